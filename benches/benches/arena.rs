@@ -16,7 +16,7 @@ use bumpalo::Bump;
 use support::backing::SYSTEM;
 use support::clock::{pinned, thread_ns};
 use support::heap::keep_pages;
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave};
 use support::subject::{LAYOUTS, write};
 
@@ -42,12 +42,12 @@ impl Linear for Arena<&Context> {
 }
 
 /// An arena and the context below it, made and ended together.
-struct Ours {
+struct OurArena {
     arena: ManuallyDrop<Arena<&'static Context>>,
     context: *mut Context,
 }
 
-impl Ours {
+impl OurArena {
     fn new(root: &Context) -> Self {
         let context = root.child("arena").expect("memory");
         let context = Box::into_raw(Box::new(context));
@@ -60,7 +60,7 @@ impl Ours {
     }
 }
 
-impl Drop for Ours {
+impl Drop for OurArena {
     fn drop(&mut self) {
         // SAFETY: dropped here only, and not used again.
         unsafe { ManuallyDrop::drop(&mut self.arena) };
@@ -69,7 +69,7 @@ impl Drop for Ours {
     }
 }
 
-impl Linear for Ours {
+impl Linear for OurArena {
     #[inline]
     fn take(&self, layout: Layout) -> NonNull<u8> {
         self.arena.take(layout)
@@ -111,14 +111,14 @@ impl Linear for bump_scope::Bump {
 
 fn main() {
     keep_pages();
-    let mut report = Report::new(
+    let mut report = BenchReport::new(
         "arena",
         &["case", "ours", "bumpalo", "blink-alloc", "bump-scope"],
     );
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("memory");
     for (name, layouts) in [("64", &SAME), ("16-256", &LAYOUTS)] {
         let cases = vec![
-            Case::several("ours", move || trees(layouts, || Ours::new(root))),
+            Case::several("ours", move || trees(layouts, || OurArena::new(root))),
             Case::several("bumpalo", move || trees(layouts, Bump::new)),
             Case::several("blink-alloc", move || trees(layouts, BlinkAlloc::new)),
             Case::several("bump-scope", move || {
@@ -134,7 +134,7 @@ fn main() {
             );
         }
         let cases = vec![
-            Case::new("ours", move || hot(layouts, || Ours::new(root))),
+            Case::new("ours", move || hot(layouts, || OurArena::new(root))),
             Case::new("bumpalo", move || hot(layouts, Bump::new)),
             Case::new("blink-alloc", move || hot(layouts, BlinkAlloc::new)),
             Case::new("bump-scope", move || {
@@ -150,7 +150,7 @@ fn main() {
     report.print();
 }
 
-fn figures(report: &mut Report, label: &str, times: &[f64]) {
+fn figures(report: &mut BenchReport, label: &str, times: &[f64]) {
     report.row(label, times);
     report.ns(label, times[0]);
     for (peer, theirs) in PEERS.into_iter().zip(&times[1..]) {

@@ -14,14 +14,14 @@ use alloc_core::{Context, ContextOptions, HostAllocator, Scope};
 use support::backing::{MIMALLOC, SYSTEM};
 use support::callbacks::{Callbacks, layout, lifo, live};
 use support::clock::{measure, processors};
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave, wanted};
 use support::subject::{ByScope, Subject, write};
 use support::trace::Trace;
 use vk_callbacks::{BareBridge, Bridge};
 
 fn main() {
-    let mut report = Report::new("bridge", &["case", "raw", "bare", "context", "bridge"]);
+    let mut report = BenchReport::new("bridge", &["case", "raw", "bare", "context", "bridge"]);
     let trace = Trace::bundled("lavapipe-22.3.csv.gz");
     let sizes: Vec<Layout> = trace.layouts().collect();
     over(&mut report, "system", &SYSTEM, &sizes);
@@ -30,7 +30,7 @@ fn main() {
 }
 
 fn over<H: HostAllocator + Sync>(
-    report: &mut Report,
+    report: &mut BenchReport,
     name: &str,
     backing: &'static H,
     sizes: &[Layout],

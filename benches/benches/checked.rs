@@ -11,7 +11,7 @@ use alloc_core::{FromGlobalAlloc, HostAllocator, Scope, Scoped};
 use support::backing::{MIMALLOC, SYSTEM};
 use support::callbacks::{Callbacks, lifo, live};
 use support::clock::{measure, processors};
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave, wanted};
 use support::trace::Trace;
 use vk_callbacks::{
@@ -19,7 +19,7 @@ use vk_callbacks::{
 };
 
 fn main() {
-    let mut report = Report::new("checked", &["case", "bridge", "checked"]);
+    let mut report = BenchReport::new("checked", &["case", "bridge", "checked"]);
     let sizes: Vec<Layout> = Trace::bundled("lavapipe-22.3.csv.gz").layouts().collect();
     over(&mut report, "system", &SYSTEM, &sizes);
     over(&mut report, "mimalloc", &MIMALLOC, &sizes);
@@ -27,7 +27,7 @@ fn main() {
 }
 
 fn over<H: HostAllocator + Sync>(
-    report: &mut Report,
+    report: &mut BenchReport,
     name: &str,
     backing: &'static H,
     sizes: &[Layout],

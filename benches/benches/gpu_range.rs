@@ -15,7 +15,7 @@ use gpu::traffic::{FULL, SIZES, Sizes, Trace, all, churn};
 use support::backing::SYSTEM;
 use support::clock::pinned;
 use support::heap::keep_pages;
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{amount, wanted};
 
 /// Large enough never to end.
@@ -42,7 +42,7 @@ fn main() {
     keep_pages();
     let clock = Scale::measure();
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("ranges")).expect("memory");
-    let mut report = Report::new("gpu_range", &HEAD);
+    let mut report = BenchReport::new("gpu_range", &HEAD);
     for (ending, sizes) in SIZES {
         for trace in &all(sizes, FULL, amount) {
             let label = format!("{}-{ending}", trace.name);
@@ -72,7 +72,7 @@ fn main() {
     report.print();
 }
 
-fn one(report: &mut Report, label: &str, trace: &Trace, clock: Scale, root: &Context) {
+fn one(report: &mut BenchReport, label: &str, trace: &Trace, clock: Scale, root: &Context) {
     let (vma, min_time) = (
         || VmaVirtual::plain(ENDLESS),
         || VmaVirtual::min_time(ENDLESS),
@@ -118,7 +118,7 @@ fn one(report: &mut Report, label: &str, trace: &Trace, clock: Scale, root: &Con
 
 /// Single operations while so many pieces live.
 fn crowded(
-    report: &mut Report,
+    report: &mut BenchReport,
     label: &str,
     trace: &Trace,
     live: usize,

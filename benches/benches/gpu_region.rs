@@ -20,7 +20,7 @@ use gpu_alloc::UsageFlags;
 use gpu_suballoc::Lifetime;
 use support::backing::SYSTEM;
 use support::clock::pinned;
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{amount, wanted};
 
 const HEAD: [&str; 15] = [
@@ -43,7 +43,7 @@ const HEAD: [&str; 15] = [
 
 fn main() {
     let clock = Scale::measure();
-    let mut report = Report::new("gpu_region", &HEAD);
+    let mut report = BenchReport::new("gpu_region", &HEAD);
     let hollow = Driver::hollow();
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("regions")).expect("memory");
     let shared = Ours::new(&hollow, root, Lifetime::Transient);
@@ -214,7 +214,7 @@ impl<P> Drop for Limited<P> {
     }
 }
 
-fn one(report: &mut Report, label: &str, trace: &Trace, subjects: &[Subject<'_>]) {
+fn one(report: &mut BenchReport, label: &str, trace: &Trace, subjects: &[Subject<'_>]) {
     let rows = rows(subjects);
     for row in &rows {
         let [times, refused, host] = common(row);
@@ -242,7 +242,7 @@ fn one(report: &mut Report, label: &str, trace: &Trace, subjects: &[Subject<'_>]
 
 /// Single operations while so many pieces live; our times.
 fn crowded(
-    report: &mut Report,
+    report: &mut BenchReport,
     label: &str,
     trace: &Trace,
     live: usize,

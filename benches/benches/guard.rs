@@ -11,7 +11,7 @@ use debug_guard::{Guard, GuardOptions, Mode, OnReport, StackSupport, Stacks};
 use support::backing::{MIMALLOC, SYSTEM};
 use support::clock::pinned;
 use support::elsewhere::{PEERS, was_peer};
-use support::report::Report;
+use support::report::BenchReport;
 use support::ring::Ring;
 use support::rounds::{Case, amount, interleave, quick, wanted};
 use support::subject::{ByScope, Subject};
@@ -78,7 +78,7 @@ const LIVE: [(&str, usize); 2] = [("1k", 1000), ("10k", 10_000)];
 const ORDERS: [(&str, bool); 2] = [("fifo", true), ("random", false)];
 
 fn pairs() {
-    let mut report = Report::new(
+    let mut report = BenchReport::new(
         "guard",
         &[
             "allocator",
@@ -155,7 +155,7 @@ fn case<S: Subject>(subject: &S, live: usize, operations: usize, in_order: bool)
     Case::new("", move || ring.turn(amount(operations), in_order))
 }
 
-fn ratios(report: &mut Report, label: &str, figures: &[(&str, f64)]) {
+fn ratios(report: &mut BenchReport, label: &str, figures: &[(&str, f64)]) {
     let time = |name: &str| {
         figures
             .iter()
@@ -187,7 +187,7 @@ fn ratios(report: &mut Report, label: &str, figures: &[(&str, f64)]) {
 
 fn crowds() {
     let live = if quick() { 100_000 } else { 1_000_000 };
-    let mut report = Report::new(
+    let mut report = BenchReport::new(
         "crowd",
         &[
             "allocator",

@@ -15,10 +15,10 @@ mod process;
 use std::hint::black_box;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
-use process::{Layer, SUBJECTS, Subject};
+use process::{Layer, LayerSubject, SUBJECTS};
 use support::backing::SYSTEM;
 use support::clock::{pinned, thread_ns};
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{amount, quick, wanted};
 use vk_callbacks::{BracketCoverage, CheckOptions, Checker, Command, Owners};
 
@@ -28,7 +28,7 @@ fn main() {
     }
     let subjects = SUBJECTS.map(|subject| subject.name);
     let head: Vec<&str> = ["case"].into_iter().chain(subjects).collect();
-    let mut report = Report::minima("layer", &head);
+    let mut report = BenchReport::minima("layer", &head);
     if wanted("bracket") {
         bracket(&mut report);
     }
@@ -49,7 +49,7 @@ fn main() {
 }
 
 /// A command that asks for nothing: what the checker costs each.
-fn bracket(report: &mut Report) {
+fn bracket(report: &mut BenchReport) {
     let checker = Checker::new(&SYSTEM, CheckOptions::default()).expect("memory");
     let command = || {
         Command::new(
@@ -76,7 +76,7 @@ fn bracket(report: &mut Report) {
 }
 
 /// Commands one by one, in ns of the calling thread.
-fn commands(report: &mut Report, layer: &Layer) {
+fn commands(report: &mut BenchReport, layer: &Layer) {
     let rounds = if quick() { 1 } else { 9 };
     let mut least = SUBJECTS.map(|_| [f64::INFINITY; child::CASES.len()]);
     for _ in 0..rounds {
@@ -93,7 +93,7 @@ fn commands(report: &mut Report, layer: &Layer) {
 }
 
 /// A process that creates an instance and a device and ends: ms of processor time, KiB resident.
-fn whole_process(report: &mut Report, layer: &Layer) {
+fn whole_process(report: &mut BenchReport, layer: &Layer) {
     let rounds = if quick() { 2 } else { 25 };
     let mut least = SUBJECTS.map(|_| (f64::INFINITY, f64::INFINITY));
     for _ in 0..rounds {
@@ -110,10 +110,10 @@ fn whole_process(report: &mut Report, layer: &Layer) {
 }
 
 /// A row of the table, and each subject's figures over the work without the layer.
-fn row<const N: usize>(report: &mut Report, case: &str, least: &[f64; N]) {
+fn row<const N: usize>(report: &mut BenchReport, case: &str, least: &[f64; N]) {
     report.row(case, least);
     for (subject, ours) in SUBJECTS.iter().zip(least).skip(1) {
-        let Subject { name, .. } = subject;
+        let LayerSubject { name, .. } = subject;
         report.ratio(&format!("{case}-{name}"), "without", *ours, least[0]);
         report.delta(&format!("{case}-{name}"), *ours, least[0]);
     }

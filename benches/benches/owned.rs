@@ -19,7 +19,7 @@ use bumpalo::Bump;
 use support::backing::{MIMALLOC, SYSTEM};
 use support::clock::{pinned, thread_ns};
 use support::heap::keep_pages;
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave};
 use support::talloc::{Chunk, Talloc};
 
@@ -74,7 +74,7 @@ impl Value for Dropped {
 
 fn main() {
     keep_pages();
-    let mut report = Report::new("owned", &["case", "box", "ours", "talloc"]);
+    let mut report = BenchReport::new("owned", &["case", "box", "ours", "talloc"]);
     let talloc = Talloc::load("owned");
     values::<Plain, _>(&mut report, "system-plain", &SYSTEM, talloc.as_ref());
     values::<Dropped, _>(&mut report, "system-drop", &SYSTEM, None);
@@ -101,7 +101,7 @@ fn time<R>(work: impl FnOnce() -> R) -> (f64, R) {
 
 /// Built, looked at, and ended with their owners or destroyed one by one.
 fn values<V: Value + Sync, H: HostAllocator + Sync>(
-    report: &mut Report,
+    report: &mut BenchReport,
     name: &str,
     backing: &'static H,
     talloc: Option<&Talloc>,
@@ -233,7 +233,7 @@ fn talloc_values(talloc: &Talloc) -> Vec<f64> {
 }
 
 /// A thousand values, each from one context to another and back.
-fn steal(report: &mut Report, talloc: Option<&Talloc>) {
+fn steal(report: &mut BenchReport, talloc: Option<&Talloc>) {
     let rounds = amount(1000);
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("root").scope(Scope::Object))
         .expect("memory");
@@ -294,7 +294,7 @@ fn steal(report: &mut Report, talloc: Option<&Talloc>) {
 
 /// Values with a destructor in arenas: ours and blink-alloc's keep a list of them; a bumpalo needs boxes in a vector.
 fn arenas() {
-    let mut report = Report::new(
+    let mut report = BenchReport::new(
         "owned-arena",
         &["case", "ours", "blink-alloc", "bumpalo and boxes"],
     );

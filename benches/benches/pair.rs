@@ -23,7 +23,7 @@ use alloc_core::{
 use functions::Functions;
 use support::backing::{MIMALLOC, SYSTEM};
 use support::clock::{measure, processors};
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave, wanted};
 use support::subject::{ByAllocator, ByScope, Subject, churn, pair};
 
@@ -38,7 +38,7 @@ const COLUMNS: [&str; 7] = [
 ];
 
 fn main() {
-    let mut report = Report::new("pair", &COLUMNS);
+    let mut report = BenchReport::new("pair", &COLUMNS);
     here(&mut report, "system", &SYSTEM);
     here(&mut report, "mimalloc", &MIMALLOC);
     let own = functions::steward_bench_functions;
@@ -75,7 +75,7 @@ fn main() {
 type Work<S> = fn(&S, usize);
 
 /// Ours in this executable, where the compiler sees all of it.
-fn here<H: HostAllocator + Sync>(report: &mut Report, name: &str, backing: &'static H) {
+fn here<H: HostAllocator + Sync>(report: &mut BenchReport, name: &str, backing: &'static H) {
     let root = Context::root_static(backing, ContextOptions::new("root")).expect("memory");
     let budgeted = |depth: usize| {
         let mut chain: Vec<Context> = Vec::new();
@@ -149,7 +149,7 @@ fn here<H: HostAllocator + Sync>(report: &mut Report, name: &str, backing: &'sta
 }
 
 /// Ours and raw behind C functions, each called for one operation.
-fn c_functions(report: &mut Report, place: &str, subjects: &[(&str, Functions, Functions)]) {
+fn c_functions(report: &mut BenchReport, place: &str, subjects: &[(&str, Functions, Functions)]) {
     for (name, raw, ours) in subjects {
         let (raw, ours) = (ByPointer(*raw), ByPointer(*ours));
         for (what, is_pair) in [("pair", true), ("churn", false)] {

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator, Scope};
 use support::backing::{MIMALLOC, SYSTEM};
 use support::clock::{pinned, thread_ns};
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{Case, interleave};
 use support::trace::{Op, Trace};
 use vk_callbacks::{Bridge, RawCallbacks};
@@ -20,7 +20,7 @@ static DHAT: FromGlobalAlloc<dhat::Alloc> = unsafe { FromGlobalAlloc::new(dhat::
 fn main() {
     // The testing mode records as much as the profiling one and writes no file.
     let _profiler = dhat::Profiler::builder().testing().build();
-    let mut report = Report::new(
+    let mut report = BenchReport::new(
         "replay",
         &["case", "raw", "context", "bridge+context", "dhat"],
     );
@@ -48,7 +48,7 @@ fn main() {
 }
 
 fn over<H: HostAllocator + Sync>(
-    report: &mut Report,
+    report: &mut BenchReport,
     label: &str,
     backing: &'static H,
     trace: &Trace,

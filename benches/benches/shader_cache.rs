@@ -18,7 +18,7 @@ use gpu_suballoc::{
 use support::backing::SYSTEM;
 use support::clock::{measure, pinned, thread_ns};
 use support::heap::keep_pages;
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave, wanted};
 
 /// Folds what it is given, as the cache does with a key.
@@ -266,7 +266,7 @@ const HEAD: [&str; 7] = [
 fn main() {
     keep_pages();
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("shaders")).expect("memory");
-    let mut report = Report::new("shader_cache", &HEAD);
+    let mut report = BenchReport::new("shader_cache", &HEAD);
     for (size, many) in [
         ("10", 10_u64),
         ("1k", 1000),
@@ -296,7 +296,7 @@ fn main() {
     groups();
 }
 
-fn hits(report: &mut Report, root: &Context, many: u64, cases: &[(String, Asks, usize)]) {
+fn hits(report: &mut BenchReport, root: &Context, many: u64, cases: &[(String, Asks, usize)]) {
     // Twice as many fit: quick_cache's shards are not filled evenly.
     let subjects = all(root, many.max(1000) * 2);
     for (_, subject) in &subjects {
@@ -330,7 +330,7 @@ fn hits(report: &mut Report, root: &Context, many: u64, cases: &[(String, Asks, 
 }
 
 /// A thousand live; each operation a new one, and an old one goes.
-fn churn(report: &mut Report, root: &Context) {
+fn churn(report: &mut BenchReport, root: &Context) {
     const LIVE: u64 = 1000;
     let subjects = all(root, LIVE);
     let mut next: Vec<u64> = subjects.iter().map(|_| 1).collect();
@@ -360,7 +360,7 @@ fn churn(report: &mut Report, root: &Context) {
     figures(report, "churn-1k", &times);
 }
 
-fn figures(report: &mut Report, label: &str, times: &[f64]) {
+fn figures(report: &mut BenchReport, label: &str, times: &[f64]) {
     report.row(label, times);
     report.ns(label, times[0]);
     for (peer, theirs) in HEAD.iter().skip(2).zip(&times[1..]) {
@@ -390,7 +390,7 @@ impl GroupDevice for Card {
 }
 
 fn groups() {
-    let mut report = Report::new("device_group", &["devices", "make and end", "query"]);
+    let mut report = BenchReport::new("device_group", &["devices", "make and end", "query"]);
     for many in [2, 8, 64] {
         let label = many.to_string();
         if !wanted("group") {

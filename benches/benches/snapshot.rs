@@ -12,7 +12,7 @@ use alloc_core::{Context, ContextOptions, HostAllocator, HostSource, Scope, Scop
 use support::backing::SYSTEM;
 use support::clock::{pinned, thread_ns};
 use support::heap::keep_pages;
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave};
 use support::talloc::{Chunk, Talloc};
 
@@ -23,7 +23,7 @@ const BLOCK: Layout = Layout::new::<[u64; 8]>();
 
 fn main() {
     keep_pages();
-    let mut report = Report::new(
+    let mut report = BenchReport::new(
         "snapshot",
         &["contexts", "sum", "talloc's sum", "take", "json"],
     );
@@ -91,15 +91,15 @@ unsafe impl<T> Sync for Shared<T> {}
 
 impl<A: HostSource> Shared<Snapshot<A>> {
     fn write(&self) {
-        let mut sink = Sink(0);
+        let mut sink = SnapshotSink(0);
         self.0.write_json(&mut sink).expect("the sink takes all");
         assert_ne!(black_box(sink.0), 0);
     }
 }
 
-struct Sink(usize);
+struct SnapshotSink(usize);
 
-impl fmt::Write for Sink {
+impl fmt::Write for SnapshotSink {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0 += text.len();
         Ok(())

@@ -13,7 +13,7 @@ use allocator_api2::vec::Vec as VecIn;
 use support::backing::{MIMALLOC, SYSTEM};
 use support::clock::{pinned, thread_ns};
 use support::heap::keep_pages;
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave};
 use support::subject::{LAYOUTS, write};
 use support::talloc::Talloc;
@@ -23,7 +23,7 @@ const OBJECTS: usize = 1000;
 
 fn main() {
     keep_pages();
-    let mut report = Report::new("tree", &["case", "raw", "ours", "talloc"]);
+    let mut report = BenchReport::new("tree", &["case", "raw", "ours", "talloc"]);
     life(&mut report, "system", &SYSTEM);
     life(&mut report, "mimalloc", &MIMALLOC);
     let talloc = Talloc::load("tree");
@@ -33,7 +33,7 @@ fn main() {
 }
 
 /// Making a context and ending it; the same with a pair in between. Raw takes and clears a block as large as a context.
-fn life<H: HostAllocator + Sync>(report: &mut Report, name: &str, backing: &'static H) {
+fn life<H: HostAllocator + Sync>(report: &mut BenchReport, name: &str, backing: &'static H) {
     let root = &Context::root_static(backing, ContextOptions::new("root")).expect("memory");
     let before = root.usage().total().live_bytes;
     let child = root.child("measured").expect("memory");
@@ -93,7 +93,7 @@ fn pair(host: &impl HostAllocator) {
 }
 
 fn build_and_free<H: HostAllocator + Sync>(
-    report: &mut Report,
+    report: &mut BenchReport,
     name: &str,
     backing: &'static H,
     talloc: Option<&Talloc>,

@@ -4,5 +4,5 @@
 mod subject;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    testkit::programs::cache_ops(data, subject::Subject::new);
+    testkit::programs::cache_ops(data, subject::CacheSubject::new);
 });

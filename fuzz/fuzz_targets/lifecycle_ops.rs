@@ -6,9 +6,9 @@ mod subject;
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     // The bytes mean the same either way: every other length has devices, handlers and destructors that call back.
     let make = if data.len().is_multiple_of(2) {
-        subject::Subject::new
+        subject::LifecycleSubject::new
     } else {
-        subject::Subject::calling_back
+        subject::LifecycleSubject::calling_back
     };
     testkit::programs::lifecycle_ops(data, make);
 });

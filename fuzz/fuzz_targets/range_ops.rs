@@ -4,5 +4,5 @@
 mod subject;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    testkit::programs::range_ops(data, subject::Subject::new);
+    testkit::programs::range_ops(data, subject::RangeSubject::new);
 });

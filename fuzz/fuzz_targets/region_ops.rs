@@ -7,5 +7,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((first, rest)) = data.split_first() else {
         return;
     };
-    testkit::programs::region_ops(rest, || subject::Subject::new(*first % subject::SHAPES));
+    testkit::programs::region_ops(rest, || {
+        subject::RegionSubject::new(*first % subject::SHAPES)
+    });
 });

@@ -13,7 +13,7 @@ mod operations;
 
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 fn main() {
-    use operations::{Operation, table};
+    use operations::{GpuOperation, table};
     use testkit::{Once, STILL};
 
     assert_eq!(
@@ -21,7 +21,7 @@ fn main() {
         1,
         "the meter sees a block"
     );
-    let operations: Vec<Operation<Once>> = table();
+    let operations: Vec<GpuOperation<Once>> = table();
     // A thread's first destructor of thread-local storage is a small block of the C library's own; the first of a kind each.
     let first = counting::during(|| {
         operations
@@ -30,7 +30,7 @@ fn main() {
     });
     assert!(first <= 2, "{first} blocks for a thread's destructors");
     let requests = STILL.requests();
-    for Operation {
+    for GpuOperation {
         names, how, body, ..
     } in &operations
     {

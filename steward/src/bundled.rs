@@ -11,7 +11,7 @@ pub struct BundledTrace {
     pub compressed: &'static [u8],
 }
 
-/// All of them; the first is what the program shows where there is no driver.
+/// All of them.
 pub const TRACES: [BundledTrace; 4] = [
     BundledTrace {
         name: "lavapipe-workload",

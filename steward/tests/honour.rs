@@ -39,7 +39,7 @@ const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
 const CHILD: &str = "in-a-child";
 
 /// A driver, and where its ratio lies without the loader after one round and after three, in percent.
-struct Case {
+struct HonourCase {
     driver: &'static str,
     /// The versions of the driver that this holds for begin so.
     version: &'static str,
@@ -52,14 +52,14 @@ struct Case {
 /// the device and 46 KB a round. That is 0.23 % after one round and 0.39 % after three, whatever the number of its threads. Other
 /// programs and other methods found as much: 0.23 % for one round of 23 kinds of object, by return addresses, and 0.41 % for three
 /// rounds with 50 submits each, by flags and by addresses. SwiftShader's share sinks with each round: its compiler works anew.
-const CASES: [Case; 2] = [
-    Case {
+const CASES: [HonourCase; 2] = [
+    HonourCase {
         driver: "lavapipe",
         version: "Mesa 22.3",
         one_round: (0.18, 0.30),
         three_rounds: (0.33, 0.47),
     },
-    Case {
+    HonourCase {
         driver: "swiftshader",
         version: "5.",
         one_round: (0.10, 0.40),
@@ -68,7 +68,7 @@ const CASES: [Case; 2] = [
 ];
 
 /// A test of a case; an error is why there was nothing to compare with.
-type Test = (&'static str, fn(&Case) -> Result<(), String>);
+type Test = (&'static str, fn(&HonourCase) -> Result<(), String>);
 
 const TESTS: [Test; 2] = [
     (
@@ -176,7 +176,9 @@ fn missing(driver: &str) -> Option<String> {
     })
 }
 
-fn cells_agree_with_return_addresses_and_with_the_accounts(case: &Case) -> Result<(), String> {
+fn cells_agree_with_return_addresses_and_with_the_accounts(
+    case: &HonourCase,
+) -> Result<(), String> {
     let preload = Preload::new().expect("built");
     for way in ["loader", "direct"] {
         let program = std::env::current_exe().expect("a test knows its file");
@@ -206,7 +208,7 @@ fn report(driver: &str, rounds: &str) -> (Finished, Value) {
     (done, report)
 }
 
-fn the_ratio_is_what_other_methods_found(case: &Case) -> Result<(), String> {
+fn the_ratio_is_what_other_methods_found(case: &HonourCase) -> Result<(), String> {
     let mut of_the_loader = Vec::new();
     let mut compared = Ok(());
     for (rounds, (low, high)) in [("1", case.one_round), ("3", case.three_rounds)] {

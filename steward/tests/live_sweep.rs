@@ -23,8 +23,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use case::{CHILD, Case, Driver, Seen};
-use expectations::{Identity, Row, compare, is_good, parse};
+use case::{CHILD, Case, SweepSeen, SweptDriver};
+use expectations::{Identity, SweepRow, compare, is_good, parse};
 
 /// Names the one driver to sweep; each of [`DRIVERS`] in a process of its own when absent.
 const DRIVER: &str = "STEWARD_SWEEP_DRIVER";
@@ -115,7 +115,7 @@ fn seed() -> u32 {
     now.map_or(1, |now| now.subsec_nanos()) ^ std::process::id()
 }
 
-fn sweep(driver: &Driver, dry: &Seen, seed: u32) -> bool {
+fn sweep(driver: &SweptDriver, dry: &SweepSeen, seed: u32) -> bool {
     let file = file_of(driver);
     let write = std::env::var(WRITE).is_ok_and(|value| value == "1");
     let listed = match std::fs::read_to_string(&file) {
@@ -181,7 +181,7 @@ fn sweep(driver: &Driver, dry: &Seen, seed: u32) -> bool {
     }
     if !known && !write {
         // The sweep ran, but there is nothing that says what is right for this version.
-        let Driver { name, version, .. } = driver;
+        let SweptDriver { name, version, .. } = driver;
         let reason = format!(
             "nothing is known of {name} {version}: review the rows above and commit them ({WRITE}=1 writes the file)"
         );
@@ -193,7 +193,7 @@ fn sweep(driver: &Driver, dry: &Seen, seed: u32) -> bool {
 }
 
 /// Runs every case, and gives them by the number of the request.
-fn every_case(driver: &Driver, requests: u64, seed: u32) -> Vec<Seen> {
+fn every_case(driver: &SweptDriver, requests: u64, seed: u32) -> Vec<SweepSeen> {
     let (next, done) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
         loop {
@@ -226,7 +226,7 @@ fn every_case(driver: &Driver, requests: u64, seed: u32) -> Vec<Seen> {
 }
 
 /// Gives each case its identity: requests that are alike are numbered in the order of the run.
-fn rows(cases: &[Seen]) -> Vec<Row> {
+fn rows(cases: &[SweepSeen]) -> Vec<SweepRow> {
     let mut alike = BTreeMap::new();
     let rows = cases.iter().zip(0..).map(|(seen, request)| {
         let refused = seen
@@ -243,7 +243,7 @@ fn rows(cases: &[Seen]) -> Vec<Row> {
         let so_far = alike.entry(identity.clone()).or_insert(0);
         *so_far += 1;
         identity.occurrence = *so_far;
-        Row {
+        SweepRow {
             identity,
             outcomes: vec![seen.outcome.clone()],
             request,
@@ -253,7 +253,7 @@ fn rows(cases: &[Seen]) -> Vec<Row> {
 }
 
 /// `expectations/lavapipe-22.3.6.txt` for a driver that calls itself `Mesa 22.3.6 (LLVM 15.0.6)`.
-fn file_of(driver: &Driver) -> PathBuf {
+fn file_of(driver: &SweptDriver) -> PathBuf {
     let version = driver
         .version
         .split_whitespace()
@@ -265,7 +265,7 @@ fn file_of(driver: &Driver) -> PathBuf {
 }
 
 /// The whole file, ready to be committed.
-fn expectations_of<'r>(driver: &Driver, odd: impl Iterator<Item = &'r Row>) -> String {
+fn expectations_of<'r>(driver: &SweptDriver, odd: impl Iterator<Item = &'r SweepRow>) -> String {
     let mut text = format!(
         "# {} {}: what it does when one request for host memory fails and the answer is neither\n\
          # VK_ERROR_OUT_OF_HOST_MEMORY nor success with right results, or something is left or noted. Read by tests/live_sweep.rs,\n\
@@ -285,7 +285,7 @@ fn expectations_of<'r>(driver: &Driver, odd: impl Iterator<Item = &'r Row>) -> S
 }
 
 /// The driver never holds more than its budget; with all it needs it succeeds, with half it says that memory ran out.
-fn budget(driver: &Driver, dry: &Seen, seed: u32) -> bool {
+fn budget(driver: &SweptDriver, dry: &SweepSeen, seed: u32) -> bool {
     let mut right = true;
     for (limit, expected) in [
         (dry.peak, "ok"),

@@ -174,8 +174,8 @@ fn accounts_agree_with_both_witnesses_and_the_trace_with_them(driver: &Selected)
         .collect();
     assert!(noted.is_empty(), "{noted:?}");
     assert!(!done.findings.is_empty(), "the checker watched");
-    agree::phases(&done.phases, &watched.phases, agree::Bytes::Charged);
-    agree::contexts(&done.contexts, &watched.last, agree::Bytes::Charged);
+    agree::phases(&done.phases, &watched.phases, agree::AgreedBytes::Charged);
+    agree::contexts(&done.contexts, &watched.last, agree::AgreedBytes::Charged);
     let leftovers: Vec<_> = done
         .leftovers
         .iter()
@@ -199,11 +199,10 @@ fn accounts_agree_with_both_witnesses_and_the_trace_with_them(driver: &Selected)
         name: "the run above".into(),
         bytes: trace.into_bytes(),
     };
-    let replayed =
-        replay::replay(&replayed_into, &file, None).unwrap_or_else(|error| panic!("{error}"));
+    let replayed = replay::replay(&replayed_into, &file).unwrap_or_else(|error| panic!("{error}"));
     replayed_into.assert_empty("after a replay");
-    agree::phases(&replayed.phases, &watched.phases, agree::Bytes::Asked);
-    agree::contexts(&replayed.contexts, &watched.last, agree::Bytes::Asked);
+    agree::phases(&replayed.phases, &watched.phases, agree::AgreedBytes::Asked);
+    agree::contexts(&replayed.contexts, &watched.last, agree::AgreedBytes::Asked);
     assert_eq!(replayed.peak_bytes, watched.last.peak.0);
     let live: Vec<_> = replayed
         .leftovers

@@ -48,7 +48,7 @@ pub use hooked::{Call, HookedAllocator, Moment, Request, in_hook, run_hook, with
 pub use operation_table::OperationTable;
 pub use public_api::public_api;
 pub use quiet::silence_panics;
-pub use recording_allocator::{RecordingAllocator, Tally};
+pub use recording_allocator::{RecordingAllocator, ScopeTally};
 pub use require::{skip, swiftshader};
 pub use rng::Rng;
 pub use sweep::{Counted, Sweep, Swept, Trial};

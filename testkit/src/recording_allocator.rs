@@ -21,12 +21,12 @@ use alloc_core::{
 /// call made while a lock that guards a context's state is held; and when the allocator behind does: misaligned, or
 /// overlapping a live block.
 pub struct RecordingAllocator<A = FromGlobalAlloc<System>> {
-    shared: Arc<Shared<A>>,
+    shared: Arc<SharedRecord<A>>,
 }
 
 /// What was seen of one scope, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ScopeTally {
     /// Successful requests for a block.
     pub allocations: u64,
     /// Blocks given back.
@@ -43,23 +43,23 @@ pub struct Tally {
     pub total_bytes: u64,
 }
 
-struct Shared<A> {
+struct SharedRecord<A> {
     inner: A,
     record: Mutex<Record>,
 }
 
 #[derive(Default)]
 struct Record {
-    live: BTreeMap<usize, Block>,
-    scopes: [Tally; Scope::COUNT],
-    all: Tally,
+    live: BTreeMap<usize, RecordedBlock>,
+    scopes: [ScopeTally; Scope::COUNT],
+    all: ScopeTally,
     refused: u64,
     zero_sized: u64,
     notices: Vec<Notice>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Block {
+struct RecordedBlock {
     size: usize,
     align: usize,
     scope: Scope,
@@ -77,7 +77,7 @@ impl<A> RecordingAllocator<A> {
     /// Over `inner`.
     pub fn new(inner: A) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedRecord {
                 inner,
                 record: Mutex::default(),
             }),
@@ -86,13 +86,13 @@ impl<A> RecordingAllocator<A> {
 
     /// What was seen of `scope`.
     #[must_use]
-    pub fn scope(&self, scope: Scope) -> Tally {
+    pub fn scope(&self, scope: Scope) -> ScopeTally {
         self.record().scopes[scope.index()]
     }
 
     /// What was seen of all scopes together. Its peak is that of the sum.
     #[must_use]
-    pub fn total(&self) -> Tally {
+    pub fn total(&self) -> ScopeTally {
         self.record().all
     }
 
@@ -164,7 +164,7 @@ impl<A: HostAllocator> RecordingAllocator<A> {
         let mut record = self.record();
         match answer {
             Ok(block) => {
-                record.insert(block, Block::new(layout, scope));
+                record.insert(block, RecordedBlock::new(layout, scope));
                 record.tallies(scope, |tally| {
                     tally.allocations += 1;
                     tally.live_blocks += 1;
@@ -185,12 +185,12 @@ impl<A: HostAllocator> RecordingAllocator<A> {
         call: impl FnOnce(&A) -> Result<NonNull<u8>, AllocError>,
     ) -> Result<NonNull<u8>, AllocError> {
         // Out of the map before the call: during it the address may already be somebody else's.
-        let before = self.record().remove(block, Block::new(old, scope));
+        let before = self.record().remove(block, RecordedBlock::new(old, scope));
         let answer = call(&self.shared.inner);
         let mut record = self.record();
         match answer {
             Ok(moved) => {
-                record.insert(moved, Block::new(new, scope));
+                record.insert(moved, RecordedBlock::new(new, scope));
                 record.tallies(scope, |tally| {
                     tally.resizes += 1;
                     tally.resized(old.size(), new.size());
@@ -227,7 +227,7 @@ unsafe impl<A: HostAllocator> HostAllocator for RecordingAllocator<A> {
         }
         {
             let mut record = self.record();
-            record.remove(block, Block::new(layout, scope));
+            record.remove(block, RecordedBlock::new(layout, scope));
             record.tallies(scope, |tally| {
                 tally.frees += 1;
                 tally.live_blocks -= 1;
@@ -285,7 +285,7 @@ fn entered(call: &str) {
 }
 
 impl Record {
-    fn insert(&mut self, at: NonNull<u8>, block: Block) {
+    fn insert(&mut self, at: NonNull<u8>, block: RecordedBlock) {
         let start = at.as_ptr().addr();
         assert!(
             start.is_multiple_of(block.align),
@@ -305,7 +305,7 @@ impl Record {
         self.live.insert(start, block);
     }
 
-    fn remove(&mut self, at: NonNull<u8>, block: Block) -> Block {
+    fn remove(&mut self, at: NonNull<u8>, block: RecordedBlock) -> RecordedBlock {
         let start = at.as_ptr().addr();
         match self.live.get(&start) {
             None => panic!("{start:#x} is not live: freed before, or never given ({block})"),
@@ -317,13 +317,13 @@ impl Record {
         self.live.remove(&start).unwrap_or(block)
     }
 
-    fn tallies(&mut self, scope: Scope, change: impl Fn(&mut Tally)) {
+    fn tallies(&mut self, scope: Scope, change: impl Fn(&mut ScopeTally)) {
         change(&mut self.scopes[scope.index()]);
         change(&mut self.all);
     }
 }
 
-impl Tally {
+impl ScopeTally {
     fn resized(&mut self, old: usize, new: usize) {
         self.live_bytes = self.live_bytes - old as u64 + new as u64;
         self.total_bytes += new.saturating_sub(old) as u64;
@@ -331,7 +331,7 @@ impl Tally {
     }
 }
 
-impl Block {
+impl RecordedBlock {
     fn new(layout: Layout, scope: Scope) -> Self {
         Self {
             size: layout.size(),
@@ -341,7 +341,7 @@ impl Block {
     }
 }
 
-impl fmt::Display for Block {
+impl fmt::Display for RecordedBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -76,6 +76,7 @@ mod raw;
 mod realloc_rules;
 mod recorder;
 mod replay;
+mod sink;
 #[cfg(feature = "testing")]
 mod testing;
 mod trace;
@@ -104,10 +105,11 @@ pub use level::Level;
 pub use live::{Live, LiveScope};
 pub use raw::{
     AllocationCallbacks, INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotification,
-    PfnReallocation, RawCallbacks, RawInternalType, RawScope,
+    PfnReallocation, RawCallbacks, RawInternalType, RawNotice, RawRequest, RawScope,
 };
 pub use recorder::{Recorder, Tap, Written};
 pub use replay::{OneSink, Replay, ReplayFinding, ReplayTarget, ScopeTotals, Totals};
+pub use sink::CallbackSink;
 #[cfg(feature = "testing")]
 pub use testing::{
     Call, CommandCallbacks, Defect, Dispatch, FakeKind, FakeProgram, FaultyAllocator, Harm,

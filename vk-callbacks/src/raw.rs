@@ -5,6 +5,8 @@
 use core::ffi::c_void;
 use core::marker::PhantomData;
 
+use alloc_core::NoticeEvent;
+
 /// `VkAllocationCallbacks`: what an application hands to every command that takes a `pAllocator`.
 ///
 /// ```text
@@ -37,6 +39,30 @@ pub type RawInternalType = i32;
 
 /// `VK_INTERNAL_ALLOCATION_TYPE_EXECUTABLE`.
 pub const INTERNAL_EXECUTABLE: RawInternalType = 0;
+
+/// What a request asks for, as it came over the C boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawRequest {
+    /// In bytes.
+    pub size: usize,
+    /// In bytes; any number.
+    pub align: usize,
+    /// Any number.
+    pub scope: RawScope,
+}
+
+/// What a notification says, as it came over the C boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawNotice {
+    /// Which of the two functions was called.
+    pub event: NoticeEvent,
+    /// In bytes.
+    pub size: usize,
+    /// Any number.
+    pub kind: RawInternalType,
+    /// Any number.
+    pub scope: RawScope,
+}
 
 /// `PFN_vkAllocationFunction`: user data, size, alignment (both bytes), scope; NULL when it cannot.
 pub type PfnAllocation =

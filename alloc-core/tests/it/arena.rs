@@ -1,5 +1,7 @@
 //! Arenas: where blocks lie, what is given back and when, and what a refusal leaves behind.
 
+mod scopes;
+
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
@@ -404,116 +406,6 @@ fn a_refused_value_comes_back() {
 }
 
 #[test]
-fn scopes_end_what_came_within_and_keep_one_spare() {
-    let w = Witness::new();
-    let mut arena = Arena::new_in(w.source());
-    let outer = NonNull::from(arena.try_alloc(1_u64).unwrap());
-    let before = (arena.bytes_used(), w.blocks());
-    {
-        let mut scope = arena.scope();
-        for _ in 0..3000 {
-            scope.try_alloc([0_u64; 8]).unwrap();
-        }
-        scope.try_alloc_layout(layout(100_000, 8)).unwrap();
-        let middle = (scope.bytes_used(), scope.chunks_held());
-        {
-            let inner = scope.scope();
-            inner.try_alloc_slice_fill_with(100_000, |_| 0_u8).unwrap();
-            assert_ne!(inner.chunks_held(), middle.1);
-        }
-        assert_eq!((scope.bytes_used(), scope.chunks_held()), middle);
-    }
-    assert_eq!(
-        (arena.bytes_used(), w.blocks()),
-        (before.0, before.1 + 1),
-        "all but one chunk went back"
-    );
-    assert_eq!(
-        arena.bytes_held(),
-        1024 - 32 + 65536 - 32,
-        "the largest shared one was kept"
-    );
-    // The same again asks for one chunk less; a scope that fits the spare asks for nothing.
-    let requests = w.requests();
-    for _ in 0..10 {
-        let scope = arena.scope();
-        for _ in 0..600 {
-            scope.try_alloc([0_u64; 8]).unwrap();
-        }
-    }
-    assert_eq!(w.requests(), requests);
-    // SAFETY: allocated before every scope, and the arena still stands.
-    assert_eq!(unsafe { outer.read() }, 1);
-    arena.release_spare();
-    assert_eq!(w.blocks(), before.1);
-    arena.reset();
-    assert_eq!(
-        (arena.bytes_used(), w.blocks()),
-        (0, 1),
-        "reset keeps the one chunk"
-    );
-    arena.try_alloc(1_u8).unwrap();
-    assert_eq!(w.blocks(), 1);
-    arena.release();
-    assert_eq!((w.blocks(), arena.bytes_held()), (0, 0));
-    arena.try_alloc(1_u8).unwrap();
-}
-
-#[test]
-fn a_forgotten_scope_is_ended_by_the_one_around_it() {
-    let w = Witness::new();
-    let mut arena = Arena::new_in(w.source());
-    let mut outer = arena.scope();
-    {
-        let inner = outer.scope();
-        for _ in 0..300 {
-            inner.try_alloc([0_u64; 8]).unwrap();
-        }
-        inner.try_alloc_layout(layout(50_000, 8)).unwrap();
-        std::mem::forget(inner);
-    }
-    assert!(outer.bytes_used() > 69_000);
-    drop(outer);
-    assert_eq!((arena.bytes_used(), arena.chunks_held()), (0, 1));
-}
-
-#[test]
-fn a_large_block_leaves_the_current_chunk_in_use() {
-    let w = Witness::new();
-    let arena = Arena::new_in(w.source());
-    let first = std::ptr::from_mut(arena.try_alloc(1_u64).unwrap()).addr();
-    arena.try_alloc_layout(layout(1 << 20, 8)).unwrap();
-    assert_eq!(
-        w.bytes(),
-        (1024 - 32) + (1 << 20) + 16,
-        "exactly its size and a header"
-    );
-    let second = std::ptr::from_mut(arena.try_alloc(2_u64).unwrap()).addr();
-    assert_eq!(first - second, 8);
-    assert_eq!(arena.bytes_used(), 16 + (1 << 20));
-}
-
-#[test]
-fn a_spare_too_small_is_enlarged_when_nothing_else_is_to_be_had() {
-    let w = Witness::new();
-    let mut arena = Arena::new_in(w.source());
-    drop({
-        let scope = arena.scope();
-        scope.try_alloc(1_u8).unwrap();
-        scope
-    });
-    assert_eq!(arena.chunks_held(), 1);
-    // The witness moves blocks to enlarge them, so both must fit for a moment; no chunk beside the spare does.
-    w.refuse_in(0);
-    let block = arena.try_alloc_layout(layout(20_000, 8)).unwrap();
-    // SAFETY: a new block of this size.
-    unsafe { block.write_bytes(1, 20_000) };
-    assert_eq!((arena.chunks_held(), arena.bytes_held()), (1, 20_016));
-    drop(arena);
-    w.assert_empty();
-}
-
-#[test]
 fn a_collection_in_an_arena_grows_in_place_while_it_is_the_newest() {
     let w = Witness::new();
     let mut arena = Arena::new_in(w.source());
@@ -600,35 +492,35 @@ fn arenas_are_small_and_belong_to_one_thread_at_a_time() {
 }
 
 #[derive(Clone, Debug)]
-enum Op {
+enum ArenaOp {
     Alloc(usize, u32),
     Free(usize),
     Resize(usize, usize),
-    Scope(Vec<Op>),
+    Scope(Vec<ArenaOp>),
     Refuse(usize),
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = ArenaOp> {
     let size = || prop_oneof![6 => 0..200_usize, 2 => 200..5000_usize, 1 => 15_000..70_000_usize];
     let leaf = prop_oneof![
-        8 => (size(), 0..9_u32).prop_map(|(size, align)| Op::Alloc(size, align)),
-        3 => any::<usize>().prop_map(Op::Free),
-        3 => (any::<usize>(), size()).prop_map(|(which, size)| Op::Resize(which, size)),
-        1 => (0..8_usize).prop_map(Op::Refuse),
+        8 => (size(), 0..9_u32).prop_map(|(size, align)| ArenaOp::Alloc(size, align)),
+        3 => any::<usize>().prop_map(ArenaOp::Free),
+        3 => (any::<usize>(), size()).prop_map(|(which, size)| ArenaOp::Resize(which, size)),
+        1 => (0..8_usize).prop_map(ArenaOp::Refuse),
     ];
     leaf.prop_recursive(3, 60, 20, |op| {
-        prop::collection::vec(op, 1..20).prop_map(Op::Scope)
+        prop::collection::vec(op, 1..20).prop_map(ArenaOp::Scope)
     })
 }
 
 /// A block that the program owns, filled with its mark.
-struct Block {
+struct ArenaBlock {
     start: NonNull<u8>,
     layout: Layout,
     mark: u8,
 }
 
-impl Block {
+impl ArenaBlock {
     fn fill(&self) {
         // SAFETY: the block is the program's.
         unsafe { self.start.write_bytes(self.mark, self.layout.size()) };
@@ -644,9 +536,9 @@ impl Block {
 /// Runs `program` in a scope. Blocks of the scopes around it are in `blocks` too and must come through unharmed.
 fn run(
     scope: &mut ArenaScope<'_, Scoped<&Witness>>,
-    program: &[Op],
+    program: &[ArenaOp],
     w: &Witness,
-    blocks: &mut Vec<Block>,
+    blocks: &mut Vec<ArenaBlock>,
     tally: &mut [usize; 2],
 ) {
     let outside = blocks.len();
@@ -654,13 +546,13 @@ fn run(
         let arena: &WitnessArena<'_> = scope;
         let mut done = true;
         match op {
-            Op::Alloc(size, align) => {
+            ArenaOp::Alloc(size, align) => {
                 let layout = layout(*size, 1 << align);
                 let block = arena.try_alloc_layout(layout);
                 done = block.is_ok();
                 if let Ok(start) = block {
                     assert!(start.addr().get().is_multiple_of(layout.align()));
-                    let block = Block {
+                    let block = ArenaBlock {
                         start,
                         layout,
                         mark: (blocks.len() * 31 + step) as u8,
@@ -669,13 +561,13 @@ fn run(
                     blocks.push(block);
                 }
             }
-            Op::Free(which) if blocks.len() > outside => {
+            ArenaOp::Free(which) if blocks.len() > outside => {
                 let block = blocks.swap_remove(outside + which % (blocks.len() - outside));
                 assert!(block.check(block.layout.size()));
                 // SAFETY: the program's block, forgotten.
                 unsafe { arena.deallocate(block.start, block.layout) };
             }
-            Op::Resize(which, size) if blocks.len() > outside => {
+            ArenaOp::Resize(which, size) if blocks.len() > outside => {
                 let at = outside + which % (blocks.len() - outside);
                 let block = &mut blocks[at];
                 let (old, new) = (block.layout, layout(*size, block.layout.align()));
@@ -697,8 +589,8 @@ fn run(
                 );
                 block.fill();
             }
-            Op::Free(_) | Op::Resize(..) => done = false,
-            Op::Scope(program) => {
+            ArenaOp::Free(_) | ArenaOp::Resize(..) => done = false,
+            ArenaOp::Scope(program) => {
                 let before = (arena.bytes_used(), blocks.len());
                 let mut inner = scope.scope();
                 run(&mut inner, program, w, blocks, tally);
@@ -710,7 +602,7 @@ fn run(
                 blocks.truncate(before.1);
                 assert_eq!(scope.bytes_used(), before.0);
             }
-            Op::Refuse(nth) => w.refuse_in(*nth),
+            ArenaOp::Refuse(nth) => w.refuse_in(*nth),
         }
         tally[usize::from(done)] += 1;
         let mut places: Vec<_> = blocks.iter().filter(|b| b.layout.size() != 0).collect();

@@ -19,9 +19,9 @@ static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// The numbers of values that were dropped, in that order.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u32>>>);
+struct DropLog(Arc<Mutex<Vec<u32>>>);
 
-impl Log {
+impl DropLog {
     fn value(&self, number: u32) -> Logged {
         self.panicking(number, false)
     }
@@ -38,7 +38,7 @@ impl Log {
 }
 
 struct Logged {
-    log: Log,
+    log: DropLog,
     number: u32,
     panics: bool,
 }
@@ -61,7 +61,7 @@ fn root() -> Context {
 
 #[test]
 fn values_are_dropped_newest_first_wherever_they_lie() {
-    let (w, log) = (Witness::new(), Log::default());
+    let (w, log) = (Witness::new(), DropLog::default());
     let mut arena = Arena::new_in(w.source());
     for number in 0..300 {
         // Plain blocks between them, large ones with chunks of their own, and many chunks.
@@ -94,7 +94,7 @@ fn values_are_dropped_newest_first_wherever_they_lie() {
 
 #[test]
 fn a_scope_drops_what_was_made_in_it() {
-    let (w, log) = (Witness::new(), Log::default());
+    let (w, log) = (Witness::new(), DropLog::default());
     let mut arena = Arena::new_in(w.source());
     arena.try_own(log.value(0)).expect("memory");
     {
@@ -177,7 +177,7 @@ fn values_of_every_alignment_and_of_no_size_are_dropped() {
     w.assert_empty();
 }
 
-fn fill(arena: &Arena<Scoped<&Witness>>, log: &Log) {
+fn fill(arena: &Arena<Scoped<&Witness>>, log: &DropLog) {
     for number in 0..100 {
         arena
             .try_own((log.panicking(number, number == 60), [0_u64; 40]))
@@ -190,7 +190,7 @@ fn fill(arena: &Arena<Scoped<&Witness>>, log: &Log) {
 #[test]
 fn a_destructor_that_panics_keeps_nobody_from_going() {
     for release in [false, true] {
-        let (w, log) = (Witness::new(), Log::default());
+        let (w, log) = (Witness::new(), DropLog::default());
         let mut arena = Arena::new_in(w.source());
         fill(&arena, &log);
         let end = AssertUnwindSafe(|| {
@@ -225,7 +225,7 @@ fn a_destructor_that_panics_keeps_nobody_from_going() {
 
 #[test]
 fn dropping_an_arena_whose_value_panics_gives_every_chunk_back() {
-    let (w, log) = (Witness::new(), Log::default());
+    let (w, log) = (Witness::new(), DropLog::default());
     let mut arena = Arena::new_in(w.source());
     // A spare chunk, too.
     arena.try_alloc([0_u64; 100]).expect("memory");
@@ -243,7 +243,7 @@ fn dropping_an_arena_whose_value_panics_gives_every_chunk_back() {
 
 #[test]
 fn a_refused_value_is_given_back_and_not_dropped() {
-    let (w, log) = (Witness::new(), Log::default());
+    let (w, log) = (Witness::new(), DropLog::default());
     let arena = Arena::new_in(w.source());
     w.set_limit(Some(0));
     let refused = arena
@@ -266,7 +266,7 @@ fn a_refused_value_is_given_back_and_not_dropped() {
 
 #[test]
 fn a_value_that_was_never_finished_is_not_dropped() {
-    let (w, log) = (Witness::new(), Log::default());
+    let (w, log) = (Witness::new(), DropLog::default());
     let arena = Arena::new_in(w.source());
     let made = catch_unwind(AssertUnwindSafe(|| {
         let _: Result<&mut Logged, HostError> = arena.try_own_with(|| {
@@ -288,7 +288,7 @@ fn a_value_that_was_never_finished_is_not_dropped() {
 
 #[test]
 fn values_move_with_their_arena_to_another_context_and_thread() {
-    let (root, log) = (root(), Log::default());
+    let (root, log) = (root(), DropLog::default());
     let [a, b] = ["a", "b"].map(|name| root.child(name).expect("memory"));
     let arena = Arena::new_in(a.handle());
     for number in 0..50 {

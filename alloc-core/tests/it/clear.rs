@@ -20,9 +20,9 @@ impl<F: FnMut() + Send> Drop for Last<F> {
 }
 
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<&'static str>>>);
+struct ClearLog(Arc<Mutex<Vec<&'static str>>>);
 
-impl Log {
+impl ClearLog {
     fn note(&self, name: &'static str) {
         self.0.lock().unwrap().push(name);
     }
@@ -43,7 +43,7 @@ fn root(witness: &Witness) -> Context {
 /// The owner that `clear` makes of a left child is its last reference: dropping it frees the record.
 #[test]
 fn clear_with_a_left_child_frees_its_record() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), ClearLog::default());
     let root = root(&witness);
     for _ in 0..3 {
         drop(root.child("empty").unwrap().leave().unwrap());
@@ -159,7 +159,7 @@ fn clear_returns_although_every_end_leaves_the_context_another_child() {
 /// What was there goes in its order, around values that came later, were taken, are held, or went otherwise meanwhile.
 #[test]
 fn clear_destroys_what_was_there_and_keeps_what_came_later() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), ClearLog::default());
     let root = root(&witness);
     let oldest = root.own(log.value("oldest")).unwrap();
     let held = root.own(log.value("held")).unwrap();
@@ -194,7 +194,7 @@ fn clear_destroys_what_was_there_and_keeps_what_came_later() {
 /// A clear within a clear destroys what the outer one has not come to, and what came in between.
 #[test]
 fn clear_within_a_clear_destroys_what_was_there_when_it_began_itself() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), ClearLog::default());
     let root = root(&witness);
     let child = Arc::new(root.child("child").unwrap());
     child.own(log.value("oldest")).unwrap();
@@ -229,7 +229,7 @@ fn clear_within_a_clear_destroys_what_was_there_when_it_began_itself() {
 #[test]
 fn clear_of_a_context_that_ends_meanwhile_destroys_each_value_once() {
     for elsewhere in [false, true] {
-        let (witness, log) = (Witness::new(), Log::default());
+        let (witness, log) = (Witness::new(), ClearLog::default());
         let root = root(&witness);
         let parent = root.child("parent").unwrap();
         let child = parent.child("child").unwrap();
@@ -265,7 +265,7 @@ fn clear_of_a_context_that_ends_meanwhile_destroys_each_value_once() {
 /// Another thread has begun to end the context, and has the list of its values for itself, when the clear returns.
 #[test]
 fn clear_returns_while_another_thread_ends_the_context() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), ClearLog::default());
     let root = root(&witness);
     let child = root.child("child").unwrap();
     let handle = child.handle();
@@ -344,7 +344,7 @@ fn clear_on_two_threads_beside_a_third_that_gives() {
 /// Where a destructor panics, the rest of what was there goes all the same, and nothing that came later.
 #[test]
 fn clear_goes_on_after_a_panic_to_the_same_end() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), ClearLog::default());
     let root = root(&witness);
     root.own(log.value("oldest")).unwrap();
     let (handle, notes) = (root.handle(), log.clone());

@@ -525,7 +525,7 @@ fn zeroed_and_scoped_requests_go_where_they_should() {
 }
 
 #[derive(Clone, Debug)]
-enum Op {
+enum VecOp {
     Push(u16),
     Insert(usize, u16),
     Remove(usize),
@@ -543,25 +543,25 @@ enum Op {
     Refuse(usize),
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = VecOp> {
     let at = || 0..40_usize;
     let key = || 0..60_u16;
     prop_oneof![
-        4 => any::<u16>().prop_map(Op::Push),
-        2 => (at(), any::<u16>()).prop_map(|(i, n)| Op::Insert(i, n)),
-        1 => at().prop_map(Op::Remove),
-        1 => at().prop_map(Op::SwapRemove),
-        1 => Just(Op::Pop),
-        2 => prop::collection::vec(any::<u16>(), 0..20).prop_map(Op::Extend),
-        1 => at().prop_map(Op::Resize),
-        1 => at().prop_map(Op::Truncate),
-        1 => (at(), at()).prop_map(|(a, b)| Op::Drain(a, b)),
-        1 => (2..5_u16).prop_map(Op::Retain),
-        1 => Just(Op::Shrink),
-        6 => (key(), any::<u16>()).prop_map(|(k, v)| Op::MapInsert(k, v)),
-        3 => key().prop_map(Op::MapRemove),
-        1 => Just(Op::MapShrink),
-        2 => (0..2_usize).prop_map(Op::Refuse),
+        4 => any::<u16>().prop_map(VecOp::Push),
+        2 => (at(), any::<u16>()).prop_map(|(i, n)| VecOp::Insert(i, n)),
+        1 => at().prop_map(VecOp::Remove),
+        1 => at().prop_map(VecOp::SwapRemove),
+        1 => Just(VecOp::Pop),
+        2 => prop::collection::vec(any::<u16>(), 0..20).prop_map(VecOp::Extend),
+        1 => at().prop_map(VecOp::Resize),
+        1 => at().prop_map(VecOp::Truncate),
+        1 => (at(), at()).prop_map(|(a, b)| VecOp::Drain(a, b)),
+        1 => (2..5_u16).prop_map(VecOp::Retain),
+        1 => Just(VecOp::Shrink),
+        6 => (key(), any::<u16>()).prop_map(|(k, v)| VecOp::MapInsert(k, v)),
+        3 => key().prop_map(VecOp::MapRemove),
+        1 => Just(VecOp::MapShrink),
+        2 => (0..2_usize).prop_map(VecOp::Refuse),
     ]
 }
 
@@ -576,28 +576,28 @@ proptest! {
         let (mut map, mut map_model) = (TryMap::new_in(w.source()), HashMap::new());
         for op in program {
             match op {
-                Op::Push(n) => if vec.try_push(n).is_ok() { model.push(n) },
-                Op::Insert(i, n) => if vec.try_insert(i, n).is_ok() { model.insert(i, n) },
-                Op::Remove(i) => prop_assert_eq!(vec.remove(i), (i < model.len()).then(|| model.remove(i))),
-                Op::SwapRemove(i) => prop_assert_eq!(vec.swap_remove(i), (i < model.len()).then(|| model.swap_remove(i))),
-                Op::Pop => prop_assert_eq!(vec.pop(), model.pop()),
-                Op::Extend(more) => if vec.try_extend_from_slice(&more).is_ok() { model.extend(more) },
-                Op::Resize(len) => if vec.try_resize(len, 5).is_ok() { model.resize(len, 5) },
-                Op::Truncate(len) => { vec.truncate(len); model.truncate(len) }
-                Op::Drain(a, b) => match vec.drain(a..b) {
+                VecOp::Push(n) => if vec.try_push(n).is_ok() { model.push(n) },
+                VecOp::Insert(i, n) => if vec.try_insert(i, n).is_ok() { model.insert(i, n) },
+                VecOp::Remove(i) => prop_assert_eq!(vec.remove(i), (i < model.len()).then(|| model.remove(i))),
+                VecOp::SwapRemove(i) => prop_assert_eq!(vec.swap_remove(i), (i < model.len()).then(|| model.swap_remove(i))),
+                VecOp::Pop => prop_assert_eq!(vec.pop(), model.pop()),
+                VecOp::Extend(more) => if vec.try_extend_from_slice(&more).is_ok() { model.extend(more) },
+                VecOp::Resize(len) => if vec.try_resize(len, 5).is_ok() { model.resize(len, 5) },
+                VecOp::Truncate(len) => { vec.truncate(len); model.truncate(len) }
+                VecOp::Drain(a, b) => match vec.drain(a..b) {
                     Some(out) => prop_assert!(out.eq(model.drain(a..b))),
                     None => prop_assert!(a > b || b > model.len()),
                 },
-                Op::Retain(n) => { vec.retain(|e| *e % n != 0); model.retain(|e| e % n != 0) }
-                Op::Shrink => if vec.try_shrink_to_fit().is_ok() { prop_assert_eq!(vec.capacity(), vec.len()) },
-                Op::MapInsert(k, v) => if let Ok(old) = map.try_insert(k, v) {
+                VecOp::Retain(n) => { vec.retain(|e| *e % n != 0); model.retain(|e| e % n != 0) }
+                VecOp::Shrink => if vec.try_shrink_to_fit().is_ok() { prop_assert_eq!(vec.capacity(), vec.len()) },
+                VecOp::MapInsert(k, v) => if let Ok(old) = map.try_insert(k, v) {
                     prop_assert_eq!(old, map_model.insert(k, v));
                 } else {
                     prop_assert!(!map_model.contains_key(&k), "replacing takes no memory");
                 },
-                Op::MapRemove(k) => prop_assert_eq!(map.remove(&k), map_model.remove(&k)),
-                Op::MapShrink => { let _ = map.try_shrink_to_fit(); }
-                Op::Refuse(nth) => w.refuse_in(nth),
+                VecOp::MapRemove(k) => prop_assert_eq!(map.remove(&k), map_model.remove(&k)),
+                VecOp::MapShrink => { let _ = map.try_shrink_to_fit(); }
+                VecOp::Refuse(nth) => w.refuse_in(nth),
             }
             prop_assert_eq!(&*vec, &*model);
             prop_assert_eq!(map.len(), map_model.len());

@@ -15,9 +15,9 @@ use alloc_core::{
 };
 
 /// Counts how many of it were destroyed.
-struct Counted(Arc<AtomicUsize>, u64);
+struct CountedDrop(Arc<AtomicUsize>, u64);
 
-impl Drop for Counted {
+impl Drop for CountedDrop {
     fn drop(&mut self) {
         self.0.fetch_add(1, Relaxed);
     }
@@ -109,7 +109,7 @@ fn a_refused_value_comes_back() {
     while root.own([0_u8; 64]).is_ok() && root.owned_values() < 24 {}
     for nth in 0..2 {
         witness.refuse_in(nth);
-        let back = root.own(Counted(dropped.clone(), 5));
+        let back = root.own(CountedDrop(dropped.clone(), 5));
         if witness.disarm() {
             continue;
         }
@@ -219,8 +219,8 @@ fn a_context_that_ends_destroys_a_held_value_with_its_last_hold() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let child = root.child("child").unwrap();
     let handle = child.handle();
-    let id = child.own(Counted(dropped.clone(), 8)).unwrap();
-    child.own(Counted(dropped.clone(), 9)).unwrap();
+    let id = child.own(CountedDrop(dropped.clone(), 8)).unwrap();
+    child.own(CountedDrop(dropped.clone(), 9)).unwrap();
     let (first, second) = (handle.get(id).unwrap(), handle.get(id).unwrap());
     let left = child.close();
     assert_eq!(
@@ -244,7 +244,7 @@ fn a_forgotten_hold_keeps_the_value_only_as_long_as_the_context() {
     let dropped = Arc::new(AtomicUsize::new(0));
     for mutably in [false, true] {
         let child = root.child("child").unwrap();
-        let id = child.own(Counted(dropped.clone(), 1)).unwrap();
+        let id = child.own(CountedDrop(dropped.clone(), 1)).unwrap();
         if mutably {
             std::mem::forget(child.get_mut(id).unwrap());
         } else {
@@ -260,10 +260,10 @@ fn a_forgotten_hold_keeps_the_value_only_as_long_as_the_context() {
 
 #[test]
 fn a_value_may_hold_a_handle_of_its_own_context() {
-    struct Node {
+    struct DropNode {
         home: ContextHandle,
         numbers: TryVec<u32, ContextHandle>,
-        next: Option<Owned<Node>>,
+        next: Option<Owned<DropNode>>,
     }
     let witness = Witness::new();
     let root = root(&witness);
@@ -273,7 +273,7 @@ fn a_value_may_hold_a_handle_of_its_own_context() {
         let numbers = TryVec::try_from_slice_in(&[n; 10], child.handle()).unwrap();
         next = Some(
             child
-                .own(Node {
+                .own(DropNode {
                     home: child.handle(),
                     numbers,
                     next,
@@ -392,7 +392,7 @@ fn an_allocator_that_unwinds_leaves_nothing_behind() {
         for (nth, destroyed) in [(1, 1), (2, 2), (usize::MAX, 2)] {
             host.1.store(nth, Relaxed);
             let owned = catch_unwind(AssertUnwindSafe(|| {
-                root.own(Counted(dropped.clone(), 1)).map(drop)
+                root.own(CountedDrop(dropped.clone(), 1)).map(drop)
             }));
             assert_eq!(
                 (owned.is_err(), dropped.load(Relaxed)),

@@ -17,7 +17,7 @@ use alloc_core::{
 const MILLION: u32 = 1_000_000;
 
 /// The system's memory, counted; refuses everything while something is being ended.
-struct Host {
+struct LargeHost {
     ending: AtomicBool,
     asked: AtomicU64,
     given_back: AtomicU64,
@@ -25,14 +25,14 @@ struct Host {
 
 const SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
-static HOST: Host = Host {
+static HOST: LargeHost = LargeHost {
     ending: AtomicBool::new(false),
     asked: AtomicU64::new(0),
     given_back: AtomicU64::new(0),
 };
 
 // SAFETY: the system's blocks, refused or handed on.
-unsafe impl HostAllocator for Host {
+unsafe impl HostAllocator for LargeHost {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new()
     }
@@ -52,7 +52,7 @@ unsafe impl HostAllocator for Host {
     }
 }
 
-impl Host {
+impl LargeHost {
     fn alive(&self) -> u64 {
         self.asked.load(Relaxed) - self.given_back.load(Relaxed)
     }

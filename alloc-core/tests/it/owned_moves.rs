@@ -40,9 +40,9 @@ fn short_of<T>(result: Result<T, HostError>) -> Option<(alloc_core::ContextId, u
     }
 }
 
-struct Counted(Arc<AtomicUsize>);
+struct CountedMove(Arc<AtomicUsize>);
 
-impl Drop for Counted {
+impl Drop for CountedMove {
     fn drop(&mut self) {
         self.0.fetch_add(1, Relaxed);
     }
@@ -153,7 +153,7 @@ fn adopting_oneself_is_refused_and_drops_nothing() {
     let root = root(&witness);
     let dropped = Arc::new(AtomicUsize::new(0));
     let context = root.child("context").unwrap();
-    let id = context.own(Counted(dropped.clone())).unwrap();
+    let id = context.own(CountedMove(dropped.clone())).unwrap();
     let child = context.child("child").unwrap();
     assert_eq!(context.adopt(&context), misuse(Misuse::SameContext));
     assert_eq!(context.steal(&context, id), misuse(Misuse::SameContext));
@@ -506,7 +506,7 @@ fn a_circle_is_refused() {
     let mut top = root.child("top").unwrap();
     let middle = top.child("middle").unwrap();
     let bottom = middle.child("bottom").unwrap();
-    bottom.own(Counted(dropped.clone())).unwrap();
+    bottom.own(CountedMove(dropped.clone())).unwrap();
     for below in [top.handle(), middle.handle(), bottom.handle()] {
         assert_eq!(top.reparent(&below), misuse(Misuse::Cycle));
     }
@@ -536,7 +536,7 @@ fn what_has_moved_ends_with_its_new_parent() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let (old, new) = (root.child("old").unwrap(), root.child("new").unwrap());
     let mut child = old.child("child").unwrap();
-    let id: Owned<Counted> = child.own(Counted(dropped.clone())).unwrap();
+    let id: Owned<CountedMove> = child.own(CountedMove(dropped.clone())).unwrap();
     child.reparent(&new).unwrap();
     // The old parent's record is gone; the child's own comes from nowhere else.
     drop(old);

@@ -12,9 +12,9 @@ use alloc_core::{
 
 /// What was destroyed, in order.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<&'static str>>>);
+struct OrderLog(Arc<Mutex<Vec<&'static str>>>);
 
-impl Log {
+impl OrderLog {
     fn note(&self, name: &'static str) {
         assert_eq!(
             held_state_locks(),
@@ -28,7 +28,7 @@ impl Log {
     }
 }
 
-struct Named(Log, &'static str);
+struct Named(OrderLog, &'static str);
 
 impl Drop for Named {
     fn drop(&mut self) {
@@ -53,7 +53,7 @@ fn root(witness: &Witness) -> Context {
 
 #[test]
 fn m3_freeing_destroys_what_is_below_and_unlinks_first() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), OrderLog::default());
     let root = root(&witness);
     let middle = root.child("middle").unwrap();
     let below = middle.child("below").unwrap();
@@ -90,7 +90,7 @@ fn m3_freeing_destroys_what_is_below_and_unlinks_first() {
 
 #[test]
 fn m4_children_go_before_their_parent_and_the_newest_first() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), OrderLog::default());
     let root = root(&witness);
     let child = root.child("child").unwrap();
     let grandchild = child.child("grandchild").unwrap();
@@ -124,7 +124,7 @@ fn m4_children_go_before_their_parent_and_the_newest_first() {
 
 #[test]
 fn m4_contexts_left_to_their_parent_go_with_it() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), OrderLog::default());
     let root = root(&witness);
     let parent = root.child("parent").unwrap();
     for name in ["first", "second", "third"] {
@@ -150,7 +150,7 @@ fn m4_contexts_left_to_their_parent_go_with_it() {
 
 #[test]
 fn m5_an_ending_context_gives_nothing_and_takes_nothing_over() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), OrderLog::default());
     let root = root(&witness);
     let child = root.child("child").unwrap();
     let (home, notes) = (child.handle(), log.clone());
@@ -180,7 +180,7 @@ fn m5_an_ending_context_gives_nothing_and_takes_nothing_over() {
 
 #[test]
 fn m17_no_destructor_can_veto() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), OrderLog::default());
     let root = root(&witness);
     let child = root.child("child").unwrap();
     let (home, above) = (child.handle(), root.handle());
@@ -210,7 +210,7 @@ fn m17_no_destructor_can_veto() {
 
 #[test]
 fn a_destructor_may_free_its_siblings() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), OrderLog::default());
     let root = root(&witness);
     let child = root.child("child").unwrap();
     let ids: Vec<_> = ["one", "two", "three"]
@@ -236,7 +236,7 @@ fn a_destructor_may_free_its_siblings() {
 
 #[test]
 fn a_destructor_may_drop_handles_and_close_contexts() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), OrderLog::default());
     let root = root(&witness);
     let child = root.child("child").unwrap();
     let below = child.child("below").unwrap();
@@ -260,7 +260,7 @@ fn a_destructor_may_drop_handles_and_close_contexts() {
 
 #[test]
 fn a_panic_in_a_destructor_stops_nothing() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), OrderLog::default());
     let root = root(&witness);
     let child = root.child("child").unwrap();
     let left = child.child("left").unwrap().leave().unwrap();
@@ -299,7 +299,7 @@ fn a_panic_in_a_destructor_stops_nothing() {
 
 #[test]
 fn a_hold_that_a_destructor_takes_may_outlive_it() {
-    let (witness, log) = (Witness::new(), Log::default());
+    let (witness, log) = (Witness::new(), OrderLog::default());
     let root = root(&witness);
     let child = root.child("child").unwrap();
     let oldest = child.own(Named(log.clone(), "oldest")).unwrap();

@@ -26,14 +26,14 @@ struct Census {
     gone: AtomicU64,
 }
 
-struct Value {
+struct ThreadValue {
     census: &'static Census,
     number: u64,
     /// Wrong once it was destroyed.
     check: u64,
 }
 
-impl Value {
+impl ThreadValue {
     fn new(census: &'static Census, number: u64) -> Self {
         census.made.fetch_add(1, Relaxed);
         Self {
@@ -47,7 +47,7 @@ impl Value {
     }
 }
 
-impl Drop for Value {
+impl Drop for ThreadValue {
     fn drop(&mut self) {
         self.assert_whole();
         self.check = self.number;
@@ -79,7 +79,7 @@ fn many_threads_own_hold_move_and_free() {
         limited.child("two").unwrap(),
         root.child("three").unwrap(),
     ];
-    let ids: Mutex<Vec<Owned<Value>>> = Mutex::new(Vec::new());
+    let ids: Mutex<Vec<Owned<ThreadValue>>> = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for thread in 1..=THREADS {
             let (contexts, ids) = (&contexts, &ids);
@@ -93,7 +93,7 @@ fn many_threads_own_hold_move_and_free() {
                 for round in 0..ROUNDS {
                     let home = &contexts[next(&mut state) as usize % 3];
                     let id = any(&mut state);
-                    let of = |id: Owned<Value>| {
+                    let of = |id: Owned<ThreadValue>| {
                         contexts
                             .iter()
                             .find(|context| context.id() == id.context())
@@ -101,7 +101,9 @@ fn many_threads_own_hold_move_and_free() {
                     };
                     match (next(&mut state) % 8, id) {
                         (0 | 1, _) | (_, None) => {
-                            let id = home.own(Value::new(&CENSUS, thread << 32 | round)).unwrap();
+                            let id = home
+                                .own(ThreadValue::new(&CENSUS, thread << 32 | round))
+                                .unwrap();
                             ids.lock().unwrap().push(id);
                         }
                         (2, Some(id)) => drop(of(id).remove(id)),
@@ -168,7 +170,7 @@ fn an_ancestor_may_end_while_others_use_what_is_below() {
         let middle = top.child("middle").unwrap();
         let below = middle.child("below").unwrap();
         let ids: Vec<_> = (0..8)
-            .map(|n| below.own(Value::new(&CENSUS, n)).unwrap())
+            .map(|n| below.own(ThreadValue::new(&CENSUS, n)).unwrap())
             .collect();
         let (start, handle) = (Barrier::new(4), below.handle());
         std::thread::scope(|scope| {
@@ -201,7 +203,7 @@ fn an_ancestor_may_end_while_others_use_what_is_below() {
                     Err(HostError::Misuse(Misuse::Held) | HostError::Closed { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
-                if let Err(back) = handle.own(Value::new(&CENSUS, 99)) {
+                if let Err(back) = handle.own(ThreadValue::new(&CENSUS, 99)) {
                     assert!(matches!(back.error, HostError::Closed { .. }));
                 }
             }

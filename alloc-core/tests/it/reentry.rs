@@ -20,14 +20,14 @@ static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// Which request a [`Reentrant`] has just received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Call {
+enum ReentrantCall {
     Allocate,
     Free,
     Grow,
     Shrink,
 }
 
-type Hook = Rc<dyn Fn(Call)>;
+type Hook = Rc<dyn Fn(ReentrantCall)>;
 
 thread_local! {
     /// What a request of this thread runs before it is served.
@@ -39,7 +39,7 @@ thread_local! {
     static GROWS: Cell<bool> = const { Cell::new(true) };
     static LIVE: RefCell<BTreeMap<NonNull<u8>, Layout>> = const { RefCell::new(BTreeMap::new()) };
     /// How often each request has called back.
-    static CALLED: RefCell<BTreeMap<Call, u32>> = const { RefCell::new(BTreeMap::new()) };
+    static CALLED: RefCell<BTreeMap<ReentrantCall, u32>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// The system's allocator, which runs this thread's hook at every request that no hook makes itself.
@@ -52,13 +52,13 @@ static REENTRANT: Reentrant = Reentrant;
 struct Hooked;
 
 impl Hooked {
-    fn new(hook: impl Fn(Call) + 'static) -> Self {
+    fn new(hook: impl Fn(ReentrantCall) + 'static) -> Self {
         HOOK.set(Some(Rc::new(hook)));
         CALLED.take();
         Self
     }
     /// How often the hook ran at such requests.
-    fn times(&self, call: Call) -> u32 {
+    fn times(&self, call: ReentrantCall) -> u32 {
         CALLED.with_borrow(|called| called.get(&call).copied().unwrap_or(0))
     }
 }
@@ -71,7 +71,7 @@ impl Drop for Hooked {
     }
 }
 
-fn call_back(call: Call) {
+fn call_back(call: ReentrantCall) {
     struct Out;
     impl Drop for Out {
         fn drop(&mut self) {
@@ -115,7 +115,7 @@ unsafe impl HostAllocator for Reentrant {
     }
 
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        call_back(Call::Allocate);
+        call_back(ReentrantCall::Allocate);
         if layout.size() > LARGEST.get() {
             return Err(AllocError);
         }
@@ -125,7 +125,7 @@ unsafe impl HostAllocator for Reentrant {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        call_back(Call::Free);
+        call_back(ReentrantCall::Free);
         Self::ends(block, layout);
         // SAFETY: just seen to be a live block of the system with this layout.
         unsafe { SYSTEM.deallocate(block, layout, scope) };
@@ -139,7 +139,11 @@ unsafe impl HostAllocator for Reentrant {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         let grows = new.size() > old.size();
-        call_back(if grows { Call::Grow } else { Call::Shrink });
+        call_back(if grows {
+            ReentrantCall::Grow
+        } else {
+            ReentrantCall::Shrink
+        });
         if grows && !GROWS.get() {
             return Err(AllocError);
         }
@@ -185,7 +189,7 @@ fn an_arena_whose_base_reenters_in_grow_gives_no_block_in_the_chunk_that_moves()
     let hooked = Hooked::new({
         let (reach, inner) = (reach.clone(), inner.clone());
         move |call| {
-            if call == Call::Grow
+            if call == ReentrantCall::Grow
                 && let Some(arena) = reach.get()
             {
                 let block = arena
@@ -197,7 +201,7 @@ fn an_arena_whose_base_reenters_in_grow_gives_no_block_in_the_chunk_that_moves()
     });
     LARGEST.set(480);
     let outer = arena.try_alloc([0x22_u8; 2000]).expect("the spare grows");
-    assert_eq!(hooked.times(Call::Grow), 1);
+    assert_eq!(hooked.times(ReentrantCall::Grow), 1);
     let outer = NonNull::from(outer);
     for block in inner.borrow_mut().iter_mut() {
         let (low, high) = (outer.addr().get(), outer.addr().get() + 2000);
@@ -227,7 +231,7 @@ fn a_chunk_that_a_base_refuses_to_grow_while_it_reenters_is_still_the_spare() {
         let hooked = Hooked::new({
             let reach = reach.clone();
             move |call| {
-                if call == Call::Grow {
+                if call == ReentrantCall::Grow {
                     // Neither of these may have the chunk that is being grown.
                     let arena = reach.get().expect("it is asking");
                     assert_eq!(arena.chunks_held(), 0);
@@ -244,7 +248,7 @@ fn a_chunk_that_a_base_refuses_to_grow_while_it_reenters_is_still_the_spare() {
         let refused = catch_unwind(AssertUnwindSafe(|| arena.try_alloc([0_u8; 2000]).is_err()));
         assert_eq!(refused.is_err(), unwinds);
         assert!(refused.unwrap_or(true));
-        assert_eq!(hooked.times(Call::Grow), 1);
+        assert_eq!(hooked.times(ReentrantCall::Grow), 1);
         assert_eq!((arena.chunks_held(), arena.bytes_held()), (1, 992));
         let block = arena
             .try_alloc([7_u64; 70])
@@ -302,7 +306,7 @@ fn an_arena_whose_base_reenters_at_every_request_gives_every_byte_once() {
             });
             allocate(&shared, &blocks, size);
         }
-        assert!(hooked.times(Call::Allocate) > 0);
+        assert!(hooked.times(ReentrantCall::Allocate) > 0);
         for Filled(block, size, fill) in blocks.borrow_mut().drain(..) {
             // A block that was given twice is another's over more than its ends.
             for at in (0..size).filter(|at| !cfg!(miri) || *at < 32 || size - *at <= 32) {
@@ -332,7 +336,7 @@ fn an_arena_is_whole_when_its_base_unwinds_in_a_free() {
         }
         let freed = Cell::new(0);
         let hooked = Hooked::new(move |call| {
-            if call == Call::Free {
+            if call == ReentrantCall::Free {
                 freed.set(freed.get() + 1);
                 assert_ne!(freed.get(), nth + 1, "on purpose");
             }
@@ -398,7 +402,10 @@ fn an_arena_that_moves_is_not_lost_when_the_old_context_panics_in_its_end() {
 }
 
 /// A context for the hook to use.
-fn in_hook(context: &Context, mut act: impl FnMut(Call, &ContextHandle) + 'static) -> Hooked {
+fn in_hook(
+    context: &Context,
+    mut act: impl FnMut(ReentrantCall, &ContextHandle) + 'static,
+) -> Hooked {
     let (handle, act) = (
         context.handle(),
         RefCell::new(move |call, handle: &ContextHandle| act(call, handle)),
@@ -472,7 +479,12 @@ fn a_context_whose_backing_reenters_at_every_request_counts_and_charges_exactly(
         let zeroed = Allocator::allocate_zeroed(&&root, layout(64)).expect("there is room");
         // SAFETY: the block just taken.
         unsafe { Allocator::deallocate(&&root, zeroed.cast(), layout(64)) };
-        for call in [Call::Allocate, Call::Free, Call::Grow, Call::Shrink] {
+        for call in [
+            ReentrantCall::Allocate,
+            ReentrantCall::Free,
+            ReentrantCall::Grow,
+            ReentrantCall::Shrink,
+        ] {
             assert!(hooked.times(call) > 0, "{call:?} did not call back");
         }
         drop(hooked);
@@ -494,16 +506,16 @@ fn a_context_whose_backing_reenters_at_every_request_counts_and_charges_exactly(
 /// The hook makes, leaves, claims, clears and ends contexts, and owns, takes and destroys values, of the context that is asking.
 #[test]
 fn a_tree_whose_backing_reenters_at_every_request_ends_with_nothing_left() {
-    struct Counted(Rc<Cell<i32>>);
+    struct CountedValue(Rc<Cell<i32>>);
     // SAFETY: the test has one thread.
-    unsafe impl Send for Counted {}
-    impl Counted {
+    unsafe impl Send for CountedValue {}
+    impl CountedValue {
         fn new(live: &Rc<Cell<i32>>) -> Self {
             live.set(live.get() + 1);
             Self(live.clone())
         }
     }
-    impl Drop for Counted {
+    impl Drop for CountedValue {
         fn drop(&mut self) {
             self.0.set(self.0.get() - 1);
         }
@@ -519,7 +531,7 @@ fn a_tree_whose_backing_reenters_at_every_request_ends_with_nothing_left() {
                 return;
             };
             let value = child
-                .own(Counted::new(&live))
+                .own(CountedValue::new(&live))
                 .map_err(|refused| refused.error);
             match turn.get() % 4 {
                 0 => drop(child.leave()),
@@ -539,7 +551,7 @@ fn a_tree_whose_backing_reenters_at_every_request_ends_with_nothing_left() {
         let mut ids = Vec::new();
         for _ in 0..if cfg!(miri) { 10 } else { 20 } {
             // The table of the values grows while the hook uses others' tables.
-            ids.push(child.own(Counted::new(&live)).expect("memory"));
+            ids.push(child.own(CountedValue::new(&live)).expect("memory"));
         }
         drop(ids.pop().map(|id| child.remove(id)).expect("some are left"));
         ids.pop()
@@ -554,7 +566,7 @@ fn a_tree_whose_backing_reenters_at_every_request_ends_with_nothing_left() {
         drop(middle);
         drop(child);
     }
-    assert!(hooked.times(Call::Allocate) > 10 && hooked.times(Call::Free) > 10);
+    assert!(hooked.times(ReentrantCall::Allocate) > 10 && hooked.times(ReentrantCall::Free) > 10);
     root.clear();
     drop(hooked);
     root.clear();
@@ -627,7 +639,7 @@ fn a_vector_frees_its_block_once_when_the_allocator_unwinds_in_the_free() {
     let mut list = TryVec::<u64, Base>::new_in(BASE);
     list.try_extend_from_slice(&[3; 20]).expect("memory");
     list.clear();
-    let hooked = Hooked::new(|call| assert_ne!(call, Call::Free, "on purpose"));
+    let hooked = Hooked::new(|call| assert_ne!(call, ReentrantCall::Free, "on purpose"));
     assert!(catch_unwind(AssertUnwindSafe(|| list.try_shrink_to_fit())).is_err());
     drop(hooked);
     assert_eq!((list.len(), list.capacity()), (0, 0));

@@ -54,15 +54,15 @@ unsafe extern "C" fn note(payload: *mut c_void) {
 
 /// What a tree should be: children newest last.
 #[derive(Clone, Default)]
-struct Node {
+struct TaggedNode {
     parent: Option<usize>,
     children: Vec<usize>,
     block: Option<TaggedBlock>,
 }
 
-struct Model(Vec<Node>);
+struct TaggedModel(Vec<TaggedNode>);
 
-impl Model {
+impl TaggedModel {
     fn is_below(&self, at: usize, top: usize) -> bool {
         let mut at = Some(at);
         while let Some(number) = at {
@@ -89,7 +89,7 @@ impl Model {
             self.free(child, order);
         }
         order.push((at as u64, self.0[at].parent.unwrap_or(0) as u64));
-        self.0[at] = Node::default();
+        self.0[at] = TaggedNode::default();
     }
     fn check(&self) {
         for (at, node) in self.0.iter().enumerate() {
@@ -117,7 +117,7 @@ fn trees_are_what_a_naive_model_says() {
     let root = root();
     let domains = [domain(&root), domain(&root)];
     let mut rng = Rng::new(7);
-    let mut model = Model(vec![Node::default()]);
+    let mut model = TaggedModel(vec![TaggedNode::default()]);
     for _ in 0..if cfg!(miri) { 40 } else { 4000 } {
         let live: Vec<usize> = (1..model.0.len())
             .filter(|at| model.0[*at].block.is_some())
@@ -133,7 +133,7 @@ fn trees_are_what_a_naive_model_says() {
                 (0..=2, parent, _) => {
                     let new = match parent.filter(|_| rng.below(8) > 0) {
                         Some(parent) => {
-                            model.0.push(Node::default());
+                            model.0.push(TaggedNode::default());
                             model.link(model.0.len() - 1, parent);
                             model.0[parent]
                                 .block
@@ -141,7 +141,7 @@ fn trees_are_what_a_naive_model_says() {
                                 .allocate(8, Fill::Zeros)
                         }
                         None => {
-                            model.0.push(Node::default());
+                            model.0.push(TaggedNode::default());
                             domains[rng.below(2) as usize].allocate(8, Fill::Zeros)
                         }
                     };

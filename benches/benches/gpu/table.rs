@@ -4,7 +4,7 @@ use super::play::{Each, Places, Space, bulk, each, refusals, space};
 use super::stamps::Scale;
 use super::traffic::Trace;
 use crate::support::clock::thread_ns;
-use crate::support::report::Report;
+use crate::support::report::BenchReport;
 use crate::support::rounds::{Case, interleave};
 
 /// Capacities, in percent of the most bytes live at once.
@@ -132,7 +132,7 @@ pub fn rows(subjects: &[Subject<'_>]) -> Vec<Row> {
 }
 
 /// The figures of every row called `ours..`, against every other.
-pub fn figures(report: &mut Report, label: &str, rows: &[Row]) {
+pub fn figures(report: &mut BenchReport, label: &str, rows: &[Row]) {
     let ours = |row: &&Row| row.name.starts_with("ours");
     for row in rows.iter().filter(ours) {
         let case = format!("{label}{}", row.name.trim_start_matches("ours"));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::process::{Layer, SUBJECTS, cpu_ms};
 use super::row;
-use crate::support::report::Report;
+use crate::support::report::BenchReport;
 use crate::support::rounds::{quick, wanted};
 
 /// Each script, and how often it does its work.
@@ -18,7 +18,7 @@ const CLIENTS: [(&str, &str); 5] = [
 ];
 
 /// Processor time of each, in ms.
-pub(crate) fn run(report: &mut Report, layer: &Layer) {
+pub(crate) fn run(report: &mut BenchReport, layer: &Layer) {
     let Some(environment) = env::var_os("STEWARD_CLIENTS").map(PathBuf::from) else {
         println!("SKIPPED layer/clients: STEWARD_CLIENTS names no virtual environment");
         return;

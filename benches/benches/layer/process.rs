@@ -12,31 +12,31 @@ const WORK: &str = "STEWARD_BENCH_LAYER";
 const LAYER: &str = "VK_LAYER_STEWARD_memory";
 
 /// One way to run a program.
-pub(crate) struct Subject {
+pub(crate) struct LayerSubject {
     pub(crate) name: &'static str,
     has_layer: bool,
     settings: &'static [(&'static str, &'static str)],
 }
 
 /// The first one is what the others are compared with.
-pub(crate) const SUBJECTS: [Subject; 4] = [
-    Subject {
+pub(crate) const SUBJECTS: [LayerSubject; 4] = [
+    LayerSubject {
         name: "without",
         has_layer: false,
         settings: &[],
     },
-    Subject {
+    LayerSubject {
         name: "accounts",
         has_layer: true,
         settings: &[("VK_STEWARD_MEMORY_CHECK", "false")],
     },
-    Subject {
+    LayerSubject {
         name: "checked",
         has_layer: true,
         settings: &[],
     },
     // As `steward run` sets it.
-    Subject {
+    LayerSubject {
         name: "checked-state",
         has_layer: true,
         settings: &[("VK_STEWARD_MEMORY_STATE", "state")],
@@ -81,7 +81,7 @@ impl Layer {
     }
 
     /// The program with the environment of the subject, on lavapipe.
-    pub(crate) fn command(&self, program: &PathBuf, subject: &Subject) -> Command {
+    pub(crate) fn command(&self, program: &PathBuf, subject: &LayerSubject) -> Command {
         let mut command = Command::new(program);
         command.env("VK_LOADER_DRIVERS_SELECT", "lvp*");
         for name in ["VK_INSTANCE_LAYERS", "VK_ADD_LAYER_PATH", "VK_LAYER_PATH"] {
@@ -105,7 +105,7 @@ impl Layer {
     }
 
     /// Runs this bench's own work in a child. The figures that it printed.
-    pub(crate) fn child(&self, work: &str, subject: &Subject) -> Vec<f64> {
+    pub(crate) fn child(&self, work: &str, subject: &LayerSubject) -> Vec<f64> {
         let bench = env::current_exe().expect("a path");
         let mut command = self.command(&bench, subject);
         let done = command

@@ -12,7 +12,7 @@
 use std::fs;
 
 /// What a bench has to say.
-pub struct Report {
+pub struct BenchReport {
     bench: &'static str,
     method: &'static str,
     head: Vec<String>,
@@ -20,7 +20,7 @@ pub struct Report {
     figures: Vec<String>,
 }
 
-impl Report {
+impl BenchReport {
     pub fn new(bench: &'static str, head: &[&str]) -> Self {
         let method = "ns an operation, medians of interleaved rounds, thread time";
         Self {

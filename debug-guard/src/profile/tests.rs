@@ -25,7 +25,7 @@ struct Sums {
     lifetimes: u64,
 }
 
-struct Model {
+struct ProfileModel {
     sites: Sites,
     /// By site; 0 is nobody's.
     sums: BTreeMap<u32, Sums>,
@@ -35,7 +35,7 @@ struct Model {
     peak_at: u64,
 }
 
-impl Model {
+impl ProfileModel {
     fn new() -> Self {
         let sites = Sites::new(
             &MEMORY,
@@ -96,16 +96,16 @@ impl Model {
             now: self.now,
         };
         self.sites
-            .write_dhat(&mut text, process, Some(&Names))
+            .write_dhat(&mut text, process, Some(&ModelNames))
             .expect("a string takes it");
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 }
 
 /// Names every second address.
-struct Names;
+struct ModelNames;
 
-impl FrameNames for Names {
+impl FrameNames for ModelNames {
     fn write_name(
         &self,
         address: usize,
@@ -131,7 +131,7 @@ fn level<R>(levels: u64, note: &mut dyn FnMut() -> R) -> R {
 }
 
 /// Sites of some owners, scopes, commands and stacks.
-fn sites(model: &Model) -> Vec<SiteId> {
+fn sites(model: &ProfileModel) -> Vec<SiteId> {
     let mut all = Vec::new();
     for (n, name) in ["textures", "a\"b\\c;d\n", "", "plain"]
         .into_iter()
@@ -163,7 +163,7 @@ fn sites(model: &Model) -> Vec<SiteId> {
     all
 }
 
-fn run(model: &mut Model, seed: u64) {
+fn run(model: &mut ProfileModel, seed: u64) {
     let ids = sites(model);
     let mut random = seed;
     for _ in 0..if cfg!(miri) { 60 } else { 3000 } {
@@ -260,7 +260,7 @@ fn load(file: &Value) {
 #[test]
 fn every_number_of_a_dhat_file_is_right() {
     for seed in 1..if cfg!(miri) { 2 } else { 12 } {
-        let mut model = Model::new();
+        let mut model = ProfileModel::new();
         run(&mut model, seed);
         let file = model.finish();
         load(&file);
@@ -318,7 +318,7 @@ fn every_number_of_a_dhat_file_is_right() {
 
 fn name(frame: usize) -> String {
     let mut text = String::new();
-    super::text::frame(&mut text, frame, Some(&Names)).expect("a string takes it");
+    super::text::frame(&mut text, frame, Some(&ModelNames)).expect("a string takes it");
     text
 }
 
@@ -339,7 +339,7 @@ fn expected_lines(sites: &Sites, id: SiteId) -> Vec<String> {
 
 #[test]
 fn the_frames_of_a_file_are_each_told_once() {
-    let mut model = Model::new();
+    let mut model = ProfileModel::new();
     run(&mut model, 3);
     let file = model.finish();
     let frames: Vec<&str> = file["ftbl"]
@@ -370,7 +370,7 @@ fn the_frames_of_a_file_are_each_told_once() {
 
 #[test]
 fn collapsed_stacks_sum_up_to_what_is_there() {
-    let mut model = Model::new();
+    let mut model = ProfileModel::new();
     run(&mut model, 5);
     model.finish();
     for (weight, measure) in [Weight::Live, Weight::Peak, Weight::Total]
@@ -380,7 +380,7 @@ fn collapsed_stacks_sum_up_to_what_is_there() {
         let mut text = String::new();
         model
             .sites
-            .write_collapsed(&mut text, weight, measure, Some(&Names))
+            .write_collapsed(&mut text, weight, measure, Some(&ModelNames))
             .expect("a string takes it");
         let mut expected = BTreeMap::new();
         for (id, sums) in &model.sums {
@@ -450,7 +450,7 @@ fn without_a_profile_files_are_empty_and_still_load() {
 
 #[test]
 fn threads_lose_no_count() {
-    let mut model = Model::new();
+    let mut model = ProfileModel::new();
     let ids = sites(&model);
     let times = if cfg!(miri) { 5 } else { 2000 };
     std::thread::scope(|scope| {

@@ -333,8 +333,8 @@ fn whoever_is_handed_a_list_or_a_profile_and_reenters_is_served() {
             Ok(())
         }
     }
-    struct Names<'a>(&'a Under);
-    impl FrameNames for Names<'_> {
+    struct ReenteringNames<'a>(&'a Under);
+    impl FrameNames for ReenteringNames<'_> {
         fn write_name(&self, _: usize, out: &mut dyn fmt::Write) -> Result<bool, fmt::Error> {
             use_it(self.0, 60);
             out.write_str("somewhere").map(|()| true)
@@ -369,7 +369,7 @@ fn whoever_is_handed_a_list_or_a_profile_and_reenters_is_served() {
             );
             let mut file = Reentering(guard, String::new());
             guard
-                .write_dhat(&mut file, "it", Some(&Names(guard)))
+                .write_dhat(&mut file, "it", Some(&ReenteringNames(guard)))
                 .expect("strings take all");
             serde_json::from_str::<serde_json::Value>(&file.1).expect("JSON");
             let mut lines = Reentering(guard, String::new());

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
-use crate::operations::{MODES, Operation, VISITS, table};
+use crate::operations::{GuardOperation, MODES, VISITS, table};
 use debug_guard::{FailingAllocator, Fault};
 use testkit::{
     MemoryUse, RecordingAllocator, Sweep, Swept, Trial, assert_bodies_call,
@@ -29,7 +29,7 @@ fn sweep_all(
     judge: impl Fn(&str, MemoryUse, Swept),
 ) {
     for (number, operation) in table::<Staged<'_>>().iter().enumerate() {
-        let Operation {
+        let GuardOperation {
             names, how, takes, ..
         } = operation;
         for mode in MODES {

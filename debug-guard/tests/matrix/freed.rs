@@ -7,7 +7,9 @@ use std::thread;
 use alloc_core::{HostAllocator, Scope};
 use debug_guard::Mode;
 
-use crate::common::{Lab, On, Seen, each, each_with, layout, loads, note, note_pointer, stores};
+use crate::common::{
+    Lab, On, SeenByChild, each, each_with, layout, loads, note, note_pointer, stores,
+};
 
 /// Freed blocks wait: what is written to them meanwhile is found, what is read is not.
 const WAITING: On = On::FENCE.and(On::COOKIE);
@@ -16,13 +18,13 @@ const POISON: u8 = 0xDD;
 
 /// A pointer that another thread may have.
 #[derive(Clone, Copy)]
-struct Sent(*mut u8);
+struct SentBlock(*mut u8);
 // SAFETY: an address; what is done with it is the case's affair.
-unsafe impl Send for Sent {}
+unsafe impl Send for SentBlock {}
 // SAFETY: as above.
-unsafe impl Sync for Sent {}
+unsafe impl Sync for SentBlock {}
 
-impl Sent {
+impl SentBlock {
     fn get(self) -> *mut u8 {
         self.0
     }
@@ -45,7 +47,7 @@ fn t15_a_read_after_the_free() {
         note("read", loads(block.wrapping_add(5)).into());
     }
     let verdict = |size: usize| {
-        move |seen: &Seen| {
+        move |seen: &SeenByChild| {
             let block = seen.note("block");
             if seen.config.mode == Mode::Strict {
                 assert!(!seen.noted("read"));
@@ -257,7 +259,7 @@ fn t18_a_pointer_kept_over_a_reallocation() {
 #[test]
 fn t19_used_on_another_thread_than_it_was_freed_on() {
     fn case(lab: &Lab) {
-        let block = Sent(lab.block(64, 16));
+        let block = SentBlock(lab.block(64, 16));
         let (freed, wait) = (&Barrier::new(2), &Barrier::new(2));
         thread::scope(|scope| {
             let freeing = thread::Builder::new().name("the-freeing".to_owned());
@@ -316,7 +318,7 @@ fn t20_given_back_twice() {
         again(lab, block, 64);
     }
     fn elsewhere(lab: &Lab) {
-        let block = Sent(lab.block(64, 16));
+        let block = SentBlock(lab.block(64, 16));
         thread::scope(|scope| {
             scope.spawn(|| lab.give(block.get(), 64, 16));
         });
@@ -333,7 +335,7 @@ fn t20_given_back_twice() {
         note("passed", 1);
     }
     let verdict = |size: usize| {
-        move |seen: &Seen| {
+        move |seen: &SeenByChild| {
             assert!(!seen.noted("passed"));
             let told = seen.aborted();
             told.kind("double-free")

@@ -7,7 +7,7 @@ use alloc_core::{Allocator, HostAllocator, Scope, Scoped};
 
 use debug_guard::Mode;
 
-use crate::common::{Lab, On, Seen, each, each_with, layout, loads, note, stores};
+use crate::common::{Lab, On, SeenByChild, each, each_with, layout, loads, note, stores};
 
 #[test]
 fn t28_given_back_with_another_size() {
@@ -236,7 +236,7 @@ fn t33_what_was_never_written_reads_as_a_pattern() {
         );
         lab.give(grown, 200, 16);
     }
-    let verdict = |seen: &Seen| {
+    let verdict = |seen: &SeenByChild| {
         seen.quiet(5001);
         assert_eq!(
             (seen.note("fresh"), seen.note("tail")),

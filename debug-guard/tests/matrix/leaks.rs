@@ -2,7 +2,7 @@
 
 use std::process;
 
-use crate::common::{Lab, On, Seen, each, each_with, note, note_pointer};
+use crate::common::{Lab, On, SeenByChild, each, each_with, note, note_pointer};
 
 #[test]
 fn t34_one_leak_a_cycle_and_none() {
@@ -109,7 +109,7 @@ fn t34_leaks_at_exit_give_the_exit_code() {
         On::ALL,
         |options| options.exit_leaks(CODE),
         leaks,
-        |seen: &Seen| {
+        |seen: &SeenByChild| {
             seen.note("leaving");
             seen.finished.assert_code(CODE);
             // Two places in the program, a block each.

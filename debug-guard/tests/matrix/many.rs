@@ -104,7 +104,7 @@ fn t43_a_hundred_thousand_and_a_million_blocks_at_once() {
     let options =
         |options: debug_guard::GuardOptions| options.stacks(Stacks::Off).max_guarded_bytes(8 << 30);
     let verdict = |blocks: usize| {
-        move |seen: &crate::common::Seen| {
+        move |seen: &crate::common::SeenByChild| {
             seen.ended();
             assert!(seen.reports.is_empty(), "{}", seen.finished);
             assert_eq!(
@@ -238,13 +238,14 @@ fn t44_without_mappings_blocks_get_cookies_and_one_notice() {
 fn t45_eight_threads_give_back_what_others_took() {
     const THREADS: usize = 8;
     const EACH: usize = 2_000;
-    struct Sent(*mut u8, usize);
+    struct SentBlock(*mut u8, usize);
     // SAFETY: a block that its receiver alone uses.
-    unsafe impl Send for Sent {}
+    unsafe impl Send for SentBlock {}
 
     fn case(lab: &Lab) {
-        let (senders, receivers): (Vec<_>, Vec<_>) =
-            (0..THREADS).map(|_| sync_channel::<Sent>(EACH)).unzip();
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS)
+            .map(|_| sync_channel::<SentBlock>(EACH))
+            .unzip();
         thread::scope(|scope| {
             for (number, receiver) in receivers.into_iter().enumerate() {
                 let next = senders[(number + 1) % THREADS].clone();
@@ -258,14 +259,15 @@ fn t45_eight_threads_give_back_what_others_took() {
                         if random.below(2) == 0 {
                             lab.give(block, size, 1);
                         } else {
-                            next.send(Sent(block, size)).expect("the other receives");
+                            next.send(SentBlock(block, size))
+                                .expect("the other receives");
                         }
-                        while let Ok(Sent(block, size)) = receiver.try_recv() {
+                        while let Ok(SentBlock(block, size)) = receiver.try_recv() {
                             lab.give(block, size, 1);
                         }
                     }
                     drop(next);
-                    for Sent(block, size) in receiver {
+                    for SentBlock(block, size) in receiver {
                         lab.give(block, size, 1);
                     }
                 });

@@ -88,7 +88,7 @@ fn t01_t15_of_a_busy_site_a_share_is_seen() {
     );
 }
 
-fn is_a_share(seen: &crate::common::Seen, kind: &str) {
+fn is_a_share(seen: &crate::common::SeenByChild, kind: &str) {
     seen.ended();
     let (found, chosen) = (seen.note(kind), seen.note("chosen"));
     println!("{} {kind}: {found} of {RUNS} seen", seen.config.name());

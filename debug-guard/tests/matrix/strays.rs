@@ -173,7 +173,7 @@ fn t26_a_reallocation_of_what_is_no_block() {
         std::hint::black_box(local);
     }
     let aborted = |kind: &'static str| {
-        move |seen: &crate::common::Seen| {
+        move |seen: &crate::common::SeenByChild| {
             assert!(!seen.noted("answered"));
             let told = seen.aborted();
             told.kind(kind).found("reallocation").found_in("regrows");

@@ -15,7 +15,7 @@ use std::thread;
 
 use debug_guard::{BackEnd, BackEnds, GuardOptions, Mode, Placement, Sampling};
 
-use crate::common::{Config, Lab, Place, Seen, is_child, lent, skip_what_is_not_offered};
+use crate::common::{Config, Lab, Place, SeenByChild, is_child, lent, skip_what_is_not_offered};
 use crate::mistakes::{CASES, MISTAKES, commit};
 
 const TABLE: &str = include_str!("../suite24.table");
@@ -166,7 +166,7 @@ fn judge(place: Place, config: Config, number: usize) -> char {
         };
         letter(
             number,
-            &Seen::new(place.path, config, place.child(config, more)),
+            &SeenByChild::new(place.path, config, place.child(config, more)),
         )
     });
     letters
@@ -175,7 +175,7 @@ fn judge(place: Place, config: Config, number: usize) -> char {
 }
 
 /// What is said is said once, of the right kind and block, and ends the process; what is not said does not end it.
-fn letter(number: usize, seen: &Seen) -> char {
+fn letter(number: usize, seen: &SeenByChild) -> char {
     assert!(!seen.finished.timed_out, "{}", seen.finished);
     if !seen.reports.is_empty() {
         let (_, kind) = MISTAKES[number - 1];

@@ -12,14 +12,14 @@ use gpu_suballoc::{
 
 /// The system's memory, counted; the `refuse`th request from now on is refused.
 #[derive(Default)]
-struct Host {
+struct ClassHost {
     blocks: Cell<isize>,
     bytes: Cell<usize>,
     refuse: Cell<u32>,
 }
 
 // SAFETY: every block is the system's, handed through.
-unsafe impl HostAllocator for Host {
+unsafe impl HostAllocator for ClassHost {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new()
     }
@@ -60,7 +60,7 @@ impl Random {
 
 #[test]
 fn transient_pages_agree_with_a_list_and_give_all_memory_back() {
-    let host = Host::default();
+    let host = ClassHost::default();
     let mut pages = TransientPages::new(&host, 1 << 22, 256, 1 << 16).unwrap();
     let (mut live, mut random) = (VecDeque::<TransientRange>::new(), Random(3));
     let (mut placed, mut full) = (0u32, 0u32);
@@ -114,7 +114,7 @@ fn transient_pages_agree_with_a_list_and_give_all_memory_back() {
 #[test]
 fn transient_pages_survive_every_refusal() {
     for nth in 1.. {
-        let host = Host::default();
+        let host = ClassHost::default();
         let mut pages = TransientPages::new(&host, 1 << 22, 256, 1 << 16).unwrap();
         host.refuse.set(nth);
         let mut refused = 0;
@@ -143,7 +143,7 @@ fn transient_pages_survive_every_refusal() {
 
 #[test]
 fn transient_pages_refuse_what_makes_no_sense() {
-    let host = Host::default();
+    let host = ClassHost::default();
     let new = |size, granule, page| TransientPages::new(&host, size, granule, page).map(|_| ());
     assert_eq!(new(1 << 20, 3, 1 << 16), Err(VirtualBlockError::Granule));
     assert_eq!(
@@ -175,7 +175,7 @@ fn transient_pages_refuse_what_makes_no_sense() {
 
 /// A linear block beside a list of what lives in it.
 struct Linear<'h> {
-    block: LinearBlock<&'h Host>,
+    block: LinearBlock<&'h ClassHost>,
     lower: VecDeque<LinearRange>,
     upper: Vec<LinearRange>,
 }
@@ -183,7 +183,7 @@ struct Linear<'h> {
 const SIZE: u64 = 1 << 16;
 
 impl<'h> Linear<'h> {
-    fn new(host: &'h Host) -> Self {
+    fn new(host: &'h ClassHost) -> Self {
         Self {
             block: LinearBlock::new(host, SIZE, 256).unwrap(),
             lower: VecDeque::new(),
@@ -243,7 +243,7 @@ impl<'h> Linear<'h> {
 
 #[test]
 fn linear_blocks_agree_with_a_list() {
-    let host = Host::default();
+    let host = ClassHost::default();
     let mut linear = Linear::new(&host);
     let mut random = Random(11);
     let (mut placed, mut full, mut ring, mut wrapped, mut out_of_order) = (0, 0, 0, 0, 0);
@@ -310,7 +310,7 @@ fn linear_blocks_agree_with_a_list() {
 
 #[test]
 fn a_ring_is_used_to_the_last_byte() {
-    let host = Host::default();
+    let host = ClassHost::default();
     let mut linear = Linear::new(&host);
     for _ in 0..4 {
         linear.allocate(false, SIZE / 4, 1).unwrap();
@@ -330,7 +330,7 @@ fn a_ring_is_used_to_the_last_byte() {
 #[test]
 fn linear_blocks_survive_every_refusal() {
     for nth in 1..=8 {
-        let host = Host::default();
+        let host = ClassHost::default();
         let mut linear = Linear::new(&host);
         host.refuse.set(nth);
         let mut refused = 0;
@@ -356,7 +356,7 @@ fn linear_blocks_survive_every_refusal() {
 
 #[test]
 fn linear_blocks_refuse_what_makes_no_sense() {
-    let host = Host::default();
+    let host = ClassHost::default();
     assert_eq!(
         LinearBlock::new(&host, 1 << 16, 3).map(|_| ()),
         Err(LinearError::Alignment)

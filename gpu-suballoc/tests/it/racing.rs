@@ -28,12 +28,12 @@ struct Item {
     mark: Option<u64>,
 }
 
-struct Shared<'m> {
+struct RacingShared<'m> {
     gpu: &'m Over<'m>,
     pool: Mutex<Vec<Item>>,
 }
 
-impl Shared<'_> {
+impl RacingShared<'_> {
     fn put(&self, item: Item) {
         self.pool
             .lock()
@@ -212,7 +212,7 @@ fn race(profile: MockProfile, maps: MapPolicy) {
     let gpu = unsafe { GpuAllocator::new(&mock, witness.clone(), options) }
         .map_err(|refused| refused.error)
         .expect("sound");
-    let shared = Shared {
+    let shared = RacingShared {
         gpu: &gpu,
         pool: Mutex::default(),
     };
@@ -234,7 +234,7 @@ fn race(profile: MockProfile, maps: MapPolicy) {
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
     assert!(left.len() > 100, "{} regions lived to the end", left.len());
-    let shared = Shared {
+    let shared = RacingShared {
         gpu: &gpu,
         pool: Mutex::default(),
     };

@@ -20,7 +20,7 @@ use gpu_suballoc::{
 
 type System = FromGlobalAlloc<std::alloc::System>;
 type Mock = MockDevice<System>;
-type Gpu = GpuAllocator<&'static Mock, Host>;
+type Gpu = GpuAllocator<&'static Mock, ReentryHost>;
 
 const NESTED: GpuError = GpuError::Misuse(GpuMisuse::NestedMap);
 
@@ -30,11 +30,11 @@ thread_local! {
 }
 
 /// The system's memory, with a hook before each request.
-struct Host(Option<Hook>);
+struct ReentryHost(Option<Hook>);
 type Hook = &'static (dyn Fn() + Sync);
 
 // SAFETY: every block is the system's.
-unsafe impl HostAllocator for Host {
+unsafe impl HostAllocator for ReentryHost {
     fn traits(&self) -> AllocatorTraits {
         FromGlobalAlloc::SYSTEM.traits()
     }
@@ -74,7 +74,7 @@ impl Scene {
             entered: AtomicU64::new(0),
         }));
         // SAFETY: what is asked here is valid.
-        let gpu = unsafe { GpuAllocator::new(mock, Host(host), options) }
+        let gpu = unsafe { GpuAllocator::new(mock, ReentryHost(host), options) }
             .map_err(|refused| refused.error)
             .expect("sound");
         scene

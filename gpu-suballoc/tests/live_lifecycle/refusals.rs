@@ -39,7 +39,7 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// An application's memory, over a witness.
-pub(crate) struct Application {
+pub(crate) struct RefusingApplication {
     shared: Context,
     memory: Context,
     root: Context,
@@ -49,7 +49,7 @@ pub(crate) struct Application {
 /// What is there: live objects by kind, functions asked for, bytes of books, blocks of the driver.
 type Seen = (Vec<(&'static str, i64)>, u64, [u64; 2], i64);
 
-impl Application {
+impl RefusingApplication {
     /// # Safety
     /// The host outlives it.
     pub(crate) unsafe fn on(live: &Live, host: &(impl HostAllocator + Sync)) -> Self {
@@ -113,10 +113,10 @@ impl Application {
     }
 }
 
-fn with(live: &Live, run: impl FnOnce(&Application, &AshContexts)) {
+fn with(live: &Live, run: impl FnOnce(&RefusingApplication, &AshContexts)) {
     let witness = RecordingAllocator::system();
     // SAFETY: the witness outlives it.
-    let application = unsafe { Application::on(live, &witness) };
+    let application = unsafe { RefusingApplication::on(live, &witness) };
     let home = application.home();
     run(&application, &home);
     drop(home);
@@ -458,7 +458,7 @@ fn in_the_way(live: &Live) {
 /// Acquire, compile, take, give, release.
 pub(crate) fn cycle(
     live: &Live,
-    application: &Application,
+    application: &RefusingApplication,
     home: &AshContexts,
 ) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
@@ -484,7 +484,7 @@ fn swept(live: &Live) {
         let witness = RecordingAllocator::system();
         let failing = FailingAllocator::new(witness.clone(), Fault::Never);
         // SAFETY: the allocator outlives it.
-        let application = unsafe { Application::on(live, &failing) };
+        let application = unsafe { RefusingApplication::on(live, &failing) };
         let home = application.home();
         failing.arm(Fault::Nth(nth));
         let first = cycle(live, &application, &home);

@@ -10,7 +10,7 @@ use ash::vk;
 use testkit::{Child, Finished, RecordingAllocator};
 
 use crate::live::{CALLBACKS, Live, live_blocks, refuse, requests};
-use crate::refusals::{Application, cycle};
+use crate::refusals::{RefusingApplication, cycle};
 
 const NAME: &str = "h9_hw27_every_refusal_of_the_drivers_memory_is_borne";
 /// Which driver a child opens.
@@ -40,7 +40,7 @@ pub(crate) fn child() {
     println!("driver\t{}", version_of(&live));
     let witness = RecordingAllocator::system();
     // SAFETY: the witness outlives it.
-    let application = unsafe { Application::on(&live, &witness) };
+    let application = unsafe { RefusingApplication::on(&live, &witness) };
     let home = application.home();
     refuse(request.parse().ok());
     let first = cycle(&live, &application, &home);
@@ -88,7 +88,7 @@ fn version_of(live: &Live) -> String {
 
 /// What a child said, line by line, and how it ended.
 #[derive(Debug, Default)]
-struct Case {
+struct SweepCase {
     driver: Option<String>,
     /// Command, scope, bytes.
     refused: Option<[String; 3]>,
@@ -96,15 +96,15 @@ struct Case {
     outcome: String,
 }
 
-fn run_child(driver: &str, request: Option<u64>) -> Result<Case, String> {
+fn run_child(driver: &str, request: Option<u64>) -> Result<SweepCase, String> {
     let request = request.map_or_else(|| "none".to_owned(), |request| request.to_string());
     let done = Child::this_program(NAME)
         .env(DRIVER, driver)
         .env(REQUEST, request)
         .run();
-    let mut case = Case {
+    let mut case = SweepCase {
         outcome: died_of(&done),
-        ..Case::default()
+        ..SweepCase::default()
     };
     for line in done.stdout.lines() {
         match line.split('\t').collect::<Vec<_>>()[..] {

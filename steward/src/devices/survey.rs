@@ -48,7 +48,7 @@ pub fn survey(entry: &ash::Entry) -> Result<DevicesReport, DevicesError> {
         .api_version(vk::API_VERSION_1_3);
     let info = vk::InstanceCreateInfo::default().application_info(&application);
     // SAFETY: no layers, no extensions; `info` outlives the call.
-    let instance = Ended(unsafe { entry.create_instance(&info, None) }?);
+    let instance = SurveyEnded(unsafe { entry.create_instance(&info, None) }?);
     let instance = &instance.0;
     // SAFETY: the instance lives to the end of this function.
     let physical = unsafe { instance.enumerate_physical_devices() }?;
@@ -99,9 +99,9 @@ pub fn survey(entry: &ash::Entry) -> Result<DevicesReport, DevicesError> {
 }
 
 /// Ends the instance on every path.
-struct Ended(ash::Instance);
+struct SurveyEnded(ash::Instance);
 
-impl Drop for Ended {
+impl Drop for SurveyEnded {
     fn drop(&mut self) {
         // SAFETY: made in `survey`, without callbacks; what was made from it is gone.
         unsafe { self.0.destroy_instance(None) };

@@ -13,7 +13,7 @@ pub(super) fn devices(entry: &ash::Entry) -> Result<Vec<DriverInfo>, vk::Result>
         .api_version(vk::API_VERSION_1_2);
     let info = vk::InstanceCreateInfo::default().application_info(&application);
     // SAFETY: no layers, no extensions; `info` outlives the call.
-    let instance = Ended(unsafe { entry.create_instance(&info, None) }?);
+    let instance = ProbeEnded(unsafe { entry.create_instance(&info, None) }?);
     // SAFETY: the instance lives to the end of this function.
     let devices = unsafe { instance.0.enumerate_physical_devices() }?;
     let infos = devices.into_iter().enumerate();
@@ -23,9 +23,9 @@ pub(super) fn devices(entry: &ash::Entry) -> Result<Vec<DriverInfo>, vk::Result>
 }
 
 /// Ends the instance on every path.
-struct Ended(ash::Instance);
+struct ProbeEnded(ash::Instance);
 
-impl Drop for Ended {
+impl Drop for ProbeEnded {
     fn drop(&mut self) {
         // SAFETY: made in `devices`, without callbacks; nothing was made from it.
         unsafe { self.0.destroy_instance(None) };

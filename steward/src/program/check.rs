@@ -110,7 +110,7 @@ fn trace(
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
-    let report = replay::replay(&SYSTEM, &TraceFile::open(file)?, None)?;
+    let report = replay::replay(&SYSTEM, &TraceFile::open(file)?)?;
     let driver = match &report.source {
         Source::Trace { driver: name, .. }
         | Source::Driver { name, .. }

@@ -340,7 +340,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
         }
         Some(Command::Replay(options)) => {
             let trace = TraceFile::open(&options.file)?;
-            return finish(replay::replay(&SYSTEM, &trace, None)?, &cli.output, out);
+            return finish(replay::replay(&SYSTEM, &trace)?, &cli.output, out);
         }
         Some(Command::Run(options)) => {
             return match sweep {

@@ -99,25 +99,21 @@ impl TraceFile {
         }
     }
 
-    /// A trace of the program's own.
-    ///
-    /// # Errors
-    /// [`ReplayError::Compressed`], if the program was built from a damaged file.
-    pub fn bundled(trace: &BundledTrace) -> Result<Self, ReplayError> {
+    /// A trace of the program's own; [`ReplayError::Compressed`] if the program was built from a damaged file.
+    fn bundled(trace: &BundledTrace) -> Result<Self, ReplayError> {
         let name = format!("{} (bundled)", trace.name);
         let bytes = decompress(&name, trace.compressed.to_vec())?;
         Ok(Self { name, bytes })
     }
 }
 
-/// Replays a trace into contexts over `backing` and reports as a live run does. `no_driver` is why no driver was run.
+/// Replays a trace into contexts over `backing` and reports as a live run does.
 ///
 /// # Errors
 /// [`ReplayError::Malformed`] names the line.
 pub fn replay<A: HostAllocator + Sync>(
     backing: &A,
     trace: &TraceFile,
-    no_driver: Option<String>,
 ) -> Result<Report, ReplayError> {
     let malformed = |error| ReplayError::Malformed {
         file: trace.name.clone(),
@@ -173,7 +169,7 @@ pub fn replay<A: HostAllocator + Sync>(
     let source = Source::Trace {
         file: trace.name.clone(),
         driver,
-        no_driver,
+        no_driver: None,
         lines: count_lines(&trace.bytes),
     };
     let mut report = Report::of_trace(source, owners.phases(), totals.all().peak_bytes);

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Requests that were granted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct SeenAddress {
     /// Calls from the program's own file: application and callbacks.
     pub(super) program: (u64, u64),
     /// Calls from anywhere else: loader, driver, LLVM, C and C++ libraries, code that was compiled at run time.
     pub(super) others: (u64, u64),
 }
 
-impl Seen {
+impl SeenAddress {
     pub(super) fn since(self, before: Self) -> Self {
         let less = |now: (u64, u64), before: (u64, u64)| (now.0 - before.0, now.1 - before.1);
         Self {
@@ -97,9 +97,9 @@ pub(super) fn begin() {
 }
 
 /// What was seen until now.
-pub(super) fn read() -> Seen {
+pub(super) fn read() -> SeenAddress {
     let of = |counter: &Counter| (counter.0.load(Relaxed), counter.1.load(Relaxed));
-    Seen {
+    SeenAddress {
         program: of(&PROGRAM),
         others: of(&OTHERS),
     }

@@ -33,7 +33,6 @@ fn replay(lines: &str) -> Report {
             name: "hostile".into(),
             bytes,
         },
-        None,
     )
     .expect("a whole trace")
 }

@@ -242,14 +242,14 @@ fn by_name(five: Five) -> Value {
 }
 
 /// One context for the whole trace, over a witness; compared at each phase's end.
-struct Watched<'w> {
+struct WatchedHost<'w> {
     context: Context,
     witness: &'w RecordingAllocator,
     expected: Vec<Plain>,
     ended: usize,
 }
 
-impl ReplayTarget for Watched<'_> {
+impl ReplayTarget for WatchedHost<'_> {
     type Sink = ContextHandle;
 
     fn sink(&mut self, _: u64) -> ContextHandle {
@@ -306,7 +306,7 @@ fn contexts_agree_with_the_witness_at_every_phase_of_a_replay() {
         let options = ContextOptions::new("trace").scope(Scope::Device);
         // SAFETY: the witness outlives the root, which is closed below.
         let context = unsafe { Context::root(&witness, options) }.expect("the system has memory");
-        let mut watched = Watched {
+        let mut watched = WatchedHost {
             context,
             witness: &witness,
             expected: parse(&text),
@@ -540,7 +540,7 @@ fn a_refused_trace_leaves_nothing_in_the_backing() {
             name: "made up".into(),
             bytes: trace(&lines).into_bytes(),
         };
-        match replay::replay(&backing, &file, None) {
+        match replay::replay(&backing, &file) {
             Ok(report) => assert_eq!((good, report.leftovers.len()), (true, 2), "{report}"),
             Err(error) => assert!(!good, "{error}"),
         }
@@ -623,7 +623,7 @@ fn a_replay_gives_everything_back_also_where_it_stops() {
             name: "a trace".into(),
             bytes: bytes.into_bytes(),
         };
-        assert_eq!(replay::replay(&witness, &file, None).is_ok(), good);
+        assert_eq!(replay::replay(&witness, &file).is_ok(), good);
         assert!(witness.total().allocations > 2);
         witness.assert_empty("after the replay");
     }

@@ -36,12 +36,12 @@ pub(super) struct Case {
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct SweepSeen {
     /// See [`Outcome`](super::expectations): `ok`, Vulkan's name of an error, a signal, ..
     pub(super) outcome: String,
     /// Of the first refusal.
     pub(super) refused: Option<Refused>,
-    pub(super) driver: Option<Driver>,
+    pub(super) driver: Option<SweptDriver>,
     /// The driver's requests.
     pub(super) requests: u64,
     /// The most the driver held at once, in bytes, the bridges' headers included.
@@ -61,7 +61,7 @@ pub(super) struct Refused {
 
 /// The driver that ran.
 #[derive(Clone, Debug)]
-pub(super) struct Driver {
+pub(super) struct SweptDriver {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) manifest: Option<PathBuf>,
@@ -69,7 +69,7 @@ pub(super) struct Driver {
 
 impl Case {
     /// Runs the case in a child, which sees `driver` alone where it is known already. `Err` is why there was no run.
-    pub(super) fn in_a_child(self, driver: Option<&Driver>) -> Result<Seen, String> {
+    pub(super) fn in_a_child(self, driver: Option<&SweptDriver>) -> Result<SweepSeen, String> {
         let number =
             |number: Option<u64>| number.map_or_else(|| "-".into(), |number| number.to_string());
         let program = std::env::current_exe().expect("a test knows its file");
@@ -90,7 +90,7 @@ impl Case {
                 .fold(child, |child, (name, value)| child.env(name, value));
             child = child.env_remove("VK_ADD_DRIVER_FILES");
         }
-        Seen::read(&child.run())
+        SweepSeen::read(&child.run())
     }
 
     /// The child's side.
@@ -175,7 +175,7 @@ impl Case {
     }
 }
 
-impl Seen {
+impl SweepSeen {
     fn read(child: &Finished) -> Result<Self, String> {
         let lines = || {
             child
@@ -196,7 +196,7 @@ impl Seen {
                 ["none", reason] => return Err(reason.to_owned()),
                 ["driver", name, version, manifest] => {
                     let manifest = (!manifest.is_empty()).then(|| manifest.into());
-                    seen.driver = Some(Driver {
+                    seen.driver = Some(SweptDriver {
                         name: name.into(),
                         version: version.into(),
                         manifest,

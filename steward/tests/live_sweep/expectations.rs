@@ -23,7 +23,7 @@ pub(super) struct Identity {
 
 /// One line: a request and what may come of its refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct SweepRow {
     pub(super) identity: Identity,
     /// `ok`, `VK_ERROR_OUT_OF_HOST_MEMORY`, another `VK_ERROR_..(command)`, `wrong(result)`, a signal, `timeout`; with
     /// `+leak(blocks)` where blocks were left, `+unknown_pointers(1)` where the driver freed what is not a block, and other
@@ -33,7 +33,7 @@ pub(super) struct Row {
     pub(super) request: u64,
 }
 
-impl Row {
+impl SweepRow {
     /// Whether `seen`, which has one outcome, is what this row lists.
     pub(super) fn allows(&self, seen: &Self) -> bool {
         self.identity == seen.identity && self.outcomes.contains(&seen.outcomes.concat())
@@ -46,7 +46,7 @@ pub(super) fn is_good(outcome: &str) -> bool {
 }
 
 /// Reads a file of expectations. `Err` names the line.
-pub(super) fn parse(text: &str) -> Result<Vec<Row>, String> {
+pub(super) fn parse(text: &str) -> Result<Vec<SweepRow>, String> {
     let lines = text
         .lines()
         .enumerate()
@@ -56,7 +56,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-fn row(line: &str) -> Option<Row> {
+fn row(line: &str) -> Option<SweepRow> {
     let (fields, request) = line.split_once("# request ")?;
     let fields: Vec<_> = fields.split_whitespace().collect();
     let [command, scope, size, module, occurrence, outcomes] = fields[..] else {
@@ -69,7 +69,7 @@ fn row(line: &str) -> Option<Row> {
         module: module.into(),
         occurrence: occurrence.parse().ok()?,
     };
-    Some(Row {
+    Some(SweepRow {
         identity,
         outcomes: outcomes.split('|').map(str::to_owned).collect(),
         request: request.trim().parse().ok()?,
@@ -77,7 +77,7 @@ fn row(line: &str) -> Option<Row> {
 }
 
 /// What differs between the rows of the file and what was seen, a sentence each; `seen` has one outcome a row.
-pub(super) fn compare(expected: &[Row], seen: &[Row]) -> Vec<String> {
+pub(super) fn compare(expected: &[SweepRow], seen: &[SweepRow]) -> Vec<String> {
     let known: BTreeMap<_, _> = expected.iter().map(|row| (&row.identity, row)).collect();
     let met: BTreeMap<_, _> = seen.iter().map(|row| (&row.identity, row)).collect();
     let mut differences = Vec::new();
@@ -102,7 +102,7 @@ pub(super) fn compare(expected: &[Row], seen: &[Row]) -> Vec<String> {
     differences
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for SweepRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Identity {
             command,
@@ -125,7 +125,7 @@ pub(super) fn every_kind_of_difference_is_found() {
     let line =
         |outcomes: &str| format!("vkCmdDraw command 64 libvulkan_lvp.so 1 {outcomes} # request 7");
     let rows = |outcomes: &str| parse(&line(outcomes)).expect("a line of the file");
-    let count = |expected: &[Row], seen: &[Row]| compare(expected, seen).len();
+    let count = |expected: &[SweepRow], seen: &[SweepRow]| compare(expected, seen).len();
     assert_eq!(count(&rows("SIGSEGV"), &rows("SIGSEGV")), 0);
     assert_eq!(count(&rows("SIGSEGV|ok"), &rows("ok")), 0);
     assert_eq!(count(&[], &rows("ok")), 0);

@@ -10,7 +10,7 @@ use alloc_core::{
     AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope,
 };
 use debug_guard::{FailingAllocator, Fault};
-use testkit::{RecordingAllocator, Tally};
+use testkit::{RecordingAllocator, ScopeTally};
 use vk_callbacks::{current_command, in_callback};
 
 /// What a bridge puts in front of a block that is aligned to no more than this.
@@ -41,7 +41,7 @@ impl Refusing {
     }
 
     /// What the driver was given, as its witness saw it.
-    pub(super) fn given(&self) -> Tally {
+    pub(super) fn given(&self) -> ScopeTally {
         self.driver.inner().total()
     }
 

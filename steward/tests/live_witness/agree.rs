@@ -3,20 +3,20 @@
 use vk_accounts::ObjectKind;
 use vk_accounts::report::{ByScope, ContextRow, Phase};
 
-use crate::around::{Record, Seen};
+use crate::around::{Record, SeenBlocks};
 use crate::watch::PhaseSeen;
 
 /// Which bytes a report is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Bytes {
+pub(super) enum AgreedBytes {
     /// As the host gave them: a live run.
     Charged,
     /// As the driver asked: a replay.
     Asked,
 }
 
-impl Bytes {
-    fn taken(self, seen: Seen) -> u64 {
+impl AgreedBytes {
+    fn taken(self, seen: SeenBlocks) -> u64 {
         if self == Self::Charged {
             seen.charged
         } else {
@@ -24,7 +24,7 @@ impl Bytes {
         }
     }
 
-    fn live(self, seen: Seen) -> u64 {
+    fn live(self, seen: SeenBlocks) -> u64 {
         if self == Self::Charged {
             seen.live_charged
         } else {
@@ -42,7 +42,7 @@ impl Bytes {
 }
 
 /// Every number of every phase.
-pub(super) fn phases(said: &[Phase], seen: &[PhaseSeen], bytes: Bytes) {
+pub(super) fn phases(said: &[Phase], seen: &[PhaseSeen], bytes: AgreedBytes) {
     let names: Vec<_> = said.iter().map(|phase| phase.name.as_str()).collect();
     assert_eq!(
         names,
@@ -112,7 +112,7 @@ pub(super) fn phases(said: &[Phase], seen: &[PhaseSeen], bytes: Bytes) {
 }
 
 /// Totals and peak of every kind, and the sums of the groups.
-pub(super) fn contexts(said: &[ContextRow], seen: &Record, bytes: Bytes) {
+pub(super) fn contexts(said: &[ContextRow], seen: &Record, bytes: AgreedBytes) {
     let (mut blocks, mut taken) = (0, 0);
     for kind in ObjectKind::ALL
         .into_iter()
@@ -129,7 +129,7 @@ pub(super) fn contexts(said: &[ContextRow], seen: &Record, bytes: Bytes) {
             "{bytes:?}, {kind}"
         );
         assert_eq!(row.peak_slack, 0, "{kind}");
-        if bytes == Bytes::Charged {
+        if bytes == AgreedBytes::Charged {
             let peak = seen.kind_peaks.get(&kind.index()).copied().unwrap_or(0);
             assert_eq!(row.peak_bytes, peak, "{kind}: peak");
         }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use alloc_core::{Scope, Usage};
 use ash::vk;
-use testkit::{RecordingAllocator, Rng, Tally};
+use testkit::{RecordingAllocator, Rng, ScopeTally};
 use vk_accounts::accounting::Accounts;
 use vk_accounts::{CreatedObject, Hooks, ObjectKind};
 
@@ -44,8 +44,8 @@ pub(super) struct Watched {
 
 /// All numbers of one moment.
 struct Reading {
-    total: Tally,
-    scopes: Vec<Tally>,
+    total: ScopeTally,
+    scopes: Vec<ScopeTally>,
     record: Record,
     tree: Usage,
     kinds: Vec<Usage>,
@@ -192,7 +192,7 @@ unsafe impl Hooks for Watch<'_> {
 impl Reading {
     /// Both witnesses and the accounts say the same, scope by scope and kind by kind.
     fn agrees(&self) -> Result<(), String> {
-        let mut sum = Tally::default();
+        let mut sum = ScopeTally::default();
         for (scope, seen) in Scope::ALL.into_iter().zip(&self.scopes) {
             let own = self.tree.scope(scope);
             let own = [

@@ -17,7 +17,7 @@ use vk_accounts::{Hooks, ObjectKind};
 /// What was seen of one kind and scope. `charged` is what a bridge takes for a request: 16 bytes more, and where the alignment is
 /// above 16, as many more as the alignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct SeenBlocks {
     pub(super) blocks: u64,
     pub(super) frees: u64,
     pub(super) resizes: u64,
@@ -32,7 +32,7 @@ pub(super) struct Seen {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
     /// By kind's index, then scope.
-    pub(super) seen: BTreeMap<(usize, i32), Seen>,
+    pub(super) seen: BTreeMap<(usize, i32), SeenBlocks>,
     /// Most bytes live at once since the phase began, and since the start.
     pub(super) phase_peak: (u64, u64),
     pub(super) peak: (u64, u64),
@@ -44,7 +44,7 @@ pub(super) struct Record {
 }
 
 #[derive(Clone, Copy)]
-struct Block {
+struct WatchedBlock {
     size: u64,
     align: u64,
     scope: i32,
@@ -53,7 +53,7 @@ struct Block {
 
 pub(super) struct Book {
     home: ThreadId,
-    live: BTreeMap<usize, Block>,
+    live: BTreeMap<usize, WatchedBlock>,
     record: Record,
 }
 
@@ -137,8 +137,8 @@ impl Held<'_> {
 
 impl Record {
     /// The sum over the kinds and scopes that `which` names.
-    pub(super) fn sum(&self, which: impl Fn(usize, i32) -> bool) -> Seen {
-        let mut sum = Seen::default();
+    pub(super) fn sum(&self, which: impl Fn(usize, i32) -> bool) -> SeenBlocks {
+        let mut sum = SeenBlocks::default();
         for (_, seen) in self
             .seen
             .iter()
@@ -164,7 +164,7 @@ impl Record {
 }
 
 impl Book {
-    fn change(&mut self, block: Block, change: impl FnOnce(&mut Seen)) {
+    fn change(&mut self, block: WatchedBlock, change: impl FnOnce(&mut SeenBlocks)) {
         change(
             self.record
                 .seen
@@ -180,7 +180,7 @@ impl Book {
         *peak = kind.max(*peak);
     }
 
-    fn taken(&mut self, at: usize, block: Block) {
+    fn taken(&mut self, at: usize, block: WatchedBlock) {
         assert!(
             self.live.insert(at, block).is_none(),
             "{at:#x} was given twice"
@@ -195,7 +195,7 @@ impl Book {
         });
     }
 
-    fn given(&mut self, block: Block) {
+    fn given(&mut self, block: WatchedBlock) {
         self.change(block, |seen| {
             seen.frees += 1;
             seen.live_blocks -= 1;
@@ -204,7 +204,7 @@ impl Book {
         });
     }
 
-    fn resized(&mut self, at: usize, old: Block, new: Block) {
+    fn resized(&mut self, at: usize, old: WatchedBlock, new: WatchedBlock) {
         assert!(
             self.live.insert(at, new).is_none(),
             "{at:#x} was given twice"
@@ -218,7 +218,7 @@ impl Book {
         });
     }
 
-    fn remove(&mut self, at: usize) -> Block {
+    fn remove(&mut self, at: usize) -> WatchedBlock {
         self.live
             .remove(&at)
             .unwrap_or_else(|| panic!("{at:#x} is not live"))
@@ -229,7 +229,7 @@ impl Book {
     }
 }
 
-impl Block {
+impl WatchedBlock {
     fn charged(&self) -> u64 {
         self.size + if self.align > 16 { self.align } else { 16 }
     }
@@ -261,7 +261,7 @@ unsafe extern "system" fn allocate(
     let mut book = lock(&entry.book);
     // SAFETY: passed on as it came.
     let given = unsafe { call(entry.inner.p_user_data, size, align, scope) };
-    let block = Block {
+    let block = WatchedBlock {
         size: size as u64,
         align: align as u64,
         scope: scope.as_raw(),
@@ -314,7 +314,7 @@ unsafe extern "system" fn reallocate(
         book.resized(
             given.addr(),
             before,
-            Block {
+            WatchedBlock {
                 size: size as u64,
                 ..before
             },

@@ -11,20 +11,20 @@ use vk_accounts::{CreatedObject, Hooks, ObjectKind};
 
 /// What one kind's callbacks did.
 #[derive(Default)]
-struct Count {
+struct KindCount {
     calls: AtomicU64,
     live: AtomicI64,
 }
 
 /// Counts by kind; the callbacks point into it, so it stays where it is.
 pub(super) struct PlainCallbacks {
-    counts: Box<[Count; ObjectKind::COUNT]>,
+    counts: Box<[KindCount; ObjectKind::COUNT]>,
     callbacks: [vk::AllocationCallbacks<'static>; ObjectKind::COUNT],
 }
 
 impl PlainCallbacks {
     pub(super) fn new() -> Self {
-        let counts: Box<[Count; ObjectKind::COUNT]> = Box::default();
+        let counts: Box<[KindCount; ObjectKind::COUNT]> = Box::default();
         let callbacks = std::array::from_fn(|index| {
             vk::AllocationCallbacks::default()
                 .user_data((&raw const counts[index]).cast_mut().cast())
@@ -77,7 +77,7 @@ unsafe extern "system" fn allocate(
     _: vk::SystemAllocationScope,
 ) -> *mut c_void {
     // SAFETY: pUserData is one of the counts, which outlive every object.
-    let count = unsafe { &*count.cast::<Count>() };
+    let count = unsafe { &*count.cast::<KindCount>() };
     let Some((layout, lead)) = with_lead(size, align) else {
         return null_mut();
     };
@@ -136,7 +136,7 @@ unsafe extern "system" fn free(count: *mut c_void, block: *mut c_void) {
         return;
     }
     // SAFETY: pUserData is one of the counts, which outlive every object.
-    let count = unsafe { &*count.cast::<Count>() };
+    let count = unsafe { &*count.cast::<KindCount>() };
     // SAFETY: `allocate` wrote the lead.
     let [size, align] = unsafe { block.cast::<[usize; 2]>().wrapping_sub(1).read() };
     let Some((layout, lead)) = with_lead(size, align) else {

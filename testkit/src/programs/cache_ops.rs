@@ -118,7 +118,7 @@ pub trait Shaders {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Shader {
+struct ModelShader {
     sought: ShaderQuery,
     owner: usize,
     bytes: u64,
@@ -126,8 +126,8 @@ struct Shader {
     live: bool,
 }
 
-struct Model {
-    shaders: BTreeMap<u64, Shader>,
+struct CacheModel {
+    shaders: BTreeMap<u64, ModelShader>,
     owners: [Option<usize>; OWNERS],
     holds: [Option<u64>; HOLDS],
     limits: (u64, u64),
@@ -135,7 +135,7 @@ struct Model {
     tried: Tried,
 }
 
-impl Model {
+impl CacheModel {
     fn matching(&self, sought: ShaderQuery) -> BTreeSet<u64> {
         let same = |there: &ShaderQuery| {
             let content = sought.content.is_none()
@@ -151,7 +151,7 @@ impl Model {
     }
 
     /// Takes out all of which `which` says so: how many are destroyed, how many are held.
-    fn remove(&mut self, which: impl Fn(u64, &Shader) -> bool) -> (u64, u64) {
+    fn remove(&mut self, which: impl Fn(u64, &ModelShader) -> bool) -> (u64, u64) {
         let (mut destroyed, mut held) = (0, 0);
         self.shaders.retain(|number, shader| {
             if !(shader.live && which(*number, shader)) {
@@ -243,7 +243,7 @@ pub fn cache_ops<S: Shaders>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried)
     let mut subject = make();
     let mut ran = Ran::default();
     let none = (u64::MAX, u64::MAX);
-    let mut model = Model {
+    let mut model = CacheModel {
         shaders: BTreeMap::new(),
         owners: [None; OWNERS],
         holds: [None; HOLDS],
@@ -276,7 +276,7 @@ pub fn cache_ops<S: Shaders>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried)
     (ran, model.tried)
 }
 
-fn compare<S: Shaders>(subject: &S, model: &Model, ran: &mut Ran) {
+fn compare<S: Shaders>(subject: &S, model: &CacheModel, ran: &mut Ran) {
     assert_eq!(subject.sums(), model.sums());
     assert!(
         subject.exist().iter().eq(model.shaders.keys()),
@@ -296,7 +296,7 @@ fn compare<S: Shaders>(subject: &S, model: &Model, ran: &mut Ran) {
 fn step<S: Shaders>(
     bytes: &mut Bytes<'_>,
     subject: &mut S,
-    model: &mut Model,
+    model: &mut CacheModel,
     next: &mut u64,
 ) -> Option<bool> {
     let kind = bytes.next()?;
@@ -366,7 +366,7 @@ fn step<S: Shaders>(
                         panic!("{compile:?} made something")
                     };
                     assert!(there.is_empty() && !strange, "{sought:?} was there");
-                    let same_key = |one: &Shader| {
+                    let same_key = |one: &ModelShader| {
                         one.live
                             && (one.sought.device, one.sought.key) == (sought.device, sought.key)
                     };
@@ -378,7 +378,7 @@ fn step<S: Shaders>(
                     });
                     model.shaders.insert(
                         number,
-                        Shader {
+                        ModelShader {
                             sought,
                             owner,
                             bytes,
@@ -492,7 +492,7 @@ fn step<S: Shaders>(
 fn begin<S: Shaders>(
     bytes: &mut Bytes<'_>,
     subject: &mut S,
-    model: &mut Model,
+    model: &mut CacheModel,
     owner: usize,
 ) -> Option<bool> {
     let device = bytes.below(DEVICES)?;
@@ -512,7 +512,7 @@ fn sought(bytes: &mut Bytes<'_>, device: usize) -> Option<ShaderQuery> {
 }
 
 /// A place for a hold, where one is free and wanted.
-fn hold(bytes: &mut Bytes<'_>, model: &Model) -> Option<Option<usize>> {
+fn hold(bytes: &mut Bytes<'_>, model: &CacheModel) -> Option<Option<usize>> {
     let place = bytes.below(HOLDS * 2)?;
     Some(
         model

@@ -23,7 +23,7 @@ type Notify = unsafe extern "system" fn(*mut c_void, usize, i32, i32);
 
 /// The functions of one `VkAllocationCallbacks`.
 #[derive(Clone, Copy, Debug)]
-pub struct Callbacks {
+pub struct StreamCallbacks {
     /// `pUserData`.
     pub user_data: *mut c_void,
     /// `pfnAllocation`.
@@ -52,7 +52,7 @@ struct CStruct {
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// The functions a driver would get.
-    pub callbacks: Callbacks,
+    pub callbacks: StreamCallbacks,
     /// Sees each block that is live through these callbacks as one block of the same scope, at least 16 bytes larger.
     pub witness: RecordingAllocator,
 }
@@ -80,7 +80,7 @@ impl Stream {
         let ((allocate, reallocate), free) =
             all.expect("three functions (VUID-VkAllocationCallbacks-pfnAllocation-00632 to 00634)");
         Self {
-            callbacks: Callbacks {
+            callbacks: StreamCallbacks {
                 user_data,
                 allocate,
                 reallocate,
@@ -109,14 +109,14 @@ const MAX_LIVE: usize = 48;
 /// When the callbacks and the model disagree.
 pub unsafe fn callback_stream(bytes: &[u8], streams: &[Stream]) -> Ran {
     let mut bytes = Bytes::new(bytes);
-    let mut models: Vec<Model<'_>> = streams.iter().map(Model::new).collect();
+    let mut models: Vec<StreamModel<'_>> = streams.iter().map(StreamModel::new).collect();
     let mut ran = Ran::default();
     let aim = Aim::new();
     with_hook(1, &|_| aim.visit(visit), || {
         while let Some(succeeded) = step(&mut bytes, &mut models, &aim) {
             ran.count(succeeded);
             if ran.operations.is_multiple_of(8) {
-                models.iter().for_each(Model::compare);
+                models.iter().for_each(StreamModel::compare);
                 ran.compared += models.len() as u64;
             }
         }
@@ -132,8 +132,8 @@ pub unsafe fn callback_stream(bytes: &[u8], streams: &[Stream]) -> Ran {
 }
 
 /// Calls from within a call: a block comes, moves perhaps, and goes.
-fn visit(callbacks: &Callbacks, number: u64) {
-    let Callbacks {
+fn visit(callbacks: &StreamCallbacks, number: u64) {
+    let StreamCallbacks {
         user_data,
         allocate,
         reallocate,
@@ -146,7 +146,7 @@ fn visit(callbacks: &Callbacks, number: u64) {
     let at = unsafe { allocate(user_data, size, align, scope.as_raw() as i32) };
     let mut at = NonNull::new(at.cast::<u8>()).expect("memory within a call");
     let fill = number as u8 | 1;
-    Block {
+    StreamBlock {
         at,
         size,
         align,
@@ -167,7 +167,7 @@ fn visit(callbacks: &Callbacks, number: u64) {
         };
         at = NonNull::new(moved.cast()).expect("memory within a call");
     }
-    Block {
+    StreamBlock {
         at,
         size,
         align,
@@ -184,7 +184,11 @@ fn visit(callbacks: &Callbacks, number: u64) {
 }
 
 /// One operation; `None` at the end of the bytes, else whether it did what it says.
-fn step(bytes: &mut Bytes<'_>, models: &mut [Model<'_>], aim: &Aim<Callbacks>) -> Option<bool> {
+fn step(
+    bytes: &mut Bytes<'_>,
+    models: &mut [StreamModel<'_>],
+    aim: &Aim<StreamCallbacks>,
+) -> Option<bool> {
     let operation = bytes.next()?;
     let index = bytes.below(models.len())?;
     let model = models.get_mut(index)?;
@@ -221,17 +225,17 @@ fn step(bytes: &mut Bytes<'_>, models: &mut [Model<'_>], aim: &Aim<Callbacks>) -
     })
 }
 
-struct Model<'a> {
+struct StreamModel<'a> {
     stream: &'a Stream,
     /// In the order they were taken.
-    blocks: Vec<Block>,
+    blocks: Vec<StreamBlock>,
     /// Bytes and blocks that were live before, by scope: what stands behind may keep its own state in the same allocator.
     before: [(u64, u64); Scope::COUNT],
     notices: usize,
     fill: u8,
 }
 
-struct Block {
+struct StreamBlock {
     at: NonNull<u8>,
     size: usize,
     align: usize,
@@ -239,7 +243,7 @@ struct Block {
     fill: u8,
 }
 
-impl<'a> Model<'a> {
+impl<'a> StreamModel<'a> {
     fn new(stream: &'a Stream) -> Self {
         let notices = stream.witness.notices().len();
         Self {
@@ -252,7 +256,7 @@ impl<'a> Model<'a> {
     }
 
     fn allocate(&mut self, size: usize, align: usize, scope: i32) -> bool {
-        let Callbacks {
+        let StreamCallbacks {
             user_data,
             allocate,
             ..
@@ -279,7 +283,7 @@ impl<'a> Model<'a> {
             "{at:p} is live already"
         );
         self.fill = self.fill.wrapping_add(1);
-        let block = Block {
+        let block = StreamBlock {
             at,
             size,
             align,
@@ -292,7 +296,7 @@ impl<'a> Model<'a> {
     }
 
     fn reallocate(&mut self, which: usize, size: usize, align: Option<usize>) -> bool {
-        let Callbacks {
+        let StreamCallbacks {
             user_data,
             reallocate,
             ..
@@ -353,10 +357,10 @@ impl<'a> Model<'a> {
         };
         let block = self.blocks.remove(which);
         block.check(block.size);
-        let Callbacks {
+        let StreamCallbacks {
             user_data, free, ..
         } = self.stream.callbacks;
-        let call = Call {
+        let call = StreamCall {
             free,
             user_data,
             at: block.at.as_ptr().cast(),
@@ -372,7 +376,7 @@ impl<'a> Model<'a> {
 
     /// Calls that must do nothing: free of NULL, realloc of NULL to 0.
     fn nothing(&self, which: u8, align: usize) -> bool {
-        let Callbacks {
+        let StreamCallbacks {
             user_data,
             reallocate,
             free,
@@ -391,7 +395,7 @@ impl<'a> Model<'a> {
 
     /// Requests that nobody can fulfil: NULL, and a block that was to be resized stays.
     fn impossible(&mut self, kind: u8, which: usize) -> bool {
-        let Callbacks {
+        let StreamCallbacks {
             user_data,
             allocate,
             ..
@@ -438,7 +442,7 @@ impl<'a> Model<'a> {
     }
 
     fn notify(&mut self, size: usize, kind: i32, scope: i32) -> bool {
-        let Callbacks {
+        let StreamCallbacks {
             user_data, notify, ..
         } = self.stream.callbacks;
         let Some((taken, given_back)) = notify else {
@@ -486,7 +490,7 @@ impl<'a> Model<'a> {
     }
 }
 
-impl Block {
+impl StreamBlock {
     fn write(&self) {
         // SAFETY: the block is live and has this size.
         unsafe { self.at.as_ptr().write_bytes(self.fill, self.size) };
@@ -504,16 +508,16 @@ impl Block {
 }
 
 /// A free that can be made on another thread.
-struct Call {
+struct StreamCall {
     free: Free,
     user_data: *mut c_void,
     at: *mut c_void,
 }
 
 // SAFETY: callbacks may be used from any thread, says the caller of `callback_stream`; the block goes with the call.
-unsafe impl Send for Call {}
+unsafe impl Send for StreamCall {}
 
-impl Call {
+impl StreamCall {
     fn make(self) {
         // SAFETY: the block is live and these callbacks' own.
         unsafe { (self.free)(self.user_data, self.at) };

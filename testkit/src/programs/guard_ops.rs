@@ -82,7 +82,7 @@ impl fmt::Debug for Guarded<'_> {
 
 /// A block, live or freed.
 #[derive(Clone, Debug)]
-struct Block {
+struct GuardedBlock {
     guard: usize,
     at: NonNull<u8>,
     layout: Layout,
@@ -92,11 +92,11 @@ struct Block {
     pending: Vec<&'static str>,
 }
 
-struct Program<'p> {
+struct GuardProgram<'p> {
     bytes: Bytes<'p>,
     guards: &'p [Guarded<'p>],
-    live: Vec<Block>,
-    dead: Vec<Block>,
+    live: Vec<GuardedBlock>,
+    dead: Vec<GuardedBlock>,
     /// Pages that a stopped access was given to land on.
     landed: RefCell<Vec<usize>>,
     fill: u8,
@@ -119,7 +119,7 @@ struct Program<'p> {
 pub unsafe fn guard_ops(bytes: &[u8], guards: &[Guarded<'_>]) -> Ran {
     collected_reports();
     let aim = Aim::new();
-    let mut program = Program {
+    let mut program = GuardProgram {
         bytes: Bytes::new(bytes),
         guards,
         live: Vec::new(),
@@ -153,7 +153,7 @@ pub unsafe fn guard_ops(bytes: &[u8], guards: &[Guarded<'_>]) -> Ran {
 }
 
 /// Uses a guard that is in the middle of a request: a block comes and goes, or stays until the next visit. Nothing of it is a mistake.
-fn visit(guards: &[Guarded<'_>], guard: usize, number: u64, kept: &Cell<Option<Block>>) {
+fn visit(guards: &[Guarded<'_>], guard: usize, number: u64, kept: &Cell<Option<GuardedBlock>>) {
     let layout =
         Layout::from_size_align(1 + number as usize * 7 % 300, 1 << (number % 7)).expect("small");
     let scope = Scope::ALL[(number % 5) as usize];
@@ -161,7 +161,7 @@ fn visit(guards: &[Guarded<'_>], guard: usize, number: u64, kept: &Cell<Option<B
         .host
         .allocate(layout, scope)
         .expect("a guard over a willing allocator refuses nothing");
-    let block = Block {
+    let block = GuardedBlock {
         guard,
         at,
         layout,
@@ -170,7 +170,7 @@ fn visit(guards: &[Guarded<'_>], guard: usize, number: u64, kept: &Cell<Option<B
         pending: Vec::new(),
     };
     block.verify();
-    let block = Block {
+    let block = GuardedBlock {
         fill: number as u8,
         ..block
     };
@@ -185,7 +185,7 @@ fn visit(guards: &[Guarded<'_>], guard: usize, number: u64, kept: &Cell<Option<B
     }
 }
 
-fn free_quietly(guards: &[Guarded<'_>], block: &Block) {
+fn free_quietly(guards: &[Guarded<'_>], block: &GuardedBlock) {
     block.verify();
     // SAFETY: a live block with its layout and scope.
     unsafe {
@@ -195,7 +195,7 @@ fn free_quietly(guards: &[Guarded<'_>], block: &Block) {
     };
 }
 
-impl Program<'_> {
+impl GuardProgram<'_> {
     /// One operation: whether it did what it says; `None` when the program is over.
     fn step(&mut self) -> Option<bool> {
         let (kind, which) = (self.bytes.next()?, self.bytes.below(LIVE)?);
@@ -272,7 +272,7 @@ impl Program<'_> {
             at.addr().get().is_multiple_of(layout.align()),
             "{at:p} for {layout:?}"
         );
-        let block = Block {
+        let block = GuardedBlock {
             guard,
             at,
             layout,
@@ -287,7 +287,7 @@ impl Program<'_> {
     }
 
     /// Fills a block, and keeps it.
-    fn keep(&mut self, mut block: Block) {
+    fn keep(&mut self, mut block: GuardedBlock) {
         self.fill = self.fill.wrapping_add(1);
         block.fill = self.fill;
         block.write();
@@ -295,13 +295,13 @@ impl Program<'_> {
     }
 
     /// Frees a block as it should be; what was done to it is told now.
-    fn free(&mut self, block: Block) {
+    fn free(&mut self, block: GuardedBlock) {
         self.free_as(block, |layout, scope| (layout, scope), None);
     }
 
     fn free_as(
         &mut self,
-        mut block: Block,
+        mut block: GuardedBlock,
         said: impl FnOnce(Layout, Scope) -> (Layout, Scope),
         mistake: Option<&'static str>,
     ) {
@@ -341,13 +341,13 @@ impl Program<'_> {
         );
         let kept = Layout::from_size_align(old.layout.size().min(new.size()), 1)
             .expect("smaller than both");
-        Block {
+        GuardedBlock {
             at,
             layout: kept,
             ..old.clone()
         }
         .verify();
-        self.keep(Block {
+        self.keep(GuardedBlock {
             at,
             layout: new,
             ..old.clone()
@@ -571,11 +571,11 @@ impl Program<'_> {
         self.live
             .iter()
             .filter(|block| block.guard == guard)
-            .for_each(Block::verify);
+            .for_each(GuardedBlock::verify);
     }
 }
 
-impl Block {
+impl GuardedBlock {
     fn write(&self) {
         // SAFETY: live, and so large.
         unsafe { self.at.as_ptr().write_bytes(self.fill, self.layout.size()) };

@@ -19,12 +19,12 @@ mod tried;
 
 pub use bytes::Bytes;
 pub use cache_ops::{CacheSums, Compile, CompileOutcome, ShaderQuery, Shaders, cache_ops};
-pub use callback_stream::{Callbacks, Stream, callback_stream};
+pub use callback_stream::{Stream, StreamCallbacks, callback_stream};
 pub use context_tree::{context_tree, context_tree_reentered, context_tree_text};
 pub use guard_ops::{Guarded, Means, collect_report, guard_ops};
 pub use lifecycle_ops::{
-    Answer, ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles,
-    Refusal, ReleaseOutcome, lifecycle_ops,
+    ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles, Refusal,
+    ReleaseOutcome, SubjectAnswer, lifecycle_ops,
 };
 pub use owned_values::{owned_values, owned_values_reentered};
 pub use range_ops::{NoRange, RangeTotals, Ranges, range_ops};

@@ -83,7 +83,7 @@ pub struct RangeTotals {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Live<I> {
+struct LiveRange<I> {
     id: I,
     offset: u64,
     size: u64,
@@ -91,7 +91,7 @@ struct Live<I> {
 
 /// Intervals, and nothing clever.
 #[derive(Debug)]
-struct Model {
+struct RangeModel {
     granule: u64,
     holes: BTreeMap<u64, u64>,
     used_ranges: BTreeMap<u64, u64>,
@@ -99,7 +99,7 @@ struct Model {
     size: u64,
 }
 
-impl Model {
+impl RangeModel {
     fn new(size: u64, granule: u64) -> Self {
         Self {
             granule,
@@ -177,11 +177,11 @@ impl Model {
     }
 }
 
-struct Program<'b, S: Ranges> {
+struct RangeProgram<'b, S: Ranges> {
     bytes: Bytes<'b>,
     subject: S,
-    model: Model,
-    live: Vec<Live<S::Id>>,
+    model: RangeModel,
+    live: Vec<LiveRange<S::Id>>,
     dead: Vec<S::Id>,
     ran: Ran,
     tried: Tried,
@@ -205,10 +205,10 @@ pub fn range_ops<S: Ranges>(bytes: &[u8], make: impl FnOnce(u64, u64) -> S) -> (
         _ => 1 << (10 + (shape >> 4)),
     };
     let size = granule * granules;
-    let mut program = Program {
+    let mut program = RangeProgram {
         bytes,
         subject: make(size, granule),
-        model: Model::new(size, granule),
+        model: RangeModel::new(size, granule),
         live: Vec::new(),
         dead: Vec::new(),
         ran: Ran::default(),
@@ -230,7 +230,7 @@ pub fn range_ops<S: Ranges>(bytes: &[u8], make: impl FnOnce(u64, u64) -> S) -> (
     (program.ran, program.tried)
 }
 
-impl<S: Ranges> Program<'_, S> {
+impl<S: Ranges> RangeProgram<'_, S> {
     /// One operation: whether it did what it says; `None` when the program is over.
     fn step(&mut self) -> Option<bool> {
         let kind = self.bytes.next()?;
@@ -305,7 +305,7 @@ impl<S: Ranges> Program<'_, S> {
                 );
                 self.model.allocate(offset, size);
                 assert!(!self.dead.contains(&id), "{id:?} is given out again");
-                self.live.push(Live { id, offset, size });
+                self.live.push(LiveRange { id, offset, size });
                 self.tried.alignment(alignment);
                 self.tried.size(size);
                 true
@@ -332,7 +332,7 @@ impl<S: Ranges> Program<'_, S> {
     }
 
     fn free(&mut self, index: usize) {
-        let Live { id, offset, .. } = self.live.swap_remove(index);
+        let LiveRange { id, offset, .. } = self.live.swap_remove(index);
         self.subject
             .free(id)
             .expect("a live range can be given back");
@@ -409,7 +409,7 @@ impl<S: Ranges> Program<'_, S> {
         let Some(index) = self.bytes.below(LIVE)?.checked_rem(self.live.len()) else {
             return Some(false);
         };
-        let Live { id, offset, size } = self.live[index];
+        let LiveRange { id, offset, size } = self.live[index];
         let found = self.subject.find(id).expect("a live range is found");
         assert!(
             found == (offset, size) || found == (offset, self.model.span(size)),
@@ -424,7 +424,7 @@ impl<S: Ranges> Program<'_, S> {
             return Some(true);
         }
         self.subject.clear();
-        while let Some(Live { id, offset, .. }) = self.live.pop() {
+        while let Some(LiveRange { id, offset, .. }) = self.live.pop() {
             self.model.free(offset);
             self.bury(id);
         }

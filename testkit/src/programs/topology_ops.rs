@@ -203,13 +203,13 @@ fn contradicts(edge: &EdgeSeen) -> bool {
         || edge.costs[2] == Some(0) && read > 1 && !peer_to_peer(edge)
 }
 
-struct Model {
+struct TopologyModel {
     says: Vec<DeviceSpec>,
     groups: BTreeMap<usize, Vec<usize>>,
     tried: Tried,
 }
 
-impl Model {
+impl TopologyModel {
     fn group_of(&self, device: usize) -> Option<usize> {
         self.groups
             .iter()
@@ -292,7 +292,7 @@ impl Model {
 pub fn topology_ops<S: Devices>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
-    let mut model = Model {
+    let mut model = TopologyModel {
         says: vec![DeviceSpec::default(); DEVICES],
         groups: BTreeMap::new(),
         tried: Tried::default(),
@@ -320,7 +320,11 @@ pub fn topology_ops<S: Devices>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tri
     (ran, model.tried)
 }
 
-fn step<S: Devices>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -> Option<bool> {
+fn step<S: Devices>(
+    bytes: &mut Bytes<'_>,
+    subject: &mut S,
+    model: &mut TopologyModel,
+) -> Option<bool> {
     let kind = bytes.next()?;
     Some(match kind % 8 {
         0..3 => {

@@ -32,6 +32,8 @@ const FORBIDDEN_PHRASES: [&str; 2] = ["let_go", "lay_to_rest"];
 const FORBIDDEN_LIMITS: [&str; 3] = ["MOST_", "LEAST_", "LARGEST_"];
 /// A private type name may mean the same idea in so many places.
 const MAX_DEFINITIONS: usize = 3;
+/// In so many where the types of tests, benches and testkit are counted too.
+const MAX_DEFINITIONS_WITH_TESTS: usize = 4;
 
 #[test]
 fn one_name_has_one_meaning_and_the_words_are_the_fields() {
@@ -72,7 +74,15 @@ fn one_name_has_one_meaning_and_the_words_are_the_fields() {
         .iter()
         .filter(|(_, files)| files.len() > MAX_DEFINITIONS)
         .collect();
-    let words: usize = common::files()
+    let files = common::files();
+    let mut with_tests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (file, text) in files.iter().filter(|(file, _)| file.ends_with(".rs")) {
+        for name in text.lines().filter_map(defined_type) {
+            with_tests.entry(name).or_default().push(file);
+        }
+    }
+    with_tests.retain(|_, files| files.len() > MAX_DEFINITIONS_WITH_TESTS);
+    let words: usize = files
         .iter()
         .filter(|(name, _)| name.ends_with(".rs"))
         .map(|(_, text)| comment_words(text))
@@ -82,6 +92,10 @@ fn one_name_has_one_meaning_and_the_words_are_the_fields() {
     println!(
         "type names with more than {MAX_DEFINITIONS} definitions: {}",
         repeated.len()
+    );
+    println!(
+        "type names with more than {MAX_DEFINITIONS_WITH_TESTS} definitions, tests counted too: {}",
+        with_tests.len()
     );
     println!("MOST_, LEAST_, LARGEST_: {}", limits.len());
     println!("names with a forbidden verb: {}", verbs.len());
@@ -99,6 +113,24 @@ fn one_name_has_one_meaning_and_the_words_are_the_fields() {
         repeated.is_empty(),
         "type names with too many meanings: {repeated:#?}"
     );
+    assert!(
+        with_tests.is_empty(),
+        "type names with too many meanings where tests are counted too: {with_tests:#?}"
+    );
+}
+
+/// The type that this line defines.
+fn defined_type(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace();
+    let kind = words.find(|word| !word.starts_with("pub") && *word != "unsafe")?;
+    if !["struct", "enum", "trait", "union"].contains(&kind) {
+        return None;
+    }
+    words
+        .next()?
+        .split(|c: char| c != '_' && !c.is_alphanumeric())
+        .next()
+        .filter(|name| !name.is_empty())
 }
 
 fn is_forbidden_limit(name: &str) -> bool {
@@ -367,6 +399,16 @@ fn words_and_limits_are_recognised() {
         !has_forbidden_verb("mistake")
             && !has_forbidden_verb("allocate")
             && !has_forbidden_verb("task")
+    );
+    assert_eq!(
+        [
+            "    pub(super) struct Card<'a> {",
+            "enum Call {",
+            "// struct Text",
+            "structure {"
+        ]
+        .map(defined_type),
+        [Some("Card"), Some("Call"), None, None]
     );
     assert!(is_forbidden_limit("MOST_CHUNKS") && !is_forbidden_limit("MAX_CHUNKS"));
     assert_eq!(

@@ -8,18 +8,18 @@ use std::ptr::{NonNull, null_mut};
 use alloc_core::{HostAllocator, Notice, NoticeEvent, NoticeKind, Scope};
 use testkit::RecordingAllocator;
 use testkit::programs::{
-    Callbacks, Ran, Stream, callback_stream, context_tree_text, replay, replay_named,
+    Ran, Stream, StreamCallbacks, callback_stream, context_tree_text, replay, replay_named,
 };
 
 /// The simplest callbacks that keep Vulkan's rules: size, alignment and scope stand in front of the block.
 struct Reference {
     witness: RecordingAllocator,
-    fault: Fault,
+    fault: TreeFault,
 }
 
 /// What a broken set of callbacks does wrong.
 #[derive(Clone, Copy, PartialEq)]
-enum Fault {
+enum TreeFault {
     None,
     LeaksOnFree,
     LosesBytesOnRealloc,
@@ -29,14 +29,14 @@ enum Fault {
 }
 
 #[derive(Clone, Copy)]
-struct Header {
+struct ProgramHeader {
     size: usize,
     align: usize,
     scope: Scope,
 }
 
 fn layout(size: usize, align: usize) -> Option<(Layout, usize)> {
-    let offset = size_of::<Header>().next_multiple_of(align);
+    let offset = size_of::<ProgramHeader>().next_multiple_of(align);
     let layout = Layout::from_size_align(size.checked_add(offset)?, align.max(8)).ok()?;
     (size < 1 << 40).then_some((layout, offset))
 }
@@ -52,10 +52,11 @@ unsafe extern "system" fn allocate(
     let Some(scope) = u32::try_from(scope).ok().and_then(Scope::from_raw) else {
         return null_mut();
     };
-    if !align.is_power_of_two() || (size == 0 && reference.fault == Fault::GivesNullForNothing) {
+    if !align.is_power_of_two() || (size == 0 && reference.fault == TreeFault::GivesNullForNothing)
+    {
         return null_mut();
     }
-    let wanted = if reference.fault == Fault::IgnoresAlignment {
+    let wanted = if reference.fault == TreeFault::IgnoresAlignment {
         align.min(8)
     } else {
         align
@@ -72,7 +73,7 @@ unsafe extern "system" fn allocate(
     let header = unsafe { header(at) };
     // SAFETY: as above.
     unsafe {
-        header.write(Header {
+        header.write(ProgramHeader {
             size,
             align: wanted,
             scope,
@@ -83,9 +84,9 @@ unsafe extern "system" fn allocate(
 
 /// # Safety
 /// `at` is a block given by `allocate`.
-unsafe fn header(at: NonNull<u8>) -> NonNull<Header> {
+unsafe fn header(at: NonNull<u8>) -> NonNull<ProgramHeader> {
     // SAFETY: a header stands in front of every block.
-    unsafe { at.cast::<Header>().sub(1) }
+    unsafe { at.cast::<ProgramHeader>().sub(1) }
 }
 
 unsafe extern "system" fn free(user: *mut c_void, at: *mut c_void) {
@@ -97,9 +98,9 @@ unsafe extern "system" fn free(user: *mut c_void, at: *mut c_void) {
     // SAFETY: a live block.
     let header = unsafe { header(at) };
     // SAFETY: written when the block was taken.
-    let Header { size, align, scope } = unsafe { header.read() };
+    let ProgramHeader { size, align, scope } = unsafe { header.read() };
     let (layout, offset) = layout(size, align).expect("it was valid when the block was taken");
-    if reference.fault != Fault::LeaksOnFree {
+    if reference.fault != TreeFault::LeaksOnFree {
         // SAFETY: the base of the block.
         let base = unsafe { at.sub(offset) };
         // SAFETY: the layout and scope of the block.
@@ -134,7 +135,7 @@ unsafe extern "system" fn reallocate(
         // SAFETY: as pfnAllocation.
         unsafe { allocate(user, size, old.align, old.scope.as_raw() as i32) }
     };
-    if !new.is_null() && fault != Fault::LosesBytesOnRealloc {
+    if !new.is_null() && fault != TreeFault::LosesBytesOnRealloc {
         // SAFETY: both blocks are live and at least that large.
         unsafe { std::ptr::copy_nonoverlapping(at.cast::<u8>(), new.cast(), size.min(old.size)) };
     }
@@ -149,7 +150,7 @@ fn notify(user: *mut c_void, bytes: usize, kind: i32, scope: i32, event: NoticeE
     // SAFETY: the user data of these functions is a `Reference`.
     let reference = unsafe { &*user.cast::<Reference>() };
     if let (0, Some(scope)) = (kind, Scope::from_raw(scope as u32))
-        && reference.fault != Fault::KeepsNoticesToItself
+        && reference.fault != TreeFault::KeepsNoticesToItself
     {
         reference.witness.notify(Notice {
             event,
@@ -168,13 +169,13 @@ unsafe extern "system" fn given_back(user: *mut c_void, bytes: usize, kind: i32,
     notify(user, bytes, kind, scope, NoticeEvent::Freed);
 }
 
-fn run(bytes: &[u8], fault: Fault) -> Ran {
+fn run(bytes: &[u8], fault: TreeFault) -> Ran {
     let references = [(); 3].map(|()| Reference {
         witness: RecordingAllocator::system(),
         fault,
     });
     let streams = references.each_ref().map(|reference| Stream {
-        callbacks: Callbacks {
+        callbacks: StreamCallbacks {
             user_data: (&raw const *reference).cast_mut().cast(),
             allocate,
             reallocate,
@@ -189,17 +190,17 @@ fn run(bytes: &[u8], fault: Fault) -> Ran {
 
 #[test]
 fn callback_stream_passes_what_is_right() {
-    replay("callback_stream", 200, |bytes| run(bytes, Fault::None));
+    replay("callback_stream", 200, |bytes| run(bytes, TreeFault::None));
 }
 
 #[test]
 fn callback_stream_finds_what_is_not() {
     let faults = [
-        Fault::LeaksOnFree,
-        Fault::LosesBytesOnRealloc,
-        Fault::IgnoresAlignment,
-        Fault::GivesNullForNothing,
-        Fault::KeepsNoticesToItself,
+        TreeFault::LeaksOnFree,
+        TreeFault::LosesBytesOnRealloc,
+        TreeFault::IgnoresAlignment,
+        TreeFault::GivesNullForNothing,
+        TreeFault::KeepsNoticesToItself,
     ];
     for (number, fault) in faults.into_iter().enumerate() {
         let found = (0..100).any(|seed| {

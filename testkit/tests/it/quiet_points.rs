@@ -17,7 +17,7 @@ const OPERATIONS: u64 = 120;
 const CONTEXTS: usize = 10;
 
 /// A block, and where it came from. Any thread may free it.
-struct Block {
+struct HeldBlock {
     start: NonNull<u8>,
     layout: Layout,
     scope: Scope,
@@ -26,7 +26,7 @@ struct Block {
 }
 
 // SAFETY: memory may be used and freed on any thread.
-unsafe impl Send for Block {}
+unsafe impl Send for HeldBlock {}
 
 /// What one context and scope must say: adds and subtracts, nothing else.
 #[derive(Default)]
@@ -49,11 +49,11 @@ struct Shared<'w> {
     contexts: Vec<Context>,
     witness: &'w RecordingAllocator,
     ledger: Ledger,
-    pool: Mutex<Vec<Block>>,
+    pool: Mutex<Vec<HeldBlock>>,
 }
 
 impl Ledger {
-    fn change(&self, block: &Block, blocks: i64, bytes: i64) {
+    fn change(&self, block: &HeldBlock, blocks: i64, bytes: i64) {
         let line = &self.lines[block.context][block.scope.index()];
         line.live_bytes.fetch_add(bytes, Relaxed);
         line.live_blocks.fetch_add(blocks, Relaxed);
@@ -63,14 +63,14 @@ impl Ledger {
 }
 
 impl Shared<'_> {
-    fn put(&self, block: Block) {
+    fn put(&self, block: HeldBlock) {
         self.pool
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(block);
     }
 
-    fn take(&self, rng: &mut Rng) -> Option<Block> {
+    fn take(&self, rng: &mut Rng) -> Option<HeldBlock> {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         if pool.is_empty() {
             return None;
@@ -90,7 +90,7 @@ impl Shared<'_> {
                 let context = rng.below(CONTEXTS as u64) as usize;
                 let start = HostAllocator::allocate(&self.contexts[context], layout, scope)
                     .expect("there is memory");
-                let block = Block {
+                let block = HeldBlock {
                     start,
                     layout,
                     scope,
@@ -127,7 +127,7 @@ impl Shared<'_> {
         }
     }
 
-    fn free(&self, block: &Block) {
+    fn free(&self, block: &HeldBlock) {
         // SAFETY: a live block of this context with this layout and scope; it was taken out of the pool.
         unsafe {
             HostAllocator::deallocate(

@@ -6,7 +6,7 @@ use testkit::Rng;
 use testkit::programs::{NoRange, RangeTotals, Ranges, range_ops, replay};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
+enum RangeFault {
     None,
     ForgetsAlignment,
     LosesTheTail,
@@ -26,11 +26,11 @@ struct FirstFit {
     list: Vec<(u64, u64, Option<u64>)>,
     next: u64,
     refuse: Option<u64>,
-    fault: Fault,
+    fault: RangeFault,
 }
 
 impl FirstFit {
-    fn new(size: u64, granule: u64, fault: Fault) -> Self {
+    fn new(size: u64, granule: u64, fault: RangeFault) -> Self {
         Self {
             granule,
             size,
@@ -44,7 +44,7 @@ impl FirstFit {
     fn merge(&mut self) {
         let mut index = 0;
         while index + 1 < self.list.len() {
-            if self.fault != Fault::NeverMerges
+            if self.fault != RangeFault::NeverMerges
                 && self.list[index].2.is_none()
                 && self.list[index + 1].2.is_none()
             {
@@ -60,7 +60,7 @@ impl Ranges for FirstFit {
     type Id = u64;
 
     fn allocate(&mut self, size: u64, alignment: u64, high: bool) -> Result<(u64, u64), NoRange> {
-        if (size == 0 && self.fault != Fault::AllowsNothing)
+        if (size == 0 && self.fault != RangeFault::AllowsNothing)
             || size > self.size
             || !alignment.is_power_of_two()
             || alignment > self.size
@@ -68,14 +68,14 @@ impl Ranges for FirstFit {
             return Err(NoRange::Misuse);
         }
         let short = self.refuse.take().is_some_and(|nth| nth == 0);
-        if short && self.fault != Fault::KeepsHalfOfWhatFails {
+        if short && self.fault != RangeFault::KeepsHalfOfWhatFails {
             return Err(NoRange::Host);
         }
         let (span, alignment) = (
             size.next_multiple_of(self.granule),
             alignment.max(self.granule),
         );
-        let alignment = if self.fault == Fault::ForgetsAlignment {
+        let alignment = if self.fault == RangeFault::ForgetsAlignment {
             self.granule
         } else {
             alignment
@@ -94,7 +94,7 @@ impl Ranges for FirstFit {
         let Some(index) = found else {
             return Err(NoRange::Full);
         };
-        if self.fault == Fault::RefusesTheLastHole
+        if self.fault == RangeFault::RefusesTheLastHole
             && index + 1 == self.list.len()
             && self.list.len() > 8
         {
@@ -102,14 +102,14 @@ impl Ranges for FirstFit {
         }
         let (start, len, _) = self.list.remove(index);
         let at = start.next_multiple_of(alignment);
-        let id = if self.fault == Fault::GivesIdsAgain {
+        let id = if self.fault == RangeFault::GivesIdsAgain {
             at
         } else {
             self.next
         };
         self.next += 1;
         let tail = start + len - at - span;
-        if tail > 0 && self.fault != Fault::LosesTheTail {
+        if tail > 0 && self.fault != RangeFault::LosesTheTail {
             self.list.insert(index, (at + span, tail, None));
         }
         self.list.insert(index, (at, span, Some(id)));
@@ -126,7 +126,7 @@ impl Ranges for FirstFit {
     fn free(&mut self, id: u64) -> Result<(), NoRange> {
         match self.list.iter_mut().find(|range| range.2 == Some(id)) {
             Some(range) => range.2 = None,
-            None if self.fault == Fault::FreesTwice => {}
+            None if self.fault == RangeFault::FreesTwice => {}
             None => return Err(NoRange::Stale),
         }
         self.merge();
@@ -148,7 +148,7 @@ impl Ranges for FirstFit {
                 .map(|range| range.1)
                 .sum::<u64>()
         };
-        let used = if self.fault == Fault::CountsRequestedBytes {
+        let used = if self.fault == RangeFault::CountsRequestedBytes {
             sum(true).saturating_sub(1)
         } else {
             sum(true)
@@ -189,7 +189,7 @@ impl Ranges for FirstFit {
 fn range_ops_passes_what_is_right() {
     replay("range_ops", 1000, |bytes| {
         range_ops(bytes, |size, granule| {
-            FirstFit::new(size, granule, Fault::None)
+            FirstFit::new(size, granule, RangeFault::None)
         })
         .0
     });
@@ -198,15 +198,15 @@ fn range_ops_passes_what_is_right() {
 #[test]
 fn range_ops_finds_what_is_not() {
     let faults = [
-        Fault::ForgetsAlignment,
-        Fault::LosesTheTail,
-        Fault::GivesIdsAgain,
-        Fault::RefusesTheLastHole,
-        Fault::FreesTwice,
-        Fault::CountsRequestedBytes,
-        Fault::AllowsNothing,
-        Fault::NeverMerges,
-        Fault::KeepsHalfOfWhatFails,
+        RangeFault::ForgetsAlignment,
+        RangeFault::LosesTheTail,
+        RangeFault::GivesIdsAgain,
+        RangeFault::RefusesTheLastHole,
+        RangeFault::FreesTwice,
+        RangeFault::CountsRequestedBytes,
+        RangeFault::AllowsNothing,
+        RangeFault::NeverMerges,
+        RangeFault::KeepsHalfOfWhatFails,
     ];
     for fault in faults {
         let found = (0..200).any(|seed| {

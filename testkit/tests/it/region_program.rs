@@ -12,7 +12,7 @@ use testkit::programs::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
+enum RegionFault {
     None,
     IgnoresAlignment,
     IgnoresGranularity,
@@ -37,28 +37,28 @@ enum Fault {
     HalfABatch,
 }
 
-const FAULTS: [Fault; 21] = [
-    Fault::IgnoresAlignment,
-    Fault::IgnoresGranularity,
-    Fault::OverlapsByOneByte,
-    Fault::DropsTheParentsOffset,
-    Fault::FreesUnderCrops,
-    Fault::FreesMapped,
-    Fault::FreesTwice,
-    Fault::TakesTheOthers,
-    Fault::GivesIdsAgain,
-    Fault::RefusesHoles,
-    Fault::MissesRegionsInSums,
-    Fault::KeepsBlocksFromSums,
-    Fault::LeaksWhenTheHostRefuses,
-    Fault::MapsWhatItDoesNotKnow,
-    Fault::MapsTheBlocksStart,
-    Fault::AllowsCropsPastTheEnd,
-    Fault::AllowsNothing,
-    Fault::DetachesItsOwn,
-    Fault::EndsPoolsInUse,
-    Fault::WalksWithGaps,
-    Fault::HalfABatch,
+const FAULTS: [RegionFault; 21] = [
+    RegionFault::IgnoresAlignment,
+    RegionFault::IgnoresGranularity,
+    RegionFault::OverlapsByOneByte,
+    RegionFault::DropsTheParentsOffset,
+    RegionFault::FreesUnderCrops,
+    RegionFault::FreesMapped,
+    RegionFault::FreesTwice,
+    RegionFault::TakesTheOthers,
+    RegionFault::GivesIdsAgain,
+    RegionFault::RefusesHoles,
+    RegionFault::MissesRegionsInSums,
+    RegionFault::KeepsBlocksFromSums,
+    RegionFault::LeaksWhenTheHostRefuses,
+    RegionFault::MapsWhatItDoesNotKnow,
+    RegionFault::MapsTheBlocksStart,
+    RegionFault::AllowsCropsPastTheEnd,
+    RegionFault::AllowsNothing,
+    RegionFault::DetachesItsOwn,
+    RegionFault::EndsPoolsInUse,
+    RegionFault::WalksWithGaps,
+    RegionFault::HalfABatch,
 ];
 
 const BLOCK: u64 = 4 << 20;
@@ -67,7 +67,7 @@ const BLOCKS: usize = 6;
 const PAGE: u64 = 1024;
 const TOO_MUCH: u64 = 1 << 40;
 
-struct Block {
+struct FakeBlock {
     memory: u64,
     bytes: Vec<u64>,
     size: u64,
@@ -90,15 +90,15 @@ struct Known {
 
 struct Plain {
     tag: u64,
-    fault: Fault,
-    blocks: RefCell<Vec<Block>>,
+    fault: RegionFault,
+    blocks: RefCell<Vec<FakeBlock>>,
     known: RefCell<BTreeMap<Id, Known>>,
     next: Cell<u64>,
     refuse: Cell<(Option<u64>, Option<u64>)>,
 }
 
 impl Plain {
-    fn new(tag: u64, fault: Fault) -> Self {
+    fn new(tag: u64, fault: RegionFault) -> Self {
         Self {
             tag,
             fault,
@@ -109,7 +109,7 @@ impl Plain {
         }
     }
 
-    fn has(&self, fault: Fault) -> bool {
+    fn has(&self, fault: RegionFault) -> bool {
         self.fault == fault
     }
 
@@ -131,7 +131,7 @@ impl Plain {
             return Err(RegionRefusal::Device);
         }
         let memory = self.fresh();
-        blocks.push(Block {
+        blocks.push(FakeBlock {
             memory,
             bytes: vec![0; size as usize / 8 + 1],
             size,
@@ -145,8 +145,8 @@ impl Plain {
     fn place(&self, index: usize, ask: &RegionRequest, id: Id) -> Option<RegionFacts> {
         let block = &mut self.blocks.borrow_mut()[index];
         let ignored = (
-            self.has(Fault::IgnoresAlignment),
-            self.has(Fault::IgnoresGranularity),
+            self.has(RegionFault::IgnoresAlignment),
+            self.has(RegionFault::IgnoresGranularity),
         );
         let alignment = if ignored.0 {
             PAGE
@@ -162,7 +162,7 @@ impl Plain {
         let at = block.list.iter().position(fits)?;
         let (start, len, _) = block.list.remove(at);
         let offset = start.next_multiple_of(alignment);
-        let rest = offset + span - u64::from(self.has(Fault::OverlapsByOneByte));
+        let rest = offset + span - u64::from(self.has(RegionFault::OverlapsByOneByte));
         if start + len > rest {
             block.list.insert(at, (rest, start + len - rest, None));
         }
@@ -186,17 +186,17 @@ impl Plain {
     }
 
     fn give(&self, id: Id) -> Result<(), RegionRefusal> {
-        if self.has(Fault::TakesTheOthers) && id.0 != self.tag {
+        if self.has(RegionFault::TakesTheOthers) && id.0 != self.tag {
             return Ok(());
         }
         let known = match self.get(id) {
-            Err(RegionRefusal::Stale) if self.has(Fault::FreesTwice) => return Ok(()),
+            Err(RegionRefusal::Stale) if self.has(RegionFault::FreesTwice) => return Ok(()),
             other => other?,
         };
-        if known.crops > 0 && !self.has(Fault::FreesUnderCrops) {
+        if known.crops > 0 && !self.has(RegionFault::FreesUnderCrops) {
             return Err(RegionRefusal::Held);
         }
-        if known.maps > 0 && !self.has(Fault::FreesMapped) {
+        if known.maps > 0 && !self.has(RegionFault::FreesMapped) {
             return Err(RegionRefusal::Mapped);
         }
         self.known.borrow_mut().remove(&id);
@@ -248,7 +248,7 @@ impl Regions for Plain {
     }
 
     fn allocate(&self, ask: &RegionRequest) -> Result<Id, RegionRefusal> {
-        let nothing = ask.size == 0 && !self.has(Fault::AllowsNothing);
+        let nothing = ask.size == 0 && !self.has(RegionFault::AllowsNothing);
         if nothing
             || ask.size >= TOO_MUCH
             || !ask.alignment.is_power_of_two()
@@ -259,14 +259,14 @@ impl Regions for Plain {
         }
         let id = (
             self.tag,
-            if self.has(Fault::GivesIdsAgain) {
+            if self.has(RegionFault::GivesIdsAgain) {
                 self.known.borrow().len() as u64
             } else {
                 self.fresh()
             },
         );
         let short = self.refuse.get().0 == Some(0);
-        if short && !self.has(Fault::LeaksWhenTheHostRefuses) {
+        if short && !self.has(RegionFault::LeaksWhenTheHostRefuses) {
             return Err(RegionRefusal::Host);
         }
         let own = ask.dedicated || ask.size + ask.alignment > BLOCK;
@@ -275,7 +275,7 @@ impl Regions for Plain {
             let block = &self.blocks.borrow()[*index];
             block.class == Class::General && block.pool == ask.pool
         };
-        let skipped = usize::from(self.has(Fault::RefusesHoles) && shared == BLOCKS);
+        let skipped = usize::from(self.has(RegionFault::RefusesHoles) && shared == BLOCKS);
         let found = (0..shared)
             .filter(right)
             .skip(skipped)
@@ -316,7 +316,7 @@ impl Regions for Plain {
             match self.allocate(ask) {
                 Ok(id) => given.push(id),
                 Err(no) => {
-                    if !self.has(Fault::HalfABatch) {
+                    if !self.has(RegionFault::HalfABatch) {
                         given
                             .into_iter()
                             .for_each(|id| self.give(id).expect("it was given"));
@@ -360,14 +360,14 @@ impl Regions for Plain {
         let past = offset
             .checked_add(size)
             .is_none_or(|end| end > parent.facts.size)
-            && !self.has(Fault::AllowsCropsPastTheEnd);
+            && !self.has(RegionFault::AllowsCropsPastTheEnd);
         let whole = |n: u64| n.checked_rem(element.into()) == Some(0);
         if past || size == 0 || !whole(offset) || !whole(size) {
             return Err(RegionRefusal::Misuse);
         }
         let root = parent.root.unwrap_or(*region);
         let its = parent.facts;
-        let from = if self.has(Fault::DropsTheParentsOffset) {
+        let from = if self.has(RegionFault::DropsTheParentsOffset) {
             self.get(root)?.facts
         } else {
             its
@@ -447,7 +447,7 @@ impl Regions for Plain {
             .ok()
             .and_then(|known| known.root)
             .unwrap_or(region);
-        if !wrapped(root) && !self.has(Fault::DetachesItsOwn) {
+        if !wrapped(root) && !self.has(RegionFault::DetachesItsOwn) {
             return Err((RegionRefusal::Misuse, region));
         }
         self.give(region).map_err(|no| (no, region))
@@ -455,7 +455,7 @@ impl Regions for Plain {
 
     fn map(&self, region: &Id) -> Result<NonNull<u8>, RegionRefusal> {
         let known = self.get(*region)?;
-        if known.facts.memory == 0 && !self.has(Fault::MapsWhatItDoesNotKnow) {
+        if known.facts.memory == 0 && !self.has(RegionFault::MapsWhatItDoesNotKnow) {
             return Err(RegionRefusal::Unmappable);
         }
         let blocks = self.blocks.borrow();
@@ -466,7 +466,7 @@ impl Regions for Plain {
             NonNull::from(&block.bytes[0]).cast::<u8>()
         });
         self.known.borrow_mut().get_mut(region).expect("live").maps += 1;
-        let offset = if self.has(Fault::MapsTheBlocksStart) {
+        let offset = if self.has(RegionFault::MapsTheBlocksStart) {
             0
         } else {
             known.facts.offset as usize
@@ -503,7 +503,7 @@ impl Regions for Plain {
             .borrow()
             .values()
             .any(|known| known.pool == Some(slot));
-        if used && !self.has(Fault::EndsPoolsInUse) {
+        if used && !self.has(RegionFault::EndsPoolsInUse) {
             Err(RegionRefusal::Held)
         } else {
             Ok(())
@@ -519,8 +519,8 @@ impl Regions for Plain {
                 .count() as u64
         };
         let regions = count(Class::General) + count(Class::Dedicated);
-        let lost = u64::from(self.has(Fault::MissesRegionsInSums) && regions > 30);
-        let hidden = u64::from(self.has(Fault::KeepsBlocksFromSums) && blocks.len() > 3);
+        let lost = u64::from(self.has(RegionFault::MissesRegionsInSums) && regions > 30);
+        let hidden = u64::from(self.has(RegionFault::KeepsBlocksFromSums) && blocks.len() > 3);
         Sums {
             blocks: blocks.len() as u64 - hidden,
             block_bytes: blocks.iter().map(|block| block.size).sum(),
@@ -532,7 +532,7 @@ impl Regions for Plain {
 
     fn walk(&self, each: &mut dyn FnMut(Piece<Id>)) {
         for block in self.blocks.borrow().iter() {
-            let gap = self.has(Fault::WalksWithGaps) && block.list.len() > 9;
+            let gap = self.has(RegionFault::WalksWithGaps) && block.list.len() > 9;
             for &(offset, size, id) in block.list.iter().skip(usize::from(gap)) {
                 each(Piece {
                     memory: block.memory,
@@ -572,7 +572,7 @@ impl Regions for Plain {
     }
 }
 
-fn run(bytes: &[u8], fault: Fault) -> (Ran, Tried) {
+fn run(bytes: &[u8], fault: RegionFault) -> (Ran, Tried) {
     let tags = Cell::new(0);
     region_ops(bytes, || {
         tags.set(tags.get() + 1);
@@ -582,7 +582,7 @@ fn run(bytes: &[u8], fault: Fault) -> (Ran, Tried) {
 
 #[test]
 fn region_ops_passes_what_is_right() {
-    replay("region_ops", 300, |bytes| run(bytes, Fault::None).0);
+    replay("region_ops", 300, |bytes| run(bytes, RegionFault::None).0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use alloc_core::{
     AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, PointerStatus, Scope,
 };
-use testkit::{HookedAllocator, RecordingAllocator, Sweep, Swept, Tally, Trial};
+use testkit::{HookedAllocator, RecordingAllocator, ScopeTally, Sweep, Swept, Trial};
 
 fn bytes(size: usize) -> Layout {
     Layout::from_size_align(size, 8).expect("a valid layout")
@@ -33,7 +33,7 @@ fn counts_every_call() {
     // SAFETY: the live block.
     let block =
         unsafe { witness.resize(block, bytes(40), bytes(8), Scope::Device) }.expect("memory");
-    let seen = Tally {
+    let seen = ScopeTally {
         allocations: 1,
         frees: 0,
         resizes: 2,
@@ -46,7 +46,7 @@ fn counts_every_call() {
         (witness.scope(Scope::Device), witness.total()),
         (seen, seen)
     );
-    assert_eq!(witness.scope(Scope::Object), Tally::default());
+    assert_eq!(witness.scope(Scope::Object), ScopeTally::default());
     assert!(
         panic_of(|| witness.assert_empty("now")).contains("8 bytes, alignment 8, scope device")
     );
@@ -300,6 +300,9 @@ fn the_sweep_shows_the_traits_of_the_allocator_that_refuses() {
 fn a_refusal_behind_is_counted_and_charges_nothing() {
     let witness = RecordingAllocator::new(OnceNot(FromGlobalAlloc::SYSTEM, Some(0).into()));
     assert!(take(&witness).is_err());
-    assert_eq!((witness.refused(), witness.total()), (1, Tally::default()));
+    assert_eq!(
+        (witness.refused(), witness.total()),
+        (1, ScopeTally::default())
+    );
     give(&witness, take(&witness).expect("memory"));
 }

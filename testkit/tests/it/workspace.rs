@@ -173,7 +173,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
             &[
                 "commands", "fence", "header", "level", "live", "pinned", "raw",
             ],
-            &["command", "realloc_rules", "trace"],
+            &["command", "realloc_rules", "sink", "trace"],
             &["error", "keyed_hash"],
             &["ash", "bridge", "check", "driver", "recorder", "replay"],
             &["testing"],

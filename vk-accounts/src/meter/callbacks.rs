@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use vk_callbacks::{RawCallbacks, RawScope};
+use vk_callbacks::{CallbackSink, RawCallbacks, RawNotice, RawRequest};
 
 use super::{ThreadActivity, during};
 
@@ -50,13 +50,11 @@ impl<'a> CountingCallbacks<'a> {
     /// take nothing.
     #[must_use]
     pub fn callbacks(&self) -> RawCallbacks {
+        let here = ptr::from_ref(self).cast_mut().cast();
         RawCallbacks {
-            p_user_data: ptr::from_ref(self).cast_mut().cast(),
-            pfn_allocation: self.inner.pfn_allocation.map(|_| allocation as _),
-            pfn_reallocation: self.inner.pfn_reallocation.map(|_| reallocation as _),
-            pfn_free: self.inner.pfn_free.map(|_| free as _),
             pfn_internal_allocation: None,
             pfn_internal_free: None,
+            ..RawCallbacks::of_sink::<Self>(here).only_those_of(&self.inner)
         }
     }
 
@@ -68,58 +66,29 @@ impl<'a> CountingCallbacks<'a> {
     }
 }
 
-/// # Safety
-/// `user_data` is that of [`CountingCallbacks::callbacks`], whose `CountingCallbacks` still is where it was.
-unsafe fn around<'a>(user_data: *mut c_void) -> &'a CountingCallbacks<'a> {
-    // SAFETY: the caller's promise; it is only shared.
-    unsafe { &*user_data.cast::<CountingCallbacks<'a>>() }
-}
+impl CallbackSink for CountingCallbacks<'_> {
+    unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
+        // SAFETY: the same call, with the user data these callbacks came with.
+        let block = during(ThreadActivity::InCallback, || unsafe {
+            self.inner.allocation(request)
+        });
+        self.granted(block, request.size)
+    }
 
-unsafe extern "system" fn allocation(
-    user_data: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: RawScope,
-) -> *mut c_void {
-    // SAFETY: the driver passes back the user data it was given (V5).
-    let around = unsafe { around(user_data) };
-    let Some(inner) = around.inner.pfn_allocation else {
-        return ptr::null_mut();
-    };
-    // SAFETY: the same call, with the user data these callbacks came with.
-    let block = during(ThreadActivity::InCallback, || unsafe {
-        inner(around.inner.p_user_data, size, align, scope)
-    });
-    around.granted(block, size)
-}
+    unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
+        // SAFETY: as above.
+        let block = during(ThreadActivity::InCallback, || unsafe {
+            self.inner.reallocation(original, request)
+        });
+        self.granted(block, request.size)
+    }
 
-unsafe extern "system" fn reallocation(
-    user_data: *mut c_void,
-    original: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: RawScope,
-) -> *mut c_void {
-    // SAFETY: the driver passes back the user data it was given (V5).
-    let around = unsafe { around(user_data) };
-    let Some(inner) = around.inner.pfn_reallocation else {
-        return ptr::null_mut();
-    };
-    // SAFETY: the same call, with the user data these callbacks came with.
-    let block = during(ThreadActivity::InCallback, || unsafe {
-        inner(around.inner.p_user_data, original, size, align, scope)
-    });
-    around.granted(block, size)
-}
+    unsafe fn free(&self, block: *mut c_void) {
+        // SAFETY: as above.
+        during(ThreadActivity::InCallback, || unsafe {
+            self.inner.free(block)
+        });
+    }
 
-unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
-    // SAFETY: the driver passes back the user data it was given (V5).
-    let around = unsafe { around(user_data) };
-    let Some(inner) = around.inner.pfn_free else {
-        return;
-    };
-    // SAFETY: the same call, with the user data these callbacks came with.
-    during(ThreadActivity::InCallback, || unsafe {
-        inner(around.inner.p_user_data, block)
-    });
+    unsafe fn notification(&self, _: RawNotice) {}
 }

@@ -7,6 +7,7 @@ use core::num::NonZeroU64;
 use alloc_core::Scope;
 
 use super::table::TableEntry;
+use crate::raw::RawRequest;
 
 /// A block that callbacks gave, live or gone.
 ///
@@ -69,6 +70,17 @@ pub(crate) struct BlockRequest {
     pub(crate) size: u64,
     pub(crate) align: u64,
     pub(crate) scope: i32,
+}
+
+impl From<RawRequest> for BlockRequest {
+    #[inline]
+    fn from(request: RawRequest) -> Self {
+        Self {
+            size: request.size as u64,
+            align: request.align as u64,
+            scope: request.scope,
+        }
+    }
 }
 
 impl BlockRequest {

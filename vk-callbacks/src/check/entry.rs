@@ -7,8 +7,6 @@ use core::ffi::c_void;
 use core::num::NonZeroU64;
 use core::ptr::{self, NonNull};
 
-use alloc_core::NoticeEvent;
-
 use super::block::BlockRequest;
 use super::call_rules::Pass;
 use super::checker::CheckerState;
@@ -19,7 +17,8 @@ use super::row::FindingRow;
 use super::user_data;
 use super::watched_entry::WatchedEntry;
 use crate::command::thread;
-use crate::raw::{RawCallbacks, RawInternalType, RawScope};
+use crate::raw::{RawCallbacks, RawNotice, RawRequest};
+use crate::sink::CallbackSink;
 use crate::trace::Sighting;
 
 /// Callbacks to hand on instead of the ones they were made from, [`Checker::wrap`](crate::Checker::wrap).
@@ -33,17 +32,10 @@ pub struct Checked {
 impl Checked {
     /// The callbacks that lead to those that pass on to `inner`, by this user data.
     pub(super) fn new(inner: &RawCallbacks, user_data: usize) -> Self {
-        let raw = RawCallbacks {
-            p_user_data: ptr::without_provenance_mut(user_data),
-            pfn_allocation: Some(allocation),
-            pfn_reallocation: Some(reallocation),
-            pfn_free: Some(free),
-            pfn_internal_allocation: inner
-                .pfn_internal_allocation
-                .map(|_| internal_allocation as _),
-            pfn_internal_free: inner.pfn_internal_free.map(|_| internal_free as _),
-        };
-        Self { raw }
+        let all = RawCallbacks::of_sink::<Watched<'_>>(ptr::without_provenance_mut(user_data));
+        Self {
+            raw: with_notifications_of(all, inner),
+        }
     }
 
     /// The C struct. The user data is a number, no address: a strange one is found without following it (V5).
@@ -136,46 +128,22 @@ impl<'h> Watched<'h> {
         }
     }
 
-    fn allocate(&self, asked: BlockRequest) -> *mut c_void {
-        let Some(inner) = self.inner.pfn_allocation else {
-            return ptr::null_mut();
-        };
+    fn allocate(&self, request: RawRequest) -> *mut c_void {
         let _inside = thread::enter_callback();
         // SAFETY: the same call, with the user data these callbacks came with.
-        unsafe {
-            inner(
-                self.inner.p_user_data,
-                asked.size as usize,
-                asked.align as usize,
-                asked.scope,
-            )
-        }
+        unsafe { self.inner.allocation(request) }
     }
 
-    fn resize(&self, original: *mut c_void, asked: BlockRequest) -> *mut c_void {
-        let Some(inner) = self.inner.pfn_reallocation else {
-            return ptr::null_mut();
-        };
+    fn resize(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
         let _inside = thread::enter_callback();
-        // SAFETY: the same call, with the user data these callbacks came with.
-        unsafe {
-            inner(
-                self.inner.p_user_data,
-                original,
-                asked.size as usize,
-                asked.align as usize,
-                asked.scope,
-            )
-        }
+        // SAFETY: as in `allocate`.
+        unsafe { self.inner.reallocation(original, request) }
     }
 
     fn free_block(&self, block: *mut c_void) {
-        let Some(inner) = self.inner.pfn_free else {
-            return;
-        };
         let _inside = thread::enter_callback();
-        // SAFETY: the same call, with the user data these callbacks came with; the block is theirs and live.
-        unsafe { inner(self.inner.p_user_data, block) }
+        // SAFETY: as in `allocate`; the block is theirs and live.
+        unsafe { self.inner.free(block) }
     }
 
     /// A reallocation of a block to another size than 0.
@@ -184,8 +152,9 @@ impl<'h> Watched<'h> {
         who: &CallerContext<'_, 'static>,
         original: *mut c_void,
         old: NonZeroU64,
-        asked: BlockRequest,
+        request: RawRequest,
     ) -> *mut c_void {
+        let asked = BlockRequest::from(request);
         let (engine, owner) = (self.engine(), self.owner());
         engine.make_ready();
         let before = match engine.moving(who, owner, old, Some(asked)) {
@@ -202,7 +171,7 @@ impl<'h> Watched<'h> {
             return ptr::null_mut();
         };
         let nulls = nulls(who);
-        let block = self.resize(original, asked);
+        let block = self.resize(original, request);
         match number(block) {
             Some(new) => {
                 if asked.align.is_power_of_two()
@@ -266,10 +235,10 @@ fn number(block: *mut c_void) -> Option<NonZeroU64> {
 
 /// What this user data was handed out for; a strange one is reported to whoever watches the running command.
 #[inline]
-fn watched<'a>(user_data: *mut c_void) -> Option<&'a Watched<'a>> {
+fn watched<'a, 'h>(user_data: *mut c_void) -> Option<&'a Watched<'h>> {
     match user_data::find(user_data) {
         // SAFETY: the slot holds what `wrap` placed, which stays until the checker goes, and then no call is running.
-        Some(watched) => Some(unsafe { &*watched.cast::<Watched<'a>>() }),
+        Some(watched) => Some(unsafe { &*watched.cast::<Watched<'h>>() }),
         None => {
             stray();
             None
@@ -299,211 +268,138 @@ fn stray() {
     }
 }
 
-unsafe extern "system" fn allocation(
-    user_data: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: RawScope,
-) -> *mut c_void {
-    let Some(watched) = watched(user_data) else {
-        return ptr::null_mut();
-    };
-    let who = caller_context();
-    let asked = BlockRequest {
-        size: size as u64,
-        align: align as u64,
-        scope,
-    };
-    watched.engine().make_ready();
-    watched.engine().requested(&who, watched.owner(), asked);
-    let nulls = nulls(&who);
-    let block = watched.allocate(asked);
-    watched.answer(&who, asked, nulls, block)
+/// All three functions that must be there, and of the notifications those that `inner` has.
+fn with_notifications_of(all: RawCallbacks, inner: &RawCallbacks) -> RawCallbacks {
+    let only = all.only_those_of(inner);
+    RawCallbacks {
+        pfn_internal_allocation: only.pfn_internal_allocation,
+        pfn_internal_free: only.pfn_internal_free,
+        ..all
+    }
 }
 
-unsafe extern "system" fn reallocation(
-    user_data: *mut c_void,
-    original: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: RawScope,
-) -> *mut c_void {
-    let Some(watched) = watched(user_data) else {
-        return ptr::null_mut();
-    };
-    let who = caller_context();
-    let asked = BlockRequest {
-        size: size as u64,
-        align: align as u64,
-        scope,
-    };
-    let (engine, owner) = (watched.engine(), watched.owner());
-    match (number(original), size) {
-        (Some(old), 0) => {
-            if engine.released(&who, owner, old) == Pass::Not {
-                return ptr::null_mut();
-            }
-            let block = watched.resize(original, asked);
-            if number(block).is_some() {
-                engine.zero_answered(&who, owner, asked);
-                return watched.answer(&who, asked, 0, block);
-            }
-            block
-        }
-        (Some(old), _) => watched.move_block(&who, original, old, asked),
-        (None, 0) => {
-            let block = watched.resize(original, asked);
-            if number(block).is_some() {
-                watched.answer(&who, asked, 0, block)
-            } else {
+impl CallbackSink for Watched<'_> {
+    unsafe fn of_user_data<'a>(user_data: *mut c_void) -> Option<&'a Self>
+    where
+        Self: 'a,
+    {
+        watched(user_data)
+    }
+
+    unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
+        let who = caller_context();
+        let asked = BlockRequest::from(request);
+        self.engine().make_ready();
+        self.engine().requested(&who, self.owner(), asked);
+        let nulls = nulls(&who);
+        let block = self.allocate(request);
+        self.answer(&who, asked, nulls, block)
+    }
+
+    unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
+        let who = caller_context();
+        let asked = BlockRequest::from(request);
+        let (engine, owner) = (self.engine(), self.owner());
+        match (number(original), request.size) {
+            (Some(old), 0) => {
+                if engine.released(&who, owner, old) == Pass::Not {
+                    return ptr::null_mut();
+                }
+                let block = self.resize(original, request);
+                if number(block).is_some() {
+                    engine.zero_answered(&who, owner, asked);
+                    return self.answer(&who, asked, 0, block);
+                }
                 block
             }
-        }
-        (None, _) => {
-            engine.make_ready();
-            engine.requested(&who, owner, asked);
-            let nulls = nulls(&who);
-            let block = watched.resize(original, asked);
-            watched.answer(&who, asked, nulls, block)
-        }
-    }
-}
-
-unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
-    let Some(watched) = watched(user_data) else {
-        return;
-    };
-    let who = caller_context();
-    match number(block) {
-        None => watched.engine().freed_null(&who, watched.owner()),
-        Some(address) => {
-            if watched.engine().released(&who, watched.owner(), address) == Pass::Not {
-                return;
+            (Some(old), _) => self.move_block(&who, original, old, request),
+            (None, 0) => {
+                let block = self.resize(original, request);
+                if number(block).is_some() {
+                    self.answer(&who, asked, 0, block)
+                } else {
+                    block
+                }
+            }
+            (None, _) => {
+                engine.make_ready();
+                engine.requested(&who, owner, asked);
+                let nulls = nulls(&who);
+                let block = self.resize(original, request);
+                self.answer(&who, asked, nulls, block)
             }
         }
     }
-    watched.free_block(block);
-}
 
-unsafe extern "system" fn internal_allocation(
-    user_data: *mut c_void,
-    size: usize,
-    kind: RawInternalType,
-    scope: RawScope,
-) {
-    let Some(watched) = watched(user_data) else {
-        return;
-    };
-    watched.engine().notified(
-        &caller_context(),
-        watched.owner(),
-        NoticeEvent::Allocated,
-        size as u64,
-        kind,
-        scope,
-    );
-    if let Some(inner) = watched.inner.pfn_internal_allocation {
-        let _inside = thread::enter_callback();
-        // SAFETY: the same call, with the user data these callbacks came with.
-        unsafe { inner(watched.inner.p_user_data, size, kind, scope) }
-    }
-}
-
-unsafe extern "system" fn internal_free(
-    user_data: *mut c_void,
-    size: usize,
-    kind: RawInternalType,
-    scope: RawScope,
-) {
-    let Some(watched) = watched(user_data) else {
-        return;
-    };
-    watched.engine().notified(
-        &caller_context(),
-        watched.owner(),
-        NoticeEvent::Freed,
-        size as u64,
-        kind,
-        scope,
-    );
-    if let Some(inner) = watched.inner.pfn_internal_free {
-        let _inside = thread::enter_callback();
-        // SAFETY: the same call, with the user data these callbacks came with.
-        unsafe { inner(watched.inner.p_user_data, size, kind, scope) }
-    }
-}
-
-/// The functions that stand in a struct which nobody may use any more (V6): each reports and does what it should.
-pub(super) fn traps(raw: &RawCallbacks) -> RawCallbacks {
-    RawCallbacks {
-        p_user_data: raw.p_user_data,
-        pfn_allocation: Some(old_allocation),
-        pfn_reallocation: Some(old_reallocation),
-        pfn_free: Some(old_free),
-        pfn_internal_allocation: raw
-            .pfn_internal_allocation
-            .map(|_| old_internal_allocation as _),
-        pfn_internal_free: raw.pfn_internal_free.map(|_| old_internal_free as _),
-    }
-}
-
-#[cold]
-fn trapped(user_data: *mut c_void) {
-    if let Some(watched) = watched(user_data) {
+    unsafe fn free(&self, block: *mut c_void) {
         let who = caller_context();
+        match number(block) {
+            None => self.engine().freed_null(&who, self.owner()),
+            Some(address) => {
+                if self.engine().released(&who, self.owner(), address) == Pass::Not {
+                    return;
+                }
+            }
+        }
+        self.free_block(block);
+    }
+
+    unsafe fn notification(&self, notice: RawNotice) {
+        let (engine, owner) = (self.engine(), self.owner());
+        engine.notified(
+            &caller_context(),
+            owner,
+            notice.event,
+            notice.size as u64,
+            notice.kind,
+            notice.scope,
+        );
+        let _inside = thread::enter_callback();
+        // SAFETY: the same call, with the user data these callbacks came with.
+        unsafe { self.inner.notification(notice) }
+    }
+}
+
+/// What the functions lead to that stand in a struct which nobody may use any more (V6): each call is reported, and does what it should.
+#[repr(transparent)]
+struct Trapped<'h>(Watched<'h>);
+
+/// Such functions for those in `raw`.
+pub(super) fn traps(raw: &RawCallbacks) -> RawCallbacks {
+    with_notifications_of(RawCallbacks::of_sink::<Trapped<'_>>(raw.p_user_data), raw)
+}
+
+impl CallbackSink for Trapped<'_> {
+    #[cold]
+    unsafe fn of_user_data<'a>(user_data: *mut c_void) -> Option<&'a Self>
+    where
+        Self: 'a,
+    {
+        let watched: &'a Watched<'_> = watched(user_data)?;
         watched
             .engine()
-            .seen(&who, watched.owner(), Sighting::OldStruct);
+            .seen(&caller_context(), watched.owner(), Sighting::OldStruct);
+        // SAFETY: transparent.
+        Some(unsafe { &*ptr::from_ref(watched).cast::<Self>() })
     }
-}
 
-unsafe extern "system" fn old_allocation(
-    user_data: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: RawScope,
-) -> *mut c_void {
-    trapped(user_data);
-    // SAFETY: forwarded.
-    unsafe { allocation(user_data, size, align, scope) }
-}
+    unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
+        // SAFETY: forwarded.
+        unsafe { self.0.allocation(request) }
+    }
 
-unsafe extern "system" fn old_reallocation(
-    user_data: *mut c_void,
-    original: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: RawScope,
-) -> *mut c_void {
-    trapped(user_data);
-    // SAFETY: forwarded.
-    unsafe { reallocation(user_data, original, size, align, scope) }
-}
+    unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
+        // SAFETY: forwarded.
+        unsafe { self.0.reallocation(original, request) }
+    }
 
-unsafe extern "system" fn old_free(user_data: *mut c_void, block: *mut c_void) {
-    trapped(user_data);
-    // SAFETY: forwarded.
-    unsafe { free(user_data, block) }
-}
+    unsafe fn free(&self, block: *mut c_void) {
+        // SAFETY: forwarded.
+        unsafe { self.0.free(block) }
+    }
 
-unsafe extern "system" fn old_internal_allocation(
-    user_data: *mut c_void,
-    size: usize,
-    kind: RawInternalType,
-    scope: RawScope,
-) {
-    trapped(user_data);
-    // SAFETY: forwarded.
-    unsafe { internal_allocation(user_data, size, kind, scope) }
-}
-
-unsafe extern "system" fn old_internal_free(
-    user_data: *mut c_void,
-    size: usize,
-    kind: RawInternalType,
-    scope: RawScope,
-) {
-    trapped(user_data);
-    // SAFETY: forwarded.
-    unsafe { internal_free(user_data, size, kind, scope) }
+    unsafe fn notification(&self, notice: RawNotice) {
+        // SAFETY: forwarded.
+        unsafe { self.0.notification(notice) }
+    }
 }

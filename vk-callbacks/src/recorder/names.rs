@@ -9,7 +9,8 @@
 
 use alloc_core::{HostError, HostSource, TryMap};
 
-use super::record::{LogEvent, LogRecord, LogRequest};
+use super::record::{LogEvent, LogRecord};
+use crate::raw::RawRequest;
 use crate::trace::{Caller, Pointer, Request, TraceEvent};
 
 pub(super) struct Names<A: HostSource> {
@@ -218,7 +219,7 @@ enum Seen {
     Goes,
 }
 
-const fn request(asked: LogRequest) -> Request {
+const fn request(asked: RawRequest) -> Request {
     Request {
         size: asked.size as u64,
         align: asked.align as u64,

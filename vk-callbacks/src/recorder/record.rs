@@ -4,6 +4,7 @@
 
 use alloc_core::NoticeEvent;
 
+use crate::raw::RawRequest;
 use crate::trace::Sighting;
 
 /// One thing that happened.
@@ -52,7 +53,7 @@ pub(super) enum LogEvent {
     Allocate {
         owner: u64,
         at: usize,
-        asked: LogRequest,
+        asked: RawRequest,
     },
     /// `ticket` leads from the end of a reallocation to its beginning.
     ReallocateBegin {
@@ -65,7 +66,7 @@ pub(super) enum LogEvent {
         ticket: usize,
         old: usize,
         new: usize,
-        asked: LogRequest,
+        asked: RawRequest,
     },
     Free {
         owner: u64,
@@ -78,12 +79,4 @@ pub(super) enum LogEvent {
         kind: i32,
         scope: i32,
     },
-}
-
-/// A request as it was passed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LogRequest {
-    pub(super) size: usize,
-    pub(super) align: usize,
-    pub(super) scope: i32,
 }

@@ -5,15 +5,13 @@
 //! the address. A reallocation is written down on both sides.
 
 use core::ffi::c_void;
-use core::ptr;
 use core::sync::atomic::{AtomicIsize, Ordering};
 
-use alloc_core::NoticeEvent;
-
 use super::RecorderState;
-use super::record::{LogEvent, LogRequest};
+use super::record::LogEvent;
 use crate::command::thread::enter_callback;
-use crate::raw::{RawCallbacks, RawInternalType, RawScope};
+use crate::raw::{RawCallbacks, RawNotice, RawRequest};
+use crate::sink::CallbackSink;
 use crate::trace::Sighting;
 
 /// Callbacks to hand on instead of the ones they were made from, [`Recorder::tap`](crate::Recorder::tap).
@@ -54,14 +52,12 @@ impl<'h> TapState<'h> {
     pub(super) fn tap(this: *mut Self) -> Tap {
         // SAFETY: made for the pinned state just placed; `inner` never changes.
         let inner = unsafe { &(*this).inner };
+        let all = RawCallbacks::of_sink::<Self>(this.cast());
         Tap {
             raw: RawCallbacks {
-                p_user_data: this.cast(),
-                pfn_allocation: inner.pfn_allocation.map(|_| allocation as _),
-                pfn_reallocation: inner.pfn_reallocation.map(|_| reallocation as _),
-                pfn_free: inner.pfn_free.map(|_| free as _),
-                pfn_internal_allocation: Some(internal_allocation),
-                pfn_internal_free: Some(internal_free),
+                pfn_internal_allocation: all.pfn_internal_allocation,
+                pfn_internal_free: all.pfn_internal_free,
+                ..all.only_those_of(inner)
             },
         }
     }
@@ -88,135 +84,78 @@ impl<'h> TapState<'h> {
             what: Sighting::Misaligned,
         });
     }
+}
 
-    fn notice(&self, event: NoticeEvent, size: usize, kind: RawInternalType, scope: RawScope) {
+impl CallbackSink for TapState<'_> {
+    unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
+        let _inside = enter_callback();
+        // SAFETY: the same call, with the user data these callbacks came with.
+        let block = unsafe { self.inner.allocation(request) };
+        if !block.is_null() {
+            self.answered(1);
+        }
+        self.record(LogEvent::Allocate {
+            owner: self.owner,
+            at: block.addr(),
+            asked: request,
+        });
+        if request.align.is_power_of_two() && !block.addr().is_multiple_of(request.align) {
+            self.misaligned(block.addr());
+        }
+        block
+    }
+
+    unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
+        let _inside = enter_callback();
+        let (owner, old) = (self.owner, original.addr());
+        let ticket = self.shared().next_ticket();
+        self.record(LogEvent::ReallocateBegin { owner, ticket, old });
+        // SAFETY: the same call, with the user data these callbacks came with.
+        let block = unsafe { self.inner.reallocation(original, request) };
+        // A block came, and the old one went: by growing into it, or because size 0 frees (V14).
+        let came = isize::from(!block.is_null());
+        let went = isize::from(old != 0 && (request.size == 0 || !block.is_null()));
+        self.answered(came.saturating_sub(went));
+        self.record(LogEvent::Reallocate {
+            owner,
+            ticket,
+            old,
+            new: block.addr(),
+            asked: request,
+        });
+        // Where something was reallocated, the alignment may not be the one that it was made with (V15).
+        if old == 0
+            && request.align.is_power_of_two()
+            && !block.addr().is_multiple_of(request.align)
+        {
+            self.misaligned(block.addr());
+        }
+        block
+    }
+
+    unsafe fn free(&self, block: *mut c_void) {
+        let _inside = enter_callback();
+        if !block.is_null() {
+            self.answered(-1);
+        }
+        self.record(LogEvent::Free {
+            owner: self.owner,
+            at: block.addr(),
+        });
+        // SAFETY: the same call, with the user data these callbacks came with.
+        unsafe { self.inner.free(block) }
+    }
+
+    unsafe fn notification(&self, notice: RawNotice) {
+        let _inside = enter_callback();
         self.record(LogEvent::Notice {
             owner: self.owner,
-            event,
-            size,
-            kind,
-            scope,
+            event: notice.event,
+            size: notice.size,
+            kind: notice.kind,
+            scope: notice.scope,
         });
-    }
-}
-
-/// # Safety
-/// `user_data` is that of a [`Tap`] whose recorder is there.
-unsafe fn state<'a>(user_data: *mut c_void) -> &'a TapState<'a> {
-    // SAFETY: the caller's promise; the state is only reached through shared references.
-    unsafe { &*user_data.cast::<TapState<'a>>() }
-}
-
-unsafe extern "system" fn allocation(
-    user_data: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: RawScope,
-) -> *mut c_void {
-    let _inside = enter_callback();
-    // SAFETY: the driver passes back the user data it was given (V5).
-    let tap = unsafe { state(user_data) };
-    let Some(inner) = tap.inner.pfn_allocation else {
-        return ptr::null_mut();
-    };
-    // SAFETY: the same call, with the user data these callbacks came with.
-    let block = unsafe { inner(tap.inner.p_user_data, size, align, scope) };
-    if !block.is_null() {
-        tap.answered(1);
-    }
-    tap.record(LogEvent::Allocate {
-        owner: tap.owner,
-        at: block.addr(),
-        asked: LogRequest { size, align, scope },
-    });
-    if align.is_power_of_two() && !block.addr().is_multiple_of(align) {
-        tap.misaligned(block.addr());
-    }
-    block
-}
-
-unsafe extern "system" fn reallocation(
-    user_data: *mut c_void,
-    original: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: RawScope,
-) -> *mut c_void {
-    let _inside = enter_callback();
-    // SAFETY: the driver passes back the user data it was given (V5).
-    let tap = unsafe { state(user_data) };
-    let Some(inner) = tap.inner.pfn_reallocation else {
-        return ptr::null_mut();
-    };
-    let (owner, old) = (tap.owner, original.addr());
-    let ticket = tap.shared().next_ticket();
-    tap.record(LogEvent::ReallocateBegin { owner, ticket, old });
-    // SAFETY: the same call, with the user data these callbacks came with.
-    let block = unsafe { inner(tap.inner.p_user_data, original, size, align, scope) };
-    // A block came, and the old one went: by growing into it, or because size 0 frees (V14).
-    let came = isize::from(!block.is_null());
-    let went = isize::from(old != 0 && (size == 0 || !block.is_null()));
-    tap.answered(came.saturating_sub(went));
-    tap.record(LogEvent::Reallocate {
-        owner,
-        ticket,
-        old,
-        new: block.addr(),
-        asked: LogRequest { size, align, scope },
-    });
-    // Where something was reallocated, the alignment may not be the one that it was made with (V15).
-    if old == 0 && align.is_power_of_two() && !block.addr().is_multiple_of(align) {
-        tap.misaligned(block.addr());
-    }
-    block
-}
-
-unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
-    let _inside = enter_callback();
-    // SAFETY: the driver passes back the user data it was given (V5).
-    let tap = unsafe { state(user_data) };
-    let Some(inner) = tap.inner.pfn_free else {
-        return;
-    };
-    if !block.is_null() {
-        tap.answered(-1);
-    }
-    tap.record(LogEvent::Free {
-        owner: tap.owner,
-        at: block.addr(),
-    });
-    // SAFETY: the same call, with the user data these callbacks came with.
-    unsafe { inner(tap.inner.p_user_data, block) }
-}
-
-unsafe extern "system" fn internal_allocation(
-    user_data: *mut c_void,
-    size: usize,
-    kind: RawInternalType,
-    scope: RawScope,
-) {
-    let _inside = enter_callback();
-    // SAFETY: the driver passes back the user data it was given (V5).
-    let tap = unsafe { state(user_data) };
-    tap.notice(NoticeEvent::Allocated, size, kind, scope);
-    if let Some(inner) = tap.inner.pfn_internal_allocation {
         // SAFETY: the same call, with the user data these callbacks came with.
-        unsafe { inner(tap.inner.p_user_data, size, kind, scope) }
-    }
-}
-
-unsafe extern "system" fn internal_free(
-    user_data: *mut c_void,
-    size: usize,
-    kind: RawInternalType,
-    scope: RawScope,
-) {
-    let _inside = enter_callback();
-    // SAFETY: the driver passes back the user data it was given (V5).
-    let tap = unsafe { state(user_data) };
-    tap.notice(NoticeEvent::Freed, size, kind, scope);
-    if let Some(inner) = tap.inner.pfn_internal_free {
-        // SAFETY: the same call, with the user data these callbacks came with.
-        unsafe { inner(tap.inner.p_user_data, size, kind, scope) }
+        unsafe { self.inner.notification(notice) }
     }
 }

@@ -10,7 +10,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
 use super::defect::Defect;
-use crate::raw::{RawCallbacks, RawInternalType, RawScope};
+use crate::raw::{RawCallbacks, RawNotice, RawRequest};
+use crate::sink::CallbackSink;
 
 /// An alignment that the allocator ignores.
 pub(super) const MISALIGNED: usize = 256;
@@ -69,14 +70,8 @@ impl<'a> FaultyAllocator<'a> {
     /// The C struct. Without the function that a defect leaves out.
     #[must_use]
     pub fn raw(self: Pin<&Self>) -> RawCallbacks {
-        let whole = RawCallbacks {
-            p_user_data: ptr::from_ref(self.get_ref()).cast_mut().cast(),
-            pfn_allocation: Some(allocation),
-            pfn_reallocation: Some(reallocation),
-            pfn_free: Some(free),
-            pfn_internal_allocation: Some(internal_allocation),
-            pfn_internal_free: Some(internal_free),
-        };
+        let here = ptr::from_ref(self.get_ref()).cast_mut().cast();
+        let whole = RawCallbacks::of_sink::<Self>(here);
         match self.defect {
             Some(Defect::MissingAllocation) => RawCallbacks {
                 pfn_allocation: None,
@@ -98,10 +93,20 @@ impl<'a> FaultyAllocator<'a> {
         }
     }
 
-    fn allocate(&self, size: usize, align: usize, scope: RawScope) -> *mut c_void {
-        match (self.defect, size, align) {
+    fn pass_on(&self, request: RawRequest) -> *mut c_void {
+        // SAFETY: `new` demands functions that may be called; the arguments are the caller's.
+        unsafe { self.inner.allocation(request) }
+    }
+}
+
+impl CallbackSink for FaultyAllocator<'_> {
+    unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
+        match (self.defect, request.size, request.align) {
             (Some(Defect::MisalignedAnswer), _, MISALIGNED) => {
-                let block = self.pass_on(size + 2 * MISALIGNED, align, scope);
+                let block = self.pass_on(RawRequest {
+                    size: request.size + 2 * MISALIGNED,
+                    ..request
+                });
                 self.remembered.store(block, SeqCst);
                 if block.is_null() {
                     block
@@ -114,7 +119,7 @@ impl<'a> FaultyAllocator<'a> {
                 if !before.is_null() {
                     return before;
                 }
-                let block = self.pass_on(size, align, scope);
+                let block = self.pass_on(request);
                 self.remembered.store(block, SeqCst);
                 block
             }
@@ -122,26 +127,12 @@ impl<'a> FaultyAllocator<'a> {
                 self.remembered.swap(ptr::null_mut(), SeqCst)
             }
             (Some(Defect::OtherErrorAfterNull), REFUSED, _) => ptr::null_mut(),
-            _ => self.pass_on(size, align, scope),
+            _ => self.pass_on(request),
         }
     }
 
-    fn pass_on(&self, size: usize, align: usize, scope: RawScope) -> *mut c_void {
-        let Some(inner) = self.inner.pfn_allocation else {
-            return ptr::null_mut();
-        };
-        // SAFETY: `new` demands functions that may be called; the arguments are the caller's.
-        unsafe { inner(self.inner.p_user_data, size, align, scope) }
-    }
-
-    fn reallocate(
-        &self,
-        old: *mut c_void,
-        size: usize,
-        align: usize,
-        scope: RawScope,
-    ) -> *mut c_void {
-        match (self.defect, size) {
+    unsafe fn reallocation(&self, old: *mut c_void, request: RawRequest) -> *mut c_void {
+        match (self.defect, request.size) {
             (Some(Defect::OldBlockGivenAway), REFUSED) => {
                 self.remembered.store(old, SeqCst);
                 return ptr::null_mut();
@@ -151,14 +142,11 @@ impl<'a> FaultyAllocator<'a> {
             (Some(Defect::FreedInTransit), IN_TRANSIT) => self.interruption.run_concurrent_free(),
             _ => {}
         }
-        let Some(inner) = self.inner.pfn_reallocation else {
-            return ptr::null_mut();
-        };
         // SAFETY: as in `pass_on`.
-        unsafe { inner(self.inner.p_user_data, old, size, align, scope) }
+        unsafe { self.inner.reallocation(old, request) }
     }
 
-    fn free_block(&self, mut block: *mut c_void) {
+    unsafe fn free(&self, mut block: *mut c_void) {
         if self.defect == Some(Defect::MisalignedAnswer) {
             let whole = self.remembered.load(SeqCst);
             if !whole.is_null() && block == whole.wrapping_byte_add(MISALIGNED / 2) {
@@ -166,71 +154,12 @@ impl<'a> FaultyAllocator<'a> {
                 block = whole;
             }
         }
-        let Some(inner) = self.inner.pfn_free else {
-            return;
-        };
         // SAFETY: as in `pass_on`.
-        unsafe { inner(self.inner.p_user_data, block) }
+        unsafe { self.inner.free(block) }
     }
-}
 
-/// # Safety
-/// `user_data` is the address of a pinned [`FaultyAllocator`], as in all functions here.
-unsafe fn state<'a>(user_data: *mut c_void) -> &'a FaultyAllocator<'a> {
-    // SAFETY: the caller's promise; it is only ever shared.
-    unsafe { &*user_data.cast::<FaultyAllocator<'a>>() }
-}
-
-unsafe extern "system" fn allocation(
-    user_data: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: RawScope,
-) -> *mut c_void {
-    // SAFETY: the user data that stands beside this function.
-    unsafe { state(user_data) }.allocate(size, align, scope)
-}
-
-unsafe extern "system" fn reallocation(
-    user_data: *mut c_void,
-    old: *mut c_void,
-    size: usize,
-    align: usize,
-    scope: RawScope,
-) -> *mut c_void {
-    // SAFETY: as above.
-    unsafe { state(user_data) }.reallocate(old, size, align, scope)
-}
-
-unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
-    // SAFETY: as above.
-    unsafe { state(user_data) }.free_block(block);
-}
-
-unsafe extern "system" fn internal_allocation(
-    user_data: *mut c_void,
-    size: usize,
-    kind: RawInternalType,
-    scope: RawScope,
-) {
-    // SAFETY: as above.
-    let inner = &unsafe { state(user_data) }.inner;
-    if let Some(call) = inner.pfn_internal_allocation {
-        // SAFETY: `FaultyAllocator::new` demands functions that may be called.
-        unsafe { call(inner.p_user_data, size, kind, scope) }
-    }
-}
-
-unsafe extern "system" fn internal_free(
-    user_data: *mut c_void,
-    size: usize,
-    kind: RawInternalType,
-    scope: RawScope,
-) {
-    // SAFETY: as above.
-    let inner = &unsafe { state(user_data) }.inner;
-    if let Some(call) = inner.pfn_internal_free {
-        // SAFETY: as above.
-        unsafe { call(inner.p_user_data, size, kind, scope) }
+    unsafe fn notification(&self, notice: RawNotice) {
+        // SAFETY: as in `pass_on`.
+        unsafe { self.inner.notification(notice) }
     }
 }

@@ -195,7 +195,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..if cfg!(miri) { 12 } else { 80 })
 }
 
-struct Block {
+struct FallibleBlock {
     at: *mut u8,
     size: usize,
     align: usize,
@@ -208,7 +208,7 @@ fn against_the_model(steps: &[Step], mask: u64, exact: bool) {
     {
         let bridge = pin!(BareBridge::new(&backing));
         let driver = Driver(bridge.as_ref().raw());
-        let mut blocks: Vec<Block> = Vec::new();
+        let mut blocks: Vec<FallibleBlock> = Vec::new();
         for (i, step) in steps.iter().enumerate() {
             let refused = backing.0.refused.load(SeqCst);
             match *step {
@@ -218,7 +218,7 @@ fn against_the_model(steps: &[Step], mask: u64, exact: bool) {
                     if !at.is_null() {
                         assert!(at.addr().is_multiple_of(1 << log));
                         fill(at, size, i as u8);
-                        blocks.push(Block {
+                        blocks.push(FallibleBlock {
                             at,
                             size,
                             align: 1 << log,

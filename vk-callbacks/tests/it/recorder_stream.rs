@@ -10,9 +10,9 @@ use vk_callbacks::{
 };
 
 /// Blocks come from a witness, and there is nothing that cannot be replayed.
-struct Ears(RecordingAllocator);
+struct StrictTarget(RecordingAllocator);
 
-impl ReplayTarget for Ears {
+impl ReplayTarget for StrictTarget {
     type Sink = RecordingAllocator;
     fn sink(&mut self, _: u64) -> RecordingAllocator {
         self.0.clone()
@@ -72,7 +72,7 @@ fn run(bytes: &[u8]) -> Ran {
         .expect("memory");
     assert_eq!(written.lost, 0);
     judged(&text);
-    let mut ears = Ears(RecordingAllocator::system());
+    let mut ears = StrictTarget(RecordingAllocator::system());
     let totals = Replay::new(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object))
         .run(TraceReader::new(&text).expect("own header"), &mut ears)
         .expect("own lines");

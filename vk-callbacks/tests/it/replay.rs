@@ -17,14 +17,14 @@ use vk_callbacks::{
 };
 
 /// Listens to everything; all owners share the witness.
-struct Ears {
+struct ListeningTarget {
     sink: RecordingAllocator,
     findings: Vec<(u64, ReplayFinding)>,
     phases: Vec<String>,
     owners: Vec<(u64, u64, String)>,
 }
 
-impl Ears {
+impl ListeningTarget {
     fn new() -> Self {
         Self {
             sink: RecordingAllocator::system(),
@@ -35,7 +35,7 @@ impl Ears {
     }
 }
 
-impl ReplayTarget for Ears {
+impl ReplayTarget for ListeningTarget {
     type Sink = RecordingAllocator;
     fn sink(&mut self, _: u64) -> RecordingAllocator {
         self.sink.clone()
@@ -87,9 +87,9 @@ fn trace(lines: &[&str]) -> String {
     )
 }
 
-fn replayed(lines: &[&str]) -> (Totals, Ears) {
+fn replayed(lines: &[&str]) -> (Totals, ListeningTarget) {
     let text = trace(lines);
-    let mut ears = Ears::new();
+    let mut ears = ListeningTarget::new();
     let totals = Replay::new(memory())
         .run(TraceReader::new(&text).expect("a header"), &mut ears)
         .expect("a whole trace");
@@ -439,7 +439,7 @@ fn phases_begin_and_end_around_their_events() {
 #[test]
 fn a_trace_that_breaks_off_keeps_what_was_counted_and_leaves_nothing_behind() {
     let text = "# steward host trace 2\na,1,0,1,24,8,1\nf,1\n";
-    let mut ears = Ears::new();
+    let mut ears = ListeningTarget::new();
     let mut replay = Replay::new(memory());
     let error = replay
         .run(TraceReader::new(text).expect("a header"), &mut ears)
@@ -509,14 +509,14 @@ fn a_map_without_memory_is_an_error_and_every_step_can_be_tried_again() {
         inner: RecordingAllocator::system(),
         left: Cell::new(None),
     };
-    let mut calm = Ears::new();
+    let mut calm = ListeningTarget::new();
     let expected = Replay::new(memory())
         .run(TraceReader::new(&text).expect("a header"), &mut calm)
         .expect("whole");
     let mut refused = 0;
     for requests in 0.. {
         short.left.set(Some(requests));
-        let mut ears = Ears::new();
+        let mut ears = ListeningTarget::new();
         let mut replay = Replay::new(Scoped::new(&short, Scope::Object));
         let mut this_time = 0;
         for item in TraceReader::new(&text).expect("a header") {
@@ -623,7 +623,7 @@ fn naive(text: &str) -> (u64, u64, u64, u64, u64) {
 fn the_recorded_traces_replay_to_the_totals_of_a_naive_parser() {
     for name in ["lavapipe-22.3.csv.gz", "nvidia-580-h200.csv.gz"] {
         let text = recorded(name);
-        let mut ears = Ears::new();
+        let mut ears = ListeningTarget::new();
         let totals = Replay::new(memory())
             .run(TraceReader::new(&text).expect("a header"), &mut ears)
             .expect("whole");

@@ -9,12 +9,12 @@ use vk_callbacks::{
     TraceReader,
 };
 
-struct Ears {
+struct TruthTarget {
     sink: RecordingAllocator,
     told: TraceTruth,
 }
 
-impl ReplayTarget for Ears {
+impl ReplayTarget for TruthTarget {
     type Sink = RecordingAllocator;
     fn sink(&mut self, _: u64) -> RecordingAllocator {
         self.sink.clone()
@@ -31,7 +31,7 @@ impl ReplayTarget for Ears {
 }
 
 fn replayed(text: &str) -> Result<TraceTruth, CallbackError> {
-    let mut ears = Ears {
+    let mut ears = TruthTarget {
         sink: RecordingAllocator::system(),
         told: TraceTruth::default(),
     };

@@ -40,12 +40,12 @@ unsafe extern "C" {
 type Call = extern "C" fn(*mut c_void) -> usize;
 type Outer = extern "C" fn(Call, *mut c_void, usize) -> usize;
 
-struct Driver {
+struct SiteDriver {
     outer: Outer,
     inner: usize,
 }
 
-impl Driver {
+impl SiteDriver {
     /// `None` where there is no C compiler.
     fn open(test: &str) -> Option<Self> {
         let directory =
@@ -133,7 +133,7 @@ extern "C" fn walk(data: *mut c_void, stack: usize, frame: usize) -> usize {
 #[test]
 fn frame_pointers_end_in_the_driver_and_the_unwinder_goes_through() {
     let Some(driver) =
-        Driver::open("frame_pointers_end_in_the_driver_and_the_unwinder_goes_through")
+        SiteDriver::open("frame_pointers_end_in_the_driver_and_the_unwinder_goes_through")
     else {
         return;
     };
@@ -174,7 +174,7 @@ fn frame_pointers_end_in_the_driver_and_the_unwinder_goes_through() {
             .position(|frame| inner.contains(frame))
             .expect("the driver's inner function");
         assert!(outer.contains(&view.frames[through + 1]), "{view:x?}");
-        let above = Driver::command as fn(_, _, _) as usize;
+        let above = SiteDriver::command as fn(_, _, _) as usize;
         assert!(
             (above..above + 1024).contains(&view.frames[through + 2]),
             "{view:x?}"
@@ -190,7 +190,7 @@ fn frame_pointers_end_in_the_driver_and_the_unwinder_goes_through() {
 
 #[test]
 fn fast_stacks_through_a_driver_are_short_and_few() {
-    let Some(driver) = Driver::open("fast_stacks_through_a_driver_are_short_and_few") else {
+    let Some(driver) = SiteDriver::open("fast_stacks_through_a_driver_are_short_and_few") else {
         return;
     };
     let memory = memory();

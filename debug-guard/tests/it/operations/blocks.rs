@@ -4,11 +4,11 @@ use alloc_core::{AllocError, HostAllocator, Scope};
 use debug_guard::{Guard, Mode};
 use testkit::{MemoryUse, Stage};
 
-use super::{Operation, bytes, give, guard, options, reentered, take};
+use super::{GuardOperation, bytes, give, guard, options, reentered, take};
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
     vec![
-        Operation {
+        GuardOperation {
             names: &[],
             how: "a guard and its first block",
             takes: |mode| match mode {
@@ -39,7 +39,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 give(&guard, block, 100);
             },
         },
-        Operation {
+        GuardOperation {
             names: &[],
             how: "a block of a guard that gave one before",
             takes: |mode| match mode {
@@ -59,7 +59,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 give(&guard, block, 90);
             },
         },
-        Operation {
+        GuardOperation {
             names: &[],
             how: "a reallocation",
             takes: |mode| match mode {
@@ -104,7 +104,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 give(&guard, moved, 200);
             },
         },
-        Operation {
+        GuardOperation {
             names: &[],
             how: "frees of every kind",
             takes: |_| MemoryUse::Nothing("law 3: freeing takes nothing"),

@@ -6,11 +6,11 @@ use alloc_core::{AllocError, HostAllocator, Scope};
 use debug_guard::{FailingAllocator, Fault};
 use testkit::{MemoryUse, Stage};
 
-use super::{Operation, bytes, give, memory};
+use super::{GuardOperation, bytes, give, memory};
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
     vec![
-        Operation {
+        GuardOperation {
             names: &[
                 "FailingAllocator::arm",
                 "FailingAllocator::disarm",
@@ -39,7 +39,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 assert_eq!(counts, [0; 4]);
             },
         },
-        Operation {
+        GuardOperation {
             names: &[],
             how: "a decorator over one that refuses passes every refusal on",
             takes: memory,

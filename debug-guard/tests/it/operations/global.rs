@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use debug_guard::{GlobalGuard, LeakMark, Measure, Mode, Weight};
 use testkit::{MemoryUse, Sink, Stage};
 
-use super::{Operation, options};
+use super::{GuardOperation, options};
 
 const BYTES: usize = 16 << 20;
 
@@ -39,8 +39,8 @@ unsafe impl GlobalAlloc for Bump {
     unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
 }
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
-    vec![Operation {
+pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
+    vec![GuardOperation {
         names: &[
             "GlobalGuard::check_all",
             "GlobalGuard::exit_leaks_from",

@@ -3,11 +3,11 @@
 use debug_guard::{Guard, GuardOptions, LeakMark, Measure, Mode, ModuleFinder, StackDepot, Weight};
 use testkit::{MemoryUse, Sink, Stage};
 
-use super::{Operation, give, guard, memory, options, take};
+use super::{GuardOperation, give, guard, memory, options, take};
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
     vec![
-        Operation {
+        GuardOperation {
             names: &["StackDepot::new"],
             how: "",
             takes: memory,
@@ -15,7 +15,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 drop(stage.attempt(|| (), || StackDepot::new(stage.host())));
             },
         },
-        Operation {
+        GuardOperation {
             names: &[
                 "StackDepot::capture",
                 "StackDepot::get",
@@ -38,7 +38,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GuardOperation {
             names: &["Guard::new", "Guard::inner"],
             how: "",
             takes: memory,
@@ -50,7 +50,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 let _: &&S::Host = guard.inner();
             },
         },
-        Operation {
+        GuardOperation {
             names: &["Guard::new"],
             how: "with a profile",
             takes: memory,
@@ -69,7 +69,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 ));
             },
         },
-        Operation {
+        GuardOperation {
             names: &["Guard::close"],
             how: "busy, and not",
             takes: |_| MemoryUse::Nothing("what there is goes back"),
@@ -90,7 +90,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 guard.close().map(drop).expect("nothing is live");
             },
         },
-        Operation {
+        GuardOperation {
             names: &[
                 "Guard::stats",
                 "Guard::mark",

@@ -18,7 +18,7 @@ use debug_guard::{Guard, GuardOptions, LeakMark, Mode, OnReport, Stacks};
 use testkit::{MemoryUse, Once, OperationTable, Stage};
 
 /// One way to run some public functions.
-pub(crate) struct Operation<S: Stage> {
+pub(crate) struct GuardOperation<S: Stage> {
     /// `Type::function`, as `testkit::public_api` lists it.
     pub(crate) names: &'static [&'static str],
     /// What is special about this way.
@@ -36,7 +36,7 @@ pub(crate) const MODES: [Mode; 5] = [
 ];
 
 /// All of them.
-pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
+pub(crate) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
     [
         guards::table(),
         blocks::table(),
@@ -51,7 +51,7 @@ pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
 }
 
 /// The table for nets that run each operation once.
-pub(crate) fn once() -> OperationTable<Operation<Once>, Mode> {
+pub(crate) fn once() -> OperationTable<GuardOperation<Once>, Mode> {
     OperationTable {
         operations: table,
         ways: &MODES,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use debug_guard::{Actor, BackEnd, BlockInfo, Mode, Report};
 use testkit::{MemoryUse, Sink, Stage};
 
-use super::{Operation, give, guard, take};
+use super::{GuardOperation, give, guard, take};
 
 static LOOKED: AtomicUsize = AtomicUsize::new(0);
 
@@ -82,8 +82,8 @@ fn look_at_deed(deed: Actor<'_>) -> usize {
     ))
 }
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
-    vec![Operation {
+pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
+    vec![GuardOperation {
         names: &[
             "Access::name",
             "BlockInfo::address",

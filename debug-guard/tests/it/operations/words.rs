@@ -9,7 +9,7 @@ use debug_guard::{
 };
 use testkit::{MemoryUse, Sink, Stage};
 
-use super::Operation;
+use super::GuardOperation;
 
 struct NoNames;
 
@@ -19,9 +19,9 @@ impl FrameNames for NoNames {
     }
 }
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
     vec![
-        Operation {
+        GuardOperation {
             names: &[
                 "GuardChoice::mode",
                 "GuardChoice::options",
@@ -91,7 +91,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GuardOperation {
             names: &[
                 "BackEnd::name",
                 "BackEnds::best",

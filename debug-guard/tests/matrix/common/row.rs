@@ -10,7 +10,7 @@ use testkit::{Child, Finished};
 use super::config::{Config, On};
 use super::lab::{Lab, note};
 use super::names::anchor;
-use super::seen::Seen;
+use super::seen::SeenByChild;
 
 /// Tells the child which case it is, and under which configuration.
 const CASE: &str = "STEWARD_CASE";
@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Runs `case` in a child for each configuration of `on` that the kernel offers, and lets `verdict` judge what was seen.
 ///
 /// `case` is a function within the test's own function: its path says which test the child has to run.
-pub(crate) fn each<C: Fn(&Lab)>(on: On, case: C, verdict: impl Fn(&Seen)) {
+pub(crate) fn each<C: Fn(&Lab)>(on: On, case: C, verdict: impl Fn(&SeenByChild)) {
     each_with(on, |options| options, case, verdict);
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn each_with<C: Fn(&Lab)>(
     on: On,
     options: impl Fn(GuardOptions) -> GuardOptions,
     case: C,
-    verdict: impl Fn(&Seen),
+    verdict: impl Fn(&SeenByChild),
 ) {
     on.skip_the_rest(Place::of(&case).test);
     each_of(on.configs(), options, case, verdict);
@@ -42,7 +42,7 @@ pub(crate) fn each_of<C: Fn(&Lab)>(
     configs: Vec<Config>,
     options: impl Fn(GuardOptions) -> GuardOptions,
     case: C,
-    verdict: impl Fn(&Seen),
+    verdict: impl Fn(&SeenByChild),
 ) {
     let place = Place::of(&case);
     if is_child() {
@@ -50,7 +50,7 @@ pub(crate) fn each_of<C: Fn(&Lab)>(
     }
     assert!(!configs.is_empty(), "{} was run under nothing", place.test);
     for config in configs {
-        verdict(&Seen::new(
+        verdict(&SeenByChild::new(
             place.path,
             config,
             place.child(config, |child| child),

@@ -11,7 +11,7 @@ use super::told::Told;
 pub(crate) const SIGABRT: i32 = 6;
 pub(crate) const SIGSEGV: i32 = 11;
 
-pub(crate) struct Seen {
+pub(crate) struct SeenByChild {
     pub(crate) config: Config,
     pub(crate) finished: Finished,
     notes: HashMap<String, usize>,
@@ -20,7 +20,7 @@ pub(crate) struct Seen {
     pub(crate) leaks: Vec<Told>,
 }
 
-impl Seen {
+impl SeenByChild {
     pub(crate) fn new(case: &str, config: Config, finished: Finished) -> Self {
         let mut notes = HashMap::new();
         for line in finished.stdout.lines() {

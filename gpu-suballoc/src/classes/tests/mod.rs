@@ -16,7 +16,7 @@ const GRANULE: u64 = 256;
 const PAGE: u64 = 16 << 10;
 
 /// A class, what it was given, and what a naive model thinks of it.
-struct Subject<P: SubAllocator<RangeRef = u64>> {
+struct ClassSubject<P: SubAllocator<RangeRef = u64>> {
     class: GroupedAllocator<P>,
     /// Ranges handed in: base to size and home.
     ranges: BTreeMap<u64, (u64, u64)>,
@@ -30,7 +30,7 @@ struct Subject<P: SubAllocator<RangeRef = u64>> {
 
 type Name = (u32, u32, u32);
 
-impl<P: SubAllocator<RangeRef = u64>> Subject<P> {
+impl<P: SubAllocator<RangeRef = u64>> ClassSubject<P> {
     fn new(class: P) -> Self {
         let class = GroupedAllocator::new(class);
         let (ranges, live) = (BTreeMap::new(), BTreeMap::new());
@@ -265,7 +265,7 @@ const OPERATIONS: u32 = if cfg!(miri) { 100 } else { 30_000 };
 
 #[test]
 fn pages_agree_with_the_model() {
-    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    let mut pages = ClassSubject::new(PageAllocator::new(GRANULE, PAGE));
     pages.churn(OPERATIONS, 300, |random| {
         (random(2 << 10) + 1, 1 << random(12))
     });
@@ -274,7 +274,7 @@ fn pages_agree_with_the_model() {
 
 #[test]
 fn slabs_agree_with_the_model() {
-    let mut slabs = Subject::new(SlabAllocator::new(GRANULE));
+    let mut slabs = ClassSubject::new(SlabAllocator::new(GRANULE));
     slabs.churn(OPERATIONS, 600, |random| {
         let alignment = 1 << random(13);
         let most = (16 * GRANULE / alignment * alignment).max(1);
@@ -285,8 +285,8 @@ fn slabs_agree_with_the_model() {
 
 #[test]
 fn what_does_not_fit_the_class_is_said_to() {
-    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
-    let mut slabs = Subject::new(SlabAllocator::new(GRANULE));
+    let mut pages = ClassSubject::new(PageAllocator::new(GRANULE, PAGE));
+    let mut slabs = ClassSubject::new(SlabAllocator::new(GRANULE));
     let largest = (pages.class.max_size(), slabs.class.max_size());
     assert_eq!(largest, (PAGE / 8, 16 * GRANULE));
     for (size, alignment) in [
@@ -317,7 +317,7 @@ fn what_does_not_fit_the_class_is_said_to() {
 
 #[test]
 fn a_second_free_in_a_full_page_is_refused() {
-    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    let mut pages = ClassSubject::new(PageAllocator::new(GRANULE, PAGE));
     let full: Vec<SlotAllocation> = (0..PAGE / GRANULE)
         .filter_map(|_| pages.allocate(GRANULE, 1, 0))
         .collect();
@@ -362,7 +362,7 @@ fn a_second_free_in_a_full_page_is_refused() {
 #[test]
 fn an_old_id_stays_refused_however_often_its_seat_is_reused() {
     const REUSES: u32 = if cfg!(miri) { 1000 } else { 1_000_000 };
-    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    let mut pages = ClassSubject::new(PageAllocator::new(GRANULE, PAGE));
     let first = pages.allocate(GRANULE, 1, 0).unwrap();
     pages.free(first.offset);
     for _ in 0..REUSES {
@@ -391,7 +391,7 @@ fn an_old_id_stays_refused_however_often_its_seat_is_reused() {
 
 #[test]
 fn seats_that_are_used_up_are_left_out() {
-    let mut slabs = Subject::new(SlabAllocator::new(GRANULE));
+    let mut slabs = ClassSubject::new(SlabAllocator::new(GRANULE));
     let one = slabs.allocate(GRANULE, 1, 0).unwrap();
     slabs.free(one.offset);
     slabs.class.age(one.group, 0..8);
@@ -400,7 +400,7 @@ fn seats_that_are_used_up_are_left_out() {
     assert_ne!(other.group, one.group);
     slabs.end();
 
-    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    let mut pages = ClassSubject::new(PageAllocator::new(GRANULE, PAGE));
     let one = pages.allocate(GRANULE, 1, 0).unwrap();
     pages.class.age(one.group, 1..3);
     let other = pages.allocate(GRANULE, 1, 0).unwrap();
@@ -410,7 +410,7 @@ fn seats_that_are_used_up_are_left_out() {
 
 #[test]
 fn slabs_grow_with_their_population_and_go_when_there_is_another() {
-    let mut slabs = Subject::new(SlabAllocator::new(GRANULE));
+    let mut slabs = ClassSubject::new(SlabAllocator::new(GRANULE));
     let mut sizes = Vec::new();
     for _ in 0..200 {
         let before = slabs.ranges.len();
@@ -437,7 +437,7 @@ fn slabs_grow_with_their_population_and_go_when_there_is_another() {
 
 #[test]
 fn small_regions_fill_up_what_a_large_one_left() {
-    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    let mut pages = ClassSubject::new(PageAllocator::new(GRANULE, PAGE));
     let regions: Vec<u64> = (0..8)
         .map(|_| pages.allocate(PAGE / 8 - GRANULE, 1, 0).unwrap().offset)
         .collect();
@@ -455,7 +455,7 @@ fn small_regions_fill_up_what_a_large_one_left() {
 
 #[test]
 fn what_others_claimed_is_settled_once() {
-    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    let mut pages = ClassSubject::new(PageAllocator::new(GRANULE, PAGE));
     let taken = pages.allocate(GRANULE, 1, 9).unwrap();
     let groups = pages.class.groups();
     assert!(
@@ -485,7 +485,7 @@ fn what_others_claimed_is_settled_once() {
 /// Any thread looks, while the owner hands groups from one page to another: not past the page, and not for ever.
 #[test]
 fn what_lives_in_an_internal_page_is_seen_as_far_as_its_groups_are_its_own() {
-    let mut pages = Subject::new(PageAllocator::new(GRANULE, 1 << 20));
+    let mut pages = ClassSubject::new(PageAllocator::new(GRANULE, 1 << 20));
     let first = pages.allocate(GRANULE, 1, 0).unwrap().group;
     let last = (0..150)
         .map(|_| pages.allocate(GRANULE, 1, 0).unwrap().group)

@@ -4,7 +4,7 @@ mod subject;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use subject::{Subject, TIMES};
+use subject::{CacheSubject, TIMES};
 use testkit::programs::{Ran, Tried, cache_ops, random, replay, replay_seeds};
 
 /// What a program can meet.
@@ -30,7 +30,7 @@ const EVENTS: [&str; 18] = [
 ];
 
 fn run(bytes: &[u8]) -> (Ran, Tried) {
-    cache_ops(bytes, Subject::new)
+    cache_ops(bytes, CacheSubject::new)
 }
 
 /// From there a fuzzer goes on.

@@ -18,12 +18,12 @@ use testkit::programs::{CacheSums, Compile, CompileOutcome, ShaderQuery, Shaders
 type Numbers = Arc<Mutex<BTreeSet<u64>>>;
 
 /// A shader that is in the set for as long as it exists.
-struct Shader {
+struct SubjectShader {
     number: u64,
     exist: Numbers,
 }
 
-impl Drop for Shader {
+impl Drop for SubjectShader {
     fn drop(&mut self) {
         assert_eq!(
             alloc_core::held_state_locks(),
@@ -43,14 +43,14 @@ impl Drop for Shader {
 
 thread_local! {
     /// The cache that destructors look at from within its calls.
-    static AROUND: RefCell<Option<ShaderCache<Shader, ()>>> = const { RefCell::new(None) };
+    static AROUND: RefCell<Option<ShaderCache<SubjectShader, ()>>> = const { RefCell::new(None) };
 }
 
 /// How often a destructor or a compiler called back.
 pub(crate) static TIMES: AtomicU64 = AtomicU64::new(0);
 
 /// From a destructor, in the middle of a call of the cache: takes no memory and changes nothing.
-fn look_from_within(cache: &ShaderCache<Shader, ()>, dying: &Shader) {
+fn look_from_within(cache: &ShaderCache<SubjectShader, ()>, dying: &SubjectShader) {
     TIMES.fetch_add(1, Relaxed);
     let removed = cache.delete_where(|_, shader| {
         assert_ne!(
@@ -68,7 +68,7 @@ fn look_from_within(cache: &ShaderCache<Shader, ()>, dying: &Shader) {
 }
 
 /// From a compiler: all that an owner may do, and nothing of it stays.
-fn use_from_within(owner: &CacheOwner<Shader, ()>, key: ShaderKey, exist: &Numbers) {
+fn use_from_within(owner: &CacheOwner<SubjectShader, ()>, key: ShaderKey, exist: &Numbers) {
     TIMES.fetch_add(1, Relaxed);
     let cache = owner.cache();
     assert!(owner.in_use() > 0, "it is being compiled for");
@@ -110,17 +110,17 @@ static MEMORY: FailingAllocator<FromGlobalAlloc<System>> =
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// The subject. Once it is dropped, all host memory was given back.
-pub(crate) struct Subject {
-    holds: [Option<WorkRef<Shader, ()>>; 32],
-    owners: [Option<CacheOwner<Shader, ()>>; 6],
+pub(crate) struct CacheSubject {
+    holds: [Option<WorkRef<SubjectShader, ()>>; 32],
+    owners: [Option<CacheOwner<SubjectShader, ()>>; 6],
     devices: [CacheDevice; 3],
-    cache: Option<ShaderCache<Shader, ()>>,
+    cache: Option<ShaderCache<SubjectShader, ()>>,
     exist: Numbers,
     root: Option<Context>,
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Subject {
+impl CacheSubject {
     /// An empty cache for three devices.
     pub(crate) fn new() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +140,7 @@ impl Subject {
         }
     }
 
-    fn cache(&self) -> &ShaderCache<Shader, ()> {
+    fn cache(&self) -> &ShaderCache<SubjectShader, ()> {
         self.cache.as_ref().expect("there until the end")
     }
 
@@ -153,7 +153,7 @@ impl Subject {
     }
 }
 
-impl Drop for Subject {
+impl Drop for CacheSubject {
     fn drop(&mut self) {
         self.holds.iter_mut().for_each(|hold| drop(hold.take()));
         self.owners.iter_mut().for_each(|owner| drop(owner.take()));
@@ -171,7 +171,7 @@ const fn both(removed: RemovalCounts) -> (u64, u64) {
     (removed.destroyed, removed.held)
 }
 
-impl Shaders for Subject {
+impl Shaders for CacheSubject {
     fn begin(&mut self, owner: usize, device: usize) -> bool {
         let root = self.root.as_ref().expect("there until the end");
         let begun = self.cache().owner(self.devices[device], root.handle());
@@ -224,7 +224,7 @@ impl Shaders for Subject {
                         .unwrap_or_else(PoisonError::into_inner)
                         .insert(number);
                     Ok(CompiledShader {
-                        value: Shader {
+                        value: SubjectShader {
                             number,
                             exist: Arc::clone(exist),
                         },

@@ -26,12 +26,12 @@ pub(crate) struct Fake {
     /// The structures behind the last info, in order, by `sType`; 0 is none.
     pub(crate) chain: [i32; 8],
     /// What stood in them.
-    pub(crate) seen: Seen,
+    pub(crate) seen: SeenCommands,
 }
 
 /// Values of the last call.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenCommands {
     pub(crate) size: u64,
     pub(crate) memory_type: u32,
     pub(crate) dedicated: (u64, u64),
@@ -75,7 +75,7 @@ impl Fake {
         calls: [0; COMMANDS.len()],
         allocators: [0; COMMANDS.len()],
         chain: [0; 8],
-        seen: Seen {
+        seen: SeenCommands {
             size: 0,
             memory_type: 0,
             dedicated: (0, 0),

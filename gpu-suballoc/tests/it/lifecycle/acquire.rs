@@ -2,12 +2,12 @@
 
 use gpu_suballoc::{CommandSource, ContextError, ContextHandle, VulkanHandles};
 
-use super::fake::Driver;
-use super::scene::{Host, Memory, acquire, buffer, handles, info, kernel, try_acquire};
+use super::fake::LifecycleDriver;
+use super::scene::{SceneHost, SceneMemory, acquire, buffer, handles, info, kernel, try_acquire};
 
 #[test]
 fn h1_an_allocator_is_made_for_a_context_that_the_application_owns() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let context = acquire(&home, &memory, &driver);
     assert_eq!(context.handles(), handles(&driver));
@@ -27,7 +27,7 @@ fn h1_an_allocator_is_made_for_a_context_that_the_application_owns() {
 
 #[test]
 fn h2_a_null_handle_is_refused_before_anything_is_asked() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let before = (memory.bytes(), driver.loads());
     let nulls = [
@@ -53,7 +53,7 @@ fn h2_a_null_handle_is_refused_before_anything_is_asked() {
 
 #[test]
 fn h3_acquiring_again_validates_and_makes_nothing() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let (home, table) = (memory.home(), memory.table());
     let id = table
         .acquire(None, handles(&driver), || {
@@ -99,7 +99,7 @@ fn h3_acquiring_again_validates_and_makes_nothing() {
 
 #[test]
 fn h4_another_instance_is_another_context() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let context = acquire(&home, &memory, &driver);
     let other = VulkanHandles {
@@ -127,7 +127,7 @@ fn h4_another_instance_is_another_context() {
 
 #[test]
 fn h5_h7_commands_are_loaded_once_a_context_and_every_one_must_be_there() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let before = memory.bytes();
     for (level, name) in [
@@ -167,7 +167,7 @@ fn h5_h7_commands_are_loaded_once_a_context_and_every_one_must_be_there() {
 
 #[test]
 fn h8_callbacks_are_captured_when_the_context_is_acquired() {
-    let (memory, driver, host) = (Memory::new(), Driver::new(), Host::new());
+    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
     let home = memory.home();
     let mut info = info(&memory, &driver, None);
     let mut theirs = Box::new(host.callbacks());
@@ -190,7 +190,7 @@ fn h8_callbacks_are_captured_when_the_context_is_acquired() {
 
 #[test]
 fn h9_what_cannot_be_made_leaves_nothing() {
-    let (memory, driver, host) = (Memory::new(), Driver::new(), Host::new());
+    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
     let home = memory.home();
     let before = memory.bytes();
     driver.fail(Some((1, ash::vk::Result::ERROR_OUT_OF_HOST_MEMORY)));
@@ -229,7 +229,7 @@ fn h24_a_handler_is_what_it_is_in_other_runtimes() {
         Ok(None)
     }
     fn release_context(_: *mut std::ffi::c_void, _: Option<gpu_suballoc::DeviceContextId>) {}
-    let memory = Memory::new();
+    let memory = SceneMemory::new();
     let table = memory.table();
     let handlers = gpu_suballoc::ContextHandlers {
         acquire_context,

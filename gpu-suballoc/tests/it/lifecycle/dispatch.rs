@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use gpu_suballoc::{AshContextTable, ContextError, ContextHandlers, DeviceContextId};
 
-use super::fake::Driver;
-use super::scene::{Memory, acquire, handles};
+use super::fake::LifecycleDriver;
+use super::scene::{SceneMemory, acquire, handles};
 
 /// What the handlers below answer and count; their user data.
 struct Switch {
@@ -66,8 +66,8 @@ fn is_own(handlers: Option<ContextHandlers>) -> bool {
     handlers.is_some_and(|handlers| ptr::fn_addr_eq(handlers.acquire_context, OWN.acquire_context))
 }
 
-fn with_table(run: impl FnOnce(&AshContextTable, DeviceContextId, &Driver, &Memory)) {
-    let (memory, driver) = (Memory::new(), Driver::new());
+fn with_table(run: impl FnOnce(&AshContextTable, DeviceContextId, &LifecycleDriver, &SceneMemory)) {
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let (home, table) = (memory.home(), memory.table());
     let id = table
         .acquire(None, handles(&driver), || {
@@ -271,7 +271,7 @@ fn ge12_a_dispatch_within_a_dispatch_of_its_thread_is_refused() {
 #[test]
 fn ge12_dispatches_of_two_contexts_nest() {
     ends(|| {
-        let (memory, driver) = (Memory::new(), Driver::new());
+        let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
         let home = memory.home();
         let [one, other] = [(); 2].map(|()| acquire(&home, &memory, &driver));
         let inside = AtomicU64::new(0);
@@ -298,7 +298,7 @@ fn ge12_dispatches_of_two_contexts_nest() {
 #[test]
 fn ge12_what_a_dispatch_gives_out_does_not_keep_its_context_locked() {
     ends(|| {
-        let (memory, driver) = (Memory::new(), Driver::new());
+        let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
         let home = memory.home();
         let context = acquire(&home, &memory, &driver);
         std::mem::forget(context.dispatch(|running| Box::new(running.id())).unwrap());

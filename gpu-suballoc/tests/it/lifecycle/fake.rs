@@ -9,12 +9,12 @@ use std::sync::Mutex;
 use ash::vk::{self, Handle};
 
 /// A driver with one instance, physical device and device.
-pub(crate) struct Driver {
-    state: Mutex<State>,
+pub(crate) struct LifecycleDriver {
+    state: Mutex<FakeState>,
 }
 
 #[derive(Default)]
-struct State {
+struct FakeState {
     log: Vec<&'static str>,
     /// What lives: its kind, the bytes taken for it, and the user data they were taken with.
     live: HashMap<u64, (&'static str, usize, usize)>,
@@ -32,7 +32,7 @@ thread_local! {
     static WITHOUT_INSTANCE: std::cell::Cell<bool> = const { std::cell::Cell::new(true) };
 }
 
-impl Driver {
+impl LifecycleDriver {
     pub(crate) fn new() -> Box<Self> {
         Box::new(Self {
             state: Mutex::default(),
@@ -109,7 +109,7 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
+impl Drop for LifecycleDriver {
     fn drop(&mut self) {
         let live = &self.state.get_mut().unwrap().live;
         assert!(
@@ -119,9 +119,9 @@ impl Drop for Driver {
     }
 }
 
-fn driver<'d>(handle: u64) -> &'d Driver {
+fn driver<'d>(handle: u64) -> &'d LifecycleDriver {
     // SAFETY: every handle is the address of a driver that the test keeps, and up to 2.
-    unsafe { &*ptr::with_exposed_provenance::<Driver>((handle & !7) as usize) }
+    unsafe { &*ptr::with_exposed_provenance::<LifecycleDriver>((handle & !7) as usize) }
 }
 
 fn note(device: vk::Device, name: &'static str) {

@@ -7,12 +7,12 @@ use gpu_suballoc::{
     StoredShaders,
 };
 
-use super::fake::Driver;
-use super::scene::{CODE, Host, Memory, acquire, info, kernel, try_acquire, try_kernel};
+use super::fake::LifecycleDriver;
+use super::scene::{CODE, SceneHost, SceneMemory, acquire, info, kernel, try_acquire, try_kernel};
 
 #[test]
 fn h29_a_kernel_goes_pipelines_first_and_module_last() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let context = acquire(&home, &memory, &driver);
     driver.log();
@@ -45,7 +45,7 @@ fn h29_a_kernel_goes_pipelines_first_and_module_last() {
 
 #[test]
 fn h29_what_was_made_before_a_refusal_goes_in_the_same_order() {
-    let (memory, driver, host) = (Memory::new(), Driver::new(), Host::new());
+    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
     let home = memory.home();
     let context = try_acquire(&home, info(&memory, &driver, Some(&host))).unwrap();
     let before = (driver.live(), host.live());
@@ -84,7 +84,7 @@ const MINE: StoreIdentity = StoreIdentity {
 
 #[test]
 fn kernels_and_the_pipeline_cache_go_through_a_file_of_this_device_alone() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let (mut code, mut cache) = (
         TryVec::new_in(memory.own.handle()),

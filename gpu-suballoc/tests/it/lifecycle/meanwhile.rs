@@ -13,8 +13,8 @@ use gpu_suballoc::{
     VulkanHandles,
 };
 
-use super::fake::Driver;
-use super::scene::{Host, Memory, SYSTEM, acquire, info, kernel, try_acquire};
+use super::fake::LifecycleDriver;
+use super::scene::{SYSTEM, SceneHost, SceneMemory, acquire, info, kernel, try_acquire};
 
 /// Says that it is over, also where this thread unwinds.
 struct Over<'o>(&'o AtomicBool);
@@ -33,7 +33,7 @@ const KERNELS: u64 = if cfg!(miri) { 2 } else { 8 };
 /// somebody holds, and so no block that goes through its callbacks later.
 #[test]
 fn h16_h26_a_strict_release_and_a_hold_never_pass_one_another() {
-    let (memory, driver, host) = (Memory::new(), Driver::new(), Host::new());
+    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
     let home = memory.home();
     let stays = acquire(&home, &memory, &driver);
     let key = ShaderKey::kernel(stays.shaders().device(), 0);
@@ -112,7 +112,7 @@ const HANDLES: VulkanHandles = VulkanHandles {
 };
 
 fn with_table(run: impl FnOnce(&Table<'_>, &dyn Fn(bool) -> DeviceContextId)) {
-    let (memory, mock) = (Memory::new(), Mock::new(MockProfile::IntelUma, SYSTEM));
+    let (memory, mock) = (SceneMemory::new(), Mock::new(MockProfile::IntelUma, SYSTEM));
     let home = DeviceContexts::<Wild, ()>::new(memory.shared.handle(), CacheLimits::NONE).unwrap();
     let table = Table::new(memory.shared.handle());
     let make = |unwinds| {

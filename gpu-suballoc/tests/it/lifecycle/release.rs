@@ -5,14 +5,15 @@ use gpu_suballoc::{
     ShaderKey, VulkanHandles,
 };
 
-use super::fake::Driver;
+use super::fake::LifecycleDriver;
 use super::scene::{
-    Host, Memory, acquire, buffer, handles, info, kernel, try_acquire, try_buffer, try_kernel,
+    SceneHost, SceneMemory, acquire, buffer, handles, info, kernel, try_acquire, try_buffer,
+    try_kernel,
 };
 
 #[test]
 fn h10_releasing_nothing_is_no_error() {
-    let memory = Memory::new();
+    let memory = SceneMemory::new();
     let nothing = VulkanHandles {
         instance: 0,
         physical_device: 0,
@@ -27,7 +28,7 @@ fn h10_releasing_nothing_is_no_error() {
 
 #[test]
 fn h11_h12_other_handles_release_nothing() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let (home, table) = (memory.home(), memory.table());
     let there = handles(&driver);
     let id = table
@@ -78,7 +79,7 @@ fn h11_h12_other_handles_release_nothing() {
 
 #[test]
 fn h13_a_driver_that_cannot_destroy_is_refused_before_it_makes() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     for name in ["vkDestroyShaderModule", "vkFreeMemory"] {
         driver.without(Some(name));
         let refused = try_acquire(&memory.home(), info(&memory, &driver, None));
@@ -92,7 +93,7 @@ fn h13_a_driver_that_cannot_destroy_is_refused_before_it_makes() {
 
 #[test]
 fn h14_h17_modules_then_buffers_then_memory_and_nothing_of_the_applications() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let context = acquire(&home, &memory, &driver);
     drop(kernel(&context, 1));
@@ -132,7 +133,7 @@ fn h14_h17_modules_then_buffers_then_memory_and_nothing_of_the_applications() {
 
 #[test]
 fn h15_a_device_that_is_gone_is_not_called_any_more() {
-    let (memory, driver, host) = (Memory::new(), Driver::new(), Host::new());
+    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
     let home = memory.home();
     let contexts = [0, 1].map(|_| try_acquire(&home, info(&memory, &driver, Some(&host))).unwrap());
     let [first, second] = &contexts;
@@ -171,7 +172,7 @@ fn h15_a_device_that_is_gone_is_not_called_any_more() {
 
 #[test]
 fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let context = acquire(&home, &memory, &driver);
     let regions: Vec<_> = (0..40).map(|_| buffer(&context)).collect();
@@ -225,7 +226,7 @@ fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
 
 #[test]
 fn h16_a_second_release_is_an_error_however_often_its_place_was_used_again() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let (home, table) = (memory.home(), memory.table());
     let there = handles(&driver);
     let make = || {
@@ -266,7 +267,7 @@ fn h16_a_second_release_is_an_error_however_often_its_place_was_used_again() {
 
 #[test]
 fn h16_by_force_everything_goes_and_the_report_says_what_was_in_use() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let context = acquire(&home, &memory, &driver);
     let regions: Vec<_> = (0..40).map(|_| buffer(&context)).collect();
@@ -303,7 +304,7 @@ fn h16_by_force_everything_goes_and_the_report_says_what_was_in_use() {
 
 #[test]
 fn a_held_kernel_that_was_deleted_before_is_in_the_way_too() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let context = acquire(&home, &memory, &driver);
     let held = kernel(&context, 1).into_work_ref();
@@ -323,7 +324,7 @@ fn a_held_kernel_that_was_deleted_before_is_in_the_way_too() {
 
 #[test]
 fn h28_what_went_before_does_not_count_again() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let stays = acquire(&home, &memory, &driver);
     let held: Vec<_> = (0..3)
@@ -348,7 +349,7 @@ fn h28_what_went_before_does_not_count_again() {
 
 #[test]
 fn h30_the_devices_own_end_is_the_applications() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let (home, table) = (memory.home(), memory.table());
     let id = table
         .acquire(None, handles(&driver), || {
@@ -368,7 +369,7 @@ fn h30_the_devices_own_end_is_the_applications() {
 
 #[test]
 fn h31_a_device_gets_contexts_again_and_again() {
-    let (memory, driver, host) = (Memory::new(), Driver::new(), Host::new());
+    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
     let home = memory.home();
     let cycle = || {
         let context = try_acquire(&home, info(&memory, &driver, Some(&host))).unwrap();

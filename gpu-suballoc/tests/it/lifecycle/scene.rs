@@ -12,12 +12,12 @@ use gpu_suballoc::{
     KernelInfo, KernelPipeline, Region, RegionOptions, ShaderKey, ShaderRef, VulkanHandles,
 };
 
-use super::fake::{Driver, get_instance_proc_addr};
+use super::fake::{LifecycleDriver, get_instance_proc_addr};
 
 pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// Blocks that a driver has of an application's callbacks; their user data.
-pub(crate) struct Host(AtomicI64);
+pub(crate) struct SceneHost(AtomicI64);
 
 const FRONT: usize = 16;
 
@@ -28,7 +28,7 @@ unsafe extern "system" fn take(
     _: vk::SystemAllocationScope,
 ) -> *mut c_void {
     // SAFETY: every set of callbacks here is made with a host.
-    unsafe { &*user.cast::<Host>() }.0.fetch_add(1, SeqCst);
+    unsafe { &*user.cast::<SceneHost>() }.0.fetch_add(1, SeqCst);
     assert_eq!(size, 32, "what the fake asks for");
     // SAFETY: not empty.
     unsafe { alloc(Layout::from_size_align(size + FRONT, FRONT).unwrap()) }.cast()
@@ -36,7 +36,7 @@ unsafe extern "system" fn take(
 
 unsafe extern "system" fn give(user: *mut c_void, block: *mut c_void) {
     // SAFETY: as above.
-    unsafe { &*user.cast::<Host>() }.0.fetch_sub(1, SeqCst);
+    unsafe { &*user.cast::<SceneHost>() }.0.fetch_sub(1, SeqCst);
     // SAFETY: taken above with this layout.
     unsafe {
         dealloc(
@@ -46,7 +46,7 @@ unsafe extern "system" fn give(user: *mut c_void, block: *mut c_void) {
     }
 }
 
-impl Host {
+impl SceneHost {
     pub(crate) fn new() -> Self {
         Self(AtomicI64::new(0))
     }
@@ -66,13 +66,13 @@ impl Host {
 }
 
 /// The application's memory: one context for what is shared, one for what is acquired.
-pub(crate) struct Memory {
+pub(crate) struct SceneMemory {
     pub(crate) shared: Context,
     pub(crate) own: Context,
     root: Option<Context>,
 }
 
-impl Memory {
+impl SceneMemory {
     pub(crate) fn new() -> Self {
         Self::over(Context::root_static(&SYSTEM, ContextOptions::new("application")).unwrap())
     }
@@ -121,7 +121,7 @@ impl Memory {
     }
 }
 
-pub(crate) fn handles(driver: &Driver) -> VulkanHandles {
+pub(crate) fn handles(driver: &LifecycleDriver) -> VulkanHandles {
     use ash::vk::Handle;
     VulkanHandles {
         instance: driver.instance().as_raw(),
@@ -131,9 +131,9 @@ pub(crate) fn handles(driver: &Driver) -> VulkanHandles {
 }
 
 pub(crate) fn info<'a>(
-    memory: &Memory,
-    driver: &Driver,
-    host: Option<&Host>,
+    memory: &SceneMemory,
+    driver: &LifecycleDriver,
+    host: Option<&SceneHost>,
 ) -> AshContextInfo<'a> {
     AshContextInfo {
         get_instance_proc_addr,
@@ -141,7 +141,7 @@ pub(crate) fn info<'a>(
         physical_device: driver.physical_device(),
         device: driver.device(),
         options: AshOptions {
-            callbacks: host.map(Host::callbacks),
+            callbacks: host.map(SceneHost::callbacks),
             ..AshOptions::new(vk::API_VERSION_1_0)
         },
         allocator: AllocatorOptions::default(),
@@ -158,7 +158,11 @@ pub(crate) fn try_acquire(
     unsafe { home.acquire_ash(info) }
 }
 
-pub(crate) fn acquire(home: &AshContexts, memory: &Memory, driver: &Driver) -> AshContext {
+pub(crate) fn acquire(
+    home: &AshContexts,
+    memory: &SceneMemory,
+    driver: &LifecycleDriver,
+) -> AshContext {
     try_acquire(home, info(memory, driver, None)).expect("the fake agrees")
 }
 

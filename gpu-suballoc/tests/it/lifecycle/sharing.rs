@@ -2,14 +2,14 @@
 
 use gpu_suballoc::CacheDevice;
 
-use super::fake::Driver;
-use super::scene::{Host, Memory, acquire, buffer, info, kernel, try_acquire};
+use super::fake::LifecycleDriver;
+use super::scene::{SceneHost, SceneMemory, acquire, buffer, info, kernel, try_acquire};
 
 #[test]
 fn h25_h26_h27_contexts_of_a_device_share_and_each_takes_its_own_along() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
-    let hosts = [Host::new(), Host::new()];
+    let hosts = [SceneHost::new(), SceneHost::new()];
     let [a, b] = hosts
         .each_ref()
         .map(|host| try_acquire(&home, info(&memory, &driver, Some(host))).unwrap());
@@ -45,7 +45,7 @@ fn h25_h26_h27_contexts_of_a_device_share_and_each_takes_its_own_along() {
 
 #[test]
 fn h25_threads_that_ask_at_once_share_one_compile() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let contexts = [
         acquire(&home, &memory, &driver),
@@ -70,7 +70,10 @@ fn h25_threads_that_ask_at_once_share_one_compile() {
 
 #[test]
 fn hw25_two_drivers_know_nothing_of_one_another() {
-    let (memory, drivers) = (Memory::new(), [Driver::new(), Driver::new()]);
+    let (memory, drivers) = (
+        SceneMemory::new(),
+        [LifecycleDriver::new(), LifecycleDriver::new()],
+    );
     let home = memory.home();
     // The fake panics at a handle that is not its own, and each numbers its objects from the same start: a call that crossed would find one.
     let contexts = drivers
@@ -105,7 +108,7 @@ fn hw25_two_drivers_know_nothing_of_one_another() {
 
 #[test]
 fn hw26_a_kernel_that_outlives_its_context_goes_with_the_callbacks_it_was_made_with() {
-    let (memory, driver, host) = (Memory::new(), Driver::new(), Host::new());
+    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
     let home = memory.home();
     let context = try_acquire(&home, info(&memory, &driver, Some(&host))).unwrap();
     let held = kernel(&context, 1).into_work_ref();

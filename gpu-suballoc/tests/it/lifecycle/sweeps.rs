@@ -6,11 +6,16 @@ use debug_guard::{FailingAllocator, Fault};
 use gpu_suballoc::{AshContexts, DeviceError, GpuError};
 use testkit::RecordingAllocator;
 
-use super::fake::Driver;
-use super::scene::{Host, Memory, handles, info, try_acquire, try_buffer, try_kernel};
+use super::fake::LifecycleDriver;
+use super::scene::{SceneHost, SceneMemory, handles, info, try_acquire, try_buffer, try_kernel};
 
 /// Acquire, compile, take, give, release.
-fn cycle(home: &AshContexts, memory: &Memory, driver: &Driver, host: &Host) -> Result<(), String> {
+fn cycle(
+    home: &AshContexts,
+    memory: &SceneMemory,
+    driver: &LifecycleDriver,
+    host: &SceneHost,
+) -> Result<(), String> {
     let context =
         try_acquire(home, info(memory, driver, Some(host))).map_err(|error| error.to_string())?;
     drop(try_kernel(&context, 1).map_err(|error| error.to_string())?);
@@ -31,9 +36,9 @@ fn h9_hw27_every_refusal_of_host_memory_leaves_everything_as_it_was() {
     loop {
         let witness = RecordingAllocator::system();
         let failing = FailingAllocator::new(witness.clone(), Fault::Never);
-        let (driver, host) = (Driver::new(), Host::new());
+        let (driver, host) = (LifecycleDriver::new(), SceneHost::new());
         // SAFETY: the allocator outlives it.
-        let memory = unsafe { Memory::on(&failing) };
+        let memory = unsafe { SceneMemory::on(&failing) };
         let home = memory.home();
         failing.arm(Fault::Nth(nth));
         let first = cycle(&home, &memory, &driver, &host);
@@ -70,7 +75,7 @@ fn h9_hw27_every_refusal_of_the_driver_leaves_everything_as_it_was() {
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
         vk::Result::ERROR_DEVICE_LOST,
     ] {
-        let (memory, driver, host) = (Memory::new(), Driver::new(), Host::new());
+        let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
         let home = memory.home();
         let mut failed = 0;
         for nth in 1.. {
@@ -95,7 +100,7 @@ fn h9_hw27_every_refusal_of_the_driver_leaves_everything_as_it_was() {
 
 #[test]
 fn an_error_says_that_the_device_is_lost() {
-    let (memory, driver) = (Memory::new(), Driver::new());
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
     let home = memory.home();
     let context = super::scene::acquire(&home, &memory, &driver);
     driver.fail(Some((1, vk::Result::ERROR_DEVICE_LOST)));

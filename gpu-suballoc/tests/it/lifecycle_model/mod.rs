@@ -4,7 +4,7 @@ mod subject;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use subject::{Subject, TIMES};
+use subject::{LifecycleSubject, TIMES};
 use testkit::programs::{Ran, Tried, lifecycle_ops, random, replay, replay_seeds};
 
 /// What a program can meet.
@@ -68,8 +68,8 @@ const EVENTS: [&str; 55] = [
 
 /// Twice: the second time devices, handlers and destructors call back.
 fn run(bytes: &[u8]) -> (Ran, Tried) {
-    let ran = lifecycle_ops(bytes, Subject::new);
-    lifecycle_ops(bytes, Subject::calling_back);
+    let ran = lifecycle_ops(bytes, LifecycleSubject::new);
+    lifecycle_ops(bytes, LifecycleSubject::calling_back);
     ran
 }
 

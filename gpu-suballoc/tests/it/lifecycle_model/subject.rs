@@ -20,19 +20,19 @@ use gpu_suballoc::{
     ShaderKey, VulkanHandles, WorkRef,
 };
 use testkit::programs::{
-    Answer, ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles,
-    Refusal, ReleaseOutcome,
+    ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles, Refusal,
+    ReleaseOutcome, SubjectAnswer,
 };
 
 type Mock = MockDevice<FromGlobalAlloc<System>>;
-type Own = DeviceContext<Driver, Shader, ()>;
-type Table = ContextTable<Driver, Shader, ()>;
+type Own = DeviceContext<SubjectDriver, SubjectShader, ()>;
+type Table = ContextTable<SubjectDriver, SubjectShader, ()>;
 type Numbers = Arc<Mutex<BTreeSet<u64>>>;
 
 /// What `load` answers: a device that several contexts use.
-pub(crate) struct Driver(Arc<Mock>);
+pub(crate) struct SubjectDriver(Arc<Mock>);
 
-impl ContextDevice for Driver {
+impl ContextDevice for SubjectDriver {
     type Memory = Mock;
 
     fn memory(&self) -> &Mock {
@@ -41,12 +41,12 @@ impl ContextDevice for Driver {
 }
 
 /// A shader that is in the set for as long as it exists.
-pub(crate) struct Shader {
+pub(crate) struct SubjectShader {
     number: u64,
     exist: Numbers,
 }
 
-impl Drop for Shader {
+impl Drop for SubjectShader {
     fn drop(&mut self) {
         assert_eq!(
             alloc_core::held_state_locks(),
@@ -77,7 +77,7 @@ pub(crate) static TIMES: AtomicU64 = AtomicU64::new(0);
 /// What is called from within: the contexts that have a number, in turn, and their home. Nothing of it stays.
 struct Around {
     table: &'static Table,
-    home: &'static DeviceContexts<Shader, ()>,
+    home: &'static DeviceContexts<SubjectShader, ()>,
     ids: Mutex<Vec<DeviceContextId>>,
 }
 
@@ -129,12 +129,12 @@ impl Around {
     }
 }
 
-enum Place {
+enum SubjectPlace {
     Own(Box<Own>),
     Numbered(DeviceContextId),
 }
 
-struct Known {
+struct KnownContext {
     number: CacheDevice,
     mock: Arc<Mock>,
     /// Its calls when it was lost: there are no more.
@@ -150,22 +150,22 @@ static MEMORY: FailingAllocator<FromGlobalAlloc<System>> =
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// The subject. Once it is dropped, all host memory was given back.
-pub(crate) struct Subject {
+pub(crate) struct LifecycleSubject {
     pieces: [Option<Region>; 24],
-    holds: [Option<WorkRef<Shader, ()>>; 8],
-    places: [Option<Place>; 6],
+    holds: [Option<WorkRef<SubjectShader, ()>>; 8],
+    places: [Option<SubjectPlace>; 6],
     gone: Vec<DeviceContextId>,
-    devices: Vec<Known>,
+    devices: Vec<KnownContext>,
     without_a_command: bool,
     exist: Numbers,
     table: Option<&'static Table>,
-    home: Option<&'static DeviceContexts<Shader, ()>>,
+    home: Option<&'static DeviceContexts<SubjectShader, ()>>,
     around: &'static Around,
     root: Option<Context>,
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Subject {
+impl LifecycleSubject {
     /// A home and a table without contexts. Devices, handlers and destructors do what they are there for.
     pub(crate) fn new() -> Self {
         let subject = Self::calling_back();
@@ -215,14 +215,13 @@ impl Subject {
             .as_ref()
             .expect("the program uses what it acquired")
         {
-            Place::Own(own) => run(own),
-            Place::Numbered(id) => self.table().with(*id, run).expect("nobody releases it"),
+            SubjectPlace::Own(own) => run(own),
+            SubjectPlace::Numbered(id) => self.table().with(*id, run).expect("nobody releases it"),
         }
     }
 
     fn index(&self, id: DeviceContextId) -> usize {
-        let of =
-            |place: &Option<Place>| matches!(place, Some(Place::Numbered(there)) if *there == id);
+        let of = |place: &Option<SubjectPlace>| matches!(place, Some(SubjectPlace::Numbered(there)) if *there == id);
         self.places
             .iter()
             .position(of)
@@ -242,7 +241,7 @@ impl Subject {
     }
 }
 
-impl Drop for Subject {
+impl Drop for LifecycleSubject {
     fn drop(&mut self) {
         AROUND.set(None);
         self.devices
@@ -380,7 +379,7 @@ fn release_context(user: *mut c_void, id: Option<DeviceContextId>) {
     switch.released.set(switch.released.get() + 1);
 }
 
-impl Lifecycles for Subject {
+impl Lifecycles for LifecycleSubject {
     fn acquire(
         &mut self,
         context: usize,
@@ -442,7 +441,7 @@ impl Lifecycles for Subject {
                         })) as MockHook
                     });
                     mock.set_hook(hook);
-                    devices.push(Known {
+                    devices.push(KnownContext {
                         number,
                         mock: Arc::clone(&mock),
                         calls: None,
@@ -450,7 +449,7 @@ impl Lifecycles for Subject {
                     });
                     mock
                 });
-                Ok(Driver(mock))
+                Ok(SubjectDriver(mock))
             };
             // SAFETY: the mock stays until the last context on it goes, and whatever is done with it is no harm.
             unsafe { home.acquire(handles, memory, options, load) }
@@ -458,9 +457,9 @@ impl Lifecycles for Subject {
         let place = if numbered {
             let id = table.acquire(None, handles, acquire).map_err(denied)?;
             around.ids.lock().expect("no panic").push(id);
-            Place::Numbered(id)
+            SubjectPlace::Numbered(id)
         } else {
-            Place::Own(Box::new(acquire().map_err(denied)?))
+            SubjectPlace::Own(Box::new(acquire().map_err(denied)?))
         };
         self.places[context] = Some(place);
         Ok(self.describe(context).device)
@@ -472,8 +471,8 @@ impl Lifecycles for Subject {
             .as_ref()
             .expect("the program uses what it acquired")
         {
-            Place::Own(own) => own.acquire_again(handles).map_err(denied),
-            Place::Numbered(id) => {
+            SubjectPlace::Own(own) => own.acquire_again(handles).map_err(denied),
+            SubjectPlace::Numbered(id) => {
                 let again = self
                     .table()
                     .acquire(Some(*id), handles, || panic!("nothing is made"));
@@ -503,7 +502,7 @@ impl Lifecycles for Subject {
             .take()
             .expect("the program releases what it acquired")
         {
-            Place::Own(own) => match own.release() {
+            SubjectPlace::Own(own) => match own.release() {
                 Ok(released) => Ok(gone(released, ContextRemains::default())),
                 Err(back) => {
                     let left = left(back.error);
@@ -512,11 +511,11 @@ impl Lifecycles for Subject {
                         left.regions + left.crops + left.shaders,
                         "each is listed once"
                     );
-                    self.places[context] = Some(Place::Own(Box::new(back.value)));
+                    self.places[context] = Some(SubjectPlace::Own(Box::new(back.value)));
                     Err(Denied::Outstanding(left))
                 }
             },
-            Place::Numbered(id) => match self.table().release(Some(id), values(handles)) {
+            SubjectPlace::Numbered(id) => match self.table().release(Some(id), values(handles)) {
                 Ok(released) => {
                     self.around
                         .ids
@@ -530,7 +529,7 @@ impl Lifecycles for Subject {
                     ))
                 }
                 Err(error) => {
-                    self.places[context] = Some(Place::Numbered(id));
+                    self.places[context] = Some(SubjectPlace::Numbered(id));
                     Err(denied(error))
                 }
             },
@@ -538,7 +537,7 @@ impl Lifecycles for Subject {
     }
 
     fn end(&mut self, context: usize, ending: Ending) -> Option<ReleaseOutcome> {
-        let Some(Place::Own(own)) = self.places[context].take() else {
+        let Some(SubjectPlace::Own(own)) = self.places[context].take() else {
             panic!("the table ends its own")
         };
         if ending == Ending::Drop {
@@ -634,7 +633,7 @@ impl Lifecycles for Subject {
                         .unwrap_or_else(PoisonError::into_inner)
                         .insert(number);
                     Ok(CompiledShader {
-                        value: Shader {
+                        value: SubjectShader {
                             number,
                             exist: Arc::clone(exist),
                         },
@@ -672,24 +671,24 @@ impl Lifecycles for Subject {
 
     fn set_default(&mut self, context: Option<usize>) -> Result<Option<usize>, Denied> {
         let id = context.map(|context| match self.places[context] {
-            Some(Place::Numbered(id)) => id,
+            Some(SubjectPlace::Numbered(id)) => id,
             _ => panic!("the default has a number"),
         });
         let before = self.table().set_default(id).map_err(denied)?;
         Ok(before.map(|id| self.index(id)))
     }
 
-    fn dispatch(&mut self, answer: Answer, create: bool) -> Dispatched {
+    fn dispatch(&mut self, answer: SubjectAnswer, create: bool) -> Dispatched {
         let answer = match answer {
-            Answer::Context(context) => Ok(Some(self.with(context, DeviceContext::id))),
-            Answer::Stale => Ok(Some(
+            SubjectAnswer::Context(context) => Ok(Some(self.with(context, DeviceContext::id))),
+            SubjectAnswer::Stale => Ok(Some(
                 self.gone
                     .last()
                     .copied()
                     .unwrap_or(DeviceContextId::from_raw(u64::MAX)),
             )),
-            Answer::Nothing => Ok(None),
-            Answer::Refuses => Err(REFUSES),
+            SubjectAnswer::Nothing => Ok(None),
+            SubjectAnswer::Refuses => Err(REFUSES),
         };
         let switch = Switch {
             answer,

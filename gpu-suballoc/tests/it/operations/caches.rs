@@ -7,7 +7,7 @@ use gpu_suballoc::{
 };
 use testkit::{MemoryUse, Stage};
 
-use super::{NONE, Operation};
+use super::{GpuOperation, NONE};
 
 type Cache = ShaderCache<u64, u8>;
 type Owner = CacheOwner<u64, u8>;
@@ -66,9 +66,9 @@ const IDENTITY: StoreIdentity = StoreIdentity {
     device_uuid: [6; 16],
 };
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        Operation {
+        GpuOperation {
             names: &["ShaderCache::new"],
             how: "",
             takes: MemoryUse::Memory,
@@ -80,7 +80,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &["ShaderCache::owner", "CacheDevice::new_unique"],
             how: "the first",
             takes: MemoryUse::Memory,
@@ -95,7 +95,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "CacheOwner::get_or_compile",
                 "ShaderKey::kernel",
@@ -114,7 +114,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "CacheOwner::get_or_compile_from",
                 "ShaderKey::content",
@@ -134,7 +134,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "CacheOwner::restore",
                 "StoredShaders::open",
@@ -160,7 +160,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "CacheOwner::cache",
                 "CacheOwner::device",
@@ -213,7 +213,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "ShaderCache::save",
                 "StoreWriter::new",
@@ -245,7 +245,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "ContentHash::as_raw",
                 "ContentHash::from_raw",

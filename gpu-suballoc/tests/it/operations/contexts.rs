@@ -11,7 +11,7 @@ use gpu_suballoc::{
 use testkit::{MemoryUse, Stage};
 
 use super::facade::{Mock, mock, needs};
-use super::{NONE, Operation};
+use super::{GpuOperation, NONE};
 use crate::fake_vulkan::{Fake, get_instance_proc_addr, set, vulkan};
 
 type Home = DeviceContexts<u64, u8>;
@@ -102,9 +102,9 @@ fn with_ash<S: Stage>(stage: &S, run: impl FnOnce(AshContext, &ContextHandle)) {
     });
 }
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
-    let mut all: Vec<Operation<S>> = vec![
-        Operation {
+pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
+    let mut all: Vec<GpuOperation<S>> = vec![
+        GpuOperation {
             names: &[
                 "DeviceContexts::new",
                 "DeviceContexts::cache",
@@ -120,7 +120,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "DeviceContexts::acquire",
                 "DeviceContext::handles",
@@ -152,7 +152,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "DeviceContext::release",
                 "DeviceContext::allocator",
@@ -187,7 +187,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "DeviceContext::release_forced",
                 "DeviceContext::shaders",
@@ -219,7 +219,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &["DeviceContext::device_lost"],
             how: "",
             takes: MemoryUse::Nothing("what goes is given back"),
@@ -231,7 +231,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "DeviceContext::acquire_again",
                 "DeviceContext::id",
@@ -252,7 +252,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &["ContextTable::new", "ContextTable::acquire"],
             how: "",
             takes: MemoryUse::Memory,
@@ -271,7 +271,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "ContextTable::with",
                 "ContextTable::dispatch",
@@ -305,7 +305,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &["DeviceContextId::from_raw"],
             how: "",
             takes: NONE,
@@ -318,9 +318,9 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
     all
 }
 
-fn over_ash<S: Stage>() -> [Operation<S>; 4] {
+fn over_ash<S: Stage>() -> [GpuOperation<S>; 4] {
     [
-        Operation {
+        GpuOperation {
             names: &["AshContexts::acquire_ash", "LoadedDevice::commands"],
             how: "over a fake driver",
             takes: MemoryUse::Memory,
@@ -338,7 +338,7 @@ fn over_ash<S: Stage>() -> [Operation<S>; 4] {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "AshContext::compile",
                 "CompiledKernel::pipelines",
@@ -380,7 +380,7 @@ fn over_ash<S: Stage>() -> [Operation<S>; 4] {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &["AshContext::pipeline_cache_data"],
             how: "over a fake driver",
             takes: MemoryUse::Memory,
@@ -392,7 +392,7 @@ fn over_ash<S: Stage>() -> [Operation<S>; 4] {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &["physical_device_identity"],
             how: "over a fake driver",
             takes: NONE,

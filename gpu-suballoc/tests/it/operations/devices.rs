@@ -6,11 +6,11 @@ use gpu_suballoc::{
 };
 use testkit::{MemoryUse, Stage};
 
-use super::Operation;
+use super::GpuOperation;
 use super::facade::mock;
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
-    let mut all: Vec<Operation<S>> = vec![Operation {
+pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
+    let mut all: Vec<GpuOperation<S>> = vec![GpuOperation {
         names: &[
             "DeviceMemory::allocate",
             "DeviceMemory::bind_buffer",

@@ -8,7 +8,7 @@ use gpu_suballoc::{
 };
 use testkit::{MemoryUse, Stage};
 
-use super::Operation;
+use super::GpuOperation;
 use super::driver_heap::DriverHeap;
 
 pub(super) type Mock = MockDevice<&'static FromGlobalAlloc<DriverHeap>>;
@@ -61,9 +61,9 @@ pub(super) fn end<S: Stage>(allocator: Over<'_, S>) {
     );
 }
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
-    let mut all: Vec<Operation<S>> = vec![
-        Operation {
+pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
+    let mut all: Vec<GpuOperation<S>> = vec![
+        GpuOperation {
             names: &[
                 "GpuAllocator::new",
                 "GpuAllocator::close",
@@ -86,7 +86,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 end::<S>(allocator);
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "GpuAllocator::free",
                 "GpuAllocator::free_id",
@@ -159,7 +159,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 end::<S>(allocator);
             },
         },
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::create_pool"],
             how: "",
             takes: MemoryUse::Memory,
@@ -181,7 +181,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 end::<S>(allocator);
             },
         },
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::destroy_pool", "GpuAllocator::abandon"],
             how: "in use, and not; then the device is lost",
             takes: MemoryUse::Nothing("what there is goes back"),
@@ -215,15 +215,15 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
 }
 
 /// Each way to take a bare region, the first of its kind.
-fn taking<S: Stage>() -> Vec<Operation<S>> {
+fn taking<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::allocate"],
             how: "general",
             takes: MemoryUse::Memory,
             body: |stage| take(stage, 5000, RegionOptions::new()),
         },
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::allocate"],
             how: "transient",
             takes: MemoryUse::Memory,
@@ -235,7 +235,7 @@ fn taking<S: Stage>() -> Vec<Operation<S>> {
                 )
             },
         },
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::allocate"],
             how: "small and long-lived",
             takes: MemoryUse::Memory,
@@ -247,7 +247,7 @@ fn taking<S: Stage>() -> Vec<Operation<S>> {
                 )
             },
         },
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::allocate"],
             how: "dedicated",
             takes: MemoryUse::Memory,
@@ -259,13 +259,13 @@ fn taking<S: Stage>() -> Vec<Operation<S>> {
                 )
             },
         },
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::allocate"],
             how: "with a name",
             takes: MemoryUse::Memory,
             body: |stage| take(stage, 5000, RegionOptions::new().name("the name")),
         },
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::allocate_batch"],
             how: "of 40",
             takes: MemoryUse::Memory,

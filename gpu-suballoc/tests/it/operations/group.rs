@@ -9,7 +9,7 @@ use gpu_suballoc::{
 };
 use testkit::{MemoryUse, Sink, Stage};
 
-use super::{NONE, Operation};
+use super::{GpuOperation, NONE};
 
 #[derive(Default)]
 struct Card {
@@ -65,9 +65,9 @@ fn two<'c, S: Stage>(
     builder
 }
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        Operation {
+        GpuOperation {
             names: &[
                 "DeviceGroupBuilder::new",
                 "DeviceGroupBuilder::add",
@@ -91,7 +91,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 assert_eq!(builder.borrow().count(), 1);
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "DeviceGroup::of_one",
                 "MembershipCell::membership",
@@ -111,7 +111,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 );
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "DeviceGroup::builder",
                 "DeviceGroupBuilder::finish",
@@ -136,7 +136,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 assert_eq!(group.count(), 2);
             },
         },
-        Operation {
+        GpuOperation {
             names: &["DeviceGroup::with_stand_ins", "DeviceGroup::dissolve"],
             how: "",
             takes: MemoryUse::Memory,
@@ -157,7 +157,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 assert_eq!(group.dissolve().len(), 2);
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "DeviceGroup::access",
                 "GroupDevice::region_tag",
@@ -202,7 +202,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "TopologyBuilder::new",
                 "TopologyBuilder::set",
@@ -226,7 +226,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 assert_eq!(builder.finish().map(|made| made.count()).ok(), Some(3));
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "DeviceCapabilities::is_same_driver",
                 "DeviceCapabilities::is_same_hardware",

@@ -18,7 +18,7 @@ mod words;
 use testkit::{MemoryUse, Once, OperationTable, Stage};
 
 /// One way to run some public functions.
-pub(crate) struct Operation<S: Stage> {
+pub(crate) struct GpuOperation<S: Stage> {
     /// `Type::function`, as `testkit::public_api` lists it.
     pub(crate) names: &'static [&'static str],
     /// What is special about this way.
@@ -28,7 +28,7 @@ pub(crate) struct Operation<S: Stage> {
 }
 
 /// All of them.
-pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
+pub(crate) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     let parts = [
         words::table(),
         ranges::table(),
@@ -45,7 +45,7 @@ pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
 }
 
 /// The table for nets that run each operation once.
-pub(crate) fn once() -> OperationTable<Operation<Once>, ()> {
+pub(crate) fn once() -> OperationTable<GpuOperation<Once>, ()> {
     OperationTable {
         operations: table,
         ways: &[()],

@@ -4,12 +4,12 @@ use ash::vk;
 use gpu_suballoc::{AshDevice, AshOptions, physical_device_capabilities};
 use testkit::{MemoryUse, Stage};
 
-use super::Operation;
+use super::GpuOperation;
 use super::devices::everything;
 use crate::fake_vulkan::{Fake, set, vulkan};
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
-    vec![Operation {
+pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
+    vec![GpuOperation {
         names: &[
             "AshDevice::new",
             "AshOptions::new",

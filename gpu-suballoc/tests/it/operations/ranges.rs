@@ -6,7 +6,7 @@ use gpu_suballoc::{
 };
 use testkit::{MemoryUse, Stage};
 
-use super::Operation;
+use super::GpuOperation;
 
 const BACK: MemoryUse = MemoryUse::Nothing("what there is goes back, or is looked at");
 
@@ -18,9 +18,9 @@ fn pages<S: Stage>(stage: &S) -> TransientPages<&S::Host> {
     TransientPages::new(stage.host(), 1 << 20, 256, 1 << 16).expect("pages take nothing yet")
 }
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        Operation {
+        GpuOperation {
             names: &[
                 "VirtualBlock::new",
                 "VirtualBlock::allocate",
@@ -38,7 +38,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 assert!(block.borrow().memory_bytes() >= 4096);
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "VirtualBlock::allocate_with",
                 "VirtualAllocationOptions::new",
@@ -55,7 +55,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 assert_eq!(range.offset, (1 << 20) - 256);
             },
         },
-        Operation {
+        GpuOperation {
             names: &["VirtualBlock::reserve"],
             how: "for 1000 ranges, which then take nothing",
             takes: MemoryUse::Memory,
@@ -69,7 +69,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 assert_eq!(block.memory_bytes(), before);
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "VirtualBlock::free",
                 "VirtualBlock::free_batch",
@@ -107,7 +107,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "TransientPages::new",
                 "TransientPages::allocate",
@@ -128,7 +128,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 assert_eq!(range.size, largest);
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "TransientPages::free",
                 "TransientPages::info",
@@ -153,7 +153,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "LinearBlock::new",
                 "LinearBlock::allocate",
@@ -173,7 +173,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 assert!(block.borrow_mut().allocate(1000, 256).is_ok());
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "LinearBlock::free",
                 "LinearBlock::info",

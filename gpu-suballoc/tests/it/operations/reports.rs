@@ -4,12 +4,12 @@ use alloc_core::{Scope, Scoped};
 use gpu_suballoc::{MemoryTotals, MoveLimits, PoolOptions, RegionOptions};
 use testkit::{MemoryUse, Sink, Stage};
 
-use super::Operation;
+use super::GpuOperation;
 use super::facade::{allocator, end, mock, needs, seen};
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::memory_map"],
             how: "of a named region and a crop",
             takes: MemoryUse::Memory,
@@ -29,7 +29,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 end::<S>(allocator);
             },
         },
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::memory_map_in"],
             how: "in memory of one's own",
             takes: MemoryUse::Memory,
@@ -47,7 +47,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 assert_eq!(picture.leaks().count(), 1, "it outlives the allocator");
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "GpuAllocator::pool_stats",
                 "GpuAllocator::stats",
@@ -118,7 +118,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 end::<S>(allocator);
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "MemoryMap::moves",
                 "MovePlan::moves",

@@ -6,7 +6,7 @@ use gpu_suballoc::{
 };
 use testkit::{MemoryUse, Stage};
 
-use super::Operation;
+use super::GpuOperation;
 use super::facade::{Mock, Over, allocator, end, mock, needs, seen};
 
 fn info(size: u64) -> BufferInfo {
@@ -43,9 +43,9 @@ fn one<S: Stage>(
     end::<S>(allocator);
 }
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
-    let mut all: Vec<Operation<S>> = vec![
-        Operation {
+pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
+    let mut all: Vec<GpuOperation<S>> = vec![
+        GpuOperation {
             names: &["GpuAllocator::create_buffer"],
             how: "",
             takes: MemoryUse::Memory,
@@ -55,7 +55,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 })
             },
         },
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::create_image"],
             how: "",
             takes: MemoryUse::Memory,
@@ -66,7 +66,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "GpuAllocator::wrap",
                 "WrapInfo::new",
@@ -81,7 +81,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 })
             },
         },
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::ensure_buffer"],
             how: "a larger one",
             takes: MemoryUse::Memory,
@@ -106,7 +106,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 end::<S>(allocator);
             },
         },
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::release", "GpuAllocator::set_reuse"],
             how: "and the next buffer is the one kept",
             takes: MemoryUse::Nothing("room for what is kept is made with the buffer"),
@@ -149,9 +149,9 @@ fn with_buffer<S: Stage>(stage: &S, taking: impl Fn(&Over<'_, S>, &Mock, &Region
     end::<S>(allocator);
 }
 
-fn of_a_buffer<S: Stage>() -> Vec<Operation<S>> {
+fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        Operation {
+        GpuOperation {
             names: &[
                 "GpuAllocator::crop",
                 "GpuAllocator::crop_signed",
@@ -174,7 +174,7 @@ fn of_a_buffer<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::set_name"],
             how: "a long one",
             takes: MemoryUse::Memory,
@@ -193,7 +193,7 @@ fn of_a_buffer<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "GpuAllocator::map",
                 "Mapping::as_ptr",
@@ -218,7 +218,7 @@ fn of_a_buffer<S: Stage>() -> Vec<Operation<S>> {
                 end::<S>(allocator);
             },
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "GpuAllocator::map_id",
                 "GpuAllocator::unmap_id",

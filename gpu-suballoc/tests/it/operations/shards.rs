@@ -5,24 +5,24 @@ use std::cell::RefCell;
 use gpu_suballoc::{Lifetime, RegionOptions};
 use testkit::{MemoryUse, Stage};
 
-use super::Operation;
+use super::GpuOperation;
 use super::facade::{allocator, end, mock, needs};
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        Operation {
+        GpuOperation {
             names: &["GpuAllocator::shard", "Shard::allocate"],
             how: "the first transient region",
             takes: MemoryUse::Memory,
             body: |stage| first_of(stage, Lifetime::Transient),
         },
-        Operation {
+        GpuOperation {
             names: &["Shard::allocate"],
             how: "the first long-lived region",
             takes: MemoryUse::Memory,
             body: |stage| first_of(stage, Lifetime::Persistent),
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "Shard::allocator",
                 "Shard::free",

@@ -11,11 +11,11 @@ use gpu_suballoc::{
 };
 use testkit::{Sink, Stage};
 
-use super::{NONE, Operation};
+use super::{GpuOperation, NONE};
 
-pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        Operation {
+        GpuOperation {
             names: &[
                 "PropertyFlags::as_raw",
                 "PropertyFlags::contains",
@@ -32,7 +32,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
             takes: NONE,
             body: |stage| stage.attempt_plainly(types),
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "BufferInfo::new",
                 "ExternalHandleTypes::as_raw",
@@ -74,7 +74,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
             takes: NONE,
             body: |stage| stage.attempt_plainly(infos),
         },
-        Operation {
+        GpuOperation {
             names: &[
                 "DeviceError::as_raw",
                 "DeviceError::from_raw",

@@ -12,12 +12,12 @@ use gpu_suballoc::{
 
 pub(crate) struct Watch<'m> {
     inner: &'m dyn DeviceMemory,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenCalls>,
 }
 
 /// What happened so far.
 #[derive(Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenCalls {
     pub(crate) live: HashMap<MemoryHandle, MemoryRequest>,
     /// Memory objects that were given, in order.
     pub(crate) given: Vec<MemoryRequest>,
@@ -34,7 +34,7 @@ pub(crate) struct Seen {
     mapped: Vec<MemoryHandle>,
 }
 
-impl Seen {
+impl SeenCalls {
     pub(crate) fn bytes(&self) -> u64 {
         self.live.values().map(|request| request.size).sum()
     }
@@ -49,7 +49,7 @@ impl<'m> Watch<'m> {
     }
 
     /// A copy: what happened up to now.
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> SeenCalls {
         self.lock().clone()
     }
 
@@ -58,7 +58,7 @@ impl<'m> Watch<'m> {
         self.lock().refuse_from = bytes;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, SeenCalls> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

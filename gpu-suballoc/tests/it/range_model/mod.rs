@@ -2,7 +2,7 @@
 
 mod subject;
 
-use subject::Subject;
+use subject::RangeSubject;
 use testkit::programs::{Ran, Tried, random, range_ops, replay, replay_seeds};
 
 const EVENTS: [&str; 5] = [
@@ -14,7 +14,7 @@ const EVENTS: [&str; 5] = [
 ];
 
 fn run(bytes: &[u8]) -> (Ran, Tried) {
-    range_ops(bytes, Subject::new)
+    range_ops(bytes, RangeSubject::new)
 }
 
 /// From there a fuzzer goes on.

@@ -28,10 +28,10 @@ impl Drop for Refusing {
 
 /// The handle that the block has.
 #[derive(Debug, Default, Clone)]
-struct Host(Rc<Refusing>);
+struct RangeHost(Rc<Refusing>);
 
 // SAFETY: all blocks are the system allocator's.
-unsafe impl HostAllocator for Host {
+unsafe impl HostAllocator for RangeHost {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new()
     }
@@ -59,15 +59,15 @@ unsafe impl HostAllocator for Host {
 
 /// The subject. Once it is dropped, all host memory was given back.
 #[derive(Debug)]
-pub(crate) struct Subject {
-    memory: Host,
-    block: VirtualBlock<Host>,
+pub(crate) struct RangeSubject {
+    memory: RangeHost,
+    block: VirtualBlock<RangeHost>,
 }
 
-impl Subject {
+impl RangeSubject {
     /// A block of `size` bytes in granules of `granule`.
     pub(crate) fn new(size: u64, granule: u64) -> Self {
-        let memory = Host::default();
+        let memory = RangeHost::default();
         let block = VirtualBlock::new(memory.clone(), size, granule)
             .expect("the program's blocks make sense");
         Self { memory, block }
@@ -86,7 +86,7 @@ fn why(error: VirtualBlockError) -> NoRange {
     }
 }
 
-impl Ranges for Subject {
+impl Ranges for RangeSubject {
     type Id = VirtualAllocation;
 
     fn allocate(

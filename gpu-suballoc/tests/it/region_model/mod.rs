@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 
 use subject::again::{How, TIMES};
-use subject::{SHAPES, Subject};
+use subject::{RegionSubject, SHAPES};
 use testkit::programs::{Ran, Tried, random, region_ops, replay, replay_seeds};
 
 /// That no hole would have done is looked at where something is refused for lack of one: it must happen.
@@ -37,7 +37,7 @@ const EVENTS: [&str; 23] = [
 ];
 
 fn run(shape: u8, bytes: &[u8]) -> (Ran, Tried) {
-    region_ops(bytes, || Subject::new(shape))
+    region_ops(bytes, || RegionSubject::new(shape))
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn harm_by_a_device_that_reenters_is_seen() {
     for shape in [0, 7, 20] {
         let at = |how| {
             catch_unwind(AssertUnwindSafe(|| {
-                region_ops(&bytes, || Subject::with(shape, Some(how)))
+                region_ops(&bytes, || RegionSubject::with(shape, Some(how)))
             }))
         };
         assert!(at(How::Keeping).is_ok(), "without harm it ends well");

@@ -76,7 +76,7 @@ unsafe impl HostAllocator for Lazy {
 }
 
 /// The allocator and what is below it; all on the heap, so that regions of it need no lifetime.
-pub(crate) struct Subject {
+pub(crate) struct RegionSubject {
     allocator: Option<Box<Allocator>>,
     /// A device that calls back.
     again: Option<&'static Again<&'static Device, &'static Host>>,
@@ -97,7 +97,7 @@ pub(crate) const SHAPES: u8 = 96;
 /// From here on the same again, with a device that calls back.
 const CALLS_BACK: u8 = 48;
 
-impl Subject {
+impl RegionSubject {
     /// One of 96: six devices, in eight ways to use them, and each of these with a device that calls back.
     pub(crate) fn new(shape: u8) -> Self {
         Self::with(
@@ -267,7 +267,7 @@ fn class(id: RegionId) -> Class {
     }
 }
 
-impl Regions for Subject {
+impl Regions for RegionSubject {
     type Region = Region;
     type Id = RegionId;
 
@@ -629,7 +629,7 @@ impl Regions for Subject {
     }
 }
 
-impl Drop for Subject {
+impl Drop for RegionSubject {
     fn drop(&mut self) {
         // A program that failed leaves everything where it is.
         if self.ended.get() {

@@ -2,7 +2,7 @@
 
 mod subject;
 
-use subject::Subject;
+use subject::TopologySubject;
 use testkit::programs::{Ran, Tried, random, replay, replay_seeds, topology_ops};
 
 /// What a program can meet.
@@ -27,7 +27,7 @@ const EVENTS: [&str; 17] = [
 ];
 
 fn run(bytes: &[u8]) -> (Ran, Tried) {
-    topology_ops(bytes, Subject::new)
+    topology_ops(bytes, TopologySubject::new)
 }
 
 /// From there a fuzzer goes on.

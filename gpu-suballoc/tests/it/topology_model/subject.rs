@@ -21,7 +21,7 @@ type Memory = Scoped<&'static Failing>;
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[derive(Default)]
-struct Card {
+struct SubjectCard {
     seat: MembershipCell,
     says: Cell<DeviceSpec>,
     refuses: Cell<Option<Question>>,
@@ -29,7 +29,7 @@ struct Card {
     joined: Cell<bool>,
 }
 
-impl Card {
+impl SubjectCard {
     fn answers(&self, question: Question) -> Result<(), Question> {
         if self.refuses.get() == Some(question) {
             Err(question)
@@ -41,9 +41,9 @@ impl Card {
 
 /// One device, known to its group and to the program.
 #[derive(Clone)]
-struct Shared(Rc<Card>);
+struct SharedTopology(Rc<SubjectCard>);
 
-impl GroupDevice for Shared {
+impl GroupDevice for SharedTopology {
     type Error = Question;
 
     fn membership_cell(&self) -> &MembershipCell {
@@ -132,17 +132,17 @@ fn handles(bits: u8) -> HandleTypes {
 }
 
 /// The subject.
-pub(crate) struct Subject {
-    groups: [Option<DeviceGroup<Shared, Memory>>; 4],
-    cards: Vec<Shared>,
+pub(crate) struct TopologySubject {
+    groups: [Option<DeviceGroup<SharedTopology, Memory>>; 4],
+    cards: Vec<SharedTopology>,
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Subject {
+impl TopologySubject {
     /// Eighty devices in no group.
     pub(crate) fn new() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let cards = (0..80).map(|_| Shared(Rc::default())).collect();
+        let cards = (0..80).map(|_| SharedTopology(Rc::default())).collect();
         Self {
             groups: [const { None }; 4],
             cards,
@@ -153,7 +153,7 @@ impl Subject {
     fn try_make(
         &self,
         devices: &[usize],
-    ) -> Result<DeviceGroup<Shared, Memory>, GroupError<Question>> {
+    ) -> Result<DeviceGroup<SharedTopology, Memory>, GroupError<Question>> {
         let mut builder = DeviceGroup::builder(Scoped::new(&MEMORY, Scope::Device));
         for device in devices {
             builder
@@ -173,7 +173,7 @@ impl Subject {
     }
 }
 
-impl Devices for Subject {
+impl Devices for TopologySubject {
     fn describe(&mut self, device: usize, says: DeviceSpec) {
         self.cards[device].0.says.set(says);
     }

@@ -22,8 +22,8 @@ impl Application {
         Self { bridge, root }
     }
 
-    pub(crate) fn driver(&self) -> Driver {
-        Driver(self.bridge.raw())
+    pub(crate) fn driver(&self) -> MatrixDriver {
+        MatrixDriver(self.bridge.raw())
     }
 
     pub(crate) fn notes(&self) -> BridgeCounters {
@@ -39,18 +39,18 @@ impl Application {
 
 /// What a driver holds: a copy of the struct.
 #[derive(Clone, Copy)]
-pub(crate) struct Driver(pub(crate) RawCallbacks);
+pub(crate) struct MatrixDriver(pub(crate) RawCallbacks);
 
 // SAFETY: callbacks may be called on any thread (V24).
-unsafe impl Send for Driver {}
+unsafe impl Send for MatrixDriver {}
 // SAFETY: as above.
-unsafe impl Sync for Driver {}
+unsafe impl Sync for MatrixDriver {}
 
 pub(crate) const fn raw(scope: Scope) -> RawScope {
     scope.as_raw() as RawScope
 }
 
-impl Driver {
+impl MatrixDriver {
     #[inline(never)]
     pub(crate) fn takes(&self, size: usize, align: usize, scope: RawScope) -> *mut u8 {
         let call = self.0.pfn_allocation.expect("set");
@@ -119,7 +119,7 @@ pub(crate) const NULL: *mut u8 = ptr::null_mut();
 
 impl Application {
     /// For cases that end the process.
-    pub(crate) fn leak(self) -> Driver {
+    pub(crate) fn leak(self) -> MatrixDriver {
         let driver = self.driver();
         std::mem::forget(self);
         driver

@@ -2,7 +2,7 @@
 
 use alloc_core::Scope;
 
-use super::application::{Application, Driver, NULL, fill, is_filled, raw};
+use super::application::{Application, MatrixDriver, NULL, fill, is_filled, raw};
 use super::common::{Lab, On, each, each_with, note, note_pointer, stores};
 use debug_guard::OnReport;
 
@@ -36,7 +36,7 @@ fn gv02_a_block_through_the_callbacks_of_another_domain() {
         note("passed", 1);
     }
     #[inline(never)]
-    fn wrongly(driver: Driver, block: *mut u8) {
+    fn wrongly(driver: MatrixDriver, block: *mut u8) {
         driver.gives(block);
     }
     each(On::ALL, case, |seen| {
@@ -71,7 +71,7 @@ fn gv07_a_second_free_and_a_free_of_what_nobody_took() {
         note("passed", 1);
     }
     #[inline(never)]
-    fn again(driver: Driver, block: *mut u8) {
+    fn again(driver: MatrixDriver, block: *mut u8) {
         driver.gives(block);
     }
     each(On::ALL, twice, |seen| {
@@ -219,7 +219,7 @@ fn gv27_a_mapped_pointer_is_no_block() {
         note("passed", 1);
     }
     #[inline(never)]
-    fn mistakes(driver: Driver, mapped: *mut u8) {
+    fn mistakes(driver: MatrixDriver, mapped: *mut u8) {
         driver.gives(mapped);
     }
     each(On::ALL, case, |seen| {

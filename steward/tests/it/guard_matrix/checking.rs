@@ -8,8 +8,8 @@ use vk_callbacks::{
     FakeProgram, Opened, OwnerId, Owners, current_thread,
 };
 
-use super::application::{Application, Driver};
-use super::common::{Lab, Seen, note};
+use super::application::{Application, MatrixDriver};
+use super::common::{Lab, SeenByChild, note};
 use super::stage::{Allocators, Interrupted, Meeting, Stage};
 use super::watching::Checking;
 
@@ -45,11 +45,11 @@ pub(crate) fn checker() -> Checker<'static> {
 pub(crate) struct Checked {
     pub(crate) checker: Checker<'static>,
     pub(crate) owner: OwnerId,
-    driver: Driver,
+    driver: MatrixDriver,
 }
 
 impl Checked {
-    pub(crate) fn around(driver: Driver, kind: &'static str) -> Self {
+    pub(crate) fn around(driver: MatrixDriver, kind: &'static str) -> Self {
         let (checker, owner) = (checker(), OwnerId::fresh());
         // SAFETY: cases keep what is behind until after the last call.
         let checked = unsafe { checker.wrap(driver.0, CheckedOwner::new(owner, kind)) }
@@ -57,11 +57,11 @@ impl Checked {
         Self {
             checker,
             owner,
-            driver: Driver(*checked.raw()),
+            driver: MatrixDriver(*checked.raw()),
         }
     }
 
-    pub(crate) fn driver(&self) -> Driver {
+    pub(crate) fn driver(&self) -> MatrixDriver {
         self.driver
     }
 
@@ -130,7 +130,7 @@ pub(crate) fn runs_with(lab: &Lab, defect: Defect, expected: &str) {
 
 /// The checker found it; the guard below, with hundreds of blocks, found nothing.
 #[track_caller]
-pub(crate) fn found_by_the_checker_alone(seen: &Seen) {
+pub(crate) fn found_by_the_checker_alone(seen: &SeenByChild) {
     seen.quiet(100);
     assert_eq!(seen.note("found"), 1);
 }

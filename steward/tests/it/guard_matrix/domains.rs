@@ -3,7 +3,7 @@
 use debug_guard::OnReport;
 use vk_callbacks::{CallbackAllocator, RawCallbacks};
 
-use super::application::{Application, Driver};
+use super::application::{Application, MatrixDriver};
 use super::common::{Lab, On, SIGSEGV, each, each_with, note, note_pointer};
 
 /// The user data of a bridge is its state, which lies in the guard as everything does: read after its end it is told as any block,
@@ -21,7 +21,7 @@ fn gv21_user_data_that_is_gone() {
         note("passed", 1);
     }
     #[inline(never)]
-    fn too_late(driver: Driver) {
+    fn too_late(driver: MatrixDriver) {
         driver.takes(64, 16, super::application::raw(alloc_core::Scope::Object));
     }
     each(On::STRICT, case, |seen| {
@@ -53,7 +53,7 @@ fn gv21_user_data_that_is_gone() {
 fn gv22_a_struct_that_was_on_a_stack() {
     /// The struct is copied, and what it lay in is used for other things.
     #[inline(never)]
-    fn copied(driver: Driver) -> CallbackAllocator {
+    fn copied(driver: MatrixDriver) -> CallbackAllocator {
         let mut on_the_stack = driver.0;
         // SAFETY: the callbacks outlive the allocator.
         let copy = unsafe { CallbackAllocator::from_raw(&on_the_stack) }.expect("whole callbacks");

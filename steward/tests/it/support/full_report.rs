@@ -14,8 +14,8 @@ static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 
 /// The report of a replay.
 pub(crate) fn of_trace(trace: &BundledTrace) -> Report {
-    let file = TraceFile::bundled(trace).expect("a whole trace");
-    replay::replay(&SYSTEM, &file, None).expect("a whole trace")
+    let file = TraceFile::open(trace.name).expect("a whole trace");
+    replay::replay(&SYSTEM, &file).expect("a whole trace")
 }
 
 /// The report of a trace without a request.
@@ -24,7 +24,7 @@ pub(crate) fn empty() -> Report {
         name: "empty".into(),
         bytes: b"# steward host trace 2\n# driver: nobody\nz,2\n".to_vec(),
     };
-    replay::replay(&SYSTEM, &file, None).expect("a whole trace")
+    replay::replay(&SYSTEM, &file).expect("a whole trace")
 }
 
 /// As of a driver, with findings of all levels, the honour ratio and leftovers.

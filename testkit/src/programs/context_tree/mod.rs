@@ -12,7 +12,7 @@ use alloc_core::{Context, ContextHandle, HostAllocator, HostError, Scope, TryVec
 use model::Tree;
 use operation::{BudgetSpec, ContextSpec, LABEL, TreeOperation};
 use side::Side;
-use things::Block;
+use things::TreeBlock;
 
 use crate::hooked::{HookedAllocator, with_hook};
 use crate::programs::{Bytes, Ran};
@@ -81,7 +81,7 @@ pub fn context_tree_text(text: &str) -> Ran {
 fn run(
     root: ContextSpec,
     reenters: bool,
-    mut next: impl FnMut(&Program<'_>) -> Option<Option<TreeOperation>>,
+    mut next: impl FnMut(&TreeProgram<'_>) -> Option<Option<TreeOperation>>,
 ) -> Ran {
     let witnesses = [(); 2].map(|()| HookedAllocator::new(RecordingAllocator::system()));
     let mut ran = Ran::default();
@@ -90,7 +90,7 @@ fn run(
         .expect("the system has memory for a root");
     let side = Side::new();
     let tree = Tree::new(context, root.budget, &witnesses, reenters.then_some(&side));
-    let mut program = Program {
+    let mut program = TreeProgram {
         tree,
         blocks: Vec::new(),
         vecs: Vec::new(),
@@ -113,13 +113,13 @@ fn run(
     ran
 }
 
-struct Program<'a> {
+struct TreeProgram<'a> {
     tree: Tree<'a>,
-    blocks: Vec<Block>,
+    blocks: Vec<TreeBlock>,
     vecs: Vec<(usize, TryVec<u64, ContextHandle>)>,
 }
 
-impl Program<'_> {
+impl TreeProgram<'_> {
     /// The next operation; `None` at the end of the bytes.
     fn decode(&self, bytes: &mut Bytes<'_>) -> Option<Option<TreeOperation>> {
         let operation = bytes.next()?;
@@ -279,7 +279,7 @@ impl Program<'_> {
                 owner.allocate(layout, scope)
             };
             taken
-                .map(things::Sent)
+                .map(things::SentHandle)
                 .map_err(|_| owner.refusal(layout, scope))
         };
         let taken = if elsewhere {
@@ -290,7 +290,7 @@ impl Program<'_> {
         let size = layout.size() as u64;
         let fits = size == 0 || self.tree.fits(at, size);
         match taken {
-            Ok(things::Sent(start)) => {
+            Ok(things::SentHandle(start)) => {
                 assert!(
                     fits,
                     "{size} bytes of {scope} from context {at}, although they do not fit"
@@ -299,7 +299,7 @@ impl Program<'_> {
                     self.tree.took(at, scope, size, 1);
                 }
                 self.blocks
-                    .push(Block::new(at, owner, start, layout, scope, zeroed));
+                    .push(TreeBlock::new(at, owner, start, layout, scope, zeroed));
                 true
             }
             Err(error) => {

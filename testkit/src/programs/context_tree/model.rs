@@ -18,7 +18,7 @@ use crate::recording_allocator::RecordingAllocator;
 
 /// The contexts of a program, numbered in the order they were made; numbers are not used again. 0 is the root.
 pub(super) struct Tree<'a> {
-    nodes: BTreeMap<usize, Node>,
+    nodes: BTreeMap<usize, TreeNode>,
     made: usize,
     witnesses: &'a [HookedAllocator<RecordingAllocator>; 2],
     /// Set where the backing uses the contexts during operations.
@@ -26,10 +26,10 @@ pub(super) struct Tree<'a> {
     /// Bytes of a context's own record, learned from the root.
     record: u64,
     /// Totals of contexts that are gone.
-    gone: [Counts; Scope::COUNT],
+    gone: [TreeCounts; Scope::COUNT],
 }
 
-struct Node {
+struct TreeNode {
     id: ContextId,
     owner: Option<Context>,
     handles: Vec<ContextHandle>,
@@ -41,11 +41,11 @@ struct Node {
     closed: bool,
     label: u64,
     witness: usize,
-    counts: [Counts; Scope::COUNT],
+    counts: [TreeCounts; Scope::COUNT],
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct TreeCounts {
     live_bytes: u64,
     live_blocks: u64,
     total_bytes: u64,
@@ -61,7 +61,7 @@ impl<'a> Tree<'a> {
     ) -> Self {
         let (scope, record) = (root.scope(), root.usage().total().live_bytes);
         let mut nodes = BTreeMap::new();
-        nodes.insert(0, Node::new(root, None, scope, limit, 0, 0));
+        nodes.insert(0, TreeNode::new(root, None, scope, limit, 0, 0));
         let mut tree = Self {
             nodes,
             made: 1,
@@ -142,7 +142,7 @@ impl<'a> Tree<'a> {
                 } else {
                     self.nodes[&at].witness
                 };
-                let node = Node::new(
+                let node = TreeNode::new(
                     child,
                     Some(at),
                     spec.scope.unwrap_or(home),
@@ -330,7 +330,7 @@ impl<'a> Tree<'a> {
 
     /// Every account, the sums, the budgets and the witnesses equal the model.
     pub(super) fn compare(&self) {
-        let mut of_witness = [[Counts::default(); Scope::COUNT]; 2];
+        let mut of_witness = [[TreeCounts::default(); Scope::COUNT]; 2];
         for (at, node) in &self.nodes {
             for (sum, own) in of_witness[node.witness].iter_mut().zip(&node.counts) {
                 sum.add(own);
@@ -338,7 +338,7 @@ impl<'a> Tree<'a> {
             let Some(usage) = node.usage() else { continue };
             for scope in Scope::ALL {
                 assert_eq!(
-                    Counts::of(usage.scope(scope)),
+                    TreeCounts::of(usage.scope(scope)),
                     node.counts[scope.index()],
                     "context {at}, scope {scope}"
                 );
@@ -383,7 +383,7 @@ impl<'a> Tree<'a> {
                 .values()
                 .for_each(|node| sum.add(&node.counts[scope.index()]));
             assert_eq!(
-                Counts::of(all.scope(scope)),
+                TreeCounts::of(all.scope(scope)),
                 sum,
                 "the whole tree, scope {scope}"
             );
@@ -458,14 +458,14 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn node(&mut self, at: usize) -> &mut Node {
+    fn node(&mut self, at: usize) -> &mut TreeNode {
         self.nodes
             .get_mut(&at)
             .unwrap_or_else(|| panic!("the model lost context {at}"))
     }
 }
 
-impl Node {
+impl TreeNode {
     fn new(
         owner: Context,
         parent: Option<usize>,
@@ -511,7 +511,7 @@ impl Node {
     }
 }
 
-impl Counts {
+impl TreeCounts {
     fn of(usage: ScopeUsage) -> Self {
         let ScopeUsage {
             live_bytes,

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use alloc_core::{ContextHandle, HostAllocator, Scope};
 
 /// A block and the handle that it can always be given back through.
-pub(super) struct Block {
+pub(super) struct TreeBlock {
     /// Number of the context in the model.
     pub(super) context: usize,
     pub(super) layout: Layout,
@@ -17,15 +17,15 @@ pub(super) struct Block {
 }
 
 // SAFETY: the block belongs to nobody else; a handle may go to any thread.
-unsafe impl Send for Block {}
+unsafe impl Send for TreeBlock {}
 
 /// A pointer on its way from the thread that took it.
-pub(super) struct Sent(pub(super) NonNull<u8>);
+pub(super) struct SentHandle(pub(super) NonNull<u8>);
 
 // SAFETY: it is used on one thread after the other.
-unsafe impl Send for Sent {}
+unsafe impl Send for SentHandle {}
 
-impl Block {
+impl TreeBlock {
     /// Checks alignment, and zeros where they were asked for, and writes over all of it.
     pub(super) fn new(
         context: usize,

@@ -10,10 +10,12 @@ mod subject;
 use std::collections::BTreeMap;
 
 use crate::programs::{Bytes, Ran, Tried};
-use model::{CONTEXTS, Device, HOLDS, Life, Model, PIECES, Piece, Shader, not_null, same};
+use model::{
+    CONTEXTS, ContextShader, Device, HOLDS, Life, LifecycleModel, PIECES, Piece, not_null, same,
+};
 pub use subject::{
-    Answer, ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles,
-    Refusal, ReleaseOutcome,
+    ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles, Refusal,
+    ReleaseOutcome, SubjectAnswer,
 };
 
 const KEYS: usize = 6;
@@ -28,7 +30,7 @@ pub fn lifecycle_ops<S: Lifecycles>(bytes: &[u8], make: impl Fn() -> S) -> (Ran,
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
     let mut ran = Ran::default();
-    let mut model = Model {
+    let mut model = LifecycleModel {
         devices: Vec::new(),
         lives: [None; CONTEXTS],
         pieces: [None; PIECES],
@@ -79,7 +81,7 @@ pub fn lifecycle_ops<S: Lifecycles>(bytes: &[u8], make: impl Fn() -> S) -> (Ran,
     (ran, model.tried)
 }
 
-fn compare<S: Lifecycles>(subject: &S, model: &Model, ran: &mut Ran) {
+fn compare<S: Lifecycles>(subject: &S, model: &LifecycleModel, ran: &mut Ran) {
     for (context, life) in model.lives.iter().enumerate() {
         let Some(life) = life else { continue };
         let device = &model.devices[life.device];
@@ -172,14 +174,18 @@ fn handles(bytes: &mut Bytes<'_>, right: HandleValues) -> Option<HandleValues> {
     Some(handles)
 }
 
-fn lose<S: Lifecycles>(subject: &mut S, model: &mut Model, context: usize, life: Life) {
+fn lose<S: Lifecycles>(subject: &mut S, model: &mut LifecycleModel, context: usize, life: Life) {
     subject.lose(context);
     model.devices[life.device].lost = true;
     model.remove_where(|shader| shader.device == life.device);
 }
 
 /// One operation: whether there was something to do. `None` where the bytes end.
-fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -> Option<bool> {
+fn step<S: Lifecycles>(
+    bytes: &mut Bytes<'_>,
+    subject: &mut S,
+    model: &mut LifecycleModel,
+) -> Option<bool> {
     let (kind, context) = (bytes.next()?, bytes.below(CONTEXTS)?);
     let Some(life) = model.lives[context] else {
         return if kind % 32 < 24 {
@@ -234,7 +240,7 @@ fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model
                 Err(_) => "a shader refused by the host",
             });
             if let Ok(number) = asked {
-                let fresh = Shader {
+                let fresh = ContextShader {
                     device: life.device,
                     key,
                     owner: life.serial,
@@ -315,7 +321,7 @@ fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model
 fn acquire<S: Lifecycles>(
     bytes: &mut Bytes<'_>,
     subject: &mut S,
-    model: &mut Model,
+    model: &mut LifecycleModel,
     context: usize,
 ) -> Option<bool> {
     let device = bytes.below(VALUES - 1)? as u64 + 1;
@@ -381,7 +387,7 @@ fn acquire<S: Lifecycles>(
 fn use_pieces<S: Lifecycles>(
     bytes: &mut Bytes<'_>,
     subject: &mut S,
-    model: &mut Model,
+    model: &mut LifecycleModel,
     kind: u8,
     context: usize,
 ) -> Option<bool> {
@@ -517,7 +523,7 @@ fn use_pieces<S: Lifecycles>(
 fn table<S: Lifecycles>(
     bytes: &mut Bytes<'_>,
     subject: &mut S,
-    model: &mut Model,
+    model: &mut LifecycleModel,
     kind: u8,
 ) -> Option<bool> {
     let context = bytes.below(CONTEXTS * 2)?;
@@ -560,17 +566,17 @@ fn table<S: Lifecycles>(
         _ => {
             let (answer, create) = (bytes.next()?, kind >= 160);
             let answer = match (answer % 8, numbered) {
-                (0, _) => Answer::Stale,
-                (1, _) => Answer::Refuses,
-                (_, Some(context)) => Answer::Context(context),
-                (_, None) => Answer::Nothing,
+                (0, _) => SubjectAnswer::Stale,
+                (1, _) => SubjectAnswer::Refuses,
+                (_, Some(context)) => SubjectAnswer::Context(context),
+                (_, None) => SubjectAnswer::Nothing,
             };
             let chosen = match answer {
                 _ if !model.handlers => Ok(model.default),
-                Answer::Context(context) => Ok(Some(context)),
-                Answer::Nothing => Ok(None),
-                Answer::Stale => Err(Denied::Released),
-                Answer::Refuses => Err(Denied::Handler),
+                SubjectAnswer::Context(context) => Ok(Some(context)),
+                SubjectAnswer::Nothing => Ok(None),
+                SubjectAnswer::Stale => Err(Denied::Released),
+                SubjectAnswer::Refuses => Err(Denied::Handler),
             };
             let with = if create && chosen == Ok(None) {
                 Err(Denied::NoContext)

@@ -35,7 +35,7 @@ pub(super) struct Piece {
     pub(super) maps: u32,
 }
 
-pub(super) struct Shader {
+pub(super) struct ContextShader {
     pub(super) device: usize,
     pub(super) key: u64,
     pub(super) owner: u64,
@@ -43,11 +43,11 @@ pub(super) struct Shader {
     pub(super) live: bool,
 }
 
-pub(super) struct Model {
+pub(super) struct LifecycleModel {
     pub(super) devices: Vec<Device>,
     pub(super) lives: [Option<Life>; CONTEXTS],
     pub(super) pieces: [Option<Piece>; PIECES],
-    pub(super) shaders: BTreeMap<u64, Shader>,
+    pub(super) shaders: BTreeMap<u64, ContextShader>,
     pub(super) holds: [Option<u64>; HOLDS],
     pub(super) default: Option<usize>,
     pub(super) handlers: bool,
@@ -69,7 +69,7 @@ pub(super) fn not_null(handles: HandleValues) -> Result<(), Denied> {
         .map_or(Ok(()), |which| Err(Denied::Null(which)))
 }
 
-impl Model {
+impl LifecycleModel {
     pub(super) fn known(&self, handle: u64) -> Option<usize> {
         self.devices
             .iter()
@@ -103,7 +103,7 @@ impl Model {
     }
 
     /// Takes those out of which `which` says so: how many were destroyed.
-    pub(super) fn remove_where(&mut self, which: impl Fn(&Shader) -> bool) -> u64 {
+    pub(super) fn remove_where(&mut self, which: impl Fn(&ContextShader) -> bool) -> u64 {
         let before = self.shaders.len();
         self.shaders.retain(|_, shader| {
             shader.live &= !which(shader);

@@ -86,7 +86,7 @@ pub enum Refusal {
 
 /// What the handler answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum SubjectAnswer {
     /// This context, which has a number.
     Context(usize),
     /// The number of none.
@@ -179,7 +179,7 @@ pub trait Lifecycles {
     fn set_default(&mut self, context: Option<usize>) -> Result<Option<usize>, Denied>;
 
     /// A dispatch.
-    fn dispatch(&mut self, answer: Answer, create: bool) -> Dispatched;
+    fn dispatch(&mut self, answer: SubjectAnswer, create: bool) -> Dispatched;
 
     /// Plants a refusal, or takes it away.
     fn refuse(&mut self, refusal: Option<Refusal>);

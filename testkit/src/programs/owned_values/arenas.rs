@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use alloc_core::{Arena, ContextHandle, HostError, Misuse};
 
 use super::MAX_ARENAS;
-use super::model::Model;
+use super::model::OwnedModel;
 use crate::hooked::with_hook;
 use crate::programs::Bytes;
 
-impl Model {
+impl OwnedModel {
     pub(super) fn arena(&mut self, at: usize) -> bool {
         if self.arenas.len() >= MAX_ARENAS {
             return false;

@@ -3,10 +3,10 @@
 use alloc_core::{Budget, ContextOptions, HostError, Misuse, Outstanding, Scope};
 
 use super::MAX_CONTEXTS;
-use super::model::{Model, Node};
+use super::model::{OwnedModel, OwnedNode};
 use crate::programs::Bytes;
 
-impl Model {
+impl OwnedModel {
     pub(super) fn child(&mut self, at: usize, bytes: &mut Bytes<'_>) -> Option<bool> {
         let kind = bytes.next()?;
         if self.nodes.len() >= MAX_CONTEXTS {
@@ -35,7 +35,7 @@ impl Model {
                 assert!(!self.nodes[&at].closed, "a closed context got a child");
                 let new = self.made;
                 self.nodes
-                    .insert(new, Node::new(child, Some(at), home, limit));
+                    .insert(new, OwnedNode::new(child, Some(at), home, limit));
                 self.node(at).children.push(new);
                 self.pays(at, new);
                 self.made += 1;

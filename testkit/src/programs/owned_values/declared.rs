@@ -3,10 +3,10 @@
 use alloc_core::{Foreign, ForeignKind};
 
 use super::MAX_GUARDS;
-use super::model::Model;
+use super::model::OwnedModel;
 use crate::programs::Bytes;
 
-impl Model {
+impl OwnedModel {
     pub(super) fn declare(&mut self, at: usize, bytes: &mut Bytes<'_>) -> Option<bool> {
         let (kind, size) = (
             ForeignKind::ALL[bytes.below(ForeignKind::COUNT)?],

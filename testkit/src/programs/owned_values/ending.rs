@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use alloc_core::{HostError, Misuse};
 
-use super::model::{Deed, Id, Model, Node, Value};
+use super::model::{Deed, Id, OwnedModel, OwnedNode, OwnedValue};
 use super::things::Event;
 
-impl Model {
+impl OwnedModel {
     /// Everything that happened has been explained.
     pub(super) fn explained(&mut self) {
         assert!(self.events.is_empty(), "nobody expected {:?}", self.events);
@@ -31,7 +31,7 @@ impl Model {
     }
 
     /// A value that was taken out of its context goes.
-    pub(super) fn value_goes(&mut self, value: Value) {
+    pub(super) fn value_goes(&mut self, value: OwnedValue) {
         if let Id::Thing(_) = value.id {
             self.thing_goes(value.number);
         }
@@ -53,7 +53,9 @@ impl Model {
                 match result {
                     Ok(id) => {
                         assert!(!self.nodes[&at].closed, "a closed context took a value");
-                        self.node(at).values.push(Value::new(new, Id::Thing(id)));
+                        self.node(at)
+                            .values
+                            .push(OwnedValue::new(new, Id::Thing(id)));
                         self.grown.push(at);
                     }
                     Err(error) => {
@@ -69,7 +71,7 @@ impl Model {
                 self.node(at).held -= 1;
             }
             Deed::Destroys(at, other) => {
-                let is_it = |value: &Value| {
+                let is_it = |value: &OwnedValue| {
                     value.named
                         && value.id == Id::Thing(other)
                         && self.holding != Some(value.number)
@@ -140,7 +142,7 @@ impl Model {
     /// Those of these numbers go, newest first, but for the one that is held.
     pub(super) fn values_go_among(&mut self, at: usize, is_one: impl Fn(u32) -> bool) {
         let holding = self.holding;
-        let goes = |value: &Value| Some(value.number) != holding && is_one(value.number);
+        let goes = |value: &OwnedValue| Some(value.number) != holding && is_one(value.number);
         while let Some(last) = self.nodes[&at].values.iter().rposition(goes) {
             let value = self.node(at).values.remove(last);
             self.value_goes(value);
@@ -151,7 +153,7 @@ impl Model {
     pub(super) fn bury(&mut self) {
         self.forget_the_dead();
         for at in std::mem::take(&mut self.grown) {
-            if self.nodes.get(&at).is_some_and(Node::can_be_used) {
+            if self.nodes.get(&at).is_some_and(OwnedNode::can_be_used) {
                 self.learn(at, true);
             }
         }
@@ -159,7 +161,7 @@ impl Model {
 
     /// Contexts that nothing refers to are gone, and so are their records; their parents may follow.
     pub(super) fn forget_the_dead(&mut self) {
-        let dead = |nodes: &BTreeMap<usize, Node>| {
+        let dead = |nodes: &BTreeMap<usize, OwnedNode>| {
             nodes
                 .iter()
                 .rev()

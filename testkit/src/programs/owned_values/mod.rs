@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use alloc_core::{Budget, Context, ContextOptions, HostError, Misuse, Scope};
-use model::{Model, Node};
+use model::{OwnedModel, OwnedNode};
 use side::Side;
-use things::Log;
+use things::DropLog;
 
 use crate::hooked::{HookedAllocator, with_hook};
 use crate::programs::{Bytes, Ran};
@@ -67,15 +67,15 @@ fn program(bytes: &[u8], reenters: bool) -> Ran {
     let root =
         unsafe { Context::root(&backing, options) }.expect("the system has memory for a root");
     let side = Rc::new(Side::new());
-    let mut model = Model {
+    let mut model = OwnedModel {
         record: root.usage().total().live_bytes,
-        nodes: BTreeMap::from([(0, Node::new(root, None, Scope::Object, limit))]),
+        nodes: BTreeMap::from([(0, OwnedNode::new(root, None, Scope::Object, limit))]),
         made: 1,
         numbers: 0,
         deeds: BTreeMap::new(),
         arenas: Vec::new(),
         guards: Vec::new(),
-        log: Log::default(),
+        log: DropLog::default(),
         events: VecDeque::new(),
         grown: Vec::new(),
         holding: None,
@@ -99,7 +99,7 @@ fn program(bytes: &[u8], reenters: bool) -> Ran {
     ran
 }
 
-impl Model {
+impl OwnedModel {
     /// One operation; `None` at the end of the bytes, else whether it did what it says.
     fn step(&mut self, bytes: &mut Bytes<'_>) -> Option<bool> {
         let operation = bytes.next()?;
@@ -148,7 +148,7 @@ impl Model {
     /// A context that the program can use, mostly an open one.
     fn pick(&self, bytes: &mut Bytes<'_>) -> Option<usize> {
         let which = usize::from(bytes.next()?);
-        let open = |node: &Node| node.can_be_used() && (which >= 224 || !node.closed);
+        let open = |node: &OwnedNode| node.can_be_used() && (which >= 224 || !node.closed);
         let count = self.nodes.values().filter(|node| open(node)).count();
         self.nodes
             .iter()

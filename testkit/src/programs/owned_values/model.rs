@@ -8,7 +8,7 @@ use alloc_core::{
 };
 
 use super::side::Side;
-use super::things::{Event, Log, Thing};
+use super::things::{DropLog, Event, Thing};
 use crate::recording_allocator::RecordingAllocator;
 
 /// A value without a destructor, of another type than [`Thing`].
@@ -24,14 +24,14 @@ pub(super) enum Id {
 
 /// A value that a context owns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Value {
+pub(super) struct OwnedValue {
     pub(super) number: u32,
     pub(super) id: Id,
     /// False after it was adopted: its id is void, and nobody knows the new one.
     pub(super) named: bool,
 }
 
-impl Value {
+impl OwnedValue {
     pub(super) fn new(number: u32, id: Id) -> Self {
         Self {
             number,
@@ -60,7 +60,7 @@ pub(super) enum Deed {
     Ends(usize),
 }
 
-pub(super) struct Node {
+pub(super) struct OwnedNode {
     pub(super) owner: Option<Context>,
     /// The thing that has the owner.
     pub(super) owner_in: Option<u32>,
@@ -79,7 +79,7 @@ pub(super) struct Node {
     pub(super) paid: bool,
     pub(super) closed: bool,
     /// Oldest first.
-    pub(super) values: Vec<Value>,
+    pub(super) values: Vec<OwnedValue>,
     /// Bytes and blocks of the table of owned values, as learned.
     pub(super) table: (u64, u64),
     /// Declared without a guard.
@@ -88,8 +88,8 @@ pub(super) struct Node {
     pub(super) lost: [u64; ForeignKind::COUNT],
 }
 
-pub(super) struct Model {
-    pub(super) nodes: BTreeMap<usize, Node>,
+pub(super) struct OwnedModel {
+    pub(super) nodes: BTreeMap<usize, OwnedNode>,
     pub(super) made: usize,
     pub(super) numbers: u32,
     pub(super) deeds: BTreeMap<u32, Deed>,
@@ -97,7 +97,7 @@ pub(super) struct Model {
     pub(super) guards: Vec<(usize, Foreign<ContextHandle>)>,
     /// Ids whose values are gone.
     pub(super) void: Vec<Id>,
-    pub(super) log: Log,
+    pub(super) log: DropLog,
     pub(super) events: VecDeque<Event>,
     /// Contexts whose tables destructors may have made larger.
     pub(super) grown: Vec<usize>,
@@ -109,7 +109,7 @@ pub(super) struct Model {
     pub(super) side: Option<Rc<Side>>,
 }
 
-impl Node {
+impl OwnedNode {
     pub(super) fn new(
         owner: Context,
         parent: Option<usize>,
@@ -158,8 +158,8 @@ impl Node {
     }
 }
 
-impl Model {
-    pub(super) fn node(&mut self, at: usize) -> &mut Node {
+impl OwnedModel {
+    pub(super) fn node(&mut self, at: usize) -> &mut OwnedNode {
         self.nodes
             .get_mut(&at)
             .unwrap_or_else(|| panic!("the model lost context {at}"))

@@ -3,10 +3,10 @@
 use alloc_core::{HostError, Misuse};
 
 use super::MAX_VALUE_BYTES;
-use super::model::{Id, Model, Value};
+use super::model::{Id, OwnedModel, OwnedValue};
 use crate::programs::Bytes;
 
-impl Model {
+impl OwnedModel {
     /// Why memory of `from` cannot become that of `to`, budgets aside.
     fn forbids(&self, from: usize, to: usize) -> Option<HostError> {
         let (source, target) = (&self.nodes[&from], &self.nodes[&to]);
@@ -28,7 +28,7 @@ impl Model {
         let Some(place) = which.checked_rem(self.nodes[&from].values.len()) else {
             return Some(false);
         };
-        let Value { number, id, named } = self.nodes[&from].values[place];
+        let OwnedValue { number, id, named } = self.nodes[&from].values[place];
         if !named {
             return Some(false);
         }
@@ -43,7 +43,7 @@ impl Model {
                 assert_ne!(new, id);
                 self.node(from).values.remove(place);
                 self.voided(id);
-                self.node(to).values.push(Value::new(number, new));
+                self.node(to).values.push(OwnedValue::new(number, new));
                 self.learn(to, true);
                 self.learn(from, false);
                 true
@@ -96,7 +96,7 @@ impl Model {
         self.node(to).children.extend(children);
         self.node(to)
             .values
-            .extend(values.into_iter().map(|value| Value {
+            .extend(values.into_iter().map(|value| OwnedValue {
                 named: false,
                 ..value
             }));

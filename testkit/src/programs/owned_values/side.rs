@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use alloc_core::{ContextHandle, HostError};
 
-use super::model::Model;
+use super::model::OwnedModel;
 use crate::programs::side::{Aim, visit_context};
 
 /// The context that the operation now running is about, and what its table of values has grown by.
@@ -79,7 +79,7 @@ fn give_a_value(context: &ContextHandle, number: u64) {
     assert_eq!(context.owned_values(), values);
 }
 
-impl Model {
+impl OwnedModel {
     /// The operation is about context `at`.
     pub(super) fn aim(&mut self, at: usize) {
         if self.side.is_some() {

@@ -9,7 +9,7 @@ use alloc_core::{
 
 /// What values did while they were dropped, in that order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<Event>>>);
+pub(super) struct DropLog(Arc<Mutex<Vec<Event>>>);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Event {
@@ -22,7 +22,7 @@ pub(super) enum Event {
     Allocated(u32, bool),
 }
 
-impl Log {
+impl DropLog {
     fn push(&self, event: Event) {
         self.0.lock().expect("no panic inside").push(event);
     }
@@ -37,7 +37,7 @@ impl Log {
 pub(super) struct Thing {
     number: u32,
     fill: [u32; 6],
-    log: Log,
+    log: DropLog,
     act: Option<Act>,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Act {
 }
 
 impl Thing {
-    pub(super) fn new(number: u32, log: &Log, act: Option<Act>) -> Self {
+    pub(super) fn new(number: u32, log: &DropLog, act: Option<Act>) -> Self {
         Self {
             number,
             fill: [number.wrapping_mul(0x9E37_79B9) | 1; 6],

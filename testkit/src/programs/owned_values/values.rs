@@ -2,12 +2,12 @@
 
 use alloc_core::{ContextHandle, HostError, Misuse, Rejected};
 
-use super::model::{Deed, Id, Model, Value};
+use super::model::{Deed, Id, OwnedModel, OwnedValue};
 use super::things::{Act, Thing};
 use super::{MAX_VALUE_BYTES, MAX_VALUES, is_void};
 use crate::programs::Bytes;
 
-impl Model {
+impl OwnedModel {
     /// A new thing that will do something to `at` when it goes.
     pub(super) fn thing(&mut self, at: usize, (what, which): (u8, u8)) -> (u32, Thing) {
         let which = usize::from(which);
@@ -145,7 +145,7 @@ impl Model {
         Some(match owned {
             Ok(id) => {
                 assert!(!self.nodes[&at].closed, "a closed context took a value");
-                self.node(at).values.push(Value::new(number, id));
+                self.node(at).values.push(OwnedValue::new(number, id));
                 self.learn(at, true);
                 true
             }
@@ -157,7 +157,7 @@ impl Model {
     }
 
     /// A value of `at`, by its place.
-    fn choose(&self, at: usize, bytes: &mut Bytes<'_>) -> Option<Option<(usize, Value)>> {
+    fn choose(&self, at: usize, bytes: &mut Bytes<'_>) -> Option<Option<(usize, OwnedValue)>> {
         let which = usize::from(bytes.next()?);
         let values = &self.nodes[&at].values;
         Some(
@@ -169,7 +169,7 @@ impl Model {
     }
 
     /// Takes a value out of the lists; its id is void from now on.
-    fn forget(&mut self, at: usize, place: usize) -> Value {
+    fn forget(&mut self, at: usize, place: usize) -> OwnedValue {
         let value = self.node(at).values.remove(place);
         self.voided(value.id);
         value

@@ -1,10 +1,10 @@
 //! Crops, crops of crops, wrapped buffers.
 
 use super::model::Kind;
-use super::program::{LIVE, Program};
+use super::program::{LIVE, RegionProgram};
 use super::{Class, RegionFacts, RegionRefusal, Regions, Wrap};
 
-impl<S: Regions> Program<'_, S> {
+impl<S: Regions> RegionProgram<'_, S> {
     /// A part of a region: where in its root it must lie is added up here.
     pub(super) fn crop(&mut self) -> Option<bool> {
         let picked = self.pick()?;

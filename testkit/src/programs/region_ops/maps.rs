@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use super::model::{Entry, Kind};
-use super::program::Program;
+use super::program::RegionProgram;
 use super::{Class, RegionRefusal, Regions};
 
 /// Regions above this size are not written to: a device of the tests has all its memory from the machine's.
@@ -17,7 +17,7 @@ unsafe fn ends(at: NonNull<u8>, size: u64) -> [NonNull<u64>; 2] {
     [at.cast(), unsafe { at.add(last) }.cast()]
 }
 
-impl<S: Regions> Program<'_, S> {
+impl<S: Regions> RegionProgram<'_, S> {
     fn mappable(&mut self, index: usize) -> bool {
         let side = self.side();
         let root = &side.model.entries[side.model.root(index)];

@@ -30,7 +30,7 @@ pub(super) enum Kind {
     Crop { root: u64, depth: u32 },
 }
 
-pub(super) struct Model<S: Regions> {
+pub(super) struct RegionModel<S: Regions> {
     pub(super) device: DeviceTraits,
     pub(super) entries: Vec<Entry<S>>,
     pub(super) dead: Vec<S::Id>,
@@ -42,7 +42,7 @@ pub(super) struct Model<S: Regions> {
     next: u64,
 }
 
-impl<S: Regions> Model<S> {
+impl<S: Regions> RegionModel<S> {
     pub(super) fn new(device: DeviceTraits) -> Self {
         Self {
             device,

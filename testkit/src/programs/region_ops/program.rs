@@ -1,6 +1,6 @@
 //! The program: decodes operations, does them on the subject and in the model.
 
-use super::model::{Kind, Model};
+use super::model::{Kind, RegionModel};
 use super::{
     Class, FreeMethod, Life, Memory, RegionFacts, RegionRefusal, RegionRequest, Regions, Resource,
 };
@@ -14,12 +14,12 @@ const WALK: u64 = 256;
 /// One allocator and what must be true of it.
 pub(super) struct Side<S: Regions> {
     pub(super) subject: S,
-    pub(super) model: Model<S>,
+    pub(super) model: RegionModel<S>,
     pub(super) pools: [bool; 2],
     pub(super) frame: u32,
 }
 
-pub(super) struct Program<'b, S: Regions> {
+pub(super) struct RegionProgram<'b, S: Regions> {
     pub(super) bytes: Bytes<'b>,
     pub(super) sides: [Side<S>; 2],
     /// The one that the current operation is about.
@@ -35,7 +35,7 @@ pub(super) struct Program<'b, S: Regions> {
 pub fn region_ops<S: Regions>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried) {
     let sides = [(); 2].map(|()| {
         let subject = make();
-        let model = Model::new(subject.device());
+        let model = RegionModel::new(subject.device());
         Side {
             subject,
             model,
@@ -43,7 +43,7 @@ pub fn region_ops<S: Regions>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried
             frame: 0,
         }
     });
-    let mut program = Program {
+    let mut program = RegionProgram {
         bytes: Bytes::new(bytes),
         sides,
         at: 0,
@@ -57,7 +57,7 @@ pub fn region_ops<S: Regions>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried
     program.finish()
 }
 
-impl<S: Regions> Program<'_, S> {
+impl<S: Regions> RegionProgram<'_, S> {
     pub(super) fn side(&mut self) -> &mut Side<S> {
         &mut self.sides[self.at]
     }

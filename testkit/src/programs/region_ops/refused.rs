@@ -1,9 +1,9 @@
 //! Failures on purpose: the n-th host request, the n-th device command, or both; then the same again without.
 
-use super::program::{LIVE, Program};
+use super::program::{LIVE, RegionProgram};
 use super::{RegionRefusal, Regions};
 
-impl<S: Regions> Program<'_, S> {
+impl<S: Regions> RegionProgram<'_, S> {
     pub(super) fn refused(&mut self) -> Option<bool> {
         let (how, ask) = (self.bytes.next()?, self.request()?);
         if self.side().model.entries.len() >= LIVE {

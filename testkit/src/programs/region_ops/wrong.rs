@@ -1,10 +1,10 @@
 //! Bad input: each gets its own error, and nothing changes.
 
 use super::model::Kind;
-use super::program::Program;
+use super::program::RegionProgram;
 use super::{FreeMethod, Life, Memory, RegionRefusal, RegionRequest, Regions, Resource};
 
-impl<S: Regions> Program<'_, S> {
+impl<S: Regions> RegionProgram<'_, S> {
     pub(super) fn bad_request(&mut self) -> Option<bool> {
         let (which, ask) = (self.bytes.next()?, self.request()?);
         let side = self.side();

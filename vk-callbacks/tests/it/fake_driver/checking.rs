@@ -8,7 +8,7 @@ use vk_callbacks::{
     FindingKind, Opened,
 };
 
-use super::heap::{Heap, Seen};
+use super::heap::{Heap, HeapSeen};
 use super::stage::{Allocators, Interrupted, Meeting, Stage};
 pub(crate) use super::watching::Checking;
 
@@ -23,12 +23,12 @@ pub(crate) const OPTIONS: CheckOptions = CheckOptions {
 pub(crate) type FoundKinds = BTreeMap<FindingKind, (u64, Vec<String>)>;
 
 /// Runs the program under the live checker; what that says about it, and what the allocator was asked.
-pub(crate) fn checked(program: FakeProgram) -> (FoundKinds, Seen) {
+pub(crate) fn checked(program: FakeProgram) -> (FoundKinds, HeapSeen) {
     checked_for(program, &FakeKind::WITH_CALLBACKS)
 }
 
 /// As [`checked`], where the application has callbacks for these kinds of objects alone, and passes NULL for all others.
-pub(crate) fn checked_for(program: FakeProgram, kinds: &[FakeKind]) -> (FoundKinds, Seen) {
+pub(crate) fn checked_for(program: FakeProgram, kinds: &[FakeKind]) -> (FoundKinds, HeapSeen) {
     let checker = Checker::new(&SYSTEM, OPTIONS).expect("memory of the system");
     let (heap, meeting) = (Heap::default(), Meeting::default());
     {

@@ -3,18 +3,18 @@
 use vk_callbacks::{Defect, FakeKind, FakeProgram, FindingKind, RuleLevel};
 
 use super::checking::{checked, checked_for};
-use super::heap::{Heap, Seen};
+use super::heap::{Heap, HeapSeen};
 use super::stage::{Allocators, Interrupted, Meeting, Stage, Unwatched};
 
 /// A thousand callbacks, and each sort of them.
-fn assert_all_sorts(seen: Seen) {
+fn assert_all_sorts(seen: HeapSeen) {
     println!("{seen:?}");
     assert!(seen.calls >= 1000, "{seen:?}");
     assert!(
         seen.requests.iter().all(|requests| *requests > 0),
         "all five scopes: {seen:?}"
     );
-    let Seen {
+    let HeapSeen {
         from_pools,
         reallocations,
         notices,

@@ -20,16 +20,16 @@ pub(crate) struct Heap {
 
 #[derive(Default)]
 struct Table {
-    live: BTreeMap<usize, Live>,
+    live: BTreeMap<usize, HeapLive>,
     /// Blocks that were freed; their memory is still there.
-    gone: BTreeMap<usize, Live>,
+    gone: BTreeMap<usize, HeapLive>,
     /// All memory, live or not.
     memory: Vec<(*mut u8, Layout)>,
-    seen: Seen,
+    seen: HeapSeen,
 }
 
 #[derive(Clone, Copy)]
-struct Live {
+struct HeapLive {
     size: usize,
     align: usize,
     thread: u64,
@@ -37,7 +37,7 @@ struct Live {
 
 /// What was asked of the heap.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct HeapSeen {
     pub(crate) calls: u64,
     /// By scope.
     pub(crate) requests: [u64; 5],
@@ -71,7 +71,7 @@ impl Heap {
         self.table().live.len()
     }
 
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> HeapSeen {
         self.table().seen
     }
 
@@ -94,7 +94,7 @@ impl Table {
         let block = whole.wrapping_add(BEFORE.max(align));
         self.live.insert(
             block.addr(),
-            Live {
+            HeapLive {
                 size,
                 align,
                 thread: current_thread(),
@@ -103,7 +103,7 @@ impl Table {
         block
     }
 
-    fn take_back(&mut self, at: usize) -> Option<Live> {
+    fn take_back(&mut self, at: usize) -> Option<HeapLive> {
         let block = self.live.remove(&at)?;
         self.gone.insert(at, block);
         Some(block)

@@ -1,7 +1,11 @@
 //! The entry points: what a driver calls.
 
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use alloc_core::Scope;
 use testkit::Stage;
+use vk_callbacks::{CallbackSink, RawCallbacks, RawNotice, RawRequest};
 
 use super::{Ground, Operation, nothing, takes};
 use crate::common::{Driver, assert_filled, fill, raw};
@@ -66,7 +70,78 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 });
             },
         ),
+        takes(
+            &[
+                "RawCallbacks::of_sink",
+                "RawCallbacks::only_those_of",
+                "CallbackSink::of_user_data",
+                "CallbackSink::allocation",
+                "CallbackSink::reallocation",
+                "CallbackSink::free",
+                "CallbackSink::notification",
+            ],
+            "through a sink of the program's own",
+            through_a_sink,
+        ),
     ]
+}
+
+/// Passes every call on, and counts the notifications.
+struct PassingSink(RawCallbacks, AtomicU32);
+
+impl CallbackSink for PassingSink {
+    unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
+        // SAFETY: forwarded.
+        unsafe { self.0.allocation(request) }
+    }
+    unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
+        // SAFETY: forwarded.
+        unsafe { self.0.reallocation(original, request) }
+    }
+    unsafe fn free(&self, block: *mut c_void) {
+        // SAFETY: forwarded.
+        unsafe { self.0.free(block) }
+    }
+    unsafe fn notification(&self, notice: RawNotice) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: forwarded.
+        unsafe { self.0.notification(notice) }
+    }
+}
+
+fn through_a_sink<S: Stage>(stage: &S, ground: &Ground<'_>) {
+    let sink = PassingSink(ground.raw, AtomicU32::new(0));
+    let here: *mut c_void = (&raw const sink).cast_mut().cast();
+    // SAFETY: the address of the sink.
+    let found = unsafe { PassingSink::of_user_data(here) };
+    assert!(found.is_some_and(|found| std::ptr::eq(found, &raw const sink)));
+    let all = RawCallbacks::of_sink::<PassingSink>(here);
+    let driver = Driver(all.only_those_of(&ground.raw));
+    let block = driver.alloc(100, 8, SCOPE);
+    fill(block, 100, 7);
+    let moved = stage.attempt(
+        || ground.picture(),
+        || some(driver.realloc(block, 5000, 8, SCOPE)),
+    );
+    assert_filled(moved, 100, 7);
+    driver.free(moved);
+    driver.internal(true, 4096, 0, raw(SCOPE));
+    driver.internal(false, 4096, 0, raw(SCOPE));
+    let told = sink.1.load(Ordering::Relaxed);
+    assert_eq!(told, 2, "both notifications");
+    let nothing = RawCallbacks {
+        pfn_allocation: None,
+        pfn_reallocation: None,
+        pfn_free: None,
+        pfn_internal_allocation: None,
+        pfn_internal_free: None,
+        ..ground.raw
+    };
+    let none = all.only_those_of(&nothing);
+    assert!(
+        none.pfn_allocation.is_none() && none.pfn_reallocation.is_none() && none.pfn_free.is_none()
+    );
+    assert!(none.pfn_internal_allocation.is_none() && none.pfn_internal_free.is_none());
 }
 
 fn some(block: *mut u8) -> Result<*mut u8, &'static str> {

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn v5_v7_v35_calls_pass_unchanged_legal_or_not() {
-    let (model, memory) = (Model::default(), system());
+    let (model, memory) = (RecorderModel::default(), system());
     let recorder = Recorder::new(&memory).expect("memory");
     let driver = tap(&recorder, 3, model.callbacks()).expect("memory");
     let block = driver.allocate(0, 3, 77);
@@ -79,7 +79,7 @@ fn v1_v4_missing_functions_stay_missing_and_notices_are_heard_anyway() {
 
 #[test]
 fn v9_v11_v19_refusals_unknown_pointers_and_second_frees_are_written_as_such() {
-    let (model, memory) = (Model::default(), system());
+    let (model, memory) = (RecorderModel::default(), system());
     let recorder = Recorder::new(&memory).expect("memory");
     let driver = tap(&recorder, 1, model.callbacks()).expect("memory");
     let block = driver.allocate(8, 8, 1);
@@ -144,13 +144,13 @@ fn commands_owners_and_phases_are_written_where_they_happened() {
 
 #[test]
 fn an_address_given_away_during_a_reallocation_keeps_the_two_blocks_apart() {
-    let (model, memory) = (Model::default(), system());
+    let (model, memory) = (RecorderModel::default(), system());
     let recorder = Recorder::new(&memory).expect("memory");
     let driver = tap(&recorder, 1, model.callbacks()).expect("memory");
     let first = driver.allocate(8, 16, 1);
     let other = std::thread::scope(|scope| {
         let (send, receive) = std::sync::mpsc::channel();
-        let raw = Driver(driver.0);
+        let raw = ModelDriver(driver.0);
         // Another thread is given the old address before the reallocation has returned.
         let meanwhile = move || {
             let theirs = std::thread::spawn(move || (raw.allocate(4, 16, 1), current_thread()))
@@ -187,7 +187,7 @@ fn an_address_given_away_during_a_reallocation_keeps_the_two_blocks_apart() {
 
 #[test]
 fn a_recorder_with_live_blocks_does_not_close() {
-    let (model, memory) = (Model::default(), RecordingAllocator::system());
+    let (model, memory) = (RecorderModel::default(), RecordingAllocator::system());
     let recorder = Recorder::new(&memory).expect("memory");
     let one = tap(&recorder, 1, model.callbacks()).expect("memory");
     let two = tap(&recorder, 2, model.callbacks()).expect("memory");
@@ -212,7 +212,7 @@ fn a_recorder_with_live_blocks_does_not_close() {
 #[test]
 #[cfg(not(miri))] // it leaks on purpose, which miri reports
 fn a_recorder_dropped_with_live_blocks_stays_callable() {
-    let (model, memory) = (Model::default(), RecordingAllocator::system());
+    let (model, memory) = (RecorderModel::default(), RecordingAllocator::system());
     let recorder = Recorder::new(&memory).expect("memory");
     let tap_of = tap(&recorder, 1, model.callbacks()).expect("memory");
     let block = tap_of.allocate(8, 8, 1);

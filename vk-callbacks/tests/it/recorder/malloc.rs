@@ -92,7 +92,7 @@ unsafe extern "system" fn malloc_free(user_data: *mut c_void, block: *mut c_void
 }
 
 /// Addresses of real blocks go over the C boundary with their provenance here.
-pub(crate) fn churn(driver: Driver, seed: u64, steps: u32, swap: &Mutex<Vec<usize>>) {
+pub(crate) fn churn(driver: ModelDriver, seed: u64, steps: u32, swap: &Mutex<Vec<usize>>) {
     let (raw, user_data) = driver.raw();
     let at = |address: usize| ptr::with_exposed_provenance_mut::<c_void>(address);
     let mut random = seed;
@@ -128,7 +128,7 @@ pub(crate) fn churn(driver: Driver, seed: u64, steps: u32, swap: &Mutex<Vec<usiz
     }
 }
 
-pub(crate) fn drain(driver: Driver, swap: &Mutex<Vec<usize>>) {
+pub(crate) fn drain(driver: ModelDriver, swap: &Mutex<Vec<usize>>) {
     let (raw, user_data) = driver.raw();
     for block in swap.lock().expect("no panic").drain(..) {
         // SAFETY: a live block that nobody else has.

@@ -128,7 +128,7 @@ unsafe impl HostAllocator for Panics {
 
 #[test]
 fn v8_a_panic_in_the_recorders_memory_does_not_reach_the_driver() {
-    let model = Model::default();
+    let model = RecorderModel::default();
     let recorder = Recorder::new(&Panics).expect("memory");
     let driver = tap(&recorder, 1, model.callbacks()).expect("memory");
     let block = driver.allocate(8, 8, 1);

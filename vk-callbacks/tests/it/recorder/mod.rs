@@ -24,15 +24,19 @@ use vk_callbacks::{
 };
 
 use malloc::{Malloc, churn, drain};
-use model::{Driver, Model};
+use model::{ModelDriver, RecorderModel};
 
 fn system() -> FromGlobalAlloc<System> {
     FromGlobalAlloc::SYSTEM
 }
 
-fn tap(recorder: &Recorder<'_>, owner: u64, inner: RawCallbacks) -> Result<Driver, CallbackError> {
+fn tap(
+    recorder: &Recorder<'_>,
+    owner: u64,
+    inner: RawCallbacks,
+) -> Result<ModelDriver, CallbackError> {
     // SAFETY: the tests keep what is behind the tap until the recorder is gone, and call nothing afterwards.
-    unsafe { recorder.tap(owner, inner) }.map(Driver)
+    unsafe { recorder.tap(owner, inner) }.map(ModelDriver)
 }
 
 fn trace(recorder: &Recorder<'_>) -> (String, Written) {
@@ -54,9 +58,9 @@ fn lines(recorder: &Recorder<'_>) -> Vec<String> {
 }
 
 /// Collects findings; blocks come from a witness.
-struct Ears(RecordingAllocator, Vec<ReplayFinding>);
+struct FindingTarget(RecordingAllocator, Vec<ReplayFinding>);
 
-impl ReplayTarget for Ears {
+impl ReplayTarget for FindingTarget {
     type Sink = RecordingAllocator;
     fn sink(&mut self, _: u64) -> RecordingAllocator {
         self.0.clone()
@@ -67,7 +71,7 @@ impl ReplayTarget for Ears {
 }
 
 fn replays(text: &str) -> (Totals, Vec<ReplayFinding>) {
-    let mut ears = Ears(RecordingAllocator::system(), Vec::new());
+    let mut ears = FindingTarget(RecordingAllocator::system(), Vec::new());
     let mut replay = Replay::new(Scoped::new(system(), Scope::Object));
     let totals = replay
         .run(TraceReader::new(text).expect("own header"), &mut ears)

@@ -4,14 +4,14 @@ use super::*;
 
 /// Hands out made-up addresses, the lowest free one first, so that each is used again at once. Nobody touches the memory.
 #[derive(Default)]
-pub(crate) struct Model {
-    state: Mutex<State>,
+pub(crate) struct RecorderModel {
+    state: Mutex<DriverState>,
     /// Called in the middle of a reallocation, when the old address is free and the call has not returned.
     pub(crate) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct DriverState {
     /// Address to the number of its block.
     live: BTreeMap<usize, u64>,
     given: u64,
@@ -20,7 +20,7 @@ pub(crate) struct State {
     pub(crate) seen: Vec<(usize, usize, usize, i32)>,
 }
 
-impl State {
+impl DriverState {
     fn give(&mut self, size: usize, align: usize) -> usize {
         if self.refuse || size > 1 << 40 {
             return 0;
@@ -40,7 +40,7 @@ impl State {
     }
 }
 
-impl Model {
+impl RecorderModel {
     pub(crate) fn callbacks(&self) -> RawCallbacks {
         RawCallbacks {
             p_user_data: ptr::from_ref(self).cast_mut().cast(),
@@ -57,7 +57,7 @@ impl Model {
         unsafe { &*user_data.cast::<Self>() }
     }
 
-    pub(crate) fn with<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
+    pub(crate) fn with<R>(&self, look: impl FnOnce(&mut DriverState) -> R) -> R {
         look(&mut self.state.lock().expect("no panic under the lock"))
     }
 }
@@ -68,7 +68,7 @@ unsafe extern "system" fn model_allocation(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    Model::of(user_data).with(|state| {
+    RecorderModel::of(user_data).with(|state| {
         state.seen.push((0, size, align, scope));
         ptr::without_provenance_mut(state.give(size, align))
     })
@@ -81,7 +81,7 @@ unsafe extern "system" fn model_reallocation(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    let model = Model::of(user_data);
+    let model = RecorderModel::of(user_data);
     let meanwhile = model
         .meanwhile
         .lock()
@@ -106,14 +106,14 @@ unsafe extern "system" fn model_reallocation(
 }
 
 unsafe extern "system" fn model_free(user_data: *mut c_void, block: *mut c_void) {
-    Model::of(user_data).with(|state| {
+    RecorderModel::of(user_data).with(|state| {
         state.seen.push((block.addr(), 0, 0, -1));
         state.live.remove(&block.addr());
     });
 }
 
 unsafe extern "system" fn model_notice(user_data: *mut c_void, size: usize, kind: i32, scope: i32) {
-    Model::of(user_data).with(|state| {
+    RecorderModel::of(user_data).with(|state| {
         state
             .seen
             .push((0, size, kind.unsigned_abs() as usize, scope))
@@ -122,9 +122,9 @@ unsafe extern "system" fn model_notice(user_data: *mut c_void, size: usize, kind
 
 /// A driver's calls through a tap.
 #[derive(Clone, Copy)]
-pub(crate) struct Driver(pub(crate) Tap);
+pub(crate) struct ModelDriver(pub(crate) Tap);
 
-impl Driver {
+impl ModelDriver {
     pub(crate) fn raw(&self) -> (&RawCallbacks, *mut c_void) {
         (self.0.raw(), self.0.raw().p_user_data)
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[derive(Clone, Copy, Debug)]
-enum Op {
+enum RecorderOp {
     Allocate {
         tap: usize,
         size: usize,
@@ -28,17 +28,17 @@ enum Op {
     Command(i32),
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = RecorderOp> {
     let tap = || 0..2_usize;
     prop_oneof![
-        4 => (tap(), 0..100_usize, 0..5_i32).prop_map(|(tap, size, scope)| Op::Allocate { tap, size, scope }),
+        4 => (tap(), 0..100_usize, 0..5_i32).prop_map(|(tap, size, scope)| RecorderOp::Allocate { tap, size, scope }),
         3 => (tap(), any::<usize>(), prop_oneof![Just(0_usize), 1..200_usize], any::<bool>())
-            .prop_map(|(tap, pick, size, taken_meanwhile)| Op::Reallocate { tap, pick, size, taken_meanwhile }),
+            .prop_map(|(tap, pick, size, taken_meanwhile)| RecorderOp::Reallocate { tap, pick, size, taken_meanwhile }),
         3 => (tap(), any::<usize>(), prop::bool::weighted(0.1))
-            .prop_map(|(tap, pick, other_thread)| Op::Free { tap, pick, other_thread }),
-        1 => (1..4_usize).prop_map(|n| Op::FreeUnknown { at: 0xf_0000 + n }),
-        1 => any::<bool>().prop_map(Op::Refuse),
-        1 => any::<i32>().prop_map(Op::Command),
+            .prop_map(|(tap, pick, other_thread)| RecorderOp::Free { tap, pick, other_thread }),
+        1 => (1..4_usize).prop_map(|n| RecorderOp::FreeUnknown { at: 0xf_0000 + n }),
+        1 => any::<bool>().prop_map(RecorderOp::Refuse),
+        1 => any::<i32>().prop_map(RecorderOp::Command),
     ]
 }
 
@@ -87,8 +87,8 @@ impl Expected {
     }
 }
 
-fn run(ops: &[Op]) {
-    let (model, memory) = (Model::default(), RecordingAllocator::system());
+fn run(ops: &[RecorderOp]) {
+    let (model, memory) = (RecorderModel::default(), RecordingAllocator::system());
     let recorder = Recorder::new(&memory).expect("memory");
     let drivers = [
         tap(&recorder, 1, model.callbacks()),
@@ -103,7 +103,7 @@ fn run(ops: &[Op]) {
     };
     for op in ops {
         match *op {
-            Op::Allocate { tap, size, scope } => {
+            RecorderOp::Allocate { tap, size, scope } => {
                 let at = drivers[tap].allocate(size, 8, scope);
                 let block = expected.given(at);
                 let asked = Request {
@@ -117,7 +117,7 @@ fn run(ops: &[Op]) {
                     asked,
                 });
             }
-            Op::Reallocate {
+            RecorderOp::Reallocate {
                 tap,
                 pick,
                 size,
@@ -168,7 +168,7 @@ fn run(ops: &[Op]) {
                     asked,
                 });
             }
-            Op::Free {
+            RecorderOp::Free {
                 tap,
                 pick,
                 other_thread,
@@ -189,7 +189,7 @@ fn run(ops: &[Op]) {
                     block,
                 });
             }
-            Op::FreeUnknown { at } => {
+            RecorderOp::FreeUnknown { at } => {
                 drivers[0].free(at);
                 let block = expected.known(at);
                 expected.events.push(TraceEvent::Free {
@@ -197,8 +197,8 @@ fn run(ops: &[Op]) {
                     block,
                 });
             }
-            Op::Refuse(refuse) => model.with(|state| state.refuse = refuse),
-            Op::Command(result) => {
+            RecorderOp::Refuse(refuse) => model.with(|state| state.refuse = refuse),
+            RecorderOp::Command(result) => {
                 recorder.enter("vkX");
                 recorder.leave(result);
                 let by = Caller {

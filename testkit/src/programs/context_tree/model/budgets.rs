@@ -2,7 +2,7 @@
 
 use alloc_core::{ContextId, HostError};
 
-use super::{Node, Tree};
+use super::{Tree, TreeNode};
 
 impl Tree<'_> {
     /// Whether there is room for `bytes` more in context `at`: it is open, and every budget above has as much. On the program's own
@@ -90,7 +90,7 @@ impl Tree<'_> {
         let named = self.budget_above(at, context);
         let limit = self.nodes[&named].limit.filter(|limit| !limit.exact);
         let slice = limit.map_or(0, |limit| (limit.bytes / 256).min(64 << 10));
-        let used = |node: &Node| {
+        let used = |node: &TreeNode| {
             node.counts
                 .iter()
                 .filter(|counts| counts.total_blocks > 0)

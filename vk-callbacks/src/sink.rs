@@ -1,0 +1,203 @@
+//! The C functions of `VkAllocationCallbacks` over a Rust value, and calls of such functions: both written once.
+
+use core::ffi::c_void;
+use core::ptr;
+
+use alloc_core::NoticeEvent;
+
+use crate::raw::{RawCallbacks, RawInternalType, RawNotice, RawRequest, RawScope};
+
+/// What callbacks lead to: a value that the user data stands for. [`RawCallbacks::of_sink`] makes the callbacks.
+///
+/// [`RawCallbacks`] are one themselves: calls go to their functions, with their user data. A function that is NULL refuses, or does nothing.
+pub trait CallbackSink {
+    /// The value that this user data stands for; none where it stands for nothing: then a request is answered with NULL.
+    ///
+    /// # Safety
+    /// `user_data` is the address of a `Self` that lives through the call, if the sink has no other way to find itself.
+    unsafe fn of_user_data<'a>(user_data: *mut c_void) -> Option<&'a Self>
+    where
+        Self: Sized + 'a,
+    {
+        // SAFETY: the caller's promise; it is only ever shared.
+        Some(unsafe { &*user_data.cast::<Self>() })
+    }
+
+    /// `pfnAllocation`.
+    ///
+    /// # Safety
+    /// What Vulkan demands of a call of this function.
+    unsafe fn allocation(&self, request: RawRequest) -> *mut c_void;
+
+    /// `pfnReallocation`.
+    ///
+    /// # Safety
+    /// As [`allocation`](Self::allocation).
+    unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void;
+
+    /// `pfnFree`.
+    ///
+    /// # Safety
+    /// As [`allocation`](Self::allocation).
+    unsafe fn free(&self, block: *mut c_void);
+
+    /// `pfnInternalAllocation` or `pfnInternalFree`.
+    ///
+    /// # Safety
+    /// As [`allocation`](Self::allocation).
+    unsafe fn notification(&self, notice: RawNotice);
+}
+
+impl RawCallbacks {
+    /// All five functions, leading to the sink that `user_data` stands for. They are valid as long as that is there.
+    #[must_use]
+    pub fn of_sink<S: CallbackSink>(user_data: *mut c_void) -> Self {
+        Self {
+            p_user_data: user_data,
+            pfn_allocation: Some(allocation::<S>),
+            pfn_reallocation: Some(reallocation::<S>),
+            pfn_free: Some(free::<S>),
+            pfn_internal_allocation: Some(internal_allocation::<S>),
+            pfn_internal_free: Some(internal_free::<S>),
+        }
+    }
+
+    /// Without the functions that `other` lacks.
+    #[must_use]
+    pub fn only_those_of(self, other: &Self) -> Self {
+        Self {
+            p_user_data: self.p_user_data,
+            pfn_allocation: self
+                .pfn_allocation
+                .filter(|_| other.pfn_allocation.is_some()),
+            pfn_reallocation: self
+                .pfn_reallocation
+                .filter(|_| other.pfn_reallocation.is_some()),
+            pfn_free: self.pfn_free.filter(|_| other.pfn_free.is_some()),
+            pfn_internal_allocation: self
+                .pfn_internal_allocation
+                .filter(|_| other.pfn_internal_allocation.is_some()),
+            pfn_internal_free: self
+                .pfn_internal_free
+                .filter(|_| other.pfn_internal_free.is_some()),
+        }
+    }
+}
+
+impl CallbackSink for RawCallbacks {
+    #[inline]
+    unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
+        let RawRequest { size, align, scope } = request;
+        match self.pfn_allocation {
+            // SAFETY: forwarded, with the user data that belongs to the function.
+            Some(function) => unsafe { function(self.p_user_data, size, align, scope) },
+            None => ptr::null_mut(),
+        }
+    }
+
+    #[inline]
+    unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
+        let RawRequest { size, align, scope } = request;
+        match self.pfn_reallocation {
+            // SAFETY: as in `allocation`.
+            Some(function) => unsafe { function(self.p_user_data, original, size, align, scope) },
+            None => ptr::null_mut(),
+        }
+    }
+
+    #[inline]
+    unsafe fn free(&self, block: *mut c_void) {
+        if let Some(function) = self.pfn_free {
+            // SAFETY: as in `allocation`.
+            unsafe { function(self.p_user_data, block) }
+        }
+    }
+
+    unsafe fn notification(&self, notice: RawNotice) {
+        let function = match notice.event {
+            NoticeEvent::Allocated => self.pfn_internal_allocation,
+            NoticeEvent::Freed => self.pfn_internal_free,
+        };
+        if let Some(function) = function {
+            // SAFETY: as in `allocation`.
+            unsafe { function(self.p_user_data, notice.size, notice.kind, notice.scope) }
+        }
+    }
+}
+
+/// # Safety
+/// As [`CallbackSink::of_user_data`] and the sink's function, as for all functions here.
+unsafe extern "system" fn allocation<S: CallbackSink>(
+    user_data: *mut c_void,
+    size: usize,
+    align: usize,
+    scope: RawScope,
+) -> *mut c_void {
+    // SAFETY: forwarded.
+    let Some(sink) = (unsafe { S::of_user_data(user_data) }) else {
+        return ptr::null_mut();
+    };
+    // SAFETY: forwarded.
+    unsafe { sink.allocation(RawRequest { size, align, scope }) }
+}
+
+unsafe extern "system" fn reallocation<S: CallbackSink>(
+    user_data: *mut c_void,
+    original: *mut c_void,
+    size: usize,
+    align: usize,
+    scope: RawScope,
+) -> *mut c_void {
+    // SAFETY: forwarded.
+    let Some(sink) = (unsafe { S::of_user_data(user_data) }) else {
+        return ptr::null_mut();
+    };
+    // SAFETY: forwarded.
+    unsafe { sink.reallocation(original, RawRequest { size, align, scope }) }
+}
+
+unsafe extern "system" fn free<S: CallbackSink>(user_data: *mut c_void, block: *mut c_void) {
+    // SAFETY: forwarded.
+    if let Some(sink) = unsafe { S::of_user_data(user_data) } {
+        // SAFETY: forwarded.
+        unsafe { sink.free(block) }
+    }
+}
+
+unsafe extern "system" fn internal_allocation<S: CallbackSink>(
+    user_data: *mut c_void,
+    size: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
+    // SAFETY: forwarded.
+    if let Some(sink) = unsafe { S::of_user_data(user_data) } {
+        let notice = RawNotice {
+            event: NoticeEvent::Allocated,
+            size,
+            kind,
+            scope,
+        };
+        // SAFETY: forwarded.
+        unsafe { sink.notification(notice) }
+    }
+}
+
+unsafe extern "system" fn internal_free<S: CallbackSink>(
+    user_data: *mut c_void,
+    size: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
+    // SAFETY: forwarded.
+    if let Some(sink) = unsafe { S::of_user_data(user_data) } {
+        let notice = RawNotice {
+            event: NoticeEvent::Freed,
+            size,
+            kind,
+            scope,
+        };
+        // SAFETY: forwarded.
+        unsafe { sink.notification(notice) }
+    }
+}

@@ -1,0 +1,228 @@
+//! The most specific allocator serves, and gets back what it served.
+
+use super::*;
+
+/// A pipeline is created with allocators of its own, and with a cache that was created with others, or with none.
+#[test]
+fn v29_cache_memory_comes_from_the_cache_and_never_from_the_object() {
+    let apps = [App::default(), App::default(), App::default()];
+    let [cache, pipeline, device] = apps.each_ref().map(of);
+    let chain = FallbackChain::new(&OWN)
+        .object(Some(&pipeline))
+        .device(Some(&device));
+    assert_eq!(
+        chain.cache(Some(&cache)).resolve(Scope::Cache).level,
+        Level::Cache
+    );
+    assert_eq!(chain.cache(None).resolve(Scope::Cache).level, Level::Device);
+    assert_eq!(
+        chain.resolve(Scope::Cache).level,
+        Level::Object,
+        "the command creates the cache itself"
+    );
+    for scope in [Scope::Command, Scope::Object] {
+        assert_eq!(
+            chain.cache(Some(&cache)).resolve(scope).level,
+            Level::Object,
+            "{scope}"
+        );
+    }
+    let creating = FallbackChain::new(&OWN)
+        .object(Some(&cache))
+        .device(Some(&device));
+    let made = Object::create_with_scope(&creating, Scope::Cache, 5_u32).expect("memory");
+    let asked = apps[0].calls();
+    assert!(
+        matches!(asked[..], [Call::Alloc { scope, .. }] if scope == raw(Scope::Cache)),
+        "{asked:?}"
+    );
+    assert_eq!(
+        // SAFETY: the chain it was created with.
+        unsafe { made.destroy(&creating) }.expect("its level is there"),
+        5
+    );
+}
+
+/// For each scope and each set of levels that are there, the first that the specification names.
+#[test]
+fn v28_the_most_specific_allocator_serves() {
+    let apps = [App::default(), App::default(), App::default()];
+    let hosts = apps.each_ref().map(of);
+    for mask in 0..8_usize {
+        let there = |i: usize| (mask >> i & 1 == 1).then(|| &hosts[i] as &DynHost<'_>);
+        let chain = FallbackChain::new(&OWN)
+            .object(there(0))
+            .device(there(1))
+            .instance(there(2));
+        for scope in Scope::ALL {
+            let skipped = match scope {
+                Scope::Command | Scope::Object | Scope::Cache => 0,
+                Scope::Device => 1,
+                Scope::Instance => 2,
+            };
+            let expected = (skipped..3).find(|i| mask >> i & 1 == 1);
+            let served = chain.resolve(scope);
+            let levels = [Level::Object, Level::Device, Level::Instance];
+            assert_eq!(
+                served.level,
+                expected.map_or(Level::Default, |i| levels[i]),
+                "mask {mask:03b}, scope {scope}"
+            );
+            let before: Vec<_> = apps.iter().map(|app| app.calls().len()).collect();
+            drop(chain.allocate(layout(16, 8), scope).expect("memory"));
+            for (i, app) in apps.iter().enumerate() {
+                assert_eq!(
+                    app.calls().len() - before[i],
+                    if expected == Some(i) { 2 } else { 0 },
+                    "app {i}, mask {mask:03b}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn v42_destroying_without_the_allocator_gives_the_object_back() {
+    let app = App::default();
+    let host = of(&app);
+    let with = FallbackChain::new(&OWN).object(Some(&host));
+    let object = Object::create(&with, String::from("kept")).expect("memory");
+    // SAFETY: nothing is freed through an incompatible allocator: it is refused.
+    let refused = unsafe { object.destroy(&FallbackChain::new(&OWN)) }
+        .expect_err("no allocator at the object level");
+    assert_eq!(refused.error, CallbackError::LevelMissing(Level::Object));
+    assert_eq!((refused.value.get().as_str(), app.heap.live()), ("kept", 1));
+    assert_eq!(
+        // SAFETY: the same allocator.
+        unsafe { refused.value.destroy(&with) }.expect("destroyed"),
+        "kept"
+    );
+    assert_eq!(app.heap.live(), 0);
+}
+
+#[test]
+fn v43_created_without_an_allocator_is_not_freed_by_the_one_passed_at_destroy() {
+    let (device, stranger) = (App::default(), App::default());
+    let (device_host, stranger_host) = (of(&device), of(&stranger));
+    let chain = FallbackChain::new(&OWN).device(Some(&device_host));
+    let object = Object::create(&chain, 1_u64).expect("memory");
+    assert_eq!(object.level(), Level::Device);
+    // SAFETY: the device level is the same.
+    unsafe { object.destroy(&chain.object(Some(&stranger_host))) }.expect("destroyed");
+    assert_eq!((device.heap.live(), stranger.calls().len()), (0, 0));
+}
+
+#[test]
+fn v44_objects_of_one_command_are_destroyed_one_by_one_and_null_is_ignored() {
+    let app = App::default();
+    let host = of(&app);
+    let chain = FallbackChain::new(&OWN).object(Some(&host));
+    app.refuses.store(true, SeqCst);
+    app.refuse_after.store(2, SeqCst);
+    // Three are asked for, the third fails: its handle is VK_NULL_HANDLE.
+    let handles =
+        [10_u32, 11, 12].map(|value| Object::create(&chain, value).map_or(0, Object::into_handle));
+    assert_eq!((handles[2], app.heap.live()), (0, 2));
+    for (i, handle) in handles.into_iter().enumerate().rev() {
+        // SAFETY: each handle is used once.
+        match unsafe { Object::<u32>::from_handle(handle) } {
+            Some(object) => assert_eq!(
+                // SAFETY: the same allocator.
+                unsafe { object.destroy(&chain) }.expect("destroyed"),
+                10 + i as u32
+            ),
+            None => assert_eq!(handle, 0),
+        }
+    }
+    assert_eq!(app.heap.live(), 0);
+}
+
+#[test]
+fn m27_without_callbacks_the_drivers_own_allocator_serves_and_alignment_is_kept() {
+    let chain = FallbackChain::new(&OWN);
+    for align in [1, 8, 64, 4096] {
+        let block = chain
+            .allocate_zeroed(layout(100, align), Scope::Object)
+            .expect("memory");
+        assert_eq!(block.level(), Level::Default);
+        assert!(
+            block.as_ptr().as_ptr().addr().is_multiple_of(align),
+            "asserted at most, in Mesa; kept here"
+        );
+        // SAFETY: the block holds 100 zeros.
+        assert!((0..100).all(|i| unsafe { block.as_ptr().as_ptr().wrapping_add(i).read() } == 0));
+    }
+}
+
+#[test]
+fn m28_a_block_goes_back_to_whom_it_came_from() {
+    let (object, device) = (App::default(), App::default());
+    let (object_host, device_host) = (of(&object), of(&device));
+    let creating = FallbackChain::new(&OWN).device(Some(&device_host));
+    let kept = creating
+        .allocate(layout(64, 8), Scope::Object)
+        .expect("memory")
+        .store();
+    assert_eq!(kept.level(), Level::Device);
+    // Freed by a command that has an allocator of its own: Mesa's vk_free2 with that pAllocator would take the wrong one.
+    // SAFETY: the device level is the same.
+    unsafe { kept.free(&creating.object(Some(&object_host))) }.expect("given back");
+    assert_eq!((device.heap.live(), object.calls().len()), (0, 0));
+
+    let kept = creating
+        .object(Some(&object_host))
+        .allocate(layout(64, 8), Scope::Object)
+        .expect("memory")
+        .store();
+    // SAFETY: it is refused.
+    let refused = unsafe { kept.free(&creating) }.expect_err("no allocator at that level");
+    assert_eq!(
+        (refused.error, object.heap.live()),
+        (CallbackError::LevelMissing(Level::Object), 1)
+    );
+    // SAFETY: the same allocator.
+    unsafe { refused.value.free(&creating.object(Some(&object_host))) }.expect("given back");
+    assert_eq!(object.heap.live(), 0);
+}
+
+#[test]
+fn m29_instance_and_device_keep_callbacks_by_value_and_fall_back() {
+    let (for_instance, for_device) = (App::default(), App::default());
+    let mut given = Box::new(for_instance.callbacks());
+    // SAFETY: readable now; the application follows the rules.
+    let instance = unsafe { InstanceDomain::new(&raw const *given, &OWN) }.expect("whole");
+    *given = for_device.callbacks();
+    // SAFETY: as above.
+    let device = unsafe { DeviceDomain::new(&raw const *given) }.expect("whole");
+    drop(given);
+    // SAFETY: NULL.
+    let plain = unsafe { DeviceDomain::new(ptr::null()) }.expect("NULL is whole");
+    assert_eq!(
+        device.chain(&instance, None).resolve(Scope::Device).level,
+        Level::Device
+    );
+    assert_eq!(
+        plain.chain(&instance, None).resolve(Scope::Device).level,
+        Level::Instance
+    );
+    drop(
+        device
+            .chain(&instance, None)
+            .allocate(layout(8, 8), Scope::Object)
+            .expect("memory"),
+    );
+    assert_eq!(
+        (for_instance.calls().len(), for_device.calls().len()),
+        (0, 2)
+    );
+    drop(
+        plain
+            .chain(&instance, None)
+            .allocate(layout(8, 8), Scope::Object)
+            .expect("memory"),
+    );
+    assert_eq!(
+        (for_instance.calls().len(), for_device.calls().len()),
+        (2, 2)
+    );
+}
