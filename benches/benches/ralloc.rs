@@ -19,7 +19,7 @@ use alloc_core::{Context, ContextOptions, Scope};
 use support::backing::SYSTEM;
 use support::clock::{pinned, thread_ns};
 use support::heap::keep_pages;
-use support::report::Report;
+use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave};
 use support::talloc::{Chunk, Talloc};
 
@@ -350,7 +350,7 @@ fn compiler<T: Compiler>(trees: &T) -> Vec<f64> {
 }
 
 /// A subject's cases of one kind, in the order of the columns.
-fn rows(report: &mut Report, labels: &[String], cases: Vec<(usize, Case<'_>)>) {
+fn rows(report: &mut BenchReport, labels: &[String], cases: Vec<(usize, Case<'_>)>) {
     const PEERS: [&str; 4] = ["tagged", "library", "ralloc.c", "talloc"];
     let (columns, cases): (Vec<usize>, Vec<Case<'_>>) = cases.into_iter().unzip();
     let times = interleave(11, cases);
@@ -385,7 +385,7 @@ fn main() {
     };
     let (library, stock) = (load("library", installed()), load("ralloc.c", stock()));
     let talloc = Talloc::load("ralloc");
-    let mut report = Report::new(
+    let mut report = BenchReport::new(
         "ralloc",
         &["case", "tagged", "library", "ralloc.c", "talloc"],
     );
