@@ -209,6 +209,16 @@ void ralloc_steal_linear_parent(void *parent, void *handle)
    steward_ralloc_steal(parent, steward_linear_block(handle));
 }
 
+void *linear_alloc_child_array(void *handle, size_t size, unsigned count)
+{
+   return size != 0 && count > SIZE_MAX / size ? NULL : steward_linear_alloc(handle, size * count);
+}
+
+void *linear_zalloc_child_array(void *handle, size_t size, unsigned count)
+{
+   return size != 0 && count > SIZE_MAX / size ? NULL : steward_linear_zalloc(handle, size * count);
+}
+
 /* The options are the least bytes of a buffer, a hint: chunks have sizes of their own. */
 void *linear_context_with_opts(void *parent, const void *options)
 {
