@@ -12,7 +12,9 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use alloc_core::tagged::{Fill, GcBlocks, LinearBlocks, TaggedBlock, TaggedDomain};
-use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, HostError, Misuse, Scope};
+use alloc_core::{
+    Budget, Context, ContextOptions, FromGlobalAlloc, HostError, Misuse, Scope, TryVec,
+};
 use testkit::{HookedAllocator, RecordingAllocator, Rng, with_hook};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -319,6 +321,29 @@ fn a_fallback_serves_what_is_refused_and_outlives_the_domain() {
         first.free();
         large.free();
     }
+    root.close_root().expect("nothing is left");
+}
+
+/// The handle of a reserve's context outlives the domain: when the domain's record is gone, blocks that are left are none of the two that
+/// always stay, and the reserve is not made whole under them.
+#[test]
+fn ca27_a_reserve_whose_domain_has_ended_keeps_what_is_left_apart() {
+    let root = root();
+    let reserve = TaggedDomain::reserve(&root, 64 << 10).expect("memory");
+    let handle = reserve.context().clone();
+    let mut small = TryVec::<u8, _>::new_in(handle.clone());
+    small.try_reserve_exact(32).expect("room");
+    let mut large = TryVec::<u8, _>::new_in(handle);
+    large.try_reserve_exact(1000).expect("room");
+    for number in 0..600_usize {
+        large.try_push(number as u8).expect("reserved");
+    }
+    drop(reserve);
+    drop(small);
+    // In another size class: it moves, and must not move onto itself.
+    large.try_shrink_to_fit().expect("there is room");
+    assert!((0..600).all(|number: usize| large[number] == number as u8));
+    drop(large);
     root.close_root().expect("nothing is left");
 }
 

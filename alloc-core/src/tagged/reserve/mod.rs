@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Freed blocks wait in lists by size class and serve requests of the same class. Neighbours are not joined: a reserve serves what one compile
-//! needs until it gives up, and is whole again when the last of them is freed.
+//! needs until it gives up, and is whole again when the last of them is freed while the domain lives.
 
 mod classes;
 
@@ -39,8 +39,8 @@ pub(super) struct Reserve {
 struct State {
     used: usize,
     blocks: usize,
-    /// Used when the first [`RECORDS`] blocks were there.
-    records: usize,
+    /// Used when the first [`RECORDS`] blocks were there; `None` once one of them is freed: what is left then may be anybody's.
+    records: Option<usize>,
     /// By class, the block freed last.
     free: [Option<NonNull<FreeBlock>>; CLASSES],
 }
@@ -76,7 +76,7 @@ impl State {
         Self {
             used: 0,
             blocks: 0,
-            records: 0,
+            records: Some(0),
             free: [None; CLASSES],
         }
     }
@@ -116,8 +116,8 @@ unsafe impl HostAllocator for Reserve {
         let (offset, used) = placed.ok_or(AllocError)?;
         state.used = used;
         state.blocks += 1;
-        if state.blocks <= RECORDS && state.records < used {
-            state.records = used;
+        if state.blocks <= RECORDS {
+            state.records = state.records.map(|records| records.max(used));
         }
         // SAFETY: the block ends within the memory.
         Ok(unsafe { self.memory.add(offset) })
@@ -129,8 +129,10 @@ unsafe impl HostAllocator for Reserve {
         };
         let mut state = self.state.lock();
         state.blocks = state.blocks.saturating_sub(1);
-        if state.blocks == RECORDS {
-            state.used = state.records;
+        let offset = block.addr().get().wrapping_sub(self.memory.addr().get());
+        state.records = state.records.filter(|records| offset >= *records);
+        if let Some(records) = state.records.filter(|_| state.blocks == RECORDS) {
+            state.used = records;
             state.free = [None; CLASSES];
         } else if let Some(list) = state.free.get_mut(class) {
             let free = block.cast::<FreeBlock>();
