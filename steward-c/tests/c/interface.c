@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "steward-ralloc.h"
 
@@ -250,6 +251,48 @@ static void wrong_sizes(void)
    CHECK(steward_ralloc_strdup(NULL, NULL) == NULL && steward_gc_alloc_size(NULL, 1, 1) == NULL);
 }
 
+static bool noted(int32_t kind)
+{
+   steward_refusal refusal = {.size = sizeof refusal};
+   steward_last_refusal(&refusal);
+   return refusal.kind == kind;
+}
+
+/* A sum that wraps is refused as too large, and the reason can be asked; the text is as it was. Without a text, start is not read. */
+static void wrong_texts(void)
+{
+   const size_t starts[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 4};
+   steward_context *root = NULL;
+   char *top = steward_ralloc_size(NULL, 0), *text = steward_ralloc_strdup(top, "text");
+   void *linear = steward_linear_new(top, 0);
+   char *other = steward_linear_strdup(linear, "text");
+   for (int i = 0; i < 3; i++) {
+      size_t start = starts[i];
+      CHECK(steward_root(NULL, NULL, &root) == -13 && noted(STEWARD_REFUSAL_MISUSE));
+      CHECK(!steward_ralloc_asprintf_rewrite_tail(&text, &start, "more") && noted(STEWARD_REFUSAL_TOO_LARGE));
+      CHECK(steward_root(NULL, NULL, &root) == -13 && noted(STEWARD_REFUSAL_MISUSE));
+      CHECK(!steward_linear_asprintf_rewrite_tail(linear, &other, &start, "more") && noted(STEWARD_REFUSAL_TOO_LARGE));
+      CHECK(steward_root(NULL, NULL, &root) == -13 && noted(STEWARD_REFUSAL_MISUSE));
+      CHECK(!steward_ralloc_str_append(&text, "more", starts[i], 4) && noted(STEWARD_REFUSAL_TOO_LARGE));
+      CHECK(start == starts[i] && strcmp(text, "text") == 0 && strcmp(other, "text") == 0);
+   }
+   CHECK(steward_root(NULL, NULL, &root) == -13 && noted(STEWARD_REFUSAL_MISUSE));
+   CHECK(steward_ralloc_array_size(top, SIZE_MAX / 4, 8) == NULL && noted(STEWARD_REFUSAL_TOO_LARGE));
+   CHECK(steward_root(NULL, NULL, &root) == -13 && noted(STEWARD_REFUSAL_MISUSE));
+   CHECK(steward_rerzalloc_array_size(top, NULL, 8, 1, SIZE_MAX / 4) == NULL && noted(STEWARD_REFUSAL_TOO_LARGE));
+   char *none = NULL, *linear_none = NULL;
+   size_t start = 1000, linear_start = 1000;
+   CHECK(steward_ralloc_asprintf_rewrite_tail(&none, &start, "%s", "tail") && start == 4 && strcmp(none, "tail") == 0);
+   CHECK(steward_linear_asprintf_rewrite_tail(linear, &linear_none, &linear_start, "%s", "tail"));
+   CHECK(linear_start == 4 && strcmp(linear_none, "tail") == 0);
+   steward_ralloc_free(none);
+   /* A character that the C library cannot write sets errno there. */
+   errno = 5;
+   CHECK(steward_ralloc_asprintf(top, "%lc", (wint_t)0x7fffffff) == NULL && errno == 5 && noted(STEWARD_REFUSAL_TOO_LARGE));
+   CHECK(steward_linear_asprintf(linear, "%lc", (wint_t)0x7fffffff) == NULL && errno == 5);
+   steward_ralloc_free(top);
+}
+
 /* Both forms of a format give the same text. */
 static char *formatted(const void *parent, const char *format, ...)
 {
@@ -329,6 +372,7 @@ int main(void)
    callbacks();
    refusals();
    wrong_sizes();
+   wrong_texts();
    formats();
    threads();
    return 0;
