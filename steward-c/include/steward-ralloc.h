@@ -60,7 +60,7 @@ void steward_ralloc_adopt(const void *parent, void *from);
 void *steward_ralloc_parent(const void *of);
 size_t steward_ralloc_block_size(const void *of);
 /* Called once all below the block is gone. It may free siblings and allocate below the block; it must not unwind. */
-void steward_ralloc_set_destructor(const void *of, steward_destructor_fn destructor);
+bool steward_ralloc_set_destructor(const void *of, steward_destructor_fn destructor);
 
 /* A collector is any block. align is at most 16. */
 void *steward_gc_alloc_size(void *collector, size_t size, size_t align);
