@@ -750,11 +750,11 @@ fn ca28_a_soft_budget_reports_and_refuses_nothing() {
     let root = root();
     let options = ContextOptions::new("soft").budget(Budget::soft(1000));
     let soft = root.child_with(options).expect("a child");
-    let kept = alloc_core::TryVec::<u8, &Context>::try_with_capacity_in(900, &soft);
+    let kept = TryVec::<u8, &Context>::try_with_capacity_in(900, &soft);
     let kept = kept.expect("within");
     let budget = || soft.budget().expect("made with one");
     assert!(!budget().is_exceeded());
-    let more = alloc_core::TryVec::<u8, &Context>::try_with_capacity_in(5000, &soft);
+    let more = TryVec::<u8, &Context>::try_with_capacity_in(5000, &soft);
     drop(more.expect("a soft budget refuses nothing"));
     assert!(
         budget().is_exceeded() && budget().high >= 5900,
@@ -769,7 +769,7 @@ fn ca28_a_soft_budget_reports_and_refuses_nothing() {
     let hard = root.child_with(hard).expect("a child");
     let options = ContextOptions::new("soft").budget(Budget::soft(1000));
     let below = hard.child_with(options).expect("a child");
-    let refused = alloc_core::TryVec::<u8, &Context>::try_with_capacity_in(5000, &below);
+    let refused = TryVec::<u8, &Context>::try_with_capacity_in(5000, &below);
     assert!(matches!(refused, Err(HostError::OverBudget { context, .. }) if context == hard.id()));
 }
 
