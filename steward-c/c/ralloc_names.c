@@ -211,12 +211,12 @@ void ralloc_steal_linear_parent(void *parent, void *handle)
 
 void *linear_alloc_child_array(void *handle, size_t size, unsigned count)
 {
-   return size != 0 && count > SIZE_MAX / size ? NULL : steward_linear_alloc(handle, size * count);
+   return steward_linear_alloc(handle, size != 0 && count > SIZE_MAX / size ? SIZE_MAX : size * count);
 }
 
 void *linear_zalloc_child_array(void *handle, size_t size, unsigned count)
 {
-   return size != 0 && count > SIZE_MAX / size ? NULL : steward_linear_zalloc(handle, size * count);
+   return steward_linear_zalloc(handle, size != 0 && count > SIZE_MAX / size ? SIZE_MAX : size * count);
 }
 
 /* The options are the least bytes of a buffer, a hint: chunks have sizes of their own. */

@@ -2,26 +2,42 @@
  * Rust. Nothing here keeps state, and every size is checked. */
 #include "steward-ralloc.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-static bool multiply(size_t size, size_t count, size_t *whole)
+/* No allocator serves as many bytes: a size that overflows becomes this one, so that the refusal is noted as every other. */
+#define TOO_LARGE SIZE_MAX
+
+static size_t product(size_t size, size_t count)
 {
-   if (count != 0 && size > SIZE_MAX / count)
-      return false;
-   *whole = size * count;
-   return true;
+   return count != 0 && size > SIZE_MAX / count ? TOO_LARGE : size * count;
 }
 
-/* The length of the formatted text; false where the format is wrong. */
-static bool measure(const char *format, va_list arguments, size_t *length)
+/* What a text and its 0 need behind another one. */
+static size_t text_size(size_t before, size_t length)
 {
+   return length >= SIZE_MAX - before ? TOO_LARGE : before + length + 1;
+}
+
+/* The length of the formatted text; TOO_LARGE where the C library cannot format it. */
+static size_t measure(const char *format, va_list arguments)
+{
+   int callers = errno;
    va_list copy;
    va_copy(copy, arguments);
    int measured = vsnprintf(NULL, 0, format, copy);
    va_end(copy);
-   *length = measured < 0 ? 0 : (size_t)measured;
-   return measured >= 0;
+   errno = callers;
+   return measured < 0 ? TOO_LARGE : (size_t)measured;
+}
+
+/* Writes a text that was measured. */
+static void write_text(char *place, size_t length, const char *format, va_list arguments)
+{
+   int callers = errno;
+   vsnprintf(place, length + 1, format, arguments);
+   errno = callers;
 }
 
 void *steward_rerzalloc_size(const void *parent, void *old, size_t old_size, size_t size)
@@ -36,28 +52,23 @@ void *steward_rerzalloc_size(const void *parent, void *old, size_t old_size, siz
 
 void *steward_ralloc_array_size(const void *parent, size_t size, size_t count)
 {
-   size_t whole;
-   return multiply(size, count, &whole) ? steward_ralloc_size(parent, whole) : NULL;
+   return steward_ralloc_size(parent, product(size, count));
 }
 
 void *steward_rzalloc_array_size(const void *parent, size_t size, size_t count)
 {
-   size_t whole;
-   return multiply(size, count, &whole) ? steward_rzalloc_size(parent, whole) : NULL;
+   return steward_rzalloc_size(parent, product(size, count));
 }
 
 void *steward_reralloc_array_size(const void *parent, void *old, size_t size, size_t count)
 {
-   size_t whole;
-   return multiply(size, count, &whole) ? steward_reralloc_size(parent, old, whole) : NULL;
+   return steward_reralloc_size(parent, old, product(size, count));
 }
 
 void *steward_rerzalloc_array_size(const void *parent, void *old, size_t size, size_t old_count, size_t count)
 {
-   size_t whole, old_whole;
-   if (!multiply(size, count, &whole) || !multiply(size, old_count, &old_whole))
-      return NULL;
-   return steward_rerzalloc_size(parent, old, old_whole, whole);
+   size_t old_size = product(size, old_count);
+   return steward_rerzalloc_size(parent, old, old_size, old_size == TOO_LARGE ? TOO_LARGE : product(size, count));
 }
 
 void *steward_ralloc_memdup(const void *parent, const void *bytes, size_t size)
@@ -75,9 +86,7 @@ char *steward_ralloc_strndup(const void *parent, const char *text, size_t length
    const char *end = memchr(text, 0, length);
    if (end != NULL)
       length = (size_t)(end - text);
-   if (length == SIZE_MAX)
-      return NULL;
-   char *copy = steward_ralloc_size(parent, length + 1);
+   char *copy = steward_ralloc_size(parent, text_size(0, length));
    if (copy != NULL) {
       memcpy(copy, text, length);
       copy[length] = 0;
@@ -92,9 +101,7 @@ char *steward_ralloc_strdup(const void *parent, const char *text)
 
 bool steward_ralloc_str_append(char **text, const char *more, size_t text_length, size_t more_length)
 {
-   if (more_length > SIZE_MAX - 1 - text_length)
-      return false;
-   char *both = steward_reralloc_size(NULL, *text, text_length + more_length + 1);
+   char *both = steward_reralloc_size(NULL, *text, text_size(text_length, more_length));
    if (both == NULL)
       return false;
    memcpy(both + text_length, more, more_length);
@@ -116,12 +123,10 @@ bool steward_ralloc_strcat(char **text, const char *more)
 
 char *steward_ralloc_vasprintf(const void *parent, const char *format, va_list arguments)
 {
-   size_t length;
-   if (!measure(format, arguments, &length))
-      return NULL;
-   char *text = steward_ralloc_size(parent, length + 1);
+   size_t length = measure(format, arguments);
+   char *text = steward_ralloc_size(parent, text_size(0, length));
    if (text != NULL)
-      vsnprintf(text, length + 1, format, arguments);
+      write_text(text, length, format, arguments);
    return text;
 }
 
@@ -142,13 +147,11 @@ bool steward_ralloc_vasprintf_rewrite_tail(char **text, size_t *start, const cha
          *start = strlen(*text);
       return *text != NULL;
    }
-   size_t length;
-   if (!measure(format, arguments, &length) || length > SIZE_MAX - 1 - *start)
-      return false;
-   char *whole = steward_reralloc_size(NULL, *text, *start + length + 1);
+   size_t length = measure(format, arguments);
+   char *whole = steward_reralloc_size(NULL, *text, text_size(*start, length));
    if (whole == NULL)
       return false;
-   vsnprintf(whole + *start, length + 1, format, arguments);
+   write_text(whole + *start, length, format, arguments);
    *text = whole;
    *start += length;
    return true;
@@ -202,12 +205,10 @@ bool steward_linear_strcat(void *handle, char **text, const char *more)
 
 char *steward_linear_vasprintf(void *handle, const char *format, va_list arguments)
 {
-   size_t length;
-   if (!measure(format, arguments, &length))
-      return NULL;
-   char *text = steward_linear_alloc(handle, length + 1);
+   size_t length = measure(format, arguments);
+   char *text = steward_linear_alloc(handle, text_size(0, length));
    if (text != NULL)
-      vsnprintf(text, length + 1, format, arguments);
+      write_text(text, length, format, arguments);
    return text;
 }
 
@@ -222,13 +223,17 @@ char *steward_linear_asprintf(void *handle, const char *format, ...)
 
 bool steward_linear_vasprintf_rewrite_tail(void *handle, char **text, size_t *start, const char *format, va_list arguments)
 {
-   size_t length;
-   if (!measure(format, arguments, &length) || length > SIZE_MAX - 1 - *start)
-      return false;
-   char *whole = steward_linear_realloc(handle, *text, *start + length + 1);
+   if (*text == NULL) {
+      *text = steward_linear_vasprintf(handle, format, arguments);
+      if (*text != NULL)
+         *start = strlen(*text);
+      return *text != NULL;
+   }
+   size_t length = measure(format, arguments);
+   char *whole = steward_linear_realloc(handle, *text, text_size(*start, length));
    if (whole == NULL)
       return false;
-   vsnprintf(whole + *start, length + 1, format, arguments);
+   write_text(whole + *start, length, format, arguments);
    *text = whole;
    *start += length;
    return true;

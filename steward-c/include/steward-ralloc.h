@@ -7,7 +7,8 @@
  * use any tree but the one that is being changed.
  *
  * A block is allocated in its parent's domain. Where the parent is NULL, it is the thread's current domain (steward_ralloc_enter), or else the
- * process's own, over the C library. A block keeps its domain wherever it is stolen to.
+ * process's own, over the C library. A block keeps its domain wherever it is stolen to. What a domain's fallback serves is a block of the fallback, and
+ * so are blocks below it; a block that is resized may become one.
  *
  * libsteward-ralloc defines ralloc's own names over these, for code that is compiled with Mesa's headers.
  */
@@ -31,7 +32,8 @@ extern "C" {
 typedef struct steward_domain steward_domain;
 typedef void (*steward_destructor_fn)(void *payload);
 
-/* The context becomes the domain's. fallback, which may be NULL, serves what the context refuses, for code that cannot survive a NULL. */
+/* The context becomes the domain's; on failure it stays the caller's, and *out is NULL. fallback, which may be NULL, serves what the context
+ * refuses, for code that cannot survive a NULL, until either domain is closed. */
 int32_t steward_domain_new(steward_context *owner, const steward_domain *fallback, steward_domain **out);
 /* A domain over bytes that are set aside now, as one block of the context, which stays the caller's: a fallback that works when there is no
  * memory. About 1 KiB of it is its own record; what is left serves blocks of all domains that fall back to it, and is whole again when they
@@ -59,10 +61,13 @@ void steward_ralloc_steal(const void *parent, void *stolen);
 void steward_ralloc_adopt(const void *parent, void *from);
 void *steward_ralloc_parent(const void *of);
 size_t steward_ralloc_block_size(const void *of);
-/* Called once all below the block is gone. It may free siblings and allocate below the block; it must not unwind. */
-void steward_ralloc_set_destructor(const void *of, steward_destructor_fn destructor);
+/* Called once all below the block is gone. It may free siblings and allocate below the block; it must not unwind. NULL removes it. A process has
+ * room for 4094 different destructors. False, and nothing changed: for one more, for a block that a collector frees, and for a destructor of a
+ * block that is being freed. */
+bool steward_ralloc_set_destructor(const void *of, steward_destructor_fn destructor);
 
-/* A collector is any block. align is at most 16. */
+/* A collector is any block but one that is collected itself: that is refused, and its sweep does nothing. A collected block has no destructor.
+ * A sweep frees newer blocks before older ones. align is at most 16. */
 void *steward_gc_alloc_size(void *collector, size_t size, size_t align);
 void *steward_gc_zalloc_size(void *collector, size_t size, size_t align);
 void steward_gc_sweep_start(void *collector);
@@ -77,7 +82,8 @@ void *steward_linear_realloc(void *handle, void *old, size_t size);
 /* The block of the whole, to be freed, stolen or asked for its parent. */
 void *steward_linear_block(void *handle);
 
-/* Text: c/ralloc_text.c. NULL or false where there is no memory, or no text. */
+/* Text: c/ralloc_text.c. NULL or false where there is no memory, or no text; a text that the C library cannot format is too large. Where *text is
+ * NULL, *start is not read, and becomes the text's length. */
 void *steward_rerzalloc_size(const void *parent, void *old, size_t old_size, size_t size);
 void *steward_ralloc_array_size(const void *parent, size_t size, size_t count);
 void *steward_rzalloc_array_size(const void *parent, size_t size, size_t count);

@@ -5,9 +5,11 @@
  *
  * Results are Vulkan's: 0 is success, 1 VK_NOT_READY, -1 VK_ERROR_OUT_OF_HOST_MEMORY, -13 VK_ERROR_UNKNOWN (the caller's mistake).
  * Functions that allocate return NULL instead; steward_last_refusal says why. errno is left as it was. Nothing unwinds into the caller: a mistake
- * of the library is printed in one line, and the process ends.
+ * of the library is printed in one line, and the process ends. Functions that are passed (an allocator's, Vulkan's callbacks, writers,
+ * destructors) must not unwind, by a C++ exception or longjmp: what happens then is undefined.
  *
- * Contexts, handles, bridges and numbers may be used from any thread. No function may be called from a signal handler.
+ * Contexts, handles, bridges and numbers may be used from any thread. No function may be called from a signal handler, nor in a forked child
+ * while another thread of the parent was counting: a lock may be held for ever there.
  */
 #ifndef STEWARD_H
 #define STEWARD_H
@@ -25,10 +27,10 @@ struct VkAllocationCallbacks;
 
 /* The owner of a context: one, closed by steward_close. */
 typedef struct steward_context steward_context;
-/* A counted handle, which keeps a closed context's record so that its blocks can be freed. */
+/* A counted handle: a context cannot be closed before it is released, and the record of one that was abandoned stays until then. */
 typedef struct steward_handle steward_handle;
 
-/* VkSystemAllocationScope; STEWARD_SCOPE_DEFAULT is the context's own. */
+/* VkSystemAllocationScope; STEWARD_SCOPE_DEFAULT is the context's own. A struct of zeros says COMMAND, not the default. */
 enum {
   STEWARD_SCOPE_DEFAULT = -1,
   STEWARD_SCOPE_COMMAND = 0,
@@ -74,7 +76,7 @@ typedef struct steward_options {
   size_t size;
   int32_t scope;  /* STEWARD_SCOPE_DEFAULT: the parent's */
   int32_t budget; /* STEWARD_BUDGET_* */
-  uint64_t limit; /* bytes, of the budget */
+  uint64_t limit; /* bytes, of the budget; UINT64_MAX - 1 is the largest */
 } steward_options;
 
 typedef struct steward_outstanding {
@@ -142,12 +144,15 @@ int32_t steward_root_from_callbacks(const struct VkAllocationCallbacks *callback
 int32_t steward_root_guarded(const steward_context *owner, const char *words, const char *name, steward_context **out);
 int32_t steward_root_failing(const steward_context *owner, const char *words, const char *name, steward_context **out);
 
-/* A context below another one, whose memory its record is. options may be NULL. */
+/* A context below another one, whose memory its record is. options may be NULL; a scope or budget that is none of the above is refused. On
+ * failure *out is NULL. */
 int32_t steward_child(steward_context *parent, const char *name, const steward_options *options, steward_context **out);
 
 /* Ends a context. VK_NOT_READY while blocks, contexts or handles are left; left, which may be NULL, says what, and the owner stays. */
 int32_t steward_close(steward_context *owner, steward_outstanding *left);
-/* Ends a context whose allocator is gone or about to go: it is not called again. */
+/* Ends a context whose allocator is about to go: once this has returned, and with it what other threads do with the tree, the allocator's
+ * functions are not called any more. The records of contexts lie in memory that it gave, which stays readable and writable until every context, handle,
+ * block and domain of the tree is gone. */
 void steward_abandon(steward_context *owner, steward_outstanding *left);
 
 steward_handle *steward_retain(const steward_context *owner);
@@ -178,11 +183,11 @@ bool steward_attach_thread(void);
 
 /* The application's side: the context becomes the bridge's, and *out what to pass as pAllocator. The context must be unused. */
 int32_t steward_bridge_init(steward_bridge *place, steward_context *owner, struct VkAllocationCallbacks *out);
-/* Gives the context back. VK_NOT_READY, and the bridge stays, while Vulkan holds blocks or a callback runs on this thread. */
+/* Gives the context back. VK_NOT_READY, and the bridge stays, while Vulkan holds blocks or a callback runs on this thread; *out is NULL then. */
 int32_t steward_bridge_close(steward_bridge *place, steward_context **out);
 
 /* The driver's side: own is the object's pAllocator, parent what its device or instance keeps, each NULL where there is none; without both
- * the C library serves. A block is freed with the callbacks that it was allocated with. */
+ * the C library serves. A block is freed with the callbacks that it was allocated with. Size 0 is refused. */
 void *steward_alloc2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, size_t size, size_t align,
                      int32_t scope);
 void *steward_zalloc2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, size_t size,
@@ -207,7 +212,8 @@ void *steward_chain_zalloc(const steward_chain *chain, const struct VkAllocation
 void steward_chain_free(const steward_chain *chain, const struct VkAllocationCallbacks *own, void *block, int32_t scope);
 
 /* Several arrays in one block, as many as wanted. Begin with a struct of zeros, add arrays, and allocate plan.bytes with plan.align by any
- * function above. An array without bytes has no place: STEWARD_ARRAY is NULL. A plan that is too large is one that no allocator serves. */
+ * function above. An array without bytes has no place: STEWARD_ARRAY is NULL. A plan whose bytes are 0 needs no block, and none is to be asked
+ * for. A plan that is too large is one that no allocator serves. */
 typedef struct steward_multialloc {
   size_t bytes;
   size_t align;

@@ -80,7 +80,7 @@ private:
    steward_context *owner_ = nullptr;
 };
 
-// A counted handle, which keeps a closed context's record.
+// A counted handle: the context cannot be closed before it is gone.
 class handle {
 public:
    handle() = default;
@@ -213,31 +213,46 @@ private:
 };
 #endif
 
-// A block below `parent` that holds a T, whose destructor runs once, when the block is freed. NULL where there is no memory.
+// A block below `parent` that holds a T, whose destructor runs once, when the block is freed. NULL, and no constructor, where there is no memory
+// or no room for the destructor. Where a constructor throws, the block is freed without a destructor.
 template <typename T, typename... Arguments> T *ralloc_new(const void *parent, Arguments &&...arguments)
 {
    static_assert(alignof(T) <= 16, "payloads are aligned to 16 bytes");
-   void *block = steward_ralloc_size(parent, sizeof(T));
-   if (block == nullptr)
+   struct guard {
+      void *block;
+      ~guard()
+      {
+         if (block == nullptr)
+            return;
+         steward_ralloc_set_destructor(block, nullptr); // nothing is there to be destroyed
+         steward_ralloc_free(block);
+      }
+   } unfinished{steward_ralloc_size(parent, sizeof(T))};
+   if (unfinished.block == nullptr)
       return nullptr;
-   T *value = new (block) T(std::forward<Arguments>(arguments)...);
-   if (!std::is_trivially_destructible<T>::value)
-      steward_ralloc_set_destructor(block, [](void *payload) { static_cast<T *>(payload)->~T(); });
+   if constexpr (!std::is_trivially_destructible<T>::value) {
+      if (!steward_ralloc_set_destructor(unfinished.block, [](void *payload) { static_cast<T *>(payload)->~T(); }))
+         return nullptr;
+   }
+   T *value = new (unfinished.block) T(std::forward<Arguments>(arguments)...);
+   unfinished.block = nullptr;
    return value;
 }
 
 } // namespace steward
 
 // Within a class: `new (parent) Type(..)` makes a block below `parent`, whose destructor runs once: when it is deleted, or freed with its parent.
-// NULL, and no constructor, where there is no memory. Where a constructor throws, the block is freed without a destructor.
+// NULL, and no constructor, where there is no memory or no room for the destructor. Where a constructor throws, the block is freed without a destructor.
 #define STEWARD_RALLOC_CXX(Type)                                                                                        \
    static void *operator new(std::size_t size, const void *parent) noexcept                                             \
    {                                                                                                                    \
       static_assert(alignof(Type) <= 16, "payloads are aligned to 16 bytes");                                           \
       void *block = steward_ralloc_size(parent, size);                                                                  \
-      if (block != nullptr && !std::is_trivially_destructible<Type>::value)                                             \
-         steward_ralloc_set_destructor(block, [](void *payload) { static_cast<Type *>(payload)->~Type(); });            \
-      return block;                                                                                                     \
+      if (block == nullptr || std::is_trivially_destructible<Type>::value ||                                            \
+          steward_ralloc_set_destructor(block, [](void *payload) { static_cast<Type *>(payload)->~Type(); }))           \
+         return block;                                                                                                  \
+      steward_ralloc_free(block);                                                                                       \
+      return nullptr;                                                                                                   \
    }                                                                                                                    \
    static void operator delete(void *block) noexcept                                                                    \
    {                                                                                                                    \

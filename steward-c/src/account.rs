@@ -3,10 +3,10 @@
 use std::ffi::{c_char, c_void};
 use std::fmt;
 
-use alloc_core::{BudgetUsage, ContextHandle, Snapshot, Usage};
+use alloc_core::{BudgetUsage, ContextHandle, HostError, Misuse, Snapshot, Usage};
 
 use crate::edge::{StewardContext, context, enter};
-use crate::refusal::{SUCCESS, UNKNOWN, note};
+use crate::refusal::{SUCCESS, UNKNOWN, misused, note};
 use crate::sized::{self, SizedStruct};
 
 /// `steward_scope_usage`.
@@ -101,7 +101,10 @@ pub unsafe extern "C" fn steward_budget(
     enter("steward_budget", || {
         // SAFETY: NULL or a live owner.
         let context = unsafe { context(owner) };
-        let budget = context.and_then(|context| context.budget());
+        let Some(context) = context else {
+            return misused();
+        };
+        let budget = context.budget();
         let Some(BudgetUsage {
             limit,
             charged,
@@ -109,7 +112,7 @@ pub unsafe extern "C" fn steward_budget(
             ..
         }) = budget
         else {
-            return UNKNOWN;
+            return note(HostError::Misuse(Misuse::NoBudget));
         };
         let info = StewardBudgetInfo {
             size: size_of::<StewardBudgetInfo>(),
@@ -121,7 +124,7 @@ pub unsafe extern "C" fn steward_budget(
         if unsafe { sized::write(out, &info) } {
             SUCCESS
         } else {
-            UNKNOWN
+            misused()
         }
     })
 }
@@ -134,7 +137,7 @@ pub unsafe extern "C" fn steward_set_limit(owner: *const StewardContext, limit: 
         match context.map(|context| context.set_limit(limit)) {
             Some(Ok(())) => SUCCESS,
             Some(Err(error)) => note(error),
-            None => UNKNOWN,
+            None => misused(),
         }
     })
 }
@@ -149,7 +152,7 @@ pub unsafe extern "C" fn steward_snapshot_json(
         // SAFETY: NULL or a live owner.
         let context = unsafe { context(owner) };
         let (Some(context), Some(writer)) = (context, writer) else {
-            return UNKNOWN;
+            return misused();
         };
         // The copy is memory of the context itself.
         match Snapshot::capture(&context, &*context) {

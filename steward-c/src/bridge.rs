@@ -1,13 +1,13 @@
 //! Contexts as callbacks for Vulkan.
 
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
 use alloc_core::Context;
 use vk_callbacks::{Bridge, CallbackError, RawCallbacks};
 
 use crate::edge::{StewardContext, enter, raw};
-use crate::refusal::{NOT_READY, SUCCESS, UNKNOWN, note};
+use crate::refusal::{NOT_READY, SUCCESS, misused, note};
 
 /// `steward_bridge`: memory of the caller's, in which a bridge lies.
 #[repr(C)]
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn steward_bridge_init(
         let (Some(place), Some(owner), Some(out)) =
             (NonNull::new(place), NonNull::new(owner), NonNull::new(out))
         else {
-            return UNKNOWN;
+            return misused();
         };
         // SAFETY: the caller's owner, who is the bridge's when this succeeds.
         match Bridge::new(unsafe { Context::from_raw(owner.cast()) }) {
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn steward_bridge_init(
                 let _still_the_callers = rejected.value.into_raw();
                 match rejected.error {
                     CallbackError::Host(error) => note(error),
-                    _ => UNKNOWN,
+                    _ => misused(),
                 }
             }
         }
@@ -60,9 +60,13 @@ pub unsafe extern "C" fn steward_bridge_close(
     out: *mut *mut StewardContext,
 ) -> i32 {
     enter("steward_bridge_close", || {
-        let (Some(place), Some(out)) = (NonNull::new(place.cast::<Bridge>()), NonNull::new(out))
-        else {
-            return UNKNOWN;
+        let Some(out) = NonNull::new(out) else {
+            return misused();
+        };
+        // SAFETY: the caller's place.
+        unsafe { out.write(null_mut()) };
+        let Some(place) = NonNull::new(place.cast::<Bridge>()) else {
+            return misused();
         };
         // SAFETY: the caller's bridge, read once: it is written back where it stays.
         let bridge = unsafe { place.read() };

@@ -9,7 +9,7 @@ use vk_callbacks::{CallbackAllocator, DeviceDomain, FallbackChain, InstanceDomai
 use crate::context::{layout_of, scope_of};
 use crate::driver::C_LIBRARY;
 use crate::edge::enter;
-use crate::refusal::{SUCCESS, UNKNOWN, note, pointer};
+use crate::refusal::{SUCCESS, misused, note, pointer};
 use alloc_core::{HostError, Misuse};
 
 /// `steward_chain`: memory of the driver's, in which its callbacks lie.
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn steward_chain_init(
 ) -> i32 {
     enter("steward_chain_init", || {
         let Some(place) = NonNull::new(place) else {
-            return UNKNOWN;
+            return misused();
         };
         let chain = match NonNull::new(parent.cast_mut().cast::<Chain>()) {
             // SAFETY: the caller's struct or NULL, whose functions keep Vulkan's rules.
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn steward_chain_init(
             }
         };
         let Ok(chain) = chain else {
-            return UNKNOWN;
+            return misused();
         };
         let place = place.cast::<MaybeUninit<Chain>>();
         // SAFETY: the caller's memory has room for a chain, as asserted above.

@@ -14,7 +14,7 @@ use crate::edge::{
     StewardContext, StewardHandle, context, enter, quiet_panics, raw, raw_handle, text,
 };
 use crate::host::{CHost, StewardHost};
-use crate::refusal::{NOT_READY, SUCCESS, UNKNOWN, note, pointer};
+use crate::refusal::{NOT_READY, SUCCESS, misused, note, of_some, pointer};
 use crate::sized::{self, SizedStruct};
 
 /// `steward_options`.
@@ -40,6 +40,25 @@ impl Default for StewardOptions {
 
 // SAFETY: numbers, the first of them the size.
 unsafe impl SizedStruct for StewardOptions {}
+
+impl StewardOptions {
+    /// The options with these; `None` where a word is none of the header's. A budget without a limit has one all the same, so that its
+    /// numbers can be read and a limit can be set.
+    fn of(self, options: ContextOptions<'_>) -> Option<ContextOptions<'_>> {
+        let limit = self.limit.min(u64::MAX - 1);
+        let options = match self.budget {
+            0 => options,
+            1 => options.budget(Budget::limit(limit)),
+            2 => options.budget(Budget::exact(limit)),
+            3 => options.budget(Budget::soft(limit)),
+            _ => return None,
+        };
+        match self.scope {
+            -1 => Some(options),
+            scope => scope_of(scope).map(|scope| options.scope(scope)),
+        }
+    }
+}
 
 /// `steward_outstanding`.
 #[repr(C)]
@@ -72,7 +91,7 @@ pub(crate) unsafe fn store(
     make: impl FnOnce() -> Result<Context, HostError>,
 ) -> i32 {
     let Some(out) = NonNull::new(out) else {
-        return UNKNOWN;
+        return misused();
     };
     let (context, result) = match make() {
         Ok(context) => (raw(context), SUCCESS),
@@ -161,26 +180,17 @@ pub unsafe extern "C" fn steward_child(
 ) -> i32 {
     enter("steward_child", || {
         // SAFETY: the caller's string.
-        let mut chosen = ContextOptions::new(NAME).label(unsafe { text(name) });
-        if let Some(options) = NonNull::new(options.cast_mut()) {
+        let chosen = ContextOptions::new(NAME).label(unsafe { text(name) });
+        let options = match NonNull::new(options.cast_mut()) {
             // SAFETY: the caller's struct.
-            let Some(options) = (unsafe { sized::read(options) }) else {
-                // SAFETY: the caller's place.
-                return unsafe { store(out, || Err(HostError::Misuse(Misuse::OutOfRange))) };
-            };
-            if let Some(scope) = scope_of(options.scope) {
-                chosen = chosen.scope(scope);
-            }
-            chosen = match options.budget {
-                1 => chosen.budget(Budget::limit(options.limit)),
-                2 => chosen.budget(Budget::exact(options.limit)),
-                3 => chosen.budget(Budget::soft(options.limit)),
-                _ => chosen,
-            };
-        }
+            Some(options) => unsafe { sized::read::<StewardOptions>(options) },
+            None => Some(StewardOptions::default()),
+        };
         // SAFETY: NULL or a live owner.
         let parent = unsafe { context(parent) };
         let make = || {
+            let chosen = options.and_then(|options| options.of(chosen));
+            let chosen = chosen.ok_or(HostError::Misuse(Misuse::OutOfRange))?;
             let parent = parent.ok_or(HostError::Misuse(Misuse::OtherContext))?;
             parent.child_with(chosen)
         };
@@ -246,7 +256,7 @@ pub unsafe extern "C" fn steward_retain(owner: *const StewardContext) -> *mut St
     enter("steward_retain", || {
         // SAFETY: NULL or a live owner.
         let context = unsafe { context(owner) };
-        context.map_or(null_mut(), |context| raw_handle(context.handle()))
+        of_some(context, |context| raw_handle(context.handle()))
     })
 }
 
@@ -294,18 +304,17 @@ unsafe fn allocate(
     zeroed: bool,
 ) -> *mut c_void {
     // SAFETY: NULL or a live owner.
-    let Some(context) = (unsafe { context(owner) }) else {
-        return null_mut();
-    };
-    let block = place(size, align, scope, &context).and_then(|(layout, scope)| {
-        let block = if zeroed {
-            HostAllocator::allocate_zeroed(&*context, layout, scope)
-        } else {
-            HostAllocator::allocate(&*context, layout, scope)
-        };
-        block.map_err(|_| HostAllocator::refusal(&*context, layout, scope))
-    });
-    pointer(block).cast()
+    of_some(unsafe { context(owner) }, |context| {
+        let block = place(size, align, scope, &context).and_then(|(layout, scope)| {
+            let block = if zeroed {
+                HostAllocator::allocate_zeroed(&*context, layout, scope)
+            } else {
+                HostAllocator::allocate(&*context, layout, scope)
+            };
+            block.map_err(|_| HostAllocator::refusal(&*context, layout, scope))
+        });
+        pointer(block).cast()
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -323,16 +332,15 @@ pub unsafe extern "C" fn steward_realloc(
             return unsafe { allocate(owner, size, align, scope, false) };
         };
         // SAFETY: NULL or a live owner.
-        let Some(context) = (unsafe { context(owner) }) else {
-            return null_mut();
-        };
-        let moved = place(old_size, align, scope, &context).and_then(|(old, scope)| {
-            let new = layout_of(size, align)?;
-            // SAFETY: the caller's live block of this size, alignment and scope.
-            let moved = unsafe { context.resize(old_block.cast(), old, new, scope) };
-            moved.map_err(|_| HostAllocator::refusal(&*context, new, scope))
-        });
-        pointer(moved).cast()
+        of_some(unsafe { context(owner) }, |context| {
+            let moved = place(old_size, align, scope, &context).and_then(|(old, scope)| {
+                let new = layout_of(size, align)?;
+                // SAFETY: the caller's live block of this size, alignment and scope.
+                let moved = unsafe { context.resize(old_block.cast(), old, new, scope) };
+                moved.map_err(|_| HostAllocator::refusal(&*context, new, scope))
+            });
+            pointer(moved).cast()
+        })
     })
 }
 

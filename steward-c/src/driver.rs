@@ -4,11 +4,12 @@ use std::alloc::Layout;
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
-use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope, dangling};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, HostError, Misuse, Scope, dangling};
 use vk_callbacks::{CallbackAllocator, RawCallbacks};
 
-use crate::context::scope_of;
+use crate::context::{layout_of, scope_of};
 use crate::edge::enter;
+use crate::refusal::{of_some, pointer};
 
 /// What serves where no callbacks are. A block is freed without its size, so that C can free it.
 pub struct CLibrary;
@@ -60,6 +61,8 @@ unsafe fn with_most_specific<R>(
     }
 }
 
+/// # Safety
+/// As [`with_most_specific`].
 unsafe fn allocate(
     own: *const RawCallbacks,
     parent: *const RawCallbacks,
@@ -68,22 +71,19 @@ unsafe fn allocate(
     scope: i32,
     zeroed: bool,
 ) -> *mut c_void {
-    let (Ok(layout), Some(scope)) = (Layout::from_size_align(size, align), scope_of(scope)) else {
-        return null_mut();
-    };
-    if size == 0 {
-        return null_mut();
-    }
-    // SAFETY: forwarded.
-    let block = unsafe {
-        with_most_specific(own, parent, |allocator| match zeroed {
+    let serve = |allocator: &vk_callbacks::DynHost<'_>| {
+        let layout = layout_of(size, align)?;
+        let scope = scope_of(scope).ok_or(HostError::Misuse(Misuse::OtherScope))?;
+        let block = match zeroed {
+            _ if size == 0 => return Err(HostError::TooLarge),
             true => allocator.allocate_zeroed(layout, scope),
             false => allocator.allocate(layout, scope),
-        })
+        };
+        block.map_err(|_| allocator.refusal(layout, scope))
     };
-    block
-        .and_then(Result::ok)
-        .map_or(null_mut(), |block| block.as_ptr().cast())
+    // SAFETY: forwarded.
+    let block = unsafe { with_most_specific(own, parent, serve) };
+    of_some(block, |block| pointer(block).cast())
 }
 
 #[unsafe(no_mangle)]

@@ -13,7 +13,7 @@ use alloc_core::tagged::{
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Misuse, Scope};
 
 use crate::edge::{StewardContext, context, enter, quiet_panics};
-use crate::refusal::{SUCCESS, UNKNOWN, note, pointer};
+use crate::refusal::{SUCCESS, misused, note, of_some, pointer};
 
 /// The owner of a domain.
 #[repr(C)]
@@ -100,8 +100,13 @@ pub unsafe extern "C" fn steward_domain_new(
     out: *mut *mut StewardDomain,
 ) -> i32 {
     enter("steward_domain_new", || {
-        let (Some(owner), Some(out)) = (NonNull::new(owner), NonNull::new(out)) else {
-            return UNKNOWN;
+        let Some(out) = NonNull::new(out) else {
+            return misused();
+        };
+        // SAFETY: the caller's place.
+        unsafe { out.write(null_mut()) };
+        let Some(owner) = NonNull::new(owner) else {
+            return misused();
         };
         // SAFETY: the caller's owner, who is the domain's when this succeeds.
         let context = unsafe { Context::from_raw(owner.cast()) };
@@ -133,11 +138,15 @@ pub unsafe extern "C" fn steward_domain_reserve(
     out: *mut *mut StewardDomain,
 ) -> i32 {
     enter("steward_domain_reserve", || {
-        // SAFETY: NULL or a live owner.
-        let (Some(owner), Some(out)) = (unsafe { context(owner) }, NonNull::new(out)) else {
-            return UNKNOWN;
+        let Some(out) = NonNull::new(out) else {
+            return misused();
         };
-        let (domain, result) = match TaggedDomain::reserve(&owner, bytes) {
+        // SAFETY: NULL or a live owner.
+        let made = match unsafe { context(owner) } {
+            Some(owner) => TaggedDomain::reserve(&owner, bytes),
+            None => Err(HostError::Misuse(Misuse::OtherContext)),
+        };
+        let (domain, result) = match made {
             Ok(domain) => (domain.into_raw().cast().as_ptr(), SUCCESS),
             Err(error) => (null_mut(), note(error)),
         };
@@ -277,14 +286,16 @@ pub unsafe extern "C" fn steward_ralloc_block_size(of: *const c_void) -> usize {
 pub unsafe extern "C" fn steward_ralloc_set_destructor(
     of: *const c_void,
     destructor: Option<TaggedDestructor>,
-) {
+) -> bool {
     enter("steward_ralloc_set_destructor", || {
         // SAFETY: the caller's live block.
-        if let Some(Err(error)) = block(of).map(|block| unsafe { block.set_destructor(destructor) })
-        {
-            note(error);
-        }
-    });
+        match block(of).map(|block| unsafe { block.set_destructor(destructor) }) {
+            Some(Ok(())) => return true,
+            Some(Err(error)) => note(error),
+            None => misused(),
+        };
+        false
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -318,7 +329,7 @@ unsafe fn collected(collector: *mut c_void, size: usize, align: usize, fill: Fil
     }
     // SAFETY: the caller's live collector.
     let new = gc(collector).map(|gc| unsafe { gc.allocate(size, fill) });
-    new.map_or(null_mut(), payload)
+    of_some(new, payload)
 }
 
 fn gc(collector: *mut c_void) -> Option<GcBlocks> {
@@ -330,7 +341,9 @@ pub unsafe extern "C" fn steward_gc_sweep_start(collector: *mut c_void) {
     enter("steward_gc_sweep_start", || {
         if let Some(gc) = gc(collector) {
             // SAFETY: the caller's live collector.
-            unsafe { gc.begin_sweep() };
+            if !unsafe { gc.begin_sweep() } {
+                note(HostError::Misuse(Misuse::Held));
+            }
         }
     });
 }
@@ -377,7 +390,7 @@ pub unsafe extern "C" fn steward_linear_alloc(handle: *mut c_void, size: usize) 
     enter("steward_linear_alloc", || {
         // SAFETY: the caller's live linear memory.
         let new = linear(handle).map(|linear| unsafe { linear.allocate(size, Fill::Undefined) });
-        new.map_or(null_mut(), |new| pointer(new).cast())
+        of_some(new, |new| pointer(new).cast())
     })
 }
 
@@ -386,7 +399,7 @@ pub unsafe extern "C" fn steward_linear_zalloc(handle: *mut c_void, size: usize)
     enter("steward_linear_zalloc", || {
         // SAFETY: the caller's live linear memory.
         let new = linear(handle).map(|linear| unsafe { linear.allocate(size, Fill::Zeros) });
-        new.map_or(null_mut(), |new| pointer(new).cast())
+        of_some(new, |new| pointer(new).cast())
     })
 }
 
@@ -403,7 +416,7 @@ pub unsafe extern "C" fn steward_linear_realloc(
             // SAFETY: as above.
             None => unsafe { linear.allocate(size, Fill::Undefined) },
         });
-        new.map_or(null_mut(), |new| pointer(new).cast())
+        of_some(new, |new| pointer(new).cast())
     })
 }
 

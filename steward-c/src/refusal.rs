@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use alloc_core::HostError;
+use alloc_core::{HostError, Misuse};
 
 use crate::sized::{self, SizedStruct};
 
@@ -42,6 +42,11 @@ pub fn note(error: HostError) -> i32 {
     result(error)
 }
 
+/// Notes that the caller passed NULL where there is no answer without a value, or what cannot be used.
+pub fn misused() -> i32 {
+    note(HostError::Misuse(Misuse::OtherContext))
+}
+
 /// The Vulkan result of a refusal.
 #[must_use]
 pub const fn result(error: HostError) -> i32 {
@@ -62,6 +67,17 @@ pub fn pointer<T>(result: Result<std::ptr::NonNull<T>, HostError>) -> *mut T {
             std::ptr::null_mut()
         }
     }
+}
+
+/// The value's, or NULL and a note that there was none to ask.
+pub fn of_some<V, T>(value: Option<V>, call: impl FnOnce(V) -> *mut T) -> *mut T {
+    value.map_or_else(
+        || {
+            misused();
+            std::ptr::null_mut()
+        },
+        call,
+    )
 }
 
 /// A refusal's fields.

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use alloc_core::{Context, ContextHandle, ContextOptions, HostAllocator, HostError, Misuse};
-use debug_guard::{FailingAllocator, Fault, Guard, GuardChoice};
+use debug_guard::{FailingAllocator, Fault, Guard, GuardChoice, GuardError};
 
 use crate::context::{NAME, root_over, store};
 use crate::edge::{StewardContext, context, enter, text};
@@ -43,8 +43,11 @@ pub unsafe extern "C" fn steward_root_guarded(
         let choice = unsafe { text(words) }.parse::<GuardChoice>();
         let make = |handle: ContextHandle| {
             let choice = choice.map_err(|_| HostError::Misuse(Misuse::OutOfRange))?;
-            Guard::new(handle, choice.options())
-                .map_err(|_| HostError::Misuse(Misuse::OtherBacking))
+            let scope = handle.scope();
+            Guard::new(handle, choice.options()).map_err(|rejected| match rejected.error {
+                GuardError::NoHostMemory { bytes } => HostError::OutOfHostMemory { bytes, scope },
+                _ => HostError::Misuse(Misuse::OtherBacking),
+            })
         };
         // SAFETY: forwarded.
         unsafe { watched(owner, name, out, make) }

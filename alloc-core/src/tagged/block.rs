@@ -187,6 +187,11 @@ impl Block {
         self.header().bits.get() >> DESTRUCTOR_SHIFT
     }
 
+    /// Whether a garbage collector frees the block.
+    pub(super) fn is_collected(self) -> bool {
+        self.destructor_number() == tables::COLLECTED
+    }
+
     pub(super) fn set_destructor_number(self, number: u16) {
         let cell = &self.header().bits;
         let flags = cell.get() & ((1 << DESTRUCTOR_SHIFT) - 1);
@@ -333,7 +338,8 @@ impl TaggedBlock {
     ///
     /// # Errors
     /// [`Misuse::TableFull`] when the process has 4 094 other destructors; the former one stays. [`Misuse::Dying`] from within a
-    /// destructor, for a block that is being freed: a destructor that set itself again would be called without end.
+    /// destructor, for a block that is being freed: a destructor that set itself again would be called without end. [`Misuse::Held`] for a
+    /// block that a [collector](super::GcBlocks) frees.
     ///
     /// # Safety
     /// See the type.
@@ -343,6 +349,9 @@ impl TaggedBlock {
     ) -> Result<(), HostError> {
         // SAFETY: forwarded.
         let block = unsafe { self.block() };
+        if block.is_collected() {
+            return Err(HostError::Misuse(Misuse::Held));
+        }
         if destructor.is_some() && block.has(DYING) {
             return Err(HostError::Misuse(Misuse::Dying));
         }

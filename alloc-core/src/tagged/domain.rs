@@ -80,7 +80,7 @@ impl TaggedDomain {
     /// As [`new`](Self::new), for code that cannot survive a refusal: what the context refuses, `fallback` serves, and
     /// [`reset_refused`](Self::reset_refused) says so afterwards. Blocks below such a block are of the fallback as well.
     ///
-    /// The fallback's own fallback is not asked. The fallback lives at least as long as this domain.
+    /// The fallback's own fallback is not asked. The fallback lives at least as long as this domain, and serves until either is closed.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -255,7 +255,8 @@ pub(super) unsafe fn allocate(
     match record.allocate(&plan, size, fill) {
         Ok(block) => Ok(block),
         Err(error) => {
-            let Some(fallback) = record.fallback else {
+            let fallback = record.fallback.filter(|_| is_for_a_fallback(error));
+            let Some(fallback) = fallback else {
                 return Err(error);
             };
             record.refused.store(1, Ordering::Relaxed);
@@ -284,10 +285,16 @@ pub(super) unsafe fn free(block: Block) {
     unsafe { record.context.free(block.memory(), plan.layout, scope) };
 }
 
-/// Whether a request that the block's domain refuses may be served by another one.
-pub(super) fn has_fallback(block: Block) -> bool {
+/// Whether a request that was refused so may be served by the fallback: a domain that was closed allocates nothing more.
+const fn is_for_a_fallback(error: HostError) -> bool {
+    !matches!(error, HostError::Closed { .. })
+}
+
+/// Whether a request that the block's domain refuses so may be served by another one.
+pub(super) fn has_fallback(block: Block, error: HostError) -> bool {
     // SAFETY: the block is one of the domain's.
-    unsafe { record_of(block.domain()) }.is_ok_and(|record| record.fallback.is_some())
+    let record = unsafe { record_of(block.domain()) };
+    is_for_a_fallback(error) && record.is_ok_and(|record| record.fallback.is_some())
 }
 
 /// Resizes the memory of a block in place or elsewhere.

@@ -20,7 +20,7 @@ pub(super) unsafe fn resize(block: Block, size: usize) -> Result<Block, HostErro
     // SAFETY: forwarded; both headers stand at the same place.
     let resized = match unsafe { domain::resize(block, &old, &new) } {
         Ok(resized) => resized,
-        Err(error) if !domain::has_fallback(block) => return Err(error),
+        Err(error) if !domain::has_fallback(block, error) => return Err(error),
         // SAFETY: forwarded.
         Err(_) => return unsafe { replace(block, size) },
     };

@@ -347,6 +347,31 @@ fn ca27_a_reserve_whose_domain_has_ended_keeps_what_is_left_apart() {
     root.close_root().expect("nothing is left");
 }
 
+#[test]
+fn ca25_a_closed_domain_allocates_nothing_more_from_its_fallback_either() {
+    let root = root();
+    let reserve = domain(&root);
+    let child = root.child("closed").expect("a child");
+    let context = child.id();
+    let closed = TaggedDomain::with_fallback(child, &reserve).expect("a domain");
+    let live = block(&closed);
+    drop(closed);
+    let refused = Err(HostError::Closed { context });
+    // SAFETY: live until it is freed.
+    unsafe {
+        assert_eq!(live.allocate(8, Fill::Zeros), refused);
+        assert_eq!(live.resize(5000), refused);
+        assert_eq!(
+            reserve.context().usage().total().live_blocks,
+            1,
+            "the record"
+        );
+        live.free();
+    }
+    drop(reserve);
+    root.close_root().expect("nothing is left");
+}
+
 /// Random use against a model: what a reserve hands out lies in the one block that was set aside, aligned and apart, with what was written;
 /// it refuses when it is full, and is whole again when everything was freed.
 #[test]
@@ -622,6 +647,72 @@ fn a_sweep_frees_what_is_unmarked_and_nothing_else() {
 }
 
 #[test]
+fn a_sweep_frees_newer_blocks_before_older_ones_as_free_does() {
+    let root = root();
+    let domain = domain(&root);
+    let collector = GcBlocks::new(block(&domain));
+    // SAFETY: blocks are used while they are live.
+    unsafe {
+        // Whoever dies is seen by the destructor of a block below it.
+        for number in 1..=5_u64 {
+            let collected = collector.allocate(8, Fill::Zeros).expect("a block");
+            for number in [10 * number, 10 * number + 1] {
+                let witness = collected.allocate(8, Fill::Zeros).expect("a block");
+                witness.payload().cast::<u64>().write(number);
+                witness.set_destructor(Some(note)).expect("one function");
+            }
+        }
+        let third = collector.block().newest_child();
+        let third = third.and_then(|fifth| fifth.next_older()?.next_older());
+        assert!(collector.begin_sweep());
+        collector.mark(third.expect("five blocks"));
+        SEEN.take();
+        collector.end_sweep();
+        let order: Vec<u64> = SEEN.take().into_iter().map(|(number, _)| number).collect();
+        assert_eq!(order, [51, 50, 41, 40, 21, 20, 11, 10]);
+        collector.block().free();
+        let order: Vec<u64> = SEEN.take().into_iter().map(|(number, _)| number).collect();
+        assert_eq!(order, [31, 30]);
+    }
+    drop(domain);
+    root.close_root().expect("nothing is left");
+}
+
+/// A block has one colour: that of its collector, or that of what it collects.
+#[test]
+fn a_collected_block_is_no_collector_and_has_no_destructor() {
+    const REFUSED: HostError = HostError::Misuse(Misuse::Held);
+    let root = root();
+    let domain = domain(&root);
+    let collector = GcBlocks::new(block(&domain));
+    // SAFETY: blocks are used while they are live.
+    unsafe {
+        let collected = collector.allocate(8, Fill::Zeros).expect("a block");
+        let inner = GcBlocks::new(collected);
+        assert_eq!(inner.allocate(8, Fill::Zeros), Err(REFUSED));
+        assert_eq!(collected.set_destructor(Some(note)), Err(REFUSED));
+        assert_eq!(collected.set_destructor(None), Err(REFUSED));
+        let plain = collector.block().allocate(8, Fill::Zeros).expect("a block");
+        let other = GcBlocks::new(plain);
+        let others = other.allocate(8, Fill::Zeros).expect("a block");
+        let live = || domain.context().usage().total().live_blocks;
+        let before = live();
+        assert!(collector.begin_sweep());
+        assert!(!inner.begin_sweep(), "it would unmark itself");
+        collector.mark(collected);
+        // Not collected, so its colour stays what its own blocks are compared with.
+        collector.mark(plain);
+        collector.end_sweep();
+        other.end_sweep();
+        assert_eq!(live(), before);
+        assert_eq!(others.parent(), Some(plain));
+        collector.block().free();
+    }
+    drop(domain);
+    root.close_root().expect("nothing is left");
+}
+
+#[test]
 fn linear_memory_goes_on_in_the_chunk_with_more_room() {
     let root = root();
     let domain = domain(&root);
@@ -659,11 +750,11 @@ fn ca28_a_soft_budget_reports_and_refuses_nothing() {
     let root = root();
     let options = ContextOptions::new("soft").budget(Budget::soft(1000));
     let soft = root.child_with(options).expect("a child");
-    let kept = alloc_core::TryVec::<u8, &Context>::try_with_capacity_in(900, &soft);
+    let kept = TryVec::<u8, &Context>::try_with_capacity_in(900, &soft);
     let kept = kept.expect("within");
     let budget = || soft.budget().expect("made with one");
     assert!(!budget().is_exceeded());
-    let more = alloc_core::TryVec::<u8, &Context>::try_with_capacity_in(5000, &soft);
+    let more = TryVec::<u8, &Context>::try_with_capacity_in(5000, &soft);
     drop(more.expect("a soft budget refuses nothing"));
     assert!(
         budget().is_exceeded() && budget().high >= 5900,
@@ -678,7 +769,7 @@ fn ca28_a_soft_budget_reports_and_refuses_nothing() {
     let hard = root.child_with(hard).expect("a child");
     let options = ContextOptions::new("soft").budget(Budget::soft(1000));
     let below = hard.child_with(options).expect("a child");
-    let refused = alloc_core::TryVec::<u8, &Context>::try_with_capacity_in(5000, &below);
+    let refused = TryVec::<u8, &Context>::try_with_capacity_in(5000, &below);
     assert!(matches!(refused, Err(HostError::OverBudget { context, .. }) if context == hard.id()));
 }
 

@@ -33,6 +33,11 @@ struct VkAllocationCallbacks {
 };
 
 #if defined(__cpp_exceptions)
+struct throwing {
+   throwing() { throw 1; }
+   ~throwing() { destroyed += 1000; }
+};
+
 struct refusing {
    STEWARD_RALLOC_CXX(refusing)
    refusing() { throw 1; }
@@ -103,6 +108,44 @@ static int new_and_delete()
    return 0;
 }
 
+struct late {
+   STEWARD_RALLOC_CXX(late)
+   late() { destroyed++; }
+   ~late() { destroyed++; }
+};
+
+// Objects that cannot be made leave no block behind. Fills the process's table of destructors, so it comes last.
+static int unfinished()
+{
+   steward::context root = steward::context::over_malloc("root"), child = root.child("child");
+   steward_domain *domain = nullptr;
+   CHECK(child && steward_domain_new(child.get(), nullptr, &domain) == 0);
+   child.release();
+   void *top = steward_ralloc_root(domain);
+   uint64_t before = root.subtree_usage().total.live_blocks;
+   destroyed = 0;
+#if defined(__cpp_exceptions)
+   try {
+      steward::ralloc_new<throwing>(top);
+      return __LINE__ % 255;
+   } catch (int) {
+   }
+   CHECK(destroyed == 0 && root.subtree_usage().total.live_blocks == before);
+#endif
+   // Addresses that nobody calls.
+   uintptr_t number = 1;
+   while (number < 5000 && steward_ralloc_set_destructor(top, reinterpret_cast<steward_destructor_fn>(number << 4)))
+      number++;
+   CHECK(number > 4000 && number <= 4095 && steward_ralloc_set_destructor(top, nullptr));
+   CHECK(steward::ralloc_new<late>(top) == nullptr && new (top) late() == nullptr);
+   CHECK(destroyed == 0 && root.subtree_usage().total.live_blocks == before);
+   CHECK(*steward::ralloc_new<int>(top, 7) == 7); // needs none
+   steward_ralloc_free(top);
+   steward_domain_close(domain);
+   CHECK(root.close() == 0);
+   return 0;
+}
+
 int main()
 {
    steward::context root = steward::context::over_malloc("root");
@@ -132,5 +175,7 @@ int main()
    CHECK(destroyed == 2);
    if (int line = owners())
       return line;
-   return new_and_delete();
+   if (int line = new_and_delete())
+      return line;
+   return unfinished();
 }

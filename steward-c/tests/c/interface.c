@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "steward-ralloc.h"
 
@@ -133,6 +134,99 @@ static void contexts(void)
    CHECK(steward_abi() >> 16 == 0);
 }
 
+static bool noted(int32_t kind)
+{
+   steward_refusal refusal = {.size = sizeof refusal};
+   steward_last_refusal(&refusal);
+   return refusal.kind == kind;
+}
+
+/* So that the next note is seen to be a new one. */
+static void forget(void)
+{
+   CHECK(steward_alloc2(NULL, NULL, SIZE_MAX, 8, STEWARD_SCOPE_OBJECT) == NULL && noted(STEWARD_REFUSAL_TOO_LARGE));
+}
+
+#define MISUSED(call)                          \
+   do {                                        \
+      forget();                                \
+      CHECK(call);                             \
+      CHECK(noted(STEWARD_REFUSAL_MISUSE));    \
+   } while (0)
+
+/* Where a handle is NULL or a word is none of the header's, the reason can be asked too. */
+static void mistakes(void)
+{
+   steward_context *root = NULL, *child = (steward_context *)&root;
+   steward_domain *domain = (steward_domain *)&root;
+   steward_usage_info usage = {.size = sizeof usage};
+   steward_budget_info budget = {.size = sizeof budget};
+   CHECK(steward_root_malloc("root", &root) == 0);
+   steward_options options = {sizeof options, 5, STEWARD_BUDGET_NONE, 0};
+   MISUSED(steward_child(root, "scope", &options, &child) == -13 && child == NULL);
+   options.scope = -2;
+   MISUSED(steward_child(root, "scope", &options, &child) == -13 && child == NULL);
+   options = (steward_options){sizeof options, STEWARD_SCOPE_DEFAULT, 4, 100};
+   MISUSED(steward_child(root, "budget", &options, &child) == -13 && child == NULL);
+   options.budget = -1;
+   MISUSED(steward_child(root, "budget", &options, &child) == -13 && child == NULL);
+   /* A struct of zeros has scope COMMAND, and no budget. */
+   options = (steward_options){.size = sizeof options};
+   CHECK(steward_child(root, "zeros", &options, &child) == 0);
+   void *block = steward_alloc(child, 8, 8, STEWARD_SCOPE_DEFAULT);
+   steward_usage(child, &usage);
+   CHECK(block != NULL && usage.scopes[STEWARD_SCOPE_COMMAND].live_blocks == 1 && steward_budget(child, &budget) == -13);
+   steward_free(child, block, 8, 8, STEWARD_SCOPE_DEFAULT);
+   CHECK(steward_close(child, NULL) == 0);
+   /* The largest limit is a budget as every other. */
+   for (int32_t kind = STEWARD_BUDGET_LIMIT; kind <= STEWARD_BUDGET_SOFT; kind++) {
+      options = (steward_options){sizeof options, STEWARD_SCOPE_DEFAULT, kind, UINT64_MAX};
+      CHECK(steward_child(root, "all", &options, &child) == 0 && steward_budget(child, &budget) == 0);
+      CHECK(budget.limit == UINT64_MAX - 1 && steward_set_limit(child, 100) == 0);
+      CHECK(steward_close(child, NULL) == 0);
+   }
+   MISUSED(steward_alloc(NULL, 8, 8, 0) == NULL);
+   MISUSED(steward_realloc(NULL, &usage, 8, 16, 8, 0) == NULL);
+   MISUSED(steward_retain(NULL) == NULL);
+   MISUSED(steward_root_malloc("m", NULL) == -13);
+   MISUSED(steward_set_limit(NULL, 1) == -13);
+   MISUSED(steward_budget(NULL, &budget) == -13);
+   MISUSED(steward_budget(root, &budget) == -13);
+   MISUSED(steward_snapshot_json(root, NULL, NULL) == -13);
+   MISUSED(steward_bridge_init(NULL, root, NULL) == -13);
+   MISUSED(steward_bridge_close(NULL, &child) == -13 && child == NULL);
+   MISUSED(steward_domain_new(NULL, NULL, &domain) == -13 && domain == NULL);
+   MISUSED(steward_domain_new(root, NULL, NULL) == -13);
+   domain = (steward_domain *)&root;
+   MISUSED(steward_domain_reserve(NULL, 5000, &domain) == -13 && domain == NULL);
+   MISUSED(steward_gc_alloc_size(NULL, 1, 1) == NULL);
+   MISUSED(steward_linear_alloc(NULL, 1) == NULL);
+   MISUSED(!steward_ralloc_set_destructor(NULL, NULL));
+   MISUSED(steward_alloc2(NULL, NULL, 64, 3, 0) == NULL);
+   MISUSED(steward_zalloc2(NULL, NULL, 64, 8, 9) == NULL);
+   struct VkAllocationCallbacks half = {NULL, NULL, NULL, NULL, NULL, NULL};
+   MISUSED(steward_alloc2(&half, NULL, 64, 8, 1) == NULL);
+   /* A domain that is refused leaves the context with the caller, and no address. */
+   options = (steward_options){sizeof options, STEWARD_SCOPE_DEFAULT, STEWARD_BUDGET_EXACT, 10};
+   CHECK(steward_child(root, "small", &options, &child) == 0);
+   domain = (steward_domain *)&root;
+   CHECK(steward_domain_new(child, NULL, &domain) == -1 && domain == NULL && noted(STEWARD_REFUSAL_OVER_BUDGET));
+   CHECK(steward_close(child, NULL) == 0 && steward_close(root, NULL) == 0);
+   /* A block that is collected collects nothing, and has no destructor. */
+   void *top = steward_ralloc_size(NULL, 0), *collected = steward_gc_alloc_size(top, 8, 8);
+   MISUSED(steward_gc_alloc_size(collected, 8, 8) == NULL);
+   MISUSED((steward_gc_sweep_start(collected), true));
+   MISUSED(!steward_ralloc_set_destructor(collected, free));
+   CHECK(steward_ralloc_set_destructor(top, NULL));
+   steward_ralloc_free(top);
+}
+
+static void *refuse(void *user, size_t size, size_t align, int32_t scope)
+{
+   (void)user, (void)size, (void)align, (void)scope;
+   return NULL;
+}
+
 static void callbacks(void)
 {
    struct host host = {0, 0, -1};
@@ -142,7 +236,14 @@ static void callbacks(void)
    struct VkAllocationCallbacks vk;
    CHECK(steward_bridge_init(&bridge, device, &vk) == 0);
    void *block = vk.allocation(vk.user, 100, 16, STEWARD_SCOPE_DEVICE);
-   CHECK(block != NULL && steward_bridge_close(&bridge, &back) == 1);
+   back = root;
+   CHECK(block != NULL && steward_bridge_close(&bridge, &back) == 1 && back == NULL);
+   struct VkAllocationCallbacks refusing = vk;
+   refusing.allocation = refuse;
+   CHECK(steward_zalloc2(&refusing, NULL, 100, 8, STEWARD_SCOPE_CACHE) == NULL);
+   steward_refusal none = {.size = sizeof none};
+   steward_last_refusal(&none);
+   CHECK(none.kind == STEWARD_REFUSAL_OUT_OF_MEMORY && none.bytes == 100 && none.scope == STEWARD_SCOPE_CACHE);
    /* A driver over them: its own root, the chain, and a compiler's domain. */
    steward_context *driver = NULL;
    CHECK(steward_root_from_callbacks(&vk, STEWARD_SCOPE_OBJECT, "driver", &driver) == 0);
@@ -250,6 +351,41 @@ static void wrong_sizes(void)
    CHECK(steward_ralloc_strdup(NULL, NULL) == NULL && steward_gc_alloc_size(NULL, 1, 1) == NULL);
 }
 
+/* A sum that wraps is refused as too large, and the reason can be asked; the text is as it was. Without a text, start is not read. */
+static void wrong_texts(void)
+{
+   const size_t starts[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 4};
+   steward_context *root = NULL;
+   char *top = steward_ralloc_size(NULL, 0), *text = steward_ralloc_strdup(top, "text");
+   void *linear = steward_linear_new(top, 0);
+   char *other = steward_linear_strdup(linear, "text");
+   for (int i = 0; i < 3; i++) {
+      size_t start = starts[i];
+      CHECK(steward_root(NULL, NULL, &root) == -13 && noted(STEWARD_REFUSAL_MISUSE));
+      CHECK(!steward_ralloc_asprintf_rewrite_tail(&text, &start, "more") && noted(STEWARD_REFUSAL_TOO_LARGE));
+      CHECK(steward_root(NULL, NULL, &root) == -13 && noted(STEWARD_REFUSAL_MISUSE));
+      CHECK(!steward_linear_asprintf_rewrite_tail(linear, &other, &start, "more") && noted(STEWARD_REFUSAL_TOO_LARGE));
+      CHECK(steward_root(NULL, NULL, &root) == -13 && noted(STEWARD_REFUSAL_MISUSE));
+      CHECK(!steward_ralloc_str_append(&text, "more", starts[i], 4) && noted(STEWARD_REFUSAL_TOO_LARGE));
+      CHECK(start == starts[i] && strcmp(text, "text") == 0 && strcmp(other, "text") == 0);
+   }
+   CHECK(steward_root(NULL, NULL, &root) == -13 && noted(STEWARD_REFUSAL_MISUSE));
+   CHECK(steward_ralloc_array_size(top, SIZE_MAX / 4, 8) == NULL && noted(STEWARD_REFUSAL_TOO_LARGE));
+   CHECK(steward_root(NULL, NULL, &root) == -13 && noted(STEWARD_REFUSAL_MISUSE));
+   CHECK(steward_rerzalloc_array_size(top, NULL, 8, 1, SIZE_MAX / 4) == NULL && noted(STEWARD_REFUSAL_TOO_LARGE));
+   char *none = NULL, *linear_none = NULL;
+   size_t start = 1000, linear_start = 1000;
+   CHECK(steward_ralloc_asprintf_rewrite_tail(&none, &start, "%s", "tail") && start == 4 && strcmp(none, "tail") == 0);
+   CHECK(steward_linear_asprintf_rewrite_tail(linear, &linear_none, &linear_start, "%s", "tail"));
+   CHECK(linear_start == 4 && strcmp(linear_none, "tail") == 0);
+   steward_ralloc_free(none);
+   /* A character that the C library cannot write sets errno there. */
+   errno = 5;
+   CHECK(steward_ralloc_asprintf(top, "%lc", (wint_t)0x7fffffff) == NULL && errno == 5 && noted(STEWARD_REFUSAL_TOO_LARGE));
+   CHECK(steward_linear_asprintf(linear, "%lc", (wint_t)0x7fffffff) == NULL && errno == 5);
+   steward_ralloc_free(top);
+}
+
 /* Both forms of a format give the same text. */
 static char *formatted(const void *parent, const char *format, ...)
 {
@@ -326,9 +462,11 @@ static void threads(void)
 int main(void)
 {
    contexts();
+   mistakes();
    callbacks();
    refusals();
    wrong_sizes();
+   wrong_texts();
    formats();
    threads();
    return 0;

@@ -47,6 +47,14 @@ int main(int argc, char **argv)
    steward_free(other, one, 8, 8, 1);
    steward_free(other, three, 8, 8, 1);
    CHECK(steward_close(other, NULL) == 0);
+   /* What the guard itself needs is refused: no mistake of the caller's. */
+   steward_context *refused = root;
+   CHECK(steward_root_failing(root, "nth=2", "name", &other) == 0);
+   CHECK(steward_root_guarded(other, "cookie", "name", &refused) == -1 && refused == NULL);
+   steward_refusal refusal = {.size = sizeof refusal};
+   steward_last_refusal(&refusal);
+   CHECK(refusal.kind == STEWARD_REFUSAL_OUT_OF_MEMORY && refusal.bytes > 0);
+   CHECK(steward_close(other, NULL) == 0);
    CHECK(steward_root_failing(root, "now and then", "name", &other) == -13 && steward_root_failing(NULL, "nth=3", "name", &other) == -13);
    CHECK(steward_root_guarded(root, "watchful", "name", &other) == -13 && steward_root_guarded(NULL, "cookie", "name", &other) == -13);
    CHECK(steward_root_guarded(root, "cookie", "name", &other) == 0);
