@@ -5,6 +5,8 @@ mod application;
 mod commands;
 mod device;
 mod kinds;
+mod recording;
 mod shader_reader;
 mod shaders;
 mod template;
+mod waiting;
