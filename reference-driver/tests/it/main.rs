@@ -4,6 +4,7 @@
 mod application;
 mod commands;
 mod device;
+mod drawing;
 mod kinds;
 mod recording;
 mod shader_reader;

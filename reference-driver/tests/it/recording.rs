@@ -66,16 +66,16 @@ impl<'d> Commands<'d> {
 }
 
 /// An image of words, bound to memory of its own.
-struct Bound<'d> {
+pub(crate) struct Bound<'d> {
     device: &'d ash::Device,
-    image: vk::Image,
+    pub(crate) image: vk::Image,
     memory: vk::DeviceMemory,
     words: *mut u32,
     count: usize,
 }
 
 impl<'d> Bound<'d> {
-    fn new(device: &'d ash::Device, depth: u32, layers: u32) -> Self {
+    pub(crate) fn new(device: &'d ash::Device, depth: u32, layers: u32) -> Self {
         let side = 4;
         let info = vk::ImageCreateInfo::default()
             .image_type(if depth > 1 {
@@ -117,7 +117,7 @@ impl<'d> Bound<'d> {
         all.map(|at| unsafe { self.words.add(at).read() }).collect()
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         // SAFETY: not used any more.
         unsafe { self.device.destroy_image(self.image, None) };
         // SAFETY: as above.
