@@ -114,7 +114,8 @@ impl<'d> Bound<'d> {
     fn words(&self) -> Vec<u32> {
         let all = 0..self.count;
         // SAFETY: so many words are mapped, and no work is pending.
-        all.map(|at| unsafe { self.words.add(at).read() }).collect()
+        all.map(|at| unsafe { self.words.wrapping_add(at).read() })
+            .collect()
     }
 
     pub(crate) fn end(self) {
