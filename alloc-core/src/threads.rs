@@ -2,7 +2,7 @@
 //!
 //! Without feature `std` there are no thread-locals: operations count on the shared rows directly, under their locks.
 
-use crate::account::AccountTable;
+use crate::account::{self, AccountTable};
 use crate::context::Refusal;
 use crate::requester::Requester;
 
@@ -205,16 +205,15 @@ pub fn fold_thread() {
 /// context from before the fork, a free too, may then wait for ever. Nor do such contexts count exactly any more: what threads had counted
 /// and not folded is forgotten, the caller's too, and what they had leased of budgets stays leased.
 ///
-/// It allocates nothing, waits for nobody and calls nobody, as a handler of `pthread_atfork` must. Without feature `std` it does
-/// nothing: then there is no list of threads.
+/// It allocates nothing, waits for nobody and calls nobody, as a handler of `pthread_atfork` must. Without thread-locals, for
+/// want of feature `std` or since they are forgone, no thread is listed; the list's lock is freed all the same, since queries take it.
 ///
 /// # Safety
 /// No other thread of the process uses this crate: in the child of a fork none but the caller exists.
 pub unsafe fn after_fork() {
-    with_table(|table| {
-        if let Some(table) = table {
-            table.after_fork();
-        }
+    with_table(|table| match table {
+        Some(table) => table.after_fork(),
+        None => account::after_fork(),
     });
 }
 

@@ -1,5 +1,7 @@
 //! Instance, physical device, device and queue: what the loader dispatches on, and where callbacks are kept.
 
+use core::sync::atomic::AtomicBool;
+
 use alloc_core::Scope;
 use ash::vk;
 use vk_callbacks::{
@@ -9,6 +11,7 @@ use vk_callbacks::{
 
 use crate::edge::{answer, commands, list, raw, refused, slice, typed};
 use crate::instance::{Instance, PhysicalDevice, create_instance_object, destroy_instance_object};
+use crate::objects::is_up;
 
 /// What every command that takes callbacks is given.
 pub(crate) type PAllocator = *const vk::AllocationCallbacks<'static>;
@@ -22,7 +25,10 @@ pub(crate) struct Device {
 }
 
 /// `VkQueue`. Work is done in the submit, by the caller (RD11).
-pub(crate) struct Queue;
+pub(crate) struct Queue {
+    /// Since a submit failed: the device does no more work.
+    pub(crate) lost: AtomicBool,
+}
 
 /// A command's own callbacks, copied (V5, V6).
 ///
@@ -41,6 +47,12 @@ pub(crate) fn callbacks(p_allocator: PAllocator) -> *const RawCallbacks {
 }
 
 impl Device {
+    pub(crate) fn is_lost(&self) -> bool {
+        // SAFETY: the queue lives as long as its device, and is only shared.
+        let queue = unsafe { DispatchableObject::<Queue>::borrow_handle(self.queue) };
+        queue.is_some_and(|queue| is_up(&queue.lost))
+    }
+
     /// What a command on the device may use.
     pub(crate) fn chain<'a>(&'a self, own: Option<&'a CallbackAllocator>) -> FallbackChain<'a> {
         self.domain.chain(&self.instance.domain, own)
@@ -74,7 +86,10 @@ fn create_device_object(
     let domain = unsafe { DeviceDomain::new(callbacks(p_allocator)) }.map_err(refused)?;
     let chain = domain.chain(&instance.domain, None);
     let place = DispatchablePlace::allocate(&chain, Scope::Device).map_err(refused)?;
-    let queue = match DispatchableObject::create_with_scope(&chain, Scope::Device, Queue) {
+    let queue = Queue {
+        lost: AtomicBool::new(false),
+    };
+    let queue = match DispatchableObject::create_with_scope(&chain, Scope::Device, queue) {
         Ok(queue) => queue.into_handle(),
         Err(rejected) => {
             // SAFETY: the chain that it was allocated with.

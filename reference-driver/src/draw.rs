@@ -42,17 +42,21 @@ fn transform(bound: &Bound, state: &State, module: &Module<'_>, index: u32) -> O
         color: [0; 4],
     };
     interpreter::run(module, &mut world).ok()?;
-    let [x, y, z, w] = world.position.map(f32::from_bits);
+    in_pixels(world.position.map(f32::from_bits), state.viewport)
+}
+
+/// `None` for what would have to be clipped, and for what no pixel is: a corner that is not finite would lie inside of everything.
+fn in_pixels([x, y, z, w]: [f32; 4], port: vk::Viewport) -> Option<Vertex> {
     if !(w > 0.0 && (0.0..=w).contains(&z)) {
         return None;
     }
-    let port = state.viewport;
-    Some([
+    let vertex = [
         (x / w + 1.0) * 0.5 * port.width + port.x,
         (y / w + 1.0) * 0.5 * port.height + port.y,
         (port.max_depth - port.min_depth) * (z / w) + port.min_depth,
         1.0 / w,
-    ])
+    ];
+    vertex.iter().all(|lane| lane.is_finite()).then_some(vertex)
 }
 
 /// Twice the area of a triangle, with its sign.
@@ -134,4 +138,41 @@ fn inside(corners: [Vertex; 3], at: [f32; 2]) -> Option<[f32; 3]> {
         }
     }
     Some(weights)
+}
+
+#[cfg(test)]
+mod tests {
+    use ash::vk;
+
+    use super::in_pixels;
+
+    #[test]
+    fn rd19_a_corner_that_is_not_finite_is_not_drawn() {
+        let port = vk::Viewport {
+            x: 0.0,
+            y: 0.0,
+            width: 16.0,
+            height: 16.0,
+            min_depth: 0.0,
+            max_depth: 1.0,
+        };
+        let middle = Some([8.0, 8.0, 0.5, 1.0]);
+        assert_eq!(in_pixels([0.0, 0.0, 0.5, 1.0], port), middle);
+        let least = f32::MIN_POSITIVE / 8.0;
+        for position in [
+            [f32::NAN, 0.0, 0.0, 1.0],
+            [0.0, f32::INFINITY, 0.0, 1.0],
+            [f32::MAX, 0.0, 0.0, 0.5],
+            // One over it is not finite.
+            [0.0, 0.0, 0.0, least],
+            [0.0, 0.0, f32::INFINITY, f32::INFINITY],
+        ] {
+            assert_eq!(in_pixels(position, port), None, "{position:?}");
+        }
+        let wide = vk::Viewport {
+            width: f32::INFINITY,
+            ..port
+        };
+        assert_eq!(in_pixels([0.0, 0.0, 0.0, 1.0], wide), None);
+    }
 }

@@ -1,17 +1,18 @@
 //! What a command buffer holds, and what the submit does with it, in the caller's thread (RD11).
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use ash::vk;
 use vk_callbacks::{DispatchableObject, Object};
 
 use crate::bytes::Bytes;
+use crate::device::Queue;
 use crate::draw;
 use crate::edge::{Items, answer, commands, raw, slice};
 use crate::images::Surface;
 use crate::interpreter;
 use crate::invocation::InvocationWorld;
-use crate::objects::{Event, Fence, UNAVAILABLE};
+use crate::objects::{Event, Fence, UNAVAILABLE, is_up};
 use crate::pipeline_state::State;
 use crate::pools::CommandBuffer;
 use crate::spirv::Module;
@@ -38,7 +39,8 @@ pub(crate) enum Cmd {
     Set(vk::PipelineBindPoint, u32, u64),
     Push(u32, u32),
     Dispatch([u32; 3]),
-    Draw(u32),
+    /// Vertices and instances.
+    Draw(u32, u32),
 }
 
 /// What commands before have bound.
@@ -118,7 +120,7 @@ impl Bound {
                 }
             }
             Cmd::Dispatch(groups) => self.dispatch(groups)?,
-            Cmd::Draw(vertices) => self.draw(vertices)?,
+            Cmd::Draw(vertices, instances) => self.draw(vertices, instances)?,
         }
         Ok(())
     }
@@ -153,11 +155,16 @@ impl Bound {
         Ok(())
     }
 
-    fn draw(&self, vertices: u32) -> Result<(), vk::Result> {
+    /// Instances are alike: no shader sees their number, or stores (it is no feature), and none blends. So one is drawn, and all are counted.
+    fn draw(&self, vertices: u32, instances: u32) -> Result<(), vk::Result> {
+        if instances == 0 {
+            return Ok(());
+        }
         let (state, words) = self.graphics.pipeline()?;
         let passed = draw::triangles(self, state, words, vertices).ok_or(LOST)?;
         if let Some((pool, index)) = self.query {
             let before = query(pool, index).unwrap_or(0);
+            let passed = passed.saturating_mul(instances.into());
             set_query(pool, index, before.saturating_add(passed));
         }
         Ok(())
@@ -230,7 +237,10 @@ fn run_buffer(buffer: vk::CommandBuffer) -> Result<(), vk::Result> {
 }
 
 commands! {
-    fn queue_submit(_queue: vk::Queue, count: u32, submits: *const vk::SubmitInfo<'_>, fence: vk::Fence) -> vk::Result {
+    fn queue_submit(queue: vk::Queue as dispatch Queue, count: u32, submits: *const vk::SubmitInfo<'_>, fence: vk::Fence) -> vk::Result {
+        if is_up(&queue.lost) {
+            return LOST;
+        }
         // SAFETY: valid usage: so many submits.
         let submits = unsafe { slice(submits, count) };
         let done = submits.iter().try_for_each(|submit| {
@@ -238,9 +248,12 @@ commands! {
             let buffers = unsafe { slice(submit.p_command_buffers, submit.command_buffer_count) };
             buffers.iter().try_for_each(|buffer| run_buffer(*buffer))
         });
+        // Who waits on another thread sees what the work wrote.
+        if done.is_err() {
+            queue.lost.store(true, Release);
         // SAFETY: valid usage: a live fence, or 0.
-        if let (Ok(()), Some(fence)) = (done, unsafe { Object::<Fence>::borrow_handle(raw(fence)) }) {
-            fence.get().0.store(true, Relaxed);
+        } else if let Some(fence) = unsafe { Object::<Fence>::borrow_handle(raw(fence)) } {
+            fence.get().0.store(true, Release);
         }
         answer(done)
     }

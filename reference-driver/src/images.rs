@@ -1,5 +1,7 @@
 //! Images: formats, sizes, and what a view or an attachment shows of one.
 
+use core::ops::Range;
+
 use ash::vk;
 
 use crate::bytes::Bytes;
@@ -43,6 +45,8 @@ pub(crate) const YCBCR: vk::Format = vk::Format::G8_B8_R8_3PLANE_420_UNORM;
 pub(crate) struct Image {
     pub(crate) surface: Surface,
     pub(crate) size: u64,
+    /// Slices of a layer: of an image of three dimensions they lie as layers do.
+    depth: u32,
 }
 
 /// A picture: rows of texels. A view, an attachment, or a whole image.
@@ -75,7 +79,20 @@ impl Image {
             height: extent.height,
             texel,
         };
-        Ok(Self { surface, size })
+        Ok(Self {
+            surface,
+            size,
+            depth: extent.depth,
+        })
+    }
+
+    /// All slices of a range's layers, as far as the image has them.
+    pub(crate) fn slices(&self, range: &vk::ImageSubresourceRange) -> Range<u32> {
+        let all = self.size / self.surface.layer_size().max(1);
+        let slice = |layer: u32| layer.saturating_mul(self.depth);
+        let first = range.base_array_layer;
+        let end = slice(first.saturating_add(range.layer_count));
+        slice(first)..end.min(u32::try_from(all).unwrap_or(u32::MAX))
     }
 }
 

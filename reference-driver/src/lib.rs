@@ -42,6 +42,7 @@ mod limits;
 mod memory;
 mod names;
 mod objects;
+mod output_chains;
 mod physical;
 mod pipeline_state;
 mod pipelines;

@@ -1,12 +1,17 @@
 //! Device memory, what is bound to it, and how host and device wait for one another.
 
 use core::ffi::c_void;
+use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
+use core::time::Duration;
+use std::thread;
+use std::time::Instant;
 
 use ash::vk;
 use vk_callbacks::Object;
 
 use crate::bytes::Mapping;
+use crate::device::Device;
 use crate::edge::{commands, each_output, look, raw, slice};
 use crate::exec::query;
 use crate::images::Image;
@@ -64,7 +69,12 @@ fn no_dedicated(out: &mut vk::MemoryRequirements2<'_>) {
 
 commands! {
     fn map_memory(_device: vk::Device, memory: vk::DeviceMemory as look Mapping, offset: u64, size: u64, _flags: vk::MemoryMapFlags, out: *mut *mut c_void as write _) -> vk::Result {
-        *out = memory.bytes().part(offset, size).address().as_ptr().cast();
+        let part = memory.bytes().part(offset, size);
+        if part.len() == 0 {
+            *out = ptr::null_mut();
+            return vk::Result::ERROR_MEMORY_MAP_FAILED;
+        }
+        *out = part.address().as_ptr().cast();
         vk::Result::SUCCESS
     }
     fn unmap_memory(_device: vk::Device, _memory: vk::DeviceMemory) {}
@@ -150,14 +160,26 @@ commands! {
     fn get_fence_status(_device: vk::Device, fence: vk::Fence as look Fence) -> vk::Result {
         if is_up(&fence.0) { vk::Result::SUCCESS } else { vk::Result::NOT_READY }
     }
-    fn wait_for_fences(_device: vk::Device, count: u32, fences: *const vk::Fence, all: vk::Bool32, _timeout: u64) -> vk::Result {
+    fn wait_for_fences(device: vk::Device as dispatch Device, count: u32, fences: *const vk::Fence, all: vk::Bool32, timeout: u64) -> vk::Result {
         // SAFETY: valid usage: so many fences.
-        let mut fences = unsafe { slice(fences, count) }.iter();
+        let fences = unsafe { slice(fences, count) };
         // SAFETY: valid usage: live fences.
         let up = |fence: &vk::Fence| unsafe { look::<Fence>(raw(*fence)) }.is_some_and(|fence| is_up(&fence.0));
-        // No work goes on that could still signal one.
-        let enough = if all == vk::TRUE { fences.all(up) } else { fences.any(up) };
-        if enough { vk::Result::SUCCESS } else { vk::Result::TIMEOUT }
+        let (begun, timeout) = (Instant::now(), Duration::from_nanos(timeout));
+        // Another thread's submit may signal one. Nothing is there to sleep on that takes no memory, so it is looked at again and again.
+        loop {
+            let enough = if all == vk::TRUE { fences.iter().all(up) } else { fences.iter().any(up) };
+            if enough {
+                return vk::Result::SUCCESS;
+            }
+            if device.is_lost() {
+                return vk::Result::ERROR_DEVICE_LOST;
+            }
+            if begun.elapsed() >= timeout {
+                return vk::Result::TIMEOUT;
+            }
+            thread::yield_now();
+        }
     }
     fn get_event_status(_device: vk::Device, event: vk::Event as look Event) -> vk::Result {
         if is_up(&event.0) { vk::Result::EVENT_SET } else { vk::Result::EVENT_RESET }

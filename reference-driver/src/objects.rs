@@ -4,7 +4,7 @@
 //! allocator. A destruction makes the chain of what the destroying command brought, and the object's own receipt says which level of it the
 //! memory goes back to. Neither can forget anything: there is no other way to make an object, or to be rid of one.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire};
 
 use alloc_core::{Rejected, Scope};
 use ash::vk;
@@ -187,7 +187,7 @@ pub(crate) fn destroy<O: AnyObject>(
     }
 }
 
-/// Whether a flag of an event or fence is up.
+/// Whether a flag of an event, fence or queue is up; then what was written before is seen.
 pub(crate) fn is_up(flag: &AtomicBool) -> bool {
-    flag.load(Relaxed)
+    flag.load(Acquire)
 }

@@ -4,16 +4,17 @@ use core::ffi::{CStr, c_char};
 
 use ash::vk;
 
-use crate::edge::{commands, each_output, list};
+use crate::edge::{commands, list};
 use crate::exec::MAX_SETS;
 use crate::images::{FORMATS, WORD, YCBCR, texel};
 use crate::limits::limits;
+use crate::output_chains::{more_features, more_properties};
 
 /// A vendor of its own: `VkVendorId` begins above PCI's numbers; this one is nobody's.
 pub(crate) const VENDOR: u32 = 0x1_FFFF;
 const NAME: &CStr = c"Steward reference device";
 /// Bytes of the one heap, and of the largest allocation.
-const HEAP: u64 = 1 << 30;
+pub(crate) const HEAP: u64 = 1 << 30;
 const API_VERSION: u32 = vk::API_VERSION_1_1;
 
 /// Copies a name into a fixed array, with a NUL behind it.
@@ -131,73 +132,6 @@ fn image_format(
         sample_counts: vk::SampleCountFlags::TYPE_1,
         max_resource_size: HEAP,
     })
-}
-
-/// Writes each structure of a properties' chain that the driver knows.
-///
-/// # Safety
-/// As `each_output`.
-unsafe fn more_properties(first: *mut core::ffi::c_void) {
-    let write = |kind, structure: *mut vk::BaseOutStructure<'_>| match kind {
-        vk::StructureType::PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES => {
-            let structure = structure.cast::<vk::PhysicalDeviceMaintenance3Properties<'_>>();
-            // SAFETY: the type says what it is.
-            let structure = unsafe { &mut *structure };
-            structure.max_per_set_descriptors = 1024;
-            structure.max_memory_allocation_size = HEAP;
-        }
-        vk::StructureType::PHYSICAL_DEVICE_SUBGROUP_PROPERTIES => {
-            let structure = structure.cast::<vk::PhysicalDeviceSubgroupProperties<'_>>();
-            // SAFETY: the type says what it is.
-            let structure = unsafe { &mut *structure };
-            structure.subgroup_size = 1;
-            structure.supported_stages = vk::ShaderStageFlags::COMPUTE;
-            structure.supported_operations = vk::SubgroupFeatureFlags::BASIC;
-            structure.quad_operations_in_all_stages = vk::FALSE;
-        }
-        vk::StructureType::PHYSICAL_DEVICE_POINT_CLIPPING_PROPERTIES => {
-            let structure = structure.cast::<vk::PhysicalDevicePointClippingProperties<'_>>();
-            // SAFETY: the type says what it is.
-            unsafe {
-                (*structure).point_clipping_behavior = vk::PointClippingBehavior::ALL_CLIP_PLANES
-            };
-        }
-        vk::StructureType::PHYSICAL_DEVICE_ID_PROPERTIES => {
-            let structure = structure.cast::<vk::PhysicalDeviceIDProperties<'_>>();
-            // SAFETY: the type says what it is.
-            let structure = unsafe { &mut *structure };
-            structure.device_uuid = *b"steward-refdev-1";
-            structure.driver_uuid = *b"steward-refdrv-1";
-            structure.device_luid_valid = vk::FALSE;
-        }
-        _ => {}
-    };
-    // SAFETY: forwarded.
-    unsafe { each_output(first, write) }
-}
-
-/// Writes each structure of a features' chain that the driver knows.
-///
-/// # Safety
-/// As `each_output`.
-unsafe fn more_features(first: *mut core::ffi::c_void) {
-    let write = |kind, structure: *mut vk::BaseOutStructure<'_>| match kind {
-        vk::StructureType::PHYSICAL_DEVICE_SAMPLER_YCBCR_CONVERSION_FEATURES => {
-            let structure =
-                structure.cast::<vk::PhysicalDeviceSamplerYcbcrConversionFeatures<'_>>();
-            // SAFETY: the type says what it is.
-            unsafe { (*structure).sampler_ycbcr_conversion = vk::TRUE };
-        }
-        vk::StructureType::PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES => {
-            let structure =
-                structure.cast::<vk::PhysicalDevicePipelineCreationCacheControlFeatures<'_>>();
-            // SAFETY: the type says what it is.
-            unsafe { (*structure).pipeline_creation_cache_control = vk::TRUE };
-        }
-        _ => {}
-    };
-    // SAFETY: forwarded.
-    unsafe { each_output(first, write) }
 }
 
 const EXTENSION: (&CStr, u32) = (

@@ -63,7 +63,8 @@ impl Pool {
         // SAFETY: as above.
         let again = unsafe { own(p_allocator) }.ok().flatten();
         let domain = &mut object.get_mut().domain;
-        // SAFETY: compatible callbacks (V42).
+        // SAFETY: compatible callbacks (V42). Only commands on the pool or on a child use its context; the application lets none run beside
+        // this one (external synchronisation), and calls none from a callback (V25).
         unsafe { domain.replace_callbacks(again) };
         while let Some(child) = domain.pop_child() {
             // SAFETY: a child of this pool, whose last use this is; compatible callbacks (V42).

@@ -45,6 +45,10 @@ fn rows(
             .base_array_layer
             .max(region.image_offset.z.max(0).cast_unsigned());
         for layer in 0..layers {
+            // A refusal is final: nothing behind it is recorded.
+            if to.failed.is_some() {
+                return;
+            }
             let skip = [row.into(), height.into(), first.texel]
                 .into_iter()
                 .fold(u64::from(layer), u64::saturating_mul);
@@ -95,10 +99,10 @@ commands! {
         }
         // SAFETY: valid usage: so many ranges.
         for range in unsafe { slice(ranges, count) } {
-            let layers = image.size / image.surface.layer_size().max(1);
-            let first = range.base_array_layer;
-            let end = first.saturating_add(range.layer_count).min(layers as u32);
-            for layer in first..end {
+            for layer in image.slices(range) {
+                if to.failed.is_some() {
+                    return;
+                }
                 // SAFETY: all three ways to read a colour are words.
                 let words = unsafe { color.uint32 };
                 let surface = image.surface.skip_layers(layer);
@@ -126,8 +130,8 @@ commands! {
     }
     fn cmd_bind_descriptor_sets(to: vk::CommandBuffer as change_dispatch CommandBuffer, point: vk::PipelineBindPoint, _layout: vk::PipelineLayout, first: u32, count: u32, sets: *const vk::DescriptorSet, _offsets: u32, _dynamic: *const u32) {
         // SAFETY: valid usage: so many sets.
-        for (index, set) in (first..).zip(unsafe { slice(sets, count) }) {
-            to.record(Cmd::Set(point, index, raw(*set)));
+        for (index, set) in (0..).zip(unsafe { slice(sets, count) }) {
+            to.record(Cmd::Set(point, first.saturating_add(index), raw(*set)));
         }
     }
     fn cmd_push_constants(to: vk::CommandBuffer as change_dispatch CommandBuffer, _layout: vk::PipelineLayout, _stages: vk::ShaderStageFlags, offset: u32, size: u32, values: *const c_void) {
@@ -144,8 +148,7 @@ commands! {
         if (first_vertex, first_instance) != (0, 0) {
             to.failed = Some(vk::Result::ERROR_UNKNOWN);
         }
-        // Instances are alike: no shader sees their number.
-        (0..instances).for_each(|_| to.record(Cmd::Draw(vertices)));
+        to.record(Cmd::Draw(vertices, instances));
     }
     fn cmd_begin_render_pass(to: vk::CommandBuffer as change_dispatch CommandBuffer, info: *const vk::RenderPassBeginInfo<'_> as read _, _contents: vk::SubpassContents) {
         // SAFETY: valid usage: a live pass.

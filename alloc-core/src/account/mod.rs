@@ -13,7 +13,7 @@ mod usage;
 
 pub(crate) use entry::{AccountEntry, Counts};
 pub(crate) use fold::{FOLD_MAX, FOLD_MIN};
-pub(crate) use registry::{evict, read_row, try_read_row};
+pub(crate) use registry::{after_fork, evict, read_row, try_read_row};
 pub(crate) use row::AccountRow;
 pub(crate) use table::{AccountTable, slot};
 pub use usage::{ScopeUsage, Usage};
@@ -23,6 +23,8 @@ pub(crate) const ENTRIES: usize = 64;
 
 #[cfg(all(test, feature = "std"))]
 mod tests {
+    use testkit::Child;
+
     use super::registry::hold;
     use super::{AccountRow, Counts, ScopeUsage, try_read_row};
 
@@ -55,6 +57,32 @@ mod tests {
             }
             std::thread::yield_now();
         };
+        assert_eq!((answer.live_bytes, answer.live_blocks), (48, 1));
+    }
+
+    /// The parent's other thread, which is gone, held the registry's lock. With feature `loaded-library` the child has no thread-locals.
+    #[test]
+    #[cfg_attr(miri, ignore = "a process of its own")]
+    fn lc9_a_fork_frees_the_registrys_lock_also_without_thread_locals() {
+        const NAME: &str = "lc9_a_fork_frees_the_registrys_lock_also_without_thread_locals";
+        if !Child::is_child(NAME) {
+            Child::this_test(NAME).run().assert_code(0);
+            return;
+        }
+        #[cfg(feature = "loaded-library")]
+        crate::forgo_thread_locals();
+        let (row, tag) = (AccountRow::new(), 8);
+        row.touch_directly();
+        row.lock().fold(&Counts {
+            alloc_bytes: 48,
+            alloc_blocks: 1,
+            ..Counts::default()
+        });
+        core::mem::forget(hold());
+        assert!(try_read_row(&row, tag).is_none());
+        // SAFETY: this test is alone in its process.
+        unsafe { crate::after_fork() };
+        let answer = try_read_row(&row, tag).expect("nobody holds a lock");
         assert_eq!((answer.live_bytes, answer.live_blocks), (48, 1));
     }
 }

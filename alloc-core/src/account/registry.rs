@@ -75,8 +75,13 @@ pub(super) fn unlist(table: &AccountTable) {
     }
 }
 
+/// In the child of a fork, whose one thread has no table.
+pub(crate) fn after_fork() {
+    restart(None);
+}
+
 /// In the child of a fork, whose one thread has `table`: nobody else is listed, and nobody holds the lock.
-pub(super) fn after_fork(table: Option<&AccountTable>) {
+pub(super) fn restart(table: Option<&AccountTable>) {
     REGISTRY.lock.reset();
     REGISTRY
         .head

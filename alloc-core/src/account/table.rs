@@ -136,7 +136,7 @@ impl AccountTable {
             entry.install(0, core::ptr::null_mut(), 0);
         }
         let is_listed = self.state.load(Ordering::Relaxed) == LISTED;
-        registry::after_fork(is_listed.then_some(self));
+        registry::restart(is_listed.then_some(self));
     }
 
     /// The thread ends: as [`AccountTable::fold`], and later operations of this thread count on the rows directly.

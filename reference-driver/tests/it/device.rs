@@ -118,6 +118,83 @@ fn rd5_pipeline_creation_can_be_controlled() {
     unsafe { device.destroy_shader_module(module, None) };
 }
 
+/// The application may have left anything in a structure that it chains: each of Vulkan 1.1 is written.
+#[test]
+fn rd4_each_structure_of_vulkan_1_1_is_written() {
+    let running = Running::new(None);
+    let left = 7;
+    let mut multiview = vk::PhysicalDeviceMultiviewFeatures {
+        multiview: left,
+        multiview_geometry_shader: left,
+        multiview_tessellation_shader: left,
+        ..Default::default()
+    };
+    let mut storage = vk::PhysicalDevice16BitStorageFeatures {
+        storage_buffer16_bit_access: left,
+        uniform_and_storage_buffer16_bit_access: left,
+        storage_push_constant16: left,
+        storage_input_output16: left,
+        ..Default::default()
+    };
+    let mut pointers = vk::PhysicalDeviceVariablePointersFeatures {
+        variable_pointers_storage_buffer: left,
+        variable_pointers: left,
+        ..Default::default()
+    };
+    let mut protected = vk::PhysicalDeviceProtectedMemoryFeatures {
+        protected_memory: left,
+        ..Default::default()
+    };
+    let mut parameters = vk::PhysicalDeviceShaderDrawParametersFeatures {
+        shader_draw_parameters: left,
+        ..Default::default()
+    };
+    let mut features = vk::PhysicalDeviceFeatures2::default()
+        .push_next(&mut multiview)
+        .push_next(&mut storage)
+        .push_next(&mut pointers)
+        .push_next(&mut protected)
+        .push_next(&mut parameters);
+    // SAFETY: the instance lives, and the chain is of outputs.
+    unsafe {
+        running
+            .instance
+            .get_physical_device_features2(running.physical, &mut features)
+    };
+    let written = [
+        multiview.multiview,
+        multiview.multiview_geometry_shader,
+        multiview.multiview_tessellation_shader,
+        storage.storage_buffer16_bit_access,
+        storage.uniform_and_storage_buffer16_bit_access,
+        storage.storage_push_constant16,
+        storage.storage_input_output16,
+        pointers.variable_pointers_storage_buffer,
+        pointers.variable_pointers,
+        protected.protected_memory,
+        parameters.shader_draw_parameters,
+    ];
+    assert_eq!(written, [vk::FALSE; 11]);
+    let mut views = vk::PhysicalDeviceMultiviewProperties::default();
+    let mut fault = vk::PhysicalDeviceProtectedMemoryProperties {
+        protected_no_fault: left,
+        ..Default::default()
+    };
+    let mut properties = vk::PhysicalDeviceProperties2::default()
+        .push_next(&mut views)
+        .push_next(&mut fault);
+    // SAFETY: as above.
+    unsafe {
+        running
+            .instance
+            .get_physical_device_properties2(running.physical, &mut properties)
+    };
+    assert_eq!(fault.protected_no_fault, vk::FALSE);
+    assert!(
+        views.max_multiview_view_count >= 6 && views.max_multiview_instance_index >= (1 << 27) - 1
+    );
+}
+
 /// What cannot be aligned, or multiplied, is refused when it is created, and never a small requirement.
 #[test]
 fn sizes_near_the_end_of_64_bits_are_refused() {

@@ -4,7 +4,10 @@
 mod application;
 mod commands;
 mod device;
+mod drawing;
 mod kinds;
+mod recording;
 mod shader_reader;
 mod shaders;
 mod template;
+mod waiting;

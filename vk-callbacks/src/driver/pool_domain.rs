@@ -36,12 +36,12 @@ pub struct PoolDomain {
 #[derive(Debug)]
 struct Own(UnsafeCell<CallbackAllocator>);
 
-// SAFETY: they are replaced by who has the domain alone; else they are only shared, as callbacks may be.
+// SAFETY: callbacks may be shared, and while they are replaced nobody else reads them, as `replace_callbacks` demands.
 unsafe impl Sync for Own {}
 
 impl Own {
     const fn get(&self) -> &CallbackAllocator {
-        // SAFETY: they are replaced by who has the domain alone, when no callback runs.
+        // SAFETY: `replace_callbacks` demands that nothing reads them, by the domain or by its context, while they are replaced.
         unsafe { &*self.0.get() }
     }
 }
@@ -193,10 +193,14 @@ impl PoolDomain {
     /// any and the pool has its own (V5, V42).
     ///
     /// # Safety
-    /// `brought` are compatible with the callbacks of the pool (V42).
+    /// * `brought` are compatible with the callbacks of the pool (V42).
+    /// * Until this returns nothing is allocated, resized, freed or notified through the pool's [context](Self::context) or a handle of it,
+    ///   on any thread: handles reach the callbacks without the domain, so having it alone is not enough. Nor is this called by one of
+    ///   those callbacks, which would replace itself.
     pub unsafe fn replace_callbacks(&mut self, brought: Option<CallbackAllocator>) {
         if let (Some(own), Some(brought)) = (&self.own, brought) {
-            // SAFETY: nobody else has the domain, so no callback runs; the context has the address of the cell.
+            // SAFETY: nobody else has the domain, and by the caller's promise nobody reads them through the context, which has the
+            // address of the cell.
             unsafe { *own.0.get() = brought };
         }
     }

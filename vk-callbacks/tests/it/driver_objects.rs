@@ -156,7 +156,7 @@ fn v34_what_a_pools_children_hold_comes_from_the_pools_callbacks() {
     // SAFETY: compatible callbacks.
     let brought = unsafe { CallbackAllocator::from_raw(&other.callbacks()) }.expect("whole");
     let before = pools.calls().len();
-    // SAFETY: as above.
+    // SAFETY: compatible callbacks; this thread alone has the pool, and runs no callback.
     unsafe { pool_domain.replace_callbacks(Some(brought)) };
     drop(recorded);
     pool_domain.close().expect("no child");

@@ -310,7 +310,7 @@ fn in_pool(ground: &Ground<'_>, body: impl FnOnce(&Pool, &DeviceDomain, &Instanc
     let pool = unsafe { PoolDomain::new(&raw const ground.raw) }.expect("complete");
     let pool = RefCell::new(pool);
     body(&pool, &device, &instance);
-    // SAFETY: nothing was brought.
+    // SAFETY: nothing was brought, and `body` has ended.
     unsafe { pool.borrow_mut().replace_callbacks(None) };
     pool.borrow_mut().close().expect("no child");
 }
