@@ -189,7 +189,9 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     let result = result.unwrap_or_else(|| in_command(|| unsafe { call(function, arguments) }));
     caught(|| drop(origin));
     match hooked.role {
-        Role::Join | Role::DeferredResult if hooked.role.says_done(result as i32) => {
+        Role::Join | Role::DeferredResult | Role::Concurrency
+            if hooked.role.says_done(result as i32) =>
+        {
             let operation = arguments.word(1) as u64;
             fenced(|| parent.deferred.note_done(operation, parent.accounts));
         }
