@@ -391,6 +391,10 @@ unsafe extern "system" fn map(
     0
 }
 
+unsafe extern "system" fn submit(_: Handle, _: u32, _: *const c_void, _: u64) -> i32 {
+    0
+}
+
 unsafe extern "system" fn unmap(_: Handle, _: u64) {}
 
 /// Writes two binaries.
@@ -487,6 +491,7 @@ unsafe extern "system" fn next_device_proc_addr(
         b"vkCreateCommandPool" => void!(create_pool),
         b"vkDestroyCommandPool" => void!(destroy_buffer),
         b"vkResetCommandPool" => void!(reset_pool),
+        b"vkQueueSubmit" => void!(submit),
         b"vkDeviceWaitIdle" => void!(wait_idle),
         b"vkCmdDraw" => void!(draw),
         b"vkCmdTraceRaysNV" => void!(trace_rays),
