@@ -90,6 +90,34 @@ impl<T> HandleMap<T> {
         }
     }
 
+    /// As [`HandleMap::remove`], of a pair with this very value, which is compared as an address. `false` when there is none.
+    pub(crate) fn remove_pair(&self, key: usize, value: NonNull<T>) -> bool {
+        let of_pair = |slot: &Slot<T>| {
+            slot.key.load(Ordering::Acquire) == key
+                && slot.value.load(Ordering::Relaxed) == value.as_ptr()
+        };
+        let mut chunk = Some(self).filter(|_| key > CLAIMED);
+        while let Some(here) = chunk {
+            for slot in here.probe(key).filter(|slot| of_pair(slot)) {
+                let claimed =
+                    slot.key
+                        .compare_exchange(key, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
+                if claimed.is_err() {
+                    continue;
+                }
+                if slot.value.load(Ordering::Relaxed) == value.as_ptr() {
+                    slot.key.store(FREE, Ordering::Release);
+                    here.used.fetch_sub(1, Ordering::Relaxed);
+                    return true;
+                }
+                // The slot went to another value of the key meanwhile.
+                slot.key.store(key, Ordering::Release);
+            }
+            chunk = here.following();
+        }
+        false
+    }
+
     /// Takes any value out. `None` when there is none left.
     pub(crate) fn pop(&mut self) -> Option<NonNull<T>> {
         let mut chunk = Some(&*self);
