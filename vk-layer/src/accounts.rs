@@ -12,7 +12,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use alloc_core::{Budget, Context, ContextOptions, Scope, Usage};
-use vk_callbacks::{Bridge, CheckOptions, CheckedOwner, Checker, OwnerId, RawCallbacks};
+use vk_callbacks::{Bridge, CheckOptions, Checked, CheckedOwner, Checker, OwnerId, RawCallbacks};
 
 use crate::commands::{KINDS, ROWS, is_about_loader, row};
 use crate::count::Count;
@@ -58,6 +58,8 @@ pub(crate) struct KindAccount {
 pub(crate) struct KindOwner {
     bridge: Bridge,
     callbacks: RawCallbacks,
+    /// As the checker watches them, if it does.
+    checked: Option<Checked>,
     /// What the context held before: the bridge's own state.
     bridge_usage: Usage,
 }
@@ -177,22 +179,24 @@ impl KindOwner {
             .scope(default_scope(kind))
             .budget(PEAK_ONLY);
         let bridge = Bridge::new(above.child_with(options).ok()?).ok()?;
-        let mut callbacks = bridge.raw();
+        let mut checked = None;
         if let Some(checker) = checker() {
             let owner = CheckedOwner::new(bridge.owner(), kind);
             // SAFETY: the bridge lives as long as its record, for ever once it is published; before that nobody has the callbacks.
-            match unsafe { checker.wrap(callbacks, owner) } {
-                Ok(checked) => callbacks = *checked.raw(),
-                Err(_) => {
-                    UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
-                }
+            checked = unsafe { checker.wrap(bridge.raw(), owner) }.ok();
+            if checked.is_none() {
+                UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
             }
         }
-        Some(Self {
+        // From here on its drop ends the watch.
+        let mut new = Self {
             bridge_usage: bridge.usage(),
+            callbacks: checked.map_or_else(|| bridge.raw(), |checked| *checked.raw()),
             bridge,
-            callbacks: coverage::counted(callbacks)?,
-        })
+            checked,
+        };
+        new.callbacks = coverage::counted(new.callbacks)?;
+        Some(new)
     }
 
     pub(crate) const fn callbacks(&self) -> &RawCallbacks {
@@ -214,14 +218,21 @@ impl KindOwner {
         Some(usage.without(&self.bridge_usage))
     }
 
-    /// The most bytes that were live at once, of all scopes.
+    /// The most bytes that were live at once, of all scopes. Waits for nobody.
     pub(crate) fn peak_bytes(&self) -> u64 {
-        let high = self
-            .bridge
-            .context()
-            .budget()
-            .map_or(0, |budget| budget.high);
+        let high = self.bridge.context().budget_high_water();
+        let high = high.unwrap_or_default();
         high.saturating_sub(self.bridge_usage.total().live_bytes)
+    }
+}
+
+/// Of one that was never published: another thread's was first, or there was no memory for all of it.
+impl Drop for KindOwner {
+    fn drop(&mut self) {
+        if let (Some(checker), Some(checked)) = (checker(), &self.checked) {
+            // SAFETY: nobody was given the callbacks.
+            unsafe { checker.retire(checked) }
+        }
     }
 }
 
@@ -412,5 +423,29 @@ fn default_scope(kind: &str) -> Scope {
         "VkDevice" => Scope::Device,
         "VkPipelineCache" | "VkValidationCacheEXT" => Scope::Cache,
         _ => Scope::Object,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc_core::{Context, ContextOptions};
+    use vk_callbacks::stray_callbacks;
+
+    use super::KindOwner;
+    use crate::record::SYSTEM;
+
+    #[test]
+    fn ly24_callbacks_of_an_owner_that_was_not_published_are_watched_no_more() {
+        let context = Context::root_static(&SYSTEM, ContextOptions::new("test"));
+        let owner = KindOwner::new("VkBuffer", &context.expect("memory")).expect("memory");
+        assert!(owner.checked.is_some());
+        let callbacks = *owner.callbacks();
+        drop(owner);
+        let before = stray_callbacks();
+        let allocation = callbacks.pfn_allocation.expect("a function");
+        // SAFETY: the user data of callbacks that are watched is a number, which leads to nobody once they were retired.
+        let block = unsafe { allocation(callbacks.p_user_data, 8, 8, 1) };
+        assert!(block.is_null());
+        assert_eq!(stray_callbacks(), before + 1);
     }
 }

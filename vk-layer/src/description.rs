@@ -16,19 +16,35 @@ use crate::record::{Own, new_record, own};
 const NVIDIA: u32 = 0x10de;
 
 /// What its driver says of a device.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct DeviceDescription {
-    properties: DeviceProperties,
+    api_version: u32,
+    driver_version: u32,
+    vendor: u32,
+    device_name: [u8; 256],
+}
+
+/// Behind the end of its name stands whatever the driver left there.
+impl PartialEq for DeviceDescription {
+    fn eq(&self, other: &Self) -> bool {
+        let versions = |of: &Self| (of.api_version, of.driver_version, of.vendor);
+        versions(self) == versions(other) && self.name() == other.name()
+    }
 }
 
 impl DeviceDescription {
     pub(crate) const fn new(properties: DeviceProperties) -> Self {
-        Self { properties }
+        Self {
+            api_version: properties.api_version,
+            driver_version: properties.driver_version,
+            vendor: properties.vendor,
+            device_name: properties.device_name,
+        }
     }
 
     /// The device's name. Of a name that is no UTF-8, the part before.
     pub(crate) fn name(&self) -> &str {
-        let name = CStr::from_bytes_until_nul(&self.properties.device_name);
+        let name = CStr::from_bytes_until_nul(&self.device_name);
         let name = name.map_or(&[][..], CStr::to_bytes);
         let valid = name.utf8_chunks().next();
         valid.map_or("", |chunk| chunk.valid())
@@ -37,12 +53,12 @@ impl DeviceDescription {
 
 impl fmt::Display for DeviceDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DeviceProperties {
+        let Self {
             api_version,
             driver_version,
             vendor,
             ..
-        } = self.properties;
+        } = *self;
         let of_vulkan =
             |version: u32| (version >> 22 & 0x7f, version >> 12 & 0x3ff, version & 0xfff);
         let (major, minor, patch) = if vendor == NVIDIA {
@@ -61,27 +77,56 @@ impl fmt::Display for DeviceDescription {
 }
 
 /// The description of the device that has some accounts, or had them last.
-pub(crate) struct DescriptionCell(AtomicPtr<DeviceDescription>);
+pub(crate) struct DescriptionCell {
+    published: AtomicPtr<DescriptionRecord>,
+    /// All that were published, each once, the latest first: as many as there are kinds of devices.
+    all: AtomicPtr<DescriptionRecord>,
+}
+
+/// Stays for ever, since a report may be reading it.
+struct DescriptionRecord {
+    description: DeviceDescription,
+    next: AtomicPtr<DescriptionRecord>,
+}
 
 impl DescriptionCell {
     pub(crate) const fn new() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
+        Self {
+            published: AtomicPtr::new(ptr::null_mut()),
+            all: AtomicPtr::new(ptr::null_mut()),
+        }
     }
 
     pub(crate) fn get(&self) -> Option<&DeviceDescription> {
-        // SAFETY: null, or a record that `set` published; they stay for ever, since a report may be reading.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+        let record = record_at(&self.published)?;
+        Some(&record.description)
     }
 
-    /// Another device has the accounts. The same description is kept once.
+    fn records(&self) -> impl Iterator<Item = &DescriptionRecord> {
+        std::iter::successors(record_at(&self.all), |record| record_at(&record.next))
+    }
+
+    /// Another device has the accounts: nobody else's at this time. The same description is kept once.
     pub(crate) fn set(&self, new: DeviceDescription) {
-        if self.get() == Some(&new) {
-            return;
+        let kept = self.records().find(|record| record.description == new);
+        if let Some(kept) = kept {
+            let kept = ptr::from_ref(kept).cast_mut();
+            return self.published.store(kept, Ordering::Release);
         }
-        if let Some(record) = new_record(new) {
-            self.0.store(record.as_ptr(), Ordering::Release);
+        let record = DescriptionRecord {
+            description: new,
+            next: AtomicPtr::new(self.all.load(Ordering::Acquire)),
+        };
+        if let Some(record) = new_record(record) {
+            self.all.store(record.as_ptr(), Ordering::Release);
+            self.published.store(record.as_ptr(), Ordering::Release);
         }
     }
+}
+
+fn record_at(place: &AtomicPtr<DescriptionRecord>) -> Option<&DescriptionRecord> {
+    // SAFETY: null, or a record that `set` made, which stays for ever; nothing of it is written but atomics.
+    unsafe { place.load(Ordering::Acquire).as_ref() }
 }
 
 /// What the first instance of the process stands on.
@@ -194,10 +239,14 @@ mod tests {
         }
         let cell = DescriptionCell::new();
         assert!(cell.get().is_none());
-        for name in ["one", "one", "other"] {
+        for name in ["one", "one\0garbage", "other", "one", "other", "one\0"] {
             cell.set(description(name.as_bytes(), 1, 1));
-            assert_eq!(cell.get().map(DeviceDescription::name), Some(name));
+            let shown = name.split('\0').next();
+            assert_eq!(cell.get().map(DeviceDescription::name), shown);
         }
+        assert_eq!(cell.records().count(), 2, "devices that alternate");
+        cell.set(description(b"one", 1, 2));
+        assert_eq!(cell.records().count(), 3, "another driver");
     }
 
     #[test]

@@ -190,8 +190,11 @@ impl MemoryBlocks {
         let bytes = if size == WHOLE_SIZE { rest } else { size };
         let [_, mapped] = &counts.states;
         Self::end_mapping(mapped, &block.mapped);
-        block.mapped.store(bytes, Ordering::Relaxed);
-        mapped.allocated(bytes);
+        // A mapping of nothing is none: nobody would know of its end.
+        if bytes != 0 {
+            block.mapped.store(bytes, Ordering::Relaxed);
+            mapped.allocated(bytes);
+        }
     }
 
     /// The block was unmapped.
@@ -226,7 +229,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use super::{DeviceMemory, MemoryBlocks, MemoryCount};
-    use crate::chain::{BaseStruct, MemoryAllocateInfo, MemoryProperties};
+    use crate::chain::{BaseStruct, MemoryAllocateInfo, MemoryProperties, WHOLE_SIZE};
 
     #[test]
     fn dedicated_memory_is_counted_apart_until_it_is_freed() {
@@ -245,5 +248,30 @@ mod tests {
         blocks.freed(&counts, 2);
         assert_eq!((live(&counts.types[3]), live(dedicated)), (4096, 0));
         assert_eq!(dedicated.peak_bytes.load(Ordering::Relaxed), 4096);
+    }
+
+    #[test]
+    fn ly20_a_mapping_of_no_bytes_is_none() {
+        let counts = DeviceMemory::new();
+        let blocks = MemoryBlocks::new(MemoryProperties::default());
+        let info = MemoryAllocateInfo::new(ptr::null_mut(), 4096, 3);
+        // SAFETY: an info without a chain.
+        unsafe { blocks.allocated(&counts, &info, 1) };
+        let [_, mapped] = &counts.states;
+        let live = || mapped.live_blocks.load(Ordering::Relaxed);
+        for (range, expected) in [
+            ((0, 64), 1),
+            ((4096, WHOLE_SIZE), 0),
+            ((4000, WHOLE_SIZE), 1),
+        ] {
+            blocks.mapped(&counts, 1, range);
+            assert_eq!(live(), expected, "{range:?}");
+        }
+        blocks.mapped(&counts, 1, (5000, WHOLE_SIZE));
+        blocks.unmapped(&counts, 1);
+        blocks.freed(&counts, 1);
+        assert_eq!(live(), 0);
+        assert_eq!(mapped.live_bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(mapped.total_bytes.load(Ordering::Relaxed), 64 + 96);
     }
 }

@@ -3,6 +3,7 @@
 //! Each object may bring its own (V5), in a struct that is gone after the command (V6). All of one kind are one owner to the checker.
 //! They are watched for as long as a command that got them runs or an object that was created with them lives.
 
+use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
@@ -17,8 +18,11 @@ use crate::record::{Own, free_record, new_record, own};
 /// What is known of the program's callbacks for one kind of object.
 pub(crate) struct ForeignOwner {
     pub(crate) id: OwnerId,
-    /// Objects that live, with the callbacks that they were created with.
+    /// Objects that live, with the callbacks that they were created with: by the handle and those callbacks together, since two objects
+    /// may have one handle.
     objects: HandleMap<Checked>,
+    /// The keys in `objects` of each handle. They stand as addresses that nobody follows.
+    keys: HandleMap<u8>,
 }
 
 impl ForeignOwner {
@@ -29,6 +33,7 @@ impl ForeignOwner {
         Some(Self {
             id,
             objects: HandleMap::new(),
+            keys: HandleMap::new(),
         })
     }
 
@@ -45,14 +50,66 @@ impl ForeignOwner {
 
     /// Whether the object was created with callbacks that are watched.
     pub(crate) fn has(&self, handle: u64) -> bool {
-        self.objects.get(key(handle)).is_some()
+        self.keys.get(key(handle)).is_some()
+    }
+
+    /// Where there is no memory nothing is kept. The callbacks stay watched then: the object may call them.
+    fn insert(&self, handle: u64, raw: &RawCallbacks, checked: Checked) {
+        let own = object_key(handle, raw);
+        let Some(record) = new_record(checked) else {
+            return;
+        };
+        if !self.objects.insert(own.get(), record) {
+            // SAFETY: from `new_record`, and no table has it.
+            unsafe { free_record(record) };
+        } else if !self.keys.insert(key(handle), address(own))
+            && let Some(record) = self.objects.remove(own.get())
+        {
+            // Ours, or one that is like it.
+            // SAFETY: from `new_record`; the table had it alone, and has it no longer.
+            unsafe { free_record(record) };
+        }
     }
 
     /// The object is about to be destroyed: takes out what it was created with. Before the command goes down, since another object may have
-    /// the handle as soon as it is back. `None` for an object that was created when nobody watched.
-    pub(crate) fn remove(&self, handle: u64) -> Option<EndedObject> {
-        self.objects.remove(key(handle)).map(EndedObject)
+    /// the handle as soon as it is back. Of several objects with the handle it is one that was created with the callbacks that are passed
+    /// now, if there is one; others may be compatible too (V43). `None` for an object that was created when nobody watched.
+    pub(crate) fn remove(&self, handle: u64, raw: &RawCallbacks) -> Option<EndedObject> {
+        let own = object_key(handle, raw);
+        if let Some(record) = self.objects.remove(own.get()) {
+            self.keys.remove_pair(key(handle), address(own));
+            return Some(EndedObject(record));
+        }
+        loop {
+            let other = self.keys.remove(key(handle))?;
+            // Else another thread has just ended that one.
+            if let Some(record) = self.objects.remove(other.addr().get()) {
+                return Some(EndedObject(record));
+            }
+        }
     }
+}
+
+/// The key of an object that was created with these callbacks: above 1, as keys of handles are.
+fn object_key(handle: u64, raw: &RawCallbacks) -> NonZeroUsize {
+    let functions = [
+        raw.pfn_allocation.map_or(0, |function| function as usize),
+        raw.pfn_reallocation.map_or(0, |function| function as usize),
+        raw.pfn_free.map_or(0, |function| function as usize),
+    ];
+    let words = [key(handle), raw.p_user_data.addr()];
+    let mixed = words
+        .into_iter()
+        .chain(functions)
+        .fold(0_usize, |key, word| {
+            (key.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        });
+    NonZeroUsize::MIN.saturating_add(mixed | 1)
+}
+
+/// The key as a value of a map.
+const fn address(key: NonZeroUsize) -> NonNull<u8> {
+    NonNull::without_provenance(key)
 }
 
 /// What an object was created with that is being destroyed: watched until this goes. The record is this one's alone.
@@ -110,12 +167,8 @@ impl<'a> ForeignUse<'a> {
     pub(crate) fn created(&self, handle: u64) {
         // SAFETY: as in `new`; they are retired when the object is gone.
         let checked = checker().map(|checker| unsafe { checker.wrap_for(self.raw, self.owner.id) });
-        let Some(record) = checked.and_then(Result::ok).and_then(new_record) else {
-            return;
-        };
-        if !self.owner.objects.insert(key(handle), record) {
-            // SAFETY: from `new_record`, and no table has it. They stay watched: the object may call them.
-            unsafe { free_record(record) };
+        if let Some(checked) = checked.and_then(Result::ok) {
+            self.owner.insert(handle, &self.raw, checked);
         }
     }
 }
@@ -130,5 +183,78 @@ fn retire(checked: &Checked) {
     if let Some(checker) = checker() {
         // SAFETY: the command has returned, or the object is gone: Vulkan lets nobody call what it was given for it any more.
         unsafe { checker.retire(checked) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use vk_callbacks::{Checked, RawCallbacks};
+
+    use super::{ForeignOwner, ForeignUse, checker};
+
+    /// Callbacks that nobody calls.
+    fn callbacks(number: usize) -> RawCallbacks {
+        unsafe extern "system" fn allocation(
+            _: *mut std::ffi::c_void,
+            _: usize,
+            _: usize,
+            _: vk_callbacks::RawScope,
+        ) -> *mut std::ffi::c_void {
+            ptr::null_mut()
+        }
+        unsafe extern "system" fn reallocation(
+            _: *mut std::ffi::c_void,
+            _: *mut std::ffi::c_void,
+            _: usize,
+            _: usize,
+            _: vk_callbacks::RawScope,
+        ) -> *mut std::ffi::c_void {
+            ptr::null_mut()
+        }
+        unsafe extern "system" fn free(_: *mut std::ffi::c_void, _: *mut std::ffi::c_void) {}
+        RawCallbacks {
+            p_user_data: ptr::without_provenance_mut(number),
+            pfn_allocation: Some(allocation),
+            pfn_reallocation: Some(reallocation),
+            pfn_free: Some(free),
+            pfn_internal_allocation: None,
+            pfn_internal_free: None,
+        }
+    }
+
+    #[test]
+    fn ly15_of_objects_with_one_handle_those_with_the_callbacks_that_are_passed_end() {
+        let owner = ForeignOwner::new("VkSampler").expect("memory");
+        let uses = [16, 32, 48].map(|number| {
+            let raw = callbacks(number);
+            // SAFETY: functions that do nothing.
+            let checked = unsafe { checker().expect("memory").wrap_for(raw, owner.id) };
+            ForeignUse {
+                owner: &owner,
+                raw,
+                checked: checked.expect("a place"),
+            }
+        });
+        uses.iter().for_each(|used| used.created(7));
+        let number = |checked: &Checked| checked.raw().p_user_data.addr();
+        // The very same callbacks are watched once, under one number.
+        let ended = |raw: &RawCallbacks| {
+            let ended = owner.remove(7, raw)?;
+            // SAFETY: the record is this one's alone, and lives until it goes.
+            Some(number(unsafe { ended.0.as_ref() }))
+        };
+        assert!(owner.has(7) && !owner.has(8));
+        assert_eq!(ended(&uses[1].raw), Some(number(&uses[1].checked)));
+        // Others of one owner are compatible: any.
+        let any = ended(&callbacks(64)).expect("two are left");
+        let left = if any == number(&uses[0].checked) {
+            2
+        } else {
+            0
+        };
+        assert_eq!(ended(&callbacks(64)), Some(number(&uses[left].checked)));
+        assert!(!owner.has(7) && ended(&uses[0].raw).is_none());
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::once::OnceAcrossForks;
 use crate::settings::complain;
-use crate::{accounts, coverage, description, guarding, hooks, leaks, report, state};
+use crate::{accounts, coverage, description, guarding, hooks, leaks, once, report, state};
 
 /// Sees to it that a child starts afresh.
 pub(crate) fn watch() {
@@ -23,6 +23,7 @@ pub(crate) fn watch() {
 extern "C" fn start_afresh() {
     // SAFETY: the other threads of the parent do not exist here.
     unsafe { alloc_core::after_fork() };
+    once::after_fork();
     state::after_fork();
     accounts::after_fork();
     hooks::after_fork();

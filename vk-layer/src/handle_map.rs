@@ -14,6 +14,8 @@ const CLAIMED: usize = 1;
 /// Maps keys above 1 to records of the caller, of which it only keeps the addresses.
 pub(crate) struct HandleMap<T> {
     slots: [Slot<T>; SLOTS],
+    /// At least as many slots as are not free: an insertion counts before it looks for one, a removal after it has freed one.
+    used: AtomicUsize,
     next: AtomicPtr<HandleMap<T>>,
 }
 
@@ -36,6 +38,7 @@ impl<T> HandleMap<T> {
                     value: AtomicPtr::new(ptr::null_mut()),
                 }
             }; SLOTS],
+            used: AtomicUsize::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -64,7 +67,7 @@ impl<T> HandleMap<T> {
         let slot = if first.key.load(Ordering::Acquire) == key && key > CLAIMED {
             first
         } else {
-            self.find(key)?
+            self.find(key)?.1
         };
         NonNull::new(slot.value.load(Ordering::Acquire))
     }
@@ -73,7 +76,7 @@ impl<T> HandleMap<T> {
     /// The caller sees to it that nobody uses what [`HandleMap::get`] answered for it.
     pub(crate) fn remove(&self, key: usize) -> Option<NonNull<T>> {
         loop {
-            let slot = self.find(key)?;
+            let (chunk, slot) = self.find(key)?;
             let claimed =
                 slot.key
                     .compare_exchange(key, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
@@ -81,9 +84,38 @@ impl<T> HandleMap<T> {
             if claimed.is_ok() {
                 let value = NonNull::new(slot.value.load(Ordering::Relaxed));
                 slot.key.store(FREE, Ordering::Release);
+                chunk.used.fetch_sub(1, Ordering::Relaxed);
                 return value;
             }
         }
+    }
+
+    /// As [`HandleMap::remove`], of a pair with this very value, which is compared as an address. `false` when there is none.
+    pub(crate) fn remove_pair(&self, key: usize, value: NonNull<T>) -> bool {
+        let of_pair = |slot: &Slot<T>| {
+            slot.key.load(Ordering::Acquire) == key
+                && slot.value.load(Ordering::Relaxed) == value.as_ptr()
+        };
+        let mut chunk = Some(self).filter(|_| key > CLAIMED);
+        while let Some(here) = chunk {
+            for slot in here.probe(key).filter(|slot| of_pair(slot)) {
+                let claimed =
+                    slot.key
+                        .compare_exchange(key, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
+                if claimed.is_err() {
+                    continue;
+                }
+                if slot.value.load(Ordering::Relaxed) == value.as_ptr() {
+                    slot.key.store(FREE, Ordering::Release);
+                    here.used.fetch_sub(1, Ordering::Relaxed);
+                    return true;
+                }
+                // The slot went to another value of the key meanwhile.
+                slot.key.store(key, Ordering::Release);
+            }
+            chunk = here.following();
+        }
+        false
     }
 
     /// Takes any value out. `None` when there is none left.
@@ -99,8 +131,9 @@ impl<T> HandleMap<T> {
         None
     }
 
+    /// A slot with this key, and its chunk.
     #[inline(never)]
-    fn find(&self, key: usize) -> Option<&Slot<T>> {
+    fn find(&self, key: usize) -> Option<(&Self, &Slot<T>)> {
         if key <= CLAIMED {
             return None;
         }
@@ -108,7 +141,7 @@ impl<T> HandleMap<T> {
         while let Some(here) = chunk {
             let of_key = |slot: &&Slot<T>| slot.key.load(Ordering::Acquire) == key;
             if let Some(slot) = here.probe(key).find(of_key) {
-                return Some(slot);
+                return Some((here, slot));
             }
             chunk = here.following();
         }
@@ -121,17 +154,27 @@ impl<T> HandleMap<T> {
         (0..SLOTS).filter_map(move |at| self.slots.get(start.wrapping_add(at) % SLOTS))
     }
 
+    /// `false` where no slot is free. A full chunk is passed by without a look at its slots.
     fn insert_here(&self, key: usize, value: NonNull<T>) -> bool {
-        let claimed = self.probe(key).find(|slot| {
-            slot.key
-                .compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
-        });
-        if let Some(slot) = claimed {
-            slot.value.store(value.as_ptr(), Ordering::Release);
-            slot.key.store(key, Ordering::Release);
+        if self.used.load(Ordering::Relaxed) >= SLOTS {
+            return false;
         }
-        claimed.is_some()
+        self.used.fetch_add(1, Ordering::Relaxed);
+        let claimed = self.probe(key).find(|slot| {
+            // A look first, since an exchange takes the slot's line from threads that read it.
+            slot.key.load(Ordering::Relaxed) == FREE
+                && slot
+                    .key
+                    .compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+        });
+        let Some(slot) = claimed else {
+            self.used.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        };
+        slot.value.store(value.as_ptr(), Ordering::Release);
+        slot.key.store(key, Ordering::Release);
+        true
     }
 
     fn following(&self) -> Option<&Self> {
@@ -180,9 +223,34 @@ impl<T> Drop for HandleMap<T> {
 mod tests {
     use std::ptr::NonNull;
     use std::sync::Barrier;
+    use std::sync::atomic::Ordering;
     use std::thread;
 
-    use super::HandleMap;
+    use super::{HandleMap, SLOTS};
+
+    #[test]
+    fn ly21_slots_of_full_chunks_are_used_again_and_their_count_is_exact() {
+        let map = HandleMap::<u8>::new();
+        let value = NonNull::dangling();
+        let used = || {
+            let chunks = std::iter::successors(Some(&map), |chunk| chunk.following());
+            chunks
+                .map(|chunk| chunk.used.load(Ordering::Relaxed))
+                .collect::<Vec<_>>()
+        };
+        let keys = || (0..2 * SLOTS + 1).map(|number| 16 + number);
+        for _ in 0..3 {
+            assert!(keys().all(|key| map.insert(key, value)));
+            assert_eq!(used(), [SLOTS, SLOTS, 1]);
+            // What was freed in the first chunk is where the next pairs go.
+            assert!(map.remove(16).is_some() && map.remove(16).is_none());
+            assert!(map.insert(17 * SLOTS, value));
+            assert_eq!(used(), [SLOTS, SLOTS, 1]);
+            assert!(map.remove(17 * SLOTS).is_some());
+            assert!(keys().skip(1).all(|key| map.remove(key).is_some()));
+            assert_eq!(used(), [0, 0, 0]);
+        }
+    }
 
     #[test]
     fn ly4_threads_that_remove_one_key_each_remove_another_record() {

@@ -1,15 +1,28 @@
 //! Work that a process does once, also when it forks meanwhile.
 //!
 //! `std`'s cells make others wait until the thread is done that came first. In the child of a fork that thread may be gone, and its work
-//! half done: here its claim carries the number of its process, and the child takes the work over.
+//! half done: here its claim carries the number of its process and how many forks led to it, and the child takes the work over. (In a
+//! namespace of its own a child may have its parent's number.)
 
 use std::cell::UnsafeCell;
 use std::mem::{MaybeUninit, forget};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 use std::{process, thread};
 
 const NOT_DONE: u64 = 0;
 const DONE: u64 = 1;
+
+/// Who waits for longer sleeps between its looks.
+const YIELDS: u32 = 100;
+
+/// The forks from the process that loaded the layer to this one, as far as a handler saw them.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// In the child of a fork: what its parent has claimed is nobody's.
+pub(crate) fn after_fork() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
 
 /// See the module. What the parent has done counts as done in the child.
 pub(crate) struct OnceAcrossForks(AtomicU64);
@@ -40,6 +53,7 @@ impl OnceAcrossForks {
     /// `None` when the work is done.
     fn claim(&self, own: u64) -> Option<Unclaim<'_>> {
         let mut before = NOT_DONE;
+        let mut waits = 0_u32;
         loop {
             let swapped =
                 self.0
@@ -48,7 +62,12 @@ impl OnceAcrossForks {
                 Ok(_) => return Some(Unclaim(self)),
                 Err(DONE) => return None,
                 Err(now) if now == own => {
-                    thread::yield_now();
+                    waits = waits.saturating_add(1);
+                    if waits <= YIELDS {
+                        thread::yield_now();
+                    } else {
+                        thread::sleep(Duration::from_millis(1));
+                    }
                     NOT_DONE
                 }
                 // Free again, or a thread of the parent has claimed it, which this process does not have.
@@ -60,7 +79,12 @@ impl OnceAcrossForks {
 
 /// The calling process's.
 fn own_claim() -> u64 {
-    u64::from(process::id()) + DONE + 1
+    claim_of(FORKS.load(Ordering::Relaxed), process::id())
+}
+
+/// Never one of the two numbers above: numbers of processes have at most 22 bits.
+fn claim_of(forks: u32, process: u32) -> u64 {
+    (u64::from(forks) << 32) + u64::from(process) + DONE + 1
 }
 
 /// Its drop gives the claim up: the work has panicked.
@@ -126,22 +150,29 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
 
-    use super::{OnceAcrossForks, ValueAcrossForks, own_claim};
+    use super::{DONE, FORKS, OnceAcrossForks, ValueAcrossForks, claim_of, own_claim};
 
     #[test]
     fn ly37_what_a_thread_of_the_parent_has_begun_the_child_does() {
-        // As a fork leaves it: claimed by a thread of another process.
-        let value = ValueAcrossForks::new();
-        value.once.0.store(own_claim() + 1, Ordering::Relaxed);
-        let made = Cell::new(0);
-        for _ in 0..2 {
-            let one_more = || {
-                made.set(made.get() + 1);
-                7
-            };
-            assert_eq!(*value.get_or_make(one_more), 7);
+        // As a fork leaves it: claimed by a thread of another process, which in another namespace may have the same number.
+        let parent = claim_of(
+            FORKS.load(Ordering::Relaxed).wrapping_sub(1),
+            std::process::id(),
+        );
+        for claim in [own_claim() + 1, parent] {
+            let value = ValueAcrossForks::new();
+            value.once.0.store(claim, Ordering::Relaxed);
+            let made = Cell::new(0);
+            for _ in 0..2 {
+                let one_more = || {
+                    made.set(made.get() + 1);
+                    7
+                };
+                assert_eq!(*value.get_or_make(one_more), 7);
+            }
+            assert_eq!(made.get(), 1);
         }
-        assert_eq!(made.get(), 1);
+        assert!(claim_of(0, 0) > DONE);
     }
 
     #[test]

@@ -19,6 +19,11 @@ impl Request {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// It was asked for, and is not done yet.
+    pub(crate) fn renew(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     /// Whether it was asked for since the last time.
     pub(crate) fn is_due(&self) -> bool {
         self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)

@@ -146,6 +146,12 @@ impl ContextHandle {
         self.node().budget_usage()
     }
 
+    /// [`BudgetUsage::high`] alone, for who must not wait: it may lack what another thread is charging at this moment.
+    #[must_use]
+    pub fn budget_high_water(&self) -> Option<u64> {
+        self.node().budget_high_water()
+    }
+
     /// Changes the limit of the budget set on this very context, up or down. O(contexts below).
     ///
     /// # Errors

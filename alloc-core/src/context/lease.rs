@@ -179,6 +179,11 @@ impl ContextNode {
         self.budget.read()
     }
 
+    pub(crate) fn budget_high_water(&self) -> Option<u64> {
+        let is_set = self.budget.is_set();
+        is_set.then(|| self.budget.high.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn restart_high_water(&self) -> Option<BudgetUsage> {
         let _held = self.root().budget_lock.lock();
         let before = self.budget.read()?;

@@ -233,10 +233,17 @@ fn functions(frame: &LeakFrame) -> Vec<String> {
         return vec![format!("{file}+{}", frame.offset)];
     }
     let name = |function: &String| match function.rsplit_once(", ") {
-        Some((name, place)) if place.contains(':') => name.to_owned(),
+        Some((name, place)) if is_place(place) => name.to_owned(),
         _ => function.clone(),
     };
     frame.functions.iter().map(name).collect()
+}
+
+/// A file and a line. What is between the commas of a function's own name is none, as `std::string)`.
+fn is_place(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(file, line)| {
+        !file.is_empty() && !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// With a number behind each name that was there before: `frames`, `frames #2`.
@@ -269,4 +276,29 @@ fn finding(row: &FindingRow) -> String {
     words.extend((!row.scope.is_empty()).then(|| format!("scope {}", row.scope)));
     words.extend((row.rule.is_empty() && row.first_serial == 0).then(|| row.sentence.clone()));
     words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use vk_accounts::report::LeakFrame;
+
+    use super::functions;
+
+    #[test]
+    fn ly54_parameters_of_a_function_are_no_place() {
+        for (function, expected) in [
+            ("main, src/main.rs:12", "main"),
+            ("f(int, std::string), a b.cpp:7", "f(int, std::string)"),
+            ("f(int, std::string)", "f(int, std::string)"),
+            ("f(int, std::", "f(int, std::"),
+            ("f, :7", "f, :7"),
+            ("f", "f"),
+        ] {
+            let frame = LeakFrame {
+                functions: vec![function.to_owned()],
+                ..LeakFrame::default()
+            };
+            assert_eq!(functions(&frame), [expected]);
+        }
+    }
 }

@@ -221,7 +221,7 @@ fn choose<'a>(
     let Some(kind) = count_foreign_command(index, accounts) else {
         return Chosen::default();
     };
-    let ended = ends.and_then(|handle| kind.foreign()?.remove(handle));
+    let ended = ends.and_then(|handle| kind.foreign()?.remove(handle, raw));
     let name = row(index).object;
     let is_watched = (ends.is_none() || ended.is_some()) && !is_about_loader(index);
     // SAFETY: Vulkan's promise about `pAllocator`: valid for the command, and for what it creates.

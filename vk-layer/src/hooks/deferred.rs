@@ -3,13 +3,11 @@
 use std::ffi::c_void;
 use std::mem::transmute;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::thread;
 
 use vk_callbacks::{OwnerId, Owners, RawCallbacks, current_thread};
 
 use super::bracket::{Passed, count_created, created_with, run_with};
-use super::fence::fenced;
+use super::fence::{caught, fenced};
 use super::generic::{CREATE_CACHE, Next, handles};
 use crate::accounts::Accounts;
 use crate::chain::{ERROR_INITIALIZATION_FAILED, OPERATION_DEFERRED, VoidFunction};
@@ -17,6 +15,7 @@ use crate::commands::{known_row, row};
 use crate::foreign::{ForeignRecord, ForeignUse};
 use crate::handle_map::{HandleMap, key};
 use crate::leaks::{Origin, last_origin};
+use crate::once::OnceAcrossForks;
 use crate::record::{free_record, new_record};
 
 type Callbacks = *const RawCallbacks;
@@ -38,12 +37,9 @@ pub(crate) struct Deferred {
     origin: Option<&'static Origin>,
     /// The program's own callbacks: the layer below may keep their address, and call them, until the operation is done.
     foreign: Option<ForeignRecord<'static>>,
-    progress: AtomicU8,
+    /// What was created was noted.
+    noted: OnceAcrossForks,
 }
-
-const PENDING: u8 = 0;
-const NOTING: u8 = 1;
-const DONE: u8 = 2;
 
 impl Deferred {
     /// Before the command is called.
@@ -69,7 +65,7 @@ impl Deferred {
             owner: None,
             origin: None,
             foreign,
-            progress: AtomicU8::new(PENDING),
+            noted: OnceAcrossForks::new(),
         }
     }
 
@@ -108,20 +104,11 @@ impl DeferredOperations {
         };
         // SAFETY: as in `owner_of`.
         let deferred = unsafe { deferred.as_ref() };
-        let swapped = deferred.progress.compare_exchange(
-            PENDING,
-            NOTING,
-            Ordering::Acquire,
-            Ordering::Acquire,
-        );
-        if swapped.is_ok() {
-            let _noting = Noting(&deferred.progress);
+        deferred.noted.call_once(|| {
+            // After a panic nobody tries again: the array may be gone then.
             // SAFETY: the operation is done, and the program does not know it yet.
-            return unsafe { deferred.note_created(accounts) };
-        }
-        while deferred.progress.load(Ordering::Acquire) == NOTING {
-            thread::yield_now();
-        }
+            caught(|| unsafe { deferred.note_created(accounts) });
+        });
     }
 
     /// `false` where there is no memory for a further one.
@@ -145,15 +132,6 @@ impl Drop for DeferredOperations {
             // SAFETY: from `new_record`; the table had it alone, and has it no longer.
             drop(unsafe { free_record(record) });
         }
-    }
-}
-
-/// Its drop lets the others on, after a panic too.
-struct Noting<'d>(&'d AtomicU8);
-
-impl Drop for Noting<'_> {
-    fn drop(&mut self) {
-        self.0.store(DONE, Ordering::Release);
     }
 }
 

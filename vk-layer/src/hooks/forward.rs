@@ -9,14 +9,14 @@ use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use vk_callbacks::{AllocatorSource, Command, CommandRow};
+use vk_callbacks::{AllocatorSource, Command, CommandRow, current_thread};
 
-use super::bracket::COMMANDS;
 use super::fence::caught;
 use super::names::{HookedName, Role, SLOTS, coverage, in_slot, lose_coverage};
 use super::owners::owners;
 use crate::accounts::checker;
 use crate::chain::{ERROR_INITIALIZATION_FAILED, ObjectNameInfo, VoidFunction};
+use crate::count::Count;
 use crate::coverage::{in_command, this_thread_issues_commands};
 use crate::leaks::{FrameCommand, enter_command, leaks, object_kind, set_name};
 use crate::parent::Parent;
@@ -34,6 +34,9 @@ compile_error!("the calling convention is not one of those that `forward` relies
 const WORDS: usize = 16;
 /// As many floats as fit; no command has more than 3.
 const FLOATS: usize = 4;
+
+/// Submits until now: a request is looked for at some of them, as at commands with callbacks.
+pub(super) static SUBMITS: Count = Count::new();
 
 /// What a command was called with, and what lies behind.
 pub(super) struct Arguments {
@@ -189,7 +192,9 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     let result = result.unwrap_or_else(|| in_command(|| unsafe { call(function, arguments) }));
     caught(|| drop(origin));
     match hooked.role {
-        Role::Join | Role::DeferredResult if hooked.role.says_done(result as i32) => {
+        Role::Join | Role::DeferredResult | Role::Concurrency
+            if hooked.role.says_done(result as i32) =>
+        {
             let operation = arguments.word(1) as u64;
             fenced(|| parent.deferred.note_done(operation, parent.accounts));
         }
@@ -208,7 +213,11 @@ fn ended(hooked: &HookedName) {
     let frame = match hooked.role {
         Role::Submit => {
             state::submit_ended();
-            report::write_if_requested(COMMANDS.get());
+            // Other commands may not come for long.
+            let number = SUBMITS.add(1, current_thread());
+            if report::may_be_due(number) {
+                report::write_if_requested(number);
+            }
             FrameCommand::Submit
         }
         Role::Present => FrameCommand::Present,

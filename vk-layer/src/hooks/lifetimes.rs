@@ -254,6 +254,9 @@ unsafe fn register(
     let key = unsafe { dispatch_key(handle) };
     let is_known = caught(|| {
         let record = new_record(parent)?;
+        // Whoever has the word still was left by the program, and its table is gone: what it was would answer for this one. The record
+        // stays, since a thread may still be in a command of it.
+        while parents.remove(key).is_some() {}
         if !parents.insert(key, record) {
             // SAFETY: from `new_record`, and no table has it.
             drop(unsafe { free_record(record) });

@@ -102,6 +102,7 @@ fn hook_of(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunct
 /// In the child of a fork.
 pub(crate) fn after_fork() {
     COMMANDS.reset();
+    forward::SUBMITS.reset();
     lifetimes::LIVE_INSTANCES.store(0, Ordering::Relaxed);
 }
 

@@ -51,6 +51,8 @@ pub(super) enum Role {
     Join,
     /// It answers with the result of what was deferred, once there is one.
     DeferredResult,
+    /// It answers how many threads may still join; with 0 once what was deferred is done.
+    Concurrency,
     /// It binds or maps device memory.
     Memory(MemoryCommand),
     None,
@@ -64,6 +66,7 @@ impl Role {
             "vkSetDebugUtilsObjectNameEXT" => Self::NameObject,
             "vkDeferredOperationJoinKHR" => Self::Join,
             "vkGetDeferredOperationResultKHR" => Self::DeferredResult,
+            "vkGetDeferredOperationMaxConcurrencyKHR" => Self::Concurrency,
             _ => MemoryCommand::of(name).map_or(Self::None, Self::Memory),
         }
     }
@@ -73,6 +76,7 @@ impl Role {
         match self {
             Self::Join => result == SUCCESS,
             Self::DeferredResult => result != NOT_READY,
+            Self::Concurrency => result == 0,
             _ => false,
         }
     }
@@ -82,7 +86,7 @@ impl Role {
         match self {
             Self::Submit => leaks().is_some() || settings().state.is_some(),
             Self::Present | Self::NameObject => leaks().is_some(),
-            Self::Join | Self::DeferredResult | Self::Memory(_) => true,
+            Self::Join | Self::DeferredResult | Self::Concurrency | Self::Memory(_) => true,
             Self::None => false,
         }
     }

@@ -127,13 +127,7 @@ pub(crate) fn last_origin() -> Option<&'static Origin> {
 /// The row's command, which was called there, has created an object.
 pub(crate) fn created(index: usize, handle: u64, origin: Option<&'static Origin>) {
     let Some(leaks) = leaks() else { return };
-    let is_kept = origin.is_some_and(|origin| {
-        let is_kept = leaks.objects.insert((kind(index), handle), origin);
-        if is_kept {
-            origin.objects.add(0);
-        }
-        is_kept
-    });
+    let is_kept = origin.is_some_and(|origin| leaks.objects.insert((kind(index), handle), origin));
     leaks.count_lost(!is_kept);
 }
 
@@ -147,9 +141,7 @@ pub(crate) fn set_size(index: usize, handle: u64, bytes: u64) {
 /// The row's command is about to destroy the object: afterwards the handle may be another object's.
 pub(crate) fn destroying(index: usize, handle: u64) {
     let Some(leaks) = leaks() else { return };
-    if let Some(object) = leaks.objects.remove((kind(index), handle)) {
-        object.origin.objects.remove(object.bytes);
-    }
+    leaks.objects.remove((kind(index), handle));
 }
 
 /// The program has given an object a debug name.

@@ -23,6 +23,13 @@ pub(crate) struct AliveObject {
 
 /// The index of its kind, and its handle.
 type Key = (usize, u64);
+impl AliveObject {
+    /// It is kept no more.
+    fn uncount(&self) {
+        self.origin.objects.remove(self.bytes);
+    }
+}
+
 type Shard = TryMap<Key, AliveObject, Own>;
 
 const SHARDS: usize = 16;
@@ -42,7 +49,8 @@ impl ObjectTable {
         }
     }
 
-    /// `false` when there is no memory for it.
+    /// Counts an object, as one of its origin too. Of two with one handle, as Vulkan allows, only the later one is kept and counted: the
+    /// end of the first one seen ends it. `false` when there is no memory for it.
     pub(super) fn insert(&self, key: Key, origin: &'static Origin) -> bool {
         let object = AliveObject {
             origin,
@@ -50,11 +58,24 @@ impl ObjectTable {
             name: None,
             number: self.created.fetch_add(1, Ordering::Relaxed),
         };
-        self.with(key, |shard| shard.try_insert(key, object).is_ok()) == Some(true)
+        let inserted = self.with(key, |shard| {
+            let inserted = shard.try_insert(key, object).ok()?;
+            origin.objects.add(0);
+            Some(inserted)
+        });
+        let Some(former) = inserted.flatten() else {
+            return false;
+        };
+        if let Some(former) = former {
+            former.uncount();
+        }
+        true
     }
 
     pub(super) fn remove(&self, key: Key) -> Option<AliveObject> {
-        self.with(key, |shard| shard.remove(&key))?
+        let removed = self.with(key, |shard| shard.remove(&key))??;
+        removed.uncount();
+        Some(removed)
     }
 
     pub(super) fn set_size(&self, key: Key, bytes: u64) {
@@ -151,5 +172,26 @@ mod tests {
             }
         }
         assert_eq!(alive(&table), 0);
+    }
+
+    #[test]
+    fn ly36_two_objects_with_one_handle_are_counted_as_the_one_that_is_kept() {
+        let origins = OriginTable::new();
+        // A kind stands for a stack here.
+        let [first, second] = ["VkSampler", "VkImage"].map(|kind| {
+            let origin = origins.get_or_insert(None, "", kind);
+            origin.expect("memory")
+        });
+        let table = ObjectTable::new();
+        let counted =
+            || [first, second].map(|origin| (origin.objects.live(), origin.objects.bytes()));
+        assert!(table.insert((1, 7), first));
+        table.set_size((1, 7), 64);
+        assert_eq!(counted(), [(1, 64), (0, 0)]);
+        assert!(table.insert((1, 7), second));
+        table.set_size((1, 7), 32);
+        assert_eq!(counted(), [(0, 0), (1, 32)]);
+        assert!(table.remove((1, 7)).is_some() && table.remove((1, 7)).is_none());
+        assert_eq!(counted(), [(0, 0); 2]);
     }
 }

@@ -40,7 +40,6 @@ pub(crate) fn after_fork() {
     REPORTED.store(0, Ordering::Relaxed);
     WRITTEN.store(0, Ordering::Relaxed);
     WRITING.store(false, Ordering::Relaxed);
-    request::after_fork();
 }
 
 /// Sees to it that what happens after the last report is reported at exit.
@@ -67,19 +66,34 @@ pub(crate) fn may_be_due(number: u64) -> bool {
     settings().interval != 0 || request::may_be_requested(number)
 }
 
+/// Why a report is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    /// An end, or the time: nothing is written where no command came since the last report.
+    Routine,
+    /// Somebody asked for it.
+    Request,
+}
+
 /// Writes the reports that the settings ask for, if commands came since the last ones.
 pub(crate) fn write() {
+    write_on(Occasion::Routine);
+}
+
+/// `false` where another thread is writing.
+fn write_on(occasion: Occasion) -> bool {
     if settings().passes_through || INSTANCES.is_empty() {
-        return;
+        return true;
     }
     let is_last = || HAS_ENDED.load(Ordering::Relaxed) || !has_live_instance();
     let wait = || std::thread::sleep(Duration::from_millis(1));
     let Some(_turn) = WritingTurn::new(&WRITING, is_last, wait) else {
-        return;
+        return false;
     };
     let commands = COMMANDS.get();
-    if REPORTED.swap(commands, Ordering::Relaxed) == commands {
-        return;
+    let reported = REPORTED.swap(commands, Ordering::Relaxed);
+    if reported == commands && occasion == Occasion::Routine {
+        return true;
     }
     for (target, render) in [
         (&settings().text, text::render as Render),
@@ -91,6 +105,7 @@ pub(crate) fn write() {
     }
     WRITTEN.fetch_add(1, Ordering::Relaxed);
     state::reported(commands);
+    true
 }
 
 /// The number of the report that is being written, or comes next.

@@ -106,8 +106,10 @@ pub(crate) fn submit_ended() {
 /// A report was written, after so many commands.
 pub(crate) fn reported(commands: u64) {
     if let Some(words) = words() {
-        update(words, commands);
-        put(words, REPORTED, commands);
+        // Else the numbers are those of an earlier command, which the report goes beyond.
+        if update(words, commands) {
+            put(words, REPORTED, commands);
+        }
     }
 }
 
@@ -138,14 +140,33 @@ fn init(mapping: NonNull<Words>) {
     STATE.store(mapping.as_ptr(), Ordering::Release);
 }
 
-fn update(words: &Words, number: u64) {
-    if IS_UPDATED.swap(true, Ordering::Acquire) {
-        return;
+/// Whether the numbers were written.
+fn update(words: &Words, number: u64) -> bool {
+    let Some(_turn) = UpdateTurn::new(&IS_UPDATED) else {
+        return false;
+    };
+    let sums = Sums::of_all();
+    if let Some(sums) = &sums {
+        write(words, number, sums);
     }
-    if let Some(sums) = Sums::of_all() {
-        write(words, number, &sums);
+    sums.is_some()
+}
+
+/// One thread at a time updates; the next one may when this goes, by a panic too.
+struct UpdateTurn<'u>(&'u AtomicBool);
+
+impl<'u> UpdateTurn<'u> {
+    /// `None` while another thread updates.
+    fn new(is_updated: &'u AtomicBool) -> Option<Self> {
+        let is_free = !is_updated.swap(true, Ordering::Acquire);
+        is_free.then(|| Self(is_updated))
     }
-    IS_UPDATED.store(false, Ordering::Release);
+}
+
+impl Drop for UpdateTurn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 fn write(words: &Words, number: u64, sums: &Sums) {
@@ -267,4 +288,24 @@ fn put_all(words: &Words, at: usize, values: &[u64]) {
 
 fn put(words: &Words, index: usize, value: u64) {
     put_all(words, index, &[value]);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicBool;
+
+    use super::UpdateTurn;
+
+    #[test]
+    fn ly35_an_update_that_panicked_lets_the_next_one_on() {
+        let is_updated = AtomicBool::new(false);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let turn = UpdateTurn::new(&is_updated);
+            assert!(turn.is_some() && UpdateTurn::new(&is_updated).is_none());
+            panic!("planted");
+        }));
+        assert!(panicked.is_err());
+        assert!(UpdateTurn::new(&is_updated).is_some());
+    }
 }

@@ -8,7 +8,9 @@ use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use serde_json::{Value, json};
 use vk_callbacks::{Bridge, RawCallbacks, RawScope};
 
-use crate::driver::{Layer, create_object, destroy_object, do_meanwhile, seen};
+use crate::driver::{
+    Layer, create_object, create_with_table_of, destroy_object, do_meanwhile, seen,
+};
 use crate::judging::{of_device, report_of};
 
 const NONE: *const RawCallbacks = ptr::null();
@@ -236,4 +238,44 @@ fn ly24_one_checker_judges_all_and_can_be_switched_off() {
     let unjudged = run("false").expect("a report");
     assert_eq!(unjudged["check"], Value::Null);
     assert_eq!(of_device(&unjudged, "VkDevice")["objects_created"], 2);
+}
+
+#[test]
+fn ly4_a_device_that_was_left_does_not_answer_for_one_with_its_word() {
+    let test = "ly4_a_device_that_was_left_does_not_answer_for_one_with_its_word";
+    let Some(report) = report_of(test, &[], || {
+        let layer = Layer::new();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        let left = layer.create_device(instance, NONE).expect("a device");
+        buffers(&layer, left, NONE, 1);
+        create_with_table_of(left);
+        let device = layer.create_device(instance, NONE).expect("a device");
+        buffers(&layer, device, NONE, 2);
+        layer.destroy_device(device, NONE);
+        layer.destroy_instance(instance, NONE);
+    }) else {
+        return;
+    };
+    let devices = report["instances"][0]["devices"].as_array();
+    let mut counted: Vec<_> = devices
+        .expect("devices")
+        .iter()
+        .map(|device| {
+            let kinds = device["kinds"].as_array().expect("rows");
+            let number = |kind: &str, column: &str| {
+                let row = kinds.iter().find(|row| row["kind"] == kind);
+                row.and_then(|row| row[column].as_u64())
+            };
+            (
+                number("VkBuffer", "objects_created"),
+                number("VkDevice", "objects_alive"),
+            )
+        })
+        .collect();
+    counted.sort_unstable();
+    assert_eq!(
+        counted,
+        [(Some(1), Some(1)), (Some(2), Some(0))],
+        "{report}"
+    );
 }

@@ -27,6 +27,8 @@ struct Driver {
     fail_creation: bool,
     /// Instances and devices have no table of the loader: nobody can find them.
     has_no_table: bool,
+    /// The table of the next instance or device, where it is not one of its own.
+    table: Option<usize>,
     /// With which handle `vkCreateDevice` was looked up.
     device_looked_up_with: usize,
     /// The callbacks of the device and of the command pool that were created last.
@@ -56,6 +58,11 @@ pub(crate) fn fail_creation(fail: bool) {
 
 pub(crate) fn create_without_table(without: bool) {
     DRIVER.with_borrow_mut(|driver| driver.has_no_table = without);
+}
+
+/// The next instance or device of this thread gets the table that another one had, as if the loader had freed that.
+pub(crate) fn create_with_table_of(other: Handle) {
+    DRIVER.with_borrow_mut(|driver| driver.table = Some(other.addr()));
 }
 
 /// The next command of this thread that creates an object does this before it is back.
@@ -127,12 +134,11 @@ fn create_dispatchable(command: &'static str, callbacks: Callbacks, object: *mut
     if block.is_null() {
         return -1;
     }
-    let is_there = DRIVER.with_borrow(|driver| !driver.has_no_table);
-    let table = if is_there {
-        block.expose_provenance()
-    } else {
-        0
-    };
+    let table = DRIVER.with_borrow_mut(|driver| match driver.table.take() {
+        Some(other) => other,
+        None if driver.has_no_table => 0,
+        None => block.expose_provenance(),
+    });
     // SAFETY: 32 bytes that were just allocated.
     unsafe { block.write(table) };
     // SAFETY: the caller's pointer.
@@ -252,7 +258,7 @@ unsafe extern "system" fn create_deferred_pipelines(
 }
 
 /// The first join is told that others have work to do still.
-unsafe extern "system" fn join(_: Handle, operation: u64) -> i32 {
+pub(crate) unsafe extern "system" fn join(_: Handle, operation: u64) -> i32 {
     let has_joined = DRIVER.with_borrow_mut(|driver| {
         let before = std::mem::replace(&mut driver.arguments, vec![operation]);
         before == [operation]
@@ -273,6 +279,10 @@ unsafe extern "system" fn join(_: Handle, operation: u64) -> i32 {
 
 unsafe extern "system" fn deferred_result(_: Handle, _: u64) -> i32 {
     DRIVER.with_borrow(|driver| i32::from(driver.deferred.is_some()))
+}
+
+unsafe extern "system" fn concurrency(_: Handle, _: u64) -> u32 {
+    DRIVER.with_borrow(|driver| u32::from(driver.deferred.is_some()))
 }
 
 unsafe extern "system" fn create_operation(
@@ -381,6 +391,10 @@ unsafe extern "system" fn map(
     0
 }
 
+unsafe extern "system" fn submit(_: Handle, _: u32, _: *const c_void, _: u64) -> i32 {
+    0
+}
+
 unsafe extern "system" fn unmap(_: Handle, _: u64) {}
 
 /// Writes two binaries.
@@ -473,9 +487,11 @@ unsafe extern "system" fn next_device_proc_addr(
         b"vkDestroyDeferredOperationKHR" => void!(destroy_buffer),
         b"vkDeferredOperationJoinKHR" => void!(join),
         b"vkGetDeferredOperationResultKHR" => void!(deferred_result),
+        b"vkGetDeferredOperationMaxConcurrencyKHR" => void!(concurrency),
         b"vkCreateCommandPool" => void!(create_pool),
         b"vkDestroyCommandPool" => void!(destroy_buffer),
         b"vkResetCommandPool" => void!(reset_pool),
+        b"vkQueueSubmit" => void!(submit),
         b"vkDeviceWaitIdle" => void!(wait_idle),
         b"vkCmdDraw" => void!(draw),
         b"vkCmdTraceRaysNV" => void!(trace_rays),

@@ -1,5 +1,7 @@
 //! Reports on request, over the fake driver: each with a number of its own.
 
+use std::ffi::c_void;
+use std::mem::transmute;
 use std::path::Path;
 use std::{env, fs, ptr};
 
@@ -7,7 +9,7 @@ use serde_json::Value;
 use testkit::Child;
 use vk_callbacks::RawCallbacks;
 
-use crate::driver::{Layer, create_object, destroy_object};
+use crate::driver::{Layer, VoidFunction, create_object, destroy_object};
 
 const NONE: *const RawCallbacks = ptr::null();
 const JSON: &str = "VK_STEWARD_MEMORY_JSON";
@@ -68,6 +70,54 @@ fn create_and_request() {
     for buffer in buffers {
         destroy_object(destroy, device, buffer, NONE);
     }
+    layer.destroy_device(device, NONE);
+    layer.destroy_instance(instance, NONE);
+}
+
+/// Nothing but submits: no command that has callbacks, of which reports count how many came.
+#[test]
+fn ly34_requests_are_met_while_the_program_only_submits() {
+    let test = "ly34_requests_are_met_while_the_program_only_submits";
+    if let Some(folder) = env::var_os("STEWARD_TEST_FOLDER").filter(|_| Child::is_child(test)) {
+        return submit_and_request(Path::new(&folder));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let child = Child::this_test(test)
+        .env("STEWARD_TEST_FOLDER", folder.path())
+        .env(JSON, folder.path().join("%n.json"))
+        .env("VK_STEWARD_MEMORY_SIGNAL", "USR2");
+    child.run().assert_code(0);
+}
+
+fn submit_and_request(folder: &Path) {
+    type Submit = unsafe extern "system" fn(*mut c_void, u32, *const c_void, u64) -> i32;
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    let device = layer.create_device(instance, NONE).expect("a device");
+    let submit = layer.of_device(device, c"vkQueueSubmit").expect("a hook");
+    // SAFETY: the command has this signature.
+    let submit = unsafe { transmute::<VoidFunction, Submit>(submit) };
+    let submit = |times: u32| {
+        for _ in 0..times {
+            // SAFETY: the device stands for its queue: both begin with the same word.
+            assert_eq!(unsafe { submit(device, 0, ptr::null(), 0) }, 0);
+        }
+    };
+    let report = |number: u32| folder.join(format!("{number}.json"));
+    for number in [1, 2] {
+        // SAFETY: the layer handles the signal: it stores to an atomic.
+        assert_eq!(unsafe { libc::raise(libc::SIGUSR2) }, 0);
+        submit(1);
+        assert!(report(number).exists(), "{number}");
+    }
+    // Beside the report that comes next; among 64 submits one looks.
+    for number in [3, 4] {
+        let request = folder.join(format!("{number}.json.request"));
+        fs::write(&request, "").expect("a file");
+        submit(64);
+        assert!(report(number).exists() && !request.exists(), "{number}");
+    }
+    assert!(!report(5).exists());
     layer.destroy_device(device, NONE);
     layer.destroy_instance(instance, NONE);
 }

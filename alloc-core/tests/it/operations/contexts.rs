@@ -70,6 +70,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "ContextHandle::subtree_usage",
                 "BudgetUsage::is_exceeded",
                 "ContextHandle::budget",
+                "ContextHandle::budget_high_water",
                 "ContextHandle::set_limit",
                 "ContextHandle::restart_high_water",
                 "ContextHandle::with_scope",
@@ -237,6 +238,8 @@ fn questions<S: Stage>(stage: &S, ground: &Ground) {
         assert_eq!(asked.usage(), asked.subtree_usage());
         // Another thread may be reading at this moment.
         assert!(asked.try_usage().is_none_or(|usage| usage == asked.usage()));
+        let high = asked.budget().map(|budget| budget.high);
+        assert_eq!(asked.budget_high_water(), high);
         assert_eq!(asked.budget(), asked.restart_high_water());
         assert_eq!(asked.parent().map(|parent| parent.id()), asked.parent_id());
         asked.set_limit(1 << 15).expect("nothing is charged");
