@@ -1,7 +1,7 @@
 //! Runs a program to its end, or to a time limit, and keeps what it said.
 
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::LazyLock;
@@ -89,13 +89,23 @@ impl Child {
     #[must_use]
     pub fn run(mut self) -> Finished {
         let started = Instant::now();
-        let mut child = self
-            .command
+        self.command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("cannot start {:?}: {error}", self.command));
+            .stderr(Stdio::piped());
+        let mut child = loop {
+            match self.command.spawn() {
+                Ok(child) => break child,
+                // A copy that this process has just made: a child of another thread has its descriptor until it runs its own program.
+                Err(error)
+                    if error.kind() == ErrorKind::ExecutableFileBusy
+                        && started.elapsed() < self.limit =>
+                {
+                    thread::sleep(Duration::from_millis(2));
+                }
+                Err(error) => panic!("cannot start {:?}: {error}", self.command),
+            }
+        };
         let out = child.stdout.take().map(read);
         let err = child.stderr.take().map(read);
         let (status, timed_out) = loop {

@@ -72,3 +72,20 @@ fn a_required_skip_fails() {
         .run();
     finished.assert_code(101);
 }
+
+/// Whoever starts a copy that was just made may meet a descriptor of it that another thread's child has not closed yet.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_that_is_still_open_for_writing_is_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("true");
+    std::fs::copy("/bin/true", &program).expect("a copy");
+    let open = std::fs::File::options().append(true).open(&program);
+    let started = std::thread::spawn({
+        let program = program.clone();
+        move || Child::new(&program).run()
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    drop(open.expect("our file"));
+    assert_eq!(started.join().expect("no panic").code, Some(0));
+}
