@@ -163,7 +163,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "signal",
         values: "`USR1` or `USR2`",
         default: "none",
-        about: "The signal that requests a report: the next hooked command writes it. A program's own handler stays.",
+        about: "The signal that requests a report: the next command with callbacks, or the next submit, writes it. A program's own handler stays.",
         set: |settings, value| {
             settings.signal = Some(signal_number(value).ok_or(InvalidValue)?);
             Ok(())
