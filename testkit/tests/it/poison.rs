@@ -23,6 +23,14 @@ pub fn h() { let _: std::collections::HashMap<u8, u8>; } // refused
 pub fn i() { let _: std::collections::BTreeMap<u8, u8>; } // refused
 pub fn j() { let _: std::collections::VecDeque<u8>; } // refused
 pub fn k() { let _: allocator_api2::vec::Vec<u8>; } // refused
+pub fn k1() { let _: std::ffi::CString; } // refused
+pub fn k2() { let _: std::ffi::OsString; } // refused
+pub fn k3() { let _: std::path::PathBuf; } // refused
+pub fn k4() { let _: std::collections::BTreeSet<u8>; } // refused
+pub fn k5(x: &str) { let _ = std::string::ToString::to_string(x); } // refused
+pub fn k6(x: &str) { let _ = std::borrow::ToOwned::to_owned(x); } // refused
+pub fn k7() { let _ = std::env::var_os("x"); } // refused
+pub fn k8() { let _ = std::thread::spawn(|| ()); } // refused
 pub fn l() { let _: allocator_api2::boxed::Box<u8>; } // refused
 pub fn m() { let _: allocator_api2::alloc::Global; } // refused
 pub fn n() { let _: hashbrown::HashMap<u8, u8>; } // refused

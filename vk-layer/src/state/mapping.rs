@@ -1,11 +1,14 @@
 //! The file of the state, mapped.
 
-use std::ffi::CString;
+use std::ffi::CStr;
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
+use alloc_core::TryString;
 use vk_accounts::state_file::{LENGTH, WORDS};
+
+use crate::record::own;
 
 /// The words of a state file.
 pub(super) type Words = [AtomicU64; WORDS];
@@ -17,7 +20,13 @@ pub(super) fn create(name: &str) -> io::Result<NonNull<Words>> {
         Ok(earlier) if earlier.is_file() => std::fs::remove_file(name)?,
         _ => (),
     }
-    let name = CString::new(name)?;
+    let mut ended = TryString::new_in(own());
+    ended
+        .try_push_str(name)
+        .and_then(|()| ended.try_push('\0'))
+        .map_err(|_| io::ErrorKind::OutOfMemory)?;
+    let name =
+        CStr::from_bytes_with_nul(ended.as_bytes()).map_err(|_| io::ErrorKind::InvalidFilename)?;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: a name that ends with 0.
     let file = unsafe { libc::open(name.as_ptr(), flags, 0o600) };
