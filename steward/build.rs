@@ -1,4 +1,4 @@
-//! Compiles the meter (`meter/src/lib.rs`, one file without dependencies) for the program to embed: what is preloaded into a
+//! Compiles the meter (`meter.rs`, one file without dependencies) for the program to embed: what is preloaded into a
 //! child must be there wherever the program is, installed or not. Where it cannot be had the program is built without it, and
 //! says why when it is asked for the honour ratio.
 
@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCE: &str = "meter/src/lib.rs";
+// A link to `meter/src/lib.rs`: a published package holds no other package's folder.
+const SOURCE: &str = "meter.rs";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={SOURCE}");
@@ -39,7 +40,7 @@ fn compile(library: &Path) -> Result<(), String> {
         return Err("the program was linked statically, so nothing can be preloaded".into());
     }
     if !Path::new(SOURCE).is_file() {
-        return Err("the program was built without the folder `steward/meter`".into());
+        return Err("the program was built without the file `steward/meter.rs`".into());
     }
     let mut rustc = Command::new(variable("RUSTC"));
     rustc.args([

@@ -122,6 +122,8 @@ pub enum Misuse {
     TableFull,
     /// There is no domain of that number.
     NoDomain,
+    /// A suballocation of [linear memory](crate::tagged::LinearBlocks) that keeps no sizes was to be resized.
+    UnknownSize,
 }
 
 impl HostError {
@@ -192,6 +194,7 @@ impl fmt::Display for Misuse {
             Self::Dying => "the block is being freed: use another one",
             Self::TableFull => "a table of the process is full: share domains and destructors",
             Self::NoDomain => "the domain has ended: allocate from one that is there",
+            Self::UnknownSize => "this linear memory keeps no sizes: allocate anew and copy",
             Self::IsARoot => "this context is a root: use close_root() or abandon()",
         })
     }

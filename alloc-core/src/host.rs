@@ -1,7 +1,7 @@
 //! The trait that everything meets in: where host memory comes from.
 
 use core::alloc::Layout;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
 
@@ -149,7 +149,10 @@ pub enum NoticeKind {
 #[inline]
 #[must_use]
 pub const fn dangling(layout: Layout) -> NonNull<u8> {
-    layout.dangling_ptr()
+    match NonNull::new(ptr::without_provenance_mut(layout.align())) {
+        Some(address) => address,
+        None => NonNull::dangling(), // no alignment is 0
+    }
 }
 
 /// Takes a new block, copies, frees the old one: what `resize` does where nothing better is known.
@@ -169,7 +172,7 @@ pub unsafe fn move_block<A: HostAllocator + ?Sized>(
     let moved = allocator.allocate(new, scope)?;
     let kept = old.size().min(new.size());
     // SAFETY: both blocks hold at least `kept` bytes and are different live blocks, hence disjoint.
-    unsafe { core::ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), kept) };
+    unsafe { ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), kept) };
     // SAFETY: the caller's promise for `block`, `old` and `scope`.
     unsafe { allocator.deallocate(block, old, scope) };
     Ok(moved)

@@ -50,6 +50,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),
     deny(
@@ -71,6 +72,7 @@ mod adapters;
 mod allocator_traits;
 mod arena;
 mod budget;
+mod byte_count;
 mod collections;
 mod context;
 mod error;
@@ -91,6 +93,7 @@ pub use allocator_api2::alloc::{AllocError, Allocator};
 pub use allocator_traits::AllocatorTraits;
 pub use arena::{Arena, ArenaScope};
 pub use budget::{Budget, BudgetUsage};
+pub use byte_count::ByteCount;
 pub use collections::{FoldHasher, FoldState, TryBox, TryMap, TryString, TryVec, TryVecIntoIter};
 pub use context::{CloseError, Context, ContextHandle, ContextOptions, ContextRef, Outstanding};
 pub use error::{ContextId, HostError, Misuse};
@@ -111,6 +114,7 @@ pub use threads::{after_fork, attach_thread, fold_thread, held_state_locks};
 
 /// For the crates built on this one; no part of what an application needs.
 pub mod support {
+    pub use crate::collections::floor_char_boundary;
     pub use crate::sync::{StateGuard, StateLock, StateLockHeld, StateMutex};
 }
 

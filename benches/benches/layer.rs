@@ -14,13 +14,13 @@ mod process;
 
 use std::hint::black_box;
 
-use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope, Scoped};
 use process::{Layer, LayerSubject, SUBJECTS};
 use support::backing::SYSTEM;
 use support::clock::{pinned, thread_ns};
 use support::report::BenchReport;
 use support::rounds::{amount, quick, wanted};
-use vk_callbacks::{BracketCoverage, CheckOptions, Checker, Command, Owners};
+use vk_callbacks::{BracketCoverage, Bridge, CheckOptions, CheckedOwner, Checker, Command, Owners};
 
 fn main() {
     if let Some(work) = process::work() {
@@ -31,6 +31,7 @@ fn main() {
     let mut report = BenchReport::minima("layer", &head);
     if wanted("bracket") {
         bracket(&mut report);
+        null_frees(&mut report);
     }
     match Layer::new() {
         Ok(layer) => {
@@ -73,6 +74,50 @@ fn bracket(report: &mut BenchReport) {
     let memory = Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object);
     assert_eq!(checker.findings(memory).expect("memory").len(), 0);
     checker.close().expect("nothing is left");
+}
+
+/// A command that frees NULL once, as drivers do in nearly every command that destroys: what that costs beside the command.
+fn null_frees(report: &mut BenchReport) {
+    let checker = Checker::new(&SYSTEM, CheckOptions::default()).expect("memory");
+    let context = Context::root_static(&SYSTEM, ContextOptions::new("bench")).expect("memory");
+    let bridge = Bridge::new(context).expect("memory");
+    let owner = CheckedOwner::new(bridge.owner(), "VkBuffer");
+    // SAFETY: the bridge outlives the calls below.
+    let checked = unsafe { checker.wrap(bridge.raw(), owner) }.expect("a place");
+    let owners = Owners {
+        object: Some(bridge.owner()),
+        ..Owners::default()
+    };
+    let operations = amount(100_000);
+    let mut least = [f64::INFINITY; 2];
+    for _ in 0..25 {
+        for (frees, least) in [0, 1].into_iter().zip(&mut least) {
+            let before = thread_ns();
+            for _ in 0..operations {
+                let command = Command::new("vkDestroyBuffer", owners, BracketCoverage::Complete);
+                checker.run(black_box(command), |_| {
+                    for _ in 0..black_box(frees) {
+                        let raw = checked.raw();
+                        let free = raw.pfn_free.expect("a function");
+                        // SAFETY: live callbacks; a free of NULL does nothing (V18).
+                        unsafe { free(raw.p_user_data, std::ptr::null_mut()) };
+                    }
+                });
+            }
+            let ns = (thread_ns() - before) as f64 / operations as f64;
+            *least = least.min(ns);
+        }
+    }
+    report.ns("free-of-null", least[1] - least[0]);
+    let memory = Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object);
+    let findings = checker.findings(memory).expect("memory");
+    assert_eq!(
+        (findings.len(), findings[0].count),
+        (1, 25 * operations as u64)
+    );
+    // SAFETY: nobody has the callbacks any more.
+    unsafe { checker.close_anyway() };
+    bridge.close().expect("nothing is left");
 }
 
 /// Commands one by one, in ns of the calling thread.

@@ -127,6 +127,7 @@
 //! # Ok::<(), AllocError>(())
 //! ```
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),
     deny(

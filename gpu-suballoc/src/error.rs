@@ -150,12 +150,26 @@ pub enum GpuMisuse {
     PoolInUse,
     /// An option that is out of its range, or contradicts another.
     BadOptions,
+    /// A largest block, a block size or a limit of a pool that is smaller than the granule: no region would fit.
+    BlockTooSmall,
     /// What was asked needs a feature that the device does not have, or that was not enabled.
     NotEnabled,
-    /// A piece of a linear pool that is not the next to go.
+    /// A region of a linear pool that is not the next to go: [`BlockAlgorithm`](crate::BlockAlgorithm) says which is.
     OutOfOrder,
+    /// Somebody wrote behind the region, into its margin. Said by the first free; the next one frees it.
+    MarginOverwritten,
+    /// An upper address where there is no upper end: only a pool of two stacks has one.
+    NoUpperEnd,
     /// A priority below 0, above 1, or no number.
     BadPriority,
+    /// The region was moved since its value was made.
+    Moved,
+    /// The pool is being defragmented.
+    Defragmenting,
+    /// The region has no image.
+    NoImage,
+    /// A resource that is to be moved needs another place than the one that is reserved.
+    WrongPlace,
 }
 
 impl GpuError {
@@ -332,9 +346,23 @@ impl fmt::Display for GpuMisuse {
             Self::BadOptions => {
                 "an option is out of its range, or contradicts another: see AllocatorOptions, MemoryOptions and PoolOptions"
             }
+            Self::BlockTooSmall => {
+                "a largest block, a block size or a pool's bytes are less than the granule, the larger of MemoryOptions::granule and \
+                 nonCoherentAtomSize: no region would fit, raise it"
+            }
             Self::NotEnabled => "the device does not have what this needs, or it was not enabled: see DeviceFeatures",
-            Self::OutOfOrder => "a piece of a linear pool goes back in the pool's order: free the others first",
+            Self::OutOfOrder => {
+                "a region of a linear pool goes back in the pool's order: free the others first, or use free_when_unused"
+            }
+            Self::MarginOverwritten => {
+                "somebody wrote behind the region: find out who, see check_corruption; freeing it once more frees it"
+            }
+            Self::NoUpperEnd => "only a custom pool with BlockAlgorithm::DoubleStack has an upper end: name one, or do not ask for it",
             Self::BadPriority => "the priority is no number from 0 to 1: pass one",
+            Self::Moved => "the region was moved: refresh its value, and descriptors that name its buffer",
+            Self::Defragmenting => "the pool is being defragmented: end that first",
+            Self::NoImage => "the region has no image: make it with create_image",
+            Self::WrongPlace => "the resource needs another place than the one that is reserved: pass the info that the first one was made with",
         })
     }
 }

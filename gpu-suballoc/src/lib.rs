@@ -20,7 +20,7 @@
 //!   outlives what it refers to. [`map`](GpuAllocator::map) and [`descriptor`](GpuAllocator::descriptor) work on all of them.
 //! - Buffers that come and go are [kept](GpuAllocator::release) for the next exact fit. Threads with much to do have a [`Shard`].
 //! - [`stats`](GpuAllocator::stats) are counted as they change; a [`MemoryMap`] shows every byte, leaks and what could be moved.
-//! - [`VirtualBlock`], [`TransientPages`] and [`LinearBlock`] are the structures alone, for memory of any other kind.
+//! - [`VirtualBlock`] (ranges in any order, stacks and rings) and [`TransientPages`] are the structures alone, for memory of any other kind.
 //! - [`DeviceGroup`] says which devices reach whose memory, and at what cost.
 //! - [`ShaderCache`] shares compiled shaders between the contexts of a device, and cleans up after each owner.
 //! - [`DeviceContexts`] hands out contexts of devices, with an allocator each: an application's own, or made at first use. Those of Vulkan
@@ -33,6 +33,9 @@
 //! any time: then there is a [`GpuError`], and regions and resources are as they were. Freeing takes none. Wrong use is a [`GpuMisuse`],
 //! never an abort; a refused call that would have consumed a region gives it back. No driver call and no call of the host allocator
 //! is made under a lock that guards state.
+//!
+//! A host allocator must not unwind ([`HostAllocator`](alloc_core::HostAllocator)). Where one does all the same, nothing is half done and no
+//! region or device memory is lost; at most one block of host memory is, which the call had taken from it just before.
 //!
 //! ```
 //! # #[cfg(feature = "testing")] {
@@ -72,6 +75,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),
     deny(
@@ -91,6 +95,7 @@ extern crate std;
 mod allocator;
 #[cfg(feature = "ash")]
 mod ash;
+mod block_algorithm;
 mod cache;
 mod classes;
 mod device;
@@ -120,18 +125,18 @@ pub use crate::ash::{
     physical_device_capabilities, physical_device_identity,
 };
 pub use allocator::{
-    AllocatorOptions, BatchError, Descriptor, DescriptorUse, DetachedBuffer, GpuAllocator, Mapping,
-    OptionField, OptionsParseError, OutstandingRegions, RegionInfo, Shard, ShardUsage, WrapInfo,
+    AllocatorOptions, BatchError, Defragmentation, DefragmentationOptions, DefragmentationPass,
+    DefragmentationTotals, Descriptor, DescriptorUse, DetachedBuffer, GpuAllocator, Mapping,
+    MoveOutcome, MovePlace, MoveResult, OptionField, OptionsParseError, OutstandingRegions,
+    RegionInfo, RegionMove, Shard, ShardUsage, SkippedRegions, WrapInfo,
 };
+pub use block_algorithm::BlockAlgorithm;
 pub use cache::{
     CacheDevice, CacheError, CacheLimits, CacheOwner, CacheStats, CompiledShader, ContentHash,
     OwnerStats, RemovalCounts, ShaderCache, ShaderKey, ShaderRef, StoreError, StoreIdentity,
     StoreSink, StoreWriter, StoredShader, StoredShaders, WorkRef, WriteError,
 };
-pub use classes::{
-    LinearAllocation, LinearBlock, LinearError, LinearRange, TransientAllocation, TransientPages,
-    TransientRange, TransientStatistics,
-};
+pub use classes::{TransientAllocation, TransientPages, TransientRange, TransientStatistics};
 #[cfg(feature = "testing")]
 pub use device::{
     Breach, LoggedCall, MockCall, MockConfig, MockDevice, MockFault, MockHook, MockLiveCounts,
@@ -160,7 +165,7 @@ pub use id::{PoolId, RegionId};
 pub use memory_type::{
     MAX_MEMORY_TYPES, MemoryPreference, MemoryType, MemoryTypeError, choose_memory_type,
 };
-pub use pool::{MapPolicy, MemoryOptions, PoolAlgorithm, PoolOptions};
+pub use pool::{MapPolicy, MemoryOptions, PoolOptions};
 pub use property_flags::PropertyFlags;
 pub use range::{
     VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock,
@@ -169,9 +174,8 @@ pub use range::{
 pub use region::{Ownership, Region};
 pub use region_metadata::Backing;
 pub use report::{
-    BlockContent, BlockView, CropView, GpuStats, MemoryMap, MemoryTotals, Move, MoveLimits,
-    MovePlace, MovePlan, RangePlacement, RangeUse, RangeView, RegionLeak, RegionLeakKind,
-    RegionResource,
+    BlockContent, BlockView, CorruptedMargin, CropView, GpuStats, MemoryMap, MemoryTotals,
+    RangePlacement, RangeUse, RangeView, RegionLeak, RegionLeakKind, RegionResource,
 };
 pub use request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};
 

@@ -36,10 +36,13 @@ pub enum ResourceKind {
 pub enum DedicatedPolicy {
     /// Never, unless the resource requires it.
     Never,
-    /// When it is large, or the driver prefers it.
+    /// When it is large, or the driver prefers it; the preference counts under the rule of [`Preferred`](Self::Preferred).
     #[default]
     Allowed,
-    /// If there is room for one more memory object; else from a block.
+    /// While fewer than three quarters of the memory objects that the device and
+    /// [`MemoryOptions::max_allocations`](crate::MemoryOptions::max_allocations) allow are live, and one more can be allocated; from a
+    /// block otherwise. With a limit of `n` objects that is below `n - n / 4`, the quotient rounded down; shared blocks are objects too. The
+    /// rest is left for blocks.
     Preferred,
     /// Or not at all.
     Required,
@@ -66,6 +69,13 @@ pub struct RegionOptions<'n> {
     pub next: Option<NextChain>,
     /// Refuse rather than exceed what `VK_EXT_memory_budget` says is left.
     pub within_budget: bool,
+    /// Memory for buffers with device addresses (`VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`). A buffer that the allocator creates with
+    /// [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets such memory without this. Where blocks have none
+    /// ([`MemoryOptions::device_address`](crate::MemoryOptions::device_address)), the region gets a memory object of its own.
+    pub device_address: bool,
+    /// From the upper end of a pool of two stacks ([`BlockAlgorithm::DoubleStack`](crate::BlockAlgorithm::DoubleStack)); anywhere else it is
+    /// [`GpuMisuse::NoUpperEnd`](crate::GpuMisuse::NoUpperEnd).
+    pub upper_address: bool,
     /// What reports call it. Copied, up to 255 bytes.
     pub name: Option<&'n str>,
     /// A word of the caller's own, for reports.
@@ -98,6 +108,8 @@ impl<'n> RegionOptions<'n> {
             export: ExternalHandleTypes::NONE,
             next: None,
             within_budget: false,
+            device_address: false,
+            upper_address: false,
             name: None,
             tag: 0,
             site: 0,
@@ -178,6 +190,24 @@ impl<'n> RegionOptions<'n> {
     pub const fn within_budget(self) -> Self {
         Self {
             within_budget: true,
+            ..self
+        }
+    }
+
+    /// In memory for buffers with device addresses.
+    #[must_use]
+    pub const fn device_address(self) -> Self {
+        Self {
+            device_address: true,
+            ..self
+        }
+    }
+
+    /// From the upper end of a pool of two stacks.
+    #[must_use]
+    pub const fn upper_address(self) -> Self {
+        Self {
+            upper_address: true,
             ..self
         }
     }

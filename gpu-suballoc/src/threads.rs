@@ -56,6 +56,29 @@ impl Drop for InCall {
     }
 }
 
+/// Measures a call.
+pub(crate) struct Stopwatch {
+    #[cfg(feature = "std")]
+    begun: std::time::Instant,
+}
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self {
+            #[cfg(feature = "std")]
+            begun: std::time::Instant::now(),
+        }
+    }
+
+    /// Nanoseconds since the start; 0 without feature `std`.
+    pub(crate) fn nanoseconds(&self) -> u64 {
+        #[cfg(feature = "std")]
+        return u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        #[cfg(not(feature = "std"))]
+        0
+    }
+}
+
 /// As many threads as have a [`slot`] at a time.
 pub(crate) const SLOTS: usize = 64;
 

@@ -1,5 +1,5 @@
-//! Contexts on real drivers: a thousand cycles and refusals on the first device that the loader shows, two drivers in one process, and
-//! each under the validation layer. A process of its own.
+//! Contexts on real drivers: a thousand cycles and refusals on the first device that the loader shows, two drivers in one process,
+//! each under the validation layer, and a defragmentation there. A process of its own.
 #![cfg_attr(
     not(feature = "ash"),
     allow(unused, reason = "there is nothing to test")
@@ -11,6 +11,9 @@ mod counting;
 #[cfg(feature = "ash")]
 #[path = "live_lifecycle/cycles.rs"]
 mod cycles;
+#[cfg(feature = "ash")]
+#[path = "live_lifecycle/defragmented.rs"]
+mod defragmented;
 #[cfg(feature = "ash")]
 #[path = "live_lifecycle/layer.rs"]
 mod layer;
@@ -45,5 +48,6 @@ fn main() {
         two::run();
         sweep::run();
         validated::run();
+        defragmented::run();
     }
 }

@@ -11,6 +11,7 @@
 //!
 //! As a shared library it exports what a Vulkan loader needs of a driver; a program that links it calls [`get_instance_proc_addr`].
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(feature = "testing"),
     deny(

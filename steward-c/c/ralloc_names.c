@@ -166,7 +166,7 @@ void gc_sweep_end(void *collector)
 
 void *linear_context(void *parent)
 {
-   return steward_linear_new(parent, 0);
+   return steward_linear_context(parent, 0);
 }
 
 void *linear_alloc_parent(void *parent, unsigned size)
@@ -219,11 +219,10 @@ void *linear_zalloc_child_array(void *handle, size_t size, unsigned count)
    return steward_linear_zalloc(handle, size != 0 && count > SIZE_MAX / size ? SIZE_MAX : size * count);
 }
 
-/* The options are the least bytes of a buffer, a hint: chunks have sizes of their own. */
-void *linear_context_with_opts(void *parent, const void *options)
+/* The options are one number: the least bytes of a chunk. */
+void *linear_context_with_opts(void *parent, const unsigned *options)
 {
-   (void)options;
-   return linear_context(parent);
+   return steward_linear_context(parent, *options);
 }
 
 void ralloc_steal_linear_context(void *parent, void *handle)

@@ -192,10 +192,19 @@ char *steward_linear_strdup(void *handle, const char *text)
    return copy;
 }
 
+/* A suballocation that begins with what is kept of a text. Not by resizing: not all linear memory knows sizes. */
+static char *linear_begun(void *handle, const char *text, size_t kept, size_t size)
+{
+   char *begun = steward_linear_alloc(handle, size);
+   if (begun != NULL && kept != 0)
+      memcpy(begun, text, kept);
+   return begun;
+}
+
 bool steward_linear_strcat(void *handle, char **text, const char *more)
 {
    size_t length = *text == NULL ? 0 : strlen(*text), more_size = strlen(more) + 1;
-   char *both = steward_linear_realloc(handle, *text, length + more_size);
+   char *both = linear_begun(handle, *text, length, length + more_size);
    if (both == NULL)
       return false;
    memcpy(both + length, more, more_size);
@@ -230,7 +239,7 @@ bool steward_linear_vasprintf_rewrite_tail(void *handle, char **text, size_t *st
       return *text != NULL;
    }
    size_t length = measure(format, arguments);
-   char *whole = steward_linear_realloc(handle, *text, text_size(*start, length));
+   char *whole = linear_begun(handle, *text, *start, text_size(*start, length));
    if (whole == NULL)
       return false;
    write_text(whole + *start, length, format, arguments);

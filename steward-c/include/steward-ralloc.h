@@ -74,8 +74,11 @@ void steward_gc_sweep_start(void *collector);
 void steward_gc_mark_live(void *collector, const void *kept);
 void steward_gc_sweep_end(void *collector);
 
-/* Linear memory: the handle is the first suballocation, of first bytes. */
+/* Linear memory: suballocations aligned to 8, which are freed together. The handle of steward_linear_new is the first suballocation, of first
+ * bytes, and a suballocation can be resized, for which its size stands in front of it. The handle of steward_linear_context is none; there
+ * suballocations stand directly one after the other, in chunks of at least chunk bytes, and steward_linear_realloc returns NULL. */
 void *steward_linear_new(const void *parent, size_t first);
+void *steward_linear_context(const void *parent, size_t chunk);
 void *steward_linear_alloc(void *handle, size_t size);
 void *steward_linear_zalloc(void *handle, size_t size);
 void *steward_linear_realloc(void *handle, void *old, size_t size);

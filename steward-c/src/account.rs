@@ -171,9 +171,9 @@ pub extern "C" fn steward_attach_thread() -> bool {
 }
 
 /// A C function that takes text.
-struct Sink {
-    writer: StewardWriterFn,
-    user: *mut c_void,
+pub(crate) struct Sink {
+    pub(crate) writer: StewardWriterFn,
+    pub(crate) user: *mut c_void,
 }
 
 impl fmt::Write for Sink {

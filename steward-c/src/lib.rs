@@ -1,8 +1,9 @@
-//! The C interface: conversions and calls, no logic. `include/steward.h` and `include/steward-ralloc.h` say what each function does, who may
+//! The C interface: conversions and calls, no logic. the headers in `include` say what each function does, who may
 //! call it and what it returns; a test compares them with this side.
 //!
 //! Every function goes through [`edge::enter`], which lets no panic out and leaves `errno` as it was. Objects that C holds are addresses
 //! of memory of the caller's own allocator: nothing here takes memory past it.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),
     deny(
@@ -22,13 +23,17 @@
 )]
 
 pub mod account;
+pub mod ash;
 pub mod bridge;
 pub mod chain;
 pub mod context;
 pub mod driver;
 pub mod edge;
+pub mod gpu;
 pub mod host;
+pub mod linear;
 pub mod ralloc;
 pub mod refusal;
+pub mod region;
 pub mod sized;
 pub mod watch;

@@ -1,4 +1,4 @@
-//! ralloc's calls: what takes no text. The text calls are C, over these (`c/ralloc_text.c`).
+//! ralloc's calls: what takes no text, but for linear memory (see `linear`). The text calls are C, over these (`c/ralloc_text.c`).
 
 use std::alloc::System;
 use std::cell::Cell;
@@ -7,9 +7,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use alloc_core::tagged::{
-    DomainId, Fill, GcBlocks, LinearBlocks, TaggedBlock, TaggedDestructor, TaggedDomain,
-};
+use alloc_core::tagged::{DomainId, Fill, GcBlocks, TaggedBlock, TaggedDestructor, TaggedDomain};
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Misuse, Scope};
 
 use crate::edge::{StewardContext, context, enter, quiet_panics};
@@ -80,7 +78,7 @@ fn payload(made: Result<TaggedBlock, HostError>) -> *mut c_void {
     pointer(made.map(TaggedBlock::payload)).cast()
 }
 
-unsafe fn allocate(
+pub(crate) unsafe fn allocate(
     parent: *const c_void,
     size: usize,
     fill: Fill,
@@ -366,65 +364,4 @@ pub unsafe extern "C" fn steward_gc_sweep_end(collector: *mut c_void) {
             unsafe { gc.end_sweep() };
         }
     });
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_linear_new(parent: *const c_void, first: usize) -> *mut c_void {
-    enter("steward_linear_new", || {
-        let linear = LinearBlocks::block_size(first).and_then(|size| {
-            // SAFETY: forwarded.
-            let block = unsafe { allocate(parent, size, Fill::Undefined) }?;
-            // SAFETY: new, and of that size.
-            Ok(unsafe { LinearBlocks::init(block, first) })
-        });
-        pointer(linear.map(LinearBlocks::first)).cast()
-    })
-}
-
-fn linear(handle: *const c_void) -> Option<LinearBlocks> {
-    NonNull::new(handle.cast_mut().cast()).map(LinearBlocks::from_first)
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_linear_alloc(handle: *mut c_void, size: usize) -> *mut c_void {
-    enter("steward_linear_alloc", || {
-        // SAFETY: the caller's live linear memory.
-        let new = linear(handle).map(|linear| unsafe { linear.allocate(size, Fill::Undefined) });
-        of_some(new, |new| pointer(new).cast())
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_linear_zalloc(handle: *mut c_void, size: usize) -> *mut c_void {
-    enter("steward_linear_zalloc", || {
-        // SAFETY: the caller's live linear memory.
-        let new = linear(handle).map(|linear| unsafe { linear.allocate(size, Fill::Zeros) });
-        of_some(new, |new| pointer(new).cast())
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_linear_realloc(
-    handle: *mut c_void,
-    old: *mut c_void,
-    size: usize,
-) -> *mut c_void {
-    enter("steward_linear_realloc", || {
-        let new = linear(handle).map(|linear| match NonNull::new(old.cast()) {
-            // SAFETY: the caller's live linear memory and suballocation.
-            Some(old) => unsafe { linear.resize(old, size) },
-            // SAFETY: as above.
-            None => unsafe { linear.allocate(size, Fill::Undefined) },
-        });
-        of_some(new, |new| pointer(new).cast())
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_linear_block(handle: *mut c_void) -> *mut c_void {
-    enter("steward_linear_block", || {
-        // SAFETY: the caller's live linear memory.
-        let block = linear(handle).map(|linear| unsafe { linear.block() });
-        block.map_or(null_mut(), |block| block.payload().as_ptr().cast())
-    })
 }

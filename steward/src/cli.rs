@@ -31,24 +31,45 @@ pub struct Cli {
 /// The options of all commands that mean nothing to one of them, by their ids.
 const MEANINGLESS: [(&str, &[&str]); 11] = [
     ("replay", &["guard", "guard_back_end", "fail"]),
-    ("check", &["html", "findings"]),
-    ("diff", &["guard", "guard_back_end", "fail", "findings"]),
+    ("check", &["html", "findings", "depth"]),
+    (
+        "diff",
+        &["guard", "guard_back_end", "fail", "findings", "depth"],
+    ),
     (
         "drivers",
-        &["html", "findings", "guard", "guard_back_end", "fail"],
+        &[
+            "html",
+            "findings",
+            "depth",
+            "guard",
+            "guard_back_end",
+            "fail",
+        ],
     ),
-    ("devices", &["findings", "guard", "guard_back_end", "fail"]),
+    (
+        "devices",
+        &["findings", "depth", "guard", "guard_back_end", "fail"],
+    ),
     (
         "symbols",
-        &["html", "findings", "guard", "guard_back_end", "fail"],
+        &[
+            "html",
+            "findings",
+            "depth",
+            "guard",
+            "guard_back_end",
+            "fail",
+        ],
     ),
-    ("run", &["findings"]),
+    ("run", &["findings", "depth"]),
     (
         "top",
         &[
             "html",
             "json",
             "findings",
+            "depth",
             "guard",
             "guard_back_end",
             "fail",
@@ -59,6 +80,7 @@ const MEANINGLESS: [(&str, &[&str]); 11] = [
         &[
             "html",
             "findings",
+            "depth",
             "guard",
             "guard_back_end",
             "fail",
@@ -71,6 +93,7 @@ const MEANINGLESS: [(&str, &[&str]); 11] = [
             "json",
             "html",
             "findings",
+            "depth",
             "guard",
             "guard_back_end",
             "fail",
@@ -78,7 +101,14 @@ const MEANINGLESS: [(&str, &[&str]); 11] = [
     ),
     (
         "rules",
-        &["html", "findings", "guard", "guard_back_end", "fail"],
+        &[
+            "html",
+            "findings",
+            "depth",
+            "guard",
+            "guard_back_end",
+            "fail",
+        ],
     ),
 ];
 
@@ -187,6 +217,9 @@ pub struct Drive {
     /// Do not measure the honour ratio: how much of the host memory comes through the callbacks. It takes two more runs, in child processes.
     #[arg(long)]
     pub no_honour: bool,
+    /// Exit with 1 where the driver never freed something.
+    #[arg(long, conflicts_with = "layer")]
+    pub exit_code: bool,
     /// Pass the driver no callbacks: the layer does, as for any program, and its report is shown.
     #[arg(long, conflicts_with_all = ["record", "no_honour"])]
     pub layer: bool,
@@ -327,9 +360,21 @@ pub struct DiffArgs {
     pub before: String,
     /// The report after; `-` for the standard input.
     pub after: String,
-    /// Exit with 1 where they differ.
+    /// Exit with 1 where a difference is shown.
     #[arg(long)]
     pub exit_code: bool,
+    /// Leave out changes by less than so many percent of what was before.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    pub threshold: f64,
+    /// Of each part only the first N changes, the largest.
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Leave out changes whose part, name or measure contains TEXT; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    pub ignore: Vec<String>,
+    /// Also show what depends on when the driver's own threads run: it may differ between two runs of one seed.
+    #[arg(long)]
+    pub all: bool,
 }
 
 /// Whose functions to name.
@@ -355,6 +400,9 @@ pub struct Output {
     /// Of `drive` and `replay`: list each finding, not only how many there are. `check` and `diff` do so anyway.
     #[arg(long, global = true)]
     pub findings: bool,
+    /// Of `drive` and `replay`: show what lies below each context: 1 for commands, 2 also for size classes, 3 also for call stacks. `--json` has all of it anyway.
+    #[arg(long, global = true, value_name = "LEVELS", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(..=3))]
+    pub depth: u8,
 }
 
 /// What stands between the driver and the memory that it is given.

@@ -1,5 +1,7 @@
 //! The program's parts: finding a Vulkan driver, running a workload on it, and telling where the host memory went.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod bundled;
 pub mod callback_coverage;
 pub mod cli;

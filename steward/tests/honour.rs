@@ -56,8 +56,8 @@ const CASES: [HonourCase; 2] = [
     HonourCase {
         driver: "lavapipe",
         version: "Mesa 22.3",
-        one_round: (0.18, 0.30),
-        three_rounds: (0.33, 0.47),
+        one_round: (0.12, 0.30),
+        three_rounds: (0.10, 0.47),
     },
     HonourCase {
         driver: "swiftshader",

@@ -374,14 +374,15 @@ fn what_was_planted_is_named(driver: &Selected) {
 
     let report = reported(driver, true);
     let text = report.to_string();
-    let sampler = 100 + 16 + 24 + 64;
+    // What is in front of a block is 64 for one that is aligned to 64; the report takes 16 off each.
+    let sampler = 100 + 24 + (64 - 16);
     let expected = format!("  VkSampler: 2 blocks, {sampler} bytes ({sampler} of scope object)\n");
     assert!(
         text.contains("\nleftovers, never given back:\n") && text.contains(&expected),
         "{text}"
     );
     assert!(
-        text.contains("  VkFence: 1 block, 23 bytes (23 of scope device)\n"),
+        text.contains("  VkFence: 1 block, 7 bytes (7 of scope device)\n"),
         "{text}"
     );
     let [row] = &report.findings[..] else {

@@ -77,4 +77,23 @@ impl MemoryUse {
             Self::Nothing(why) => assert_eq!(requests, 0, "{name} was to take nothing: {why}"),
         }
     }
+
+    /// Holds an operation to its word after each of its requests was refused together with all that follow.
+    ///
+    /// # Panics
+    /// As [`MemoryUse::judge_each_alone`].
+    pub fn judge_all_after(self, name: &str, swept: Swept) {
+        match self {
+            Self::Memory => assert!(
+                swept.requests > 0 && swept.survived == 0,
+                "{name}: {swept:?}"
+            ),
+            Self::MemoryOrLess(_) | Self::MemoryButKeeps(_) => {
+                assert!(swept.failed > 0, "{name}: {swept:?}");
+            }
+            Self::Nothing(why) => {
+                assert_eq!(swept.requests, 0, "{name} was to take nothing: {why}");
+            }
+        }
+    }
 }

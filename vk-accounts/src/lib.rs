@@ -12,6 +12,7 @@
 //! - [`accounting::Accounts`] implements [`Hooks`]: it gives the callbacks of each [`ObjectKind`], and puts a bracket around each command.
 //! - [`accounting::Accounts::finish`] returns what the contexts held, phase by phase, and what was not freed.
 //! - [`report::Report`] holds all of it. [`Display`](std::fmt::Display) writes it for a terminal, [`report::json`] for programs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),
     deny(

@@ -8,13 +8,13 @@
 //! Accounts are never freed. When an instance or device is gone and has left nothing, the next one goes on with its accounts: what is kept
 //! is bounded by what lives at once, totals are those of all objects, and peaks are exact.
 
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use alloc_core::{Budget, Context, ContextOptions, Scope, Usage};
 use vk_callbacks::{Bridge, CheckOptions, Checked, CheckedOwner, Checker, OwnerId, RawCallbacks};
 
-use crate::commands::{KINDS, ROWS, is_about_loader, row};
+use crate::commands::{KINDS, ROWS, is_about_loader, kind_bit, row};
 use crate::count::Count;
 use crate::coverage;
 use crate::description::DescriptionCell;
@@ -22,17 +22,20 @@ use crate::device_memory::DeviceMemory;
 use crate::foreign::ForeignOwner;
 use crate::guarding;
 use crate::hooks::coverage;
+use crate::once::ValueAcrossForks;
 use crate::per_process::PerProcess;
-use crate::record::{SYSTEM, free_record, new_record};
+use crate::record::{SYSTEM, new_record};
 use crate::settings::settings;
 
 /// A limit that is none: an exact budget's high-water mark is the exact peak of all scopes together.
-const PEAK_ONLY: Budget = Budget::exact(u64::MAX - 1);
+pub(crate) const PEAK_ONLY: Budget = Budget::exact(u64::MAX - 1);
 
 /// The accounts of one instance, or of one device, and of those that follow it.
 pub(crate) struct Accounts {
     context: Context,
     kinds: [KindAccount; ROWS],
+    /// The bits of kinds that some command was about.
+    used_kinds: AtomicU64,
     /// Of the devices below.
     pub(crate) devices: AccountsList,
     /// Of a device.
@@ -44,12 +47,13 @@ pub(crate) struct Accounts {
 
 /// The account of one kind of object.
 pub(crate) struct KindAccount {
-    owner: AtomicPtr<KindOwner>,
+    /// None where none could be made: then the kind has none for ever, since what is created without callbacks is destroyed without (V43).
+    owner: ValueAcrossForks<Option<&'static KindOwner>>,
     /// Objects that were created, and that were ended.
     pub(crate) created: Count,
     pub(crate) ended: Count,
     /// The program's own callbacks, as the checker watches them.
-    foreign: AtomicPtr<ForeignOwner>,
+    foreign: ValueAcrossForks<Option<&'static ForeignOwner>>,
     /// Commands that came with callbacks of the program.
     pub(crate) foreign_commands: AtomicU64,
 }
@@ -67,29 +71,15 @@ pub(crate) struct KindOwner {
 /// Some objects of a kind came with callbacks of the program, and some without.
 pub(crate) struct SeveralOwners;
 
-/// Stands for an owner that could not be made: its kind has none for ever, since what is created without callbacks is destroyed
-/// without (V43).
-static REFUSED: u8 = 0;
-
 impl KindAccount {
     const fn new() -> Self {
         Self {
-            owner: AtomicPtr::new(ptr::null_mut()),
-            foreign: AtomicPtr::new(ptr::null_mut()),
+            owner: ValueAcrossForks::new(),
+            foreign: ValueAcrossForks::new(),
             created: Count::new(),
             ended: Count::new(),
             foreign_commands: AtomicU64::new(0),
         }
-    }
-
-    /// Some command has come here.
-    #[inline]
-    pub(crate) fn is_used(&self) -> bool {
-        let (commands, owner) = (
-            self.foreign_commands.load(Ordering::Relaxed),
-            self.owner.load(Ordering::Relaxed),
-        );
-        commands | self.created.get() != 0 || !owner.is_null()
     }
 
     /// There was a callback's owner, or an object.
@@ -98,19 +88,14 @@ impl KindAccount {
     }
 
     /// The owner, if there is one already.
-    pub(crate) fn owner(&self) -> Option<&KindOwner> {
-        let owner = self.owner.load(Ordering::Acquire);
-        if ptr::eq(owner, refused()) {
-            return None;
-        }
-        // SAFETY: null, or a record that `owner_or_new` published, which stays for ever.
-        unsafe { owner.as_ref() }
+    #[inline]
+    pub(crate) fn owner(&self) -> Option<&'static KindOwner> {
+        self.owner.get().copied().flatten()
     }
 
     /// The owner of the program's callbacks, if there were any.
-    pub(crate) fn foreign(&self) -> Option<&ForeignOwner> {
-        // SAFETY: null, or a record that `foreign_or_new` published, which stays for ever.
-        unsafe { self.foreign.load(Ordering::Acquire).as_ref() }
+    pub(crate) fn foreign(&self) -> Option<&'static ForeignOwner> {
+        self.foreign.get().copied().flatten()
     }
 
     /// Whose callbacks an object was created with; none for 0.
@@ -132,45 +117,28 @@ impl KindAccount {
         }
     }
 
-    /// As [`KindAccount::foreign`]; `None` where nobody checks, or there is no memory.
-    pub(crate) fn foreign_or_new(&self, kind: &'static str) -> Option<&ForeignOwner> {
-        if self.foreign().is_none() {
-            let new = ForeignOwner::new(kind).and_then(new_record)?;
-            let published = self.foreign.compare_exchange(
-                ptr::null_mut(),
-                new.as_ptr(),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            if published.is_err() {
-                // SAFETY: another thread's was first, and nobody has seen this one.
-                drop(unsafe { free_record(new) });
-            }
-        }
-        self.foreign()
+    /// As [`KindAccount::foreign`]; `None` where nobody checks, or there was no memory when it was needed first.
+    ///
+    /// One thread makes it, and others wait: the checker keeps each owner that it was told of.
+    pub(crate) fn foreign_or_new(&self, kind: &'static str) -> Option<&'static ForeignOwner> {
+        *self
+            .foreign
+            .get_or_make(|| ForeignOwner::new(kind).and_then(for_ever))
     }
 
-    fn owner_or_new(&self, kind: &'static str, above: &Context) -> Option<&KindOwner> {
-        if self.owner.load(Ordering::Acquire).is_null() {
-            let new = KindOwner::new(kind, above).and_then(new_record);
-            let pointer = new.map_or(refused().cast_mut(), NonNull::as_ptr);
-            let published = self.owner.compare_exchange(
-                ptr::null_mut(),
-                pointer,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            if let (Err(_), Some(new)) = (published, new) {
-                // SAFETY: another thread's was first, and nobody has seen this one.
-                drop(unsafe { free_record(new) });
-            }
-        }
-        self.owner()
+    /// As [`KindAccount::foreign_or_new`].
+    fn owner_or_new(&self, kind: &'static str, above: &Context) -> Option<&'static KindOwner> {
+        *self
+            .owner
+            .get_or_make(|| KindOwner::new(kind, above).and_then(for_ever))
     }
 }
 
-fn refused() -> *const KindOwner {
-    (&raw const REFUSED).cast()
+/// Moves the value into a record that is never freed. `None` when there is no memory.
+fn for_ever<T>(value: T) -> Option<&'static T> {
+    let record = new_record(value)?;
+    // SAFETY: just allocated, and never freed.
+    Some(unsafe { record.as_ref() })
 }
 
 impl KindOwner {
@@ -226,7 +194,7 @@ impl KindOwner {
     }
 }
 
-/// Of one that was never published: another thread's was first, or there was no memory for all of it.
+/// Of one that was never published: there was no memory for all of it.
 impl Drop for KindOwner {
     fn drop(&mut self) {
         if let (Some(checker), Some(checked)) = (checker(), &self.checked) {
@@ -241,6 +209,7 @@ impl Accounts {
         Self {
             context,
             kinds: [const { KindAccount::new() }; ROWS],
+            used_kinds: AtomicU64::new(0),
             devices: AccountsList::new(),
             device_memory: DeviceMemory::new(),
             description: DescriptionCell::new(),
@@ -252,6 +221,16 @@ impl Accounts {
     /// The account of the kind that the row is about.
     pub(crate) fn kind(&self, index: usize) -> Option<&KindAccount> {
         self.kinds.get(*KINDS.get(index)?)
+    }
+
+    /// Some command is about the row's kind.
+    pub(crate) fn use_kind(&self, index: usize) {
+        self.used_kinds.fetch_or(kind_bit(index), Ordering::Relaxed);
+    }
+
+    /// The [bits](kind_bit) of kinds that some command was about.
+    pub(crate) fn used_kinds(&self) -> u64 {
+        self.used_kinds.load(Ordering::Relaxed)
     }
 
     /// As [`Accounts::kind`], of the first row about a kind.
@@ -270,19 +249,13 @@ impl Accounts {
         if is_about_loader(index) || settings().passes_through {
             return None;
         }
+        self.use_kind(index);
         kind.owner_or_new(row(index).object, &self.context)
     }
 
     /// As [`Accounts::owner_or_new`] for a kind that is passed through: the owner that it has, and if it has none it never gets one.
     pub(crate) fn last_owner(&self, index: usize) -> Option<&KindOwner> {
-        let kind = self.kind(index)?;
-        let none = ptr::null_mut();
-        let refused = refused().cast_mut();
-        // An error: there is an owner, or it was refused before.
-        let _ = kind
-            .owner
-            .compare_exchange(none, refused, Ordering::AcqRel, Ordering::Acquire);
-        kind.owner()
+        *self.kind(index)?.owner.get_or_make(|| None)
     }
 
     /// The kinds that something is known of, with their names.
@@ -385,6 +358,34 @@ pub(crate) fn for_instance() -> Option<&'static Accounts> {
     })
 }
 
+/// What all instances and devices hold together, in memory that replaced NULL.
+pub(crate) struct AllUsage {
+    pub(crate) live_bytes: u64,
+    /// Exact: the most that was live at once, of all kinds.
+    pub(crate) peak_bytes: u64,
+    /// Bytes in both that the layer itself takes: contexts and bridges, from the first command about a kind on.
+    pub(crate) own_bytes: u64,
+}
+
+/// See [`AllUsage`]. Exact when no command runs; `None` before the first instance.
+pub(crate) fn all_usage() -> Option<AllUsage> {
+    let root = ROOT.get()?;
+    let of_driver = |accounts: &Accounts| -> u64 {
+        let owners = accounts.kinds.iter().filter_map(KindAccount::owner);
+        owners.map(|owner| owner.usage().total().live_bytes).sum()
+    };
+    let of_instance = |instance: &'static Accounts| {
+        of_driver(instance) + instance.devices.iter().map(of_driver).sum::<u64>()
+    };
+    let live_bytes = root.subtree_usage().total().live_bytes;
+    let of_drivers: u64 = INSTANCES.iter().map(of_instance).sum();
+    Some(AllUsage {
+        live_bytes,
+        peak_bytes: root.budget_high_water().unwrap_or_default(),
+        own_bytes: live_bytes.saturating_sub(of_drivers),
+    })
+}
+
 /// The checker of this process, unless it is switched off or there is no memory for it.
 #[inline]
 pub(crate) fn checker() -> Option<&'static Checker<'static>> {
@@ -428,11 +429,38 @@ fn default_scope(kind: &str) -> Scope {
 
 #[cfg(test)]
 mod tests {
-    use alloc_core::{Context, ContextOptions};
-    use vk_callbacks::stray_callbacks;
+    use std::sync::Barrier;
+    use std::thread;
 
-    use super::KindOwner;
+    use alloc_core::{Context, ContextOptions};
+    use vk_callbacks::{OwnerId, stray_callbacks};
+
+    use super::{KindAccount, KindOwner};
     use crate::record::SYSTEM;
+
+    #[test]
+    fn ly24_of_threads_that_need_an_owner_one_makes_it() {
+        const ROUNDS: u32 = 300;
+        let root = Context::root_static(&SYSTEM, ContextOptions::new("test")).expect("memory");
+        let kinds: Vec<_> = (0..ROUNDS).map(|_| KindAccount::new()).collect();
+        let round = Barrier::new(2);
+        let owners = || {
+            let owner = |kind: &KindAccount| {
+                round.wait();
+                let own = kind.owner_or_new("VkFence", &root).expect("memory").id();
+                (own, kind.foreign_or_new("VkFence").expect("memory").id)
+            };
+            kinds.iter().map(owner).collect::<Vec<_>>()
+        };
+        let before = OwnerId::fresh().get();
+        let (mine, others) = thread::scope(|scope| {
+            let other = scope.spawn(owners);
+            (owners(), other.join().expect("a thread that ends"))
+        });
+        // Two a round, and those of other tests: each would have been an entry of the checker for ever.
+        let made = OwnerId::fresh().get() - before;
+        assert!(mine == others && made < 2 * ROUNDS + 40, "{made}");
+    }
 
     #[test]
     fn ly24_callbacks_of_an_owner_that_was_not_published_are_watched_no_more() {

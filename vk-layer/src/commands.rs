@@ -68,6 +68,59 @@ pub(crate) const fn is_first_of_kind(index: usize) -> bool {
     KINDS[index] == index && !row(index).object.is_empty()
 }
 
+/// More kinds than there are: each has a bit of a word.
+pub(crate) const MAX_KINDS: usize = 64;
+
+/// The first row of each kind, by the kind's place; none behind the last kind.
+#[expect(clippy::indexing_slicing, reason = "runs at compile time")]
+pub(crate) const FIRST_ROWS: [Option<usize>; MAX_KINDS] = {
+    let mut first_rows = [None; MAX_KINDS];
+    let (mut index, mut place) = (0, 0);
+    while index < ROWS {
+        if is_first_of_kind(index) {
+            // Fails to compile where there are too many kinds.
+            first_rows[place] = Some(index);
+            place += 1;
+        }
+        index += 1;
+    }
+    first_rows
+};
+
+/// The bit of the kind that the row is about; none of a row about no kind.
+pub(crate) fn kind_bit(index: usize) -> u64 {
+    KIND_BITS.get(index).copied().unwrap_or_default()
+}
+
+#[expect(clippy::indexing_slicing, reason = "runs at compile time")]
+static KIND_BITS: [u64; ROWS] = {
+    let mut bits = [0; ROWS];
+    let mut place = 0;
+    while place < MAX_KINDS {
+        if let Some(first) = FIRST_ROWS[place] {
+            let mut index = 0;
+            while index < ROWS {
+                if KINDS[index] == first {
+                    bits[index] = 1 << place;
+                }
+                index += 1;
+            }
+        }
+        place += 1;
+    }
+    bits
+};
+
+/// The places whose bits are set.
+pub(crate) fn places(bits: u64) -> impl Iterator<Item = usize> {
+    let mut left = bits;
+    std::iter::from_fn(move || {
+        let place = left.trailing_zeros() as usize;
+        left &= left.wrapping_sub(1);
+        (place < MAX_KINDS).then_some(place)
+    })
+}
+
 /// The row is about objects that are the loader's own: it reads `pAllocator` itself, at its own ends.
 pub(crate) fn is_about_loader(index: usize) -> bool {
     ABOUT_LOADER.get(index).copied().unwrap_or_default()

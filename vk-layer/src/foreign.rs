@@ -4,13 +4,14 @@
 //! They are watched for as long as a command that got them runs or an object that was created with them lives.
 
 use std::num::NonZeroUsize;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use alloc_core::{ScopeUsage, TryBox};
 use vk_callbacks::{Checked, CheckedOwner, OwnerId, OwnerUsage, RawCallbacks};
 
 use crate::accounts::{KindAccount, UNCHECKED_OWNERS, checker};
+use crate::failing::with_faults;
 use crate::handle_map::{HandleMap, key};
 use crate::hooks::caught;
 use crate::record::{Own, free_record, new_record, own};
@@ -18,6 +19,7 @@ use crate::record::{Own, free_record, new_record, own};
 /// What is known of the program's callbacks for one kind of object.
 pub(crate) struct ForeignOwner {
     pub(crate) id: OwnerId,
+    kind: &'static str,
     /// Objects that live, with the callbacks that they were created with: by the handle and those callbacks together, since two objects
     /// may have one handle.
     objects: HandleMap<Checked>,
@@ -32,6 +34,7 @@ impl ForeignOwner {
         checker()?.add_owner(owner).ok()?;
         Some(Self {
             id,
+            kind,
             objects: HandleMap::new(),
             keys: HandleMap::new(),
         })
@@ -75,7 +78,7 @@ impl ForeignOwner {
     /// the handle as soon as it is back. Of several objects with the handle it is one that was created with the callbacks that are passed
     /// now, if there is one; others may be compatible too (V43). `None` for an object that was created when nobody watched.
     pub(crate) fn remove(&self, handle: u64, raw: &RawCallbacks) -> Option<EndedObject> {
-        let own = object_key(handle, raw);
+        let own = object_key(handle, &with_faults(*raw, self.kind));
         if let Some(record) = self.objects.remove(own.get()) {
             self.keys.remove_pair(key(handle), address(own));
             return Some(EndedObject(record));
@@ -90,17 +93,20 @@ impl ForeignOwner {
     }
 }
 
-/// The key of an object that was created with these callbacks: above 1, as keys of handles are.
-fn object_key(handle: u64, raw: &RawCallbacks) -> NonZeroUsize {
-    let functions = [
+/// What tells callbacks of the program apart: the user data and the functions that must be there.
+pub(crate) fn identity(raw: &RawCallbacks) -> [usize; 4] {
+    [
+        raw.p_user_data.addr(),
         raw.pfn_allocation.map_or(0, |function| function as usize),
         raw.pfn_reallocation.map_or(0, |function| function as usize),
         raw.pfn_free.map_or(0, |function| function as usize),
-    ];
-    let words = [key(handle), raw.p_user_data.addr()];
-    let mixed = words
-        .into_iter()
-        .chain(functions)
+    ]
+}
+
+/// The key of an object that was created with these callbacks: above 1, as keys of handles are.
+pub(crate) fn object_key(handle: u64, raw: &RawCallbacks) -> NonZeroUsize {
+    let mixed = std::iter::once(key(handle))
+        .chain(identity(raw))
         .fold(0_usize, |key, word| {
             (key.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         });
@@ -108,8 +114,8 @@ fn object_key(handle: u64, raw: &RawCallbacks) -> NonZeroUsize {
 }
 
 /// The key as a value of a map.
-const fn address(key: NonZeroUsize) -> NonNull<u8> {
-    NonNull::without_provenance(key)
+fn address(key: NonZeroUsize) -> NonNull<u8> {
+    NonNull::new(ptr::without_provenance_mut(key.get())).unwrap_or(NonNull::dangling())
 }
 
 /// What an object was created with that is being destroyed: watched until this goes. The record is this one's alone.
@@ -146,6 +152,7 @@ impl<'a> ForeignUse<'a> {
         raw: RawCallbacks,
     ) -> Option<ForeignRecord<'a>> {
         let owner = kind.foreign_or_new(name)?;
+        let raw = with_faults(raw, name);
         // SAFETY: the caller's promise; they are retired when neither is there any more.
         let checked = unsafe { checker()?.wrap_for(raw, owner.id) };
         if checked.is_err() {

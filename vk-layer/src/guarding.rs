@@ -7,15 +7,16 @@ use alloc_core::{Context, ContextOptions};
 use vk_accounts::guard_run::{Guarding, Layers};
 use vk_accounts::report::{FailRun, GuardRun};
 
+use crate::accounts::PEAK_ONLY;
 use crate::leaks::{TRACKED, TrackedMemory, leaks};
 use crate::per_process::PerProcess;
 use crate::record::{SYSTEM, new_record};
-use crate::settings::complain;
+use crate::settings::{complain, settings};
 
 /// The root of all accounts: over the layers that were asked for, which are made with the first instance, or over the system alone; and
 /// above those what stacks need.
 pub(crate) fn root(guarding: &Guarding) -> Option<Context> {
-    let options = ContextOptions::new("steward");
+    let options = ContextOptions::new("steward").budget(PEAK_ONLY);
     let root = match (layers(guarding), leaks().is_some()) {
         (None, false) => Context::root_static(&SYSTEM, options),
         (None, true) => Context::root_static(&TRACKED, options),
@@ -46,6 +47,11 @@ fn layers(guarding: &Guarding) -> Option<&'static Layers> {
             .map_err(|error| complain(format_args!("nothing is guarded or refused: {error}")))
             .ok()
     })
+}
+
+/// What refuses requests on purpose; none where no plan was asked for, or before the first instance.
+pub(crate) fn faults() -> Option<&'static Layers> {
+    LAYERS.get().filter(|_| settings().guarding.fail.is_some())
 }
 
 /// What was guarded and what was refused until now; none where nothing was asked for, or before the first instance.

@@ -1,10 +1,22 @@
-//! A map from addresses and handles to records, without a lock: chunks of 256 slots, of which more are added and none removed.
+//! A map from addresses and handles to records, without a lock.
+//!
+//! ```text
+//!   256 slots, then chunks of twice as many each:  [ key, value, reach | .. ] -> [ .. ] -> ..
+//!                                                     |
+//!   a key's own slot, by its hash; the key is there, or at most `reach` slots behind it, or in a later chunk
+//! ```
+//!
+//! Chunks are added and none removed, so that a key that is not there is looked for in a few slots of each of few chunks.
 
+use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use crate::record::{free_record, new_record};
+use alloc_core::TryVec;
 
+use crate::record::{Own, free_record, new_record, own};
+
+/// The slots of the first chunk: a power of two, as of all.
 const SLOTS: usize = 256;
 /// No key: the slot is free.
 const FREE: usize = 0;
@@ -12,16 +24,70 @@ const FREE: usize = 0;
 const CLAIMED: usize = 1;
 
 /// Maps keys above 1 to records of the caller, of which it only keeps the addresses.
-pub(crate) struct HandleMap<T> {
-    slots: [Slot<T>; SLOTS],
-    /// At least as many slots as are not free: an insertion counts before it looks for one, a removal after it has freed one.
-    used: AtomicUsize,
-    next: AtomicPtr<HandleMap<T>>,
+pub(crate) struct HandleMap<T>(AddressMap, PhantomData<AtomicPtr<T>>);
+
+impl<T> HandleMap<T> {
+    pub(crate) const fn new() -> Self {
+        Self(AddressMap::new(), PhantomData)
+    }
+
+    /// Adds a pair. `false` when there is no memory for a further chunk, or the key is none.
+    pub(crate) fn insert(&self, key: usize, value: NonNull<T>) -> bool {
+        self.0.insert(key, value.cast())
+    }
+
+    /// The value of the key.
+    #[inline]
+    pub(crate) fn get(&self, key: usize) -> Option<NonNull<T>> {
+        self.0.get(key).map(NonNull::cast)
+    }
+
+    /// Removes one pair with this key: of several threads each removes another one, or none. (Two objects may have one handle.)
+    /// The caller sees to it that nobody uses what [`HandleMap::get`] answered for it.
+    pub(crate) fn remove(&self, key: usize) -> Option<NonNull<T>> {
+        self.0.remove(key).map(NonNull::cast)
+    }
+
+    /// As [`HandleMap::remove`], of a pair with this very value, which is compared as an address. `false` when there is none.
+    pub(crate) fn remove_pair(&self, key: usize, value: NonNull<T>) -> bool {
+        self.0.remove_pair(key, value.cast())
+    }
+
+    /// Takes any value out. `None` when there is none left.
+    pub(crate) fn pop(&mut self) -> Option<NonNull<T>> {
+        self.0.pop().map(NonNull::cast)
+    }
 }
 
-struct Slot<T> {
+/// A map of any records: what is done is the same, so that there is one of each function.
+struct AddressMap {
+    slots: [Slot; SLOTS],
+    state: ChunkState,
+}
+
+struct Slot {
     key: AtomicUsize,
-    value: AtomicPtr<T>,
+    value: AtomicPtr<()>,
+    /// Keys whose own slot this is lie at most so many slots behind it. Never less than it was.
+    reach: AtomicUsize,
+}
+
+struct ChunkState {
+    /// At least as many slots as are not free: an insertion counts before it looks for one, a removal after it has freed one.
+    used: AtomicUsize,
+    next: AtomicPtr<LaterChunk>,
+}
+
+/// A chunk behind the first.
+struct LaterChunk {
+    slots: TryVec<Slot, Own>,
+    state: ChunkState,
+}
+
+/// Any chunk.
+struct Chunk<'m> {
+    slots: &'m [Slot],
+    state: &'m ChunkState,
 }
 
 /// The key of a handle that may be a small number, and is 0 for none.
@@ -29,52 +95,41 @@ pub(crate) const fn key(handle: u64) -> usize {
     (handle as usize).wrapping_add(CLAIMED)
 }
 
-impl<T> HandleMap<T> {
-    pub(crate) const fn new() -> Self {
+impl AddressMap {
+    const fn new() -> Self {
         Self {
-            slots: [const {
-                Slot {
-                    key: AtomicUsize::new(FREE),
-                    value: AtomicPtr::new(ptr::null_mut()),
-                }
-            }; SLOTS],
-            used: AtomicUsize::new(0),
-            next: AtomicPtr::new(ptr::null_mut()),
+            slots: [const { Slot::new() }; SLOTS],
+            state: ChunkState::new(),
         }
     }
 
-    /// Adds a pair. `false` when there is no memory for a further chunk, or the key is none.
-    pub(crate) fn insert(&self, key: usize, value: NonNull<T>) -> bool {
+    fn insert(&self, key: usize, value: NonNull<()>) -> bool {
         if key <= CLAIMED {
             return false;
         }
-        let mut chunk = self;
-        loop {
-            if chunk.insert_here(key, value) {
+        let mut chunk = Some(self.first());
+        while let Some(here) = chunk {
+            if here.insert(key, value) {
                 return true;
             }
-            match chunk.following_or_new() {
-                Some(following) => chunk = following,
-                None => return false,
-            }
+            chunk = here.following_or_new();
         }
+        false
     }
 
-    /// The value of the key.
-    pub(crate) fn get(&self, key: usize) -> Option<NonNull<T>> {
-        let first = self.slots.get(start_of(key))?;
+    #[inline]
+    fn get(&self, key: usize) -> Option<NonNull<()>> {
+        let own = self.slots.get(own_slot(key, SLOTS))?;
         // Most keys are where they are looked for first.
-        let slot = if first.key.load(Ordering::Acquire) == key && key > CLAIMED {
-            first
+        let slot = if own.key.load(Ordering::Acquire) == key && key > CLAIMED {
+            own
         } else {
             self.find(key)?.1
         };
         NonNull::new(slot.value.load(Ordering::Acquire))
     }
 
-    /// Removes one pair with this key: of several threads each removes another one, or none. (Two objects may have one handle.)
-    /// The caller sees to it that nobody uses what [`HandleMap::get`] answered for it.
-    pub(crate) fn remove(&self, key: usize) -> Option<NonNull<T>> {
+    fn remove(&self, key: usize) -> Option<NonNull<()>> {
         loop {
             let (chunk, slot) = self.find(key)?;
             let claimed =
@@ -84,19 +139,18 @@ impl<T> HandleMap<T> {
             if claimed.is_ok() {
                 let value = NonNull::new(slot.value.load(Ordering::Relaxed));
                 slot.key.store(FREE, Ordering::Release);
-                chunk.used.fetch_sub(1, Ordering::Relaxed);
+                chunk.state.used.fetch_sub(1, Ordering::Relaxed);
                 return value;
             }
         }
     }
 
-    /// As [`HandleMap::remove`], of a pair with this very value, which is compared as an address. `false` when there is none.
-    pub(crate) fn remove_pair(&self, key: usize, value: NonNull<T>) -> bool {
-        let of_pair = |slot: &Slot<T>| {
+    fn remove_pair(&self, key: usize, value: NonNull<()>) -> bool {
+        let of_pair = |slot: &Slot| {
             slot.key.load(Ordering::Acquire) == key
                 && slot.value.load(Ordering::Relaxed) == value.as_ptr()
         };
-        let mut chunk = Some(self).filter(|_| key > CLAIMED);
+        let mut chunk = Some(self.first()).filter(|_| key > CLAIMED);
         while let Some(here) = chunk {
             for slot in here.probe(key).filter(|slot| of_pair(slot)) {
                 let claimed =
@@ -107,7 +161,7 @@ impl<T> HandleMap<T> {
                 }
                 if slot.value.load(Ordering::Relaxed) == value.as_ptr() {
                     slot.key.store(FREE, Ordering::Release);
-                    here.used.fetch_sub(1, Ordering::Relaxed);
+                    here.state.used.fetch_sub(1, Ordering::Relaxed);
                     return true;
                 }
                 // The slot went to another value of the key meanwhile.
@@ -118,11 +172,10 @@ impl<T> HandleMap<T> {
         false
     }
 
-    /// Takes any value out. `None` when there is none left.
-    pub(crate) fn pop(&mut self) -> Option<NonNull<T>> {
-        let mut chunk = Some(&*self);
+    fn pop(&mut self) -> Option<NonNull<()>> {
+        let mut chunk = Some(self.first());
         while let Some(here) = chunk {
-            let used = |slot: &&Slot<T>| slot.key.load(Ordering::Acquire) > CLAIMED;
+            let used = |slot: &&Slot| slot.key.load(Ordering::Acquire) > CLAIMED;
             if let Some(slot) = here.slots.iter().find(used) {
                 return self.remove(slot.key.load(Ordering::Acquire));
             }
@@ -131,15 +184,22 @@ impl<T> HandleMap<T> {
         None
     }
 
+    fn first(&self) -> Chunk<'_> {
+        Chunk {
+            slots: &self.slots,
+            state: &self.state,
+        }
+    }
+
     /// A slot with this key, and its chunk.
     #[inline(never)]
-    fn find(&self, key: usize) -> Option<(&Self, &Slot<T>)> {
+    fn find(&self, key: usize) -> Option<(Chunk<'_>, &Slot)> {
         if key <= CLAIMED {
             return None;
         }
-        let mut chunk = Some(self);
+        let mut chunk = Some(self.first());
         while let Some(here) = chunk {
-            let of_key = |slot: &&Slot<T>| slot.key.load(Ordering::Acquire) == key;
+            let of_key = |slot: &&Slot| slot.key.load(Ordering::Acquire) == key;
             if let Some(slot) = here.probe(key).find(of_key) {
                 return Some((here, slot));
             }
@@ -147,20 +207,52 @@ impl<T> HandleMap<T> {
         }
         None
     }
+}
 
-    /// All slots, from the one where the key is put if that is free.
-    fn probe(&self, key: usize) -> impl Iterator<Item = &Slot<T>> {
-        let start = start_of(key);
-        (0..SLOTS).filter_map(move |at| self.slots.get(start.wrapping_add(at) % SLOTS))
+impl Slot {
+    const fn new() -> Self {
+        Self {
+            key: AtomicUsize::new(FREE),
+            value: AtomicPtr::new(ptr::null_mut()),
+            reach: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl ChunkState {
+    const fn new() -> Self {
+        Self {
+            used: AtomicUsize::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+}
+
+impl<'m> Chunk<'m> {
+    /// The slots where the key may be.
+    fn probe(&self, key: usize) -> impl Iterator<Item = &'m Slot> + use<'m> {
+        let own = self.slots.get(own_slot(key, self.slots.len()));
+        let reach = own.map_or(0, |own| own.reach.load(Ordering::Acquire));
+        self.slots_from_own(key).take(reach.saturating_add(1))
     }
 
-    /// `false` where no slot is free. A full chunk is passed by without a look at its slots.
-    fn insert_here(&self, key: usize, value: NonNull<T>) -> bool {
-        if self.used.load(Ordering::Relaxed) >= SLOTS {
+    /// All slots, from the key's own on.
+    fn slots_from_own(&self, key: usize) -> impl Iterator<Item = &'m Slot> + use<'m> {
+        let (before, from) = self
+            .slots
+            .split_at_checked(own_slot(key, self.slots.len()))
+            .unwrap_or_default();
+        from.iter().chain(before)
+    }
+
+    /// `false` where three quarters of the slots are used: the others keep the ways to keys short.
+    fn insert(&self, key: usize, value: NonNull<()>) -> bool {
+        let used = &self.state.used;
+        if used.load(Ordering::Relaxed) >= self.slots.len() / 4 * 3 {
             return false;
         }
-        self.used.fetch_add(1, Ordering::Relaxed);
-        let claimed = self.probe(key).find(|slot| {
+        used.fetch_add(1, Ordering::Relaxed);
+        let claimed = self.slots_from_own(key).enumerate().find(|(_, slot)| {
             // A look first, since an exchange takes the slot's line from threads that read it.
             slot.key.load(Ordering::Relaxed) == FREE
                 && slot
@@ -168,26 +260,35 @@ impl<T> HandleMap<T> {
                     .compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
                     .is_ok()
         });
-        let Some(slot) = claimed else {
-            self.used.fetch_sub(1, Ordering::Relaxed);
+        let (Some((distance, slot)), Some(own)) = (claimed, self.slots_from_own(key).next()) else {
+            used.fetch_sub(1, Ordering::Relaxed);
             return false;
         };
         slot.value.store(value.as_ptr(), Ordering::Release);
+        // Before the key: who knows that it was added finds it.
+        if own.reach.load(Ordering::Relaxed) < distance {
+            own.reach.fetch_max(distance, Ordering::Relaxed);
+        }
         slot.key.store(key, Ordering::Release);
         true
     }
 
-    fn following(&self) -> Option<&Self> {
-        // SAFETY: null, or a chunk that `following_or_new` added, which stays until `self` is dropped.
-        unsafe { self.next.load(Ordering::Acquire).as_ref() }
+    fn following(&self) -> Option<Self> {
+        // SAFETY: null, or a chunk that `following_or_new` added, which stays until the map is dropped.
+        let later = unsafe { self.state.next.load(Ordering::Acquire).as_ref() }?;
+        Some(Self {
+            slots: &later.slots,
+            state: &later.state,
+        })
     }
 
-    fn following_or_new(&self) -> Option<&Self> {
-        if let Some(following) = self.following() {
-            return Some(following);
+    fn following_or_new(&self) -> Option<Self> {
+        let following = self.following();
+        if following.is_some() {
+            return following;
         }
-        let new = new_record(Self::new())?;
-        let added = self.next.compare_exchange(
+        let new = new_record(LaterChunk::new(self.slots.len().checked_mul(2)?)?)?;
+        let added = self.state.next.compare_exchange(
             ptr::null_mut(),
             new.as_ptr(),
             Ordering::AcqRel,
@@ -201,89 +302,37 @@ impl<T> HandleMap<T> {
     }
 }
 
-/// Where a key is put if that slot is free.
-const fn start_of(key: usize) -> usize {
-    // Addresses differ in their middle bits, numbers in their low ones: the product mixes both into its middle.
-    (key.wrapping_mul(0x9e37_79b9) >> 16) % SLOTS
+impl LaterChunk {
+    /// `None` when there is no memory for it.
+    fn new(number: usize) -> Option<Self> {
+        let mut slots = TryVec::new_in(own());
+        slots.try_reserve(number).ok()?;
+        for _ in 0..number {
+            slots.try_push(Slot::new()).ok()?;
+        }
+        Some(Self {
+            slots,
+            state: ChunkState::new(),
+        })
+    }
 }
 
-impl<T> Drop for HandleMap<T> {
+/// Where a key is put if that slot is free, among so many, a power of two.
+const fn own_slot(key: usize, slots: usize) -> usize {
+    // Addresses differ in their middle bits, numbers in their low ones: the product mixes both into its upper half.
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) & slots.wrapping_sub(1)
+}
+
+impl Drop for AddressMap {
     fn drop(&mut self) {
-        let mut next = NonNull::new(*self.next.get_mut());
+        let mut next = NonNull::new(*self.state.next.get_mut());
         while let Some(chunk) = next {
             // SAFETY: from `new_record`; only this map knew it.
             let mut chunk = unsafe { free_record(chunk) };
-            // Else its own drop would recurse, once for each chunk.
-            next = NonNull::new(std::mem::replace(chunk.next.get_mut(), ptr::null_mut()));
+            next = NonNull::new(*chunk.state.next.get_mut());
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::ptr::NonNull;
-    use std::sync::Barrier;
-    use std::sync::atomic::Ordering;
-    use std::thread;
-
-    use super::{HandleMap, SLOTS};
-
-    #[test]
-    fn ly21_slots_of_full_chunks_are_used_again_and_their_count_is_exact() {
-        let map = HandleMap::<u8>::new();
-        let value = NonNull::dangling();
-        let used = || {
-            let chunks = std::iter::successors(Some(&map), |chunk| chunk.following());
-            chunks
-                .map(|chunk| chunk.used.load(Ordering::Relaxed))
-                .collect::<Vec<_>>()
-        };
-        let keys = || (0..2 * SLOTS + 1).map(|number| 16 + number);
-        for _ in 0..3 {
-            assert!(keys().all(|key| map.insert(key, value)));
-            assert_eq!(used(), [SLOTS, SLOTS, 1]);
-            // What was freed in the first chunk is where the next pairs go.
-            assert!(map.remove(16).is_some() && map.remove(16).is_none());
-            assert!(map.insert(17 * SLOTS, value));
-            assert_eq!(used(), [SLOTS, SLOTS, 1]);
-            assert!(map.remove(17 * SLOTS).is_some());
-            assert!(keys().skip(1).all(|key| map.remove(key).is_some()));
-            assert_eq!(used(), [0, 0, 0]);
-        }
-    }
-
-    #[test]
-    fn ly4_threads_that_remove_one_key_each_remove_another_record() {
-        const ROUNDS: usize = 3000;
-        let map = HandleMap::<u8>::new();
-        let round = Barrier::new(2);
-        let remove = |_| {
-            round.wait();
-            let removed = map.remove(40).map(NonNull::addr);
-            round.wait();
-            removed
-        };
-        let record = |address: usize| NonNull::new(std::ptr::without_provenance_mut(address));
-        thread::scope(|scope| {
-            let other = scope.spawn(|| (0..ROUNDS).map(remove).collect::<Vec<_>>());
-            // Two objects with one handle, as Vulkan allows, and in each third round one.
-            let mine: Vec<_> = (0..ROUNDS)
-                .map(|number| {
-                    let pair = [16, 32];
-                    for address in &pair[..1 + usize::from(number % 3 != 0)] {
-                        assert!(map.insert(40, record(*address).expect("an address")));
-                    }
-                    remove(number)
-                })
-                .collect();
-            let other = other.join().expect("a thread that ends");
-            for (number, pair) in mine.into_iter().zip(other).enumerate() {
-                let mut pair = [pair.0, pair.1].map(|address| address.map_or(0, usize::from));
-                pair.sort_unstable();
-                let expected = if number % 3 == 0 { [0, 16] } else { [16, 32] };
-                assert_eq!(pair, expected, "round {number}");
-            }
-        });
-        assert!(map.get(40).is_none());
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@
 //! limits are in README.md.
 //!
 //! Threads: as Vulkan allows; objects are found without a lock, and no lock is held over a command or a callback.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![allow(
     non_snake_case,
     reason = "the loader's documentation asks for libVkLayer_<name>.so"
@@ -36,6 +37,7 @@ mod coverage;
 mod description;
 mod device_memory;
 mod error_output;
+mod failing;
 mod file_name;
 mod foreign;
 mod fork;

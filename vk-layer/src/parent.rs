@@ -5,6 +5,7 @@ use std::mem::transmute;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use alloc_core::support::floor_char_boundary;
 use vk_callbacks::{CommandLevel, CommandRow, OwnerId, Owners};
 
 use crate::accounts::Accounts;
@@ -166,7 +167,7 @@ impl CommandName {
     /// Of a longer name the beginning.
     pub(crate) fn new(name: &str) -> Self {
         let mut bytes = [0; Self::CAPACITY];
-        let length = name.floor_char_boundary(Self::CAPACITY - 1);
+        let length = floor_char_boundary(name, Self::CAPACITY - 1);
         for (to, from) in bytes.iter_mut().zip(name.bytes().take(length)) {
             *to = from;
         }

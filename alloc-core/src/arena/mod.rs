@@ -19,6 +19,7 @@ pub use scope::ArenaScope;
 
 use crate::adapters::HostSource;
 use crate::error::HostError;
+use crate::host::dangling;
 
 /// Linear memory over a context (or any [`HostSource`]): allocating moves a pointer, everything is given back at once.
 ///
@@ -111,7 +112,7 @@ impl<A: HostSource> Arena<A> {
     #[inline(never)]
     fn bump_slow(&self, layout: Layout) -> Result<NonNull<u8>, HostError> {
         if layout.size() == 0 {
-            return Ok(layout.dangling_ptr());
+            return Ok(dangling(layout));
         }
         let exact = plan::exact(layout).ok_or(HostError::TooLarge)?;
         let spare = self.spare.get();

@@ -10,6 +10,7 @@ use core::ptr::{self, NonNull};
 
 use crate::adapters::HostSource;
 use crate::error::HostError;
+use crate::host::dangling;
 use crate::rejected::Rejected;
 
 /// An owned value in host memory of `A`, freed with the box.
@@ -39,7 +40,7 @@ fn allocate_block(
     zeroed: bool,
 ) -> Result<NonNull<u8>, HostError> {
     if layout.size() == 0 {
-        return Ok(layout.dangling_ptr());
+        return Ok(dangling(layout));
     }
     let block = if zeroed {
         allocator.allocate_zeroed(layout)

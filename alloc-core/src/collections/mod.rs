@@ -14,5 +14,5 @@ pub use boxed::TryBox;
 pub use hasher::{FoldHasher, FoldState};
 pub use into_iter::TryVecIntoIter;
 pub use map::TryMap;
-pub use string::TryString;
+pub use string::{TryString, floor_char_boundary};
 pub use vec::TryVec;

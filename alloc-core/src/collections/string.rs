@@ -154,7 +154,7 @@ impl<A: HostSource> TryString<A> {
 
     /// Cuts the text after `len` bytes, or before the character that stands across that place.
     pub fn truncate(&mut self, len: usize) {
-        let boundary = self.floor_char_boundary(len);
+        let boundary = floor_char_boundary(self, len);
         self.bytes.truncate(boundary);
     }
 
@@ -325,4 +325,14 @@ impl<A: HostSource> Hash for TryString<A> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_str().hash(state);
     }
+}
+
+/// The largest character boundary of `text` that is not above `at`. What `str::floor_char_boundary` is since Rust 1.91.
+#[must_use]
+pub fn floor_char_boundary(text: &str, at: usize) -> usize {
+    let mut boundary = at.min(text.len());
+    while !text.is_char_boundary(boundary) {
+        boundary = boundary.saturating_sub(1); // 0 is a boundary
+    }
+    boundary
 }

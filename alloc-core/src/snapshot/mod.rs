@@ -14,7 +14,8 @@ use crate::scope::Scope;
 /// A copy of a tree's accounts, in memory of an allocator of the caller's choice.
 ///
 /// Taken in one step for the shape of the tree (its lock is held while it is copied); each account is exact when quiet.
-/// [`Display`](core::fmt::Display) draws the tree with a column a scope; [`write_json`](Snapshot::write_json) allocates nothing.
+/// [`Display`](core::fmt::Display) draws the tree with a column a scope, in which each row is the sum of its context and all below it;
+/// [`write_json`](Snapshot::write_json) writes each context's own account. Both allocate nothing.
 pub struct Snapshot<A: HostSource> {
     nodes: TryVec<SnapshotNode, A>,
     labels: TryVec<u8, A>,

@@ -2,45 +2,64 @@
 
 #![forbid(unsafe_code)]
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 use super::{Snapshot, SnapshotNode};
 use crate::adapters::HostSource;
+use crate::byte_count::ByteCount;
 use crate::foreign::ForeignKind;
 use crate::scope::Scope;
 
 const NAME_WIDTH: usize = 34;
 
-/// A tree with live bytes a scope, then live, peak, blocks and bytes ever taken; each row is the context's own account. Below it,
-/// where there is any, live, peak and total bytes of each kind of foreign memory, by the contexts that declared it.
+/// A tree with live bytes by scope, in sum, at the peak, live blocks and bytes ever taken. A row is the sum of its context and of all
+/// below it, so that a context's row is its `own` bytes and its children's rows; a sum of peaks is an upper limit, `<=`. A line with the
+/// totals follows and, where there is any, foreign memory by kind and by the contexts that declared it.
 impl<A: HostSource> fmt::Display for Snapshot<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:NAME_WIDTH$}", "context")?;
         for scope in Scope::ALL {
-            write!(f, "{scope:>11}")?;
+            write!(f, "{scope:>10}")?;
         }
         writeln!(
             f,
-            "{:>12}{:>12}{:>8}{:>8}{:>13}",
-            "live", "peak", "slack", "blocks", "total"
+            "{:>10}{:>10}{:>12}{:>8}{:>10}",
+            "live", "own", "peak", "blocks", "taken"
         )?;
-        for node in self.nodes() {
+        for (index, node) in self.nodes().iter().enumerate() {
             self.write_name(f, node)?;
+            let sum = self.subtree(index);
             for scope in Scope::ALL {
-                write!(f, "{:>11}", node.usage.scope(scope).live_bytes)?;
+                write!(f, "{:>10}", Amount(sum.scope(scope).live_bytes))?;
             }
-            let total = node.usage.total();
+            let all = sum.total();
+            let own = node.usage.total().live_bytes;
+            let bound = if all.peak_slack > 0 { "<=" } else { "" };
             writeln!(
                 f,
-                "{:>12}{:>12}{:>8}{:>8}{:>13}",
-                total.live_bytes,
-                total.peak_bytes,
-                total.peak_slack,
-                total.live_blocks,
-                total.total_bytes
+                "{:>10}{:>10}{bound:>4}{:>8}{:>8}{:>10}",
+                Amount(all.live_bytes),
+                Amount(own),
+                Amount(all.peak_bytes),
+                all.live_blocks,
+                Amount(all.total_bytes),
             )?;
         }
+        self.write_total(f)?;
         self.write_foreign(f)
+    }
+}
+
+/// Nothing is a dash: a table is read by what stands out.
+struct Amount(u64);
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            f.pad("-")
+        } else {
+            ByteCount(self.0).fmt(f)
+        }
     }
 }
 
@@ -51,11 +70,30 @@ impl<A: HostSource> Snapshot<A> {
         let separator = if label.is_empty() { "" } else { " " };
         let closed = if node.closed { " (closed)" } else { "" };
         let indent = node.depth.saturating_mul(2).min(NAME_WIDTH);
-        write!(f, "{:indent$}{}{separator}{label}{closed}", "", node.name)?;
+        write!(f, "{:indent$}{}{separator}", "", node.name)?;
+        for c in label.chars() {
+            // A row stays a row.
+            f.write_char(if c.is_control() { ' ' } else { c })?;
+        }
+        f.write_str(closed)?;
         let width = [node.name, separator, label, closed]
             .iter()
             .fold(indent, |sum, part| sum.saturating_add(part.chars().count()));
         write!(f, "{:1$}", "", NAME_WIDTH.saturating_sub(width))
+    }
+
+    fn write_total(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.total().total();
+        let contexts = self.nodes().len();
+        writeln!(
+            f,
+            "total: {} ({} bytes) live in {} blocks of {contexts} contexts, each with its own record; at most {} ({} bytes) at the peak",
+            ByteCount(all.live_bytes),
+            all.live_bytes,
+            all.live_blocks,
+            ByteCount(all.peak_bytes),
+            all.peak_bytes,
+        )
     }
 
     fn write_foreign(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,7 +115,9 @@ impl<A: HostSource> Snapshot<A> {
                 writeln!(
                     f,
                     "{kind:>11}{:>12}{:>12}{:>13}",
-                    declared.live_bytes, declared.peak_bytes, declared.total_bytes
+                    Amount(declared.live_bytes),
+                    Amount(declared.peak_bytes),
+                    Amount(declared.total_bytes)
                 )?;
             }
         }

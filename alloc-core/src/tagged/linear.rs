@@ -3,32 +3,38 @@
 //! ```text
 //!   block of the whole: | state, 24 | size, 8 | first suballocation | size | second | ..         child block, a further chunk: | size | .. |
 //!                                             ^ the handle
+//!   without sizes:      | state, 24 |         | first suballocation | second | ..
 //! ```
 //! The handle is the address of the first suballocation, so it serves compilers that pass an object for the linear memory, and older ones
-//! that pass the first suballocation.
+//! that pass the first suballocation. The older ones resize suballocations and need a size in front of each; the others count on it
+//! that suballocations stand directly one after the other.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
 
 use super::{Fill, TaggedBlock};
-use crate::error::HostError;
+use crate::error::{HostError, Misuse};
 
 const ALIGN: usize = 8;
-/// In front of each suballocation: its size, for [`LinearBlocks::resize`].
+/// In front of each suballocation that can be resized: its size.
 const SIZE: usize = 8;
 /// In front of the handle: the state, and the first suballocation's size.
 const FRONT: usize = 32;
-/// The payload of a chunk that is no larger for the sake of one suballocation.
+/// The room of a chunk that is no larger for the sake of one suballocation.
 const CHUNK: usize = 2048;
+/// In `LinearState::chunk`, beside its multiple of [`ALIGN`]: suballocations have no size in front.
+const UNSIZED: usize = 1;
 
-/// Where the next suballocation lies, as offsets in the chunk.
-struct State {
-    chunk: Cell<NonNull<u8>>,
-    at: Cell<usize>,
-    end: Cell<usize>,
+/// Where the next suballocation lies.
+struct LinearState {
+    at: Cell<NonNull<u8>>,
+    /// Bytes from there to the chunk's end.
+    room: Cell<usize>,
+    /// The room of a further chunk, and [`UNSIZED`].
+    chunk: Cell<usize>,
 }
 
-const _: () = assert!(size_of::<State>() + SIZE <= FRONT && align_of::<State>() <= 16);
+const _: () = assert!(size_of::<LinearState>() + SIZE <= FRONT && align_of::<LinearState>() <= 16);
 
 /// Linear memory by its handle: suballocations are aligned to 8 and not freed by themselves.
 ///
@@ -55,22 +61,53 @@ impl LinearBlocks {
     /// The block is live, nobody else uses it, and its size is that of [`block_size`](Self::block_size) for `first`.
     #[must_use]
     pub unsafe fn init(block: TaggedBlock, first: usize) -> Self {
-        let chunk = block.payload();
-        // SAFETY: the block has at least `FRONT` bytes.
-        let handle = Self(unsafe { chunk.add(FRONT) });
-        // SAFETY: forwarded.
-        let end = unsafe { block.size() };
-        let at = FRONT.saturating_add(first.next_multiple_of(ALIGN));
-        let state = State {
-            chunk: Cell::new(chunk),
-            at: Cell::new(at),
-            end: Cell::new(end),
-        };
-        // SAFETY: the state lies in front of the handle, in the block, aligned to 16.
-        unsafe { chunk.cast::<State>().write(state) };
+        let used = FRONT.saturating_add(first.next_multiple_of(ALIGN));
+        // SAFETY: forwarded: the first suballocation ends within the block.
+        let handle = unsafe { Self::init_state(block, used, CHUNK) };
         // SAFETY: the size lies between the state and the handle.
         unsafe { write_size(handle.0, first) };
         handle
+    }
+
+    /// As [`block_size`](Self::block_size), for [`init_unsized`](Self::init_unsized): every chunk has room for at least `chunk` bytes.
+    ///
+    /// # Errors
+    /// [`HostError::TooLarge`].
+    pub fn unsized_block_size(chunk: usize) -> Result<usize, HostError> {
+        let room = padded(chunk)?.max(CHUNK);
+        FRONT.checked_add(room).ok_or(HostError::TooLarge)
+    }
+
+    /// Makes linear memory of a block whose suballocations have nothing in front of them, and so cannot be [resized](Self::resize). The
+    /// handle is no suballocation: the first one is yet to come.
+    ///
+    /// # Safety
+    /// The block is live, nobody else uses it, and its size is that of [`unsized_block_size`](Self::unsized_block_size).
+    #[must_use]
+    pub unsafe fn init_unsized(block: TaggedBlock) -> Self {
+        // SAFETY: forwarded.
+        let chunk = unsafe { block.size() }.saturating_sub(FRONT);
+        // SAFETY: forwarded: a block of that size has more than the front.
+        unsafe { Self::init_state(block, FRONT, chunk | UNSIZED) }
+    }
+
+    /// # Safety
+    /// As [`init`](Self::init); the block has at least `used` bytes, and those at least [`FRONT`].
+    unsafe fn init_state(block: TaggedBlock, used: usize, chunk: usize) -> Self {
+        let payload = block.payload();
+        // SAFETY: forwarded.
+        let size = unsafe { block.size() };
+        // SAFETY: the block has that many bytes.
+        let at = unsafe { payload.add(used) };
+        let state = LinearState {
+            at: Cell::new(at),
+            room: Cell::new(size.saturating_sub(used)),
+            chunk: Cell::new(chunk),
+        };
+        // SAFETY: the state lies at the begin of the block, aligned to 16.
+        unsafe { payload.cast::<LinearState>().write(state) };
+        // SAFETY: the block has at least the front.
+        Self(unsafe { payload.add(FRONT) })
     }
 
     /// The linear memory whose handle this is.
@@ -95,7 +132,7 @@ impl LinearBlocks {
         TaggedBlock::from_payload(unsafe { self.0.sub(FRONT) })
     }
 
-    /// A suballocation of `size` bytes.
+    /// A suballocation of `size` bytes. One of 0 bytes may share its address with another one.
     ///
     /// # Errors
     /// As [`TaggedBlock::allocate`], of a further chunk.
@@ -103,33 +140,28 @@ impl LinearBlocks {
     /// # Safety
     /// See the type.
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<NonNull<u8>, HostError> {
-        let need = padded(size)?.checked_add(SIZE).ok_or(HostError::TooLarge)?;
         // SAFETY: forwarded.
         let state = unsafe { self.state() };
-        let room = state.end.get().saturating_sub(state.at.get());
-        let (chunk, at) = if need <= room {
-            let at = state.at.get();
-            state.at.set(at.saturating_add(need));
-            (state.chunk.get(), at)
+        let front = state.front();
+        let need = padded(size)?
+            .checked_add(front)
+            .ok_or(HostError::TooLarge)?;
+        let (at, room) = (state.at.get(), state.room.get());
+        let start = if need <= room {
+            // SAFETY: the chunk goes on for `room` bytes.
+            state.at.set(unsafe { at.add(need) });
+            state.room.set(room.saturating_sub(need));
+            at
         } else {
-            let length = need.max(CHUNK);
             // SAFETY: forwarded.
-            let block = unsafe { self.block() };
-            // SAFETY: forwarded.
-            let chunk = unsafe { block.allocate(length, Fill::Undefined) }?.payload();
-            // Whichever has more room goes on: a large suballocation does not end the chunk that was begun.
-            let room = state.end.get().saturating_sub(state.at.get());
-            if length.saturating_sub(need) > room {
-                state.chunk.set(chunk);
-                state.at.set(need);
-                state.end.set(length);
-            }
-            (chunk, 0)
+            unsafe { self.further_chunk(need) }?
         };
-        // SAFETY: the suballocation lies in the chunk, behind its size.
-        let new = unsafe { chunk.add(at.saturating_add(SIZE)) };
-        // SAFETY: the size's place is part of what was just set apart.
-        unsafe { write_size(new, size) };
+        // SAFETY: what was just set apart has that many bytes, and `size` more.
+        let new = unsafe { start.add(front) };
+        if front != 0 {
+            // SAFETY: the size's place is part of what was just set apart.
+            unsafe { write_size(new, size) };
+        }
         if fill == Fill::Zeros {
             // SAFETY: the suballocation has `size` bytes.
             unsafe { new.write_bytes(0, size) };
@@ -137,14 +169,41 @@ impl LinearBlocks {
         Ok(new)
     }
 
+    /// A chunk whose first `need` bytes are the caller's.
+    ///
+    /// # Safety
+    /// See the type.
+    #[cold]
+    unsafe fn further_chunk(self, need: usize) -> Result<NonNull<u8>, HostError> {
+        // SAFETY: forwarded.
+        let state = unsafe { self.state() };
+        // SAFETY: forwarded.
+        let block = unsafe { self.block() };
+        let length = need.max(state.chunk.get() & !UNSIZED);
+        // SAFETY: forwarded.
+        let chunk = unsafe { block.allocate(length, Fill::Undefined) }?.payload();
+        // Whichever has more room goes on: a large suballocation does not end the chunk that was begun.
+        let room = length.saturating_sub(need);
+        if room > state.room.get() {
+            // SAFETY: the chunk has at least that many bytes.
+            state.at.set(unsafe { chunk.add(need) });
+            state.room.set(room);
+        }
+        Ok(chunk)
+    }
+
     /// A suballocation of `size` bytes with as much of `old` as fits, which stays what it is.
     ///
     /// # Errors
-    /// As [`allocate`](Self::allocate).
+    /// As [`allocate`](Self::allocate); [`Misuse::UnknownSize`] of linear memory without sizes.
     ///
     /// # Safety
-    /// See the type; `old` is a suballocation of any linear memory.
+    /// See the type; `old` is a suballocation of any linear memory with sizes.
     pub unsafe fn resize(self, old: NonNull<u8>, size: usize) -> Result<NonNull<u8>, HostError> {
+        // SAFETY: forwarded.
+        if unsafe { self.state() }.front() == 0 {
+            return Err(HostError::Misuse(Misuse::UnknownSize));
+        }
         // SAFETY: forwarded.
         let new = unsafe { self.allocate(size, Fill::Undefined) }?;
         // SAFETY: the size of a suballocation stands in front of it.
@@ -158,11 +217,22 @@ impl LinearBlocks {
 
     /// # Safety
     /// See the type.
-    unsafe fn state<'s>(self) -> &'s State {
+    unsafe fn state<'s>(self) -> &'s LinearState {
         // SAFETY: the state begins that many bytes before the handle.
         let state = unsafe { self.0.sub(FRONT) };
         // SAFETY: written by `init`, and only reached through cells.
-        unsafe { state.cast::<State>().as_ref() }
+        unsafe { state.cast::<LinearState>().as_ref() }
+    }
+}
+
+impl LinearState {
+    /// Bytes in front of each suballocation.
+    fn front(&self) -> usize {
+        if self.chunk.get() & UNSIZED == 0 {
+            SIZE
+        } else {
+            0
+        }
     }
 }
 

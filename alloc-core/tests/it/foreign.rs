@@ -487,14 +487,17 @@ fn a_snapshot_has_columns_for_each_kind() {
             "JIT",
             "executable",
             "777",
+            "B",
             "777",
-            "777"
+            "B",
+            "777",
+            "B"
         ]
     );
     assert_eq!(
         rows[2],
         [
-            "llvm", "of", "the", "JIT", "heap", "1000", "123456", "123456"
+            "llvm", "of", "the", "JIT", "heap", "1000", "B", "120", "KiB", "120", "KiB"
         ]
     );
     assert_eq!(rows.len(), 3);

@@ -4,7 +4,9 @@
 
 use std::alloc::System;
 
-use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, Scope, Snapshot, TryVec};
+use alloc_core::{
+    Budget, ByteCount, Context, ContextOptions, FromGlobalAlloc, Scope, Snapshot, TryVec,
+};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
@@ -52,10 +54,30 @@ fn a_snapshot_shows_the_tree_in_order_of_birth() {
     assert_eq!(json[0]["parent"], serde_json::Value::Null);
 
     let table = snapshot.to_string();
-    let row = table
-        .lines()
-        .find(|l| l.trim_start().starts_with("a1"))
-        .expect("a row");
-    assert!(row.contains("777"), "{row}");
+    let row = |name: &str| {
+        let row = table.lines().find(|l| l.trim_start().starts_with(name));
+        row.unwrap_or_else(|| panic!("no row {name}: {table}"))
+    };
+    assert!(row("a1").contains("777 B"), "{table}");
+    // What is below a context is in its row: COMMAND was taken by `a1` alone.
+    for name in ["root", "a "] {
+        let command: Vec<_> = row(name).split_whitespace().collect();
+        assert!(
+            command.windows(2).any(|words| words == ["777", "B"]),
+            "{table}"
+        );
+    }
+    let total = snapshot.total().total();
+    let sum = format!(
+        "total: {} ({} bytes) live in {} blocks of 5 contexts",
+        ByteCount(total.live_bytes),
+        total.live_bytes,
+        total.live_blocks
+    );
+    assert!(row("total").starts_with(&sum), "{table}");
+    assert!(
+        row("root").contains(&ByteCount(total.live_bytes).to_string()),
+        "{table}"
+    );
     drop((v, snapshot));
 }

@@ -110,7 +110,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 /// What takes its memory from the global allocator, because it cannot be told another: no net for routed memory holds it.
 /// `foreign_bump.rs` refuses and watches the global allocator itself. And `after_fork`, which only a process with one thread may call:
 /// vk-layer's tests of row LC9 do, and it takes no memory at all; so for `forgo_thread_locals`, which is for a whole process, and the
-/// reference driver's tests of row RD12.
+/// reference driver's tests of row RD12. `floor_char_boundary` is arithmetic over a `str`.
 const NOT_ROUTED: &[&str] = &[
     "ForeignBump::allocation_limit",
     "ForeignBump::bytes_held",
@@ -125,6 +125,7 @@ const NOT_ROUTED: &[&str] = &[
     "ForeignBump::try_alloc_str",
     "ForeignBump::try_with_capacity_in",
     "after_fork",
+    "floor_char_boundary",
     "forgo_thread_locals",
 ];
 

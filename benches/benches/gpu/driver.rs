@@ -39,6 +39,11 @@ pub fn calls() -> u64 {
     CALLS.load(Relaxed)
 }
 
+/// What is reserved now.
+pub fn reserved() -> u64 {
+    RESERVED.load(Relaxed)
+}
+
 pub fn most_reserved() -> u64 {
     MOST.load(Relaxed)
 }

@@ -63,7 +63,7 @@ impl<'c> Ours<'c> {
     }
 
     #[inline]
-    fn allocator(&self) -> &GpuAllocator<AshDevice, &'c Context> {
+    pub fn allocator(&self) -> &GpuAllocator<AshDevice, &'c Context> {
         self.allocator.as_ref().expect("open until it is dropped")
     }
 }
@@ -149,7 +149,7 @@ impl Drop for OurShard<'_, '_> {
 }
 
 /// VMA as a whole, with its mutexes, as it is by default.
-pub struct Vma(vk_mem::Allocator);
+pub struct Vma(pub vk_mem::Allocator);
 
 impl Vma {
     pub fn new(driver: &Driver) -> Self {

@@ -82,6 +82,20 @@ impl<A> FailingAllocator<A> {
         self.plan.lock().total
     }
 
+    /// Counts a request that goes to another allocator than the one behind, and asks the plan: `false` where that refuses it. Its bytes
+    /// count as given, and as live for no longer than this: nobody says when they are freed. One for 0 bytes is none.
+    pub fn admits(&self, bytes: usize, scope: Scope) -> bool {
+        if bytes == 0 {
+            return true;
+        }
+        let Ok(charge) = self.admit(bytes, bytes as u64, scope) else {
+            return false;
+        };
+        core::mem::forget(charge);
+        self.live.fetch_sub(bytes as u64, Relaxed);
+        true
+    }
+
     /// The allocator behind.
     pub const fn inner(&self) -> &A {
         &self.inner

@@ -166,19 +166,22 @@ impl GuardState {
         } else {
             ("s", "were")
         };
-        let head = format_args!(
-            "{blocks} block{s} with {bytes} bytes {were} not given back; {shown} of {stacks} place{} in the program that asked:",
-            if stacks == 1 { "" } else { "s" }
+        let places = if stacks == 1 { "place" } else { "places" };
+        report::list(
+            self,
+            format_args!(
+                "{blocks} block{s} with {bytes} bytes {were} not given back; {shown} of {stacks} {places} in the program that asked:"
+            ),
+            |each| {
+                let mut listed = 0;
+                self.leaks(from, to, &mut |leak| {
+                    if listed < LISTED {
+                        each(leak);
+                    }
+                    listed = listed.saturating_add(1);
+                });
+            },
         );
-        report::list(self, head, |each| {
-            let mut listed = 0;
-            self.leaks(from, to, &mut |leak| {
-                if listed < LISTED {
-                    each(leak);
-                }
-                listed = listed.saturating_add(1);
-            });
-        });
         (code != 0).then_some(code)
     }
 }

@@ -17,7 +17,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Takes memory for a resource that the caller makes and binds itself, or for anything else.
     ///
     /// # Errors
-    /// [`GpuMisuse`] for a size of 0, an alignment that is no power of two, a pool or a priority that is none; [`GpuError::TooLarge`] for
+    /// [`GpuMisuse`] for a size of 0, an alignment that is no power of two, a pool or a priority that is none;
+    /// [`GpuMisuse::NotEnabled`] for device addresses or exports that the device cannot have; [`GpuError::TooLarge`] for
     /// what no heap or block can hold; [`GpuError::MemoryType`] when no type fits; otherwise what memory, device or limits refuse.
     #[inline]
     pub fn allocate(
@@ -25,8 +26,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         requirements: &ResourceRequirements,
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
-        self.check_pool(options.pool)?;
-        let ask = Self::allocation_request(requirements, options);
+        self.check_options(options)?;
+        let ask = self.allocation_request(requirements, options);
         if options.name.is_some() || options.tag != 0 || options.site != 0 {
             return self.allocate_named(&ask, options);
         }
@@ -79,16 +80,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 Ok(())
             })
         } else {
-            self.check_pool(options.pool)
+            self.check_options(options)
                 .map_err(GpuError::from)
                 .and_then(|()| {
-                    self.allocate_alike(&Self::allocation_request(requirements, options), out)
+                    self.allocate_alike(&self.allocation_request(requirements, options), out)
                 })
         };
         if result.is_err() {
             // What was taken a moment ago is nobody's yet: it goes back.
             for region in out.iter_mut().filter_map(Option::take) {
-                let _ = self.free_named(region.id, region.record, false);
+                let _ = self.free_named(region.id, region.record, true);
             }
         }
         result
@@ -109,9 +110,23 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             self.retry_after_evicting(|| {
                 self.pools.place_batch(self.device_and_host(), asks, placed)
             })?;
+            let mut armed = Ok(());
             for (place, placed) in part.iter_mut().zip(placed) {
-                *place = placed.take().map(|placed| self.region(&placed, NO_RECORD));
+                let Some(mut placed) = placed.take() else {
+                    continue;
+                };
+                if self.pools.margin() > 0 {
+                    match self.arm_margin(placed, NO_RECORD) {
+                        Ok(with_margin) => placed = with_margin,
+                        Err(error) => {
+                            armed = armed.and(Err(error));
+                            continue;
+                        }
+                    }
+                }
+                *place = Some(self.region(&placed, NO_RECORD));
             }
+            armed?;
         }
         Ok(())
     }
@@ -122,7 +137,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// The region, and [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] while it is in use ([`free_when_unused`](GpuAllocator::free_when_unused)
-    /// waits for that), [`GpuMisuse::OtherAllocator`], or [`GpuMisuse::Stale`] when it was given back by its id.
+    /// waits for that), [`GpuMisuse::OutOfOrder`] before its turn in a linear pool, [`GpuMisuse::MarginOverwritten`] once, [`GpuMisuse::OtherAllocator`], or [`GpuMisuse::Stale`]
+    /// when it was given back by its id.
     #[inline]
     pub fn free(&self, region: Region) -> Result<(), Rejected<Region, GpuError>> {
         match self.free_named(region.id, region.record, false) {
@@ -132,7 +148,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// As [`free`](GpuAllocator::free), but a region that has crops or mappings goes with the last of them: at once for its owner, to
-    /// whom its id means nothing any more, later for its memory.
+    /// whom its id means nothing any more, later for its memory. Of a linear pool's region the room comes back in its turn.
     ///
     /// # Errors
     /// The region, and [`GpuMisuse::OtherAllocator`] or [`GpuMisuse::Stale`].
@@ -151,7 +167,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(self.free_named(id, NO_RECORD, false)?)
     }
 
-    /// Gives regions back, each place of `regions` that has one; cheaper than one by one. Those that were given back are `None` then.
+    /// Gives regions back, each place of `regions` that has one; cheaper than one by one. Regions of a linear pool must stand in the order
+    /// in which they go. Those that were given back are `None` then.
     ///
     /// # Errors
     /// The place of the first region that was refused, and why; the others are given back all the same.
@@ -176,7 +193,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let (mut places, mut indices, mut count) = ([nowhere; BATCH], [0usize; BATCH], 0usize);
         for (index, place) in part.iter_mut().enumerate() {
             let Some(region) = place else { continue };
-            if region.is_bare() && region.id.tag() == self.tag {
+            let in_order = region.id.kind() != RegionPlaceKind::Linear && self.pools.margin() == 0;
+            if region.is_bare() && in_order && region.id.tag() == self.tag {
                 if let (Some(at), Some(to)) = (places.get_mut(count), indices.get_mut(count)) {
                     *at = region.id.at();
                     *to = index;
@@ -228,6 +246,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Err(GpuMisuse::OtherAllocator);
         }
         let kind = id.kind();
+        if self.pools.margin() > 0 && !wait {
+            self.check_margin(id.at())?;
+        }
+        if kind == RegionPlaceKind::Linear && !wait {
+            self.pools.check_order(id.at())?;
+        }
         if number == NO_RECORD
             && !matches!(
                 kind,

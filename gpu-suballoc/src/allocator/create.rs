@@ -20,7 +20,7 @@ const SPARSE_OR_DISJOINT_IMAGE: u32 = 0b111 | 0x200;
 
 /// A resource that exists and is bound to nothing.
 #[derive(Clone, Copy)]
-enum UnboundResource {
+pub(super) enum UnboundResource {
     Buffer(BufferHandle),
     Image(ImageHandle),
 }
@@ -31,7 +31,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// `options.kind` is not read: a buffer is [`Linear`](ResourceKind::Linear).
     ///
     /// # Errors
-    /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse buffers, [`GpuError::TooLarge`] above `maxBufferSize`;
+    /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse buffers, [`GpuMisuse::NotEnabled`] for a
+    /// device address without `bufferDeviceAddress`, [`GpuError::TooLarge`] above `maxBufferSize`;
     /// otherwise as [`allocate`](GpuAllocator::allocate), and what the driver refuses. No buffer is left then.
     pub fn create_buffer(
         &self,
@@ -39,6 +40,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
         self.check_buffer(info)?;
+        let options = &RegionOptions {
+            device_address: options.device_address
+                || info.usage.contains(BufferUsage::SHADER_DEVICE_ADDRESS),
+            ..*options
+        };
+        self.check_options(options)?;
         let kind = ResourceDescription::of_buffer(info, options);
         if self.reuse.load(Ordering::Relaxed)
             && let Some(region) = self.records.reuse(self.host(), &kind, info.size, options)?
@@ -74,6 +81,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if info.flags & SPARSE_OR_DISJOINT_IMAGE != 0 {
             return Err(GpuMisuse::Unbindable.into());
         }
+        self.check_options(options)?;
         let resource = match info.tiling {
             ImageTiling::Optimal => ResourceKind::Optimal,
             ImageTiling::Linear => ResourceKind::Linear,
@@ -154,8 +162,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
         let requirements = self.requirements(made);
-        self.check_pool(options.pool)?;
-        let ask = Self::allocation_request(&requirements, options);
+        let ask = self.allocation_request(&requirements, options);
         let placed = self.place(&AllocationRequest {
             kind,
             user_data: number,
@@ -179,7 +186,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    fn requirements(&self, made: UnboundResource) -> ResourceRequirements {
+    pub(super) fn requirements(&self, made: UnboundResource) -> ResourceRequirements {
         match made {
             // SAFETY: made a moment ago.
             UnboundResource::Buffer(buffer) => unsafe { self.device.buffer_requirements(buffer) },
@@ -188,7 +195,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    fn bind(
+    pub(super) fn bind(
         &self,
         made: UnboundResource,
         memory: MemoryHandle,
@@ -208,14 +215,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 }
 
 impl UnboundResource {
-    const fn content(self) -> RegionContent {
+    pub(super) const fn content(self) -> RegionContent {
         match self {
             Self::Buffer(_) => RegionContent::Buffer,
             Self::Image(_) => RegionContent::Image,
         }
     }
 
-    const fn as_raw(self) -> u64 {
+    pub(super) const fn as_raw(self) -> u64 {
         match self {
             Self::Buffer(buffer) => buffer.as_raw(),
             Self::Image(image) => image.as_raw(),

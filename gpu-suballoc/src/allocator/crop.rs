@@ -17,7 +17,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::Misaligned`], [`GpuMisuse::Outside`]; [`GpuMisuse::NoBuffer`] for an image, whose
-    /// bytes have no order; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; what the host allocator refuses. The region is as it was then.
+    /// bytes have no order; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`], [`GpuMisuse::Moved`]; what the host allocator refuses. The region is as it was then.
     pub fn crop(
         &self,
         of: &Region,
@@ -29,6 +29,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Err(GpuMisuse::OtherAllocator.into());
         }
         check(of, offset, size, element_bytes)?;
+        self.check_place(of)?;
         let place = of.id.kind();
         let (known, key, base) = match place {
             RegionPlaceKind::Wrapped => (of.id.at().slot, of.id.at(), 0),
@@ -115,7 +116,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         size: u64,
         element_bytes: u64,
     ) -> Result<Region, GpuError> {
-        self.crop(&self.region_of(of)?, offset, size, element_bytes)
+        self.at_its_place(of, |region| self.crop(region, offset, size, element_bytes))
     }
 
     pub(super) fn crop_record(&self, crop: RegionId) -> Result<CropRecordView, GpuMisuse> {

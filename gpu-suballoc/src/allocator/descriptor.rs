@@ -71,6 +71,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Err(GpuMisuse::OtherAllocator);
         }
         let buffer = region.buffer().ok_or(GpuMisuse::NoBuffer)?;
+        self.check_place(region)?;
         if element_bytes == 0 {
             return Err(GpuMisuse::ZeroElement);
         }

@@ -14,7 +14,7 @@ use crate::region_metadata::{CropRecordView, NewName, RecordInfo, RecordView};
 use crate::request::RegionOptions;
 
 /// What is known of a region at the moment it is asked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionInfo {
     /// Whose it is.
     pub ownership: Ownership,
@@ -124,6 +124,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
+    /// Does what is asked of a region by its id. Where another thread moves the region between the two looks, its new place is asked for:
+    /// an id stays valid, so only a region's value is told that it moved.
+    pub(super) fn at_its_place<T>(
+        &self,
+        id: RegionId,
+        mut then: impl FnMut(&Region) -> Result<T, GpuError>,
+    ) -> Result<T, GpuError> {
+        loop {
+            match then(&self.region_of(id)?) {
+                Err(error) if error == GpuMisuse::Moved.into() => {}
+                done => return done,
+            }
+        }
+    }
+
     /// The region that an id names, as its owner has it, but not to be given back.
     pub(crate) fn region_of(&self, id: RegionId) -> Result<Region, GpuMisuse> {
         if id.tag() != self.tag {
@@ -137,20 +152,26 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 RecordView::Root { .. } => Err(GpuMisuse::Stale),
             },
             RegionPlaceKind::Crop => {
+                let (crop, place) =
+                    self.records
+                        .view_crop_with(key.slot, key, |root| match root.kind() {
+                            RegionPlaceKind::Wrapped | RegionPlaceKind::Shard => None,
+                            _ => Some(self.pools.find(root)),
+                        })?;
                 let CropRecordView {
                     number,
                     root_key,
                     root,
                     offset,
                     size,
-                } = self.records.view_crop(key.slot, key)?;
+                } = crop;
                 let root = match root {
                     RecordView::Wrapped(wrap) => wrap.region(root_key, self.tag),
                     _ if root_key.kind() == RegionPlaceKind::Shard => {
                         return Err(GpuMisuse::OtherShard);
                     }
                     seen => {
-                        let (found, _) = self.pools.find(root_key)?;
+                        let (found, _) = place.ok_or(GpuMisuse::Stale)??;
                         self.region_from_record(number, &seen, &found)
                     }
                 };
@@ -167,15 +188,23 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             }
             _ => {
                 let (found, record) = self.pools.find(id.at())?;
-                let seen = match record {
-                    NO_RECORD => RecordView::Root {
-                        resource: 0,
-                        content: RegionContent::Bare,
-                        asked: 0,
-                    },
-                    number => self.records.view(number, key)?,
+                let (seen, found) = match record {
+                    NO_RECORD => {
+                        let bare = RecordView::Root {
+                            resource: 0,
+                            content: RegionContent::Bare,
+                            asked: 0,
+                        };
+                        (bare, found)
+                    }
+                    number => {
+                        let place = || self.pools.find(key);
+                        let (seen, found) = self.records.view_with(number, key, place)?;
+                        (seen, found?.0)
+                    }
                 };
-                Ok(self.region_from_record(record, &seen, &found))
+                let region = self.region_from_record(record, &seen, &found);
+                Ok(Region { id, ..region })
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::error::{GpuError, GpuMisuse, MapRefusal};
 use crate::id::{NO_RECORD, RegionId, RegionPlaceKind, RegionSlot};
 use crate::property_flags::PropertyFlags;
 use crate::region::Region;
-use crate::region_metadata::{Backing, RecordView, WrappedBuffer};
+use crate::region_metadata::{Backing, RecordView, RegionMetadata, WrappedBuffer};
 
 /// A region's bytes, until dropped.
 ///
@@ -44,6 +44,13 @@ impl Mapping<'_> {
     #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub const fn len(&self) -> usize {
         self.size
+    }
+}
+
+impl Mapping<'_> {
+    /// The caller keeps it by the region's id: it lasts until it is unmapped by that.
+    pub(super) fn mark_by_id(&self, records: &RegionMetadata) {
+        records.mark_mapped_by_id(self.number, self.key);
     }
 }
 
@@ -87,14 +94,15 @@ impl<D: DeviceMemory, A: HostAllocator> Unmap for GpuAllocator<D, A> {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Maps a region. Any number of regions of one block may be mapped at once, by any threads, and one region several times.
+    /// Maps a region. Any number of regions of one block may be mapped at once, by any threads, and one region up to 65 535 times.
     ///
     /// # Errors
-    /// [`GpuError::MapUnsupported`] with the reason; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; what host allocator and driver refuse.
+    /// [`GpuError::MapUnsupported`] with the reason; [`Limit::Aliases`](crate::Limit::Aliases) for one mapping too many; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; what host allocator and driver refuse.
     pub fn map(&self, region: &Region) -> Result<Mapping<'_>, GpuError> {
         if region.id.tag() != self.tag {
             return Err(GpuMisuse::OtherAllocator.into());
         }
+        self.check_place(region)?;
         let size = usize::try_from(region.size).map_err(|_| GpuError::MapUnsupported {
             reason: MapRefusal::AddressSpace,
         })?;
@@ -125,24 +133,30 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// As [`map`](GpuAllocator::map), for tables and C: mapped until [`unmap_id`](GpuAllocator::unmap_id) was called as often.
     ///
     /// # Errors
-    /// As [`map`](GpuAllocator::map).
+    /// As [`map`](GpuAllocator::map), and [`GpuMisuse::OtherShard`] for a region of a shard, which [`Shard::map_id`](crate::Shard::map_id)
+    /// finds, and for crops of one.
     pub fn map_id(&self, id: RegionId) -> Result<NonNull<u8>, GpuError> {
-        let mapping = core::mem::ManuallyDrop::new(self.map(&self.region_of(id)?)?);
-        self.records.mark_mapped_by_id(mapping.number, mapping.key);
+        let mapping =
+            core::mem::ManuallyDrop::new(self.at_its_place(id, |region| self.map(region))?);
+        mapping.mark_by_id(&self.records);
         Ok(mapping.start)
     }
 
     /// Undoes one [`map_id`](GpuAllocator::map_id), and no [`Mapping`]; also of a region that is to go with its last mapping.
     ///
     /// # Errors
-    /// [`GpuMisuse::NotMapped`]; [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`], [`GpuMisuse::OtherShard`].
+    /// [`GpuMisuse::NotMapped`]; [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`].
     pub fn unmap_id(&self, id: RegionId) -> Result<(), GpuError> {
         if id.tag() != self.tag {
             return Err(GpuMisuse::OtherAllocator.into());
         }
         let key = id.at();
         let number = match key.kind() {
-            RegionPlaceKind::Shard => return Err(GpuMisuse::OtherShard.into()),
+            RegionPlaceKind::Shard => match self.records.find_indexed(key) {
+                Some(number) => number,
+                None if self.shards.is_live(key) => NO_RECORD,
+                None => return Err(GpuMisuse::Stale.into()),
+            },
             RegionPlaceKind::Wrapped | RegionPlaceKind::Crop => key.slot,
             _ => self.pools.find(id.at())?.1,
         };
@@ -258,8 +272,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// it, and the driver is not called. Of an owned region nobody else's bytes are touched; of a wrapped one the range grows to whole
     /// `nonCoherentAtomSize` of the application's memory.
     ///
+    /// Of an owned region the memory object must be mapped: by a mapping of this region, or of another one of its block. A region of a
+    /// shard in visible memory is always mapped. A wrapped region must be mapped itself, unless its [`Backing`] has a pointer.
+    ///
     /// # Errors
-    /// [`GpuMisuse::Outside`], [`GpuMisuse::ZeroSize`], [`GpuMisuse::NotMapped`]; otherwise as [`map`](GpuAllocator::map).
+    /// [`GpuMisuse::Outside`], [`GpuMisuse::ZeroSize`]; [`GpuMisuse::NotMapped`] where, by these rules, nothing is mapped; otherwise as
+    /// [`map`](GpuAllocator::map).
     pub fn flush(&self, region: &Region, offset: u64, size: u64) -> Result<(), GpuError> {
         self.sync(region, offset, size, true)
     }
@@ -272,6 +290,22 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.sync(region, offset, size, false)
     }
 
+    /// As [`flush`](GpuAllocator::flush), for tables and C.
+    ///
+    /// # Errors
+    /// As [`flush`](GpuAllocator::flush).
+    pub fn flush_id(&self, id: RegionId, offset: u64, size: u64) -> Result<(), GpuError> {
+        self.at_its_place(id, |region| self.flush(region, offset, size))
+    }
+
+    /// As [`invalidate`](GpuAllocator::invalidate), for tables and C.
+    ///
+    /// # Errors
+    /// As [`flush`](GpuAllocator::flush).
+    pub fn invalidate_id(&self, id: RegionId, offset: u64, size: u64) -> Result<(), GpuError> {
+        self.at_its_place(id, |region| self.invalidate(region, offset, size))
+    }
+
     fn sync(&self, region: &Region, offset: u64, size: u64, flush: bool) -> Result<(), GpuError> {
         if region.id.tag() != self.tag {
             return Err(GpuMisuse::OtherAllocator.into());
@@ -282,6 +316,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if offset.checked_add(size).is_none_or(|end| end > region.size) {
             return Err(GpuMisuse::Outside.into());
         }
+        self.check_place(region)?;
         let key = region.id.at();
         let (root, wrap, base) = match key.kind() {
             RegionPlaceKind::Wrapped | RegionPlaceKind::Crop => self.root_of(key)?,
@@ -339,7 +374,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// The range in whole atoms, or to the end of the memory object.
-    fn sync_range(
+    pub(super) fn sync_range(
         &self,
         properties: PropertyFlags,
         memory_size: u64,

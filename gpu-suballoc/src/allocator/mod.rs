@@ -10,16 +10,23 @@ mod allocate;
 mod counting_allocator;
 mod create;
 mod crop;
+mod defragmentation;
 mod descriptor;
 mod error;
 mod info;
 mod map;
+mod margin;
 mod options;
 mod outstanding;
 mod reuse;
+mod shard_map;
 mod thread_shard;
 mod wrap;
 
+pub use defragmentation::{
+    Defragmentation, DefragmentationOptions, DefragmentationPass, DefragmentationTotals,
+    MoveOutcome, MovePlace, MoveResult, RegionMove, SkippedRegions,
+};
 pub use descriptor::{Descriptor, DescriptorUse};
 pub(crate) use error::write_in_use;
 pub use error::{BatchError, OutstandingRegions};
@@ -39,7 +46,7 @@ use alloc_core::{HostAllocator, Rejected};
 use self::counting_allocator::CountingAllocator;
 use crate::device::{DeviceLimits, DeviceMemory, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{NO_RECORD, PoolId, RegionId, RegionSlot, next_tag};
+use crate::id::{NO_RECORD, PoolId, RegionId, RegionPlaceKind, RegionSlot, next_tag};
 use crate::pool::{AllocationRequest, DeviceAndHost, PoolOptions, Pools, Suballocation};
 use crate::region::{Region, RegionContent};
 use crate::region_metadata::RegionMetadata;
@@ -62,6 +69,8 @@ pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     pub(crate) tag: u32,
     pub(crate) limits: DeviceLimits,
     reuse: AtomicBool,
+    /// Something was moved: values of regions may say where they were.
+    has_moved: AtomicBool,
     max_reusable_buffers: u32,
     max_reusable_bytes: u64,
     device: ManuallyDrop<D>,
@@ -72,7 +81,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// An allocator for `device` that keeps its books in memory of `memory`. Takes no device memory yet.
     ///
     /// # Errors
-    /// Both back, with [`GpuMisuse::BadOptions`] where the options are out of their ranges, or what `memory` refused.
+    /// Both back, with [`GpuMisuse::BadOptions`] or [`GpuMisuse::BlockTooSmall`] where the options are out of their ranges, or what
+    /// `memory` refused.
     ///
     /// # Safety
     /// Here the user promises, once for all calls, what only the application can know:
@@ -109,6 +119,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             tag: next_tag(),
             limits,
             reuse: AtomicBool::new(options.reuse),
+            has_moved: AtomicBool::new(false),
             max_reusable_buffers: options.max_reusable_buffers,
             max_reusable_bytes: options.max_reusable_bytes,
             device: ManuallyDrop::new(device),
@@ -131,7 +142,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Makes a pool of the user's own.
     ///
     /// # Errors
-    /// [`GpuMisuse::BadOptions`] and what device, memory and limits refuse; no pool was made then.
+    /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`];
+    /// [`Limit::Pools`](crate::Limit::Pools) where 448 live; and what device, memory and limits refuse; no pool was made then.
     pub fn create_pool(&self, options: &PoolOptions) -> Result<PoolId, GpuError> {
         let (index, generation) =
             self.retry_after_evicting(|| self.pools.create_pool(self.device_and_host(), options))?;
@@ -165,6 +177,29 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             given = given.saturating_add(self.pools.trim(self.device_and_host(), bytes - given));
         }
         given
+    }
+
+    /// Makes blocks until the pool of `options` has at least `bytes` free, in one piece or in several: ahead of a frame that must not wait
+    /// for the driver. That is the custom pool, or the one where resources of these memory types, preference and kind are placed first.
+    /// Blocks that nothing is allocated from go with [`trim`](GpuAllocator::trim).
+    ///
+    /// # Errors
+    /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`]; why no more could be made: what was made before stays.
+    pub fn reserve(
+        &self,
+        bytes: u64,
+        memory_type_bits: u32,
+        options: &RegionOptions<'_>,
+    ) -> Result<(), GpuError> {
+        self.check_pool(options.pool)?;
+        let env = self.device_and_host();
+        match options.pool {
+            Some(pool) => self.pools.reserve_custom(env, pool, bytes),
+            None => {
+                let of = (memory_type_bits, options.preference);
+                self.pools.reserve_of_type(env, of, options.kind, bytes)
+            }
+        }
     }
 
     /// Says that a frame begins, by a number that changes: budgets (`VK_EXT_memory_budget`) are asked again. True when the device told.
@@ -245,6 +280,18 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         &*self.memory
     }
 
+    /// A pool is this allocator's, and device addresses can be had where they are asked for.
+    #[inline]
+    fn check_options(&self, options: &RegionOptions<'_>) -> Result<(), GpuMisuse> {
+        if options.device_address && !self.pools.has_device_addresses() {
+            return Err(GpuMisuse::NotEnabled);
+        }
+        if options.upper_address && options.pool.is_none() {
+            return Err(GpuMisuse::NoUpperEnd);
+        }
+        self.check_pool(options.pool)
+    }
+
     #[inline]
     fn check_pool(&self, pool: Option<PoolId>) -> Result<(), GpuMisuse> {
         if pool.is_none_or(|pool| pool.tag == self.tag) {
@@ -258,6 +305,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// handed about on the hot path.
     #[inline(always)]
     fn allocation_request(
+        &self,
         requirements: &ResourceRequirements,
         options: &RegionOptions<'_>,
     ) -> AllocationRequest {
@@ -278,16 +326,23 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             export: options.export,
             next: options.next,
             within_budget: options.within_budget,
+            own_device_address: options.device_address
+                && !self.pools.blocks_have_device_addresses(),
+            upper_address: options.upper_address,
         }
     }
 
     /// Finds room, giving up kept buffers before giving up.
     #[inline(always)]
     fn place(&self, ask: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        match self.pools.place(self.device_and_host(), ask) {
-            Err(error) => self.place_after_evicting(ask, error),
-            placed => placed,
+        let placed = match self.pools.place(self.device_and_host(), ask) {
+            Err(error) => self.place_after_evicting(ask, error)?,
+            Ok(placed) => placed,
+        };
+        if self.pools.margin() > 0 {
+            return self.arm_margin(placed, ask.user_data);
         }
+        Ok(placed)
     }
 
     #[cold]
@@ -329,6 +384,46 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             record,
             memory_type: placed.memory_type as u8,
             content: RegionContent::Bare,
+        }
+    }
+
+    /// A region is about to lie elsewhere.
+    fn note_moved(&self) {
+        self.has_moved.store(true, Ordering::Release);
+    }
+
+    /// Whether a value may say where its region was, and not where it is.
+    #[inline]
+    fn may_have_moved(&self, region: &Region) -> bool {
+        matches!(
+            region.id.kind(),
+            RegionPlaceKind::General | RegionPlaceKind::Crop
+        ) && self.has_moved.load(Ordering::Acquire)
+    }
+
+    /// Refuses a value that says where its region was.
+    #[inline]
+    fn check_place(&self, region: &Region) -> Result<(), GpuMisuse> {
+        if self.may_have_moved(region) {
+            self.compare_place(region)
+        } else {
+            Ok(())
+        }
+    }
+
+    #[cold]
+    fn compare_place(&self, region: &Region) -> Result<(), GpuMisuse> {
+        let now = match self.region_of(region.id) {
+            Ok(now) => now,
+            // A crop of what its shard alone knows, and never moves.
+            Err(GpuMisuse::OtherShard) => return Ok(()),
+            Err(rule) => return Err(rule),
+        };
+        let place = |region: &Region| (region.memory, region.offset, region.resource);
+        if place(&now) == place(region) {
+            Ok(())
+        } else {
+            Err(GpuMisuse::Moved)
         }
     }
 

@@ -45,10 +45,17 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if region.id.tag() != self.tag {
             return Err(Rejected::new(region, GpuMisuse::OtherAllocator));
         }
+        if self.pools.margin() > 0
+            && let Err(rule) = self.check_margin(region.id.at())
+        {
+            return Err(Rejected::new(region, rule));
+        }
         match self
             .records
             .begin_removal(region.record, region.id.at(), false)
         {
+            // The value is kept as it is: one that says where the region was is of no use.
+            Ok(Some(gone)) if gone.resource != region.resource => self.destroy_removed_root(gone),
             Ok(Some(gone)) => self.cache_buffer(gone, region),
             Ok(None) => {}
             Err(rule) => return Err(Rejected::new(region, rule)),

@@ -12,7 +12,7 @@ use crate::classes::{ClassShortage, RangeShortage, SlotAllocation, SubAllocator}
 use crate::device::{DeviceMemory, ExternalHandleTypes, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
-use crate::pool::{AllocationRequest, NEW_SHARD_PAGE};
+use crate::pool::{AllocationRequest, DeviceAndHost, NEW_SHARD_PAGE, Pools};
 use crate::property_flags::PropertyFlags;
 use crate::region::{Region, RegionContent};
 use crate::request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};
@@ -65,8 +65,8 @@ const GRANULE: u64 = 256;
 /// # }
 /// ```
 pub struct Shard<'a, D: DeviceMemory, A: HostAllocator> {
-    allocator: &'a GpuAllocator<D, A>,
-    pages: [Option<(RequestKind, &'a ShardPages)>; MAX_KINDS],
+    pub(super) allocator: &'a GpuAllocator<D, A>,
+    pub(super) pages: [Option<(RequestKind, &'a ShardPages)>; MAX_KINDS],
     /// The lane that was last asked.
     last_used: usize,
     not_sync: PhantomData<Cell<()>>,
@@ -113,6 +113,8 @@ fn is_slab_request(needs: &ResourceRequirements, options: &RegionOptions<'_>) ->
         && options.kind != ResourceKind::Unknown;
     let nameless = options.name.is_none() && options.tag == 0 && options.site == 0;
     let plain = options.pool.is_none()
+        && !options.device_address
+        && !options.upper_address
         && options.priority.is_none()
         && options.next.is_none()
         && options.export == ExternalHandleTypes::NONE;
@@ -154,7 +156,9 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
         requirements: &ResourceRequirements,
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
-        let Some(slab) = is_slab_request(requirements, options) else {
+        let served = is_slab_request(requirements, options);
+        // Margins lie behind regions of pools.
+        let Some(slab) = served.filter(|_| self.allocator.pools.margin() == 0) else {
             return self.allocator.allocate(requirements, options);
         };
         let kind = RequestKind {
@@ -312,30 +316,33 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
             Err(error @ GpuError::Host(_)) => return Err(error),
             Err(_) => return Ok(false),
         };
-        let mut home = BackingRegion {
-            at: placed.at,
-            memory: placed.memory,
-            memory_type: placed.memory_type as u8,
-            mapped: None,
-            base: placed.offset,
+        let mut unused = UnusedRange {
+            env,
+            pools,
+            home: BackingRegion {
+                at: placed.at,
+                memory: placed.memory,
+                memory_type: placed.memory_type as u8,
+                mapped: None,
+                base: placed.offset,
+            },
         };
         if placed.properties.contains(PropertyFlags::HOST_VISIBLE) {
             match pools.map_shard_page(env, placed.at) {
-                Ok(first) => home.mapped = Some(first),
-                Err(_) => {
-                    free_region(env, pools, &home);
-                    return Ok(false);
-                }
+                Ok(first) => unused.home.mapped = Some(first),
+                Err(_) => return Ok(false),
             }
         }
         loop {
+            let home = unused.home;
             let added = if slab {
                 own.slabs.add(&lane.slab_groups, home, home.base, need)
             } else {
                 own.pages.add(&lane.page_groups, home, home.base, need)
             };
-            let refused = match added {
+            match added {
                 Ok(number) => {
+                    core::mem::forget(unused);
                     let group = if slab {
                         own.slabs.first_group(number)
                     } else {
@@ -346,15 +353,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
                     debug_assert!(named.is_ok(), "placed for this: {named:?}");
                     return Ok(true);
                 }
-                Err(ClassShortage::Memory(need)) => lane.grow_with(own, slab, need, env),
-                Err(ClassShortage::Range(_) | ClassShortage::Unsupported) => {
-                    free_region(env, pools, &home);
-                    return Ok(false);
-                }
-            };
-            if let Err(error) = refused {
-                free_region(env, pools, &home);
-                return Err(error);
+                Err(ClassShortage::Memory(need)) => lane.grow_with(own, slab, need, env)?,
+                Err(ClassShortage::Range(_) | ClassShortage::Unsupported) => return Ok(false),
             }
         }
     }
@@ -461,6 +461,19 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
             }
         }
         usage
+    }
+}
+
+/// A range of the pools that no page or slab lies in yet. Dropped, also by a panic of the host allocator, it goes back.
+struct UnusedRange<'a> {
+    env: DeviceAndHost<'a>,
+    pools: &'a Pools,
+    home: BackingRegion,
+}
+
+impl Drop for UnusedRange<'_> {
+    fn drop(&mut self) {
+        free_region(self.env, self.pools, &self.home);
     }
 }
 

@@ -48,7 +48,7 @@ pub struct AshOptions {
     pub api_version: u32,
     /// Which of these the device was made with: extensions, and features that were switched on.
     pub features: DeviceFeatures,
-    /// Passed to every command that takes them, as `pAllocator`; copied.
+    /// Passed to every command that takes them, as `pAllocator`; copied. [`with_callbacks`](Self::with_callbacks) takes borrowed ones.
     pub callbacks: Option<vk::AllocationCallbacks<'static>>,
 }
 
@@ -69,6 +69,46 @@ impl AshOptions {
             api_version,
             features,
             callbacks: None,
+        }
+    }
+}
+
+impl AshOptions {
+    /// With callbacks that something lends, a bridge for instance. Only their values are copied: what they point at must live as long as
+    /// [`AshDevice::new`] demands, which is longer than this borrow.
+    ///
+    /// ```
+    /// # static SYSTEM: alloc_core::FromGlobalAlloc<std::alloc::System> = alloc_core::FromGlobalAlloc::SYSTEM;
+    /// # // SAFETY: a static lives for ever.
+    /// # let root = unsafe { alloc_core::Context::root(&SYSTEM, alloc_core::ContextOptions::new("application")) }?;
+    /// let bridge = vk_callbacks::Bridge::new(root.child("vulkan device")?)?;
+    /// let options = gpu_suballoc::AshOptions::new(ash::vk::API_VERSION_1_3).with_callbacks(bridge.callbacks().as_ash());
+    /// # assert!(options.callbacks.is_some());
+    /// # bridge.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_callbacks(self, callbacks: &vk::AllocationCallbacks<'_>) -> Self {
+        let vk::AllocationCallbacks {
+            p_user_data,
+            pfn_allocation,
+            pfn_reallocation,
+            pfn_free,
+            pfn_internal_allocation,
+            pfn_internal_free,
+            ..
+        } = *callbacks;
+        Self {
+            callbacks: Some(vk::AllocationCallbacks {
+                p_user_data,
+                pfn_allocation,
+                pfn_reallocation,
+                pfn_free,
+                pfn_internal_allocation,
+                pfn_internal_free,
+                ..vk::AllocationCallbacks::default()
+            }),
+            ..self
         }
     }
 }
@@ -424,7 +464,10 @@ unsafe impl DeviceMemory for AshDevice {
             .into_iter()
             .zip(told.heap_budget)
             .take(self.info.properties().heaps.len());
-        for (heap, (usage, budget)) in heaps.iter_mut().zip(pairs) {
+        let sizes = self.info.properties().heaps.iter().map(|heap| heap.size);
+        for ((heap, (usage, budget)), size) in heaps.iter_mut().zip(pairs).zip(sizes) {
+            // Vulkan allows no budget of 0: a driver that writes one did not write any.
+            let budget = if budget == 0 { size } else { budget };
             *heap = HeapBudget { usage, budget };
         }
         true

@@ -191,6 +191,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         };
         if last {
             self.sweep(number);
+        } else if self.is_over_limits.load(SeqCst) != 0 {
+            self.evict_released(number);
         }
     }
 

@@ -26,6 +26,7 @@ mod shader_cache;
 mod shader_ref;
 mod state;
 mod table;
+mod trim;
 mod wait_cycles;
 
 pub use compile::CompiledShader;

@@ -311,12 +311,11 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     /// and lets those be that were used since it came by last.
     pub(super) fn evict_over_limits(&self, writer: &mut WriterState, going: &mut DestroyList) {
         let mut away = 0;
+        // Before anybody is asked whether it is held: of a hold that is let go meanwhile either this sees that, or who lets go sees this.
+        self.note_limits(writer, 0);
         // Once round makes all old that nobody uses meanwhile, twice takes them.
         let mut steps = u64::from(self.entries.count()) * 3;
-        while steps > 0
-            && (writer.bytes.wrapping_sub(away) > writer.max_bytes
-                || writer.live > writer.max_entries)
-        {
+        while steps > 0 && writer.is_over_limits(away) {
             steps -= 1;
             let number = writer.hand;
             writer.hand += 1;
@@ -340,6 +339,39 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             writer.evicted = writer.evicted.wrapping_add(1);
             self.remove(writer, number, going);
         }
+        self.note_limits(writer, away);
+    }
+
+    /// Whether the limits hold once `away` bytes are gone, for those who let go.
+    pub(super) fn note_limits(&self, writer: &WriterState, away: u64) {
+        let over = u32::from(writer.is_over_limits(away));
+        if self.is_over_limits.load(Relaxed) != over {
+            self.is_over_limits.store(over, SeqCst);
+        }
+    }
+
+    /// A hold was let go while the cache was above its limits: the entry goes, where that was the last.
+    #[cold]
+    pub(super) fn evict_released(&self, number: u32) {
+        let mut going = DestroyList::new();
+        let mut writer = self.writer.lock();
+        let free = self
+            .entries
+            .get(number)
+            .is_some_and(|entry| entry.is_live() && ref_records::is_free(&self.records, entry));
+        if free && writer.is_over_limits(0) {
+            writer.evicted = writer.evicted.wrapping_add(1);
+            self.remove(&mut writer, number, &mut going);
+        }
+        drop(writer);
+        self.destroy_all(going);
+    }
+}
+
+impl WriterState {
+    /// Above a limit, once `away` bytes are gone.
+    const fn is_over_limits(&self, away: u64) -> bool {
+        self.bytes.wrapping_sub(away) > self.max_bytes || self.live > self.max_entries
     }
 }
 

@@ -96,11 +96,7 @@ impl<T: Zeroed> ZeroedSegments<T> {
             return Err(chunk);
         };
         place.store(chunk.block.as_ptr(), Release);
-        let first = if chunk.number == 0 {
-            0
-        } else {
-            FIRST << (chunk.number - 1)
-        };
+        let first = first_of(chunk.number);
         let end = first.saturating_add(length(chunk.number));
         self.count.store(end, Release);
         Ok(first..end)
@@ -113,11 +109,26 @@ impl<T: Zeroed> ZeroedSegments<T> {
             .iter()
             .rposition(|chunk| !chunk.load(Relaxed).is_null())?;
         let block = NonNull::new(self.chunks.get(number)?.swap(null_mut(), Relaxed))?;
+        *self.count.get_mut() = first_of(number);
         Some(ZeroedChunk { block, number })
+    }
+
+    /// The numbers of the newest chunk's values, the one that [`pop_chunk`](Self::pop_chunk) takes.
+    pub(super) fn last_chunk(&mut self) -> Option<core::ops::Range<u32>> {
+        let number = self
+            .chunks
+            .iter()
+            .rposition(|chunk| !chunk.load(Relaxed).is_null())?;
+        let first = first_of(number);
+        Some(first..first.saturating_add(length(number)))
     }
 }
 
 impl<T: Zeroed> ZeroedChunk<T> {
+    pub(super) fn bytes(&self) -> u64 {
+        layout::<T>(self.number).map_or(0, |layout| layout.size() as u64)
+    }
+
     pub(super) fn free(self, memory: &dyn HostAllocator) {
         if let Some(layout) = layout::<T>(self.number) {
             // SAFETY: taken from the same allocator with this layout and scope; values have no destructor.
@@ -140,6 +151,11 @@ const fn split(number: u32) -> (usize, u32) {
             number - (1 << high)
         },
     )
+}
+
+/// The number of a chunk's first value.
+const fn first_of(chunk: usize) -> u32 {
+    if chunk == 0 { 0 } else { FIRST << (chunk - 1) }
 }
 
 const fn length(chunk: usize) -> u32 {

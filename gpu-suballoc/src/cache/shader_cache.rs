@@ -21,7 +21,8 @@ use crate::sync::Ordering::Relaxed;
 /// - A miss compiles once, however many threads ask, and holds no lock meanwhile. What fails is not kept.
 /// - [An owner](CacheOwner) takes its own entries along when it goes; those that are held then are found by nobody, and go with their last
 ///   hold. Others on the device compile anew.
-/// - Above its limits the cache evicts unreferenced entries that were not used for long.
+/// - Above its limits the cache evicts unreferenced entries that were not used for long; what stays above them because it is held goes when
+///   its hold is let go.
 ///
 /// A value is a handle: clones lead to one cache, which goes with the last handle, owner and [work hold](super::WorkRef). The table and
 /// the entries lie in the memory given here, payloads in their owners'. `P`'s destructor runs with no lock held, on the thread that lets go
@@ -227,6 +228,17 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     pub(super) fn of(core: &CacheCore<P, E>) -> Self {
         core.add_keeper();
         Self { core: core.block }
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.core == other.core
+    }
+
+    /// # Safety
+    /// Nobody else has a reference to the core, or gets one while this one lives.
+    pub(super) unsafe fn core_mut(&mut self) -> &mut CacheCore<P, E> {
+        // SAFETY: this handle keeps it; the caller says that nobody else looks.
+        unsafe { self.core.as_mut() }
     }
 
     pub(super) fn core(&self) -> &CacheCore<P, E> {

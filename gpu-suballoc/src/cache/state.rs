@@ -21,12 +21,14 @@ pub(super) struct CacheCore<P, E: Copy + Send + Sync> {
     pub(super) records: RefRecords,
     /// Counted on when the hand of the clock has gone round.
     pub(super) epoch: AtomicU32,
+    /// 1: held entries keep the cache above its limits, and whoever lets one go evicts it. Beside the epoch, which a hit reads as well.
+    pub(super) is_over_limits: AtomicU32,
     pub(super) writer: StateMutex<WriterState>,
     pub(super) owners: ZeroedSegments<OwnerSlot>,
     pub(super) compiles: ZeroedSegments<InFlightCompile<E>>,
     pub(super) memory: ContextHandle,
     /// Who keeps it: handles, owners, holds that outlive a borrow. Of 64 bits, as an entry's count of holds is.
-    keepers: AtomicU64,
+    pub(super) keepers: AtomicU64,
     /// The block, as it was taken: what a reference leads to cannot be given back by it.
     pub(super) block: NonNull<Self>,
     /// Payloads go in by one handle and come out by another, so handles of `P` are no handles of a shorter-lived `P`:
@@ -110,6 +112,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             entries: ZeroedSegments::new(),
             records: RefRecords::new(),
             epoch: AtomicU32::new(1),
+            is_over_limits: AtomicU32::new(0),
             writer: StateMutex::new(writer),
             owners: ZeroedSegments::new(),
             compiles: ZeroedSegments::new(),
@@ -230,6 +233,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
         entry.free();
         self.push_entry(&mut writer, number);
+        self.note_limits(&writer, 0);
         self.unbind(&mut writer, owner);
     }
 

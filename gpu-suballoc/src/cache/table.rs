@@ -137,6 +137,48 @@ impl TableList {
         Ok(())
     }
 
+    /// How many buckets suffice for so many entries and one more, where that is less than there are.
+    pub(super) fn smaller_size(&self, entries: usize) -> Option<usize> {
+        let mut buckets = FIRST;
+        while entries >= max_entries(buckets - 1) {
+            buckets = buckets.checked_mul(2)?;
+        }
+        let now = self.current()?.mask() + 1;
+        (buckets < now).then_some(buckets)
+    }
+
+    /// Moves into a smaller table, of a [`smaller_size`](Self::smaller_size). Nobody else looks.
+    pub(super) fn shrink(
+        &mut self,
+        fresh: NewTable,
+        mut hash_of: impl FnMut(NonNull<ShaderHeader>) -> u64,
+    ) {
+        let table = TableRef {
+            head: fresh.0,
+            lives: PhantomData,
+        };
+        if let Some(old) = self.current() {
+            old.buckets().flat_map(Bucket::blocks).for_each(|block| {
+                table.put(hash_of(block), block);
+            });
+        }
+        table.head().older.store(*self.current.get_mut(), Relaxed);
+        *self.current.get_mut() = fresh.0.as_ptr();
+    }
+
+    /// The newest of those that were replaced goes. Nobody else looks.
+    pub(super) fn pop_older(&mut self) -> Option<NewTable> {
+        let newest = self.current()?;
+        let older = NonNull::new(newest.head().older.load(Relaxed))?;
+        let before = TableRef {
+            head: older,
+            lives: PhantomData,
+        };
+        let rest = before.head().older.load(Relaxed);
+        newest.head().older.store(rest, Relaxed);
+        Some(NewTable(older))
+    }
+
     /// All tables go. Nobody reads any more.
     pub(super) fn pop_table(&mut self) -> Option<NewTable> {
         let newest = NonNull::new(*self.current.get_mut())?;
@@ -246,10 +288,17 @@ impl NewTable {
         Ok(Self(block))
     }
 
-    pub(super) fn free(self, memory: &dyn HostAllocator) {
+    fn layout(&self) -> Option<Layout> {
         // SAFETY: made by `new`, read by nobody.
-        let buckets = unsafe { self.0.as_ref() }.mask.wrapping_add(1);
-        if let Some(layout) = layout(buckets) {
+        layout(unsafe { self.0.as_ref() }.mask.wrapping_add(1))
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.layout().map_or(0, |layout| layout.size() as u64)
+    }
+
+    pub(super) fn free(self, memory: &dyn HostAllocator) {
+        if let Some(layout) = self.layout() {
             // SAFETY: taken from the same allocator with this layout and scope.
             unsafe { memory.deallocate(self.0.cast(), layout, Scope::Cache) };
         }

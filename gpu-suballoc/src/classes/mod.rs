@@ -3,16 +3,13 @@
 //! ```text
 //!   PageAllocator    transient: a cursor, a count        |  ids lead to   Groups of up to 64 Seats: generation, word, extent; 16 bytes a region.
 //!   SlabAllocator    small and lasting: a bit a seat     |                Memory for them never moves, and goes when the class goes
-//!   LinearBlock   stack, double stack, ring: freed from the ends
 //! ```
 //!
 //! One thread at a time works with a class: whoever has the pool's lock, or the thread of a shard, which has classes to itself. Others may
 //! look at seats and claim them, see [`slot`] and [`remote_free`].
 
 mod groups;
-mod linear;
 mod pages;
-mod range_queue;
 pub(crate) mod remote_free;
 mod segments;
 mod slabs;
@@ -24,7 +21,6 @@ mod transient_pages;
 mod types;
 
 pub(crate) use groups::{MAX_GROUPS, SlotGroups};
-pub use linear::{LinearAllocation, LinearBlock, LinearError, LinearRange};
 pub(crate) use pages::PageAllocator;
 pub(crate) use segments::Segments as Table;
 pub(crate) use slabs::SlabAllocator;

@@ -6,6 +6,7 @@
 //! ```
 
 mod error;
+mod forward;
 mod handle;
 #[cfg(feature = "testing")]
 mod mock;
@@ -33,12 +34,18 @@ pub use resource::{
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
 
+/// `VK_ERROR_FEATURE_NOT_PRESENT`: what a device without resources answers.
+const NO_RESOURCES: DeviceError = DeviceError::Other(-8);
+
 /// A Vulkan device, as far as memory goes.
 ///
 /// Every method may be called from any thread. Where Vulkan demands external synchronisation (`vkMapMemory`, `vkUnmapMemory`
 /// and `vkFreeMemory` of one memory object, `vkBind*Memory` and `vkDestroy*` of one resource), whoever calls provides it.
 /// No method is called while a lock that guards state of this crate is held, so an implementation may call back into the
 /// allocator's host memory. Vulkan specification, *Memory Allocation* / *Device Memory* and *Resource Memory Association*.
+///
+/// Buffers, images, device addresses and budgets have defaults, of a device that serves memory alone: creating is refused with
+/// `VK_ERROR_FEATURE_NOT_PRESENT`, there is no address and no budget. Whoever overrides a `create` overrides its siblings as well.
 ///
 /// # Safety
 ///
@@ -112,19 +119,27 @@ pub unsafe trait DeviceMemory: Send + Sync {
     ///
     /// # Safety
     /// `info` is valid for this device and its enabled features (`VkBufferCreateInfo`).
-    unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError>;
+    unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
+        let _ = info;
+        Err(NO_RESOURCES)
+    }
 
     /// `vkDestroyBuffer`.
     ///
     /// # Safety
     /// `buffer` is live, of this device, and not used again, by the device neither.
-    unsafe fn destroy_buffer(&self, buffer: BufferHandle);
+    unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
+        let _ = buffer;
+    }
 
     /// `vkGetBufferMemoryRequirements2`, or without the 2 where the device has only that.
     ///
     /// # Safety
     /// `buffer` is live and of this device.
-    unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements;
+    unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements {
+        let _ = buffer;
+        ResourceRequirements::new(1, 1)
+    }
 
     /// `vkBindBufferMemory`.
     ///
@@ -139,7 +154,10 @@ pub unsafe trait DeviceMemory: Send + Sync {
         buffer: BufferHandle,
         memory: MemoryHandle,
         offset: u64,
-    ) -> Result<(), DeviceError>;
+    ) -> Result<(), DeviceError> {
+        let _ = (buffer, memory, offset);
+        Err(NO_RESOURCES)
+    }
 
     /// `vkCreateImage`.
     ///
@@ -148,19 +166,27 @@ pub unsafe trait DeviceMemory: Send + Sync {
     ///
     /// # Safety
     /// `info` is valid for this device and its enabled features (`VkImageCreateInfo`).
-    unsafe fn create_image(&self, info: &ImageInfo) -> Result<ImageHandle, DeviceError>;
+    unsafe fn create_image(&self, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
+        let _ = info;
+        Err(NO_RESOURCES)
+    }
 
     /// `vkDestroyImage`.
     ///
     /// # Safety
     /// `image` is live, of this device, and not used again, by the device neither.
-    unsafe fn destroy_image(&self, image: ImageHandle);
+    unsafe fn destroy_image(&self, image: ImageHandle) {
+        let _ = image;
+    }
 
     /// `vkGetImageMemoryRequirements2`, or without the 2 where the device has only that.
     ///
     /// # Safety
     /// `image` is live, of this device, and neither sparse nor disjoint.
-    unsafe fn image_requirements(&self, image: ImageHandle) -> ResourceRequirements;
+    unsafe fn image_requirements(&self, image: ImageHandle) -> ResourceRequirements {
+        let _ = image;
+        ResourceRequirements::new(1, 1)
+    }
 
     /// `vkBindImageMemory`.
     ///
@@ -174,99 +200,23 @@ pub unsafe trait DeviceMemory: Send + Sync {
         image: ImageHandle,
         memory: MemoryHandle,
         offset: u64,
-    ) -> Result<(), DeviceError>;
+    ) -> Result<(), DeviceError> {
+        let _ = (image, memory, offset);
+        Err(NO_RESOURCES)
+    }
 
     /// `vkGetBufferDeviceAddress`; `None` where device addresses are not enabled.
     ///
     /// # Safety
     /// `buffer` is live, of this device, bound, and was made with `SHADER_DEVICE_ADDRESS`.
-    unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64>;
+    unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
+        let _ = buffer;
+        None
+    }
 
     /// Fills in what `VK_EXT_memory_budget` says of each heap, in order; false, and nothing written, where it is not enabled.
-    fn budget(&self, heaps: &mut [HeapBudget]) -> bool;
-}
-
-// SAFETY: every method is the referent's own.
-unsafe impl<D: DeviceMemory + ?Sized> DeviceMemory for &D {
-    fn properties(&self) -> DeviceProperties<'_> {
-        (**self).properties()
-    }
-    unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { (**self).allocate(request) }
-    }
-    unsafe fn free(&self, memory: MemoryHandle) {
-        // SAFETY: forwarded.
-        unsafe { (**self).free(memory) }
-    }
-    unsafe fn map(
-        &self,
-        memory: MemoryHandle,
-        offset: u64,
-        size: u64,
-    ) -> Result<NonNull<u8>, DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { (**self).map(memory, offset, size) }
-    }
-    unsafe fn unmap(&self, memory: MemoryHandle) {
-        // SAFETY: forwarded.
-        unsafe { (**self).unmap(memory) }
-    }
-    unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { (**self).flush(ranges) }
-    }
-    unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { (**self).invalidate(ranges) }
-    }
-    unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { (**self).create_buffer(info) }
-    }
-    unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
-        // SAFETY: forwarded.
-        unsafe { (**self).destroy_buffer(buffer) }
-    }
-    unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements {
-        // SAFETY: forwarded.
-        unsafe { (**self).buffer_requirements(buffer) }
-    }
-    unsafe fn bind_buffer(
-        &self,
-        buffer: BufferHandle,
-        memory: MemoryHandle,
-        offset: u64,
-    ) -> Result<(), DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { (**self).bind_buffer(buffer, memory, offset) }
-    }
-    unsafe fn create_image(&self, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { (**self).create_image(info) }
-    }
-    unsafe fn destroy_image(&self, image: ImageHandle) {
-        // SAFETY: forwarded.
-        unsafe { (**self).destroy_image(image) }
-    }
-    unsafe fn image_requirements(&self, image: ImageHandle) -> ResourceRequirements {
-        // SAFETY: forwarded.
-        unsafe { (**self).image_requirements(image) }
-    }
-    unsafe fn bind_image(
-        &self,
-        image: ImageHandle,
-        memory: MemoryHandle,
-        offset: u64,
-    ) -> Result<(), DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { (**self).bind_image(image, memory, offset) }
-    }
-    unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
-        // SAFETY: forwarded.
-        unsafe { (**self).buffer_address(buffer) }
-    }
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
-        (**self).budget(heaps)
+        let _ = heaps;
+        false
     }
 }

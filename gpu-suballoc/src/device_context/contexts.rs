@@ -21,6 +21,8 @@ use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Rel
 /// known by a number that is drawn when its first context is acquired and is never drawn again: the same handle's value, after all its
 /// contexts went or it was [lost](DeviceContext::device_lost), is another device.
 ///
+/// At most 64 devices have contexts at once, any number each; one more is [`ContextError::TooManyDevices`].
+///
 /// A value is a handle: clones lead to one home, which goes with the last of them and the last context. No global state: two homes know
 /// nothing of one another. Usable from all threads at once.
 pub struct DeviceContexts<P: Send + Sync, E: Copy + Send + Sync> {

@@ -16,6 +16,8 @@ use super::shared_box::SharedBox;
 
 /// Contexts that are known by [`DeviceContextId`], and the handlers that say which of them a dispatch gets.
 ///
+/// At most 64 contexts are in a table at once; one more is [`ContextError::TooManyContexts`].
+///
 /// Nothing here is global: an application has as many tables as it likes. Usable from all threads at once; no handler, and nothing of a
 /// context, is called with a lock of the table's held.
 pub struct ContextTable<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {

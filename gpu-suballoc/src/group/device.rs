@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use core::ops::Deref;
+
 use super::capabilities::DeviceCapabilities;
 use super::edge::Edge;
 use super::membership::{Membership, MembershipCell};
@@ -54,18 +56,22 @@ pub trait GroupDevice {
     }
 }
 
-impl<T: GroupDevice> GroupDevice for &T {
-    type Error = T::Error;
+/// What points at a device is one: a reference, an `Arc`, a `Box`.
+impl<P: Deref> GroupDevice for P
+where
+    P::Target: GroupDevice + Sized,
+{
+    type Error = <P::Target as GroupDevice>::Error;
     fn membership_cell(&self) -> &MembershipCell {
         (**self).membership_cell()
     }
-    fn capabilities(&self) -> Result<DeviceCapabilities, T::Error> {
+    fn capabilities(&self) -> Result<DeviceCapabilities, Self::Error> {
         (**self).capabilities()
     }
-    fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), T::Error> {
+    fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Self::Error> {
         (**self).refine(other, edge)
     }
-    fn join(&self, membership: Membership) -> Result<(), T::Error> {
+    fn join(&self, membership: Membership) -> Result<(), Self::Error> {
         (**self).join(membership)
     }
     fn leave(&self, membership: Membership) {

@@ -1,40 +1,52 @@
-//! Shared blocks: ranges taken out of them and given back, under the pool's lock.
+//! Shared blocks: ranges allocated from them and freed, under the pool's lock.
 
 #![forbid(unsafe_code)]
 
-use super::block_order::{BlockOrder, BlockRank};
+use core::alloc::Layout;
+
 use super::object::Object;
+use super::turnover::Turnover;
 use crate::error::GpuMisuse;
 use crate::growable_vec::GrowableVec;
 use crate::host_block::HostBlock;
 use crate::id::RegionPlaceKind;
 use crate::range::{
-    Fit, LiveRange, NODES_PER_ALLOCATION, NodeShortage, NodeStore, RangeAllocator, RangeError,
-    RangeRequest, Search, Span,
+    Fit, FreeIndex, FreeRange, GranuleRequest, LiveRange, NODES_PER_ALLOCATION, NodeShortage,
+    NodeStore, RangeAllocator, RangeError, RangeRequest, Span,
 };
 
-/// No slot, no rank.
+/// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The shared blocks of a pool.
 pub(super) struct Blocks {
     pub(super) slots: GrowableVec<BlockSlot>,
-    pub(super) order: BlockOrder,
+    /// The free ranges of all open blocks: a request gets the best fit of all of them.
+    pub(super) open: FreeIndex,
+    /// Those of closed blocks, which are to drain: nothing is allocated there while the open ones have room.
+    pub(super) closed: FreeIndex,
+    /// Those of blocks that a defragmentation empties: nothing is allocated there.
+    pub(super) draining: FreeIndex,
     /// Nodes of all cores: blocks fill and drain, a pool's population is steady, so that few chunks are half empty.
     pub(super) store: NodeStore,
     /// The first slot without a block.
     spare: u32,
+    /// Live blocks, and those of them that nothing was ever allocated from: they have no node yet and are not listed.
+    live: u32,
+    blank: u32,
+    pub(super) turnover: Turnover,
     granule_log2: u32,
-    /// Bytes of blocks without a region.
+    /// Bytes of blocks, and of those without a region.
+    pub(super) bytes: u64,
     pub(super) empty_bytes: u64,
-    /// Of the store, which needs it no more; to be given back when the lock is.
+    /// Of the store, which needs it no more; to be freed when the lock is released.
     pub(super) spare_memory: Option<HostBlock>,
 }
 
 /// Where a block is, or was, or will be.
 pub(super) struct BlockSlot {
-    /// Of a live block: its place in the order. Of a spare slot: the next one.
-    pub(super) link: u32,
+    /// Of a spare slot: the next one.
+    link: u32,
     pub(super) live: Option<LiveBlock>,
 }
 
@@ -42,6 +54,46 @@ pub(super) struct BlockSlot {
 pub(super) struct LiveBlock {
     pub(super) object: Object,
     pub(super) core: RangeAllocator,
+    pub(super) listing: BlockListing,
+}
+
+/// Where a block's free ranges are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BlockListing {
+    Open,
+    Closed,
+    Draining,
+}
+
+impl LiveBlock {
+    pub(super) const fn new(object: Object, core: RangeAllocator) -> Self {
+        Self {
+            object,
+            core,
+            listing: BlockListing::Open,
+        }
+    }
+
+    /// Nothing lies in it, nobody has it mapped, and no defragmentation is at it.
+    fn is_removable(&self) -> bool {
+        self.core.is_empty() && self.object.map.is_idle() && self.listing != BlockListing::Draining
+    }
+
+    /// Bytes of it that are free and listed.
+    pub(super) fn listed_bytes(&self) -> u64 {
+        if self.core.is_blank() {
+            0
+        } else {
+            self.core.free_bytes()
+        }
+    }
+}
+
+/// Memory that an index lacks before another block can be installed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IndexShortage {
+    is_closed: bool,
+    pub(super) layout: Layout,
 }
 
 /// Where room was found. Written and read field by field: a structure that is copied whole is waited for.
@@ -83,20 +135,45 @@ impl Blocks {
     pub(super) const fn new(granule_log2: u32) -> Self {
         Self {
             slots: GrowableVec::new(),
-            order: BlockOrder::new(),
+            open: FreeIndex::new(),
+            closed: FreeIndex::new(),
+            draining: FreeIndex::new(),
             store: NodeStore::new(1),
             spare: NONE,
+            live: 0,
+            blank: 0,
+            turnover: Turnover::new(),
             granule_log2,
+            bytes: 0,
             empty_bytes: 0,
             spare_memory: None,
         }
     }
 
-    fn granules(&self, bytes: u64) -> u32 {
-        u32::try_from(bytes >> self.granule_log2).unwrap_or(u32::MAX)
+    /// What to allocate before a block of `granules` can be installed. A pool with one block closes none.
+    pub(super) fn missing_index(&self, granules: u32) -> Option<IndexShortage> {
+        let shortage = |is_closed| move |layout| IndexShortage { is_closed, layout };
+        let open = self.open.missing_capacity(granules).map(shortage(false));
+        open.or_else(|| {
+            let closed = self.closed.missing_capacity(granules);
+            closed.filter(|_| self.live > 0).map(shortage(true))
+        })
     }
 
-    /// Takes a range out of the fullest block that has one: all blocks are asked before there is to be another.
+    /// Takes over what [`missing_index`](Self::missing_index) returned; what is to be freed comes back.
+    pub(super) fn grow_index(
+        &mut self,
+        shortage: IndexShortage,
+        block: HostBlock,
+    ) -> Option<HostBlock> {
+        if shortage.is_closed {
+            self.closed.grow_with(block)
+        } else {
+            self.open.grow_with(block)
+        }
+    }
+
+    /// Allocates a range: the best fit of all blocks.
     #[inline]
     pub(super) fn allocate(
         &mut self,
@@ -109,90 +186,103 @@ impl Blocks {
         if let Some(lack) = self.store.missing_capacity(NODES_PER_ALLOCATION) {
             return Err(BlockMiss::Records(lack));
         }
-        if self.search::<true>(
-            &RangeRequest {
-                size,
-                alignment,
-                user_data: word,
-                fit,
-                search: Search::Quick,
-            },
-            spot,
-        ) {
-            return Ok(());
+        let want = RangeRequest {
+            size,
+            alignment,
+            user_data: word,
+            fit,
+        };
+        // What no block could hold needs another one.
+        let granules = GranuleRequest::new(&want, self.open.largest_block(), self.granule_log2)
+            .map_err(|_| BlockMiss::Full)?;
+        match self.open.find(&self.store, &granules) {
+            Some(found) => self.carve(&found, &want, spot),
+            None => {
+                let found = self.find_slowly(&granules).ok_or(BlockMiss::Full)?;
+                self.carve(&found, &want, spot)
+            }
         }
-        self.allocate_slowly(size, alignment, word, fit, spot)
     }
 
-    #[cold]
-    fn allocate_slowly(
+    #[inline(always)]
+    fn carve(
         &mut self,
-        size: u64,
-        alignment: u64,
-        word: u32,
-        fit: Fit,
+        found: &FreeRange,
+        want: &RangeRequest,
         spot: &mut BlockSpace,
     ) -> Result<(), BlockMiss> {
-        let found = self.search::<false>(
-            &RangeRequest {
-                size,
-                alignment,
-                user_data: word,
-                fit,
-                search: Search::Full,
-            },
-            spot,
-        );
-        if found { Ok(()) } else { Err(BlockMiss::Full) }
-    }
-
-    /// Whether a block has it; asked `QUICK` for nothing that costs more than a look.
-    #[inline(always)]
-    fn search<const QUICK: bool>(&mut self, want: &RangeRequest, spot: &mut BlockSpace) -> bool {
-        let granule = 1u64 << self.granule_log2;
-        let granules = self.granules(want.size.saturating_add(granule - 1));
-        let mut at = 0u32;
-        while let Some(rank) = self.order.ranks.get(at).copied() {
-            if rank.bound >= granules
-                && (!QUICK || granules < rank.failed_fit)
-                && let Some(LiveBlock { object, core }) = self
-                    .slots
-                    .get_mut(rank.block)
-                    .and_then(|slot| slot.live.as_mut())
-            {
-                let was_empty = core.is_empty();
-                match core.allocate(&self.store, want) {
-                    Ok(taken) => {
-                        spot.containing_block = rank.block;
-                        spot.slot = taken.node;
-                        spot.generation = taken.generation;
-                        spot.offset = taken.offset;
-                        spot.size = taken.size;
-                        if was_empty {
-                            self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
-                        }
-                        let (free, bound) = core.room();
-                        self.rebalance(at, free, bound.min(rank.bound), rank.failed_fit);
-                        return true;
-                    }
-                    Err(RangeError::Full) if want.alignment <= granule => {
-                        if let Some(rank) = self.order.ranks.get_mut(at) {
-                            rank.failed_fit = rank.failed_fit.min(granules);
-                            // Every hole was looked at: none is that large, until something is given back.
-                            if !QUICK {
-                                rank.bound = granules.saturating_sub(1);
-                            }
-                        }
-                    }
-                    Err(_) => {}
-                }
-            }
-            at = at.saturating_add(1);
+        let LiveBlock { object, core, .. } = self
+            .slots
+            .get_mut(found.block)
+            .and_then(|slot| slot.live.as_mut())
+            .ok_or(BlockMiss::Full)?;
+        if core.is_empty() {
+            self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
         }
-        false
+        let range = core.carve(&self.store, &self.open, found, want);
+        let is_over = self.turnover.note_allocation(range.size);
+        spot.containing_block = found.block;
+        spot.slot = range.node;
+        spot.generation = range.generation;
+        spot.offset = range.offset;
+        spot.size = range.size;
+        if is_over {
+            self.end_turnover();
+        }
+        Ok(())
     }
 
-    /// Gives a range back that has `word`: its size, and whether the block is empty now. HostBlock for records that is not needed any more
+    /// As [`allocate`](Self::allocate), in blocks that are open and have been used: no other one is opened. Whether there was room.
+    pub(super) fn allocate_open(
+        &mut self,
+        want: &RangeRequest,
+        spot: &mut BlockSpace,
+    ) -> Result<bool, NodeShortage> {
+        if let Some(lack) = self.store.missing_capacity(NODES_PER_ALLOCATION) {
+            return Err(lack);
+        }
+        let largest = self.open.largest_block();
+        let Ok(granules) = GranuleRequest::new(want, largest, self.granule_log2) else {
+            return Ok(false);
+        };
+        let found = self
+            .open
+            .find(&self.store, &granules)
+            .or_else(|| self.open.find_full(&self.store, &granules));
+        Ok(found.is_some_and(|found| self.carve(&found, want, spot).is_ok()))
+    }
+
+    /// Where the quick search found nothing: every range that might do, then a closed block that has room, which is open from now on,
+    /// then a block that is not listed yet.
+    #[cold]
+    fn find_slowly(&mut self, want: &GranuleRequest) -> Option<FreeRange> {
+        if let Some(found) = self.open.find_full(&self.store, want) {
+            return Some(found);
+        }
+        let closed = self
+            .closed
+            .find(&self.store, want)
+            .or_else(|| self.closed.find_full(&self.store, want));
+        if let Some(found) = closed {
+            self.list_as(found.block, BlockListing::Open);
+            return Some(found);
+        }
+        if self.blank == 0 {
+            return None;
+        }
+        let blank = self
+            .slots
+            .as_mut_slice()
+            .iter_mut()
+            .filter_map(|slot| slot.live.as_mut())
+            .find(|live| live.core.is_blank() && live.core.granules().0 >= want.count)?;
+        blank.core.begin(&self.store, &self.open).ok()?;
+        self.turnover.note_opened(blank.listed_bytes(), 0);
+        self.blank = self.blank.saturating_sub(1);
+        self.open.find(&self.store, want)
+    }
+
+    /// Frees a range that has `word`: its size, and whether the block is empty now. Memory for records that is not needed any more
     /// waits in [`spare_memory`](Blocks::spare_memory).
     #[inline]
     pub(super) fn free(
@@ -203,20 +293,25 @@ impl Blocks {
         word: u32,
     ) -> Result<(u64, bool), GpuMisuse> {
         let slot = self.slots.get_mut(block).ok_or(GpuMisuse::Stale)?;
-        let (at, live) = (slot.link, slot.live.as_mut().ok_or(GpuMisuse::Stale)?);
-        let given = live
+        let live = slot.live.as_mut().ok_or(GpuMisuse::Stale)?;
+        let index = match live.listing {
+            BlockListing::Open => &self.open,
+            BlockListing::Closed => &self.closed,
+            BlockListing::Draining => &self.draining,
+        };
+        let freed = live
             .core
-            .free(&self.store, node, generation, Some(word))
+            .free(&self.store, index, (node, generation), Some(word))
             .map_err(misuse)?;
+        let is_open = live.listing == BlockListing::Open;
+        self.turnover.note_freed(1, freed.size, is_open);
         if self.spare_memory.is_none() {
             self.spare_memory = self.store.detach_spare_chunk();
         }
-        if given.is_empty {
+        if freed.is_empty {
             self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
         }
-        let (free, bound) = live.core.room();
-        self.rebalance(at, free, bound, u32::MAX);
-        Ok((given.size, given.is_empty))
+        Ok((freed.size, freed.is_empty))
     }
 
     /// Gives several ranges of one block back that have `word`, all or none: neighbours among them are joined first. Their bytes, and
@@ -227,8 +322,7 @@ impl Blocks {
         run: &[(u32, u32)],
         word: u32,
     ) -> Option<(u64, bool)> {
-        let slot = self.slots.get_mut(block)?;
-        let (at, live) = (slot.link, slot.live.as_mut()?);
+        let live = self.slots.get_mut(block)?.live.as_mut()?;
         let mut bytes = 0u64;
         for (node, generation) in run {
             let found = live
@@ -238,28 +332,21 @@ impl Blocks {
                 .filter(|found| found.user_data == word)?;
             bytes = bytes.saturating_add(found.size);
         }
-        let empty = live.core.free_batch(&self.store, run).ok()?;
+        let index = match live.listing {
+            BlockListing::Open => &self.open,
+            BlockListing::Closed => &self.closed,
+            BlockListing::Draining => &self.draining,
+        };
+        let empty = live.core.free_batch(&self.store, index, run).ok()?;
+        let is_open = live.listing == BlockListing::Open;
+        self.turnover.note_freed(run.len() as u32, bytes, is_open);
         if self.spare_memory.is_none() {
             self.spare_memory = self.store.detach_spare_chunk();
         }
         if empty {
             self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
         }
-        let (free, bound) = live.core.room();
-        self.rebalance(at, free, bound, u32::MAX);
         Some((bytes, empty))
-    }
-
-    /// After something was taken from the block at `at` or given back: its new numbers. What a search in vain has learnt holds as long as
-    /// holes only get smaller.
-    #[inline]
-    fn rebalance(&mut self, at: u32, free: u32, bound: u32, missed: u32) {
-        if let Some(rank) = self.order.ranks.get_mut(at) {
-            rank.free = free;
-            rank.bound = bound;
-            rank.failed_fit = missed;
-        }
-        self.order.rebalance(&mut self.slots, at);
     }
 
     /// The live block, and its core.
@@ -284,13 +371,48 @@ impl Blocks {
         node: u32,
         generation: u32,
     ) -> Result<(&LiveBlock, LiveRange), GpuMisuse> {
-        let live = self.block(block)?;
+        let live = self.block(self.block_of(block, node, generation))?;
         Ok((
             live,
             live.core
                 .get(&self.store, node, generation)
                 .map_err(misuse)?,
         ))
+    }
+
+    /// The block of a live range that was in `block` when it was allocated.
+    #[inline]
+    pub(super) fn block_of(&self, block: u32, node: u32, generation: u32) -> u32 {
+        let is_there = self
+            .block(block)
+            .is_ok_and(|live| live.core.get(&self.store, node, generation).is_ok());
+        if is_there {
+            return block;
+        }
+        self.store.block_of_moved(node, generation).unwrap_or(block)
+    }
+
+    /// As [`free`](Self::free), of a range that may have been moved since it was in `block`; and the block that it was in now.
+    #[inline]
+    pub(super) fn free_moved(
+        &mut self,
+        block: u32,
+        node: u32,
+        generation: u32,
+        word: u32,
+    ) -> Result<(u32, u64, bool), GpuMisuse> {
+        match self.free(block, node, generation, word) {
+            Ok((size, empty)) => Ok((block, size, empty)),
+            Err(GpuMisuse::Stale) => {
+                let block = self
+                    .store
+                    .block_of_moved(node, generation)
+                    .ok_or(GpuMisuse::Stale)?;
+                let (size, empty) = self.free(block, node, generation, word)?;
+                Ok((block, size, empty))
+            }
+            Err(rule) => Err(rule),
+        }
     }
 
     /// Changes the word of a live range.
@@ -301,6 +423,7 @@ impl Blocks {
         generation: u32,
         word: u32,
     ) -> Result<(), GpuMisuse> {
+        let block = self.block_of(block, node, generation);
         let live = self
             .slots
             .get_mut(block)
@@ -318,6 +441,7 @@ impl Blocks {
         node: u32,
         generation: u32,
     ) -> Result<u32, GpuMisuse> {
+        let block = self.block_of(block, node, generation);
         let live = self
             .slots
             .get_mut(block)
@@ -375,52 +499,61 @@ impl Blocks {
 
     /// Puts a block into the slot that was reserved for it.
     pub(super) fn install(&mut self, block: u32, live: LiveBlock) {
-        let (free, bound) = live.core.room();
-        let rank = BlockRank {
-            free,
-            bound,
-            failed_fit: u32::MAX,
-            block,
-        };
-        self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
         if let Some(slot) = self.slots.get_mut(block) {
+            self.bytes = self.bytes.saturating_add(live.object.size);
+            self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
+            self.live = self.live.saturating_add(1);
+            self.open.admit(live.core.granules().0);
+            self.closed.admit(live.core.granules().0);
+            self.draining.admit(live.core.granules().0);
+            self.blank = self.blank.saturating_add(1);
             slot.live = Some(live);
-            self.order.insert(&mut self.slots, rank);
         }
     }
 
-    /// Takes a block out, if nothing lies in it and nobody has it mapped; and its core's memory.
-    pub(super) fn remove(&mut self, block: u32) -> Option<(Object, Option<HostBlock>)> {
+    /// Removes a block, if nothing lies in it and nobody has it mapped.
+    pub(super) fn remove(&mut self, block: u32) -> Option<Object> {
         let slot = self.slots.get_mut(block)?;
-        slot.live
-            .as_ref()
-            .filter(|live| live.core.is_empty() && live.object.map.is_idle())?;
-        let (at, mut live) = (slot.link, slot.live.take()?);
-        let memory = live.core.detach_memory(&self.store);
+        let mut live = slot.live.take_if(|live| live.is_removable())?;
+        self.blank = self.blank.saturating_sub(u32::from(live.core.is_blank()));
+        if live.listing == BlockListing::Open {
+            self.turnover.note_closed(live.listed_bytes(), 0);
+            live.core.clear(&self.store, &self.open);
+        } else {
+            live.core.clear(&self.store, &self.closed);
+        }
+        self.bytes = self.bytes.saturating_sub(live.object.size);
         self.empty_bytes = self.empty_bytes.saturating_sub(live.object.size);
-        self.order.remove(&mut self.slots, at);
+        self.live = self.live.saturating_sub(1);
         self.unreserve(block);
-        Some((live.object, memory))
+        Some(live.object)
     }
 
-    /// The emptiest block, if it is empty and may go: the one that was tried last.
+    /// A block that is empty and may go.
     pub(super) fn removable(&self) -> Option<u32> {
-        let empty = |rank: &&BlockRank| {
-            self.block(rank.block)
-                .is_ok_and(|live| live.core.is_empty() && live.object.map.is_idle())
-        };
-        self.order
-            .ranks
+        if self.empty_bytes == 0 {
+            return None;
+        }
+        (0u32..)
+            .zip(self.slots.as_slice())
+            .filter_map(|(block, slot)| Some((block, slot.live.as_ref()?)))
+            .find(|(_, live)| live.is_removable())
+            .map(|(block, _)| block)
+    }
+
+    /// Bytes that are free in all blocks. A look at each.
+    pub(super) fn free_bytes(&self) -> u64 {
+        let live = self
+            .slots
             .as_slice()
             .iter()
-            .rev()
-            .find(empty)
-            .map(|rank| rank.block)
+            .filter_map(|slot| slot.live.as_ref());
+        live.fold(0, |sum, live| sum.saturating_add(live.core.free_bytes()))
     }
 
     /// How many blocks there are.
     pub(super) fn len(&self) -> u32 {
-        self.order.ranks.len()
+        self.live
     }
 }
 

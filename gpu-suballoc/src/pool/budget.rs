@@ -190,15 +190,7 @@ impl MemoryBudget {
     /// What the driver says of each heap now.
     pub(crate) fn set_driver_budgets(&mut self, budgets: &[HeapBudget]) {
         for (heap, told) in self.heaps.iter_mut().zip(budgets) {
-            // A driver that does not know says 0; that would be a heap without any memory.
-            heap.driver_budget = if told.budget == 0 {
-                HeapBudget {
-                    usage: told.usage,
-                    budget: heap.size,
-                }
-            } else {
-                *told
-            };
+            heap.driver_budget = *told;
             heap.own_bytes_then = heap.own_bytes;
         }
     }
@@ -315,10 +307,18 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_says_nothing_leaves_the_heap_as_it_is() {
+    fn ge10_a_budget_of_0_is_a_budget() {
         let mut ledger = ledger();
+        assert_eq!(ledger.heap(0).budget(), 800, "before a driver spoke");
         ledger.set_driver_budgets(&[HeapBudget::default()]);
-        assert_eq!(ledger.heap(0).budget(), 800);
+        assert_eq!(ledger.heap(0).budget(), 0);
+        assert_eq!(ledger.remaining(0, true), 0);
+        assert_eq!(
+            ledger.remaining(0, false),
+            800,
+            "the driver may still be asked"
+        );
+        assert_eq!(ledger.heap(1).budget(), 800, "nothing was said of it");
         assert_eq!(ledger.heap(99), HeapUsage::default());
     }
 }

@@ -40,10 +40,9 @@ impl Pools {
             let state: &mut PoolState = StateMutex::get_mut(&mut pool);
             let heap = state.config.heap;
             for slot in state.blocks.slots.as_mut_slice() {
-                let Some(mut live) = slot.live.take() else {
+                let Some(live) = slot.live.take() else {
                     continue;
                 };
-                env.free_optional(live.core.detach_memory(&state.blocks.store));
                 if driver {
                     // SAFETY: no region lives, or the caller wants none to; `&mut self`: nobody is at it, and nobody can find it any more.
                     unsafe { env.device.free(live.object.memory) };
@@ -65,9 +64,11 @@ impl Pools {
                 env.free(memory);
             }
             env.free_optional(state.blocks.slots.detach_memory());
-            env.free_optional(state.blocks.order.ranks.detach_memory());
+            env.free_optional(state.blocks.open.detach_memory());
+            env.free_optional(state.blocks.closed.detach_memory());
+            env.free_optional(state.blocks.draining.detach_memory());
             env.free_optional(state.dedicated.slots.detach_memory());
-            env.free_optional(state.size_classes.linear.nodes.detach_memory());
+            env.free_optional(state.size_classes.linear.detach_memory());
             while let Some(memory) = state.size_classes.detach_memory() {
                 env.free(memory);
             }

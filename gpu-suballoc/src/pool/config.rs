@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::request::AllocationRequest;
+use crate::block_algorithm::BlockAlgorithm;
 use crate::device::{ExternalHandleTypes, NextChain};
 use crate::property_flags::PropertyFlags;
 use crate::request::ResourceKind;
@@ -26,8 +27,8 @@ pub(super) struct PoolConfig {
     pub(super) page_size: u64,
     /// A custom pool of blocks of one size: nothing in it has a memory object of its own unless that is asked for.
     pub(super) is_fixed: bool,
-    /// One block, filled from one end.
-    pub(super) is_linear: bool,
+    /// The linear ones have one block.
+    pub(super) algorithm: BlockAlgorithm,
     pub(super) min_blocks: u32,
     pub(super) max_blocks: u32,
     pub(super) max_bytes: u64,
@@ -38,6 +39,8 @@ pub(super) struct PoolConfig {
     pub(super) export: ExternalHandleTypes,
     pub(super) next: Option<NextChain>,
     pub(super) has_device_address: bool,
+    /// Bytes behind each region of a block, which are the region's and not its user's.
+    pub(super) margin: u64,
 }
 
 impl PoolConfig {
@@ -47,10 +50,11 @@ impl PoolConfig {
     pub(super) fn padded(&self, ask: &AllocationRequest) -> (u64, u64) {
         let alignment = ask.alignment.max(self.min_alignment);
         if self.granularity == 1 || (ask.kind == self.kind && ask.kind != ResourceKind::Unknown) {
-            return (ask.size, alignment);
+            return (ask.size.saturating_add(self.margin), alignment);
         }
         let size = ask
             .size
+            .saturating_add(self.margin)
             .checked_next_multiple_of(self.granularity)
             .unwrap_or(u64::MAX);
         (size, alignment.max(self.granularity))
@@ -82,7 +86,7 @@ pub(super) mod tests {
             granularity,
             page_size: 1 << 20,
             is_fixed: false,
-            is_linear: false,
+            algorithm: BlockAlgorithm::General,
             min_blocks: 0,
             max_blocks: u32::MAX,
             max_bytes: u64::MAX,
@@ -92,6 +96,7 @@ pub(super) mod tests {
             export: ExternalHandleTypes::NONE,
             next: None,
             has_device_address: false,
+            margin: 0,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::device::{DeviceError, MemoryHandle, MemoryRequest};
 use crate::error::{GpuError, GpuMisuse, Limit};
 use crate::id::{RegionPlace, RegionPlaceKind};
 use crate::range::RangeAllocator;
+use crate::sync::Ordering;
 
 /// Why there was no memory object.
 #[derive(Clone, Copy, Debug)]
@@ -113,15 +114,6 @@ impl Pools {
                     .into(),
                 ));
             }
-            let promised = state.blocks_in_creation + 1;
-            let layout = state.blocks.order.ranks.missing_capacity(promised);
-            if let Some(layout) = layout {
-                drop(state);
-                env.grow(layout, |block| {
-                    pool.lock().blocks.order.ranks.grow_with(block)
-                })?;
-                continue;
-            }
             let layout = if state.blocks.has_spare() {
                 None
             } else {
@@ -205,16 +197,20 @@ impl Pools {
         within: bool,
     ) -> Result<(), GrowthError> {
         let facts = pool.lock().config;
-        let mut core = RangeAllocator::new(size, facts.granule()).map_err(|_| {
+        let core = RangeAllocator::new(size, facts.granule()).map_err(|_| {
             GrowthError::Next(GpuError::TooLarge {
                 bytes: size,
                 limit: u64::from(u32::MAX) << facts.granule_log2,
             })
         })?;
-        let heads = core
-            .missing_capacity()
-            .map(|layout| env.allocate(layout))
-            .transpose()?;
+        // Nothing of the index is ever taken away while the pool is used: what is there now is there when the block is.
+        loop {
+            let lack = pool.lock().blocks.missing_index(core.granules().0);
+            let Some(lack) = lack else { break };
+            env.grow(lack.layout, |block| {
+                pool.lock().blocks.grow_index(lack, block)
+            })?;
+        }
         let request = MemoryRequest {
             priority: facts.priority,
             export: facts.export,
@@ -224,26 +220,18 @@ impl Pools {
         };
         match self.allocate_object(env, pool, facts.heap, &request, within) {
             Ok(memory) => {
-                let unused = heads.and_then(|heads| core.grow_with(heads));
                 let mut state = pool.lock();
                 state.blocks.install(
                     block,
-                    LiveBlock {
-                        object: Object::new(memory, size),
-                        core,
-                    },
+                    LiveBlock::new(Object::new(memory, size), core.numbered(block)),
                 );
-                state.growth.block_created(size);
+                let reserved = state.blocks.bytes;
+                state.growth.follow(reserved);
                 state.blocks_created = state.blocks_created.wrapping_add(1);
                 end_creation(&mut state);
-                drop(state);
-                env.free_optional(unused);
                 Ok(())
             }
-            Err(stop) => {
-                env.free_optional(heads);
-                Err(stop)
-            }
+            Err(stop) => Err(stop),
         }
     }
 
@@ -309,7 +297,7 @@ impl Pools {
                 ask.export
             },
             next: ask.next.or(facts.next),
-            device_address: facts.has_device_address,
+            device_address: facts.has_device_address || ask.own_device_address,
             ..MemoryRequest::new(ask.size, facts.memory_type)
         };
         let memory = self.allocate_object(env, pool, facts.heap, &request, within)?;
@@ -370,9 +358,13 @@ impl Pools {
             heap,
             size,
         };
+        let watch = crate::threads::Stopwatch::start();
         // SAFETY: type, size and features were checked against what the device said; the resource and the chain are the caller's
         // promise, given when the allocator was made.
-        match unsafe { env.device.allocate(request) } {
+        let allocated = unsafe { env.device.allocate(request) };
+        self.longest_wait
+            .fetch_max(watch.nanoseconds(), Ordering::Relaxed);
+        match allocated {
             Ok(memory) => {
                 core::mem::forget(entered);
                 Ok(memory)

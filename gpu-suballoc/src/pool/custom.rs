@@ -3,7 +3,7 @@
 use super::create_block::BlockPlan;
 use super::device_and_host::DeviceAndHost;
 use super::growth::Growth;
-use super::options::{PoolAlgorithm, PoolOptions};
+use super::options::PoolOptions;
 use super::state::PoolState;
 use super::{FIRST_CUSTOM, Pool, Pools};
 use crate::error::{GpuError, GpuMisuse, Limit};
@@ -13,7 +13,7 @@ impl Pools {
     /// Makes a pool: its index, and which of those that had the index it is.
     ///
     /// # Errors
-    /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`], [`GpuError::TooLarge`], [`Limit::Pools`], or what was in the way
+    /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`], [`GpuError::TooLarge`], [`Limit::Pools`], or what was in the way
     /// of its first blocks.
     pub(crate) fn create_pool(
         &self,
@@ -65,9 +65,16 @@ impl Pools {
             && options.max_blocks > 0
             && options.max_bytes > 0
             && options.block_size != Some(0)
-            && (options.algorithm == PoolAlgorithm::General || options.min_blocks <= 1);
+            && (!options.algorithm.is_linear() || options.min_blocks <= 1);
         if !sound {
             return Err(GpuMisuse::BadOptions.into());
+        }
+        if options
+            .max_bytes
+            .min(options.block_size.unwrap_or(u64::MAX))
+            < facts.granule()
+        {
+            return Err(GpuMisuse::BlockTooSmall.into());
         }
         let limit = self
             .device_info
@@ -76,18 +83,18 @@ impl Pools {
         if let Some(bytes) = options.block_size.filter(|size| *size > limit) {
             return Err(GpuError::TooLarge { bytes, limit });
         }
-        let linear = options.algorithm == PoolAlgorithm::Linear;
+        let linear = options.algorithm.is_linear();
         let size = options
             .block_size
             .or(linear.then_some(growth.max().min(limit)));
-        let growth = match size.map(|size| size.max(facts.granule())) {
+        let growth = match size {
             Some(size) => Growth::fixed(size, facts.granule()),
             None => growth.at_most(options.max_bytes),
         };
         let facts = super::PoolConfig {
             page_size: self.page_size_of(&growth),
             is_fixed: size.is_some(),
-            is_linear: linear,
+            algorithm: options.algorithm,
             min_blocks: options.min_blocks,
             max_blocks: if linear { 1 } else { options.max_blocks },
             max_bytes: options.max_bytes,
@@ -148,6 +155,11 @@ impl Pools {
             }
         }
         Err(Limit::Pools.into())
+    }
+
+    /// Whether there is a pool of that name.
+    pub(crate) fn check_custom(&self, index: u16, generation: u32) -> Result<(), GpuMisuse> {
+        self.custom(index, generation).map(|_| ())
     }
 
     /// A pool of that name.

@@ -49,13 +49,12 @@ impl Pools {
             self.free_object(env, pool, &object);
         }
         if let Some(block) = later.emptied_block {
-            let dropped = {
+            let removed = {
                 let mut state = pool.lock();
                 let over = self.budget.lock().heap(state.config.heap).is_over_budget();
                 state.remove_empty_block(Some(block), over)
             };
-            if let Some((object, memory)) = dropped {
-                env.free_optional(memory);
+            if let Some(object) = removed {
                 self.free_object(env, pool, &object);
             }
         }

@@ -3,13 +3,23 @@
 #![forbid(unsafe_code)]
 
 use super::options::MemoryOptions;
+use crate::property_flags::PropertyFlags;
 
 const MIB: u64 = 1 << 20;
+
+/// The next block has this part of what the pool's blocks have together: the last one, half empty at worst, is little of all.
+const PART_OF_RESERVED: u64 = 8;
+/// A device that allows fewer memory objects runs out of them before it runs out of bytes: there each block has as much as all before.
+const FEW_OBJECTS: u32 = 1024;
+/// The default of the largest block, and of memory that the device reaches over the bus: there the driver clears each page for the
+/// caller, at some 4 MiB a millisecond.
+const MAX_BLOCK: u64 = 256 * MIB;
+const MAX_HOST_BLOCK: u64 = 32 * MIB;
 
 /// How often a block that the driver refused is asked for again at half its size.
 const HALVINGS: u32 = 3;
 
-/// The sizes of a pool's blocks: from small, doubling, within what heap and device allow.
+/// The sizes of a pool's blocks: from small, with what the pool has reserved, within what heap and device allow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Growth {
     /// Of the next block, unless a request needs more.
@@ -19,18 +29,30 @@ pub(crate) struct Growth {
     granule: u64,
     /// Sizes are rounded up to this.
     multiple: u64,
+    /// The next block has this part of what is reserved.
+    part: u64,
 }
 
 impl Growth {
-    /// For a pool in a heap of `heap_size` bytes: from `min(8 MiB, heap / 64)` to `min(256 MiB, heap / 8)`, unless `options` say
-    /// otherwise; never above `ceiling`, what one memory object may have.
-    pub(crate) fn new(heap_size: u64, ceiling: u64, options: &MemoryOptions) -> Self {
+    /// For a pool of memory with `properties` in a heap of `heap_size` bytes: from `min(8 MiB, heap / 64)` to `min(256 MiB, heap / 8)`,
+    /// 32 MiB where it is not `DEVICE_LOCAL`, unless `options` say otherwise; never above `ceiling`, what one memory object may have.
+    pub(crate) fn new(
+        heap_size: u64,
+        properties: PropertyFlags,
+        ceiling: u64,
+        options: &MemoryOptions,
+    ) -> Self {
+        let default = if properties.contains(PropertyFlags::DEVICE_LOCAL) {
+            MAX_BLOCK
+        } else {
+            MAX_HOST_BLOCK
+        };
         let granule = u64::from(options.granule);
         let whole = |bytes: u64| (bytes - bytes % granule).max(granule);
         let max = whole(
             options
                 .max_block
-                .unwrap_or((256 * MIB).min(heap_size / 8))
+                .unwrap_or(default.min(heap_size / 8))
                 .min(ceiling),
         );
         let first = whole(options.first_block.unwrap_or((8 * MIB).min(heap_size / 64))).min(max);
@@ -40,6 +62,7 @@ impl Growth {
             max,
             granule,
             multiple: options.nearest_multiple.max(1),
+            part: PART_OF_RESERVED,
         }
     }
 
@@ -51,7 +74,18 @@ impl Growth {
             max: size,
             granule,
             multiple: 1,
+            part: PART_OF_RESERVED,
         }
+    }
+
+    /// The same, on a device that allows so many memory objects.
+    pub(crate) fn with_objects(self, max_objects: u32) -> Self {
+        let part = if max_objects < FEW_OBJECTS {
+            1
+        } else {
+            PART_OF_RESERVED
+        };
+        Self { part, ..self }
     }
 
     /// The same, with no block larger than that.
@@ -105,14 +139,11 @@ impl Growth {
             .unwrap_or(u64::MAX)
     }
 
-    /// A block of `size` bytes was made: the next one is twice as large.
-    pub(crate) fn block_created(&mut self, size: u64) {
-        self.next = size.saturating_mul(2).clamp(self.first, self.max);
-    }
-
-    /// The last block is gone: from small again.
-    pub(crate) fn reset(&mut self) {
-        self.next = self.first;
+    /// The pool's blocks have `reserved` bytes together now: the next one has an eighth of that, in whole granules; as much as that
+    /// where there can be few.
+    pub(crate) fn follow(&mut self, reserved: u64) {
+        let part = reserved / self.part;
+        self.next = (part - part % self.granule).clamp(self.first, self.max);
     }
 }
 
@@ -133,32 +164,57 @@ mod tests {
         growth.sizes(need, room).collect()
     }
 
+    fn growth_of(heap: u64, ceiling: u64, options: &MemoryOptions) -> Growth {
+        Growth::new(heap, PropertyFlags::DEVICE_LOCAL, ceiling, options)
+    }
+
     #[test]
-    fn blocks_begin_small_and_double_to_a_limit() {
+    fn blocks_begin_small_and_follow_what_is_reserved_to_a_limit() {
         for (heap, first, max) in [
             (16 * GIB, 8 * MIB, 256 * MIB),
             (256 * MIB, 4 * MIB, 32 * MIB),
             (2 * GIB, 8 * MIB, 256 * MIB),
             (64 * MIB, MIB, 8 * MIB),
         ] {
-            let mut growth = Growth::new(heap, u64::MAX, &MemoryOptions::default());
+            let mut growth = growth_of(heap, u64::MAX, &MemoryOptions::default());
             assert_eq!(sizes(&growth, 1024, u64::MAX)[0], first);
-            let mut expected = first;
-            for _ in 0..12 {
+            let mut reserved = 0;
+            for _ in 0..80 {
                 let now = sizes(&growth, 1024, u64::MAX)[0];
-                assert_eq!(now, expected);
-                growth.block_created(now);
-                expected = (expected * 2).min(max);
+                let eighth = reserved / 8;
+                assert_eq!(now, (eighth - eighth % 256).clamp(first, max));
+                reserved += now;
+                growth.follow(reserved);
             }
             assert_eq!(sizes(&growth, 1024, u64::MAX)[0], max);
-            growth.reset();
+            growth.follow(0);
             assert_eq!(sizes(&growth, 1024, u64::MAX)[0], first);
         }
     }
 
     #[test]
+    fn where_objects_are_few_each_block_has_as_much_as_all_before() {
+        let mut growth = growth_of(GIB, u64::MAX, &MemoryOptions::default()).with_objects(30);
+        growth.follow(24 * MIB);
+        assert_eq!(growth.preferred(), 24 * MIB);
+    }
+
+    #[test]
+    fn ge16_blocks_of_host_memory_stay_small() {
+        let host = |options| Growth::new(16 * GIB, PropertyFlags::HOST_VISIBLE, u64::MAX, &options);
+        let mut growth = host(MemoryOptions::default());
+        growth.follow(u64::MAX);
+        assert_eq!((growth.preferred(), growth.max()), (32 * MIB, 32 * MIB));
+        let stated = host(MemoryOptions {
+            max_block: Some(100 * MIB),
+            ..MemoryOptions::default()
+        });
+        assert_eq!(stated.max(), 100 * MIB, "what the options say counts");
+    }
+
+    #[test]
     fn a_refused_block_is_halved_three_times_and_never_below_the_need() {
-        let growth = Growth::new(16 * GIB, u64::MAX, &MemoryOptions::default());
+        let growth = growth_of(16 * GIB, u64::MAX, &MemoryOptions::default());
         assert_eq!(
             sizes(&growth, 1024, u64::MAX),
             [8 * MIB, 4 * MIB, 2 * MIB, MIB]
@@ -188,7 +244,7 @@ mod tests {
             nearest_multiple: 96_000,
             ..MemoryOptions::default()
         };
-        let growth = Growth::new(GIB, u64::MAX, &options);
+        let growth = growth_of(GIB, u64::MAX, &options);
         assert_eq!(sizes(&growth, 1, u64::MAX)[0], 96_000);
         assert_eq!(sizes(&growth, 96_001, u64::MAX)[0], 192_000);
         assert_eq!(sizes(&growth, 1_000_000, u64::MAX), [1_048_576]);
@@ -206,12 +262,9 @@ mod tests {
             first_block: Some(99_999),
             ..MemoryOptions::default()
         };
-        let growth = Growth::new(GIB, 700_000, &options);
+        let growth = growth_of(GIB, 700_000, &options);
         assert_eq!(growth.max(), 700_000 - 700_000 % 256);
         assert_eq!(growth.preferred() % 256, 0);
-        assert_eq!(
-            Growth::new(0, u64::MAX, &MemoryOptions::default()).max(),
-            256
-        );
+        assert_eq!(growth_of(0, u64::MAX, &MemoryOptions::default()).max(), 256);
     }
 }

@@ -129,7 +129,7 @@ impl Pools {
     /// Makes what the host wrote to `offset .. offset + size` of a mapped region available to the device.
     ///
     /// # Errors
-    /// [`GpuMisuse::Outside`], [`GpuMisuse::NotMapped`], [`GpuMisuse::Stale`], or what the driver said.
+    /// [`GpuMisuse::Outside`], [`GpuMisuse::NotMapped`] where no region of its memory object is mapped, [`GpuMisuse::Stale`], or what the driver said.
     pub(crate) fn flush(
         &self,
         env: DeviceAndHost<'_>,

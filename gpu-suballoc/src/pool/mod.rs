@@ -4,8 +4,9 @@
 //!   Pools --- DeviceMemoryInfo, TypeCache (which type), MemoryBudget (limits, budgets)
 //!     |
 //!     +-- Pool: a memory type, linear or optimal; or a user's own      one lock each; nobody is called while it is held
-//!           +-- Blocks: slots, and the order in which they are tried   RangeAllocator: who has which bytes of a block
-//!           |           NodeStore: the nodes of all its cores
+//!           +-- Blocks: slots                       RangeAllocator: who has which bytes of a block
+//!           |           FreeIndex, NodeStore: the free ranges of all blocks, the nodes of all
+//!           |           Turnover: which blocks are closed, so that they drain
 //!           +-- DedicatedBlocks: memory objects with one region
 //!           +-- pages, slabs: ranges of blocks, for what dies together, and for what is small
 //! ```
@@ -15,7 +16,6 @@
 
 mod atoms;
 mod batch;
-mod block_order;
 mod blocks;
 mod budget;
 mod close;
@@ -23,8 +23,10 @@ mod config;
 mod create_block;
 mod custom;
 mod dedicated;
+mod defragment;
 mod device_and_host;
 mod device_info;
+mod drain_plan;
 mod free;
 mod growth;
 mod linear;
@@ -33,17 +35,21 @@ mod object;
 mod options;
 mod place;
 mod request;
+mod reserve;
 mod shard_page;
 mod size_class;
 mod state;
 #[cfg(all(test, feature = "testing"))]
 mod tests;
 mod trim;
+mod turnover;
 mod type_cache;
 mod walk;
 
+pub(crate) use defragment::BlockRegion;
 pub(crate) use device_and_host::DeviceAndHost;
-pub use options::{MapPolicy, MemoryOptions, PoolAlgorithm, PoolOptions};
+pub(crate) use drain_plan::{BlockSum, plan_drain};
+pub use options::{MapPolicy, MemoryOptions, PoolOptions};
 pub(crate) use request::{AllocationRequest, FIRST_OWN, NEW_SHARD_PAGE, SHARD_PAGE, Suballocation};
 pub(crate) use walk::WalkItem;
 
@@ -57,11 +63,13 @@ use growth::Growth;
 use state::PoolState;
 use type_cache::TypeCache;
 
+use crate::block_algorithm::BlockAlgorithm;
 use crate::device::{DeviceMemory, ExternalHandleTypes};
 use crate::error::{GpuError, GpuMisuse};
 use crate::host_block::HostBlock;
 use crate::id::RegionPlace;
 use crate::memory_type::MAX_MEMORY_TYPES;
+use crate::property_flags::PropertyFlags;
 use crate::request::ResourceKind;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, StateMutex};
 
@@ -82,6 +90,8 @@ pub(crate) struct Pools {
     budget: StateMutex<MemoryBudget>,
     /// The frame that budgets were last asked for in, and 1; 0 before the first.
     frame: AtomicU64,
+    /// Nanoseconds of the longest call of the driver for a memory object.
+    longest_wait: AtomicU64,
     pools: [AtomicPtr<Pool>; POOLS],
 }
 
@@ -89,7 +99,7 @@ impl Pools {
     /// Takes no memory: pools are made when they are first needed.
     ///
     /// # Errors
-    /// [`GpuMisuse::BadOptions`].
+    /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`].
     pub(crate) fn new(
         device: &dyn DeviceMemory,
         options: &MemoryOptions,
@@ -98,6 +108,12 @@ impl Pools {
             return Err(GpuMisuse::BadOptions.into());
         }
         let facts = DeviceMemoryInfo::new(device, options);
+        if options
+            .max_block
+            .is_some_and(|bytes| bytes < 1 << facts.granule_log2)
+        {
+            return Err(GpuMisuse::BlockTooSmall.into());
+        }
         let mut ledger = MemoryBudget::new(facts.max_objects, options.max_bytes);
         for ((heap, size), limit) in facts.heaps().zip(options.heap_limits) {
             ledger.set_heap(heap, size, limit);
@@ -108,10 +124,29 @@ impl Pools {
             type_cache: TypeCache::new(),
             budget: StateMutex::new(ledger),
             frame: AtomicU64::new(0),
+            longest_wait: AtomicU64::new(0),
             pools: [const { AtomicPtr::new(ptr::null_mut()) }; POOLS],
         };
         pools.update_budgets(device);
         Ok(pools)
+    }
+
+    /// Whether buffers with device addresses may lie in shared blocks.
+    #[inline]
+    pub(crate) fn blocks_have_device_addresses(&self) -> bool {
+        self.options.device_address && self.device_info.features.buffer_device_address
+    }
+
+    /// Bytes behind each region of a shared block that the host sees; 0 for none.
+    #[inline]
+    pub(crate) fn margin(&self) -> u64 {
+        self.options.margin.into()
+    }
+
+    /// Whether memory can have device addresses at all.
+    #[inline]
+    pub(crate) fn has_device_addresses(&self) -> bool {
+        self.device_info.features.buffer_device_address
     }
 
     #[inline]
@@ -166,9 +201,11 @@ impl Pools {
         let (described, heap_size) = self.device_info.memory_type(memory_type)?;
         let growth = Growth::new(
             heap_size,
+            described.properties,
             self.device_info.max_object_size(heap_size),
             &self.options,
-        );
+        )
+        .with_objects(self.device_info.max_objects);
         let facts = PoolConfig {
             index,
             generation: 0,
@@ -180,7 +217,7 @@ impl Pools {
             granularity: self.device_info.granularity,
             page_size: self.page_size_of(&growth),
             is_fixed: false,
-            is_linear: false,
+            algorithm: BlockAlgorithm::General,
             min_blocks: 0,
             max_blocks: u32::MAX,
             max_bytes: u64::MAX,
@@ -189,8 +226,12 @@ impl Pools {
             min_alignment: 1,
             export: ExternalHandleTypes::NONE,
             next: None,
-            has_device_address: self.options.device_address
-                && self.device_info.features.buffer_device_address,
+            margin: if described.properties.contains(PropertyFlags::HOST_VISIBLE) {
+                self.margin()
+            } else {
+                0
+            },
+            has_device_address: self.blocks_have_device_addresses(),
         };
         Some((facts, growth))
     }

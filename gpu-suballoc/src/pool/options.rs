@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::block_algorithm::BlockAlgorithm;
 use crate::device::{ExternalHandleTypes, MAX_MEMORY_HEAPS, NextChain};
 use crate::request::ResourceKind;
 
@@ -13,8 +14,10 @@ pub struct MemoryOptions {
     pub granule: u32,
     /// A pool's first block. By default 8 MiB, or a 64th of the heap where that is less.
     pub first_block: Option<u64>,
-    /// No memory object is larger, not even a dedicated one: such a request is refused at once. By default shared blocks grow to
-    /// 256 MiB, or an eighth of the heap where that is less, and dedicated ones to what the device allows.
+    /// No memory object is larger, not even a dedicated one: such a request is refused at once. At least one granule; shared blocks
+    /// use whole granules of it. By default shared blocks grow to 256 MiB (32 MiB of memory that is not `DEVICE_LOCAL`, which drivers
+    /// allocate slowly), or an eighth of the heap where that is less, and dedicated ones to what the device allows. Below that each
+    /// block has an eighth of what its pool has reserved.
     pub max_block: Option<u64>,
     /// Sizes of shared blocks are rounded up to a multiple of this; 1 by default, 0 is the same.
     pub nearest_multiple: u64,
@@ -33,7 +36,14 @@ pub struct MemoryOptions {
     /// When blocks are unmapped.
     pub map_policy: MapPolicy,
     /// Buffers in shared blocks may have device addresses (`bufferDeviceAddress` must be enabled; without it this does nothing).
+    /// Where this is off, each such buffer gets a memory object of its own, if the feature is enabled.
     pub device_address: bool,
+    /// Bytes behind each region of a shared block that the host sees, with a pattern in them: up to 4096; 0, the default, for none. The
+    /// pattern is looked at when the region is freed ([`GpuMisuse::MarginOverwritten`](crate::GpuMisuse::MarginOverwritten)) and by
+    /// [`GpuAllocator::check_corruption`](crate::GpuAllocator::check_corruption). For looking for mistakes: with margins, pages, slabs and
+    /// shards are not used, regions of such memory are not moved, and each is mapped when it comes and goes. Memory objects with one
+    /// region have no margin.
+    pub margin: u32,
     /// Refuse rather than take more than the budget of a heap (`VK_EXT_memory_budget`). Otherwise a heap with room is preferred,
     /// and if there is none the driver is asked all the same.
     pub within_budget: bool,
@@ -41,30 +51,35 @@ pub struct MemoryOptions {
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        Self {
-            granule: 256,
-            first_block: None,
-            max_block: None,
-            nearest_multiple: 1,
-            max_bytes: u64::MAX,
-            max_allocations: u32::MAX,
-            heap_limits: [u64::MAX; MAX_MEMORY_HEAPS],
-            keep_empty: None,
-            page_size: 4 << 20,
-            map_policy: MapPolicy::Persistent,
-            device_address: true,
-            within_budget: false,
-        }
+        Self::DEFAULT
     }
 }
 
 impl MemoryOptions {
+    /// The default.
+    pub(crate) const DEFAULT: Self = Self {
+        granule: 256,
+        first_block: None,
+        max_block: None,
+        nearest_multiple: 1,
+        max_bytes: u64::MAX,
+        max_allocations: u32::MAX,
+        heap_limits: [u64::MAX; MAX_MEMORY_HEAPS],
+        keep_empty: None,
+        page_size: 4 << 20,
+        map_policy: MapPolicy::Persistent,
+        device_address: true,
+        margin: 0,
+        within_budget: false,
+    };
+
     /// Whether powers of two are such and sizes are not 0.
     pub(crate) fn is_sound(&self) -> bool {
         self.granule.is_power_of_two()
             && (16..=4096).contains(&self.granule)
             && self.page_size.is_power_of_two()
             && (1 << 16..=1 << 26).contains(&self.page_size)
+            && self.margin <= 4096
             && self.first_block != Some(0)
             && self.max_block != Some(0)
     }
@@ -80,7 +95,8 @@ pub enum MapPolicy {
     Counted,
 }
 
-/// A pool of the user's own: memory of one type that nothing else lies in.
+/// A pool of the user's own: memory of one type that nothing else lies in. At most 448 of them live at once; one more is
+/// [`Limit::Pools`](crate::Limit::Pools).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolOptions {
     /// Index of its memory type.
@@ -88,14 +104,14 @@ pub struct PoolOptions {
     /// What lies in it. Where `bufferImageGranularity` matters, regions of another kind are kept apart by padding.
     pub kind: ResourceKind,
     /// How space is found.
-    pub algorithm: PoolAlgorithm,
-    /// All its blocks have this size; by default they grow as in other pools.
+    pub algorithm: BlockAlgorithm,
+    /// All its blocks have this size, at least one granule; by default they grow as in other pools.
     pub block_size: Option<u64>,
     /// Blocks that are made with the pool and kept until it goes.
     pub min_blocks: u32,
     /// Blocks at most, dedicated ones included.
     pub max_blocks: u32,
-    /// Bytes of its blocks at most, at every moment.
+    /// Bytes of its blocks at most, at every moment; at least one granule.
     pub max_bytes: u64,
     /// Empty blocks it keeps beyond `min_blocks`, in bytes; by default as [`MemoryOptions::keep_empty`].
     pub keep_empty: Option<u64>,
@@ -116,7 +132,7 @@ impl PoolOptions {
         Self {
             memory_type,
             kind: ResourceKind::Linear,
-            algorithm: PoolAlgorithm::General,
+            algorithm: BlockAlgorithm::General,
             block_size: None,
             min_blocks: 0,
             max_blocks: u32::MAX,
@@ -128,14 +144,4 @@ impl PoolOptions {
             next: None,
         }
     }
-}
-
-/// How a pool finds space.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PoolAlgorithm {
-    /// Any order of allocating and freeing.
-    #[default]
-    General,
-    /// One behind the other: for regions freed in the order they came, in the reverse, or all at once. One block.
-    Linear,
 }

@@ -7,6 +7,7 @@ use super::growth::Growth;
 use super::request::{AllocationRequest, Suballocation};
 use super::size_class::PoolShortage;
 use super::{Pool, Pools};
+use crate::block_algorithm::BlockAlgorithm;
 use crate::error::{GpuError, GpuMisuse};
 use crate::request::DedicatedPolicy;
 
@@ -43,6 +44,7 @@ impl AllocationRequest {
     fn must_be_dedicated(&self) -> bool {
         self.requires_dedicated
             || self.dedicated == DedicatedPolicy::Required
+            || self.own_device_address
             || !self.export.is_empty()
             || self.next.is_some()
     }
@@ -130,6 +132,9 @@ impl Pools {
             if ask.memory_type_bits >> facts.memory_type & 1 == 0 {
                 return Err(GpuMisuse::WrongPool.into());
             }
+            if ask.upper_address && facts.algorithm != BlockAlgorithm::DoubleStack {
+                return Err(GpuMisuse::NoUpperEnd.into());
+            }
             self.check_size(ask, pool.lock().growth, heap_size.min(facts.max_bytes))?;
             return self
                 .place_in(env, pool, ask, within_only)
@@ -180,11 +185,12 @@ impl Pools {
             .device_info
             .types_by_fit(ask.memory_type_bits, ask.preference)
         {
-            let Some((_, heap_size)) = self.device_info.memory_type(memory_type) else {
+            let Some((described, heap_size)) = self.device_info.memory_type(memory_type) else {
                 continue;
             };
             let growth = Growth::new(
                 heap_size,
+                described.properties,
                 self.device_info.max_object_size(heap_size),
                 &self.options,
             );
@@ -316,7 +322,7 @@ impl Pools {
                 }
                 PoolShortage::Linear(layout) => {
                     env.grow(layout, |block| {
-                        pool.lock().size_classes.linear.nodes.grow_with(block)
+                        pool.lock().size_classes.linear.grow_with(block)
                     })?;
                 }
                 PoolShortage::Block { need, class } => {

@@ -16,6 +16,9 @@ pub(super) const SLAB_RANGE: u32 = 0xfc00_0000;
 /// The word of a range that a linear pool lies in.
 pub(super) const LINEAR_RANGE: u32 = 0xfa00_0000;
 
+/// The word of a range that is reserved for a region to be moved there.
+pub(super) const MOVE_TARGET: u32 = 0xfb00_0000;
+
 /// The word of a range that is a page or slab of a shard: this, the shard's number from bit 20 on, and below it which of its pages.
 pub(crate) const SHARD_PAGE: u32 = 0xa000_0000;
 /// The word of such a range until its shard has it.
@@ -24,7 +27,7 @@ pub(crate) const NEW_SHARD_PAGE: u32 = 0x9f00_0000;
 /// The first word that is no record's number.
 pub(crate) const FIRST_OWN: u32 = NEW_SHARD_PAGE;
 
-/// Whether a range is a page, a slab or a line, of the pool's own or of a shard, and no region. No record has so high a number.
+/// Whether a range is a page, a slab or a line, of the pool's own or of a shard, or reserved for a move, and no region. No record has so high a number.
 pub(super) const fn is_internal_range(word: u32) -> bool {
     word >= FIRST_OWN && word != NO_RECORD
 }
@@ -49,6 +52,10 @@ pub(crate) struct AllocationRequest {
     pub(crate) lifetime: Lifetime,
     pub(crate) dedicated: DedicatedPolicy,
     pub(crate) within_budget: bool,
+    /// Device addresses, where blocks have none: memory of its own.
+    pub(crate) own_device_address: bool,
+    /// In a pool of two stacks: in the upper one.
+    pub(crate) upper_address: bool,
     /// Kept with the region: a record's number, or [`NO_RECORD`].
     pub(crate) user_data: u32,
     /// The driver would have it dedicated, or must.
@@ -82,6 +89,8 @@ impl AllocationRequest {
             export: ExternalHandleTypes::NONE,
             next: None,
             within_budget: false,
+            own_device_address: false,
+            upper_address: false,
         }
     }
 }

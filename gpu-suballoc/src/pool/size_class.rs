@@ -6,7 +6,7 @@ use core::alloc::Layout;
 
 use super::blocks::{BlockMiss, BlockSpace};
 use super::config::PoolConfig;
-use super::linear::{LinearRegions, LinearShortage, LinearSuballocation};
+use super::linear::{LinearMiss, LinearRegions, LinearSuballocation};
 use super::request::{AllocationRequest, LINEAR_RANGE, PAGE_RANGE, SLAB_RANGE};
 use super::state::PoolState;
 use crate::classes::{
@@ -58,7 +58,7 @@ impl SizeClasses {
         Self {
             pages: Class::new(PageAllocator::new(granule, facts.page_size)),
             slabs: Class::new(SlabAllocator::new(granule)),
-            linear: LinearRegions::new(),
+            linear: LinearRegions::new(facts),
             page_size: facts.page_size,
         }
     }
@@ -172,12 +172,12 @@ impl SizeClasses {
 }
 
 impl PoolState {
-    /// Behind the last region of a linear pool.
+    /// At an end of a linear pool.
     pub(super) fn place_linear(
         &mut self,
         size: u64,
         alignment: u64,
-        word: u32,
+        ask: &AllocationRequest,
         spot: &mut BlockSpace,
     ) -> Result<(), PoolShortage> {
         let size = size
@@ -187,8 +187,9 @@ impl PoolState {
             let whole = self.growth.max() & !(self.config.granule() - 1);
             match self.size_classes.linear.allocate(
                 size,
-                alignment.max(self.config.granule()),
-                word,
+                alignment,
+                ask.user_data,
+                ask.upper_address,
             ) {
                 Ok(taken) => {
                     let LinearSuballocation {
@@ -208,14 +209,14 @@ impl PoolState {
                     };
                     return Ok(());
                 }
-                Err(LinearShortage::Nodes(layout)) => return Err(PoolShortage::Linear(layout)),
-                Err(LinearShortage::Full) => {
+                Err(LinearMiss::Nodes(layout)) => return Err(PoolShortage::Linear(layout)),
+                Err(LinearMiss::Full) => {
                     return Err(PoolShortage::Block {
                         need: whole,
                         class: false,
                     });
                 }
-                Err(LinearShortage::Range) => {
+                Err(LinearMiss::Range) => {
                     let home = self.allocate_internal_range(
                         whole,
                         1,
@@ -224,7 +225,9 @@ impl PoolState {
                         false,
                         spot,
                     )?;
-                    self.size_classes.linear.open(home, spot.offset, spot.size);
+                    self.size_classes
+                        .linear
+                        .open(&self.config, home, spot.offset, spot.size);
                 }
             }
         }

@@ -44,6 +44,11 @@ pub(super) struct PoolState {
     pub(super) emptied_object: Option<Object>,
     /// A custom pool that was destroyed takes nothing any more.
     pub(super) is_open: bool,
+    /// A defragmentation has it.
+    pub(super) is_defragmenting: bool,
+    /// Places that are reserved for regions to be moved, and their bytes.
+    pub(super) moving: u64,
+    pub(super) moving_bytes: u64,
 }
 
 /// What is to be done about a region that was given back, when the lock is not held any more.
@@ -77,6 +82,9 @@ impl PoolState {
             emptied_block: None,
             emptied_object: None,
             is_open: true,
+            is_defragmenting: false,
+            moving: 0,
+            moving_bytes: 0,
         }
     }
 
@@ -89,8 +97,8 @@ impl PoolState {
         spot: &mut BlockSpace,
     ) -> Result<(), PoolShortage> {
         let (size, alignment) = self.config.padded(ask);
-        let done = if self.config.is_linear {
-            self.place_linear(size, alignment, ask.user_data, spot)?;
+        let done = if self.config.algorithm.is_linear() {
+            self.place_linear(size, alignment, ask, spot)?;
             true
         } else {
             classes
@@ -130,7 +138,7 @@ impl PoolState {
             at: self.region_slot(spot.kind, spot.block, spot.slot, spot.generation),
             memory,
             offset: spot.offset,
-            size: spot.size,
+            size: spot.size.saturating_sub(self.config.margin),
             memory_type: self.config.memory_type,
             properties: self.config.properties,
         })
@@ -157,7 +165,8 @@ impl PoolState {
         let (block, generation) = (at.place.block(), at.generation);
         let (size, more) = match at.kind() {
             RegionPlaceKind::General => {
-                let (size, empty) = self.blocks.free(block, at.slot, generation, word)?;
+                let (block, size, empty) =
+                    self.blocks.free_moved(block, at.slot, generation, word)?;
                 if empty {
                     self.emptied_block = Some(block);
                 }
@@ -231,14 +240,15 @@ impl PoolState {
                 if is_internal_range(found.user_data) {
                     return Err(GpuMisuse::Stale);
                 }
-                Ok((&live.object, found.offset, found.size, found.user_data))
+                let size = found.size.saturating_sub(self.config.margin);
+                Ok((&live.object, found.offset, size, found.user_data))
             }
             RegionPlaceKind::Transient | RegionPlaceKind::Slab | RegionPlaceKind::Linear => {
                 let (home, found) = self.size_classes.find(at)?;
                 Ok((
                     &self.blocks.block(home)?.object,
                     found.offset,
-                    found.size,
+                    found.size.saturating_sub(self.config.margin),
                     found.user_data,
                 ))
             }
@@ -270,6 +280,10 @@ impl PoolState {
         let home = match at.kind() {
             RegionPlaceKind::Transient | RegionPlaceKind::Slab | RegionPlaceKind::Linear => {
                 self.size_classes.find(at)?.0
+            }
+            RegionPlaceKind::General => {
+                let block = at.place.block();
+                self.blocks.block_of(block, at.slot, at.generation)
             }
             _ => at.place.block(),
         };
@@ -329,21 +343,15 @@ impl PoolState {
         Ok(word)
     }
 
-    /// Takes an empty block out, if there are more of them than are kept; with `all` whether or not. And its core's memory.
-    pub(super) fn remove_empty_block(
-        &mut self,
-        block: Option<u32>,
-        all: bool,
-    ) -> Option<(Object, Option<HostBlock>)> {
+    /// Removes an empty block, if there are more of them than are kept; with `all` whether or not.
+    pub(super) fn remove_empty_block(&mut self, block: Option<u32>, all: bool) -> Option<Object> {
         let kept = if all { 0 } else { self.config.keep_empty };
         if self.blocks.empty_bytes <= kept || self.blocks.len() <= self.config.min_blocks {
             return None;
         }
         let block = block.or_else(|| self.blocks.removable())?;
         let removed = self.blocks.remove(block)?;
-        if self.blocks.len() == 0 {
-            self.growth.reset();
-        }
+        self.growth.follow(self.blocks.bytes);
         Some(removed)
     }
 

@@ -51,12 +51,11 @@ impl Pools {
             if freed >= bytes {
                 break;
             }
-            let dropped = pool.lock().remove_empty_block(None, true);
-            let Some((object, memory)) = dropped else {
+            let removed = pool.lock().remove_empty_block(None, true);
+            let Some(object) = removed else {
                 break;
             };
             freed = freed.saturating_add(object.size);
-            env.free_optional(memory);
             self.free_object(env, pool, &object);
         }
         (freed, holes)

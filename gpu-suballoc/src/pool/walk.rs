@@ -2,7 +2,7 @@
 
 use super::Pools;
 use super::config::PoolConfig;
-use super::request::{PAGE_RANGE, SLAB_RANGE, is_internal_range, is_shard_page};
+use super::request::{MOVE_TARGET, PAGE_RANGE, SLAB_RANGE, is_internal_range, is_shard_page};
 use super::state::PoolState;
 use crate::device::MemoryHandle;
 use crate::id::{RegionPlaceKind, RegionSlot};
@@ -41,6 +41,9 @@ pub(crate) struct PoolTotals {
     pub(crate) shard_pages: u64,
     pub(crate) shard_page_bytes: u64,
     pub(crate) empty_bytes: u64,
+    /// Places that are reserved for regions to be moved, and their bytes.
+    pub(crate) moving: u64,
+    pub(crate) moving_bytes: u64,
 }
 
 /// A piece of a walk.
@@ -67,6 +70,8 @@ pub(crate) enum WalkItem {
     },
     /// What is left behind the last whole granule: it is never given out.
     Tail { offset: u64, size: u64 },
+    /// Reserved for a region that is being moved there.
+    MoveTarget { offset: u64, size: u64 },
     /// A page or slab of a shard, which knows what lies in it.
     ShardPage { offset: u64, size: u64, word: u32 },
     /// A region.
@@ -76,6 +81,8 @@ pub(crate) enum WalkItem {
         size: u64,
         /// Of the bytes, those that were asked for; in pages and slabs nobody remembers, and all are.
         asked: u64,
+        /// That it needs; 0 where nobody remembers.
+        alignment: u64,
         user_data: u32,
     },
 }
@@ -114,6 +121,8 @@ impl Pools {
             shard_pages: state.shard_pages,
             shard_page_bytes: state.shard_page_bytes,
             empty_bytes: state.blocks.empty_bytes,
+            moving: state.moving,
+            moving_bytes: state.moving_bytes,
         })
     }
 
@@ -164,7 +173,7 @@ impl PoolState {
             generation,
             user_data: word,
             asked,
-            ..
+            alignment,
         } = state
         else {
             see(WalkItem::Free {
@@ -180,8 +189,13 @@ impl PoolState {
                 offset,
                 size,
                 asked,
+                alignment,
                 user_data: word,
             });
+            return;
+        }
+        if word == MOVE_TARGET {
+            see(WalkItem::MoveTarget { offset, size });
             return;
         }
         if is_shard_page(word) {
@@ -209,6 +223,7 @@ impl PoolState {
                 offset: found.offset,
                 size: found.size,
                 asked: found.size,
+                alignment: 0,
                 user_data: found.user_data,
             });
         };
@@ -252,6 +267,7 @@ impl PoolState {
                 offset: 0,
                 size,
                 asked: size,
+                alignment: 0,
                 user_data: region.user_data,
             });
         }

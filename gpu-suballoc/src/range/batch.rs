@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::free_index::FreeIndex;
 use super::node::NodeState;
 use super::node_store::NodeStore;
 use super::range_allocator::RangeAllocator;
@@ -16,6 +17,7 @@ impl RangeAllocator {
     pub(crate) fn free_batch<I: Copy + Into<(u32, u32)>>(
         &mut self,
         store: &NodeStore,
+        index: &FreeIndex,
         ranges: &[I],
     ) -> Result<bool, (usize, RangeError)> {
         for (at, &range) in ranges.iter().enumerate() {
@@ -33,14 +35,14 @@ impl RangeAllocator {
         for &range in ranges {
             let (node, _) = range.into();
             if store.at(node).state() == NodeState::Leaving {
-                self.free_run(store, node);
+                self.free_run(store, index, node);
             }
         }
         Ok(self.is_empty())
     }
 
     /// Gives back all leaving ranges around one that touch one another.
-    fn free_run(&mut self, store: &NodeStore, node: u32) {
+    fn free_run(&mut self, store: &NodeStore, index: &FreeIndex, node: u32) {
         let mut start = node;
         loop {
             let before = store.at(start).before.get();
@@ -50,7 +52,7 @@ impl RangeAllocator {
             start = before;
         }
         let run = store.at(start);
-        let (first, before) = (run.first.get(), run.before.get());
+        let before = run.before.get();
         let (mut count, mut after, mut ranges) = (run.count.get(), run.after.get(), 1);
         loop {
             let next = store.at(after);
@@ -68,6 +70,6 @@ impl RangeAllocator {
         store.at(after).before.set(start);
         self.live -= ranges;
         self.free += count;
-        self.join(store, start, first, count, before, after);
+        self.join(store, index, start, count, (before, after));
     }
 }

@@ -12,53 +12,44 @@ use crate::host_block::HostBlock;
 /// The first hole of each bin; [`NIL`]: the bin is empty.
 #[derive(Debug)]
 pub(super) struct BinHeads {
-    /// None while there is no memory, then all.
     heads: GrowableVec<Cell<u32>>,
-    bins: u32,
 }
 
 impl BinHeads {
-    /// For bins below `bins`, without memory.
-    pub(super) const fn new(bins: u32) -> Self {
+    /// Without memory: no bin is there.
+    pub(super) const fn new() -> Self {
         Self {
             heads: GrowableVec::new(),
-            bins,
         }
     }
 
-    /// The front of a bin. `None` without memory.
+    /// The front of a bin. `None` where there is no memory for it.
     #[inline]
     pub(super) fn at(&self, bin: u32) -> Option<&Cell<u32>> {
         self.heads.get(bin)
     }
 
-    /// What to allocate, where there is no memory yet.
+    /// What to allocate, where there is no memory for the bins below `bins` yet.
     #[inline]
-    pub(super) fn missing_capacity(&self) -> Option<Layout> {
-        if self.heads.len() != 0 {
+    pub(super) fn missing_capacity(&self, bins: u32) -> Option<Layout> {
+        if self.heads.len() >= bins {
             None
         } else {
-            GrowableVec::<Cell<u32>>::layout(self.bins)
+            GrowableVec::<Cell<u32>>::layout(bins)
         }
     }
 
-    /// Takes the memory over, with all bins empty; `block` comes back where there is memory already.
+    /// Takes the memory over, with all new bins empty. What is to be freed comes back: the memory before, or `block` where that is as
+    /// large.
     pub(super) fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
         let back = self.heads.grow_with(block);
-        while self.heads.len() < self.bins && self.heads.push(Cell::new(NIL)).is_ok() {}
+        while self.heads.push(Cell::new(NIL)).is_ok() {}
         back
     }
 
-    /// Gives the memory back.
+    /// Returns the memory, to be freed.
     pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
         self.heads.detach_memory()
-    }
-
-    /// All bins are empty.
-    pub(super) fn clear(&self) {
-        for head in self.heads.as_slice() {
-            head.set(NIL);
-        }
     }
 
     /// Bytes of memory.

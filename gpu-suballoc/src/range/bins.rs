@@ -30,7 +30,7 @@ pub(super) const fn largest_of(bin: u32) -> u32 {
 }
 
 /// Which bins have holes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Bins {
     /// A bit for each word of `words` that is not 0.
     rows: Cell<u32>,
@@ -38,6 +38,13 @@ pub(super) struct Bins {
 }
 
 impl Bins {
+    pub(super) const fn new() -> Self {
+        Self {
+            rows: Cell::new(0),
+            words: [const { Cell::new(0) }; 32],
+        }
+    }
+
     #[inline]
     fn word(&self, row: u32) -> u32 {
         self.words.get((row & 31) as usize).map_or(0, Cell::get)
@@ -127,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_next_bin_is_found_from_everywhere() {
-        let bins = Bins::default();
+        let bins = Bins::new();
         assert_eq!((bins.from(0), bins.last()), (None, None));
         for bin in [3, 31, 32, 400, 895] {
             bins.set(bin);

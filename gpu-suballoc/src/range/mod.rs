@@ -1,11 +1,15 @@
 //! Ranges of a block: who has which bytes of it, in constant time.
 //!
 //! ```text
-//!   virtual_block.rs    VirtualBlock: the public face, with host memory of its own
+//!   virtual_block.rs    VirtualBlock: the public face, with host memory of its own; virtual_linear.rs: where it is a stack or a ring
 //!   range_allocator.rs  allocate, free       query.rs  ids, sums, the walk       batch.rs  many at once
-//!   free_lists.rs       holes, one list a bin; bins.rs: which bin, and which bins have any; bin_heads.rs: their first holes
-//!   node_store.rs       nodes, in chunks that are handed in, for one allocator or many; node.rs: their 32 bytes
-//!   rounding.rs         rounding; types.rs: requests and results; memory.rs: what memory an allocator lacks
+//!   free_index.rs       holes of one block or of many, one list a bin; bins.rs: which bins have any; bin_heads.rs: their first holes
+//!   free_search.rs      the hole for a request
+//!   exchange.rs         a live range lies elsewhere, under the same id
+//!   node_store.rs       nodes, in chunks that are handed in, for one block or many; node.rs: their 32 bytes
+//!   linear.rs           LinearRanges: stacks and rings, which need none of the rest
+//!   place_at.rs         a range at a given offset
+//!   rounding.rs         rounding; types.rs: requests and results
 //! ```
 //!
 //! A block is a row of nodes in order of offset, each a hole or a live range; no two holes are neighbours. Two words of bits find a bin
@@ -15,10 +19,13 @@
 mod batch;
 mod bin_heads;
 mod bins;
-mod free_lists;
-mod memory;
+mod exchange;
+mod free_index;
+mod free_search;
+mod linear;
 mod node;
 mod node_store;
+mod place_at;
 mod query;
 mod range_allocator;
 mod rounding;
@@ -26,13 +33,16 @@ mod rounding;
 mod tests;
 mod types;
 mod virtual_block;
+mod virtual_linear;
 
+pub(crate) use self::free_index::FreeIndex;
+pub(crate) use self::free_search::{FreeRange, GranuleRequest};
+pub(crate) use self::linear::{LinearRanges, LinearRefusal, LinearShortage};
+pub(crate) use self::node::MAX_NOTED_ALIGNMENT;
 pub(crate) use self::node_store::{NodeShortage, NodeStore};
 pub(crate) use self::range_allocator::RangeAllocator;
-pub(crate) use self::rounding::{align_down, align_up};
 pub(crate) use self::types::{
-    Fit, LiveRange, MAX_GENERATION, NODES_PER_ALLOCATION, RangeError, RangeRequest, Search, Span,
-    SpanState,
+    Fit, LiveRange, MAX_GENERATION, NODES_PER_ALLOCATION, RangeError, RangeRequest, Span, SpanState,
 };
 pub use self::virtual_block::{
     VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock,

@@ -3,9 +3,10 @@
 //! ```text
 //!        0       4       8        12      16        20       24                   28       32
 //!        +-------+-------+--------+-------+---------+--------+--------------------+--------+
-//!  free  | first | count | before | after | in front| behind | generation | state | 0      |
+//!  free  | first | count | before | after | in front| behind | generation | state | block  |
 //!  used  | first | count | before | after | word    | edge   | generation | state | slack  |
 //!  spare | -     | -     | -      | -     | -       | next   | generation | state | -      |
+//!  edge  | -     | -     | last   | first | block   | -      | generation | state | -      |
 //!        +-------+-------+--------+-------+---------+--------+--------------------+--------+
 //!          granules        by offset        in the bin         30 bits      2       bytes
 //! ```
@@ -20,6 +21,15 @@ use core::cell::Cell;
 /// No node: the end of a bin's list. It is a node like others, so that whoever changes a neighbour need not ask whether there is one.
 /// It is never free, never live, never spare; of no size.
 pub(super) const NIL: u32 = 0;
+
+/// A live range in a pool packs its `slack`: bytes, 26 bits of them; the alignment that it needs, as a power of two; whether it was ever
+/// moved, so that the block in its ids is a hint.
+pub(super) const SLACK_BYTES: u32 = (1 << 26) - 1;
+pub(super) const ALIGNMENT_SHIFT: u32 = 26;
+pub(super) const ALIGNMENT_BITS: u32 = 31;
+pub(super) const MOVED: u32 = 1 << 31;
+/// So great an alignment, or a greater one, is noted as this.
+pub(crate) const MAX_NOTED_ALIGNMENT: u64 = 1 << ALIGNMENT_BITS;
 
 /// What a node is at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +61,7 @@ pub(super) struct RangeNode {
     /// Free: the node behind it in its bin. Used: the edge of its core. Spare: the next spare one of its chunk.
     pub(super) link: Cell<u32>,
     mark: Cell<u32>,
-    /// Used: bytes of the last granule that were not asked for.
+    /// Free: the number of its block. Used: bytes at its end that were not requested, packed in a pool.
     pub(super) slack: Cell<u32>,
 }
 

@@ -2,10 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use core::cell::Cell;
-
-use super::bins::{Bins, largest_of};
-use super::node::{NIL, NodeState, RangeNode};
+use super::free_index::FreeIndex;
+use super::node::{ALIGNMENT_BITS, ALIGNMENT_SHIFT, NIL, NodeState, RangeNode, SLACK_BYTES};
 use super::node_store::NodeStore;
 use super::range_allocator::RangeAllocator;
 use super::types::{LiveRange, MAX_GENERATION, RangeError, Span, SpanState};
@@ -29,8 +27,20 @@ impl RangeAllocator {
 
     /// Whether the whole range is one hole that has no node: nothing was taken yet.
     #[inline]
-    pub(super) fn is_blank(&self) -> bool {
+    pub(crate) fn is_blank(&self) -> bool {
         self.edge == NIL
+    }
+
+    /// Bytes at the end of a live range that were not requested, and the alignment that it needs; 1 where that is not noted.
+    #[inline]
+    fn rest_and_alignment(&self, node: &RangeNode) -> (u64, u64) {
+        let slack = node.slack.get();
+        if self.is_pooled {
+            let alignment = slack >> ALIGNMENT_SHIFT & ALIGNMENT_BITS;
+            (u64::from(slack & SLACK_BYTES), 1 << alignment)
+        } else {
+            (u64::from(slack), 1)
+        }
     }
 
     /// A live range.
@@ -49,7 +59,8 @@ impl RangeAllocator {
         Ok(LiveRange {
             offset: self.bytes(found.first.get()),
             size,
-            asked: size - u64::from(found.slack.get()),
+            asked: size - self.rest_and_alignment(found).0,
+            alignment: self.rest_and_alignment(found).1,
             user_data: found.word.get(),
         })
     }
@@ -93,7 +104,6 @@ impl RangeAllocator {
     }
 
     /// Bytes that are free.
-    #[cfg(test)]
     pub(crate) fn free_bytes(&self) -> u64 {
         self.bytes(self.free)
     }
@@ -118,46 +128,30 @@ impl RangeAllocator {
         self.live == 0
     }
 
-    /// Free granules, and a bound as [`largest_free_bound`](Self::largest_free_bound) in granules.
+    /// Granules of the whole block, and those that are free.
     #[inline]
-    pub(crate) fn room(&self) -> (u32, u32) {
-        if self.is_blank() {
-            return (self.free, self.count);
-        }
-        let Some(bin) = self.bins.last() else {
-            return (self.free, 0);
-        };
-        let known = if self.failed_fit.1 == 1 {
-            self.failed_fit.0.saturating_sub(1)
+    pub(crate) fn granules(&self) -> (u32, u32) {
+        (self.count, self.free)
+    }
+
+    /// No hole is larger, of the one block of an index: exact for holes below 64 granules and after a search in vain, otherwise up to
+    /// 1/32 too much. Constant time.
+    #[inline]
+    pub(crate) fn largest_free_bound(&self, index: &FreeIndex) -> u64 {
+        self.bytes(if self.is_blank() {
+            self.count
         } else {
-            u32::MAX
-        };
-        (self.free, largest_of(bin).min(known).min(self.free))
+            index.largest_bound().min(self.free)
+        })
     }
 
-    /// No hole is larger: exact for holes below 64 granules and after a search in vain, otherwise up to 1/32 too much. Constant time.
-    #[inline]
-    pub(crate) fn largest_free_bound(&self) -> u64 {
-        self.bytes(self.room().1)
-    }
-
-    /// The largest hole. It costs one look at each hole of the last bin.
-    pub(crate) fn largest_free(&self, store: &NodeStore) -> u64 {
-        if self.is_blank() {
-            return self.size();
-        }
-        let mut largest = 0;
-        let mut hole = self
-            .bins
-            .last()
-            .and_then(|bin| self.bin_heads.at(bin))
-            .map_or(NIL, Cell::get);
-        while hole != NIL {
-            let node = store.at(hole);
-            largest = largest.max(node.count.get());
-            hole = node.link.get();
-        }
-        self.bytes(largest)
+    /// The largest hole, of the one block of an index. It costs one look at each hole of the last bin.
+    pub(crate) fn largest_free(&self, store: &NodeStore, index: &FreeIndex) -> u64 {
+        self.bytes(if self.is_blank() {
+            self.count
+        } else {
+            index.largest(store)
+        })
     }
 
     /// Every piece, in order of offset.
@@ -177,11 +171,13 @@ impl RangeAllocator {
                 SpanState::Free
             } else {
                 let word = node.word.get();
-                let asked = size - u64::from(node.slack.get());
+                let (rest, alignment) = self.rest_and_alignment(node);
+                let asked = size - rest;
                 SpanState::Used {
                     node: at,
                     generation: node.generation(),
                     asked,
+                    alignment,
                     user_data: word,
                 }
             };
@@ -194,8 +190,9 @@ impl RangeAllocator {
         }
     }
 
-    /// Gives everything back at once: every id is stale from now on. It costs one look at each node. All nodes go back to the store.
-    pub(crate) fn clear(&mut self, store: &NodeStore) {
+    /// Frees everything at once: every id is stale from now on. It costs one look at each node. All nodes go back to the store, and
+    /// nothing of the block is listed.
+    pub(crate) fn clear(&mut self, store: &NodeStore, index: &FreeIndex) {
         if self.is_blank() {
             return;
         }
@@ -203,18 +200,17 @@ impl RangeAllocator {
         while at != self.edge {
             let node = store.at(at);
             let after = node.after.get();
-            if node.state() == NodeState::Used {
-                node.outdate(NodeState::Spare);
+            match node.state() {
+                NodeState::Used => node.outdate(NodeState::Spare),
+                NodeState::Free => index.remove(store, node, node.count.get()),
+                NodeState::Spare | NodeState::Leaving => {}
             }
             store.free_node(at, node);
             at = after;
         }
         store.free_node(self.edge, store.at(self.edge));
         self.edge = NIL;
-        self.bin_heads.clear();
-        self.bins = Bins::default();
         (self.free, self.live) = (self.count, 0);
         self.free_ranges.set(1);
-        self.failed_fit = (u32::MAX, 1);
     }
 }

@@ -15,6 +15,7 @@ const MANY: u32 = if cfg!(miri) { 40 } else { 1_000_000 };
 /// A core and its store, with memory from the system: what comes back is checked against what was given.
 struct Core {
     core: RangeAllocator,
+    index: FreeIndex,
     store: NodeStore,
     blocks: Vec<(NonNull<u8>, Layout)>,
 }
@@ -25,8 +26,12 @@ impl Core {
     }
 
     fn with_floor(size: u64, granule: u64, floor: u32) -> Self {
+        let core = RangeAllocator::new(size, granule).unwrap();
+        let mut index = FreeIndex::new();
+        index.admit(core.granules().0);
         Self {
-            core: RangeAllocator::new(size, granule).unwrap(),
+            core,
+            index,
             store: NodeStore::new(floor),
             blocks: Vec::new(),
         }
@@ -41,9 +46,9 @@ impl Core {
     }
 
     fn ready(&mut self, nodes: u32) {
-        if let Some(layout) = self.core.missing_capacity() {
+        if let Some(layout) = self.index.missing_capacity(self.core.granules().0) {
             let block = self.fetch(layout);
-            let back = self.core.grow_with(block);
+            let back = self.index.grow_with(block);
             assert!(back.is_none());
         }
         while let Some(lack) = self.store.missing_capacity(nodes) {
@@ -54,7 +59,8 @@ impl Core {
     }
 
     fn free(&mut self, node: u32, generation: u32) -> Result<FreedRange, RangeError> {
-        self.core.free(&self.store, node, generation, None)
+        self.core
+            .free(&self.store, &self.index, (node, generation), None)
     }
 
     fn get(&self, node: u32, generation: u32) -> Result<LiveRange, RangeError> {
@@ -87,12 +93,12 @@ impl Core {
         self.ready(NODES_PER_ALLOCATION);
         self.core.allocate(
             &self.store,
+            &self.index,
             &RangeRequest {
                 size,
                 alignment,
                 user_data: 7,
                 fit,
-                search: Search::Full,
             },
         )
     }
@@ -118,7 +124,8 @@ impl Core {
     }
 
     fn dismantle(&mut self) {
-        let memory = self.core.detach_memory(&self.store);
+        self.core.clear(&self.store, &self.index);
+        let memory = self.index.detach_memory();
         self.back(memory);
         while let Some(memory) = self.store.detach_memory() {
             self.back(Some(memory));
@@ -185,6 +192,28 @@ fn h87_mixed_alignments_leave_their_pads_free() {
 }
 
 #[test]
+fn a_size_of_four_alignments_is_rounded_up_where_there_is_room() {
+    let mut core = Core::new(64 << 10, 256);
+    let rounded = core.request(4 * 4096 + 256, 4096, Fit::Low).unwrap();
+    assert_eq!((rounded.offset, rounded.size), (0, 5 * 4096));
+    assert_eq!(
+        core.get(rounded.node, rounded.generation).unwrap().asked,
+        4 * 4096 + 256
+    );
+    let small = core.request(3 * 4096 + 256, 4096, Fit::High).unwrap();
+    assert_eq!((small.offset, small.size), (12 * 4096, 3 * 4096 + 256));
+    // What is left is exactly 7 alignments: one of six and a half is rounded, one of seven less a granule fits as it is.
+    let rest = core.request(7 * 4096 - 256, 4096, Fit::High).unwrap();
+    assert_eq!((rest.offset, rest.size), (5 * 4096, 7 * 4096));
+    core.free_allocated(rest);
+    core.allocate(4096 - 256);
+    core.request(256, 256, Fit::High).unwrap();
+    let hole = core.core.largest_free(&core.store, &core.index);
+    let exact = core.request(hole, 4096, Fit::Low).unwrap();
+    assert_eq!(exact.size, hole, "no whole alignments fit any more");
+}
+
+#[test]
 fn h88_no_hole_of_nothing_is_ever_left() {
     let mut core = Core::new(4096, 16);
     let whole = core.allocate(4096);
@@ -193,7 +222,7 @@ fn h88_no_hole_of_nothing_is_ever_left() {
         (
             core.core.free_range_count(),
             core.core.free_bytes(),
-            core.core.largest_free_bound()
+            core.core.largest_free_bound(&core.index)
         ),
         (0, 0, 0)
     );
@@ -374,11 +403,16 @@ fn cores_that_share_a_store_know_their_own_ranges() {
         alignment: 16,
         user_data: 9,
         fit: Fit::Low,
-        search: Search::Full,
     };
     let (theirs, next) = (
-        other.core.allocate(&core.store, &want).unwrap(),
-        other.core.allocate(&core.store, &want).unwrap(),
+        other
+            .core
+            .allocate(&core.store, &other.index, &want)
+            .unwrap(),
+        other
+            .core
+            .allocate(&core.store, &other.index, &want)
+            .unwrap(),
     );
     assert_ne!(mine.node, theirs.node);
     // Each is a live range, of the other core.
@@ -404,31 +438,43 @@ fn cores_that_share_a_store_know_their_own_ranges() {
         (theirs.node, theirs.generation),
     ];
     assert_eq!(
-        core.core.free_batch(&core.store, &both),
+        core.core.free_batch(&core.store, &core.index, &both),
         Err((1, RangeError::Stale))
     );
     assert_eq!(
-        other
-            .core
-            .free(&core.store, mine.node, mine.generation, None),
+        other.core.free(
+            &core.store,
+            &other.index,
+            (mine.node, mine.generation),
+            None
+        ),
         Err(RangeError::Stale)
     );
     assert_eq!(core.get(mine.node, mine.generation).unwrap().user_data, 7);
     // What the other lets go of is used here next, and its name stays stale there.
     assert_eq!(
-        other
-            .core
-            .free(&core.store, theirs.node, theirs.generation, Some(7)),
+        other.core.free(
+            &core.store,
+            &other.index,
+            (theirs.node, theirs.generation),
+            Some(7)
+        ),
         Err(RangeError::OtherUserData)
     );
     assert!(
         !other
             .core
-            .free(&core.store, theirs.node, theirs.generation, Some(9))
+            .free(
+                &core.store,
+                &other.index,
+                (theirs.node, theirs.generation),
+                Some(9)
+            )
             .unwrap()
             .is_empty
     );
-    let memory = other.core.detach_memory(&core.store);
+    other.core.clear(&core.store, &other.index);
+    let memory = other.index.detach_memory();
     assert!(other.back(memory));
     for _ in 0..8 {
         core.allocate(16);
@@ -489,10 +535,9 @@ fn a_batch_is_all_or_nothing() {
         alignment: 16,
         user_data: 1,
         fit: Fit::Low,
-        search: Search::Full,
     };
     let out: Vec<_> = (0..16)
-        .map(|_| core.core.allocate(&core.store, &want).unwrap())
+        .map(|_| core.core.allocate(&core.store, &core.index, &want).unwrap())
         .collect();
     assert_eq!(core.core.free_bytes(), 0);
     let mut ids: Vec<_> = out
@@ -502,7 +547,7 @@ fn a_batch_is_all_or_nothing() {
     let before = core.pieces();
     ids.push(ids[3]);
     assert_eq!(
-        core.core.free_batch(&core.store, &ids),
+        core.core.free_batch(&core.store, &core.index, &ids),
         Err((16, RangeError::Stale)),
         "named twice"
     );
@@ -511,16 +556,22 @@ fn a_batch_is_all_or_nothing() {
     // All but one, in no order: two runs, two holes.
     ids.reverse();
     let kept = ids.remove(7);
-    assert_eq!(core.core.free_batch(&core.store, &ids), Ok(false));
+    assert_eq!(
+        core.core.free_batch(&core.store, &core.index, &ids),
+        Ok(false)
+    );
     assert_eq!(
         (core.core.free_range_count(), core.core.live_count()),
         (2, 1)
     );
     assert_eq!(
-        core.core.free_batch(&core.store, &ids),
+        core.core.free_batch(&core.store, &core.index, &ids),
         Err((0, RangeError::Stale))
     );
-    assert_eq!(core.core.free_batch(&core.store, &[kept]), Ok(true));
+    assert_eq!(
+        core.core.free_batch(&core.store, &core.index, &[kept]),
+        Ok(true)
+    );
     assert_eq!(core.pieces(), [(0, 4096, false)]);
 }
 
@@ -528,12 +579,11 @@ fn a_batch_is_all_or_nothing() {
 #[test]
 fn the_full_search_finds_what_the_quick_one_misses_and_remembers_what_it_did_not_find() {
     let mut core = Core::new(1 << 20, 1);
-    let quick = |size, alignment| RangeRequest {
-        size,
-        alignment,
-        user_data: 0,
+    let quick = GranuleRequest {
+        count: 1030,
+        alignment: 1,
+        rounded: 1030,
         fit: Fit::Low,
-        search: Search::Quick,
     };
     let (small, _wall, large, _wall_too) = (
         core.allocate(1024),
@@ -541,30 +591,29 @@ fn the_full_search_finds_what_the_quick_one_misses_and_remembers_what_it_did_not
         core.allocate(1040),
         core.allocate(1),
     );
-    let rest = core.core.largest_free(&core.store);
+    let rest = core.core.largest_free(&core.store, &core.index);
     core.allocate(rest);
     core.free_allocated(large);
     core.free_allocated(small);
-    assert_eq!(
-        core.core.allocate(&core.store, &quick(1030, 1)),
-        Err(RangeError::Full),
+    assert!(
+        core.index.find(&core.store, &quick).is_none(),
         "the first of the bin is too small"
     );
-    assert!(core.core.largest_free_bound() >= 1030);
+    assert!(core.core.largest_free_bound(&core.index) >= 1030);
     let found = core.allocate(1030);
     assert_eq!(found.offset, 1025);
     assert_eq!(core.request(1030, 1, Fit::Low), Err(RangeError::Full));
     assert_eq!(
-        core.core.largest_free_bound(),
+        core.core.largest_free_bound(&core.index),
         1029,
         "what was learnt makes the bound smaller"
     );
     core.free_allocated(found);
-    assert!(core.core.largest_free_bound() >= 1040);
+    assert!(core.core.largest_free_bound(&core.index) >= 1040);
     // A hole that fits by the luck of its alignment alone.
     assert_eq!(core.request(1024, 1024, Fit::Low).unwrap().offset, 0);
     assert_eq!(core.request(512, 1024, Fit::Low), Err(RangeError::Full));
-    assert_eq!(core.core.largest_free(&core.store), 1040);
+    assert_eq!(core.core.largest_free(&core.store, &core.index), 1040);
 }
 
 #[test]
@@ -575,25 +624,24 @@ fn without_memory_nothing_is_taken_and_nothing_is_lost() {
         alignment: 16,
         user_data: 0,
         fit: Fit::Low,
-        search: Search::Full,
     };
     assert_eq!(
-        core.core.allocate(&core.store, &want),
+        core.core.allocate(&core.store, &core.index, &want),
         Err(RangeError::NoNodes)
     );
     assert_eq!(core.pieces(), [(0, 4096, false)]);
     assert_eq!(
         (
-            core.core.largest_free(&core.store),
-            core.core.largest_free_bound(),
+            core.core.largest_free(&core.store, &core.index),
+            core.core.largest_free_bound(&core.index),
             core.core.free_range_count()
         ),
         (4096, 4096, 1)
     );
-    core.core.clear(&core.store);
+    core.core.clear(&core.store, &core.index);
     core.ready(NODES_PER_ALLOCATION);
-    core.core.allocate(&core.store, &want).unwrap();
-    core.core.clear(&core.store);
+    core.core.allocate(&core.store, &core.index, &want).unwrap();
+    core.core.clear(&core.store, &core.index);
     assert_eq!(
         (core.core.live_count(), core.pieces()),
         (0, vec![(0, 4096, false)])

@@ -19,10 +19,8 @@ pub(crate) struct RangeRequest {
     pub(crate) alignment: u64,
     /// Kept with the range and given back with it; means nothing to the core.
     pub(crate) user_data: u32,
-    /// Which end of a hole is taken.
+    /// Which end of a hole is allocated.
     pub(crate) fit: Fit,
-    /// How long to look.
-    pub(crate) search: Search,
 }
 
 /// Which end of a hole is taken: long-lived ranges low, short-lived ones high, so that they do not pin one another's holes.
@@ -34,15 +32,6 @@ pub(crate) enum Fit {
     High,
 }
 
-/// How long a take looks for a hole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Search {
-    /// Constant time. May miss a hole of less than 1/32 more than the request, or one that fits by the luck of its alignment.
-    Quick,
-    /// As [`Search::Quick`]; where that finds nothing, every hole that might do is looked at, once.
-    Full,
-}
-
 /// A range that was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AllocatedRange {
@@ -52,7 +41,7 @@ pub(crate) struct AllocatedRange {
     pub(crate) generation: u32,
     /// Bytes, aligned as asked.
     pub(crate) offset: u64,
-    /// Bytes: the size asked for, rounded up to granules.
+    /// Bytes: the requested size, rounded up to granules, and to alignments where that is at most a quarter more.
     pub(crate) size: u64,
 }
 
@@ -74,6 +63,8 @@ pub(crate) struct LiveRange {
     pub(crate) size: u64,
     /// As it was asked for.
     pub(crate) asked: u64,
+    /// That it needs; 1 where that is not noted.
+    pub(crate) alignment: u64,
     pub(crate) user_data: u32,
 }
 
@@ -94,6 +85,8 @@ pub(crate) enum SpanState {
         generation: u32,
         /// Of `size`, what was asked for.
         asked: u64,
+        /// That it needs; 1 where that is not noted.
+        alignment: u64,
         user_data: u32,
     },
 }

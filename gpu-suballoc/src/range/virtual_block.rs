@@ -6,9 +6,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use alloc_core::{HostAllocator, HostError};
 
+use super::free_index::FreeIndex;
+use super::linear::LinearRanges;
 use super::node_store::NodeStore;
 use super::range_allocator::RangeAllocator;
-use super::types::{Fit, NODES_PER_ALLOCATION, RangeError, RangeRequest, Search, Span, SpanState};
+use super::types::{Fit, NODES_PER_ALLOCATION, RangeError, RangeRequest, Span, SpanState};
+use super::virtual_linear;
 use crate::host_block::HostBlock;
 
 /// Hands out ranges of something that it never touches: a buffer of your own, descriptors of a heap, an address space. The peer of
@@ -42,10 +45,13 @@ use crate::host_block::HostBlock;
 /// ```
 #[derive(Debug)]
 pub struct VirtualBlock<A: HostAllocator> {
-    core: RangeAllocator,
-    store: NodeStore,
-    memory: A,
-    tag: u32,
+    pub(super) core: RangeAllocator,
+    pub(super) index: FreeIndex,
+    pub(super) store: NodeStore,
+    /// In place of both, where the block is a stack or a ring.
+    pub(super) linear: Option<LinearRanges>,
+    pub(super) memory: A,
+    pub(super) tag: u32,
 }
 
 /// Names a live range of one [`VirtualBlock`]. Once the range is freed, it names nothing ever again.
@@ -63,7 +69,7 @@ pub struct VirtualRange {
     pub allocation: VirtualAllocation,
     /// Where it begins, aligned as asked for.
     pub offset: u64,
-    /// The size asked for, rounded up to the granule.
+    /// The requested size, rounded up to the granule; where it is at least four alignments long and there is room, to the alignment.
     pub size: u64,
 }
 
@@ -74,7 +80,7 @@ pub struct VirtualAllocationOptions {
     pub size: u64,
     /// Of the offset; a power of two, at most the block's size.
     pub alignment: u64,
-    /// Take the high end of a hole. For what lives shortly in a block beside what lives long: neither breaks up the other's room.
+    /// Take the high end of a hole, or of a double stack the upper end. For what lives shortly in a block beside what lives long: neither breaks up the other's room.
     pub upper_address: bool,
     /// Kept with the range; means nothing to the block.
     pub user_data: u32,
@@ -142,8 +148,14 @@ pub enum VirtualBlockError {
     Granule,
     /// More than the block could hold if it were empty; a block of more than 2^32 - 2 granules.
     TooLarge,
-    /// No hole fits.
+    /// No hole fits; of a stack or a ring, there is no room at that end.
     Full,
+    /// Of a stack or a ring: that range is not the next to go.
+    OutOfOrder,
+    /// A stack or a ring has no upper end; a double stack has one.
+    NoUpperEnd,
+    /// A stack or a ring places its ranges itself: no offset can be named.
+    PlacesItself,
     /// That range was freed before.
     Stale,
     /// That range is of another block.
@@ -164,6 +176,9 @@ impl fmt::Display for VirtualBlockError {
                 "more than the block could ever hold: split it, or make a larger block or one with a larger granule"
             }
             Self::Full => "no hole is large enough: free something, or use another block",
+            Self::OutOfOrder => "that range is not the next to go: free the others first",
+            Self::PlacesItself => "a stack or a ring places its ranges itself: make a general block",
+            Self::NoUpperEnd => "a stack or a ring has no upper end: make a double stack",
             Self::Stale => "that range was freed before: forget its name when you free it",
             Self::Foreign => "that range is of another block: free it there",
             Self::TooManyRanges => "there are 2^32 ranges and holes: use several blocks",
@@ -190,7 +205,7 @@ impl From<RangeError> for VirtualBlockError {
 
 impl VirtualAllocation {
     #[inline]
-    const fn new(node: u32, generation: u32, tag: u32) -> Self {
+    pub(super) const fn new(node: u32, generation: u32, tag: u32) -> Self {
         Self {
             name: (node as u64) << 32 | generation as u64,
             tag,
@@ -222,9 +237,13 @@ impl<A: HostAllocator> VirtualBlock<A> {
         /// Tells blocks apart, so that one does not free another's ranges.
         static BLOCKS: AtomicU32 = AtomicU32::new(1);
         let core = RangeAllocator::new(size, granule)?;
+        let mut index = FreeIndex::new();
+        index.admit(core.granules().0);
         Ok(Self {
             core,
+            index,
             store: NodeStore::new(1),
+            linear: None,
             memory,
             tag: BLOCKS.fetch_add(1, Ordering::Relaxed),
         })
@@ -253,6 +272,9 @@ impl<A: HostAllocator> VirtualBlock<A> {
         &mut self,
         options: &VirtualAllocationOptions,
     ) -> Result<VirtualRange, VirtualBlockError> {
+        if self.linear.is_some() {
+            return self.allocate_linear(options);
+        }
         let fit = if options.upper_address {
             Fit::High
         } else {
@@ -263,15 +285,12 @@ impl<A: HostAllocator> VirtualBlock<A> {
             alignment: options.alignment,
             user_data: options.user_data,
             fit,
-            search: Search::Full,
         };
         if options.alignment.is_power_of_two() && options.alignment > self.core.size() {
             return Err(VirtualBlockError::TooLarge);
         }
-        if self.store.missing_capacity(NODES_PER_ALLOCATION).is_some() {
-            self.make_ready(NODES_PER_ALLOCATION)?;
-        }
-        let taken = self.core.allocate(&self.store, &want)?;
+        self.prepare_one()?;
+        let taken = self.core.allocate(&self.store, &self.index, &want)?;
         let allocation = VirtualAllocation::new(taken.node, taken.generation, self.tag);
         Ok(VirtualRange {
             allocation,
@@ -285,6 +304,9 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// # Errors
     /// [`VirtualBlockError::Host`], [`VirtualBlockError::TooManyRanges`].
     pub fn reserve(&mut self, additional: u32) -> Result<(), VirtualBlockError> {
+        if self.linear.is_some() {
+            return self.reserve_linear(additional);
+        }
         // Two for each, and as many as the last one wants to see.
         let nodes = additional
             .checked_mul(2)
@@ -292,11 +314,20 @@ impl<A: HostAllocator> VirtualBlock<A> {
         self.make_ready(nodes.ok_or(VirtualBlockError::TooManyRanges)?)
     }
 
+    /// Memory for one more range.
+    #[inline]
+    pub(super) fn prepare_one(&mut self) -> Result<(), VirtualBlockError> {
+        if self.store.missing_capacity(NODES_PER_ALLOCATION).is_some() {
+            self.make_ready(NODES_PER_ALLOCATION)?;
+        }
+        Ok(())
+    }
+
     #[cold]
     fn make_ready(&mut self, nodes: u32) -> Result<(), VirtualBlockError> {
-        if let Some(layout) = self.core.missing_capacity() {
+        if let Some(layout) = self.index.missing_capacity(self.core.granules().0) {
             let block = self.allocate_memory(layout)?;
-            if let Some(unwanted) = self.core.grow_with(block) {
+            if let Some(unwanted) = self.index.grow_with(block) {
                 self.free_memory(unwanted);
             }
         }
@@ -313,7 +344,11 @@ impl<A: HostAllocator> VirtualBlock<A> {
         HostBlock::allocate(&self.memory, layout).map_err(VirtualBlockError::Host)
     }
 
-    fn free_memory(&self, memory: HostBlock) {
+    pub(super) fn size(&self) -> u64 {
+        self.core.size()
+    }
+
+    pub(super) fn free_memory(&self, memory: HostBlock) {
         // SAFETY: core or store was supplied with it from this allocator, with that layout, and has let go of it.
         unsafe { memory.free(&self.memory) };
     }
@@ -338,11 +373,15 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// Frees a range. Constant time; takes no memory.
     ///
     /// # Errors
-    /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
+    /// [`VirtualBlockError::OutOfOrder`], [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
     #[inline]
     pub fn free(&mut self, allocation: VirtualAllocation) -> Result<(), VirtualBlockError> {
         let (node, generation) = self.node_of(allocation)?;
-        self.core.free(&self.store, node, generation, None)?;
+        if let Some(linear) = &mut self.linear {
+            return virtual_linear::free(linear, (node, generation));
+        }
+        self.core
+            .free(&self.store, &self.index, (node, generation), None)?;
         if let Some(memory) = self.store.detach_spare_chunk() {
             self.free_spare_memory(memory);
         }
@@ -364,8 +403,11 @@ impl<A: HostAllocator> VirtualBlock<A> {
         {
             return Err((foreign, VirtualBlockError::Foreign));
         }
+        if let Some(linear) = &mut self.linear {
+            return virtual_linear::free_batch(linear, allocations);
+        }
         self.core
-            .free_batch(&self.store, allocations)
+            .free_batch(&self.store, &self.index, allocations)
             .map_err(|(at, refusal)| (at, refusal.into()))?;
         if let Some(memory) = self.store.detach_spare_chunk() {
             self.free_spare_memory(memory);
@@ -375,7 +417,10 @@ impl<A: HostAllocator> VirtualBlock<A> {
 
     /// Frees everything. It looks at each range and hole once; every name is stale from now on.
     pub fn clear(&mut self) {
-        self.core.clear(&self.store);
+        if let Some(linear) = &mut self.linear {
+            return linear.clear();
+        }
+        self.core.clear(&self.store, &self.index);
         if let Some(memory) = self.store.detach_spare_chunk() {
             self.free_spare_memory(memory);
         }
@@ -390,6 +435,9 @@ impl<A: HostAllocator> VirtualBlock<A> {
         allocation: VirtualAllocation,
     ) -> Result<VirtualAllocationInfo, VirtualBlockError> {
         let (node, generation) = self.node_of(allocation)?;
+        if let Some(linear) = &self.linear {
+            return virtual_linear::info(linear, (node, generation));
+        }
         let found = self.core.get(&self.store, node, generation)?;
         Ok(VirtualAllocationInfo {
             offset: found.offset,
@@ -408,6 +456,9 @@ impl<A: HostAllocator> VirtualBlock<A> {
         user_data: u32,
     ) -> Result<(), VirtualBlockError> {
         let (node, generation) = self.node_of(allocation)?;
+        if let Some(linear) = &mut self.linear {
+            return Ok(linear.set_user_data(node, generation, user_data)?);
+        }
         Ok(self
             .core
             .set_user_data(&self.store, node, generation, user_data)?)
@@ -416,36 +467,48 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// Whether nothing is allocated.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.core.is_empty()
+        self.linear
+            .as_ref()
+            .map_or_else(|| self.core.is_empty(), LinearRanges::is_empty)
     }
 
     /// How the block is used. Constant time.
     #[must_use]
     pub fn statistics(&self) -> VirtualBlockStatistics {
+        if let Some(linear) = &self.linear {
+            return virtual_linear::statistics(linear, self.size());
+        }
         VirtualBlockStatistics {
             size: self.core.size(),
             allocation_count: self.core.live_count(),
             allocation_bytes: self.core.used_bytes(),
             unused_range_count: self.core.free_range_count(),
-            largest_free_bound: self.core.largest_free_bound(),
+            largest_free_bound: self.core.largest_free_bound(&self.index),
         }
     }
 
     /// The largest hole. It looks at each hole of about that size.
     #[must_use]
     pub fn largest_free(&self) -> u64 {
-        self.core.largest_free(&self.store)
+        if let Some(linear) = &self.linear {
+            return virtual_linear::statistics(linear, self.size()).largest_free_bound;
+        }
+        self.core.largest_free(&self.store, &self.index)
     }
 
     /// Bytes of host memory that the block has from its allocator. It looks at each chunk once.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.core.memory_bytes() + self.store.bytes()
+        let linear = self.linear.as_ref().map_or(0, LinearRanges::memory_bytes);
+        self.index.memory_bytes() + self.store.bytes() + linear
     }
 
     /// Shows every range and every hole, in order of offset: together they are the block.
     pub fn for_each(&self, mut see: impl FnMut(VirtualPiece)) {
         let tag = self.tag;
+        if let Some(linear) = &self.linear {
+            return virtual_linear::for_each(linear, self.size(), tag, &mut see);
+        }
         self.core.for_each(
             &self.store,
             &mut |Span {
@@ -470,7 +533,11 @@ impl<A: HostAllocator> VirtualBlock<A> {
 
 impl<A: HostAllocator> Drop for VirtualBlock<A> {
     fn drop(&mut self) {
-        if let Some(memory) = self.core.detach_memory(&self.store) {
+        if let Some(memory) = self.linear.as_mut().and_then(LinearRanges::detach_memory) {
+            self.free_memory(memory);
+        }
+        self.core.clear(&self.store, &self.index);
+        if let Some(memory) = self.index.detach_memory() {
             self.free_memory(memory);
         }
         while let Some(memory) = self.store.detach_memory() {

@@ -70,9 +70,10 @@ impl RegionMetadata {
         size: u64,
     ) -> Result<RegionSlot, GpuError> {
         let mut state = self.state.lock();
-        let lives = |state| state == Life::Live || crop && state == Life::PendingFree;
+        let lives = |state: Life| state.is_live() || crop && state.is_pending_free();
         let crops = match state.table.get_mut(root) {
-            Some(RegionRecord::Root(root)) if root.key == key && lives(root.state) => {
+            Some(RegionRecord::Root(root)) if root.is_named(key) && lives(root.state) => {
+                root.state.note_use();
                 &mut root.crops
             }
             Some(RegionRecord::Wrapped(wrapped))
@@ -131,7 +132,8 @@ impl RegionMetadata {
     pub(crate) fn count_map(&self, number: u32, key: RegionSlot) -> Result<(), GpuError> {
         let mut state = self.state.lock();
         let maps = match state.table.get_mut(number) {
-            Some(RegionRecord::Root(root)) if root.key == key && root.state == Life::Live => {
+            Some(RegionRecord::Root(root)) if root.is_named(key) && root.state.is_live() => {
+                root.state.note_use();
                 &mut root.maps
             }
             Some(RegionRecord::Wrapped(wrapped))
@@ -145,6 +147,11 @@ impl RegionMetadata {
             _ => return Err(GpuMisuse::Stale.into()),
         };
         *maps = maps.checked_add(1).ok_or(Limit::Aliases)?;
+        if let Some(&RegionRecord::Crop(CropRecord { root, .. })) = state.table.get(number)
+            && let Some(RegionRecord::Root(root)) = state.table.get_mut(root)
+        {
+            root.state.note_use();
+        }
         Ok(())
     }
 
@@ -152,7 +159,7 @@ impl RegionMetadata {
     pub(crate) fn is_mapped(&self, number: u32, key: RegionSlot) -> Result<bool, GpuMisuse> {
         let state = self.state.lock();
         match state.table.get(number) {
-            Some(RegionRecord::Root(root)) if root.key == key => Ok(root.maps > 0),
+            Some(RegionRecord::Root(root)) if root.is_named(key) => Ok(root.maps > 0),
             Some(RegionRecord::Wrapped(wrapped)) if wrapped.key(number) == key => {
                 Ok(wrapped.maps > 0)
             }
@@ -165,7 +172,7 @@ impl RegionMetadata {
     pub(crate) fn mark_mapped_by_id(&self, number: u32, key: RegionSlot) {
         let mut state = self.state.lock();
         let by_id = match state.table.get_mut(number) {
-            Some(RegionRecord::Root(one)) if one.key == key => &mut one.maps_by_id,
+            Some(RegionRecord::Root(one)) if one.is_named(key) => &mut one.maps_by_id,
             Some(RegionRecord::Wrapped(one)) if one.key(number) == key => &mut one.maps_by_id,
             Some(RegionRecord::Crop(one)) if one.key(number) == key => &mut one.maps_by_id,
             _ => return,
@@ -185,7 +192,7 @@ impl RegionMetadata {
     ) -> Result<(u32, RegionSlot, RecordView, Option<Leftovers>), GpuMisuse> {
         let mut state = self.state.lock();
         let (root, gone) = match state.table.get_mut(number) {
-            Some(RegionRecord::Root(one)) if one.key == key => {
+            Some(RegionRecord::Root(one)) if one.is_named(key) => {
                 uncount_map(&mut one.maps, &mut one.maps_by_id, by_id)?;
                 (number, false)
             }
@@ -201,6 +208,7 @@ impl RegionMetadata {
         };
         let (root_key, seen) = match state.table.get_mut(root) {
             Some(RegionRecord::Root(one)) => {
+                one.state.note_use();
                 one.crops = one.crops.saturating_add(1);
                 (one.key, one.view())
             }
@@ -223,8 +231,8 @@ impl RegionMetadata {
     pub(crate) fn end_map(&self, number: u32, key: RegionSlot) -> Result<Leftovers, GpuMisuse> {
         let mut state = self.state.lock();
         let (maps, waits) = match state.table.get_mut(number) {
-            Some(RegionRecord::Root(root)) if root.key == key => {
-                (&mut root.maps, root.state == Life::PendingFree)
+            Some(RegionRecord::Root(root)) if root.is_named(key) => {
+                (&mut root.maps, root.state.is_pending_free())
             }
             Some(RegionRecord::Wrapped(wrapped)) if wrapped.key(number) == key => {
                 (&mut wrapped.maps, wrapped.state == Life::PendingFree)
@@ -274,7 +282,7 @@ impl MetadataState {
         let waits = match self.table.get_mut(root) {
             Some(RegionRecord::Root(root)) => {
                 root.crops = root.crops.saturating_sub(1);
-                root.state == Life::PendingFree
+                root.state.is_pending_free()
             }
             Some(RegionRecord::Wrapped(wrapped)) => {
                 wrapped.crops = wrapped.crops.saturating_sub(1);
@@ -293,8 +301,13 @@ impl MetadataState {
     fn remove_if_unused(&mut self, number: u32) -> Leftovers {
         match self.table.get_mut(number) {
             Some(RegionRecord::Root(root)) if root.crops == 0 && root.maps == 0 => {
-                root.state = Life::BeingRemoved;
                 self.counts.pending_free -= 1;
+                // The device may be copying it: the end of the move is the end of it.
+                if root.state == Life::MovingPendingFree {
+                    root.state = Life::MovingFreed;
+                    return Leftovers::default();
+                }
+                root.state = Life::BeingRemoved;
                 Leftovers {
                     root: Some(root.removed(number)),
                     ..Leftovers::default()

@@ -9,6 +9,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+use alloc_core::support::floor_char_boundary;
 use alloc_core::{HostAllocator, Scope};
 
 use crate::error::GpuError;
@@ -97,7 +98,7 @@ impl RegionDetail {
 
 /// How many bytes of a name are kept: whole characters.
 fn cut(name: &str) -> u8 {
-    let end = name.floor_char_boundary(MAX_NAME);
+    let end = floor_char_boundary(name, MAX_NAME);
     u8::try_from(end).unwrap_or(0)
 }
 

@@ -8,13 +8,15 @@
 //!   Crop --- root: number ---> Root | Wrapped       always the root, never another crop; offsets from the root's start
 //! ```
 //!
-//! Every method takes the lock for itself, for moments, and calls nobody under it. A call that needs memory here takes it first
+//! Every method takes the lock for itself, for moments, and calls nobody under it but the pools, whose locks are taken within this one
+//! where a place and a resource change or are read together. A call that needs memory here takes it first
 //! ([`RegionMetadata::prepare_root`] and its siblings), so that what follows cannot fail; freeing takes none.
 
 mod aliases;
 mod detail;
 mod foreign;
 mod index;
+mod moves;
 mod owned_regions;
 mod record;
 mod report;
@@ -26,6 +28,7 @@ mod wrapped_buffers;
 
 pub(crate) use aliases::NewAlias;
 pub(crate) use foreign::ForeignMemory;
+pub(crate) use moves::{MoveEnd, MoveEnding, MovingRoot};
 pub(crate) use owned_regions::{CropRecordView, NewRoot, RecordView, RemovedRoot};
 pub use record::Backing;
 pub(crate) use record::WrappedBuffer;
@@ -207,7 +210,7 @@ impl RegionMetadata {
         let rest = {
             let mut state = self.state.lock();
             let place = match state.table.get_mut(number) {
-                Some(RegionRecord::Root(root)) if root.key == key => Some(&mut root.detail),
+                Some(RegionRecord::Root(root)) if root.is_named(key) => Some(&mut root.detail),
                 Some(RegionRecord::Wrapped(wrapped)) if wrapped.key(number) == key => {
                     Some(&mut wrapped.detail)
                 }

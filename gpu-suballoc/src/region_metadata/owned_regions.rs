@@ -167,9 +167,19 @@ impl RegionMetadata {
 
     /// What is known of a region that has a record and is no crop.
     pub(crate) fn view(&self, number: u32, key: RegionSlot) -> Result<RecordView, GpuMisuse> {
+        self.view_with(number, key, || ()).map(|(seen, ())| seen)
+    }
+
+    /// The same, and what `place` reads within this lock, that of the pools: a move changes both in one step.
+    pub(crate) fn view_with<T>(
+        &self,
+        number: u32,
+        key: RegionSlot,
+        place: impl FnOnce() -> T,
+    ) -> Result<(RecordView, T), GpuMisuse> {
         let state = self.state.lock();
-        match state.table.get(number) {
-            Some(RegionRecord::Root(root)) if root.key == key && root.state == Life::Live => {
+        let seen = match state.table.get(number) {
+            Some(RegionRecord::Root(root)) if root.is_named(key) && root.state.is_live() => {
                 Ok(root.view())
             }
             Some(RegionRecord::Wrapped(wrapped))
@@ -178,7 +188,8 @@ impl RegionMetadata {
                 Ok(RecordView::Wrapped(wrapped.buffer_info()))
             }
             _ => Err(GpuMisuse::Stale),
-        }
+        }?;
+        Ok((seen, place()))
     }
 
     /// What is known of a crop and of its root, in one look: after a second one the root's number might be another's.
@@ -187,6 +198,17 @@ impl RegionMetadata {
         number: u32,
         key: RegionSlot,
     ) -> Result<CropRecordView, GpuMisuse> {
+        self.view_crop_with(number, key, |_| ())
+            .map(|(seen, ())| seen)
+    }
+
+    /// The same, and what `place` reads of the root within this lock.
+    pub(crate) fn view_crop_with<T>(
+        &self,
+        number: u32,
+        key: RegionSlot,
+        place: impl FnOnce(RegionSlot) -> T,
+    ) -> Result<(CropRecordView, T), GpuMisuse> {
         let state = self.state.lock();
         let Some(RegionRecord::Crop(crop)) = state.table.get(number) else {
             return Err(GpuMisuse::Stale);
@@ -202,17 +224,18 @@ impl RegionMetadata {
             ),
             _ => return Err(GpuMisuse::Stale),
         };
-        Ok(CropRecordView {
+        let seen = CropRecordView {
             number: crop.root,
             root_key,
             root,
             offset: crop.offset,
             size: crop.size,
-        })
+        };
+        Ok((seen, place(root_key)))
     }
 
     /// Begins the end of a root: from here on nobody finds it. Refused while it has crops or mappings, unless it may `wait` for
-    /// the last of them: `None` then.
+    /// the last of them: `None` then, and also where it is being moved, which it goes with.
     pub(crate) fn begin_removal(
         &self,
         number: u32,
@@ -224,9 +247,10 @@ impl RegionMetadata {
         let Some(RegionRecord::Root(root)) = table.get_mut(number) else {
             return Err(GpuMisuse::Stale);
         };
-        if root.key != key || root.state != Life::Live {
+        if !root.is_named(key) || !root.state.is_live() {
             return Err(GpuMisuse::Stale);
         }
+        let is_moving = root.state != Life::Live;
         if root.crops > 0 || root.maps > 0 {
             if !wait {
                 return Err(if root.crops > 0 {
@@ -235,8 +259,16 @@ impl RegionMetadata {
                     GpuMisuse::Mapped
                 });
             }
-            root.state = Life::PendingFree;
+            root.state = if is_moving {
+                Life::MovingPendingFree
+            } else {
+                Life::PendingFree
+            };
             counts.pending_free += 1;
+            return Ok(None);
+        }
+        if is_moving {
+            root.state = Life::MovingFreed;
             return Ok(None);
         }
         root.state = Life::BeingRemoved;

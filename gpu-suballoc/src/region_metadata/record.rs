@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use super::detail::RegionDetail;
 use super::foreign::ForeignMemory;
 use crate::device::{BufferHandle, MemoryHandle};
-use crate::id::{RegionPlace, RegionSlot};
+use crate::id::{RegionPlace, RegionPlaceKind, RegionSlot};
 use crate::property_flags::PropertyFlags;
 use crate::region::RegionContent;
 
@@ -61,6 +61,45 @@ pub(super) enum RootState {
     Reusable,
     /// Being taken apart by one call.
     BeingRemoved,
+    /// Somebody's, and being copied to another place: see `moves.rs`.
+    Moving,
+    /// As [`Moving`](Self::Moving), and mapped or cropped since.
+    MovingUsed,
+    /// As [`PendingFree`](Self::PendingFree), and being copied.
+    MovingPendingFree,
+    /// Given back, and being copied: goes when that ends.
+    MovingFreed,
+}
+
+impl RootState {
+    /// Somebody's.
+    pub(super) const fn is_live(self) -> bool {
+        matches!(self, Self::Live | Self::Moving | Self::MovingUsed)
+    }
+
+    /// Goes with the last crop or mapping.
+    pub(super) const fn is_pending_free(self) -> bool {
+        matches!(self, Self::PendingFree | Self::MovingPendingFree)
+    }
+
+    /// Somebody uses it: if it is being moved, it stays.
+    pub(super) fn note_use(&mut self) {
+        if *self == Self::Moving {
+            *self = Self::MovingUsed;
+        }
+    }
+}
+
+impl RootRecord {
+    /// Whether a key names it. Of a region in a block, node and generation say which one it is in its pool; its block may be another by now.
+    pub(super) fn is_named(&self, key: RegionSlot) -> bool {
+        let is_general = |key: RegionSlot| key.kind() == RegionPlaceKind::General;
+        self.key == key
+            || is_general(self.key)
+                && is_general(key)
+                && self.key.place.pool() == key.place.pool()
+                && (self.key.slot, self.key.generation) == (key.slot, key.generation)
+    }
 }
 
 /// A wrapped buffer.

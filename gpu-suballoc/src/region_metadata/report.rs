@@ -12,8 +12,10 @@ use core::fmt;
 use crate::request::ResourceKind;
 
 /// What the record of one region says.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordInfo {
+    /// The name that its user has: the block in it may be an older one.
+    pub(crate) key: Option<RegionSlot>,
     /// Bytes that were asked for; 0 where that was not noted.
     pub(crate) asked: u64,
     pub(crate) tag: u64,
@@ -34,6 +36,7 @@ pub(crate) struct RecordInfo {
 impl fmt::Debug for RecordInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
+            key: _,
             asked,
             tag,
             site,
@@ -62,6 +65,7 @@ impl fmt::Debug for RecordInfo {
 
 impl RecordInfo {
     const EMPTY: Self = Self {
+        key: None,
         asked: 0,
         tag: 0,
         site: 0,
@@ -118,9 +122,10 @@ impl RegionMetadata {
     pub(crate) fn info(&self, number: u32, key: RegionSlot) -> Option<RecordInfo> {
         let state = self.state.lock();
         match state.table.get(number)? {
-            RegionRecord::Root(root) if root.key == key => {
+            RegionRecord::Root(root) if root.is_named(key) => {
                 let kind = state.kinds.get(root.kind);
                 let facts = RecordInfo {
+                    key: Some(root.key),
                     asked: root.asked,
                     usage: kind.map_or(0, |kind| u64::from(kind.usage)),
                     content: root.content,

@@ -4,7 +4,9 @@
 
 use core::alloc::Layout;
 
-use crate::device::{BufferInfo, ExternalHandleTypes, ImageInfo, NextChain, QueueFamilies};
+use crate::device::{
+    BufferInfo, BufferUsage, ExternalHandleTypes, ImageInfo, ImageTiling, NextChain, QueueFamilies,
+};
 use crate::growable_vec::GrowableVec;
 use crate::host_block::HostBlock;
 use crate::id::PoolId;
@@ -30,6 +32,8 @@ pub(crate) struct ResourceDescription {
     export: ExternalHandleTypes,
     next: Option<NextChain>,
     within_budget: bool,
+    device_address: bool,
+    upper_address: bool,
 }
 
 impl ResourceDescription {
@@ -87,15 +91,40 @@ impl ResourceDescription {
             export: options.export,
             next: options.next,
             within_budget: options.within_budget,
+            device_address: options.device_address,
+            upper_address: options.upper_address,
         }
+    }
+
+    /// A buffer of the same kind, of `size` bytes.
+    pub(crate) const fn buffer_info(&self, size: u64) -> BufferInfo {
+        BufferInfo {
+            size,
+            usage: BufferUsage::from_raw(self.usage),
+            flags: self.flags,
+            sharing: self.sharing,
+            external: self.external,
+        }
+    }
+
+    /// Whether an image of that info is of the same kind, as far as that is known.
+    pub(crate) fn is_like_image(&self, info: &ImageInfo) -> bool {
+        let is_optimal = info.tiling == ImageTiling::Optimal;
+        self.usage == info.usage.as_raw()
+            && self.flags == info.flags
+            && self.sharing == info.sharing
+            && self.external == info.external
+            && is_optimal == (self.resource == ResourceKind::Optimal)
+    }
+
+    /// Whether it is shared with somebody outside, or made in a way that is not known here.
+    pub(crate) fn leaves_device(&self) -> bool {
+        !self.external.is_empty() || !self.export.is_empty() || self.next.is_some()
     }
 
     /// What leaves the device belongs to others too, and is never kept for reuse.
     fn is_reusable(&self) -> bool {
-        self.content == RegionContent::Buffer
-            && self.external.is_empty()
-            && self.export.is_empty()
-            && self.next.is_none()
+        self.content == RegionContent::Buffer && !self.leaves_device()
     }
 }
 

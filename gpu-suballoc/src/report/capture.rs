@@ -35,6 +35,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub fn stats(&self) -> GpuStats {
         let mut stats = GpuStats {
             host_bytes: self.host_bytes(),
+            longest_wait: self.pools.longest_wait(),
             ..GpuStats::default()
         };
         for pool in (0..RegionPlace::POOLS as u16).filter_map(|index| self.pool_totals(index)) {
@@ -191,6 +192,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                             placement,
                         ))
                     }
+                    WalkItem::MoveTarget { offset, size } => {
+                        let placement = placement_of(RegionPlaceKind::General, dedicated);
+                        let what = RangeUse::Spent;
+                        picture.put_range(RangeView::unowned(offset, size, what, placement))
+                    }
                     // None comes from a walk of the whole.
                     WalkItem::ShardPage { .. } => true,
                     WalkItem::Region {
@@ -198,6 +204,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                         offset,
                         size,
                         asked,
+                        alignment,
                         user_data: word,
                     } => {
                         let kind = if at.kind() == RegionPlaceKind::Shard {
@@ -211,6 +218,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                         picture.put_range(RangeView {
                             id: Some(RegionId::new(self.tag, at)),
                             padding,
+                            alignment,
                             user_data: word,
                             ..range
                         })
@@ -336,6 +344,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             };
             let resource = resource_of(&facts);
             let filled = RangeView {
+                id: facts
+                    .key
+                    .map(|key| RegionId::new(self.tag, key))
+                    .or(range.id),
                 name,
                 padding,
                 range_use: what,
@@ -360,6 +372,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             region_bytes: pool.region_bytes,
             shard_pages: pool.shard_pages,
             shard_page_bytes: pool.shard_page_bytes,
+            moving: pool.moving,
+            moving_bytes: pool.moving_bytes,
             ..MemoryTotals::default()
         };
         Some(PoolSummary {

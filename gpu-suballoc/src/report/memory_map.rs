@@ -4,7 +4,7 @@
 
 use alloc_core::{HostError, HostSource, TryVec};
 
-use super::view::{BlockView, CropView, RangeUse, RangeView};
+use super::view::{BlockView, CropView, RangeView};
 use crate::id::RegionId;
 
 /// All device memory of an allocator at one moment; made by [`GpuAllocator::memory_map`](crate::GpuAllocator::memory_map).
@@ -150,21 +150,6 @@ impl<A: HostSource> MemoryMap<A> {
         // Never grows: there is room.
         self.names.try_extend_from_slice(name.as_bytes()).ok()?;
         Some((u32::try_from(first).ok()?, u32::try_from(name.len()).ok()?))
-    }
-
-    /// What is in the block's ranges that are regions: how many, their bytes as asked for, and padding.
-    pub(super) fn used(ranges: &[RangeView]) -> (u64, u64, u64) {
-        ranges
-            .iter()
-            .filter(|range| range.range_use == RangeUse::Region)
-            .fold((0, 0, 0), |(count, bytes, padding), range| {
-                let asked = range.size.saturating_sub(range.padding);
-                (
-                    u64::saturating_add(count, 1),
-                    u64::saturating_add(bytes, asked),
-                    u64::saturating_add(padding, range.padding),
-                )
-            })
     }
 }
 

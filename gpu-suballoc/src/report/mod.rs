@@ -1,17 +1,19 @@
-//! What an allocator has to tell: totals, a picture of its memory, leaks, JSON, and which regions to move.
+//! What an allocator has to tell: totals, a picture of its memory, leaks, margins that were written to, and JSON.
 
 mod capture;
+mod corruption;
 mod json;
 mod leaks;
+mod map_table;
 mod memory_map;
-mod moves;
 mod stats;
+mod stats_table;
 mod view;
 mod vma_json;
 
+pub use corruption::CorruptedMargin;
 pub use leaks::{RegionLeak, RegionLeakKind};
 pub use memory_map::MemoryMap;
-pub use moves::{Move, MoveLimits, MovePlace, MovePlan};
 pub use stats::{GpuStats, MemoryTotals};
 pub use view::{
     BlockContent, BlockView, CropView, RangePlacement, RangeUse, RangeView, RegionResource,

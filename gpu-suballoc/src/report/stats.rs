@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 use core::fmt;
+use core::time::Duration;
 
+use super::stats_table::filled;
 use crate::device::MAX_MEMORY_HEAPS;
 use crate::memory_type::MAX_MEMORY_TYPES;
 
@@ -12,7 +14,7 @@ use crate::memory_type::MAX_MEMORY_TYPES;
 /// ```text
 ///  block_bytes = region_bytes               + free_bytes()        a block is one VkDeviceMemory
 ///                what regions occupy,         nobody's, and what a transient page
-///                rounded up to granules       cannot give again before it is empty
+///                in granules of shared blocks cannot give again before it is empty
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryTotals {
@@ -24,7 +26,8 @@ pub struct MemoryTotals {
     pub dedicated: u64,
     /// Owned regions, [kept](crate::GpuAllocator::release) buffers among them.
     pub regions: u64,
-    /// Bytes that they occupy: what was asked for, rounded up to whole granules. What rounding adds a [`MemoryMap`](crate::MemoryMap) knows.
+    /// Bytes that they occupy: in shared blocks what was asked for, rounded up to whole granules; of a region with a memory object of its
+    /// own, whose object has the size that was asked for, that size to the byte. What rounding adds a [`MemoryMap`](crate::MemoryMap) knows.
     pub region_bytes: u64,
     /// Of the regions, the pages and slabs of [shards](crate::Shard), each counted as one whatever lies in it. A picture lists what does.
     pub shard_pages: u64,
@@ -34,6 +37,10 @@ pub struct MemoryTotals {
     pub wrapped: u64,
     /// Their bytes, as far as they were told.
     pub wrapped_bytes: u64,
+    /// Places that are reserved for regions which a [pass](crate::DefragmentationPass) moves, and freed with it.
+    pub moving: u64,
+    /// Their bytes: no region's yet, and nobody else's.
+    pub moving_bytes: u64,
     /// Living crops, of owned and of wrapped regions; their bytes are their roots'.
     pub crops: u64,
 }
@@ -58,6 +65,8 @@ impl MemoryTotals {
             shard_page_bytes: self.shard_page_bytes.saturating_add(other.shard_page_bytes),
             wrapped: self.wrapped.saturating_add(other.wrapped),
             wrapped_bytes: self.wrapped_bytes.saturating_add(other.wrapped_bytes),
+            moving: self.moving.saturating_add(other.moving),
+            moving_bytes: self.moving_bytes.saturating_add(other.moving_bytes),
             crops: self.crops.saturating_add(other.crops),
         }
     }
@@ -74,6 +83,8 @@ pub struct GpuStats {
     pub heaps: [MemoryTotals; MAX_MEMORY_HEAPS],
     /// Bytes of host memory that the allocator holds for its book-keeping, all from the `HostAllocator` it was given.
     pub host_bytes: u64,
+    /// The longest call of the driver for a memory object so far; zero without feature `std`.
+    pub longest_wait: Duration,
 }
 
 impl Default for GpuStats {
@@ -84,6 +95,7 @@ impl Default for GpuStats {
             types: [none; MAX_MEMORY_TYPES],
             heaps: [none; MAX_MEMORY_HEAPS],
             host_bytes: 0,
+            longest_wait: Duration::ZERO,
         }
     }
 }
@@ -96,12 +108,14 @@ impl fmt::Debug for GpuStats {
             types,
             heaps,
             host_bytes,
+            longest_wait,
         } = self;
         let mut all = f.debug_struct("GpuStats");
         all.field("total", total)
             .field("types", &Filled(types))
             .field("heaps", &Filled(heaps))
-            .field("host_bytes", host_bytes);
+            .field("host_bytes", host_bytes)
+            .field("longest_wait", longest_wait);
         all.finish()
     }
 }
@@ -110,12 +124,7 @@ struct Filled<'t>(&'t [MemoryTotals]);
 
 impl fmt::Debug for Filled<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let filled = self
-            .0
-            .iter()
-            .enumerate()
-            .filter(|(_, totals)| **totals != MemoryTotals::default());
-        f.debug_map().entries(filled).finish()
+        f.debug_map().entries(filled(self.0)).finish()
     }
 }
 

@@ -76,6 +76,7 @@ impl ShardPages {
                 offset: start,
                 size,
                 asked: size,
+                alignment: 0,
                 user_data: NO_RECORD,
             });
         });

@@ -20,10 +20,8 @@ fn device(user: *mut c_void) -> (AshDevice, usize) {
         p_user_data: user,
         ..Default::default()
     });
-    let options = AshOptions {
-        callbacks: Some(*theirs),
-        ..AshOptions::new(vk::API_VERSION_1_1)
-    };
+    // Lent, for this call alone.
+    let options = AshOptions::new(vk::API_VERSION_1_1).with_callbacks(&theirs);
     // SAFETY: the fake looks at no handle.
     let made = unsafe {
         AshDevice::new(

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use gpu_suballoc::{
-    AllocatorOptions, DedicatedPolicy, GpuAllocator, MockDevice, MockProfile, PoolAlgorithm,
+    AllocatorOptions, BlockAlgorithm, DedicatedPolicy, GpuAllocator, MockDevice, MockProfile,
     PoolOptions, RegionOptions, ResourceRequirements,
 };
 use testkit::RecordingAllocator;
@@ -24,7 +24,7 @@ fn a_linear_pool_that_placed_nothing_ends_with_all_its_memory() {
     .expect("sound");
     for _ in 0..3 {
         let options = PoolOptions {
-            algorithm: PoolAlgorithm::Linear,
+            algorithm: BlockAlgorithm::Ring,
             block_size: Some(1 << 20),
             ..PoolOptions::new(1)
         };

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use gpu_suballoc::{
     AllocatorOptions, BlockContent, BufferHandle, BufferInfo, BufferUsage, DedicatedPolicy,
-    GpuAllocator, ImageInfo, ImageUsage, Lifetime, MemoryMap, MemoryOptions, MemoryPreference,
-    MockDevice, MockProfile, MoveLimits, PoolOptions, RangePlacement, RangeUse, RangeView, Region,
-    RegionLeakKind, RegionOptions, RegionResource, ResourceRequirements, WrapInfo,
+    GpuAllocator, ImageInfo, ImageUsage, Lifetime, MemoryMap, MemoryOptions, MockDevice,
+    MockProfile, PoolOptions, RangePlacement, RangeUse, RangeView, Region, RegionLeakKind,
+    RegionOptions, RegionResource, ResourceRequirements, WrapInfo,
 };
 use serde_json::Value;
 use testkit::RecordingAllocator;
@@ -354,60 +354,6 @@ fn h97_what_keeps_an_allocator_from_closing_is_on_the_leak_list() {
     drop(picture);
     give_back(&mock, &gpu, all);
     gpu.close().unwrap_or_else(|refused| panic!("{refused}"));
-}
-
-#[test]
-fn moves_lead_from_where_regions_lie_to_where_there_is_room() {
-    on_every_profile(|_, gpu| {
-        let options = RegionOptions::new().preference(MemoryPreference::default());
-        let mut all: Vec<_> = (0..120)
-            .map(|_| {
-                gpu.allocate(&ResourceRequirements::new(40_000, 256), &options)
-                    .ok()
-            })
-            .collect();
-        // Every block becomes half empty, some nearly so.
-        for (index, region) in all
-            .iter_mut()
-            .enumerate()
-            .filter(|(index, _)| index % 3 != 0)
-        {
-            let freed = region.take().map(|region| gpu.free(region));
-            assert!(freed.is_none_or(|freed| freed.is_ok()), "{index}");
-        }
-        let picture = gpu.memory_map().expect("memory");
-        let plan = picture.moves(1, MoveLimits::default()).expect("memory");
-        assert!(
-            plan.freed_blocks() >= 1 && !plan.moves().is_empty(),
-            "{} blocks",
-            picture.blocks().len()
-        );
-        for each in plan.moves() {
-            let info = gpu.info(each.region).expect("it lives");
-            assert_eq!(
-                (info.memory.map(|memory| memory.as_raw()), info.offset),
-                (Some(each.from.memory), each.from.offset)
-            );
-            let to = picture
-                .blocks_with_ranges()
-                .find(|(block, _)| block.memory == each.to.memory)
-                .expect("a block")
-                .1;
-            let room = to.iter().filter(|range| range.range_use == RangeUse::Free);
-            let fits = |range: &RangeView| {
-                range.offset <= each.to.offset
-                    && each.to.offset + each.size <= range.offset + range.size
-            };
-            assert!(
-                room.into_iter().any(fits) && each.to.offset.is_multiple_of(256),
-                "{each:?}"
-            );
-        }
-        drop((plan, picture));
-        all.into_iter()
-            .flatten()
-            .for_each(|region| gpu.free(region).expect("nobody uses it"));
-    });
 }
 
 #[test]

@@ -44,17 +44,8 @@ fn each_request_refused_alone() {
 #[test]
 fn each_request_refused_and_all_after_it() {
     let refuse: Refuse = |host, n| host.arm(n.map_or(Fault::Never, Fault::From));
-    sweep_all(refuse, |name, takes, swept| match takes {
-        MemoryUse::Memory => assert!(
-            swept.requests > 0 && swept.survived == 0,
-            "{name}: {swept:?}"
-        ),
-        MemoryUse::MemoryOrLess(_) | MemoryUse::MemoryButKeeps(_) => {
-            assert!(swept.failed > 0, "{name}: {swept:?}")
-        }
-        MemoryUse::Nothing(why) => {
-            assert_eq!(swept.requests, 0, "{name} was to take nothing: {why}")
-        }
+    sweep_all(refuse, |name, takes, swept| {
+        takes.judge_all_after(name, swept)
     });
 }
 

@@ -14,7 +14,7 @@ use reference_driver::get_instance_proc_addr;
 pub(crate) struct Heap(RefCell<BTreeMap<usize, Layout>>);
 
 /// One `pUserData`.
-pub(crate) struct Callbacks<'h> {
+pub(crate) struct HeapCallbacks<'h> {
     heap: &'h Heap,
     pub(crate) requests: RefCell<Vec<(vk::SystemAllocationScope, usize)>>,
     pub(crate) frees: Cell<usize>,
@@ -28,7 +28,7 @@ impl Heap {
     }
 }
 
-impl<'h> Callbacks<'h> {
+impl<'h> HeapCallbacks<'h> {
     pub(crate) fn new(heap: &'h Heap) -> Self {
         Self {
             heap,
@@ -78,10 +78,10 @@ impl<'h> Callbacks<'h> {
 }
 
 /// # Safety
-/// The user data of `Callbacks::raw`, which lives.
-unsafe fn of<'a>(user_data: *mut c_void) -> &'a Callbacks<'a> {
+/// The user data of `HeapCallbacks::raw`, which lives.
+unsafe fn of<'a>(user_data: *mut c_void) -> &'a HeapCallbacks<'a> {
     // SAFETY: the caller's promise.
-    unsafe { &*user_data.cast::<Callbacks<'a>>() }
+    unsafe { &*user_data.cast::<HeapCallbacks<'a>>() }
 }
 
 unsafe extern "system" fn allocation(

@@ -5,21 +5,21 @@
 use ash::vk::{self, Handle as _};
 use vk::SystemAllocationScope as Scope;
 
-use crate::application::{Callbacks, Heap, Running, device, entry};
+use crate::application::{Heap, HeapCallbacks, Running, device, entry};
 use crate::shader_reader::{SHADERS, words};
 
 type Given<'g> = Option<&'g vk::AllocationCallbacks<'g>>;
 
 /// Three sets of callbacks: those of instance and device, and two compatible ones for objects.
-struct Watched<'h> {
+struct WatchedHeap<'h> {
     heap: &'h Heap,
-    above: &'h Callbacks<'h>,
-    own: Callbacks<'h>,
-    other: Callbacks<'h>,
+    above: &'h HeapCallbacks<'h>,
+    own: HeapCallbacks<'h>,
+    other: HeapCallbacks<'h>,
     kinds: u32,
 }
 
-impl Watched<'_> {
+impl WatchedHeap<'_> {
     /// One kind of object, created and destroyed in each way.
     fn kind<T: Copy>(
         &mut self,
@@ -104,13 +104,13 @@ macro_rules! kinds {
 fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through_those_it_is_destroyed_with()
  {
     let heap = Heap::default();
-    let above = Callbacks::new(&heap);
+    let above = HeapCallbacks::new(&heap);
     let running = Running::new(Some(above.raw()));
-    let mut watched = Watched {
+    let mut watched = WatchedHeap {
         heap: &heap,
         above: &above,
-        own: Callbacks::new(&heap),
-        other: Callbacks::new(&heap),
+        own: HeapCallbacks::new(&heap),
+        other: HeapCallbacks::new(&heap),
         kinds: 0,
     };
     let device = &running.device;
@@ -321,12 +321,12 @@ fn recorded(
 #[test]
 fn rd7_rd10_rd21_instance_and_device_lie_in_their_own_callbacks_memory() {
     let heap = Heap::default();
-    let above = Callbacks::new(&heap);
-    let mut watched = Watched {
+    let above = HeapCallbacks::new(&heap);
+    let mut watched = WatchedHeap {
         heap: &heap,
         above: &above,
-        own: Callbacks::new(&heap),
-        other: Callbacks::new(&heap),
+        own: HeapCallbacks::new(&heap),
+        other: HeapCallbacks::new(&heap),
         kinds: 0,
     };
     watched.kind(

@@ -2,7 +2,7 @@
 
 use ash::vk;
 
-use crate::application::{Callbacks, Heap, Running};
+use crate::application::{Heap, HeapCallbacks, Running};
 
 /// A pool with one command buffer.
 pub(crate) struct Commands<'d> {
@@ -169,7 +169,7 @@ fn rd18_a_clear_reaches_all_slices_of_a_layer_and_no_layer_more() {
 #[test]
 fn rd9_a_draw_of_many_instances_takes_the_memory_of_one() {
     let heap = Heap::default();
-    let callbacks = Callbacks::new(&heap);
+    let callbacks = HeapCallbacks::new(&heap);
     let running = Running::new(None);
     let device = &running.device;
     let asked = [1, u32::MAX].map(|instances| {
@@ -194,7 +194,7 @@ fn rd9_a_draw_of_many_instances_takes_the_memory_of_one() {
 #[test]
 fn rd9_nothing_is_recorded_after_a_refusal() {
     let heap = Heap::default();
-    let callbacks = Callbacks::new(&heap);
+    let callbacks = HeapCallbacks::new(&heap);
     let running = Running::new(None);
     let device = &running.device;
     let image = Bound::new(device, 1, 1);

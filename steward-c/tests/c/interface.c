@@ -299,6 +299,10 @@ static void work(steward_domain *domain)
    void *linear = steward_linear_new(top, 20);
    for (int i = 0; linear != NULL && i < 30; i++)
       steward_linear_asprintf(linear, "%0*d", i * 10, i);
+   void *unsized_linear = steward_linear_context(top, 0);
+   char *both = NULL;
+   for (int i = 0; unsized_linear != NULL && i < 10; i++)
+      steward_linear_strcat(unsized_linear, &both, "a text of some length, which is longer with each time that it is said; ");
    int *array = steward_ralloc_array_size(top, sizeof(int), 10);
    array = steward_rerzalloc_array_size(top, array, sizeof(int), 10, 3000);
    CHECK(array == NULL || array[2999] == 0);
@@ -386,6 +390,24 @@ static void wrong_texts(void)
    steward_ralloc_free(top);
 }
 
+/* Without sizes: no gap between suballocations, text calls all the same, and nothing can be resized. */
+static void unsized_linear(void)
+{
+   void *top = steward_ralloc_size(NULL, 0), *linear = steward_linear_context(top, 8192);
+   CHECK(linear != NULL && steward_ralloc_parent(steward_linear_block(linear)) == top);
+   char *first = steward_linear_alloc(linear, 1024), *text = NULL;
+   for (int i = 1; i < 8; i++)
+      CHECK((char *)steward_linear_alloc(linear, 1024) == first + 1024 * i);
+   size_t start = 7;
+   CHECK(steward_linear_strcat(linear, &text, "hello, ") && steward_linear_strcat(linear, &text, "all the world"));
+   CHECK(steward_linear_asprintf_rewrite_tail(linear, &text, &start, "%s", "linear") && start == 13);
+   CHECK(strcmp(text, "hello, linear") == 0 && steward_linear_asprintf_append(linear, &text, " %d", 25));
+   CHECK(strcmp(text, "hello, linear 25") == 0);
+   CHECK(steward_linear_realloc(linear, text, 100) == NULL && noted(STEWARD_REFUSAL_MISUSE));
+   CHECK(steward_linear_context(top, SIZE_MAX - 20) == NULL && noted(STEWARD_REFUSAL_TOO_LARGE));
+   steward_ralloc_free(top);
+}
+
 /* Both forms of a format give the same text. */
 static char *formatted(const void *parent, const char *format, ...)
 {
@@ -467,6 +489,7 @@ int main(void)
    refusals();
    wrong_sizes();
    wrong_texts();
+   unsized_linear();
    formats();
    threads();
    return 0;

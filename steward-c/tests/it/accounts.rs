@@ -43,7 +43,7 @@ struct Wanted {
 }
 
 /// The functions of either language. Contexts and handles are numbered by the program.
-trait Side {
+trait Interface {
     fn root() -> Self;
     /// `Err`: why.
     fn child(&mut self, of: usize, name: &str, asked: Asked) -> Result<(), StewardRefusal>;
@@ -118,7 +118,7 @@ unsafe extern "C" fn collect(user: *mut c_void, text: *const c_char, length: usi
     clippy::undocumented_unsafe_blocks,
     reason = "the program below names live contexts, handles and blocks alone"
 )]
-impl Side for C {
+impl Interface for C {
     fn root() -> Self {
         let mut root = null_mut();
         assert_eq!(
@@ -306,7 +306,7 @@ fn scope(context: &Context, scope: i32) -> Scope {
     clippy::undocumented_unsafe_blocks,
     reason = "the program below names live blocks alone"
 )]
-impl Side for Rust {
+impl Interface for Rust {
     fn root() -> Self {
         let system: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
         let root = Context::root_owned(system, ContextOptions::new("c").label("root"));
@@ -458,7 +458,7 @@ struct Block {
 }
 
 /// Runs the program and writes down all that it saw. A context that has blocks or handles may be closed too early, never for good.
-fn program<S: Side>() -> String {
+fn program<S: Interface>() -> String {
     let mut side = S::root();
     let mut blocks: Vec<Block> = Vec::new();
     let (mut rng, mut seen) = (Rng::new(16), String::new());

@@ -118,7 +118,7 @@ macro_rules! structs {
 }
 
 fn assertions() -> String {
-    let mut text = String::from("#include \"steward-ralloc.h\"\n");
+    let mut text = String::from("#include \"steward-ralloc.h\"\n#include \"steward-gpu.h\"\n");
     structs!(
         text,
         host::StewardHost {
@@ -173,6 +173,73 @@ fn assertions() -> String {
         bridge::StewardBridge { words },
         chain::StewardChain { words },
         chain::StewardMultialloc { bytes, align },
+        gpu::StewardGpuDevice {
+            size,
+            get_instance_proc_addr,
+            instance,
+            physical_device,
+            device,
+            callbacks,
+            api_version,
+            features
+        },
+        gpu::StewardGpuStats {
+            size,
+            blocks,
+            block_bytes,
+            dedicated,
+            regions,
+            region_bytes,
+            wrapped,
+            wrapped_bytes,
+            crops,
+            host_bytes
+        },
+        region::StewardRegionId { words },
+        region::StewardRegionRequest {
+            size,
+            bytes,
+            align,
+            memory_types,
+            usage,
+            required,
+            preferred,
+            avoided,
+            lifetime,
+            kind,
+            dedicated,
+            tag,
+            name
+        },
+        region::StewardWrapRequest {
+            size,
+            buffer,
+            offset,
+            bytes,
+            buffer_bytes,
+            memory,
+            memory_offset,
+            memory_bytes,
+            properties,
+            mapped,
+            tag,
+            name
+        },
+        region::StewardRegion {
+            size,
+            id,
+            root,
+            bytes,
+            memory,
+            offset,
+            buffer,
+            buffer_offset,
+            memory_type,
+            ownership,
+            crops,
+            maps,
+            tag
+        },
     );
     for function in functions() {
         let name = function.sig.ident.to_string();
@@ -235,7 +302,8 @@ fn ca2_the_headers_are_c99_and_cpp17() {
     if installed("ca2").is_none() {
         return;
     }
-    let text = "#include \"steward.h\"\n#include \"steward-ralloc.h\"\n";
+    let text =
+        "#include \"steward.h\"\n#include \"steward-ralloc.h\"\n#include \"steward-gpu.h\"\n";
     let cpp = format!("{text}#include \"steward.hpp\"\n");
     for (c, cplusplus) in [("cc", "c++"), ("clang", "clang++")] {
         if Command::new(c).arg("--version").output().is_err() {
@@ -289,7 +357,9 @@ fn every_function_of_the_headers_is_defined_and_listed() {
         code + rest
     };
     let header = |name: &str| strip(std::fs::read_to_string(package(name)).expect("text"));
-    let headers = header("include/steward.h") + &header("include/steward-ralloc.h");
+    let headers = ["steward", "steward-ralloc", "steward-gpu"]
+        .map(|name| header(&format!("include/{name}.h")))
+        .concat();
     let list = std::fs::read_to_string(package("steward.map")).expect("the list");
     let c = std::fs::read_to_string(package("c/ralloc_text.c")).expect("text");
     let rust: Vec<String> = functions()

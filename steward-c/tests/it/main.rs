@@ -4,5 +4,6 @@ mod accounts;
 mod headers;
 mod installed;
 mod mesa;
+mod pipelines;
 mod programs;
 mod symbols;

@@ -252,36 +252,50 @@ fn ca4_two_drivers_in_one_process_keep_their_rallocs_apart() {
     }
 }
 
-/// Needs Vulkan's headers and loader, and lavapipe.
-#[test]
-fn the_example_of_a_tracking_program_prints_the_tree_of_lavapipe() {
-    const NAME: &str = "the_example_of_a_tracking_program";
-    let Some(installed) = installed(NAME) else {
-        return;
-    };
+/// Whether Vulkan's headers are there; a printed skip where they are not.
+fn has_vulkan_headers(test: &str) -> bool {
+    let is_there = Path::new("/usr/include/vulkan/vulkan.h").is_file();
+    if !is_there {
+        testkit::skip("vulkan headers", test, "there is no vulkan/vulkan.h");
+    }
+    is_there
+}
+
+/// What an example prints on lavapipe, which needs Vulkan's headers and loader; `None`, and a printed skip, without them.
+fn on_lavapipe(test: &str, example: &str) -> Option<String> {
+    let installed = installed(test)?;
     let manifests = Path::new("/usr/share/vulkan/icd.d").read_dir();
     let manifest = manifests.into_iter().flatten().flatten().find_map(|entry| {
         let path = entry.path();
         path.to_string_lossy().contains("lvp_icd").then_some(path)
     });
     let Some(manifest) = manifest else {
-        return testkit::skip(
+        testkit::skip(
             "lavapipe",
-            NAME,
+            test,
             "there is no lvp_icd in /usr/share/vulkan/icd.d",
         );
+        return None;
     };
-    if !Path::new("/usr/include/vulkan/vulkan.h").is_file() {
-        return testkit::skip("vulkan headers", NAME, "there is no vulkan/vulkan.h");
+    if !has_vulkan_headers(test) {
+        return None;
     }
-    let program = installed.compile("examples/tracked.cpp", &["-std=c++17"], "steward vulkan");
+    let program = installed.compile(example, &["-std=c++17"], "steward vulkan");
     let output = Command::new(&program)
         .env("VK_ICD_FILENAMES", &manifest)
         .env("VK_DRIVER_FILES", &manifest)
         .output();
     let output = output.expect("it starts");
-    succeed(&output, "the example");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    succeed(&output, example);
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn the_example_of_a_tracking_program_prints_the_tree_of_lavapipe() {
+    let Some(text) = on_lavapipe("the_example_of_a_tracking_program", "examples/tracked.cpp")
+    else {
+        return;
+    };
     // lavapipe allocates a buffer's state by one request, in scope object.
     let buffers = text
         .lines()
@@ -302,6 +316,29 @@ fn the_example_of_a_tracking_program_prints_the_tree_of_lavapipe() {
         text.ends_with("the driver gave everything back\n"),
         "{text}"
     );
+}
+
+#[test]
+fn ca30_the_example_of_regions_copies_from_crop_to_crop_on_lavapipe() {
+    let Some(text) = on_lavapipe("ca30_the_example_of_regions", "examples/regions.cpp") else {
+        return;
+    };
+    let expected = "\nread back: right\n2 regions with 3 crops in ";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.ends_with("book-keeping left: 0 bytes\n"), "{text}");
+}
+
+/// Over a driver in C that is compiled in: many regions, buffers and crops, wrapped buffers, flushes in whole atoms, every kind of refusal.
+#[test]
+fn ca30_ca31_regions_do_what_their_header_says() {
+    let Some(installed) = installed("ca30").filter(|_| has_vulkan_headers("ca30")) else {
+        return;
+    };
+    let program = installed.compile("tests/c/regions.c", C11, "steward");
+    succeed(&run(&program), "regions");
+    if let Some(output) = run_under_valgrind("ca30 under valgrind", &program) {
+        succeed(&output, "regions under valgrind");
+    }
 }
 
 /// The programs and the text calls with the address and the undefined-behaviour sanitizer, over the library as it is.

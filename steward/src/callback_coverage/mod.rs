@@ -36,6 +36,12 @@ use vk_accounts::report::{Honour, HonourRun};
 /// The hidden command that a child is started with; the job, as JSON, follows it.
 pub const CHILD_COMMAND: &str = "honour-child";
 
+/// What a driver finds in its cache on disk it does not compile: without these the first run on a machine differs from the second.
+const DISK_CACHES_OFF: [(&str, &str); 2] = [
+    ("MESA_SHADER_CACHE_DISABLE", "true"),
+    ("__GL_SHADER_DISK_CACHE", "0"),
+];
+
 /// Why the ratio could not be measured, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -142,6 +148,7 @@ fn child(preload: &Preload, job: &Job, limit: Duration) -> Result<HonourRun, Hon
     let done = limited::run(
         preload
             .load_into(&mut Command::new(program))
+            .envs(DISK_CACHES_OFF)
             .args([CHILD_COMMAND, &job]),
         limit,
     )?;

@@ -39,7 +39,8 @@ impl fmt::Display for Measure {
 #[derive(Default)]
 struct ReportFigures(BTreeMap<Key, u64>);
 
-pub(super) fn facts(report: &Report) -> BTreeMap<Key, u64> {
+/// With `a_round`, phases of one name are one, with the mean of their numbers: the two reports ran unlike many rounds.
+pub(super) fn facts(report: &Report, a_round: bool) -> BTreeMap<Key, u64> {
     let mut facts = ReportFigures::default();
     let sum = |of: fn(&vk_accounts::report::Phase) -> u64| {
         report
@@ -75,18 +76,35 @@ pub(super) fn facts(report: &Report) -> BTreeMap<Key, u64> {
         facts.bytes(Part::Contexts, &name, "taken", row.total_bytes);
         facts.count(Part::Contexts, &name, "blocks", row.total_blocks);
     }
-    for (name, phase) in numbered(
-        report
-            .phases
-            .iter()
-            .map(|phase| (phase.name.clone(), phase)),
-    ) {
+    let mut occurrences: BTreeMap<String, u64> = BTreeMap::new();
+    for phase in &report.phases {
+        *occurrences.entry(phase.name.clone()).or_default() += 1;
+    }
+    let phases = report
+        .phases
+        .iter()
+        .map(|phase| (phase.name.clone(), phase));
+    let phases: Vec<_> = if a_round {
+        phases.collect()
+    } else {
+        numbered(phases).collect()
+    };
+    for (name, phase) in phases {
         facts.scopes(Part::Phases, &name, "live", &phase.live_by_scope);
         facts.bytes(Part::Phases, &name, "peak", phase.peak_bytes);
         facts.bytes(Part::Phases, &name, "taken", phase.bytes);
         facts.count(Part::Phases, &name, "blocks", phase.blocks);
         facts.count(Part::Phases, &name, "freed", phase.freed);
         facts.count(Part::Phases, &name, "commands", phase.commands);
+    }
+    if a_round {
+        for (key, sum) in facts
+            .0
+            .iter_mut()
+            .filter(|(key, _)| key.part == Part::Phases)
+        {
+            *sum /= occurrences.get(&key.name).copied().unwrap_or(1).max(1);
+        }
     }
     for row in &report.findings {
         facts.count(Part::Findings, &finding(row), "times", row.count);

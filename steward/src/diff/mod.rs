@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod facts;
+mod filter;
 mod page;
 mod text;
 
@@ -18,8 +19,9 @@ use serde::Serialize;
 
 use crate::report::ReportOrList;
 use facts::facts;
+pub use filter::DiffFilter;
 pub use page::html;
-use vk_accounts::report::Source;
+use vk_accounts::report::{Report, Source};
 
 /// What one driver's reports say differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,6 +34,12 @@ pub struct Diff {
     pub after: Option<String>,
     /// False where one of the two is missing, or is of a driver that could not be run: no numbers were compared.
     pub compared: bool,
+    /// Differences that time alone makes, and that are not in `changes`.
+    pub by_time: usize,
+    /// Differences that were not wanted.
+    pub left_out: usize,
+    #[serde(skip)]
+    frees_on_threads: bool,
     /// Numbers that differ: by part, then bytes before counts, then the largest change first.
     pub changes: Vec<Change>,
 }
@@ -54,7 +62,7 @@ pub struct Change {
 }
 
 /// A part of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
     /// The run as a whole.
@@ -166,7 +174,8 @@ impl Diff {
         );
         let changes = match (before, after) {
             (Some(ReportOrList::Report(before)), Some(ReportOrList::Report(after))) => {
-                let (before, after) = (facts(before), facts(after));
+                let a_round = rounds(before) != rounds(after);
+                let (before, after) = (facts(before, a_round), facts(after, a_round));
                 let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
                 let change = |key: &facts::Key| Change {
                     part: key.part,
@@ -192,7 +201,13 @@ impl Diff {
             }
             _ => Vec::new(),
         };
+        let threads = before
+            .zip(after)
+            .is_some_and(|(before, after)| filter::frees_on_threads(before, after));
         Self {
+            by_time: 0,
+            left_out: 0,
+            frees_on_threads: threads,
             format: Self::FORMAT,
             before: before.map(title),
             after: after.map(title),
@@ -205,6 +220,14 @@ impl Diff {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.compared
+    }
+}
+
+/// How many rounds a driver ran.
+fn rounds(report: &Report) -> Option<u32> {
+    match report.source {
+        Source::Driver { rounds, .. } => Some(rounds),
+        _ => None,
     }
 }
 

@@ -20,11 +20,16 @@ impl fmt::Display for Diff {
         };
         writeln!(f, "before: {}", side(&self.before))?;
         writeln!(f, "after:  {}", side(&self.after))?;
-        if !self.compared {
-            return writeln!(f, "\nnothing to compare");
+        writeln!(f, "\n{}", one_line(&self.summary()))?;
+        if self.by_time > 0 {
+            writeln!(
+                f,
+                "not compared, as they depend on when the driver's own threads run: {} (--all compares them)",
+                self.by_time
+            )?;
         }
-        if self.changes.is_empty() {
-            return writeln!(f, "\nno difference");
+        if self.left_out > 0 {
+            writeln!(f, "left out as asked: {}", self.left_out)?;
         }
         for part in Part::ALL {
             let changes: Vec<_> = self

@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::compare::{Difference, Verdict};
-use vk_accounts::report::{FailRun, FindingRow, GuardRun, one_line};
+use vk_accounts::report::{FailRun, FindingRow, GuardRun, Leaks, one_line};
 
 /// Where sentences break.
 const WIDTH: usize = 118;
@@ -23,6 +23,8 @@ pub struct Checked<'a> {
     pub expectations: Option<&'a str>,
     /// What the source cannot tell, and so nobody judged.
     pub limits: &'a [String],
+    /// What was never freed, by call stack; none where all was freed.
+    pub leaks: Option<&'a Leaks>,
     /// What a guard saw.
     pub guard: Option<&'a GuardRun>,
     /// What was refused on purpose.
@@ -75,6 +77,7 @@ impl Checked<'_> {
             "differences": differences.iter().map(other).collect::<Vec<_>>(),
             "faults": self.faults,
             "limits": self.limits,
+            "leaks": self.leaks,
             "guard": self.guard,
             "fail": self.fail,
         })
@@ -121,6 +124,7 @@ impl fmt::Display for Checked<'_> {
                 paragraph(f, &format!("  {:<9} known: ", ""), &one_line(cause))?;
             }
         }
+        self.leaks.map_or(Ok(()), |leaks| write!(f, "{leaks}"))?;
         if !self.is_as_expected() {
             writeln!(f, "\nnot as expected:")?;
             self.faults

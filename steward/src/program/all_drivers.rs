@@ -30,6 +30,7 @@ pub(super) unsafe fn drive(
     arguments.extend(settings(options.rounds, options.seed, guarding));
     arguments.extend(output.findings.then(|| "--findings".to_owned()));
     arguments.extend(options.no_check.then(|| "--no-check".to_owned()));
+    arguments.extend(options.exit_code.then(|| "--exit-code".to_owned()));
     arguments.extend(options.no_honour.then(|| "--no-honour".to_owned()));
     // SAFETY: forwarded.
     unsafe { each(&arguments, Report::FORMAT, output, out) }

@@ -15,7 +15,7 @@ use crate::expectations::{self, Checked, Expectations, compare, fit};
 use crate::input;
 use crate::replay::{self, TraceFile};
 use vk_accounts::guard_run::Guarding;
-use vk_accounts::report::{FailRun, FindingRow, GuardRun, Report, Source, Unjudged};
+use vk_accounts::report::{FailRun, FindingRow, GuardRun, Leaks, Report, Source, Unjudged};
 
 /// A file is written from runs of no round, of 1, .. to so many: how often something happens shows only then.
 const FITTED_ROUNDS: u32 = 4;
@@ -28,6 +28,7 @@ struct Run {
     limits: Vec<String>,
     findings: Vec<FindingRow>,
     unjudged: Option<Unjudged>,
+    leaks: Option<Leaks>,
     guard: Option<GuardRun>,
     fail: Option<FailRun>,
     /// As [`Report::faults`].
@@ -151,6 +152,7 @@ impl Run {
             limits,
             findings,
             unjudged,
+            leaks,
             guard,
             fail,
             ..
@@ -162,6 +164,7 @@ impl Run {
             limits,
             findings,
             unjudged,
+            leaks,
             guard,
             fail,
             faults,
@@ -217,6 +220,7 @@ fn report_step(
         how: &run.how,
         expectations: name.as_deref(),
         limits: &run.limits,
+        leaks: run.leaks.as_ref().filter(|leaks| !leaks.stacks.is_empty()),
         guard: run.guard.as_ref(),
         fail: run.fail.as_ref(),
         faults: &faults,

@@ -19,6 +19,7 @@ use vk_accounts::ObjectKind;
 use vk_accounts::accounting::{AccountError, Accounts, Watching};
 use vk_accounts::guard_run::{Guarding, Layers};
 use vk_accounts::report::Report;
+use vk_accounts::report::origins::{SiteRecorder, StackCapture};
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +69,10 @@ fn drive_over(
     let recorded = options.record.as_deref();
     recorded.map_or(Ok(()), files::check)?;
     let own: &(dyn HostAllocator + Sync) = &SYSTEM;
+    let stacks = StackCapture::new(SiteRecorder::default())
+        .map_err(|error| DriveError::from(AccountError::from(error)))?;
     let watching = Watching {
+        stacks: Some(&stacks),
         log: recorded.map(|_| own),
         check: (!options.no_check).then_some(own),
         opened,
@@ -134,11 +138,19 @@ fn drive_over(
     );
     if let Some(shared) = shared {
         report.leftovers.extend(shared.leftovers);
+        if let Some(leaks) = &mut report.leaks {
+            leaks.stacks.extend(shared.leaks.stacks);
+            leaks.lost = leaks.lost.saturating_add(shared.leaks.lost);
+        }
         report.shared_contexts = match shared.told {
             Err(_) if was_refused => None,
             told => Some(told.map_err(DriveError::from)?),
         };
     }
+    if let Some(leaks) = &mut report.leaks {
+        leaks.name_rules(&report.findings);
+    }
+    Symbols::default().name_leaks_of_run(&mut report);
     report.honour = (!options.no_honour)
         .then(|| callback_coverage::measure(selected, seed, options.rounds, took));
     Ok(report)

@@ -23,11 +23,12 @@ use vk_callbacks::Opened;
 use crate::callback_coverage;
 use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
 use crate::devices::{self, DevicesError};
-use crate::diff::{self, Diff};
+use crate::diff::{self, Diff, DiffFilter};
 use crate::drivers::{self, DriverError, DriverTable, Selected};
 use crate::expectations::{EXPECTATIONS, FileFault};
 use crate::replay::{self, ReplayError, TraceFile};
 use crate::report::{ReadError, ReportOrList, html};
+use crate::symbols::Symbols;
 use vk_accounts::guard_run::{Guarding, GuardingError};
 use vk_accounts::report::Report;
 
@@ -332,11 +333,10 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             if options.layer {
                 return run::drive(&selected, options, seed, &cli.output, out);
             }
-            return finish(
-                drive::drive(&selected, options, &guarding, opened(&selected))?,
-                &cli.output,
-                out,
-            );
+            let report = drive::drive(&selected, options, &guarding, opened(&selected))?;
+            let fails = options.exit_code && !report.leftovers.is_empty();
+            let outcome = finish(report, &cli.output, out)?;
+            return Ok(if fails { Outcome::Unexpected } else { outcome });
         }
         Some(Command::Replay(options)) => {
             let trace = TraceFile::open(&options.file)?;
@@ -431,8 +431,17 @@ fn opened(selected: &Selected) -> Opened {
     }
 }
 
-fn finish(report: Report, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
-    let text = report.text(output.findings).to_string();
+fn finish(
+    mut report: Report,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    let shows_sites = output.depth > 0 || output.json.is_some() || output.html.is_some();
+    if let Some(sites) = report.call_sites.as_mut().filter(|_| shows_sites) {
+        Symbols::default().name_call_sites(sites);
+    }
+    let text = report.text(output.findings).depth(output.depth.into());
+    let text = text.to_string();
     let outcome = if report.is_clean() {
         Outcome::Done
     } else {
@@ -452,7 +461,16 @@ fn finish(report: Report, output: &Output, out: &mut dyn Write) -> Result<Outcom
 /// Compares two files.
 fn diff(options: &DiffArgs, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let [before, after] = [&options.before, &options.after].map(|file| ReportOrList::read(file));
-    let diffs = Diff::all(&before?, &after?);
+    let filter = DiffFilter {
+        threshold: options.threshold / 100.0,
+        top: options.top,
+        ignore: options.ignore.clone(),
+        all: options.all,
+    };
+    let diffs: Vec<_> = Diff::all(&before?, &after?)
+        .into_iter()
+        .map(|diff| diff.filtered(&filter))
+        .collect();
     let text: Vec<_> = diffs.iter().map(ToString::to_string).collect();
     let page = || Ok(diff::html(&diffs)?);
     match diffs.as_slice() {

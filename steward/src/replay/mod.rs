@@ -2,6 +2,7 @@
 
 mod owners;
 mod sink;
+mod sites;
 
 use std::io::Read as _;
 
@@ -13,6 +14,7 @@ use vk_callbacks::{
 use crate::bundled::{self, BundledTrace};
 use crate::input;
 use owners::OwnerContexts;
+use sites::TraceSites;
 use vk_accounts::report::{FindingRow, Report, Source, Unjudged};
 
 /// What requests before the first phase of a trace are counted in.
@@ -137,6 +139,7 @@ pub fn replay<A: HostAllocator + Sync>(
     let mut replay = Replay::new(&records);
     // A trace does not say whether all commands were written down.
     let mut judge = Judge::new(&records, CheckOptions::default());
+    let mut sites = TraceSites::default();
     let (mut phased, mut lost) = (false, 0_u64);
     for item in reader {
         let (line, event) = item.map_err(|error| malformed(error.into()))?;
@@ -157,12 +160,17 @@ pub fn replay<A: HostAllocator + Sync>(
             lost = lost.saturating_add(events);
         }
         judge.step(line, event)?;
+        sites.step(line, &event);
+        let before = owners.ended_phases();
         replay.step(line, event, &mut owners)?;
+        sites.end_phase(before, owners.ended_phases());
         if phased {
             owners.look(line, replay.totals());
         }
     }
+    let before = owners.ended_phases();
     let totals = replay.finish(&mut owners)?;
+    sites.end_phase(before, owners.ended_phases());
     drop(replay);
     judge.finish();
 
@@ -176,8 +184,13 @@ pub fn replay<A: HostAllocator + Sync>(
     (report.contexts, report.fullest_phase) = owners.rows(&records, report.peak_bytes)?;
     report.timeline = owners.timeline();
     report.leftovers = owners.leftovers();
+    report.leaks = Some(sites.recorder.leaks(&report.phases));
+    report.call_sites = Some(sites.recorder.sites());
     report.findings = judge.findings(&records)?.iter().map(judged).collect();
     report.findings.extend(owners.findings());
+    if let Some(leaks) = &mut report.leaks {
+        leaks.name_rules(&report.findings);
+    }
     report.unjudged = Unjudged::of_trace(judge.lost(), lost);
     let limits = format.limits().iter().copied().chain(judge.limits());
     report.limits = limits.map(|limit| format!("{format}: {limit}")).collect();

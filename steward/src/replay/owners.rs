@@ -115,6 +115,11 @@ impl OwnerContexts {
         self.phases.clone()
     }
 
+    /// How many phases ended, and how many of them were fuller than all before.
+    pub(super) fn ended_phases(&self) -> (usize, u64) {
+        (self.phases.len(), self.fullest_number)
+    }
+
     /// Looks at what is live, after a line.
     pub(super) fn look(&mut self, line: u64, totals: &Totals) {
         self.line = line;

@@ -1,11 +1,14 @@
 //! Whose memory what is in: callbacks over a context, checked where somebody checks, and the books beside.
 
+use std::sync::Arc;
+
 use alloc_core::{Context, Usage};
 use ash::vk;
 use vk_callbacks::{Bridge, CheckedOwner, Checker, OwnerId, RawCallbacks};
 
 use super::SharingError;
-use vk_accounts::report::{ByScope, Leftover};
+use vk_accounts::report::Leftover;
+use vk_accounts::report::origins::{SiteCallbacks, StackCapture};
 
 /// What a driver is given, and what it takes by it.
 pub(super) struct Callbacks {
@@ -13,7 +16,10 @@ pub(super) struct Callbacks {
     bridge: Bridge,
     /// The bridge's own.
     own: Usage,
-    /// The bridge's, a check's around them.
+    /// The bridge's callbacks, with those around that keep stacks.
+    sites: Box<SiteCallbacks>,
+    stacks: Arc<StackCapture>,
+    /// Those, a check's around them.
     raw: RawCallbacks,
 }
 
@@ -21,15 +27,16 @@ impl Callbacks {
     pub(super) fn new(
         root: &Context,
         name: &'static str,
-        checker: Option<&Checker<'_>>,
+        (checker, stacks): (Option<&Checker<'_>>, &Arc<StackCapture>),
     ) -> Result<Self, SharingError> {
         let bridge = Bridge::new(root.child(name)?).map_err(|refused| refused.error)?;
         let own = bridge.usage();
+        let sites = stacks.around(bridge.raw(), name);
         let raw = match checker {
-            None => bridge.raw(),
+            None => sites.raw(),
             Some(checker) => {
                 // SAFETY: the bridge is closed when the driver's instance is gone; with live blocks it stays valid for ever.
-                *unsafe { checker.wrap(bridge.raw(), CheckedOwner::new(bridge.owner(), name)) }?
+                *unsafe { checker.wrap(sites.raw(), CheckedOwner::new(bridge.owner(), name)) }?
                     .raw()
             }
         };
@@ -37,6 +44,8 @@ impl Callbacks {
             name,
             bridge,
             own,
+            sites,
+            stacks: Arc::clone(stacks),
             raw,
         })
     }
@@ -58,14 +67,9 @@ impl Callbacks {
     /// Ends it when the driver's instance is gone; what is still live is left behind, named.
     pub(super) fn close(self) -> Option<Leftover> {
         let live = self.bridge.close().err()?.value.live();
-        let total = live.total();
-        let by_scope = ByScope::of(|scope| live.scope(scope).bytes);
-        Some(Leftover {
-            context: self.name.to_owned(),
-            blocks: total.blocks,
-            bytes: total.bytes,
-            by_scope,
-        })
+        // As the bridge with live blocks, they stay valid for ever.
+        std::mem::forget(self.sites);
+        Some(Leftover::of_bridge(self.name, &live, Some(&self.stacks)))
     }
 }
 
@@ -79,11 +83,11 @@ impl Memory {
     pub(super) fn new(
         root: &Context,
         [books, callbacks]: [&'static str; 2],
-        checker: Option<&Checker<'_>>,
+        watching: (Option<&Checker<'_>>, &Arc<StackCapture>),
     ) -> Result<Self, SharingError> {
         Ok(Self {
             books: root.child(books)?,
-            callbacks: Callbacks::new(root, callbacks, checker)?,
+            callbacks: Callbacks::new(root, callbacks, watching)?,
         })
     }
 

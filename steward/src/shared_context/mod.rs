@@ -34,7 +34,10 @@ use application::Application;
 use brackets::Brackets;
 use commands::Led;
 use memory::{Callbacks, Memory};
-use vk_accounts::report::{FindingRow, Leftover, SharedContext, SharedContexts, Unjudged, Went};
+use vk_accounts::report::origins::{SiteRecorder, StackCapture};
+use vk_accounts::report::{
+    FindingRow, Leaks, Leftover, SharedContext, SharedContexts, Unjudged, Went,
+};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
@@ -102,6 +105,8 @@ pub struct SharedRun {
     pub told: Result<SharedContexts, SharingError>,
     /// What the driver never gave back.
     pub leftovers: Vec<Leftover>,
+    /// The same by call stack.
+    pub leaks: Leaks,
 }
 
 /// Runs both on the driver, over `backing`; judged by the rules where `opened` says through whom the driver is reached.
@@ -127,13 +132,11 @@ pub unsafe fn run<A: HostAllocator + Sync>(
     // SAFETY: the caller's promise.
     let root = unsafe { Context::root(backing, ContextOptions::new("two contexts")) }?;
     let cache = root.child("shader cache")?;
-    let device = Callbacks::new(&root, "the device of both", checker.as_ref())?;
-    let first = Memory::new(&root, ["first's books", "first context"], checker.as_ref())?;
-    let second = Memory::new(
-        &root,
-        ["second's books", "second context"],
-        checker.as_ref(),
-    )?;
+    let stacks = StackCapture::new(SiteRecorder::default())?;
+    let watching = (checker.as_ref(), &stacks);
+    let device = Callbacks::new(&root, "the device of both", watching)?;
+    let first = Memory::new(&root, ["first's books", "first context"], watching)?;
+    let second = Memory::new(&root, ["second's books", "second context"], watching)?;
     let brackets = Brackets::new(checker.as_ref(), device.owner());
     for callbacks in [&device, &first.callbacks, &second.callbacks] {
         brackets.add(callbacks.owner(), &callbacks.lend());
@@ -175,7 +178,12 @@ pub unsafe fn run<A: HostAllocator + Sync>(
     drop((first.books, second.books, cache));
     // Where the driver left something, that is told, and the root stays.
     drop(root.close_root());
-    Ok(SharedRun { told, leftovers })
+    let leaks = stacks.with(|recorder| recorder.leaks(&[]));
+    Ok(SharedRun {
+        told,
+        leftovers,
+        leaks,
+    })
 }
 
 /// What the checker found, now that all is over, and what it could not judge.

@@ -2,7 +2,7 @@
 
 use vk_accounts::report::Leaks;
 
-use super::{Symbols, number};
+use super::Symbols;
 
 impl Symbols {
     /// Names the functions of all frames, and sorts the stacks. Returns a copy for a terminal, without the frames of the language's
@@ -14,11 +14,7 @@ impl Symbols {
         for (stack, shown) in leaks.stacks.iter_mut().zip(&mut shown.stacks) {
             let mut functions = Vec::new();
             for frame in &mut stack.frames {
-                // A call returns behind its instruction.
-                let before = number(&frame.offset).unwrap_or(0).saturating_sub(1);
-                let found = self.functions(&frame.module, before);
-                frame.functions = found.iter().map(ToString::to_string).collect();
-                functions.push(found);
+                functions.push(self.name_frame(frame));
             }
             let range = self.shown(&functions, false).frames;
             shown.frames = stack.frames.get(range).unwrap_or_default().to_vec();

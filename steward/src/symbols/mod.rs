@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod call_sites;
 mod fold;
 mod leaks;
 mod profile;

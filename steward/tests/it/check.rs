@@ -242,6 +242,40 @@ fn v41_swiftshader_leaves_the_entries_of_each_update_template() {
         ),
         "{done}"
     );
+    let stacks = data["leaks"]["stacks"].as_array().expect("what was left");
+    let [left] = &stacks[..] else {
+        panic!("{stacks:?}");
+    };
+    assert_eq!(left["command"], "vkCreateDescriptorUpdateTemplate");
+    assert_eq!(
+        (&left["rules"][0], &left["blocks"]["bytes"]),
+        (&"V41".into(), &(96 * ROUNDS).into())
+    );
+    assert_eq!(left["oldest"][0]["bytes"], 96);
+    assert!(
+        left["oldest"][0]["handle"]
+            .as_str()
+            .is_some_and(|handle| handle.starts_with("0x"))
+    );
+    assert!(
+        left["frames"][0]["module"]
+            .as_str()
+            .is_some_and(|file| file.contains("swiftshader")),
+        "{left}"
+    );
+    let growth = format!(
+        "\n     grows: +1 blocks (96 B) a round, in {0} of {0}\n",
+        ROUNDS - 1
+    );
+    let head = format!(
+        "\n  1. V41: vkCreateDescriptorUpdateTemplate: {ROUNDS} blocks of VkDescriptorUpdateTemplate (480 B)\n"
+    );
+    let places = ["violation V41: ", &head, &growth, "libvk_swiftshader.so+0x"]
+        .map(|text| done.stdout.find(text));
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{places:?}\n{done}"
+    );
     for never in [
         "FreedOnForeignThread",
         "AskedOnForeignThread",

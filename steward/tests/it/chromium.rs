@@ -100,6 +100,29 @@ impl Browser {
         fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
     }
 
+    /// The boxes of a page `width` wide that stand out of it, and what the page measures. Narrower than a window can be: in a frame.
+    fn outside(&self, page: &Path, width: u32) -> String {
+        let probe = "<script>const wide = document.documentElement.clientWidth, out = [];\
+            for (const e of document.querySelectorAll('main *')) {\
+              if (e.closest('figure, caption, thead, svg')) continue;\
+              const box = e.getBoundingClientRect();\
+              if (box.width > 0 && (box.right > wide + 1 || box.left < -1)) out.push(e.tagName + ' ' + e.className);\
+            }\
+            parent.postMessage(wide + ' ' + document.documentElement.scrollWidth + ' boxes outside: ' + out.join(', '), '*');\
+            </script></body>";
+        let text = fs::read_to_string(page).expect("a page");
+        fs::write(
+            self.file("probe.html"),
+            text.replace(POLICY, "").replace("</body>", probe),
+        )
+        .expect("a file");
+        let frame = format!(
+            "<!doctype html><body><script>onmessage = e => {{ document.body.textContent = 'said: ' + e.data }}</script>\
+             <iframe src=\"probe.html\" width=\"{width}\" height=\"800\"></iframe>"
+        );
+        text_of(&self.dom_of(&frame))
+    }
+
     /// All that holds for every page.
     fn check(&self, page: &Path) -> String {
         let dom = self.dom(page);
@@ -124,11 +147,16 @@ impl Browser {
             );
             assert_eq!(text, text_of(part(&still, id)), "a script ran");
         }
-        let wide = self.picture(page, "wide", 1200, LIGHT);
+        for width in [360, 1400] {
+            let said = self.outside(page, width);
+            let expected = format!("said: {width} {width} boxes outside:");
+            assert_eq!(said.trim(), expected, "nothing is cut off");
+        }
         let pictures = [
-            wide,
-            self.picture(page, "narrow", 700, LIGHT),
-            self.picture(page, "dark", 1200, DARK),
+            self.picture(page, "wide", 1400, LIGHT),
+            self.picture(page, "narrow", 500, LIGHT),
+            self.picture(page, "dark", 1400, DARK),
+            self.picture(page, "narrow-dark", 500, DARK),
         ];
         for (index, picture) in pictures.iter().enumerate() {
             assert!(

@@ -89,3 +89,55 @@ fn ly14_callbacks_of_the_program_are_counted_as_without_the_layer() {
     assert!(rows(&without).len() > 15);
     assert_eq!(rows(&with), rows(&without));
 }
+
+/// The workload counts what comes through its own callbacks, and so does the layer above it, in another way: by the checker's records.
+#[test]
+fn ly19_the_layer_counts_what_a_program_counts_itself() {
+    let test = "ly19_the_layer_counts_what_a_program_counts_itself";
+    if !is_lavapipe_there(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let manifest = steward(&["layer", "--print-manifest"]).run();
+    std::fs::write(path("layer.json"), manifest.stdout).expect("a file");
+    let drive = steward(&DRIVE).args(["--no-honour", "--json"]);
+    drive
+        .args([path("own.json")])
+        .env("VK_ADD_LAYER_PATH", folder.path())
+        .env("VK_INSTANCE_LAYERS", "VK_LAYER_STEWARD_memory")
+        .env("VK_STEWARD_MEMORY_JSON", path("of_layer.json"))
+        .run()
+        .assert_code(0);
+    let (own, of_layer) = (json(&path("own.json")), json(&path("of_layer.json")));
+    let list = |value: &Value| value.as_array().expect("a list").clone();
+    let number = |row: &Value, name: &str| row[name].as_u64().expect("a number");
+    let devices = list(&of_layer["instances"])
+        .into_iter()
+        .flat_map(|instance| list(&instance["devices"]));
+    let kinds: Vec<_> = devices.flat_map(|device| list(&device["kinds"])).collect();
+    let objects = list(&own["source"]["objects"]);
+    let mut compared = 0;
+    for row in list(&own["contexts"]) {
+        let sum = |name: &str| -> u64 {
+            let of_kind = kinds.iter().filter(|kind| kind["kind"] == row["name"]);
+            of_kind.map(|kind| number(kind, name)).sum()
+        };
+        let created = sum("objects_created");
+        // Of other kinds some objects are the workload's two contexts', which have accounts of their own.
+        let is_workloads = objects
+            .iter()
+            .any(|object| object[0] == row["name"] && object[1] == created && created != 0);
+        if !is_workloads || sum("foreign_commands") != 2 * created {
+            continue;
+        }
+        let blocks = number(&row, "total_blocks");
+        assert_eq!(sum("total_blocks"), blocks, "{row}");
+        // The workload's accounts have 16 bytes in front of each block.
+        let bytes = number(&row, "total_bytes") - 16 * blocks;
+        assert_eq!(sum("total_bytes"), bytes, "{row}");
+        assert_eq!((sum("live_blocks"), sum("objects_alive")), (0, 0), "{row}");
+        compared += 1;
+    }
+    assert!(compared >= 8, "{compared} kinds");
+}

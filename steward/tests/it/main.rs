@@ -1,6 +1,7 @@
 //! All tests of the program that may share a process. Beside this file stand those that set the environment, meter the heap or open a
 //! driver themselves.
 
+mod call_sites;
 mod check;
 mod chromium;
 mod cli;

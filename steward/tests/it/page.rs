@@ -2,7 +2,10 @@
 
 use crate::support::full_report::{empty, full, of_trace};
 use crate::support::parts::{PARTS, part, text_of};
-use vk_accounts::report::{Phase, Report, Sample, Source};
+use vk_accounts::report::{
+    ByScope, Growth, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks, Phase, Report, Sample,
+    Source,
+};
 use vk_steward::bundled::TRACES;
 use vk_steward::report::{Failed, ReportOrList, html};
 
@@ -271,6 +274,178 @@ fn tables_hold_the_exact_numbers() {
     }
 }
 
+/// What a reader looks for first comes first, and says why.
+#[test]
+fn causes_come_before_the_tree_and_say_rule_place_and_reason() {
+    let mut report = full(&TRACES[0]);
+    let Source::Driver { name, version, .. } = &mut report.source else {
+        panic!("of a driver")
+    };
+    (*name, *version) = ("llvmpipe".into(), "Mesa 22.3.6".into());
+    report.findings[1].kind = "CacheAsObject".into();
+    report.findings[1].rule = "V29".into();
+    report.findings[1].owner = "VkPipelineCache".into();
+    report.findings[1].command = "vkCreatePipelineCache".into();
+    report.leaks = Some(Leaks {
+        mark: "vkQueueSubmit".into(),
+        frames_a_mark: 1,
+        intervals: 10,
+        stacks: vec![LeakStack {
+            command: "vkCreateBuffer".into(),
+            kind: "VkBuffer".into(),
+            objects: LeakCount {
+                live: 1000,
+                bytes: 4_096_000,
+                total: 1000,
+                growth: Growth {
+                    count: 10,
+                    bytes: 40_960,
+                    grew: 10,
+                    shrank: 0,
+                },
+            },
+            oldest: vec![LeakObject {
+                handle: "0x2a".into(),
+                bytes: 4096,
+                name: "vertices of frame 0".into(),
+            }],
+            frames: vec![LeakFrame {
+                functions: vec!["leaky::draw".into()],
+                ..LeakFrame::default()
+            }],
+            ..LeakStack::default()
+        }],
+        ..Leaks::default()
+    });
+    let page = page(&report);
+    let places: Vec<_> = ["leftovers", "findings", "guard", "treemap", "timeline"]
+        .map(|id| page.find(&format!("<section id=\"{id}\">")).expect(id))
+        .into();
+    assert!(places.is_sorted(), "{places:?}");
+    let leaks = text_of(part(&page, "leftovers"));
+    for said in [
+        "vkCreateBuffer: 1\u{202f}000 of 1\u{202f}000 VkBuffer alive (3.90 MiB)",
+        "Grows: +10 objects (+40960 bytes), in 10 of 10 intervals",
+        "0x2a \u{201c}vertices of frame 0\u{201d}",
+        "leaky::draw",
+    ] {
+        assert!(leaks.contains(said), "{said}: {leaks}");
+    }
+    let findings = text_of(part(&page, "findings"));
+    let rule = vk_callbacks::Rule::of(29).expect("a rule");
+    for said in [
+        rule.text,
+        rule.reference,
+        "Known cause. lvp_pipeline_cache.c, lvp_CreatePipelineCache",
+        "Not known of this driver.",
+        "1 of 2 are not known of lavapipe-22.3.",
+        "1 note",
+    ] {
+        assert!(findings.contains(said), "{said}: {findings}");
+    }
+    // Nothing is claimed of a driver that no file is about.
+    let other = self::page(&full(&TRACES[0]));
+    let other = text_of(part(&other, "findings"));
+    assert!(!other.contains("known"), "{other}");
+}
+
+#[test]
+fn rounds_are_folded_and_small_growth_is_a_row() {
+    let mut report = full(&TRACES[0]);
+    let phase = |name: &str, object| Phase {
+        name: name.into(),
+        commands: 1,
+        live_bytes: object,
+        live_by_scope: ByScope {
+            object,
+            ..ByScope::default()
+        },
+        ..Phase::default()
+    };
+    report.phases = vec![phase("device", 0)];
+    for round in 1..=200 {
+        report.phases.push(phase("use", 1 << 20));
+        let left = if round < 200 { 112 * round } else { 0 };
+        report.phases.push(phase("teardown", left));
+    }
+    report.timeline.clear();
+    let page = page(&report);
+    let timeline = part(&page, "timeline");
+    assert_eq!(
+        timeline.matches("<rect class=\"over\"").count(),
+        201,
+        "a round is one phase of the drawing"
+    );
+    let text = text_of(timeline);
+    for said in [
+        "201 round 200",
+        "+22\u{202f}176, 112 a round",
+        "The phases of each round",
+        "101 more are left out here",
+    ] {
+        assert!(text.contains(said), "{said}");
+    }
+    let named = timeline.matches("class=\"slanted\"").count();
+    assert!(
+        (20..=60).contains(&named),
+        "{named} names fit below the drawing"
+    );
+}
+
+#[test]
+fn several_drivers_stand_side_by_side() {
+    let mut one = full(&TRACES[0]);
+    one.peak_bytes = 3 << 20;
+    let two = with_names(full(&TRACES[0]), "another");
+    let all = [one, two].map(|report| ReportOrList::Report(Box::new(report)));
+    let page = html(&all).expect("a page");
+    let matrix = text_of(part(&page, "matrix"));
+    for said in [
+        "a driver 1.2 another another",
+        "Peak 3.00 MiB",
+        "violations 1 \u{2013}",
+        "VkCommandPool",
+    ] {
+        assert!(matrix.contains(said), "{said}: {matrix}");
+    }
+    let alone = html(&all[..1]).expect("a page");
+    assert!(
+        !alone.contains("id=\"matrix\""),
+        "one driver has nothing beside it"
+    );
+}
+
+/// A colour that means a scope means nothing else.
+#[test]
+fn scopes_have_their_colours_for_themselves() {
+    let css = include_str!("../../templates/page.css");
+    let value = |name: &str| {
+        let behind = css.split(&format!("--{name}: ")).nth(1).expect(name);
+        behind.split(';').next().expect("an end").to_owned()
+    };
+    for scope in ["instance", "device", "cache", "object", "command"] {
+        let colour = value(scope);
+        assert!(colour.starts_with('#') && colour.len() == 7, "{colour}");
+        assert_eq!(css.matches(&colour).count(), 1, "{scope}: {colour}");
+        let used = css.matches(&format!("var(--{scope})")).count();
+        assert_eq!(used, 1, "{scope} colours its own class alone");
+    }
+}
+
+#[test]
+fn a_programs_device_memory_is_on_its_page() {
+    let page = page(&full(&TRACES[0]));
+    let text = text_of(part(&page, "vulkan"));
+    for said in [
+        "instance 1, device 1; 1 blocks are counted nowhere",
+        "heap 1 4\u{202f}096",
+        "type 1",
+        "8\u{202f}192",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+}
+
 #[test]
 fn every_block_is_drawn_with_free_owned_wrapped_crops_and_padding() {
     let report = full(&TRACES[0]);
@@ -298,6 +473,13 @@ fn every_block_is_drawn_with_free_owned_wrapped_crops_and_padding() {
         "2 regions of 64.3 KiB asked for and 192 B of padding; 1 wrapped, 1 crop; 4.45 KiB of host memory.",
     ] {
         assert!(text.contains(said), "{said}: {text}");
+    }
+    // Names and offsets are text as well: a drawing's are lost in print and on a phone.
+    for row in [
+        "vertices 4\u{202f}096 65\u{202f}440 96 general",
+        "a crop of it +12\u{202f}345 1\u{202f}001",
+    ] {
+        assert!(text.contains(row), "{row}: {text}");
     }
     // Shapes of a strip lie side by side: their widths are its own.
     let strip = memory

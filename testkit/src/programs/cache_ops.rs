@@ -184,6 +184,19 @@ impl CacheModel {
         if !shader.live && shader.holds == 0 {
             self.shaders.remove(&number);
             self.tried.note("the last hold of one that was taken out");
+        } else {
+            self.drop_above_limits(number);
+        }
+    }
+
+    /// A hold of a live one was let go: above a limit it goes with its last hold.
+    fn drop_above_limits(&mut self, number: u64) {
+        let sums = self.sums();
+        let over = sums.bytes > self.limits.0 || sums.live > self.limits.1;
+        let free = |shader: &ModelShader| shader.live && shader.holds == 0;
+        if over && self.shaders.get(&number).is_some_and(free) {
+            self.shaders.remove(&number);
+            self.tried.note("driven out as its hold went");
         }
     }
 
@@ -343,6 +356,7 @@ fn step<S: Shaders>(
                     );
                     model.hold(hold, number);
                     let mine = model.shaders[&number].owner == owner;
+                    model.drop_above_limits(number);
                     model.tried.note(if mine {
                         "found, its own"
                     } else {
@@ -388,9 +402,12 @@ fn step<S: Shaders>(
                     );
                     model.compiled += 1;
                     // Its maker held it meanwhile.
-                    model.adopt(&subject.exist());
+                    let mut exist = subject.exist();
+                    exist.insert(number);
+                    model.adopt(&exist);
                     model.shaders.get_mut(&number).expect("it was held").holds = 0;
                     model.hold(hold, number);
+                    model.drop_above_limits(number);
                 }
             }
             matches!(asked, CompileOutcome::Found(_) | CompileOutcome::Compiled)
@@ -406,6 +423,7 @@ fn step<S: Shaders>(
             );
             if let Some(found) = found {
                 model.hold(hold, found);
+                model.drop_above_limits(found);
                 model.tried.note("found without asking");
             }
             true

@@ -32,7 +32,7 @@ pub use region_ops::{
     Class, DeviceTraits, FreeMethod, Life, Memory, Piece, RegionFacts, RegionRefusal,
     RegionRequest, Regions, Resource, Sums, Wrap, region_ops,
 };
-pub use replay::{random, replay, replay_named, replay_seeds};
+pub use replay::{random, random_of_both, replay, replay_named, replay_seeds, seeds_met};
 pub use side::use_context;
 pub use topology_ops::{DeviceSpec, Devices, EdgeSeen, GroupOutcome, Question, topology_ops};
 pub use tried::Tried;

@@ -20,7 +20,8 @@ pub trait Ranges {
     /// Names a range; a copy may be kept for ever.
     type Id: Copy + PartialEq + Debug;
 
-    /// Takes a range, near the upper end if `high`: its id and offset.
+    /// Takes a range, near the upper end if `high`: its id, offset and size, which is in whole granules, or in whole alignments where
+    /// that is at most a quarter more.
     ///
     /// # Errors
     /// Why not; nothing changed.
@@ -29,7 +30,7 @@ pub trait Ranges {
         size: u64,
         alignment: u64,
         high: bool,
-    ) -> Result<(Self::Id, u64), NoRange>;
+    ) -> Result<(Self::Id, u64, u64), NoRange>;
 
     /// Gives a range back.
     ///
@@ -37,7 +38,7 @@ pub trait Ranges {
     /// [`NoRange::Stale`] when it is not live; nothing changed.
     fn free(&mut self, id: Self::Id) -> Result<(), NoRange>;
 
-    /// Offset and size of a live range, the size as it was asked for or rounded to granules.
+    /// Offset and size of a live range, the size as it was asked for or as it was granted.
     fn find(&self, id: Self::Id) -> Option<(u64, u64)>;
 
     /// Bytes used (in whole granules), bytes free, live ranges, the largest hole.
@@ -87,6 +88,7 @@ struct LiveRange<I> {
     id: I,
     offset: u64,
     size: u64,
+    granted: u64,
 }
 
 /// Intervals, and nothing clever.
@@ -125,8 +127,7 @@ impl RangeModel {
         })
     }
 
-    fn allocate(&mut self, offset: u64, size: u64) {
-        let span = self.span(size);
+    fn allocate(&mut self, offset: u64, span: u64) {
         let hole = self
             .holes
             .range(..=offset)
@@ -290,11 +291,11 @@ impl<S: Ranges> RangeProgram<'_, S> {
         &mut self,
         size: u64,
         alignment: u64,
-        answer: Result<(S::Id, u64), NoRange>,
+        answer: Result<(S::Id, u64, u64), NoRange>,
         armed: bool,
     ) -> bool {
         match answer {
-            Ok((id, offset)) => {
+            Ok((id, offset, granted)) => {
                 assert!(
                     offset.is_multiple_of(alignment),
                     "{offset:#x} is not aligned to {alignment:#x}"
@@ -303,9 +304,20 @@ impl<S: Ranges> RangeProgram<'_, S> {
                     offset.is_multiple_of(self.model.granule),
                     "{offset:#x} is within a granule"
                 );
-                self.model.allocate(offset, size);
+                let span = self.model.span(size);
+                let whole = span.next_multiple_of(alignment);
+                assert!(
+                    granted == span || granted == whole && granted - span <= span / 4,
+                    "{granted:#x} for {size:#x} aligned to {alignment:#x}"
+                );
+                self.model.allocate(offset, granted);
                 assert!(!self.dead.contains(&id), "{id:?} is given out again");
-                self.live.push(LiveRange { id, offset, size });
+                self.live.push(LiveRange {
+                    id,
+                    offset,
+                    size,
+                    granted,
+                });
                 self.tried.alignment(alignment);
                 self.tried.size(size);
                 true
@@ -377,7 +389,7 @@ impl<S: Ranges> RangeProgram<'_, S> {
             _ => (256, u64::MAX),
         };
         let answer = self.subject.allocate(size, alignment, which & 1 == 0);
-        match answer.map(|(_, offset)| offset) {
+        match answer.map(|(_, offset, _)| offset) {
             Err(NoRange::Misuse) => self.tried.note("bad request"),
             // An alignment above the space leaves offset 0, which is a multiple of everything.
             Err(NoRange::Full) if which % 9 == 7 => {}
@@ -409,10 +421,15 @@ impl<S: Ranges> RangeProgram<'_, S> {
         let Some(index) = self.bytes.below(LIVE)?.checked_rem(self.live.len()) else {
             return Some(false);
         };
-        let LiveRange { id, offset, size } = self.live[index];
+        let LiveRange {
+            id,
+            offset,
+            size,
+            granted,
+        } = self.live[index];
         let found = self.subject.find(id).expect("a live range is found");
         assert!(
-            found == (offset, size) || found == (offset, self.model.span(size)),
+            found == (offset, size) || found == (offset, granted),
             "{id:?} is {found:x?}, not {offset:#x}+{size:#x}"
         );
         Some(true)

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::programs::Ran;
+use crate::programs::{Ran, Tried};
 use crate::rng::Rng;
 
 /// Runs `program` on every file under `testkit/seeds/<target>/`, then on `random` programs of up to 512 random bytes, and
@@ -74,6 +74,42 @@ pub fn random(
     println!("{target}: {number} random programs of {len} bytes, {all:?}");
     all.assert_meaningful();
     all
+}
+
+/// Runs `program` on random programs of each of `lens` bytes, `operations` of either length; with `STEWARD_LONG` (for release builds) a
+/// hundred times as many. Short programs meet what only beginnings have, long ones what is full.
+///
+/// What they met, and whether the run was long.
+///
+/// # Panics
+/// As [`random`].
+pub fn random_of_both(
+    target: &str,
+    lens: [usize; 2],
+    operations: u64,
+    mut program: impl FnMut(&[u8]) -> (Ran, Tried),
+) -> (Tried, bool) {
+    let long = std::env::var_os("STEWARD_LONG").is_some();
+    let operations = if long { operations * 100 } else { operations };
+    let mut tried = Tried::default();
+    for len in lens {
+        random(target, operations, len, |bytes| {
+            let (ran, met) = program(bytes);
+            tried.add(&met);
+            ran
+        });
+    }
+    (tried, long)
+}
+
+/// What the committed seeds meet. From there a fuzzer goes on.
+///
+/// # Panics
+/// As [`replay_seeds`].
+pub fn seeds_met(target: &str, mut program: impl FnMut(&[u8]) -> (Ran, Tried)) -> Tried {
+    let mut tried = Tried::default();
+    replay_seeds(target, |bytes| tried.add(&program(bytes).1));
+    tried
 }
 
 fn seeds(target: &str) -> Vec<PathBuf> {

@@ -30,14 +30,11 @@ const FORBIDDEN_VERBS: [&str; 5] = ["take", "give", "tell", "hear", "ask"];
 const FORBIDDEN_PHRASES: [&str; 2] = ["let_go", "lay_to_rest"];
 /// What limits are never called.
 const FORBIDDEN_LIMITS: [&str; 3] = ["MOST_", "LEAST_", "LARGEST_"];
-/// A private type name may mean the same idea in so many places.
+/// A private type name may mean the same idea in so many places, those of tests, benches and testkit counted too.
 const MAX_DEFINITIONS: usize = 3;
-/// In so many where the types of tests, benches and testkit are counted too.
-const MAX_DEFINITIONS_WITH_TESTS: usize = 4;
 
 #[test]
 fn one_name_has_one_meaning_and_the_words_are_the_fields() {
-    let mut types: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut limits = BTreeSet::new();
     let mut verbs = BTreeSet::new();
     let mut tokens = 0;
@@ -48,12 +45,6 @@ fn one_name_has_one_meaning_and_the_words_are_the_fields() {
             names.tokens, names.public_types, names.public_functions
         );
         tokens += names.tokens;
-        for (name, file) in names.types {
-            types
-                .entry(name)
-                .or_default()
-                .push(format!("{package}/src/{file}"));
-        }
         let at = |name: &String| format!("{package}: {name}");
         limits.extend(
             names
@@ -70,18 +61,14 @@ fn one_name_has_one_meaning_and_the_words_are_the_fields() {
                 .map(at),
         );
     }
-    let repeated: Vec<_> = types
-        .iter()
-        .filter(|(_, files)| files.len() > MAX_DEFINITIONS)
-        .collect();
     let files = common::files();
-    let mut with_tests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut repeated: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (file, text) in files.iter().filter(|(file, _)| file.ends_with(".rs")) {
         for name in text.lines().filter_map(defined_type) {
-            with_tests.entry(name).or_default().push(file);
+            repeated.entry(name).or_default().push(file);
         }
     }
-    with_tests.retain(|_, files| files.len() > MAX_DEFINITIONS_WITH_TESTS);
+    repeated.retain(|_, files| files.len() > MAX_DEFINITIONS);
     let words: usize = files
         .iter()
         .filter(|(name, _)| name.ends_with(".rs"))
@@ -92,10 +79,6 @@ fn one_name_has_one_meaning_and_the_words_are_the_fields() {
     println!(
         "type names with more than {MAX_DEFINITIONS} definitions: {}",
         repeated.len()
-    );
-    println!(
-        "type names with more than {MAX_DEFINITIONS_WITH_TESTS} definitions, tests counted too: {}",
-        with_tests.len()
     );
     println!("MOST_, LEAST_, LARGEST_: {}", limits.len());
     println!("names with a forbidden verb: {}", verbs.len());
@@ -112,10 +95,6 @@ fn one_name_has_one_meaning_and_the_words_are_the_fields() {
     assert!(
         repeated.is_empty(),
         "type names with too many meanings: {repeated:#?}"
-    );
-    assert!(
-        with_tests.is_empty(),
-        "type names with too many meanings where tests are counted too: {with_tests:#?}"
     );
 }
 
@@ -150,8 +129,6 @@ fn has_forbidden_verb(name: &str) -> bool {
 /// What the production code below one `src` defines. Items under `cfg(test)` do not count.
 #[derive(Default)]
 struct Names {
-    /// Types and traits with the file of each.
-    types: Vec<(String, String)>,
     /// Functions, constants, statics, modules, fields, variants.
     others: BTreeSet<String>,
     tokens: usize,
@@ -164,34 +141,29 @@ impl Names {
         let mut names = Self::default();
         for root in ["lib.rs", "main.rs"].map(|file| src.join(file)) {
             if root.exists() {
-                names.file(&root, src, src);
+                names.file(&root, src);
             }
         }
         names
     }
 
-    fn file(&mut self, file: &Path, dir: &Path, src: &Path) {
+    fn file(&mut self, file: &Path, dir: &Path) {
         let text = std::fs::read_to_string(file)
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let parsed =
             syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let at = file
-            .strip_prefix(src)
-            .unwrap_or(file)
-            .to_string_lossy()
-            .into_owned();
         for item in parsed.items {
-            self.item(&item, &at, dir, src);
+            self.item(&item, dir);
         }
     }
 
-    fn item(&mut self, item: &Item, at: &str, dir: &Path, src: &Path) {
+    fn item(&mut self, item: &Item, dir: &Path) {
         if only_in_tests(item) {
             return;
         }
         let Item::Mod(module) = item else {
             self.tokens += count(item.to_token_stream());
-            let mut visitor = Definitions { names: self, at };
+            let mut visitor = Definitions { names: self };
             visitor.visit_item(item);
             return;
         };
@@ -199,15 +171,13 @@ impl Names {
         self.others.insert(name.clone());
         let inside = dir.join(&name);
         match &module.content {
-            Some((_, items)) => items
-                .iter()
-                .for_each(|item| self.item(item, at, &inside, src)),
+            Some((_, items)) => items.iter().for_each(|item| self.item(item, &inside)),
             None => {
                 self.tokens += 3;
                 match path_attribute(&module.attrs) {
                     // A file of another package is counted there.
                     Some(_) => {}
-                    None => self.file(&module_file(dir, &name), &inside, src),
+                    None => self.file(&module_file(dir, &name), &inside),
                 }
             }
         }
@@ -216,14 +186,10 @@ impl Names {
 
 struct Definitions<'n> {
     names: &'n mut Names,
-    at: &'n str,
 }
 
 impl Definitions<'_> {
-    fn type_name(&mut self, name: &syn::Ident, visibility: &Visibility) {
-        self.names
-            .types
-            .push((name.to_string(), self.at.to_owned()));
+    fn type_of(&mut self, visibility: &Visibility) {
         self.names.public_types += usize::from(matches!(visibility, Visibility::Public(_)));
     }
 
@@ -235,19 +201,19 @@ impl Definitions<'_> {
 
 impl<'ast> Visit<'ast> for Definitions<'_> {
     fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
-        self.type_name(&item.ident, &item.vis);
+        self.type_of(&item.vis);
         syn::visit::visit_item_struct(self, item);
     }
     fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
-        self.type_name(&item.ident, &item.vis);
+        self.type_of(&item.vis);
         syn::visit::visit_item_enum(self, item);
     }
     fn visit_item_union(&mut self, item: &'ast syn::ItemUnion) {
-        self.type_name(&item.ident, &item.vis);
+        self.type_of(&item.vis);
         syn::visit::visit_item_union(self, item);
     }
     fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
-        self.type_name(&item.ident, &item.vis);
+        self.type_of(&item.vis);
         syn::visit::visit_item_trait(self, item);
     }
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
@@ -329,12 +295,7 @@ fn comment_words(text: &str) -> usize {
 
 /// Integration test targets of the workspace.
 fn integration_binaries() -> Vec<String> {
-    let metadata = cargo_metadata::MetadataCommand::new()
-        .manifest_path(common::root().join("Cargo.toml"))
-        .no_deps()
-        .other_options(["--offline".to_owned()])
-        .exec()
-        .expect("cargo metadata describes the workspace");
+    let metadata = common::metadata();
     let targets = metadata
         .packages
         .iter()

@@ -59,7 +59,12 @@ impl FirstFit {
 impl Ranges for FirstFit {
     type Id = u64;
 
-    fn allocate(&mut self, size: u64, alignment: u64, high: bool) -> Result<(u64, u64), NoRange> {
+    fn allocate(
+        &mut self,
+        size: u64,
+        alignment: u64,
+        high: bool,
+    ) -> Result<(u64, u64, u64), NoRange> {
         if (size == 0 && self.fault != RangeFault::AllowsNothing)
             || size > self.size
             || !alignment.is_power_of_two()
@@ -119,7 +124,7 @@ impl Ranges for FirstFit {
         if short {
             Err(NoRange::Host)
         } else {
-            Ok((id, at))
+            Ok((id, at, span))
         }
     }
 

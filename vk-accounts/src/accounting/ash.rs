@@ -2,7 +2,7 @@
 
 use alloc_core::{HostAllocator, Scope};
 use ash::vk;
-use vk_callbacks::{BracketCoverage, Command, CommandLevel, CommandRow, Owners};
+use vk_callbacks::{BracketCoverage, Command, CommandLevel, CommandRow, Owners, current_thread};
 
 use super::owner::{Owner, number};
 use super::{Accounts, Ending};
@@ -28,6 +28,9 @@ unsafe impl Hooks for Accounts<'_> {
         call: &mut dyn FnMut() -> vk::Result,
     ) {
         self.commands.set(self.commands.get() + 1);
+        if let Some(stacks) = &self.stacks {
+            stacks.with(|recorder| recorder.begin_command(current_thread()));
+        }
         if let Some(recorder) = &self.recorder {
             recorder.enter_for(giver(kind).map_or(0, number), command);
         }
@@ -70,6 +73,9 @@ unsafe impl Hooks for Accounts<'_> {
         if let Some(checker) = &self.checker {
             let owner = given.and_then(|given| self.owner(given));
             checker.created(kind, object.handle, owner.map(Owner::owner_id));
+        }
+        if let Some(stacks) = &self.stacks {
+            stacks.with(|recorder| recorder.created(current_thread(), object.handle));
         }
         if let Some(recorder) = &self.recorder {
             recorder.created(given.map_or(0, number), object.handle, kind);

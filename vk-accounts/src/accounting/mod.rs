@@ -22,6 +22,7 @@ mod phases;
 mod watching;
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use alloc_core::{
     Budget, Context, ContextHandle, ContextOptions, HostAllocator, HostError, Scope, Snapshot,
@@ -32,6 +33,7 @@ use vk_callbacks::{
 };
 
 use crate::object_kind::ObjectKind;
+use crate::report::origins::StackCapture;
 use crate::report::{Accounted, ByScope, ContextRow, Counts, Phase, PhaseStart, Sample, Sampler};
 use owner::Owner;
 pub use watching::Watching;
@@ -43,6 +45,7 @@ pub struct Accounts<'b> {
     // Dropped in this order: bridges before the checker and the recorder that watch them, children before parents.
     owners: [Option<Owner>; ObjectKind::COUNT],
     checker: Option<Checker<'b>>,
+    stacks: Option<Arc<StackCapture>>,
     /// What the next command destroys, with the callbacks that it is given.
     ending: RefCell<Vec<Ending>>,
     recorder: Option<Recorder<'b>>,
@@ -141,7 +144,7 @@ impl<'b> Accounts<'b> {
             for (owner, kind) in owners.iter_mut().zip(ObjectKind::ALL) {
                 if kind.takes_callbacks() && is_of_device(kind) == of_device {
                     let (recorder, checker) = (recorder.as_ref(), checker.as_ref());
-                    *owner = Some(Owner::new(kind, above, recorder, checker)?);
+                    *owner = Some(Owner::new(kind, above, watching.stacks, recorder, checker)?);
                 }
             }
             Ok(())
@@ -156,6 +159,7 @@ impl<'b> Accounts<'b> {
         let accounts = Self {
             owners,
             checker,
+            stacks: watching.stacks.cloned(),
             ending: RefCell::default(),
             recorder,
             phases: RefCell::default(),
@@ -250,6 +254,12 @@ impl<'b> Accounts<'b> {
             ..Accounted::default()
         };
         done.timeline = self.timeline.borrow().samples();
+        if let Some(stacks) = &self.stacks {
+            (done.call_sites, done.events) = stacks.with(|recorder| {
+                let leaks = recorder.leaks(&done.phases);
+                (Some((recorder.sites(), leaks)), recorder.events())
+            });
+        }
         done.fullest_phase = fullest.map(|fullest| fullest.phase).unwrap_or_default();
         let judged = self
             .checker
@@ -267,7 +277,7 @@ impl<'b> Accounts<'b> {
                     .findings()
                     .filter(|row| !checked || row.rule.is_empty()),
             );
-            done.leftovers.extend(owner.close());
+            done.leftovers.extend(owner.close(self.stacks.as_ref()));
         }
         drop(last);
         if let Some(checker) = self.checker {

@@ -1,5 +1,7 @@
 //! One kind of object: its context, its bridge, and the callbacks that the driver is given.
 
+use std::sync::Arc;
+
 use alloc_core::{Budget, Context, ContextId, ContextOptions, Scope, Usage};
 use vk_callbacks::{
     Bridge, BridgeCounters, CheckedOwner, Checker, OwnerId, RawCallbacks, Recorder,
@@ -7,14 +9,17 @@ use vk_callbacks::{
 
 use super::AccountError;
 use crate::object_kind::ObjectKind;
-use crate::report::{ByScope, FindingRow, Leftover};
+use crate::report::origins::{SiteCallbacks, StackCapture};
+use crate::report::{FindingRow, Leftover};
 
 /// See the file's head.
 pub(super) struct Owner {
     kind: ObjectKind,
     bridge: Bridge,
     id: ContextId,
-    /// What is handed out: the bridge's callbacks, a tap's around them, a check's around those.
+    /// What the bridge's callbacks are wrapped in, where stacks are kept: it stays where it is.
+    sites: Option<Box<SiteCallbacks>>,
+    /// What is handed out: the bridge's callbacks, those that keep stacks, a tap's around them, a check's around those.
     pub(super) callbacks: RawCallbacks,
     /// What the context held before the driver was there: the bridge's own state.
     pub(super) own: Usage,
@@ -24,6 +29,7 @@ impl Owner {
     pub(super) fn new(
         kind: ObjectKind,
         above: &Context,
+        stacks: Option<&Arc<StackCapture>>,
         recorder: Option<&Recorder<'_>>,
         checker: Option<&Checker<'_>>,
     ) -> Result<Self, AccountError> {
@@ -35,14 +41,16 @@ impl Owner {
         let (id, handle) = (context.id(), context.handle());
         let bridge = Bridge::new(context).map_err(|refused| refused.error)?;
         let own = handle.usage();
+        let sites = stacks.map(|stacks| stacks.around(bridge.raw(), kind.name()));
+        let counted = sites.as_ref().map_or(bridge.raw(), |sites| sites.raw());
         let callbacks = match recorder {
-            None => bridge.raw(),
+            None => counted,
             Some(recorder) => {
                 let parent = kind.parent().map_or(0, number);
                 recorder.owner(number(kind), parent, kind.name());
                 // SAFETY: the bridge outlives the tap's use: `Accounts` ends after the driver's instance, and closes bridges first
                 // only then; a bridge with live blocks stays valid for ever.
-                *unsafe { recorder.tap(number(kind), bridge.raw()) }?.raw()
+                *unsafe { recorder.tap(number(kind), counted) }?.raw()
             }
         };
         let callbacks = match checker {
@@ -57,6 +65,7 @@ impl Owner {
             kind,
             bridge,
             id,
+            sites,
             callbacks,
             own,
         })
@@ -167,16 +176,11 @@ impl Owner {
     }
 
     /// Closes the bridge; what is still live is left behind, named.
-    pub(super) fn close(self) -> Option<Leftover> {
-        let name = self.kind.name();
+    pub(super) fn close(self, stacks: Option<&Arc<StackCapture>>) -> Option<Leftover> {
         let live = self.bridge.close().err()?.value.live();
-        let total = live.total();
-        Some(Leftover {
-            context: name.to_owned(),
-            blocks: total.blocks,
-            bytes: total.bytes,
-            by_scope: ByScope::of(|scope| live.scope(scope).bytes),
-        })
+        // As the bridge with live blocks, they stay valid for ever.
+        std::mem::forget(self.sites);
+        Some(Leftover::of_bridge(self.kind.name(), &live, stacks))
     }
 }
 

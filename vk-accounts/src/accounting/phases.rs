@@ -42,11 +42,13 @@ impl Accounts<'_> {
             .end_phase(self.sample(counts.live_bytes));
         let phase = start.end(self.commands.get(), &counts, peak);
         let mut fullest = self.fullest.borrow_mut();
-        if fullest
+        let is_fullest = fullest
             .as_ref()
-            .is_none_or(|fullest| total.live_bytes > fullest.live_bytes)
-            && let Ok(snapshot) = Snapshot::capture(&self.vulkan, self.records.handle())
-        {
+            .is_none_or(|fullest| total.live_bytes > fullest.live_bytes);
+        if let Some(stacks) = &self.stacks {
+            stacks.with(|recorder| recorder.end_phase(is_fullest));
+        }
+        if is_fullest && let Ok(snapshot) = Snapshot::capture(&self.vulkan, self.records.handle()) {
             *fullest = Some(Fullest {
                 live_bytes: total.live_bytes,
                 phase: phase.name.clone(),

@@ -1,7 +1,11 @@
 //! Who watches a run besides the accounts.
 
+use std::sync::Arc;
+
 use alloc_core::HostAllocator;
 use vk_callbacks::Opened;
+
+use crate::report::origins::StackCapture;
 
 /// Who watches a run besides the accounts, and whose memory that takes: none of it comes from the contexts that are counted.
 /// The default is nobody.
@@ -11,6 +15,8 @@ pub struct Watching<'b> {
     pub log: Option<&'b (dyn HostAllocator + Sync)>,
     /// Judges every call by Vulkan's rules, with this memory.
     pub check: Option<&'b (dyn HostAllocator + Sync)>,
+    /// Keeps the call stack of each block.
+    pub stacks: Option<&'b Arc<StackCapture>>,
     /// Whom findings may name: the driver, where no loader stands between.
     pub opened: Opened,
 }
@@ -20,6 +26,7 @@ impl Default for Watching<'_> {
         Self {
             log: None,
             check: None,
+            stacks: None,
             opened: Opened::ThroughLoader,
         }
     }

@@ -203,9 +203,22 @@ impl Layers {
             .collect()
     }
 
+    /// Whether the plan lets a request through that the driver makes of the application's own callbacks, for this kind of object. One
+    /// that it refuses is noted as those of the accounts are. Which bytes of these are live nobody counts.
+    #[must_use]
+    pub fn admits(&self, kind: &'static str, bytes: usize, scope: Scope) -> bool {
+        if self.fail.is_some() && self.faults.refused() == 0 {
+            self.note_command(kind, scope);
+        }
+        let is_admitted = self.faults.admits(bytes, scope);
+        if !is_admitted {
+            self.note(kind, bytes, scope);
+        }
+        is_admitted
+    }
+
     /// Writes down who asks.
-    fn note_command(&self, scope: Scope) {
-        let name = with_requester(|origin| origin.map_or("", |origin| origin.name));
+    fn note_command(&self, name: &'static str, scope: Scope) {
         let mut asked = self
             .asked
             .lock()
@@ -229,27 +242,27 @@ impl Layers {
             return Ok(block);
         }
         if self.fail.is_some() && self.faults.refused() == 0 {
-            self.note_command(scope);
+            self.note_command(requester_name(), scope);
         }
         let answer = faulty(&self.faults);
         match answer {
             Ok(_) => drop(self.callback_blocks.fetch_add(1, Relaxed)),
-            Err(AllocError) => self.note(layout, scope),
+            Err(AllocError) => self.note(requester_name(), layout.size(), scope),
         }
         answer
     }
 
     /// Writes a refusal down.
     #[cold]
-    fn note(&self, layout: Layout, scope: Scope) {
+    fn note(&self, owner: &str, bytes: usize, scope: Scope) {
         let (command, serial) =
             current_command().map_or(("", 0), |command| (command.name, command.serial));
         let refusal = Refusal {
             command: command.to_owned(),
             serial,
-            owner: with_requester(|origin| origin.map_or("", |origin| origin.name)).to_owned(),
+            owner: owner.to_owned(),
             scope: scope.name().to_owned(),
-            bytes: layout.size() as u64,
+            bytes: bytes as u64,
         };
         self.line.refused(&refusal);
         let mut refusals = self
@@ -260,6 +273,11 @@ impl Layers {
             refusals.push(refusal);
         }
     }
+}
+
+/// The name of the context that asks.
+fn requester_name() -> &'static str {
+    with_requester(|origin| origin.map_or("", |origin| origin.name))
 }
 
 fn options(choice: GuardChoice, back_end: Option<BackEnd>) -> GuardOptions {

@@ -3,11 +3,14 @@
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
+use vk_callbacks::FindingKind;
+
+use super::FindingRow;
 
 /// What was alive at the end, or when the report was written, by the call stack of the program that created it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaks {
-    /// What marks are: `vkQueueSubmit`, `vkQueuePresentKHR`, `request`, or `none`.
+    /// What marks are: `vkQueueSubmit`, `vkQueuePresentKHR`, `request`, `round`, or `none`.
     pub mark: String,
     /// Calls of that command from one mark to the next.
     pub frames_a_mark: u64,
@@ -32,7 +35,10 @@ pub struct LeakStack {
     pub objects: LeakCount,
     /// Blocks of host memory that the driver allocated meanwhile.
     pub blocks: LeakCount,
-    /// The oldest of the objects.
+    /// The rules that the blocks' being there breaks, as `V41`; empty where nobody judged.
+    #[serde(default)]
+    pub rules: Vec<String>,
+    /// The oldest of the objects; where `objects` is empty, of the blocks: their bytes, and the object that their command created.
     pub oldest: Vec<LeakObject>,
     /// Where calls return to, innermost first: without the frames of the layer and the loader.
     pub frames: Vec<LeakFrame>,
@@ -76,7 +82,7 @@ pub struct LeakObject {
 }
 
 /// One frame of a stack.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeakFrame {
     /// The address that the call returns to, in hexadecimal digits behind `0x`.
     pub address: String,
@@ -106,6 +112,18 @@ impl LeakStack {
 }
 
 impl Leaks {
+    /// Puts to each stack the rules that its blocks break, as the findings say.
+    pub fn name_rules(&mut self, findings: &[FindingRow]) {
+        for stack in &mut self.stacks {
+            let broken = findings.iter().filter(|row| {
+                row.kind == FindingKind::LiveAfterDestroy.name()
+                    && (&row.owner, &row.command) == (&stack.kind, &stack.command)
+            });
+            stack.rules = broken.map(|row| row.rule.clone()).collect();
+            stack.rules.dedup();
+        }
+    }
+
     /// What grows comes first, and then the most bytes; of equal ones the most objects.
     pub fn sort(&mut self) {
         let intervals = self.intervals;

@@ -1,14 +1,21 @@
 //! What a run has to tell, as data; `text` shows it to people, serde to programs.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod by_scope;
+mod call_sites;
 mod device_memory;
+mod drill_down;
 mod finding;
 mod guard;
 mod honour;
 mod json;
 mod leaks;
+#[expect(
+    unsafe_code,
+    reason = "its callbacks stand between a driver and a bridge"
+)]
+pub mod origins;
 mod phase;
 mod program;
 mod rows;
@@ -21,8 +28,11 @@ mod vulkan_memory;
 
 use serde::{Deserialize, Serialize};
 
+use crate::report::origins::BlockEvent;
 pub use by_scope::ByScope;
+pub use call_sites::{BlockSum, CallSite, CallSites};
 pub use device_memory::{DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
+pub use drill_down::DrillDown;
 pub use finding::FindingRow;
 pub use guard::{FailRun, GuardReport, GuardRun, Refusal};
 pub use honour::{Honour, HonourRun};
@@ -75,9 +85,12 @@ pub struct Report {
     /// Of a program: the device memory that it allocated, by device.
     #[serde(default)]
     pub vulkan_memory: Option<Vec<VulkanMemory>>,
-    /// Of a program: what is alive, by call stack; none where nobody asked.
+    /// What was never freed, by call stack; none where nobody asked.
     #[serde(default)]
     pub leaks: Option<Leaks>,
+    /// Where blocks came from; none where that is not known, as of programs.
+    #[serde(default)]
+    pub call_sites: Option<CallSites>,
     /// What two contexts with one shader cache had, and what went with one; none where they were not run.
     #[serde(default)]
     pub shared_contexts: Option<SharedContexts>,
@@ -108,6 +121,10 @@ pub struct Accounted {
     pub unjudged: Option<Unjudged>,
     /// What was live in between.
     pub timeline: Vec<Sample>,
+    /// Where blocks came from, and what of them was never freed; none where stacks could not be kept.
+    pub call_sites: Option<(CallSites, Leaks)>,
+    /// Each block's beginning and end, where they were to be kept.
+    pub events: Vec<BlockEvent>,
 }
 
 impl Report {
@@ -123,6 +140,7 @@ impl Report {
     /// The report of a live run.
     #[must_use]
     pub fn of_run(source: Source, device_memory: Option<DeviceMemory>, done: Accounted) -> Self {
+        let (call_sites, leaks) = done.call_sites.unzip();
         Self {
             format: Self::FORMAT.to_owned(),
             source,
@@ -150,7 +168,8 @@ impl Report {
             device_memory,
             shared_contexts: None,
             vulkan_memory: None,
-            leaks: None,
+            leaks,
+            call_sites,
             timeline: done.timeline,
             unjudged: done.unjudged,
             limits: Vec::new(),
@@ -216,6 +235,7 @@ impl Report {
             shared_contexts: None,
             vulkan_memory: None,
             leaks: None,
+            call_sites: None,
             timeline: Vec::new(),
             unjudged: None,
             limits: Vec::new(),

@@ -2,10 +2,17 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 use alloc_core::Usage;
 use serde::{Deserialize, Serialize};
+use vk_callbacks::Live;
 
 use super::ByScope;
+use crate::report::origins::StackCapture;
+
+/// What a bridge puts in front of a block, in bytes.
+pub(super) const HEADER_BYTES: u64 = 16;
 
 /// Deeper rows stand below each other.
 const MAX_STEPS: usize = 8;
@@ -33,7 +40,7 @@ pub struct ContextRow {
     pub total_bytes: u64,
 }
 
-/// What one context was still owed at the end.
+/// What one context was still owed at the end: bytes as requested, without what a bridge puts in front of each block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftover {
     /// The context's name.
@@ -44,6 +51,28 @@ pub struct Leftover {
     pub bytes: u64,
     /// The same, scope by scope.
     pub by_scope: ByScope,
+}
+
+impl Leftover {
+    /// What a bridge still has. Where `stacks` are kept they know what was requested; without them the bytes in front are taken off.
+    #[must_use]
+    pub fn of_bridge(context: &str, live: &Live, stacks: Option<&Arc<StackCapture>>) -> Self {
+        let requested = |scope| match stacks {
+            Some(stacks) => stacks.with(|recorder| recorder.live_of(context, scope).bytes),
+            None => {
+                let held = live.scope(scope);
+                held.bytes
+                    .saturating_sub(held.blocks.saturating_mul(HEADER_BYTES))
+            }
+        };
+        let by_scope = ByScope::of(requested);
+        Self {
+            context: context.to_owned(),
+            blocks: live.total().blocks,
+            bytes: by_scope.sum(),
+            by_scope,
+        }
+    }
 }
 
 impl ContextRow {

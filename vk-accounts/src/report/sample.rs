@@ -85,14 +85,21 @@ impl Sampler {
         self.phases.iter().flat_map(of_phase).collect()
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is one: it was pushed where there was none"
+    )]
     fn running(&mut self, phase: usize) -> &mut Stretches {
-        let running = self.phases.pop_if(|last| last.phase == phase);
-        self.phases.push_mut(running.unwrap_or(Stretches {
-            phase,
-            stride: 1,
-            highest: Vec::new(),
-            end: None,
-        }))
+        if self.phases.last().is_none_or(|last| last.phase != phase) {
+            self.phases.push(Stretches {
+                phase,
+                stride: 1,
+                highest: Vec::new(),
+                end: None,
+            });
+        }
+        let last = self.phases.len() - 1;
+        &mut self.phases[last]
     }
 }
 

@@ -584,12 +584,6 @@ impl<'t> Engine<'_, 't> {
         self.report(self.row(FindingKind::ZeroAnswered, who, owner, asked.scope()));
     }
 
-    /// A free of NULL: legal (V18).
-    #[cold]
-    pub(crate) fn freed_null(&self, who: &CallerContext<'_, 't>, owner: &CallbackOwner<'t>) {
-        self.report(self.row(FindingKind::NullFree, who, owner, None));
-    }
-
     /// An internal notification: V20, V21, V35.
     pub(crate) fn notified(
         &self,

@@ -234,6 +234,13 @@ impl<'h, 't> Engine<'h, 't> {
         put
     }
 
+    /// The row is there, and its command's name lies where this one's does.
+    pub(crate) fn has_row_of_name(&self, row: &FindingRow<'t>) -> bool {
+        let is_of_name =
+            |there: &mut FindingRow<'t>| there.count > 0 && ptr::eq(there.command, row.command);
+        self.rows.with(row, is_of_name) == Some(true)
+    }
+
     /// A call begins that may take memory: there will be room for what the frees after it lead to.
     #[inline]
     pub(crate) fn make_ready(&self) {

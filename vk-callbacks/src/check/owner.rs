@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use alloc_core::Scope;
 
 use super::block::BlockRecord;
+use super::null_frees::NullFrees;
 use super::options::CheckedOwner;
 use super::owner_usage::{OwnerUsage, UsageCounters};
 use crate::command::OwnerId;
@@ -32,6 +33,8 @@ pub(crate) struct CallbackOwner<'t> {
     pub(crate) filled: AtomicU64,
     /// Of a pool: a command on it asked for memory of scope object, of anybody.
     pub(crate) drawn: AtomicBool,
+    /// Frees of NULL that are in no row of findings.
+    pub(crate) null_frees: NullFrees,
     /// They are a command pool's: commands that record may use them.
     records: bool,
     /// Blocks that came through them and are live: counted before they are on record and after they are gone, so never too few.
@@ -75,6 +78,7 @@ impl<'t> CallbackOwner<'t> {
             making: AtomicU32::new(0),
             filled: AtomicU64::new(0),
             drawn: AtomicBool::new(false),
+            null_frees: NullFrees::new(),
             records: kind == "VkCommandPool",
             live_blocks: AtomicU64::new(0),
             usage: None,

@@ -5,6 +5,7 @@
 use core::fmt::{self, Write};
 
 use alloc_core::NoticeEvent;
+use alloc_core::support::floor_char_boundary;
 
 use super::event::{Caller, Request, TraceEvent};
 use super::fields::MAX_NAME;
@@ -117,7 +118,7 @@ struct Short<'a>(&'a str);
 
 impl fmt::Display for Short<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = self.0.floor_char_boundary(MAX_NAME);
+        let end = floor_char_boundary(self.0, MAX_NAME);
         OneLine(self.0.get(..end).unwrap_or_default()).fmt(f)
     }
 }

@@ -164,7 +164,7 @@ impl<'a> Finished<'a> {
     /// What the layer does beside the command is done as well.
     pub(super) fn finish(self, index: usize) -> i32 {
         if state::is_open() {
-            fenced(index, || state::command_ended(self.number));
+            fenced(index, || state::command_ended(index, self.number));
         }
         if report::may_be_due(self.number) {
             caught(report::write_if_due);
@@ -236,7 +236,9 @@ fn choose<'a>(
 /// The row's command comes with callbacks of the program.
 fn count_foreign_command(index: usize, accounts: &Accounts) -> Option<&KindAccount> {
     let kind = accounts.kind(index)?;
-    kind.foreign_commands.fetch_add(1, Ordering::Relaxed);
+    if kind.foreign_commands.fetch_add(1, Ordering::Relaxed) == 0 {
+        accounts.use_kind(index);
+    }
     Some(kind)
 }
 
@@ -261,7 +263,7 @@ fn command(index: usize, parents: Owners, owner: Option<OwnerId>) -> Command {
 }
 
 /// Where a test has planted a panic.
-fn strike(index: usize, phase: HookPhase) {
+pub(crate) fn strike(index: usize, phase: HookPhase) {
     #[cfg(feature = "planted-panic")]
     crate::planted_panic::strike(row(index).name, phase);
     #[cfg(not(feature = "planted-panic"))]
@@ -309,7 +311,10 @@ pub(super) fn count_created(index: usize, accounts: &Accounts, objects: u64) {
 fn note_created(index: usize, accounts: &Accounts, (objects, thread): (u64, u64)) {
     strike(index, HookPhase::After);
     if let Some(kind) = accounts.kind(index) {
-        kind.created.add(objects, thread);
+        // The first that this thread counts, or all others.
+        if kind.created.add(objects, thread) == objects {
+            accounts.use_kind(index);
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub enum HookPhase {
     Around,
     /// It counts what the command has done.
     After,
+    /// It updates the state file, of which some words are written.
+    State,
 }
 
 /// By the first row of a kind: its commands are passed through.

@@ -212,9 +212,9 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
 fn ended(hooked: &HookedName) {
     let frame = match hooked.role {
         Role::Submit => {
-            state::submit_ended();
-            // Other commands may not come for long.
             let number = SUBMITS.add(1, current_thread());
+            state::submit_ended(number);
+            // Other commands may not come for long.
             if report::may_be_due(number) {
                 report::write_if_requested(number);
             }

@@ -19,8 +19,10 @@ use crate::commands::{known_row, row_index};
 use crate::handle_map::HandleMap;
 use crate::parent::{DEVICES, INSTANCES, Parent, dispatch_key};
 
-pub(crate) use bracket::COMMANDS;
+pub(crate) use bracket::{COMMANDS, strike};
 pub(crate) use deferred::DeferredOperations;
+#[cfg(not(feature = "planted-panic"))]
+pub(crate) use fence::HookPhase;
 #[cfg(feature = "planted-panic")]
 pub use fence::HookPhase;
 pub(crate) use fence::{caught, passed_kinds};

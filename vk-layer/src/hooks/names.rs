@@ -13,6 +13,7 @@ use crate::chain::{NOT_READY, SUCCESS, VoidFunction};
 use crate::leaks::leaks;
 use crate::parent::{CommandName, Parent};
 use crate::record::{free_record, new_record};
+use crate::report;
 use crate::settings::{Brackets, settings};
 
 /// More than Vulkan has commands without a `pAllocator`.
@@ -84,7 +85,7 @@ impl Role {
     /// Somebody wants to know of it, whether it is bracketed or not.
     fn is_wanted(self) -> bool {
         match self {
-            Self::Submit => leaks().is_some() || settings().state.is_some(),
+            Self::Submit => leaks().is_some() || settings().state.is_some() || report::can_be_due(),
             Self::Present | Self::NameObject => leaks().is_some(),
             Self::Join | Self::DeferredResult | Self::Concurrency | Self::Memory(_) => true,
             Self::None => false,

@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use alloc_core::support::floor_char_boundary;
 use alloc_core::{TryMap, TryString};
 
 use super::origins::Origin;
@@ -88,7 +89,7 @@ impl ObjectTable {
     }
 
     pub(super) fn set_name(&self, key: Key, name: &str) {
-        let end = name.floor_char_boundary(MAX_NAME);
+        let end = floor_char_boundary(name, MAX_NAME);
         let name = name.get(..end).unwrap_or_default();
         let name = TryString::try_from_str_in(name, own()).ok();
         self.with(key, |shard| {

@@ -8,7 +8,7 @@ use alloc_core::{HostError, TryString};
 
 use super::process;
 use super::rows::{Findings, KindRow, MemoryRow, get};
-use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS};
+use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_usage};
 use crate::chain::MEMORY_USES;
 use crate::coverage;
 use crate::description::{Surroundings, surroundings};
@@ -55,7 +55,14 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
         }
         text.try_push_str("]}")?;
     }
-    text.try_push_str("],\"passed_through\":[")?;
+    text.try_push(']')?;
+    if let Some(all) = all_usage() {
+        text.try_write_fmt(format_args!(
+            ",\"all\":{{\"live_bytes\":{},\"peak_bytes\":{},\"own_bytes\":{}}}",
+            all.live_bytes, all.peak_bytes, all.own_bytes
+        ))?;
+    }
+    text.try_push_str(",\"passed_through\":[")?;
     for (number, kind) in (0..).zip(passed_kinds()) {
         separate(number, text)?;
         text.try_write_fmt(format_args!("\"{kind}\""))?;

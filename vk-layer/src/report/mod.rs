@@ -61,6 +61,11 @@ pub(crate) fn at_exit() {
     });
 }
 
+/// Whether a report may ever be due that an end does not bring: on request, or by time.
+pub(crate) fn can_be_due() -> bool {
+    settings().interval != 0 || request::can_be_requested()
+}
+
 /// Whether a report may be due when the command with this number is over: whoever is told no need not look.
 pub(crate) fn may_be_due(number: u64) -> bool {
     settings().interval != 0 || request::may_be_requested(number)

@@ -25,6 +25,11 @@ pub(crate) fn listen() {
     }
 }
 
+/// Whether there is a way to request one.
+pub(super) fn can_be_requested() -> bool {
+    settings().signal.is_some() || file_pattern().is_some()
+}
+
 /// Whether [`write_if_requested`] has to look closer.
 pub(super) fn may_be_requested(number: u64) -> bool {
     REPORT.is_pending() || (number.is_multiple_of(INTERVAL) && pattern().is_some())
@@ -45,7 +50,15 @@ pub(crate) fn write_if_requested(number: u64) {
 
 /// The name of the report's text, or of its JSON where there is no text in a file; none where nobody writes reports.
 fn pattern() -> Option<&'static str> {
-    if settings().passes_through || INSTANCES.is_empty() {
+    if INSTANCES.is_empty() {
+        return None;
+    }
+    file_pattern()
+}
+
+/// As [`pattern`], before there are instances.
+fn file_pattern() -> Option<&'static str> {
+    if settings().passes_through {
         return None;
     }
     let targets = [&settings().text, &settings().json];

@@ -8,7 +8,7 @@ use alloc_core::{HostError, TryString};
 
 use super::rows::{Findings, KindRow, MemoryRow, get};
 use super::{HAS_ENDED, process};
-use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS};
+use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_usage};
 use crate::chain::MEMORY_USES;
 use crate::coverage;
 use crate::device_memory::MEMORY_STATES;
@@ -48,6 +48,12 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
             kinds(device, 4, text)?;
             device_memory(device, text)?;
         }
+    }
+    if let Some(all) = all_usage() {
+        text.try_write_fmt(format_args!(
+            "\nAll together: {} live, {} at most at once; {} of each are the layer's own.\n",
+            all.live_bytes, all.peak_bytes, all.own_bytes
+        ))?;
     }
     alive_at_end(text)?;
     for kind in passed_kinds() {

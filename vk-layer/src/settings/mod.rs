@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) state: Option<TryString<Own>>,
     /// How blocks are guarded, and which requests are refused.
     pub(crate) guarding: Guarding,
+    /// Whether the plan refuses requests of the program's own callbacks, too.
+    pub(crate) fail_application: bool,
     /// Whether everything that is alive has a call stack.
     pub(crate) stacks: bool,
     /// What is a frame, and so a mark between which growth is counted.
@@ -125,6 +127,7 @@ impl Default for Settings {
             json: None,
             state: None,
             guarding: Guarding::default(),
+            fail_application: false,
             stacks: false,
             frame: Frame::DEFAULT,
             mark_signal: None,
@@ -160,14 +163,13 @@ impl Settings {
                 && (setting.set)(&mut settings, &entry.value).is_err()
             {
                 let name = full_name(entry)?;
-                let line = format_args!(
+                settings.add_complaint(format_args!(
                     "{} is \"{}\": expected {}; the default is taken: {}",
                     name.as_str(),
                     entry.value.as_str(),
                     setting.values,
                     setting.default,
-                );
-                settings.add_complaint(line)?;
+                ))?;
             }
         }
         for entry in entries {
@@ -180,12 +182,11 @@ impl Settings {
                 for setting in SETTINGS {
                     expected.try_write_fmt(format_args!(" {}", setting.name))?;
                 }
-                let line = format_args!(
+                settings.add_complaint(format_args!(
                     "{} is no setting of this layer; expected one of:{}",
                     name.as_str(),
                     expected.as_str()
-                );
-                settings.add_complaint(line)?;
+                ))?;
             }
         }
         if settings.text.is_none() && settings.json.is_none() {

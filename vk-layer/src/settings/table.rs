@@ -120,6 +120,16 @@ pub const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: "fail_application",
+        values: "true or false",
+        default: "false",
+        about: "With `fail` and `check`: whether the plan counts and refuses what the driver requests of the program's own callbacks, too.",
+        set: |settings, value| {
+            settings.fail_application = boolean(value)?;
+            Ok(())
+        },
+    },
+    Setting {
         name: "stacks",
         values: "true or false",
         default: "false",

@@ -84,6 +84,13 @@ const CASES: &[Case] = &[
         bad: Some("third"),
     },
     Case {
+        name: "fail_application",
+        shown: |settings| settings.fail_application.to_string(),
+        good: "true",
+        expected: "true",
+        bad: Some("both"),
+    },
+    Case {
         name: "stacks",
         shown: |settings| settings.stacks.to_string(),
         good: "true",

@@ -1,52 +1,39 @@
 //! The state file: the numbers of the process in a shared mapping, which outlives every end of it. `vk_accounts::state_file` has the layout.
 //!
-//! It is updated after each of the first 1000 commands, then after every 64th and after each submit. One thread updates at a time, and
-//! the others pass by; who would have to wait for a number leaves the update out.
+//! All numbers are updated after each of the first 1000 commands, then after every 64th, and after every 64th submit; after other submits
+//! those of the kinds that commands came about since. One thread updates at a time, and the others pass by; who would have to wait for
+//! a number leaves the update out.
 
 mod mapping;
+mod sums;
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 
-use alloc_core::ScopeUsage;
 use vk_accounts::state_file::{
     COMMANDS, HEAP_WORDS, HEAPS, KIND_WORDS, KINDS, LENGTH, MAGIC, MAX_HEAPS, MAX_KINDS,
     NAME_WORDS, PROCESS, REPORTED, ROWS, SEQUENCE, STARTED, STARTED_ROW,
 };
 
-use crate::accounts::{Accounts, INSTANCES, KindAccount};
-use crate::commands::{self, row};
-use crate::device_memory::MemoryCount;
+use crate::commands::{self, FIRST_ROWS, kind_bit, row};
 use crate::file_name::expand;
-use crate::hooks;
+use crate::hooks::{self, HookPhase};
 use crate::settings::{complain, settings};
 use mapping::Words;
+use sums::{ChangedSums, HeapNumbers, KindNumbers, Sums};
 
 /// So many commands are followed one by one.
 const EVERY_COMMAND_UNTIL: u64 = 1000;
 const INTERVAL: u64 = 64;
 
-const _: () = assert!(crate::chain::MAX_HEAPS == MAX_HEAPS);
+const _: () = assert!(crate::chain::MAX_HEAPS == MAX_HEAPS && commands::MAX_KINDS == MAX_KINDS);
 
 static STATE: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
 static IS_OPENED: AtomicBool = AtomicBool::new(false);
 static IS_UPDATED: AtomicBool = AtomicBool::new(false);
 
-/// The first row of each kind, by its place in the file; none behind the last kind.
-#[expect(clippy::indexing_slicing, reason = "runs at compile time")]
-const PLACES: [Option<usize>; MAX_KINDS] = {
-    let mut places = [None; MAX_KINDS];
-    let (mut index, mut place) = (0, 0);
-    while index < commands::ROWS {
-        if commands::is_first_of_kind(index) {
-            // Fails to compile where there are too many kinds.
-            places[place] = Some(index);
-            place += 1;
-        }
-        index += 1;
-    }
-    places
-};
+/// The [bits](kind_bit) of kinds that commands came about since the last update.
+static CHANGED: AtomicU64 = AtomicU64::new(0);
 
 /// The first instance is about to be created: makes the file, if the settings name one.
 pub(crate) fn open() {
@@ -78,6 +65,7 @@ pub(crate) fn after_fork() {
     STATE.store(ptr::null_mut(), Ordering::Relaxed);
     IS_OPENED.store(false, Ordering::Relaxed);
     IS_UPDATED.store(false, Ordering::Relaxed);
+    CHANGED.store(0, Ordering::Relaxed);
 }
 
 /// A command begins, so that a command that never ends is known.
@@ -88,18 +76,26 @@ pub(crate) fn command_begins(number: u64, index: usize) {
     }
 }
 
-/// A command has ended, with this number among those of its thread or of others: updates the numbers when it is time to.
-pub(crate) fn command_ended(number: u64) {
-    let is_due = number <= EVERY_COMMAND_UNTIL || number.is_multiple_of(INTERVAL);
-    if let Some(words) = words().filter(|_| is_due) {
-        update(words, hooks::COMMANDS.get());
+/// The row's command has ended, with this number among those of its thread or of others: updates the numbers when it is time to.
+pub(crate) fn command_ended(index: usize, number: u64) {
+    let Some(words) = words() else { return };
+    // First, so that an update that comes too early for this command leaves it to the next one.
+    let bit = kind_bit(index);
+    if CHANGED.load(Ordering::Relaxed) & bit != bit {
+        CHANGED.fetch_or(bit, Ordering::Release);
+    }
+    if number <= EVERY_COMMAND_UNTIL || number.is_multiple_of(INTERVAL) {
+        update(words, hooks::COMMANDS.get(), u64::MAX);
     }
 }
 
-/// A submit has ended: updates the numbers.
-pub(crate) fn submit_ended() {
-    if let Some(words) = words() {
-        update(words, hooks::COMMANDS.get());
+/// A submit has ended, with this number among those of its thread or of others: updates what has changed.
+pub(crate) fn submit_ended(number: u64) {
+    let Some(words) = words() else { return };
+    if number.is_multiple_of(INTERVAL) {
+        update(words, hooks::COMMANDS.get(), u64::MAX);
+    } else if CHANGED.load(Ordering::Relaxed) != 0 {
+        update(words, hooks::COMMANDS.get(), 0);
     }
 }
 
@@ -107,7 +103,7 @@ pub(crate) fn submit_ended() {
 pub(crate) fn reported(commands: u64) {
     if let Some(words) = words() {
         // Else the numbers are those of an earlier command, which the report goes beyond.
-        if update(words, commands) {
+        if update(words, commands, u64::MAX) {
             put(words, REPORTED, commands);
         }
     }
@@ -124,7 +120,7 @@ fn init(mapping: NonNull<Words>) {
     put(words, 1, LENGTH as u64);
     put(words, PROCESS, std::process::id().into());
     put(words, ROWS, commands::ROWS as u64);
-    for (place, index) in PLACES.iter().enumerate() {
+    for (place, index) in FIRST_ROWS.iter().enumerate() {
         let name = index.map_or("", |index| row(index).object).as_bytes();
         let at = KINDS + place * KIND_WORDS;
         for (word, chunk) in (at..at + NAME_WORDS).zip(name.chunks(8)) {
@@ -140,16 +136,23 @@ fn init(mapping: NonNull<Words>) {
     STATE.store(mapping.as_ptr(), Ordering::Release);
 }
 
-/// Whether the numbers were written.
-fn update(words: &Words, number: u64) -> bool {
+/// Updates the numbers of the kinds that have changed, and of those with these bits. Whether they were written.
+fn update(words: &Words, number: u64, kinds: u64) -> bool {
     let Some(_turn) = UpdateTurn::new(&IS_UPDATED) else {
         return false;
     };
-    let sums = Sums::of_all();
-    if let Some(sums) = &sums {
-        write(words, number, sums);
+    let changed = CHANGED.swap(0, Ordering::Acquire);
+    let kinds = kinds | changed;
+    let is_small = kinds.count_ones() as usize <= ChangedSums::MAX;
+    let is_written = if is_small {
+        ChangedSums::of(kinds).map(|sums| write(words, number, sums.iter(), &sums.heaps))
+    } else {
+        Sums::of_all().map(|sums| write(words, number, sums.iter(), &sums.heaps))
+    };
+    if is_written.is_none() {
+        CHANGED.fetch_or(changed, Ordering::Relaxed);
     }
-    sums.is_some()
+    is_written.is_some()
 }
 
 /// One thread at a time updates; the next one may when this goes, by a panic too.
@@ -169,7 +172,12 @@ impl Drop for UpdateTurn<'_> {
     }
 }
 
-fn write(words: &Words, number: u64, sums: &Sums) {
+fn write<'s>(
+    words: &Words,
+    number: u64,
+    kinds: impl Iterator<Item = (usize, &'s KindNumbers)>,
+    heaps: &[Option<HeapNumbers>],
+) {
     let sequence = words
         .get(SEQUENCE)
         .map_or(0, |word| word.load(Ordering::Relaxed));
@@ -179,104 +187,20 @@ fn write(words: &Words, number: u64, sums: &Sums) {
     // Whoever reads one of the numbers below has to find an odd or a changed number above.
     fence(Ordering::Release);
     // What nothing is known of is 0 in the file, as it was made.
-    for (place, sum) in sums.kinds.iter().enumerate() {
-        if let Some(sum) = sum {
-            put_all(words, KINDS + place * KIND_WORDS + NAME_WORDS, sum);
+    for (place, numbers) in kinds {
+        put_all(words, KINDS + place * KIND_WORDS + NAME_WORDS, numbers);
+        if let Some(Some(index)) = FIRST_ROWS.get(place) {
+            hooks::strike(*index, HookPhase::State);
         }
     }
-    for (heap, sum) in sums.heaps.iter().enumerate() {
-        if let Some(sum) = sum {
-            put_all(words, HEAPS + heap * HEAP_WORDS, sum);
+    for (heap, numbers) in heaps.iter().enumerate() {
+        if let Some(numbers) = numbers {
+            put_all(words, HEAPS + heap * HEAP_WORDS, numbers);
         }
     }
     put(words, COMMANDS, number);
     if let Some(word) = words.get(SEQUENCE) {
         word.store(odd.wrapping_add(1), Ordering::Release);
-    }
-}
-
-/// The numbers of all instances and devices together, in the order of the file; none of what nothing is known of.
-struct Sums {
-    kinds: [Option<[u64; KIND_NUMBERS]>; MAX_KINDS],
-    heaps: [Option<[u64; HEAP_NUMBERS]>; MAX_HEAPS],
-}
-
-impl Sums {
-    const fn new() -> Self {
-        Self {
-            kinds: [None; MAX_KINDS],
-            heaps: [None; MAX_HEAPS],
-        }
-    }
-
-    /// `None` where a number would have to be waited for: the next update has it.
-    fn of_all() -> Option<Self> {
-        let mut sums = Self::new();
-        for instance in INSTANCES.iter() {
-            sums.add(instance)?;
-            for device in instance.devices.iter() {
-                sums.add(device)?;
-            }
-        }
-        Some(sums)
-    }
-
-    fn add(&mut self, accounts: &Accounts) -> Option<()> {
-        for (sum, index) in self.kinds.iter_mut().zip(PLACES) {
-            let Some(index) = index else { break };
-            if let Some(kind) = accounts.kind_of_row(index).filter(|kind| kind.is_used()) {
-                add_all(sum.get_or_insert_default(), kind_numbers(kind)?);
-            }
-        }
-        for (sum, count) in self.heaps.iter_mut().zip(&accounts.device_memory.heaps) {
-            if get(&count.total_blocks) | get(&count.refusals) != 0 {
-                add_all(sum.get_or_insert_default(), heap_numbers(count));
-            }
-        }
-        Some(())
-    }
-}
-
-/// So many words of a row are numbers.
-const KIND_NUMBERS: usize = 8;
-const HEAP_NUMBERS: usize = 6;
-
-fn kind_numbers(kind: &KindAccount) -> Option<[u64; KIND_NUMBERS]> {
-    let owner = kind.owner();
-    let usage = match owner {
-        Some(owner) => owner.try_usage()?.total(),
-        None => ScopeUsage::default(),
-    };
-    Some([
-        usage.live_bytes,
-        usage.live_blocks,
-        owner.map_or(0, |owner| owner.peak_bytes()),
-        usage.total_bytes,
-        usage.total_blocks,
-        kind.created.get(),
-        kind.ended.get(),
-        get(&kind.foreign_commands),
-    ])
-}
-
-fn heap_numbers(count: &MemoryCount) -> [u64; HEAP_NUMBERS] {
-    [
-        get(&count.live_bytes),
-        get(&count.live_blocks),
-        get(&count.peak_bytes),
-        get(&count.total_bytes),
-        get(&count.total_blocks),
-        get(&count.refusals),
-    ]
-}
-
-fn get(count: &AtomicU64) -> u64 {
-    count.load(Ordering::Relaxed)
-}
-
-fn add_all<const N: usize>(sum: &mut [u64; N], numbers: [u64; N]) {
-    for (sum, number) in sum.iter_mut().zip(numbers) {
-        *sum = sum.saturating_add(number);
     }
 }
 

@@ -279,3 +279,42 @@ fn ly4_a_device_that_was_left_does_not_answer_for_one_with_its_word() {
         "{report}"
     );
 }
+
+#[test]
+fn ly22_the_peak_of_all_is_exact_and_less_than_the_sum_of_the_kinds() {
+    let test = "ly22_the_peak_of_all_is_exact_and_less_than_the_sum_of_the_kinds";
+    let Some(report) = report_of(test, &[], || {
+        let layer = Layer::new();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        let device = layer.create_device(instance, NONE).expect("a device");
+        let function = |name| layer.of_device(device, name).expect("a hook");
+        let (create, destroy) = (function(c"vkCreateBuffer"), function(c"vkDestroyBuffer"));
+        let (allocate, free) = (function(c"vkAllocateMemory"), function(c"vkFreeMemory"));
+        // Each kind has its bridge before either has its peak.
+        destroy_object(
+            free,
+            device,
+            create_object(allocate, device, NONE).expect("memory"),
+            NONE,
+        );
+        for (create, destroy, number) in [(create, destroy, 3), (allocate, free, 5)] {
+            let objects: Vec<_> = (0..number)
+                .map(|_| create_object(create, device, NONE).expect("an object"))
+                .collect();
+            for object in objects {
+                destroy_object(destroy, device, object, NONE);
+            }
+        }
+        layer.destroy_device(device, NONE);
+        layer.destroy_instance(instance, NONE);
+    }) else {
+        return;
+    };
+    // 48 bytes each: 32, and 16 in front.
+    assert_eq!(of_device(&report, "VkBuffer")["peak_bytes"], 3 * 48);
+    assert_eq!(of_device(&report, "VkDeviceMemory")["peak_bytes"], 5 * 48);
+    let all = |name: &str| report["all"][name].as_u64().expect("a number");
+    // The instance and the device live beside the five.
+    assert_eq!(all("peak_bytes") - all("own_bytes"), 7 * 48, "{report}");
+    assert_eq!(all("live_bytes"), all("own_bytes"), "{report}");
+}

@@ -22,7 +22,7 @@ pub(crate) struct Seen {
 }
 
 #[derive(Default)]
-struct Driver {
+struct DriverNotes {
     seen: Vec<Seen>,
     fail_creation: bool,
     /// Instances and devices have no table of the loader: nobody can find them.
@@ -38,13 +38,15 @@ struct Driver {
     deferred: Option<(Callbacks, usize, *mut u64)>,
     /// What the last command without callbacks was called with.
     arguments: Vec<u64>,
+    /// The address of the last create info.
+    info: usize,
     /// Done once, by the next command that creates an object.
     meanwhile: Option<Box<dyn FnOnce()>>,
 }
 
 thread_local! {
     /// Each test has a thread, and a driver on it.
-    static DRIVER: RefCell<Driver> = RefCell::default();
+    static DRIVER: RefCell<DriverNotes> = RefCell::default();
 }
 
 /// What reached the driver since the last time.
@@ -68,6 +70,15 @@ pub(crate) fn create_with_table_of(other: Handle) {
 /// The next command of this thread that creates an object does this before it is back.
 pub(crate) fn do_meanwhile(work: impl FnOnce() + 'static) {
     DRIVER.with_borrow_mut(|driver| driver.meanwhile = Some(Box::new(work)));
+}
+
+/// The address of the create info that reached the driver last.
+pub(crate) fn last_info() -> usize {
+    DRIVER.with_borrow(|driver| driver.info)
+}
+
+fn note_info(info: *const c_void) {
+    DRIVER.with_borrow_mut(|driver| driver.info = info.addr());
 }
 
 /// What the last command without callbacks was called with.
@@ -102,9 +113,32 @@ fn allocate(callbacks: Callbacks) -> *mut usize {
                 // SAFETY: not the block's own byte: what a guard is there to report. It lies in the block's padding, or in its redzone.
                 unsafe { block.cast::<u8>().wrapping_add(32).write_volatile(1) };
             }
+            if std::env::var_os("FAKE_DRIVER_FREES_MALLOC").is_some() {
+                free_malloc_through(callbacks);
+            }
             block
         }
     }
+}
+
+/// Frees through callbacks, and reallocates, what it allocated by `malloc`, and frees it as it should afterwards.
+fn free_malloc_through(callbacks: &RawCallbacks) {
+    let (free, reallocation) = (callbacks.pfn_free, callbacks.pfn_reallocation);
+    // SAFETY: any size.
+    let foreign = unsafe { libc::malloc(64) };
+    assert!(!foreign.is_null());
+    // SAFETY: 64 bytes that were just allocated.
+    unsafe { foreign.cast::<u8>().write_bytes(7, 64) };
+    // SAFETY: live callbacks; that the block is none of theirs is what the layer is to find.
+    unsafe { free.expect("a function")(callbacks.p_user_data, foreign) };
+    // SAFETY: as above; 1 is the scope of objects.
+    let moved =
+        unsafe { reallocation.expect("a function")(callbacks.p_user_data, foreign, 128, 8, 1) };
+    assert!(moved.is_null());
+    // SAFETY: 64 bytes that nobody has freed.
+    assert_eq!(unsafe { foreign.cast::<[u8; 64]>().read() }, [7; 64]);
+    // SAFETY: the block of `malloc` above.
+    unsafe { libc::free(foreign) };
 }
 
 /// Whether the driver writes a byte behind each block.
@@ -147,19 +181,21 @@ fn create_dispatchable(command: &'static str, callbacks: Callbacks, object: *mut
 }
 
 unsafe extern "system" fn create_instance(
-    _: *const c_void,
+    info: *const c_void,
     callbacks: Callbacks,
     object: *mut Handle,
 ) -> i32 {
+    note_info(info);
     create_dispatchable("vkCreateInstance", callbacks, object)
 }
 
 unsafe extern "system" fn create_device(
     _: Handle,
-    _: *const c_void,
+    info: *const c_void,
     callbacks: Callbacks,
     object: *mut Handle,
 ) -> i32 {
+    note_info(info);
     // SAFETY: NULL or live callbacks.
     let copy = unsafe { callbacks.as_ref() }.copied();
     DRIVER.with_borrow_mut(|driver| driver.device = copy);
@@ -188,10 +224,11 @@ macro_rules! object {
     ($create:ident $destroy:ident $create_name:literal $destroy_name:literal) => {
         unsafe extern "system" fn $create(
             _: Handle,
-            _: *const c_void,
+            info: *const c_void,
             callbacks: Callbacks,
             object: *mut u64,
         ) -> i32 {
+            note_info(info);
             if note($create_name, callbacks) {
                 return -1;
             }

@@ -1,16 +1,19 @@
 //! The child of a fork, over the fake driver: own accounts, own files, and no lock of a thread that is gone.
 
+use std::ffi::c_void;
+use std::mem::transmute;
 use std::path::Path;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{env, fs, io, ptr, thread};
 
+use VkLayer_steward_memory::planted_panic::{HookPhase, plant_work};
 use serde_json::Value;
 use testkit::Child;
 use vk_accounts::state_file::{self, State};
 use vk_callbacks::RawCallbacks;
 
-use crate::driver::{Layer, create_object, create_without_table, fail_creation};
+use crate::driver::{Layer, VoidFunction, create_object, create_without_table, fail_creation};
 
 const NONE: *const RawCallbacks = ptr::null();
 const FOLDER: &str = "STEWARD_TEST_FOLDER";
@@ -178,6 +181,84 @@ fn ly37_a_child_writes_its_report_though_a_thread_of_the_parent_held_the_error_o
         is_over.wait();
     });
     layer.destroy_instance(instance, NONE);
+}
+
+/// At the fork a thread of the parent is in the middle of noting what a deferred operation has created: the child, which lacks that thread,
+/// notes it itself.
+#[test]
+fn lc9_a_child_notes_what_was_deferred_though_a_thread_of_the_parent_was_noting_it() {
+    static IS_NOTING: Barrier = Barrier::new(2);
+    static IS_OVER: Barrier = Barrier::new(2);
+    static OPERATION: AtomicU64 = AtomicU64::new(0);
+    type Create = unsafe extern "system" fn(
+        *mut c_void,
+        u64,
+        u64,
+        u32,
+        *const c_void,
+        *const RawCallbacks,
+        *mut u64,
+    ) -> i32;
+    type CreateOperation =
+        unsafe extern "system" fn(*mut c_void, *const RawCallbacks, *mut u64) -> i32;
+    type OnOperation = unsafe extern "system" fn(*mut c_void, u64) -> i32;
+    let test = "lc9_a_child_notes_what_was_deferred_though_a_thread_of_the_parent_was_noting_it";
+    if !Child::is_child(test) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("%p.json");
+        let child = Child::this_test(test).env("VK_STEWARD_MEMORY_JSON", file);
+        child.run().assert_code(0);
+        return;
+    }
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    let device = layer.create_device(instance, NONE).expect("a device");
+    let function = |name| layer.of_device(device, name).expect("the driver has it");
+    let create = function(c"vkCreateRayTracingPipelinesKHR");
+    // SAFETY: the command has this signature.
+    let create = unsafe { transmute::<VoidFunction, Create>(create) };
+    let create_operation = function(c"vkCreateDeferredOperationKHR");
+    // SAFETY: the command has this signature.
+    let create_operation = unsafe { transmute::<VoidFunction, CreateOperation>(create_operation) };
+    let [join, result] = [
+        c"vkDeferredOperationJoinKHR",
+        c"vkGetDeferredOperationResultKHR",
+    ]
+    .map(|name| {
+        // SAFETY: the commands have this signature.
+        unsafe { transmute::<VoidFunction, OnOperation>(function(name)) }
+    });
+    let device = device.expose_provenance();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let device = ptr::with_exposed_provenance_mut(device);
+            let (mut operation, mut pipelines) = (0, [0; 3]);
+            // SAFETY: a live device, and room for a handle.
+            let created = unsafe { create_operation(device, NONE, &raw mut operation) };
+            assert_eq!(created, 0);
+            let objects = pipelines.as_mut_ptr();
+            // SAFETY: a live device, and room for three.
+            let deferred = unsafe { create(device, operation, 0, 3, ptr::null(), NONE, objects) };
+            assert_eq!(deferred, 1_000_268_002);
+            OPERATION.store(operation, Ordering::Relaxed);
+            plant_work("vkCreateRayTracingPipelinesKHR", HookPhase::After, || {
+                IS_NOTING.wait();
+                IS_OVER.wait();
+            });
+            for expected in [1_000_268_001, 0] {
+                // SAFETY: a live device and operation.
+                assert_eq!(unsafe { join(device, operation) }, expected);
+            }
+        });
+        IS_NOTING.wait();
+        let device = ptr::with_exposed_provenance_mut(device);
+        in_child(|| {
+            let operation = OPERATION.load(Ordering::Relaxed);
+            // SAFETY: a live device and operation, which is done: it notes what was created.
+            assert_eq!(unsafe { result(device, operation) }, 0);
+        });
+        IS_OVER.wait();
+    });
 }
 
 /// Runs `work` in a forked child, which ends by `exit`, and waits for it.

@@ -81,12 +81,16 @@ fn ly34_requests_are_met_while_the_program_only_submits() {
     if let Some(folder) = env::var_os("STEWARD_TEST_FOLDER").filter(|_| Child::is_child(test)) {
         return submit_and_request(Path::new(&folder));
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let child = Child::this_test(test)
-        .env("STEWARD_TEST_FOLDER", folder.path())
-        .env(JSON, folder.path().join("%n.json"))
-        .env("VK_STEWARD_MEMORY_SIGNAL", "USR2");
-    child.run().assert_code(0);
+    // Without the checker, stacks and a state nobody else wants to know of submits.
+    for check in ["true", "false"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let child = Child::this_test(test)
+            .env("STEWARD_TEST_FOLDER", folder.path())
+            .env(JSON, folder.path().join("%n.json"))
+            .env("VK_STEWARD_MEMORY_CHECK", check)
+            .env("VK_STEWARD_MEMORY_SIGNAL", "USR2");
+        child.run().assert_code(0);
+    }
 }
 
 fn submit_and_request(folder: &Path) {

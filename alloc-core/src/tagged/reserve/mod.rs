@@ -33,10 +33,10 @@ pub(super) struct Reserve {
     memory: NonNull<u8>,
     layout: Layout,
     scope: Scope,
-    state: StateMutex<State>,
+    state: StateMutex<ReserveState>,
 }
 
-struct State {
+struct ReserveState {
     used: usize,
     blocks: usize,
     /// Used when the first [`RECORDS`] blocks were there; `None` once one of them is freed: what is left then may be anybody's.
@@ -66,12 +66,12 @@ impl Reserve {
             memory,
             layout,
             scope,
-            state: StateMutex::new(State::new()),
+            state: StateMutex::new(ReserveState::new()),
         })
     }
 }
 
-impl State {
+impl ReserveState {
     const fn new() -> Self {
         Self {
             used: 0,

@@ -59,6 +59,14 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             linear::<S>,
         ),
         takes(
+            &[
+                "LinearBlocks::unsized_block_size",
+                "LinearBlocks::init_unsized",
+            ],
+            "beyond the first chunk, without sizes",
+            linear_without_sizes::<S>,
+        ),
+        takes(
             &["TaggedDomain::reserve"],
             "one block, used and given back",
             reserve::<S>,
@@ -209,6 +217,21 @@ fn linear<S: Stage>(stage: &S, ground: &Ground) {
             .expect("room is left");
         assert_eq!(moved.cast::<[u64; 2]>().read(), [1, 2]);
         assert_eq!(linear.block(), block);
+        block.free();
+    }
+}
+
+fn linear_without_sizes<S: Stage>(stage: &S, ground: &Ground) {
+    let domain = domain_of(ground);
+    let size = LinearBlocks::unsized_block_size(0).expect("small");
+    let block = domain
+        .allocate(size, Fill::Undefined)
+        .expect("refused nothing");
+    // SAFETY: the block is live, of that size, and freed last.
+    unsafe {
+        let linear = LinearBlocks::init_unsized(block);
+        let large = stage.attempt(|| ground.picture(), || linear.allocate(10_000, Fill::Zeros));
+        assert_eq!(large.add(9_999).read(), 0);
         block.free();
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn reserve() -> Result<(), OsRefusal> {
         let _ =
             REMAINING.compare_exchange(UNKNOWN, counted(), Ordering::Relaxed, Ordering::Relaxed);
     }
-    match REMAINING.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+    match REMAINING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
         (left > 0).then_some(left - 1)
     }) {
         Ok(_) => Ok(()),

@@ -12,6 +12,7 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
     vec![
         GuardOperation {
             names: &[
+                "FailingAllocator::admits",
                 "FailingAllocator::arm",
                 "FailingAllocator::disarm",
                 "FailingAllocator::inner",
@@ -26,6 +27,8 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
             body: |stage, _| {
                 let counts = stage.attempt_plainly(|| {
                     let failing = FailingAllocator::new(stage.host(), Fault::From(0));
+                    failing.arm(Fault::LiveBytes(0));
+                    assert!(!failing.admits(1, Scope::Object) && failing.admits(0, Scope::Object));
                     failing.arm(Fault::LiveBytes(0));
                     failing.disarm();
                     failing.inner().refusal(Layout::new::<u8>(), Scope::Object);

@@ -6,7 +6,7 @@ use super::*;
 use crate::device::ExternalHandleTypes;
 use crate::error::{GpuMisuse, Limit};
 use crate::id::{NO_RECORD, PoolId, RegionPlaceKind};
-use crate::pool::{PoolAlgorithm, PoolOptions};
+use crate::pool::{BlockAlgorithm, PoolOptions};
 
 fn id((index, generation): (u16, u32)) -> PoolId {
     PoolId {
@@ -257,7 +257,7 @@ fn a_linear_pool_is_a_stack_a_ring_and_empty_at_once() {
         },
         |bed| {
             let options = PoolOptions {
-                algorithm: PoolAlgorithm::Linear,
+                algorithm: BlockAlgorithm::Ring,
                 block_size: Some(10_240),
                 ..PoolOptions::new(0)
             };
@@ -336,7 +336,7 @@ fn a_linear_pool_is_a_stack_a_ring_and_empty_at_once() {
 fn a_linear_pool_agrees_with_a_list_of_intervals() {
     on_every(&MemoryOptions::default(), |bed| {
         let options = PoolOptions {
-            algorithm: PoolAlgorithm::Linear,
+            algorithm: BlockAlgorithm::Ring,
             block_size: Some(64 * KIB),
             ..PoolOptions::new(0)
         };

@@ -46,28 +46,43 @@ fn the_first_kibibyte_reserves_little() {
 }
 
 #[test]
-fn h76_regions_lie_in_blocks_and_blocks_double() {
-    on_every(&MemoryOptions::default(), |bed| {
+fn h76_regions_lie_in_blocks_and_the_next_block_is_an_eighth_of_all() {
+    let options = MemoryOptions {
+        first_block: Some(256 * KIB),
+        ..MemoryOptions::default()
+    };
+    on_every(&options, |bed| {
         let mut regions = Vec::new();
-        let mut sizes = Vec::new();
-        let mut objects = 0;
-        while objects < 4 {
-            regions.push(bed.place(&shared(MIB)).unwrap());
+        let (mut reserved, mut objects) = (0, 0);
+        let limits = bed.mock.properties().limits;
+        // Where there can be few, each has as much as all before.
+        let (part, count) = if limits.max_memory_allocation_count < 1024 {
+            (1, 6)
+        } else {
+            (8, 20)
+        };
+        while objects < count {
+            regions.push(bed.place(&shared(64 * KIB)).unwrap());
             let now = bed.native();
             if now.0 > objects {
-                sizes.push(now.1);
-                objects = now.0;
+                let part = reserved / part;
+                let granule = limits.non_coherent_atom_size.max(256);
+                let expected = (part - part % granule).max(256 * KIB);
+                assert_eq!(now.1 - reserved, expected, "after {objects} blocks");
+                (objects, reserved) = now;
             }
         }
-        let first = sizes[0];
-        assert_eq!(
-            sizes,
-            [first, 3 * first, 7 * first, 15 * first],
-            "each block is twice the last"
+        assert!(reserved > count * 256 * KIB, "the last ones are larger");
+        assert!(
+            regions.len() as u64 > 4 * (objects - 1),
+            "regions share blocks"
         );
-        assert!(regions.len() as u64 > 4 * objects, "regions share blocks");
         bed.check();
         regions.iter().for_each(|region| bed.free(region));
+        bed.pools.trim(bed.env(), u64::MAX);
+        let again = bed.place(&shared(KIB)).unwrap();
+        assert_eq!(bed.native(), (1, 256 * KIB), "from small again");
+        bed.free(&again);
     });
 }
 

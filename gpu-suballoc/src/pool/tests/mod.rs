@@ -158,7 +158,9 @@ impl Bed {
             WalkItem::Free { offset, size, .. } | WalkItem::Tail { offset, size } => {
                 pieces.push((offset, size))
             }
-            WalkItem::Region { offset, size, .. } | WalkItem::ShardPage { offset, size, .. } => {
+            WalkItem::Region { offset, size, .. }
+            | WalkItem::MoveTarget { offset, size }
+            | WalkItem::ShardPage { offset, size, .. } => {
                 regions += 1;
                 bytes += size;
                 pieces.push((offset, size));

@@ -40,14 +40,16 @@ fn h80_every_block_is_tried_before_there_is_another() {
     });
 }
 
+/// Blocks of 1 MiB, 16 regions of 64 KiB in each.
+const SMALL_BLOCKS: MemoryOptions = MemoryOptions {
+    first_block: Some(MIB),
+    max_block: Some(MIB),
+    ..MemoryOptions::DEFAULT
+};
+
 #[test]
-fn h79_the_fullest_block_is_tried_first_so_that_the_others_drain() {
-    let options = MemoryOptions {
-        first_block: Some(MIB),
-        max_block: Some(MIB),
-        ..MemoryOptions::default()
-    };
-    on_every(&options, |bed| {
+fn h79_a_region_lies_in_the_best_fit_of_all_blocks() {
+    on_every(&SMALL_BLOCKS, |bed| {
         let regions: Vec<_> = (0..64)
             .map(|_| bed.place(&shared(64 * KIB)).unwrap())
             .collect();
@@ -69,6 +71,42 @@ fn h79_the_fullest_block_is_tried_first_so_that_the_others_drain() {
             .for_each(|(_, region)| bed.free(region));
         bed.free(&next);
         bed.free(&after);
+    });
+}
+
+#[test]
+fn h79_a_block_that_a_turnover_did_not_need_drains_and_is_used_before_another_is_made() {
+    on_every(&SMALL_BLOCKS, |bed| {
+        let mut regions: Vec<_> = (0..64)
+            .map(|_| bed.place(&shared(64 * KIB)).unwrap())
+            .collect();
+        let blocks: Vec<_> = (0..4).map(|block| regions[16 * block].memory).collect();
+        // One stays in the first block, half in each of the others.
+        let mut left = Vec::new();
+        for (index, region) in regions.drain(..).enumerate() {
+            if index == 5 || index >= 16 && index % 2 == 0 {
+                left.push(region);
+            } else {
+                bed.free(&region);
+            }
+        }
+        // Two turnovers of regions that come and go: the first one still knows the moment when all was full.
+        for _ in 0..64 {
+            let passing = bed.place(&shared(64 * KIB)).unwrap();
+            bed.free(&passing);
+        }
+        bed.check();
+        // 24 places are free in the others, and then those of the first block, before a fifth is made.
+        for index in 0..24 {
+            let next = bed.place(&shared(64 * KIB)).unwrap();
+            assert_ne!(next.memory, blocks[0], "{index}: it is to drain");
+            left.push(next);
+        }
+        let next = bed.place(&shared(64 * KIB)).unwrap();
+        assert_eq!((next.memory, bed.native().0), (blocks[0], 4));
+        left.push(next);
+        bed.check();
+        left.iter().for_each(|region| bed.free(region));
     });
 }
 

@@ -63,11 +63,7 @@ fn h73_entries_are_counted_too_and_a_new_limit_holds_at_once() {
     assert_eq!((cache.stats().entries, hold.number), (1, 1));
     drop(hold);
     drop(get(&owner, &counts, 2));
-    assert_eq!(
-        cache.stats().entries,
-        1,
-        "the one just used stays until the next comes"
-    );
+    assert_eq!(cache.stats().entries, 0, "and goes with its hold");
 }
 
 /// What a compiler says may be anything; the sum is kept in 64 bits, and what was compiled is kept all the same (H61).
@@ -112,4 +108,134 @@ fn compiled_bytes_overflow_is_counted_up_to_what_64_bits_hold() {
         (cache.stats().bytes, owner.stats().bytes, counts.now().1),
         (0, 0, 0)
     );
+}
+
+#[test]
+fn ge9_what_was_held_above_the_limit_goes_when_its_hold_does() {
+    for bytes in [false, true] {
+        let (contexts, counts) = (Contexts::new(), Counts::default());
+        let cache = contexts.cache();
+        cache.set_limits(if bytes {
+            CacheLimits {
+                bytes: 400,
+                ..CacheLimits::NONE
+            }
+        } else {
+            CacheLimits {
+                entries: 4,
+                ..CacheLimits::NONE
+            }
+        });
+        let owner = cache
+            .owner(CacheDevice::new_unique(), contexts.a.handle())
+            .expect("memory");
+        // More than a record has words, so that some are counted in their entries.
+        let mut held: Vec<_> = (0..40).map(|number| get(&owner, &counts, number)).collect();
+        let second = cache.get(key(owner.device(), 39)).expect("it is there");
+        let work = held.remove(7).into_work_ref();
+        assert_eq!((cache.stats().entries, counts.now()), (40, (40, 40)));
+        held.truncate(20);
+        assert_eq!(
+            cache.stats().entries,
+            22,
+            "20, what is held twice, and the work"
+        );
+        drop(work);
+        assert_eq!(cache.stats().entries, 21);
+        drop(second);
+        assert_eq!(cache.stats().entries, 20);
+        drop(held);
+        let stats = cache.stats();
+        assert_eq!((stats.entries, stats.bytes, stats.evicted), (4, 400, 36));
+        assert_eq!(counts.now().1, 4, "destroyed at once");
+        // Below the limits a hold that goes takes nothing along.
+        (0..40).for_each(|number| drop(cache.get(key(owner.device(), number))));
+        assert_eq!(cache.stats().entries, 4);
+        drop(owner);
+        drop(cache);
+        contexts.end();
+    }
+}
+
+#[test]
+fn ge9_a_shader_above_the_limit_alone_lives_as_long_as_its_hold() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    cache.set_limits(CacheLimits {
+        bytes: 50,
+        ..CacheLimits::NONE
+    });
+    let owner = cache
+        .owner(CacheDevice::new_unique(), contexts.a.handle())
+        .expect("memory");
+    let held = get(&owner, &counts, 1);
+    assert_eq!((held.number, cache.stats().entries), (1, 1));
+    drop(held);
+    assert_eq!(
+        (cache.stats().entries, cache.stats().bytes, counts.now().1),
+        (0, 0, 0)
+    );
+}
+
+#[test]
+fn ge9_a_trim_frees_tables_and_entries_that_nothing_lies_in() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let mut cache = contexts.cache();
+    let device = CacheDevice::new_unique();
+    let mut owner = cache.owner(device, contexts.a.handle()).expect("memory");
+    (0..10).for_each(|number| drop(get(&owner, &counts, number)));
+    let few = contexts.bytes()[2];
+    (10..20_000).for_each(|number| drop(get(&owner, &counts, number)));
+    let many = contexts.bytes()[2];
+    assert!(many > 100 * few, "{few} {many}");
+    assert_eq!(
+        cache
+            .delete_where(|key, _| key != self::key(device, 3))
+            .destroyed,
+        19_999
+    );
+    assert_eq!(contexts.bytes()[2], many, "without a trim all of it stays");
+
+    let other = cache.clone();
+    assert_eq!(
+        cache.trim(&mut [&mut owner]),
+        None,
+        "another handle may be reading"
+    );
+    drop(other);
+    assert_eq!(cache.trim(&mut []), None, "so may the owner");
+    let hold = cache
+        .get(key(device, 3))
+        .expect("it is there")
+        .into_work_ref();
+    assert_eq!(
+        cache.trim(&mut [&mut owner]),
+        None,
+        "a work reference keeps the cache"
+    );
+    drop(hold);
+    let freed = cache.trim(&mut [&mut owner]).expect("nobody else has it");
+    assert_eq!(many - contexts.bytes()[2], freed);
+    assert!(
+        contexts.bytes()[2] <= few,
+        "{} of {many}",
+        contexts.bytes()[2]
+    );
+
+    // What lived is found; what is new finds room; a second trim finds nothing.
+    assert_eq!(get(&owner, &counts, 3).number, 3);
+    assert_eq!(counts.now().0, 20_000, "not compiled again");
+    assert_eq!(cache.trim(&mut [&mut owner]), Some(0));
+    (0..1000).for_each(|number| drop(get(&owner, &counts, number)));
+    assert!((0..1000).all(|number| cache.get(key(device, number)).is_some()));
+    assert_eq!(owner.stats().entries, 1000);
+    drop(owner);
+    let freed = cache.trim(&mut []).expect("nobody else has it");
+    assert!(freed > 0 && contexts.bytes()[2] < few);
+    assert_eq!((counts.now().1, cache.stats().entries), (0, 0));
+    let owner = cache.owner(device, contexts.b.handle()).expect("memory");
+    assert_eq!(get(&owner, &counts, 5).number, 5);
+    drop(owner);
+    drop(cache);
+    contexts.end();
 }

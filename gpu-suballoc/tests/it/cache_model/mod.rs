@@ -5,12 +5,13 @@ mod subject;
 use std::sync::atomic::Ordering::Relaxed;
 
 use subject::{CacheSubject, TIMES};
-use testkit::programs::{Ran, Tried, cache_ops, random, replay, replay_seeds};
+use testkit::programs::{Ran, Tried, cache_ops, random_of_both, replay, seeds_met};
 
 /// What a program can meet.
-const EVENTS: [&str; 18] = [
+const EVENTS: [&str; 19] = [
     "the last hold of one that was taken out",
     "driven out by a limit",
+    "driven out as its hold went",
     "over a limit, and all are held",
     "the key of another device",
     "found, its own",
@@ -33,33 +34,16 @@ fn run(bytes: &[u8]) -> (Ran, Tried) {
     cache_ops(bytes, CacheSubject::new)
 }
 
-/// From there a fuzzer goes on.
 #[test]
 fn the_seeds_meet_everything() {
-    let mut tried = Tried::default();
-    replay_seeds("cache_ops", |bytes| tried.add(&run(bytes).1));
-    tried.assert_at_least(1, 0..0, &EVENTS);
+    seeds_met("cache_ops", run).assert_at_least(1, 0..0, &EVENTS);
 }
 
 /// 10^5 operations; with `STEWARD_LONG` (for release builds) 10^7.
 #[test]
 fn shaders_are_the_lists() {
-    let long = std::env::var_os("STEWARD_LONG").is_some();
     replay("cache_ops", 200, |bytes| run(bytes).0);
-    let mut tried = Tried::default();
-    // Short programs meet what only beginnings have, long ones what is full.
-    for len in [256, 16 << 10] {
-        random(
-            "cache_ops",
-            if long { 5_000_000 } else { 50_000 },
-            len,
-            |bytes| {
-                let (ran, met) = run(bytes);
-                tried.add(&met);
-                ran
-            },
-        );
-    }
+    let (tried, long) = random_of_both("cache_ops", [256, 16 << 10], 50_000, run);
     tried.assert_at_least(if long { 1000 } else { 50 }, 0..0, &EVENTS);
     let times = TIMES.load(Relaxed);
     assert!(

@@ -379,3 +379,36 @@ fn a_device_that_unwinds_leaves_no_seat_taken() {
         );
     }
 }
+
+#[test]
+fn ge13_a_group_takes_whatever_points_at_a_device() {
+    let log = Log::default();
+    let shared = [1, 2].map(|name| std::rc::Rc::new(Card::new(name, &log)));
+    let mut builder = DeviceGroup::builder(memory());
+    for card in &shared {
+        builder
+            .add(std::rc::Rc::clone(card))
+            .map_err(|_| ())
+            .expect("in no group");
+    }
+    let group = builder.finish().expect("memory");
+    assert!(shared.iter().all(|card| card.seat.membership().is_some()));
+    drop(group);
+    assert!(shared.iter().all(|card| card.seat.membership().is_none()));
+
+    let mut builder = DeviceGroup::builder(memory());
+    for name in [3, 4] {
+        builder
+            .add(Box::new(Card::new(name, &log)))
+            .map_err(|_| ())
+            .expect("in no group");
+    }
+    let group = builder.finish().expect("memory");
+    assert_eq!(group.devices().len(), 2);
+    assert!(
+        group
+            .devices()
+            .iter()
+            .all(|card| card.seat.membership().is_some())
+    );
+}

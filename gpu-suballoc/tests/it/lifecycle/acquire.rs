@@ -247,3 +247,51 @@ fn h24_a_handler_is_what_it_is_in_other_runtimes() {
             .unwrap()
     );
 }
+
+#[test]
+fn ge10_64_devices_have_contexts_at_once_and_the_next_is_an_error() {
+    let memory = SceneMemory::new();
+    let drivers: Vec<_> = (0..65).map(|_| LifecycleDriver::new()).collect();
+    let home = memory.home();
+    let mut contexts: Vec<_> = drivers
+        .iter()
+        .take(64)
+        .map(|driver| acquire(&home, &memory, driver))
+        .collect();
+    let refused = try_acquire(&home, info(&memory, &drivers[64], None));
+    assert_eq!(refused.unwrap_err(), ContextError::TooManyDevices);
+    assert_eq!(drivers[64].live(), 0, "nothing was left on it");
+    contexts.push(acquire(&home, &memory, &drivers[0]));
+    contexts.swap_remove(7).release().unwrap();
+    contexts.push(acquire(&home, &memory, &drivers[64]));
+    contexts
+        .into_iter()
+        .for_each(|one| one.release().map(drop).unwrap());
+    drop(home);
+    memory.end();
+}
+
+#[test]
+fn ge10_64_contexts_are_in_a_table_and_the_next_is_an_error() {
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
+    let (home, table) = (memory.home(), memory.table());
+    let put = || {
+        table.acquire(None, handles(&driver), || {
+            Ok(acquire(&home, &memory, &driver))
+        })
+    };
+    let ids: Vec<_> = (0..64).map(|_| put().unwrap()).collect();
+    let live = driver.live();
+    assert_eq!(put(), Err(ContextError::TooManyContexts));
+    assert_eq!(
+        driver.live(),
+        live,
+        "the context that found no place was released"
+    );
+    table.release(Some(ids[3]), handles(&driver)).unwrap();
+    put().unwrap();
+    drop(table);
+    drop(home);
+    assert_eq!(driver.live(), 0);
+    memory.end();
+}

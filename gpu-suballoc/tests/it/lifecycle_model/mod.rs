@@ -5,7 +5,7 @@ mod subject;
 use std::sync::atomic::Ordering::Relaxed;
 
 use subject::{LifecycleSubject, TIMES};
-use testkit::programs::{Ran, Tried, lifecycle_ops, random, replay, replay_seeds};
+use testkit::programs::{Ran, Tried, lifecycle_ops, random_of_both, replay, seeds_met};
 
 /// What a program can meet.
 const EVENTS: [&str; 55] = [
@@ -73,32 +73,16 @@ fn run(bytes: &[u8]) -> (Ran, Tried) {
     ran
 }
 
-/// From there a fuzzer goes on.
 #[test]
 fn the_seeds_meet_everything() {
-    let mut tried = Tried::default();
-    replay_seeds("lifecycle_ops", |bytes| tried.add(&run(bytes).1));
-    tried.assert_at_least(1, 0..0, &EVENTS);
+    seeds_met("lifecycle_ops", run).assert_at_least(1, 0..0, &EVENTS);
 }
 
 /// 2 * 10^4 operations; with `STEWARD_LONG` (for release builds) 2 * 10^6.
 #[test]
 fn contexts_are_the_lists() {
-    let long = std::env::var_os("STEWARD_LONG").is_some();
     replay("lifecycle_ops", 20, |bytes| run(bytes).0);
-    let mut tried = Tried::default();
-    for len in [512, 4 << 10] {
-        random(
-            "lifecycle_ops",
-            if long { 1_000_000 } else { 10_000 },
-            len,
-            |bytes| {
-                let (ran, met) = run(bytes);
-                tried.add(&met);
-                ran
-            },
-        );
-    }
+    let (tried, long) = random_of_both("lifecycle_ops", [512, 4 << 10], 10_000, run);
     tried.assert_at_least(if long { 100 } else { 1 }, 0..0, &EVENTS);
     let times = TIMES.load(Relaxed);
     assert!(

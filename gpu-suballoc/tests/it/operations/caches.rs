@@ -161,6 +161,29 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             },
         },
         GpuOperation {
+            names: &["ShaderCache::trim"],
+            how: "with an owner whose shaders are gone",
+            takes: MemoryUse::Nothing("of an empty table nothing is kept"),
+            body: |stage| {
+                with_root(stage, |root| {
+                    let mut cache =
+                        Cache::new(root.handle(), CacheLimits::NONE).expect("refused nothing");
+                    let device = CacheDevice::new_unique();
+                    let mut owner = cache.owner(device, root.handle()).expect("refused nothing");
+                    let key = ShaderKey::kernel(device, 7);
+                    drop(
+                        owner
+                            .get_or_compile(key, || compiled(9))
+                            .expect("refused nothing"),
+                    );
+                    assert_eq!(cache.delete_where(|_, _| true).destroyed, 1);
+                    stage.attempt_plainly(|| {
+                        assert!(cache.trim(&mut [&mut owner]).is_some_and(|bytes| bytes > 0));
+                    });
+                });
+            },
+        },
+        GpuOperation {
             names: &[
                 "CacheOwner::cache",
                 "CacheOwner::device",

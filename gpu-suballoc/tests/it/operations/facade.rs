@@ -3,8 +3,8 @@
 use alloc_core::FromGlobalAlloc;
 use gpu_suballoc::{
     AllocatorOptions, DedicatedPolicy, DeviceMemory, GpuAllocator, GpuMisuse, Lifetime,
-    MemoryTotals, MockDevice, MockProfile, PoolOptions, Region, RegionOptions,
-    ResourceRequirements,
+    MemoryPreference, MemoryTotals, MockDevice, MockProfile, PoolOptions, PropertyFlags, Region,
+    RegionOptions, ResourceRequirements,
 };
 use testkit::{MemoryUse, Stage};
 
@@ -64,6 +64,19 @@ pub(super) fn end<S: Stage>(allocator: Over<'_, S>) {
 pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     let mut all: Vec<GpuOperation<S>> = vec![
         GpuOperation {
+            names: &["GpuAllocator::reserve"],
+            how: "",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mock = mock();
+                let allocator = allocator(stage, &mock);
+                let make = || allocator.reserve(1 << 20, u32::MAX, &RegionOptions::new());
+                stage.attempt(|| seen::<S>(&allocator), make);
+                assert!(allocator.stats().total.block_bytes >= 1 << 20);
+                end::<S>(allocator);
+            },
+        },
+        GpuOperation {
             names: &[
                 "GpuAllocator::new",
                 "GpuAllocator::close",
@@ -83,6 +96,27 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 };
                 let allocator: Over<'_, S> = stage.attempt(|| mock.live_counts(), make);
                 assert!(allocator.host_bytes() > 0 && allocator.device().live_counts().memory == 0);
+                end::<S>(allocator);
+            },
+        },
+        GpuOperation {
+            names: &["GpuAllocator::check_corruption"],
+            how: "of one margin",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mock = mock();
+                let mut options = AllocatorOptions::default();
+                options.memory.margin = 16;
+                // SAFETY: what is asked here is valid.
+                let made = unsafe { GpuAllocator::new(&mock, stage.host(), options) };
+                let allocator = made.map_err(|refused| refused.error).expect("sound");
+                let options = RegionOptions::new()
+                    .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+                let region = allocator.allocate(&needs(500), &options).expect("room");
+                let seen = || allocator.stats().total;
+                let checked = stage.attempt(seen, || allocator.check_corruption(|_| ()));
+                assert_eq!(checked, 1);
+                allocator.free(region).expect("nobody wrote there");
                 end::<S>(allocator);
             },
         },

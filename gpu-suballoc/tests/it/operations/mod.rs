@@ -4,6 +4,7 @@
 
 mod caches;
 mod contexts;
+mod defragmentation;
 mod devices;
 pub(crate) mod driver_heap;
 mod facade;
@@ -36,6 +37,7 @@ pub(crate) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
         facade::table(),
         resources::table(),
         reports::table(),
+        defragmentation::table(),
         shards::table(),
         devices::table(),
         caches::table(),

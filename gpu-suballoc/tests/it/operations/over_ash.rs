@@ -13,6 +13,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
         names: &[
             "AshDevice::new",
             "AshOptions::new",
+            "AshOptions::with_callbacks",
             "physical_device_capabilities",
         ],
         how: "over a fake driver",
@@ -21,7 +22,8 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             set(Fake::NEW);
             let (entry, instance, device) = vulkan();
             stage.attempt_plainly(|| {
-                let options = AshOptions::new(vk::API_VERSION_1_0);
+                let options = AshOptions::new(vk::API_VERSION_1_0)
+                    .with_callbacks(&vk::AllocationCallbacks::default());
                 // SAFETY: the fake looks at no handle.
                 let ours = unsafe {
                     AshDevice::new(

@@ -1,8 +1,7 @@
 //! Virtual blocks and transient pages.
 
 use gpu_suballoc::{
-    LinearBlock, LinearError, TransientPages, VirtualAllocationOptions, VirtualBlock,
-    VirtualBlockError,
+    BlockAlgorithm, TransientPages, VirtualAllocationOptions, VirtualBlock, VirtualBlockError,
 };
 use testkit::{MemoryUse, Stage};
 
@@ -154,50 +153,40 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             },
         },
         GpuOperation {
-            names: &[
-                "LinearBlock::new",
-                "LinearBlock::allocate",
-                "LinearBlock::allocate_upper",
-            ],
-            how: "the first range of an end",
+            names: &["VirtualBlock::allocate_at"],
+            how: "the first range",
             takes: MemoryUse::Memory,
             body: |stage| {
-                let block = LinearBlock::new(stage.host(), 1 << 20, 256)
+                let block = VirtualBlock::new(stage.host(), 1 << 20, 256)
                     .expect("a block takes nothing yet");
                 let block = std::cell::RefCell::new(block);
+                let options = VirtualAllocationOptions::new(1000, 256);
                 let range = stage.attempt(
-                    || block.borrow().live(),
-                    || block.borrow_mut().allocate_upper(1000, 256),
+                    || block.borrow().statistics(),
+                    || block.borrow_mut().allocate_at(4096, &options),
                 );
-                assert_eq!(range.offset, (1 << 20) - 1024);
-                assert!(block.borrow_mut().allocate(1000, 256).is_ok());
+                assert_eq!(range.offset, 4096);
             },
         },
         GpuOperation {
-            names: &[
-                "LinearBlock::free",
-                "LinearBlock::info",
-                "LinearBlock::clear",
-                "LinearBlock::live",
-                "LinearBlock::for_each",
-            ],
-            how: "in order, and not",
-            takes: BACK,
+            names: &["VirtualBlock::with_algorithm"],
+            how: "the first range of a double stack's upper end",
+            takes: MemoryUse::Memory,
             body: |stage| {
-                let mut block = LinearBlock::new(stage.host(), 1 << 20, 256)
+                let algorithm = BlockAlgorithm::DoubleStack;
+                let block = VirtualBlock::with_algorithm(stage.host(), 1 << 20, 256, algorithm)
                     .expect("a block takes nothing yet");
-                let ranges =
-                    [(); 3].map(|()| block.allocate(256, 1).expect("refused nothing").allocation);
-                stage.attempt_plainly(|| {
-                    assert_eq!(block.free(ranges[1]), Err(LinearError::OutOfOrder));
-                    block.free(ranges[2]).expect("the newest");
-                    assert!(block.info(ranges[0]).is_ok() && block.info(ranges[2]).is_err());
-                    let mut seen = 0;
-                    block.for_each(|_| seen += 1);
-                    assert_eq!((seen, block.live()), (2, (2, 512)));
-                    block.clear();
-                    assert_eq!(block.live(), (0, 0));
-                });
+                let block = std::cell::RefCell::new(block);
+                let options = VirtualAllocationOptions {
+                    upper_address: true,
+                    ..VirtualAllocationOptions::new(1000, 256)
+                };
+                let range = stage.attempt(
+                    || block.borrow().statistics(),
+                    || block.borrow_mut().allocate_with(&options),
+                );
+                assert_eq!(range.offset, (1 << 20) - 1024);
+                assert!(block.borrow_mut().allocate(1000, 256).is_ok());
             },
         },
     ]

@@ -1,7 +1,7 @@
-//! Totals, pictures, leaks, moves, JSON.
+//! Totals, pictures, leaks, JSON.
 
 use alloc_core::{Scope, Scoped};
-use gpu_suballoc::{MemoryTotals, MoveLimits, PoolOptions, RegionOptions};
+use gpu_suballoc::{MemoryTotals, PoolOptions, RegionOptions};
 use testkit::{MemoryUse, Sink, Stage};
 
 use super::GpuOperation;
@@ -115,43 +115,6 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 [crop, region]
                     .into_iter()
                     .for_each(|region| allocator.free(region).expect("live"));
-                end::<S>(allocator);
-            },
-        },
-        GpuOperation {
-            names: &[
-                "MemoryMap::moves",
-                "MovePlan::moves",
-                "MovePlan::freed_blocks",
-                "MovePlan::freed_bytes",
-                "MovePlan::moved_bytes",
-            ],
-            how: "of a picture that was taken",
-            takes: MemoryUse::Memory,
-            body: |stage| {
-                let mock = mock();
-                let allocator = allocator(stage, &mock);
-                let regions = [(); 12].map(|()| {
-                    Some(
-                        allocator
-                            .allocate(&needs(1 << 20), &RegionOptions::new())
-                            .expect("room"),
-                    )
-                });
-                let mut regions = regions;
-                for region in regions.iter_mut().step_by(2) {
-                    allocator.free(region.take().expect("there")).expect("live");
-                }
-                let picture = allocator.memory_map().expect("refused nothing");
-                let plan = stage.attempt(
-                    || seen::<S>(&allocator),
-                    || picture.moves(1, MoveLimits::default()),
-                );
-                let moved: u64 = plan.moves().iter().map(|one| one.size).sum();
-                assert_eq!(moved, plan.moved_bytes());
-                assert!(plan.freed_bytes() >= plan.freed_blocks().into());
-                drop((plan, picture));
-                allocator.free_batch(&mut regions).expect("live");
                 end::<S>(allocator);
             },
         },

@@ -222,6 +222,8 @@ fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
             names: &[
                 "GpuAllocator::map_id",
                 "GpuAllocator::unmap_id",
+                "GpuAllocator::flush_id",
+                "GpuAllocator::invalidate_id",
                 "GpuAllocator::detach",
                 "GpuAllocator::descriptor",
                 "WrapInfo::backing",
@@ -254,6 +256,8 @@ fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
                     let mut wrapped = Some(wrapped);
                     stage.attempt_plainly(|| {
                         allocator.map_id(whole.id()).expect("visible");
+                        allocator.flush_id(whole.id(), 0, 8).expect("mapped");
+                        allocator.invalidate_id(whole.id(), 0, 8).expect("mapped");
                         allocator.unmap_id(whole.id()).expect("mapped");
                         let found = allocator
                             .descriptor(whole, 4, DescriptorUse::Storage)

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use gpu_suballoc::{Lifetime, RegionOptions};
+use gpu_suballoc::{Lifetime, MemoryPreference, PropertyFlags, RegionOptions};
 use testkit::{MemoryUse, Stage};
 
 use super::GpuOperation;
@@ -21,6 +21,27 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             how: "the first long-lived region",
             takes: MemoryUse::Memory,
             body: |stage| first_of(stage, Lifetime::Persistent),
+        },
+        GpuOperation {
+            names: &["Shard::map_id"],
+            how: "a region without a record",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mock = mock();
+                let allocator = allocator(stage, &mock);
+                let shard = RefCell::new(allocator.shard());
+                let options = RegionOptions::new()
+                    .lifetime(Lifetime::Transient)
+                    .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+                let allocated = shard.borrow_mut().allocate(&needs(500), &options);
+                let region = allocated.expect("refused nothing");
+                let seen = || allocator.stats().total;
+                stage.attempt(seen, || shard.borrow_mut().map_id(region.id()));
+                allocator.unmap_id(region.id()).expect("mapped");
+                shard.borrow_mut().free(region).expect("live");
+                drop(shard);
+                end::<S>(allocator);
+            },
         },
         GpuOperation {
             names: &[

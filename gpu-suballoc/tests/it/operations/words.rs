@@ -53,6 +53,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 "RegionId::from_raw",
                 "RegionId::tag",
                 "RegionOptions::dedicated",
+                "RegionOptions::device_address",
                 "RegionOptions::export",
                 "RegionOptions::kind",
                 "RegionOptions::lifetime",
@@ -64,6 +65,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 "RegionOptions::site",
                 "RegionOptions::tag",
                 "RegionOptions::preference",
+                "RegionOptions::upper_address",
                 "RegionOptions::within_budget",
                 "ResourceRequirements::memory_types",
                 "ResourceRequirements::new",
@@ -161,7 +163,10 @@ fn infos() {
         .priority(0.5)
         .site(3)
         .tag(4)
-        .within_budget();
+        .within_budget()
+        .device_address()
+        .upper_address();
+    assert!(options.device_address && options.upper_address);
     assert!(options.export.as_raw() == 1 && options.next == Some(chain) && options.within_budget);
     assert_eq!(
         (options.dedicated, options.kind),

@@ -94,14 +94,14 @@ impl Ranges for RangeSubject {
         size: u64,
         alignment: u64,
         high: bool,
-    ) -> Result<(Self::Id, u64), NoRange> {
+    ) -> Result<(Self::Id, u64, u64), NoRange> {
         let options = VirtualAllocationOptions {
             upper_address: high,
             ..VirtualAllocationOptions::new(size, alignment)
         };
         self.block
             .allocate_with(&options)
-            .map(|range| (range.allocation, range.offset))
+            .map(|range| (range.allocation, range.offset, range.size))
             .map_err(why)
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use subject::again::{How, TIMES};
 use subject::{RegionSubject, SHAPES};
-use testkit::programs::{Ran, Tried, random, region_ops, replay, replay_seeds};
+use testkit::programs::{Ran, Tried, random_of_both, region_ops, replay, replay_seeds};
 
 /// That no hole would have done is looked at where something is refused for lack of one: it must happen.
 const EVENTS: [&str; 23] = [
@@ -64,23 +64,11 @@ fn the_seeds_meet_everything() {
 /// 10^5 operations; with `STEWARD_LONG` (for release builds) 10^7, in which each class came up a thousand times.
 #[test]
 fn regions_are_the_models() {
-    let long = std::env::var_os("STEWARD_LONG").is_some();
-    let mut tried = Tried::default();
     let mut shape = 0;
-    // Short programs meet what only beginnings have, long ones what is full.
-    for len in [512, 16 << 10] {
-        random(
-            "region_ops",
-            if long { 5_000_000 } else { 50_000 },
-            len,
-            |bytes| {
-                shape = (shape + 1) % SHAPES;
-                let (ran, met) = run(shape, bytes);
-                tried.add(&met);
-                ran
-            },
-        );
-    }
+    let (tried, long) = random_of_both("region_ops", [512, 16 << 10], 50_000, |bytes| {
+        shape = (shape + 1) % SHAPES;
+        run(shape, bytes)
+    });
     let called_back = TIMES.load(Relaxed);
     assert!(
         called_back > 10_000,

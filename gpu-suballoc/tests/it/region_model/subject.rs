@@ -12,11 +12,11 @@ use again::{Again, How};
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use debug_guard::{FailingAllocator, Fault as HostFault};
 use gpu_suballoc::{
-    AllocatorOptions, Backing, BlockContent, BufferHandle, BufferInfo, BufferUsage,
+    AllocatorOptions, Backing, BlockAlgorithm, BlockContent, BufferHandle, BufferInfo, BufferUsage,
     DedicatedPolicy, DeviceMemory, GpuAllocator, GpuError, GpuMisuse, Lifetime, MapPolicy,
     MemoryHandle, MemoryOptions, MemoryPreference, MemoryRequest, MockDevice, MockFault, MockHook,
-    MockProfile, PoolAlgorithm, PoolId, PoolOptions, PropertyFlags, RangePlacement, RangeUse,
-    Region, RegionId, RegionOptions, ResourceKind, ResourceRequirements, WrapInfo,
+    MockProfile, PoolId, PoolOptions, PropertyFlags, RangePlacement, RangeUse, Region, RegionId,
+    RegionOptions, ResourceKind, ResourceRequirements, WrapInfo,
 };
 use testkit::RecordingAllocator;
 use testkit::programs::{
@@ -120,7 +120,10 @@ impl RegionSubject {
         // SAFETY: as above.
         let device_ref: &'static Device = unsafe { device.as_ref() };
         let reuse = way & 1 == 1;
+        let device_limit = device_ref.properties().limits.max_memory_allocation_count;
         let memory = MemoryOptions {
+            // One is the application's.
+            max_allocations: device_limit - 1,
             // Small, so that it becomes full.
             max_bytes: if way & 2 == 2 { 40 << 20 } else { 256 << 20 },
             first_block: if way & 2 == 2 { Some(1 << 20) } else { None },
@@ -498,7 +501,7 @@ impl Regions for RegionSubject {
         let mut options = PoolOptions::new(memory_type);
         options.block_size = Some(1 << 20);
         if linear {
-            options.algorithm = PoolAlgorithm::Linear;
+            options.algorithm = BlockAlgorithm::Ring;
         }
         self.pools.borrow_mut()[slot] = Some(self.allocator().create_pool(&options).map_err(no)?);
         Ok(())

@@ -1,7 +1,7 @@
 //! Ids: stale, foreign, made up.
 
 use gpu_suballoc::{
-    DedicatedPolicy, GpuAllocator, GpuMisuse, Lifetime, MockProfile, PoolAlgorithm, PoolOptions,
+    BlockAlgorithm, DedicatedPolicy, GpuAllocator, GpuMisuse, Lifetime, MockProfile, PoolOptions,
     Region, RegionId, RegionOptions, WrapInfo,
 };
 use testkit::RecordingAllocator;
@@ -251,7 +251,7 @@ fn ge8_every_bit_of_an_id_is_compared() {
     nvidia(|s| {
         let foreign = s.foreign(4096, 1);
         let pool = PoolOptions {
-            algorithm: PoolAlgorithm::Linear,
+            algorithm: BlockAlgorithm::Ring,
             block_size: Some(1 << 20),
             ..PoolOptions::new(1)
         };

@@ -1,18 +1,23 @@
 //! Regions of buffers and images, wrapped buffers, crops, mappings and kept buffers, on the mock device: what each call promises,
 //! and what is left when one is refused.
 
+mod addresses;
 mod bad_input;
 mod creation;
 mod crops;
+mod defragmentation;
 mod device_refusals;
 mod halide;
 mod ids;
 mod keeping;
+mod limits;
 mod mapping;
+mod margins;
 mod options;
 mod stale;
 mod sweeps;
 mod threads;
+mod users_meet;
 mod wrapping;
 
 use gpu_suballoc::{

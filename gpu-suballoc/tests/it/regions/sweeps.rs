@@ -209,7 +209,7 @@ fn freeing_takes_no_memory() {
         gpu.free_batch(&mut batch).unwrap();
         gpu.trim(u64::MAX);
         assert!(
-            gpu.allocate(&bytes(100), &any()).is_err(),
+            gpu.allocate(&bytes(100), &any().name("x")).is_err(),
             "a refusal would have been met"
         );
         host.arm(HostFault::Never);

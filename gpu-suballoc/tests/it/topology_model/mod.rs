@@ -3,7 +3,7 @@
 mod subject;
 
 use subject::TopologySubject;
-use testkit::programs::{Ran, Tried, random, replay, replay_seeds, topology_ops};
+use testkit::programs::{Ran, Tried, random_of_both, replay, seeds_met, topology_ops};
 
 /// What a program can meet.
 const EVENTS: [&str; 17] = [
@@ -30,31 +30,15 @@ fn run(bytes: &[u8]) -> (Ran, Tried) {
     topology_ops(bytes, TopologySubject::new)
 }
 
-/// From there a fuzzer goes on.
 #[test]
 fn the_seeds_meet_everything() {
-    let mut tried = Tried::default();
-    replay_seeds("topology_ops", |bytes| tried.add(&run(bytes).1));
-    tried.assert_at_least(1, 0..0, &EVENTS);
+    seeds_met("topology_ops", run).assert_at_least(1, 0..0, &EVENTS);
 }
 
 /// 10^5 operations; with `STEWARD_LONG` (for release builds) 10^7.
 #[test]
 fn groups_are_the_lists() {
-    let long = std::env::var_os("STEWARD_LONG").is_some();
     replay("topology_ops", 200, |bytes| run(bytes).0);
-    let mut tried = Tried::default();
-    for len in [512, 16 << 10] {
-        random(
-            "topology_ops",
-            if long { 5_000_000 } else { 50_000 },
-            len,
-            |bytes| {
-                let (ran, met) = run(bytes);
-                tried.add(&met);
-                ran
-            },
-        );
-    }
+    let (tried, long) = random_of_both("topology_ops", [512, 16 << 10], 50_000, run);
     tried.assert_at_least(if long { 100 } else { 1 }, 0..0, &EVENTS);
 }

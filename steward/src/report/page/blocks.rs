@@ -8,7 +8,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::label::{fitted, grouped, tick};
+use super::label::{cell, fitted, grouped, tick};
 use vk_accounts::report::{DeviceMemory, MemoryBlock, MemoryRange, one_line};
 
 /// Units of a drawing's width.
@@ -19,6 +19,8 @@ const THINNEST: f64 = 1.0;
 const SHAPES: usize = 1500;
 /// So many blocks are drawn.
 const BLOCKS: usize = 200;
+/// So many regions of a block are listed without being asked for.
+const SHOWN: usize = 64;
 /// Width of a character, about.
 const WIDE: f64 = 8.2;
 
@@ -26,8 +28,24 @@ const WIDE: f64 = 8.2;
 pub(super) struct Drawn {
     pub(super) title: String,
     pub(super) strips: Vec<Strip>,
+    /// What is in use, in order of offset: a drawing's names are lost in print.
+    pub(super) regions: Vec<RegionRow>,
+    /// The same, as far as it is folded.
+    pub(super) folded: Vec<RegionRow>,
     /// Shapes that were left out.
     pub(super) more: usize,
+}
+
+/// A region or a crop.
+pub(super) struct RegionRow {
+    /// A crop stands below its region.
+    pub(super) crop: bool,
+    pub(super) class: &'static str,
+    pub(super) offset: String,
+    pub(super) size: String,
+    pub(super) padding: String,
+    pub(super) placement: String,
+    pub(super) name: String,
 }
 
 /// A part of a block, to scale.
@@ -88,11 +106,48 @@ fn drawn(block: &MemoryBlock) -> Drawn {
     if let Some(part) = small_part(block) {
         strips.push(strip(block, part));
     }
+    let mut regions: Vec<_> = block
+        .ranges
+        .iter()
+        .filter(|range| range.what == "region")
+        .take(SHAPES)
+        .flat_map(region_rows)
+        .collect();
+    let folded = regions.split_off(regions.len().min(SHOWN));
     Drawn {
         title: one_line(&block.title()),
         strips,
+        regions,
+        folded,
         more: block.ranges.len().saturating_sub(SHAPES),
     }
+}
+
+fn region_rows(range: &MemoryRange) -> impl Iterator<Item = RegionRow> {
+    let named = |name: &str| match one_line(name) {
+        name if name.is_empty() => "without a name".to_owned(),
+        name => name,
+    };
+    let wrapped = range.placement == "wrapped";
+    let region = RegionRow {
+        crop: false,
+        class: if wrapped { "wrapped" } else { "owned" },
+        offset: grouped(range.offset),
+        size: grouped(range.size.saturating_sub(range.padding)),
+        padding: cell(range.padding),
+        placement: one_line(&range.placement),
+        name: named(&range.name),
+    };
+    let crops = range.crops.iter().map(move |crop| RegionRow {
+        crop: true,
+        class: "crop",
+        offset: format!("+{}", grouped(crop.offset)),
+        size: grouped(crop.size),
+        padding: cell(0),
+        placement: "crop".to_owned(),
+        name: named(&crop.name),
+    });
+    std::iter::once(region).chain(crops)
 }
 
 /// From the first to the last byte in use, where that is less than a quarter of the block.

@@ -11,19 +11,26 @@
 
 mod areas;
 mod blocks;
+mod findings;
+mod growth;
 mod guard;
 mod label;
+mod leaks;
+mod matrix;
+mod rounds;
 mod section;
 mod squarify;
 mod tables;
 mod timeline;
 mod timeline_chart;
 mod treemap;
+mod vulkan;
 
 use askama::Template;
 pub(crate) use label::grouped;
 
 use super::ReportOrList;
+use matrix::Matrix;
 use section::Section;
 
 /// A page about one report or several.
@@ -32,6 +39,8 @@ use section::Section;
 struct ReportPage {
     title: String,
     version: &'static str,
+    /// The drivers side by side, where there are several.
+    matrix: Option<Matrix>,
     sections: Vec<Section>,
 }
 
@@ -52,6 +61,7 @@ pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
     ReportPage {
         title,
         version: env!("CARGO_PKG_VERSION"),
+        matrix: matrix::matrix(entries),
         sections,
     }
     .render()

@@ -4,10 +4,15 @@
 
 use super::areas::{Areas, areas};
 use super::blocks::{self, Drawn};
+use super::findings::{FindingLine, KnownCauses, findings};
+use super::growth::{GrowthRows, growth};
 use super::guard::{self, GuardSection};
 use super::label::grouped;
-use super::tables::{self, Bar, FigureTable, FindingLine};
+use super::leaks::{LeakCard, leaks};
+use super::rounds::folded;
+use super::tables::{self, Bar, FigureTable};
 use super::timeline_chart::{Course, course};
+use super::vulkan::vulkan_memory;
 use crate::report::ReportOrList;
 use vk_accounts::report::title_of;
 use vk_accounts::report::{FindingRow, Report, Source, one_line};
@@ -32,7 +37,11 @@ pub(super) struct Section {
     pub(super) unused: String,
     pub(super) course: Option<Course>,
     pub(super) steps: &'static str,
+    pub(super) growth: GrowthRows,
+    /// Rounds as one row each.
     pub(super) phases: FigureTable,
+    /// The phases of all rounds; empty where `phases` has them.
+    pub(super) all_phases: FigureTable,
     pub(super) slack: bool,
     /// How device memory was divided; empty where nothing was sub-allocated.
     pub(super) memory: Vec<Drawn>,
@@ -42,6 +51,15 @@ pub(super) struct Section {
     /// Blocks that were left out.
     pub(super) memory_more: usize,
     pub(super) findings: Vec<FindingLine>,
+    /// How many of them are notes, which are folded.
+    pub(super) notes: usize,
+    /// How many of them are known of the driver.
+    pub(super) known: String,
+    pub(super) leaks: Vec<LeakCard>,
+    /// Call stacks that were left out.
+    pub(super) leaks_more: usize,
+    /// Device memory that a program allocated.
+    pub(super) vulkan: FigureTable,
     pub(super) honour_absent: String,
     pub(super) bars: Vec<Bar>,
     pub(super) leftovers: FigureTable,
@@ -85,6 +103,10 @@ impl Section {
         let honour = report.honour.clone().unwrap_or_default();
         let (memory, memory_more) = blocks::blocks(report.device_memory.as_ref());
         let live = !matches!(report.source, Source::Trace { .. });
+        let (findings, known) = findings(report, KnownCauses::of(&report.source).as_ref());
+        let (leaks, leaks_more) = leaks(report.leaks.as_ref());
+        let rounds = folded(&report.phases);
+        let samples = rounds.samples(&report.timeline);
         let runs = [
             ("Without the loader", honour.without_loader),
             ("With the loader", honour.with_loader),
@@ -105,7 +127,7 @@ impl Section {
             heading: heading(&report.source),
             about: about(&report.source),
             limits: report.notes().map(|note| one_line(&note)).collect(),
-            figures: figures(report),
+            figures: figures(report, &known),
             fullest_phase: one_line(&title_of(&report.phases, &report.fullest_phase, |phase| {
                 phase.live_bytes
             })),
@@ -118,13 +140,19 @@ impl Section {
             areas: areas(report),
             contexts,
             unused,
-            course: course(report),
+            course: course(report, &rounds.phases, &samples),
+            growth: growth(&rounds, &samples),
             steps: if live {
                 "commands"
             } else {
                 "lines of the trace"
             },
-            phases: tables::phases(report),
+            phases: tables::phases(&rounds.phases),
+            all_phases: if rounds.rounds.is_empty() {
+                FigureTable::default()
+            } else {
+                tables::phases(&report.phases)
+            },
             slack: report.contexts.iter().any(|row| row.peak_slack > 0)
                 || report.phases.iter().any(|row| row.peak_slack > 0),
             memory,
@@ -139,7 +167,15 @@ impl Section {
                 .iter()
                 .flat_map(|shared| shared.lines().chain(shared.found()))
                 .collect(),
-            findings: tables::findings(report),
+            notes: findings
+                .iter()
+                .filter(|line| line.class == FindingRow::NOTE)
+                .count(),
+            findings,
+            known,
+            leaks,
+            leaks_more,
+            vulkan: vulkan_memory(report),
             honour_absent: absent,
             bars,
             leftovers: tables::leftovers(report),
@@ -150,7 +186,7 @@ impl Section {
     }
 }
 
-fn heading(source: &Source) -> String {
+pub(super) fn heading(source: &Source) -> String {
     match source {
         Source::Driver { name, version, .. } => one_line(&format!("{name} {version}")),
         Source::Trace { file, .. } => one_line(file),
@@ -234,7 +270,7 @@ fn about(source: &Source) -> Vec<String> {
     }
 }
 
-fn figures(report: &Report) -> Vec<Figure> {
+fn figures(report: &Report, known: &str) -> Vec<Figure> {
     let sum = |of: fn(&vk_accounts::report::Phase) -> u64| {
         report
             .phases
@@ -281,10 +317,11 @@ fn figures(report: &Report) -> Vec<Figure> {
         Figure {
             name: "Findings",
             value: worst,
-            detail: if others.is_empty() {
-                "of Vulkan's rules".to_owned()
-            } else {
-                format!("and {others}")
+            detail: match (others.as_str(), known) {
+                ("", "") => "of Vulkan's rules".to_owned(),
+                ("", known) => known.to_owned(),
+                (others, "") => format!("and {others}"),
+                (others, known) => format!("and {others}. {known}"),
             },
             bad: report.findings.iter().any(|row| row.rank() == 0),
         },

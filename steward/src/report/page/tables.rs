@@ -6,23 +6,40 @@ use alloc_core::Scope;
 
 use super::areas::unit;
 use super::label::{cell, grouped};
-use vk_accounts::report::{ByScope, FindingRow, HonourRun, Report, one_line};
+use vk_accounts::report::{ByScope, HonourRun, Report, one_line};
 use vk_accounts::units::{bytes, percent};
 
 /// A table has so many rows at most; data has all.
 const ROWS: usize = 300;
+/// The columns of each table behind the first one; scopes in the order of `Scope::ALL`.
+const CONTEXT_COLUMNS: [&str; 9] = [
+    "command", "object", "cache", "device", "instance", "live", "peak", "blocks", "taken",
+];
+const PHASE_COLUMNS: [&str; 11] = [
+    "commands", "blocks", "freed", "taken", "command", "object", "cache", "device", "instance",
+    "live", "peak",
+];
+const LEFTOVER_COLUMNS: [&str; 7] = [
+    "command", "object", "cache", "device", "instance", "blocks", "bytes",
+];
 
 /// A table that may have been cut.
 #[derive(Default)]
 pub(super) struct FigureTable {
+    /// What stands above the columns behind the first one: a narrow screen shows it beside each number.
+    pub(super) columns: Vec<&'static str>,
     pub(super) rows: Vec<FigureRow>,
     /// Rows that were left out.
     pub(super) more: usize,
 }
 
 impl FigureTable {
-    fn of(rows: impl ExactSizeIterator<Item = FigureRow>) -> Self {
+    pub(super) fn of(
+        columns: &[&'static str],
+        rows: impl ExactSizeIterator<Item = FigureRow>,
+    ) -> Self {
         Self {
+            columns: columns.to_vec(),
             more: rows.len().saturating_sub(ROWS),
             rows: rows.take(ROWS).collect(),
         }
@@ -30,6 +47,7 @@ impl FigureTable {
 }
 
 /// A row of numbers behind a name.
+#[derive(Default)]
 pub(super) struct FigureRow {
     pub(super) name: String,
     /// How far it is set in, in steps.
@@ -80,11 +98,14 @@ pub(super) fn contexts(report: &Report) -> (FigureTable, String) {
         .map(|row| one_line(&row.name))
         .collect();
     names.extend((unused.len() > ROWS).then(|| format!("and {} more", unused.len() - ROWS)));
-    (FigureTable::of(used.into_iter().map(row)), names.join(", "))
+    (
+        FigureTable::of(&CONTEXT_COLUMNS, used.into_iter().map(row)),
+        names.join(", "),
+    )
 }
 
-/// Phases, numbered as the drawing numbers them.
-pub(super) fn phases(report: &Report) -> FigureTable {
+/// Phases, numbered as they come.
+pub(super) fn phases(phases: &[vk_accounts::report::Phase]) -> FigureTable {
     let row = |(index, phase): (usize, &vk_accounts::report::Phase)| FigureRow {
         name: one_line(&phase.name),
         depth: 0,
@@ -100,7 +121,7 @@ pub(super) fn phases(report: &Report) -> FigureTable {
             ])
             .collect(),
     };
-    FigureTable::of(report.phases.iter().enumerate().map(row))
+    FigureTable::of(&PHASE_COLUMNS, phases.iter().enumerate().map(row))
 }
 
 /// What was not given back.
@@ -114,44 +135,7 @@ pub(super) fn leftovers(report: &Report) -> FigureTable {
             .chain([left.blocks, left.bytes].map(cell))
             .collect(),
     };
-    FigureTable::of(report.leftovers.iter().map(row))
-}
-
-/// A finding.
-pub(super) struct FindingLine {
-    /// Names its colour: one of the levels that are known, or `other`.
-    pub(super) class: &'static str,
-    pub(super) level: String,
-    pub(super) rule: String,
-    pub(super) kind: String,
-    pub(super) sentence: String,
-    pub(super) owner: String,
-    pub(super) command: String,
-    pub(super) scope: String,
-    pub(super) count: String,
-    pub(super) bytes: String,
-}
-
-/// Findings, the worst first, within a level by rule.
-pub(super) fn findings(report: &Report) -> Vec<FindingLine> {
-    let mut rows: Vec<&FindingRow> = report.findings.iter().collect();
-    rows.sort_by_key(|row| row.rank());
-    let found = |row: &&FindingRow| FindingLine {
-        class: FindingRow::LEVELS
-            .get(row.rank())
-            .copied()
-            .unwrap_or("other"),
-        level: one_line(&row.level),
-        rule: one_line(&row.rule),
-        kind: one_line(&row.kind),
-        sentence: one_line(&row.sentence),
-        owner: one_line(&row.owner),
-        command: one_line(&row.command),
-        scope: one_line(&row.scope),
-        count: cell(row.count),
-        bytes: cell(row.bytes),
-    };
-    rows.iter().map(found).collect()
+    FigureTable::of(&LEFTOVER_COLUMNS, report.leftovers.iter().map(row))
 }
 
 /// One measurement of the honour ratio, as a bar and a row.

@@ -6,7 +6,7 @@ use super::areas::unit;
 use super::label::{fitted, grouped, tick};
 use super::squarify::Rect;
 use super::timeline::{PhaseSpan, timeline};
-use vk_accounts::report::{Phase, Report, one_line};
+use vk_accounts::report::{Phase, Report, Sample, one_line};
 use vk_accounts::units::bytes;
 
 /// The drawing, in its own units: the axis' labels on the left, names of phases below.
@@ -25,6 +25,8 @@ const PLOT: Rect = Rect {
 /// A character of a label: 15 units high on a narrow screen, with the widest of the usual fonts.
 const WIDE: f64 = 8.4;
 
+/// What a slanted name needs in width.
+const ROOM: f64 = 17.0;
 /// What stays free beside a name.
 const GAP: f64 = 6.0;
 
@@ -87,8 +89,8 @@ pub(super) struct Peak {
 }
 
 /// The drawing; none where there was no phase.
-pub(super) fn course(report: &Report) -> Option<Course> {
-    let drawn = timeline(&report.phases, &report.timeline, PLOT);
+pub(super) fn course(report: &Report, phases: &[Phase], samples: &[Sample]) -> Option<Course> {
+    let drawn = timeline(phases, samples, PLOT);
     if drawn.phases.is_empty() {
         return None;
     }
@@ -111,9 +113,13 @@ pub(super) fn course(report: &Report) -> Option<Course> {
         let name = one_line(&phase.name);
         fitted(&name, span.right - span.left - GAP, WIDE).is_some_and(|shown| shown == name)
     };
-    let slanted = !report.phases.iter().zip(&drawn.phases).all(fits);
-    let spans = report.phases.iter().zip(&drawn.phases).enumerate();
-    let phases = spans.map(|(index, (phase, span))| Span {
+    let slanted = !phases.iter().zip(&drawn.phases).all(fits);
+    // Where not every name has room, every n-th has.
+    let narrowest = drawn.phases.iter().map(|span| span.right - span.left);
+    let narrowest = narrowest.fold(f64::INFINITY, f64::min).max(0.1);
+    let every = (ROOM / narrowest).ceil().max(1.0) as usize;
+    let spans = phases.iter().zip(&drawn.phases).enumerate();
+    let spans = spans.map(|(index, (phase, span))| Span {
         left: unit(span.left),
         right: unit(span.right),
         width: unit(span.right - span.left),
@@ -123,14 +129,14 @@ pub(super) fn course(report: &Report) -> Option<Course> {
         number: index + 1,
         wide: span.right - span.left >= 3.0,
         numbered: !slanted,
-        name: name(phase, index, span.right - span.left, slanted),
+        name: name(phase, index, slanted && index % every != 0, slanted),
         title: title(phase),
     });
-    let highest = report
-        .phases
+    let most = phases.iter().map(|phase| phase.peak_bytes).max();
+    let highest = phases
         .iter()
         .zip(&drawn.phases)
-        .find(|(phase, _)| phase.name == report.peak_phase);
+        .find(|(phase, _)| Some(phase.peak_bytes) == most);
     let peak = highest.map(|(phase, span)| {
         let (anchor, x) = if span.left > PLOT.x + 0.8 * PLOT.w {
             ("end", span.right)
@@ -154,22 +160,22 @@ pub(super) fn course(report: &Report) -> Option<Course> {
         ceiling: unit(PLOT.y),
         about: format!(
             "Live bytes over {} phases, at most {}",
-            report.phases.len(),
+            phases.len(),
             bytes(report.peak_bytes)
         ),
         slanted,
         bands: bands.collect(),
         grid: grid.collect(),
-        phases: phases.collect(),
+        phases: spans.collect(),
         peak,
     })
 }
 
-/// As much of a name as there is room for; none in a phase too narrow for a line.
-fn name(phase: &Phase, index: usize, width: f64, slanted: bool) -> String {
+/// As much of a name as there is room for; none in a phase that is left out.
+fn name(phase: &Phase, index: usize, left_out: bool, slanted: bool) -> String {
     let name = one_line(&phase.name);
     match slanted {
-        true if width < 17.0 => String::new(),
+        true if left_out => String::new(),
         true => fitted(&format!("{} {name}", index + 1), SLANTED as f64, 1.0).unwrap_or_default(),
         false => name,
     }

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use gpu_suballoc::{
-    BlockContent, BlockView, DeviceMemory as _, GpuError, MemoryMap, MoveLimits, RangePlacement,
-    RangeUse, RangeView,
+    BlockContent, BlockView, DefragmentationOptions, DeviceMemory as _, GpuError, MemoryMap,
+    RangePlacement, RangeUse, RangeView,
 };
 
 use super::Allocator;
@@ -13,10 +13,11 @@ use vk_accounts::report::{DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
 pub(super) fn memory_report(allocator: &Allocator<'_>) -> Result<DeviceMemory, GpuError> {
     let (stats, properties) = (allocator.stats(), allocator.device().properties());
     let picture = allocator.memory_map()?;
-    let plan = picture.moves(
-        properties.limits.buffer_image_granularity,
-        MoveLimits::default(),
-    )?;
+    // A plan alone: it is dropped before anything moves.
+    let mut run = allocator.defragment(DefragmentationOptions::new().move_bare_regions())?;
+    let moves = run.next_pass()?.moves().len() as u64;
+    let planned = run.totals();
+    drop(run);
     let properties_of = |block: &BlockView| {
         let of = block
             .memory_type
@@ -42,8 +43,8 @@ pub(super) fn memory_report(allocator: &Allocator<'_>) -> Result<DeviceMemory, G
         wrapped_bytes: stats.total.wrapped_bytes,
         crops: stats.total.crops,
         host_bytes: stats.host_bytes,
-        moves: plan.moves().len() as u64,
-        moves_free_blocks: u64::from(plan.freed_blocks()),
+        moves,
+        moves_free_blocks: u64::from(planned.planned_blocks),
     })
 }
 

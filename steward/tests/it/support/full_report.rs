@@ -2,9 +2,9 @@
 
 use alloc_core::FromGlobalAlloc;
 use vk_accounts::report::{
-    ByScope, DeviceMemory, FailRun, FindingRow, GuardReport, GuardRun, Honour, HonourRun,
-    LeakFrame, LeakObject, LeakStack, Leaks, Leftover, MemoryBlock, MemoryCrop, MemoryRange,
-    Refusal, Report, SharedContext, SharedContexts, Source, Unjudged, VulkanMemory,
+    ByScope, CallSite, CallSites, DeviceMemory, FailRun, FindingRow, GuardReport, GuardRun, Honour,
+    HonourRun, LeakFrame, LeakObject, LeakStack, Leaks, Leftover, MemoryBlock, MemoryCrop,
+    MemoryRange, Refusal, Report, SharedContext, SharedContexts, Source, Unjudged, VulkanMemory,
     VulkanMemoryRow, Went,
 };
 use vk_steward::bundled::BundledTrace;
@@ -88,6 +88,18 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         types: vec![row],
         lost_blocks: 1,
     }]);
+    report.call_sites = Some(CallSites {
+        frames: vec![LeakFrame {
+            functions: vec!["f".to_owned()],
+            ..LeakFrame::default()
+        }],
+        stacks: vec![vec![0]],
+        sites: vec![CallSite {
+            stack: Some(0),
+            ..CallSite::default()
+        }],
+        ..CallSites::default()
+    });
     report.leaks = Some(Leaks {
         stacks: vec![LeakStack {
             oldest: vec![LeakObject::default()],
@@ -95,6 +107,7 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
                 functions: vec!["main".into()],
                 ..LeakFrame::default()
             }],
+            rules: vec!["V41".to_owned()],
             ..LeakStack::default()
         }],
         ..Leaks::default()

@@ -97,8 +97,10 @@ fn handlers_change_and_dispatches_begin_one_after_the_other() {
 
 /// What a dispatch writes in its turn the next one reads.
 fn turns_of_two() {
-    let all: &'static (DispatchLock, Count) =
-        Box::leak(Box::new((DispatchLock::new(), Count(UnsafeCell::new(0)))));
+    let all: &'static (DispatchLock, DispatchCount) = Box::leak(Box::new((
+        DispatchLock::new(),
+        DispatchCount(UnsafeCell::new(0)),
+    )));
     let turn = |thread| {
         let held = all.0.enter(thread).expect("this thread is in no turn");
         assert!(all.0.enter(thread).is_none(), "it would wait for itself");
@@ -114,10 +116,10 @@ fn turns_of_two() {
     assert_eq!(all.1.0.with(|count| unsafe { *count }), 3);
 }
 
-struct Count(UnsafeCell<u32>);
+struct DispatchCount(UnsafeCell<u32>);
 
 // SAFETY: loom watches over the cell.
-unsafe impl Sync for Count {}
+unsafe impl Sync for DispatchCount {}
 
 #[test]
 fn one_dispatch_at_a_time_has_a_context() {

@@ -2,7 +2,7 @@
 
 use super::model::Kind;
 use super::program::RegionProgram;
-use super::{FreeMethod, Life, Memory, RegionRefusal, RegionRequest, Regions, Resource};
+use super::{Class, FreeMethod, Life, Memory, RegionRefusal, RegionRequest, Regions, Resource};
 
 impl<S: Regions> RegionProgram<'_, S> {
     pub(super) fn bad_request(&mut self) -> Option<bool> {
@@ -176,8 +176,12 @@ impl<S: Regions> RegionProgram<'_, S> {
         };
         let entry = &side.model.entries[held[which]];
         let (id, facts, why) = (entry.id, entry.facts, (entry.crops > 0, entry.maps > 0));
-        let right =
-            |no| (no == RegionRefusal::Held && why.0) || (no == RegionRefusal::Mapped && why.1);
+        let right = |no| {
+            (no == RegionRefusal::Held && why.0)
+                || (no == RegionRefusal::Mapped && why.1)
+                // Of a linear pool that it is another one's turn may be said first.
+                || (no == RegionRefusal::Order && facts.class == Class::Linear)
+        };
         assert!(
             side.subject.free_id(id).is_err_and(right),
             "{facts:x?}, held by (crops, maps) {why:?}, is given back by its id"

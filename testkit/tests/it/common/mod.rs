@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cargo_metadata::{Metadata, MetadataCommand};
+
 /// The library crates: no allocation of their own, ever.
 pub(crate) const LIBRARIES: [&str; 4] =
     ["alloc-core", "vk-callbacks", "gpu-suballoc", "debug-guard"];
@@ -13,6 +15,16 @@ pub(crate) fn root() -> PathBuf {
         .join("..")
         .canonicalize()
         .expect("the workspace is there")
+}
+
+/// The packages of the workspace, without their dependencies.
+pub(crate) fn metadata() -> Metadata {
+    MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .no_deps()
+        .other_options(["--offline".to_owned()])
+        .exec()
+        .expect("cargo metadata describes the workspace")
 }
 
 /// The text of `path`, which is relative to the root.
@@ -42,6 +54,8 @@ pub(crate) fn files() -> Vec<(String, String)> {
     };
     names
         .into_iter()
+        // What a link points to is in the list itself.
+        .filter(|name| !root.join(name).is_symlink())
         .filter_map(|name| {
             std::fs::read_to_string(root.join(&name))
                 .ok()

@@ -22,11 +22,19 @@ impl fmt::Display for Leaks {
             sum(|stack| stack.blocks.live),
         );
         let stacks = self.stacks.len() as u64;
+        if self.stacks.iter().any(|stack| stack.objects.total > 0) {
+            write!(
+                f,
+                "\nalive at the end: {objects} object{} ({}), ",
+                plural(objects),
+                bytes(sum(|stack| stack.objects.bytes)),
+            )?;
+        } else {
+            write!(f, "\nnever freed: ")?;
+        }
         writeln!(
             f,
-            "\nalive at the end: {objects} object{} ({}), {blocks} block{} of the driver ({}), by {stacks} call stack{}",
-            plural(objects),
-            bytes(sum(|stack| stack.objects.bytes)),
+            "{blocks} block{} of the driver ({}), by {stacks} call stack{}",
             plural(blocks),
             bytes(sum(|stack| stack.blocks.bytes)),
             plural(stacks),
@@ -62,6 +70,7 @@ impl Leaks {
     fn interval_name(&self) -> String {
         match (self.mark.as_str(), self.frames_a_mark) {
             ("request", _) => "times between two marks".to_owned(),
+            ("round", _) => "rounds".to_owned(),
             (command, 1) => format!("frames ({command})"),
             (command, frames) => format!("times {frames} frames ({command})"),
         }
@@ -70,8 +79,11 @@ impl Leaks {
     fn stack(&self, f: &mut fmt::Formatter<'_>, number: usize, stack: &LeakStack) -> fmt::Result {
         let (objects, blocks) = (&stack.objects, &stack.blocks);
         write!(f, "  {number}. ")?;
+        if !stack.rules.is_empty() {
+            write!(f, "{}: ", one_line(&stack.rules.join(", ")))?;
+        }
         if stack.command.is_empty() {
-            write!(f, "outside of hooked commands")?;
+            write!(f, "outside of any command")?;
         } else {
             write!(f, "{}", one_line(&stack.command))?;
         }
@@ -108,7 +120,12 @@ impl Leaks {
                 } else {
                     format!(" \"{name}\"")
                 };
-                format!("{}{named}", one_line(&object.handle))
+                let handle = one_line(&object.handle);
+                match objects.total {
+                    0 if handle.is_empty() => format!("{} bytes", object.bytes),
+                    0 => format!("{} bytes for {handle}", object.bytes),
+                    _ => format!("{handle}{named}"),
+                }
             });
             writeln!(f, "     oldest: {}", oldest.collect::<Vec<_>>().join(", "))?;
         }
@@ -121,6 +138,7 @@ impl Leaks {
     fn growth(&self, f: &mut fmt::Formatter<'_>, stack: &LeakStack) -> fmt::Result {
         let interval = match (self.mark.as_str(), self.frames_a_mark) {
             ("request", _) => "mark".to_owned(),
+            ("round", _) => "round".to_owned(),
             (_, 1) => "frame".to_owned(),
             (_, frames) => format!("{frames} frames"),
         };
@@ -218,6 +236,7 @@ mod tests {
                 kind: "VkBuffer".to_owned(),
                 objects: count(1000, 4_096_000, 1000, 990),
                 blocks: count(1000, 96_000, 1000, 495),
+                rules: Vec::new(),
                 oldest: vec![LeakObject {
                     handle: "0x2a".to_owned(),
                     bytes: 4096,

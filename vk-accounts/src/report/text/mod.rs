@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod call_sites;
 mod device_memory;
 mod findings;
 mod guard;
@@ -13,11 +14,10 @@ use std::fmt;
 use alloc_core::Scope;
 
 use super::phase::{title_of, titles};
+use super::rows::HEADER_BYTES;
 use super::{ByScope, ContextRow, Phase, Report, Source};
 use crate::units::bytes;
 
-/// What a bridge puts in front of a block.
-const HEADER_BYTES: usize = 16;
 /// Where lists break.
 const WIDTH: usize = 118;
 /// Names of contexts may take so much of a line before its numbers are pushed aside.
@@ -28,6 +28,7 @@ const WIDEST_NAME: usize = 40;
 pub struct Text<'r> {
     report: &'r Report,
     all_findings: bool,
+    depth: usize,
 }
 
 impl Report {
@@ -37,7 +38,17 @@ impl Report {
         Text {
             report: self,
             all_findings,
+            depth: 0,
         }
+    }
+}
+
+impl Text<'_> {
+    /// With so many levels below the contexts: 1 for commands, 2 for size classes, 3 for call stacks; 0 for none.
+    #[must_use]
+    pub const fn depth(mut self, levels: usize) -> Self {
+        self.depth = levels;
+        self
     }
 }
 
@@ -50,6 +61,12 @@ impl fmt::Display for Report {
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.report.numbers(f)?;
+        let sites = self.report.call_sites.as_ref();
+        let sites = sites.filter(|_| self.depth > 0);
+        sites.map_or(Ok(()), |sites| call_sites::write(f, sites, self.depth))?;
+        let leaks = self.report.leaks.as_ref();
+        let leaks = leaks.filter(|leaks| !leaks.stacks.is_empty());
+        leaks.map_or(Ok(()), |leaks| fmt::Display::fmt(leaks, f))?;
         self.report
             .device_memory
             .as_ref()

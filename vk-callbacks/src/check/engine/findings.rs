@@ -13,6 +13,7 @@ use super::super::kind::FindingKind;
 use super::super::row::FindingRow;
 use super::super::table::{Cursor, NoRoom, ShardedTable};
 use super::{CallerContext, Engine, MAX_ROWS};
+use crate::command::OwnerId;
 use crate::pinned::SCOPE;
 
 impl<'t> Engine<'_, 't> {
@@ -112,6 +113,18 @@ impl<'t> Engine<'_, 't> {
         true
     }
 
+    /// What was counted at the owners of the row since it was added.
+    fn counted_again(&self, row: &FindingRow<'t>) -> u64 {
+        if row.kind != FindingKind::NullFree {
+            return 0;
+        }
+        let owners = self.owners.of_number(row.owner.map_or(0, OwnerId::get));
+        owners
+            .filter(|owner| owner.kind == row.owner_kind)
+            .map(|owner| owner.null_frees.counted(row.command))
+            .sum()
+    }
+
     fn found(&self, row: &FindingRow<'t>) -> CheckFinding<'t> {
         CheckFinding {
             kind: row.kind,
@@ -120,7 +133,7 @@ impl<'t> Engine<'_, 't> {
             command: row.command,
             against: row.against,
             scope: row.scope,
-            count: row.count,
+            count: row.count.saturating_add(self.counted_again(row)),
             bytes: row.bytes,
             size: row.size,
             first_serial: row.first_serial,

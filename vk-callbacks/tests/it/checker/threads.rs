@@ -53,6 +53,59 @@ fn v22_v23_a_free_on_a_foreign_thread_is_found_and_relabelled_when_the_thread_is
     });
 }
 
+/// Repeated ones are counted beside the rows of findings: none is lost there, or comes to another's row.
+#[test]
+fn v18_frees_of_null_are_counted_by_owner_and_command_on_every_thread() {
+    const EACH: u64 = 500;
+    // More than are counted at an owner.
+    const COMMANDS: [&str; 6] = [
+        "vkCreateBuffer",
+        "vkDestroyBuffer",
+        "vkCreateBufferView",
+        "vkDestroyBufferView",
+        "vkQueueSubmit",
+        "vkDeviceWaitIdle",
+    ];
+    let bench = Bench::new(&SYSTEM);
+    let other = OwnerId::fresh();
+    let other_driver =
+        Driver(*wrap(&bench.checker, bench.app.callbacks(), other, "VkImage", 0).raw());
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for number in 0..EACH {
+                    for (times, name) in (1..).zip(COMMANDS) {
+                        bench.run(name, || {
+                            (0..times).for_each(|_| bench.driver.free(core::ptr::null_mut()));
+                        });
+                    }
+                    let last = COMMANDS[number as usize % COMMANDS.len()];
+                    bench.run(last, || other_driver.free(core::ptr::null_mut()));
+                }
+            });
+        }
+    });
+    let found = bench
+        .checker
+        .findings(Scoped::new(&SYSTEM, Scope::Object))
+        .expect("there is memory");
+    let count = |owner, command: &str| -> u64 {
+        let rows = found
+            .iter()
+            .filter(|found| found.owner == Some(owner) && found.command == command);
+        rows.map(|found| found.count).sum()
+    };
+    for (times, name) in (1..).zip(COMMANDS) {
+        assert_eq!(count(bench.owner, name), 3 * EACH * times, "{name}");
+    }
+    let all: u64 = COMMANDS.iter().map(|name| count(other, name)).sum();
+    assert_eq!(
+        (all, count(other, COMMANDS[0])),
+        (3 * EACH, 3 * EACH.div_ceil(6))
+    );
+    assert_eq!((found.len(), bench.checker.lost()), (12, 0));
+}
+
 /// Freeing takes no memory: what a thread finds lies where there is room, and not all at one place.
 #[test]
 fn v23_many_kinds_of_free_on_one_foreign_thread_have_room() {

@@ -1,0 +1,87 @@
+//! Second resources, bound where a region is to lie.
+
+use alloc_core::HostAllocator;
+
+use super::{DefragmentationPass, RegionMove};
+use crate::allocator::create::UnboundResource;
+use crate::device::{BufferHandle, DeviceMemory, ImageHandle, ImageInfo};
+use crate::error::{GpuError, GpuMisuse};
+use crate::region::RegionContent;
+
+impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
+    /// Makes a buffer like the one of the region, bound to the new place.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Outside`] where there is no such move, [`GpuMisuse::NoBuffer`] where the region has none, [`GpuMisuse::Held`] where it was made already;
+    /// [`GpuMisuse::WrongPlace`] where the driver wants another place for it; what the driver refuses. No buffer is left then.
+    pub fn make_buffer(&mut self, index: usize) -> Result<BufferHandle, GpuError> {
+        let one = *self.get(index)?;
+        let info = one
+            .description
+            .filter(|_| one.content == RegionContent::Buffer)
+            .map(|description| description.buffer_info(one.asked))
+            .ok_or(GpuMisuse::NoBuffer)?;
+        let device = self.run.allocator.device();
+        self.make(index, &one, || {
+            // SAFETY: the info is that of the buffer that the region has, whose validity was promised at `new`.
+            unsafe { device.create_buffer(&info) }.map(UnboundResource::Buffer)
+        })?;
+        Ok(self.get(index)?.new_buffer().ok_or(GpuMisuse::NoBuffer)?)
+    }
+
+    /// Makes an image, bound to the new place; `info` is that of the image that the region has. Layouts, views and descriptors are the
+    /// user's.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Outside`] where there is no such move, [`GpuMisuse::NoImage`] where the region has none, [`GpuMisuse::Held`] where it was made already;
+    /// [`GpuMisuse::WrongPlace`] where an image of that info needs another place; what the driver refuses. No image is left then.
+    pub fn make_image(&mut self, index: usize, info: &ImageInfo) -> Result<ImageHandle, GpuError> {
+        let one = *self.get(index)?;
+        if one.content != RegionContent::Image {
+            return Err(GpuMisuse::NoImage.into());
+        }
+        if !one
+            .description
+            .is_some_and(|description| description.is_like_image(info))
+        {
+            return Err(GpuMisuse::WrongPlace.into());
+        }
+        let device = self.run.allocator.device();
+        self.make(index, &one, || {
+            // SAFETY: that infos are valid for the device was promised at `new`.
+            unsafe { device.create_image(info) }.map(UnboundResource::Image)
+        })?;
+        Ok(self.get(index)?.new_image().ok_or(GpuMisuse::NoImage)?)
+    }
+
+    fn make(
+        &mut self,
+        index: usize,
+        one: &RegionMove,
+        make: impl FnOnce() -> Result<UnboundResource, crate::device::DeviceError>,
+    ) -> Result<(), GpuError> {
+        if one.new_resource != 0 {
+            return Err(GpuMisuse::Held.into());
+        }
+        let allocator = self.run.allocator;
+        let made = make()?;
+        let needs = allocator.requirements(made);
+        let fits = needs.size <= one.target_size
+            && one.to.offset.is_multiple_of(needs.alignment.max(1))
+            && needs.memory_type_bits >> (one.memory_type & 31) & 1 == 1
+            && !needs.requires_dedicated;
+        let bound = if fits {
+            allocator
+                .bind(made, one.to.memory, one.to.offset)
+                .map_err(GpuError::Device)
+        } else {
+            Err(GpuMisuse::WrongPlace.into())
+        };
+        if let Err(error) = bound {
+            allocator.destroy_resource(made.content(), made.as_raw());
+            return Err(error);
+        }
+        self.get_mut(index)?.new_resource = made.as_raw();
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! Which blocks are emptied, which of their regions can move, and the room that is reserved for them.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::HostAllocator;
+
+use super::types::SkipReason;
+use super::{Defragmentation, MoveOutcome, MovePlace, RegionMove};
+use crate::device::{BufferUsage, DeviceMemory};
+use crate::error::GpuError;
+use crate::id::{NO_RECORD, RegionId};
+use crate::pool::{BlockRegion, BlockSum, plan_drain};
+use crate::region::RegionContent;
+use crate::region_metadata::{MovingRoot, ResourceDescription};
+
+/// Usage bits that are the same for buffers and images.
+const TRANSFER: u32 = BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw();
+
+/// A block that is to be emptied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DrainedBlock {
+    pub(super) pool: u16,
+    pub(super) block: u32,
+}
+
+impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
+    pub(super) fn has_begun(&self, index: u16) -> bool {
+        self.begun
+            .get(usize::from(index) / 64)
+            .is_some_and(|word| word >> (index % 64) & 1 == 1)
+    }
+
+    /// Chooses the blocks of a pool.
+    pub(super) fn plan_pool(&mut self, index: u16) -> Result<(), GpuError> {
+        let (allocator, env) = (self.allocator, self.allocator.device_and_host());
+        if !allocator.pools.begin_defragmentation(env, index)? {
+            return Ok(());
+        }
+        if let Some(word) = self.begun.get_mut(usize::from(index) / 64) {
+            *word |= 1 << (index % 64);
+        }
+        let mut sums = alloc_core::TryVec::new_in(*self.blocks.allocator());
+        let max_blocks = loop {
+            let (count, spare) = allocator.pools.block_counts(index);
+            sums.clear();
+            sums.try_reserve_exact(count)?;
+            let mut fits = true;
+            allocator.pools.each_block_sum(index, &mut |sum: BlockSum| {
+                fits =
+                    fits && sums.as_slice().len() < sums.capacity() && sums.try_push(sum).is_ok();
+            });
+            if fits {
+                break spare;
+            }
+        };
+        for _ in sums.as_slice().iter().filter(|sum| sum.is_pinned) {
+            self.skipped.count(SkipReason::Mapped);
+        }
+        // A block with a region that cannot move is none that can be emptied: then the others are chosen anew.
+        loop {
+            plan_drain(sums.as_mut_slice(), max_blocks);
+            let mut is_final = true;
+            for sum in sums.as_mut_slice().iter_mut().filter(|sum| sum.is_drained) {
+                if let Some(reason) = self.find_obstacle(index, sum.block)? {
+                    self.skipped.count(reason);
+                    sum.is_pinned = true;
+                    is_final = false;
+                }
+            }
+            if is_final {
+                break;
+            }
+        }
+        allocator.pools.open_closed_blocks(index);
+        let drained = || sums.as_slice().iter().filter(|sum| sum.is_drained);
+        self.blocks.try_reserve(drained().count())?;
+        for sum in drained() {
+            let block = DrainedBlock {
+                pool: index,
+                block: sum.block,
+            };
+            if allocator.pools.begin_drain(index, sum.block) && self.blocks.try_push(block).is_ok()
+            {
+                self.totals.planned_blocks = self.totals.planned_blocks.saturating_add(1);
+                self.totals.planned_bytes = self.totals.planned_bytes.saturating_add(sum.size);
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a block cannot be emptied: the first region that cannot move.
+    fn find_obstacle(&mut self, index: u16, block: u32) -> Result<Option<SkipReason>, GpuError> {
+        if !self.collect(index, block)? {
+            return Ok(Some(SkipReason::Page));
+        }
+        for at in 0..self.regions.as_slice().len() {
+            let Some(&region) = self.regions.as_slice().get(at) else {
+                break;
+            };
+            if let Err(reason) = self.movable(&region) {
+                return Ok(Some(reason));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts a block's regions into `self.regions`. False where something else lies in it, or it is mapped.
+    fn collect(&mut self, index: u16, block: u32) -> Result<bool, GpuError> {
+        let pools = &self.allocator.pools;
+        loop {
+            self.regions.clear();
+            self.regions
+                .try_reserve_exact(pools.block_len(index, block))?;
+            let (regions, mut fits) = (&mut self.regions, true);
+            let movable = pools.each_block_region(index, block, &mut |region| {
+                fits = fits
+                    && regions.as_slice().len() < regions.capacity()
+                    && regions.try_push(region).is_ok();
+            });
+            if fits {
+                return Ok(movable);
+            }
+        }
+    }
+
+    /// Whether a region may move, and what its record says.
+    fn movable(&self, region: &BlockRegion) -> Result<Option<MovingRoot>, SkipReason> {
+        let known = if region.record == NO_RECORD {
+            None
+        } else {
+            let (root, maps) = self
+                .allocator
+                .records
+                .movable(region.record)
+                .ok_or(SkipReason::Busy)?;
+            if maps > 0 {
+                return Err(SkipReason::Mapped);
+            }
+            Some(root)
+        };
+        match known.filter(|root| root.content != RegionContent::Bare) {
+            Some(root) => check_resource(root.content, root.description.as_ref())?,
+            None if !self.options.moves_bare => return Err(SkipReason::Bare),
+            None => {}
+        }
+        let (at, tag) = known.map_or((region.at, 0), |root| (root.key, root.tag));
+        let id = RegionId::new(self.allocator.tag, at);
+        match self.options.may_move {
+            Some(may_move) if !may_move(id, tag) => Err(SkipReason::Filter),
+            _ => Ok(known),
+        }
+    }
+
+    /// Reserves room for all regions of the next block, or for none of them.
+    pub(super) fn reserve_block(&mut self, order: usize, of: DrainedBlock) -> Result<(), GpuError> {
+        let first = self.ready.as_slice().len();
+        let reserved = self.reserve_regions(order, of);
+        if !matches!(reserved, Ok(true)) {
+            while self.ready.as_slice().len() > first {
+                if let Some(waiting) = self.ready.pop() {
+                    self.free_target(&waiting);
+                }
+            }
+        }
+        reserved.map(|_| ())
+    }
+
+    fn reserve_regions(&mut self, order: usize, of: DrainedBlock) -> Result<bool, GpuError> {
+        if !self.allocator.pools.is_draining(of.pool, of.block) {
+            return Ok(false);
+        }
+        if !self.collect(of.pool, of.block)? {
+            self.skipped.count(SkipReason::Mapped);
+            return Ok(false);
+        }
+        let count = self.regions.as_slice().len();
+        self.ready.try_reserve(count)?;
+        for at in 0..count {
+            let Some(&region) = self.regions.as_slice().get(at) else {
+                break;
+            };
+            let known = match self.movable(&region) {
+                Ok(known) => known,
+                Err(reason) => {
+                    self.skipped.count(reason);
+                    return Ok(false);
+                }
+            };
+            match self.reserve_region(order, &region, known) {
+                Ok(Some(reserved)) => {
+                    if let Err(rejected) = self.ready.try_push(reserved) {
+                        self.free_target(&rejected.value);
+                        return Err(rejected.error.into());
+                    }
+                }
+                Ok(None) => {
+                    self.skipped.count(SkipReason::NoRoom);
+                    return Ok(false);
+                }
+                // It was freed a moment ago: nothing of it is in the way.
+                Err(GpuError::Misuse(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Room for one region, and a record where it has none: what others do to it is noted there.
+    fn reserve_region(
+        &self,
+        order: usize,
+        region: &BlockRegion,
+        known: Option<MovingRoot>,
+    ) -> Result<Option<RegionMove>, GpuError> {
+        let allocator = self.allocator;
+        let key = known.map_or(region.at, |root| root.key);
+        let record = if region.record == NO_RECORD {
+            allocator.attach_record(&allocator.region_of(RegionId::new(allocator.tag, key))?)?
+        } else {
+            region.record
+        };
+        let (found, _) = allocator.pools.find(key)?;
+        let env = allocator.device_and_host();
+        let Some(target) = allocator.pools.reserve_target(env, key)? else {
+            return Ok(None);
+        };
+        Ok(Some(RegionMove {
+            region: RegionId::new(allocator.tag, key),
+            tag: known.map_or(0, |root| root.tag),
+            size: found.size,
+            from: MovePlace {
+                memory: found.memory,
+                offset: found.offset,
+            },
+            to: MovePlace {
+                memory: target.memory,
+                offset: target.offset,
+            },
+            memory_type: found.memory_type,
+            content: known.map_or(RegionContent::Bare, |root| root.content),
+            old_resource: known.map_or(0, |root| root.resource),
+            new_resource: 0,
+            asked: known.map_or(0, |root| root.asked),
+            description: known.and_then(|root| root.description),
+            record,
+            target: target.at,
+            target_size: target.size,
+            outcome: MoveOutcome::Ignored,
+            order,
+        }))
+    }
+
+    pub(super) fn free_target(&self, of: &RegionMove) {
+        let allocator = self.allocator;
+        allocator
+            .pools
+            .free_target(allocator.device_and_host(), of.target);
+    }
+}
+
+/// Why a resource cannot be moved.
+fn check_resource(
+    content: RegionContent,
+    description: Option<&ResourceDescription>,
+) -> Result<(), SkipReason> {
+    let description = description.ok_or(SkipReason::Busy)?;
+    if description.leaves_device() {
+        return Err(SkipReason::External);
+    }
+    if description.usage & TRANSFER != TRANSFER {
+        return Err(SkipReason::NoTransfer);
+    }
+    let address = BufferUsage::SHADER_DEVICE_ADDRESS.as_raw();
+    if content == RegionContent::Buffer && description.usage & address != 0 {
+        return Err(SkipReason::DeviceAddress);
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Margins behind regions: a pattern that is written when a region is placed, and looked at when it is freed, or on demand.
+
+use alloc_core::HostAllocator;
+
+use super::GpuAllocator;
+use crate::device::{DeviceMemory, MappedRange};
+use crate::error::{GpuError, GpuMisuse};
+use crate::id::{RegionPlaceKind, RegionSlot};
+use crate::pool::Suballocation;
+use crate::property_flags::PropertyFlags;
+
+/// Neither zeros nor text nor a small number, whatever the width.
+const PATTERN: [u8; 4] = [0x9d, 0xe3, 0xb7, 0xc5];
+
+/// The first byte of a margin that is not the pattern, and how many from there to the last one.
+fn damage(margin: impl Iterator<Item = u8>) -> Option<(u64, u64)> {
+    let mut found: Option<(u64, u64)> = None;
+    for ((number, byte), wanted) in (0u64..).zip(margin).zip(PATTERN.into_iter().cycle()) {
+        if byte != wanted {
+            let first = found.map_or(number, |(first, _)| first);
+            found = Some((first, number - first + 1));
+        }
+    }
+    found
+}
+
+impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
+    /// Refuses the first free of a region whose margin was written to. The next one finds the pattern again.
+    #[cold]
+    pub(super) fn check_margin(&self, at: RegionSlot) -> Result<(), GpuMisuse> {
+        match self.read_margin(at) {
+            Some((placed, Some(_))) => {
+                let _ = self.write_margin(&placed);
+                Err(GpuMisuse::MarginOverwritten)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the pattern behind a region that was just placed; on refusal the region is freed again.
+    #[cold]
+    pub(super) fn arm_margin(
+        &self,
+        placed: Suballocation,
+        user_data: u32,
+    ) -> Result<Suballocation, GpuError> {
+        match self.write_margin(&placed) {
+            Ok(()) => Ok(placed),
+            Err(error) => {
+                let env = self.device_and_host();
+                let freed = self.pools.free_recorded(env, placed.at, user_data);
+                debug_assert!(freed.is_ok(), "placed a moment ago: {freed:?}");
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether there is a margin behind it: blocks that are shared and that the host sees have them.
+    fn has_margin(&self, placed: &Suballocation) -> bool {
+        let kind = placed.at.kind();
+        matches!(kind, RegionPlaceKind::General | RegionPlaceKind::Linear)
+            && placed.properties.contains(PropertyFlags::HOST_VISIBLE)
+            && self.pools.margin() > 0
+    }
+
+    /// The margin in its memory object.
+    fn margin_range(&self, placed: &Suballocation) -> MappedRange {
+        MappedRange {
+            memory: placed.memory,
+            offset: placed.offset.saturating_add(placed.size),
+            size: self.pools.margin(),
+        }
+    }
+
+    fn write_margin(&self, placed: &Suballocation) -> Result<(), GpuError> {
+        if !self.has_margin(placed) {
+            return Ok(());
+        }
+        let env = self.device_and_host();
+        let first = self.pools.map(env, placed.at)?;
+        let margin = first.as_ptr().wrapping_add(placed.size as usize);
+        for (number, byte) in (0..self.pools.margin() as usize).zip(PATTERN.into_iter().cycle()) {
+            // SAFETY: the margin is the end of the region's range of the block, which is mapped as a whole until the unmap below.
+            unsafe { margin.wrapping_add(number).write_volatile(byte) };
+        }
+        let range = self.margin_range(placed);
+        let flushed = self.sync_range(placed.properties, u64::MAX, range, true);
+        self.pools.unmap(env, placed.at)?;
+        flushed
+    }
+
+    /// Where a region with a margin lies, and what is wrong with the margin. `None` for one without, for one that is gone, and where the
+    /// memory cannot be mapped or read.
+    pub(crate) fn read_margin(
+        &self,
+        at: RegionSlot,
+    ) -> Option<(Suballocation, Option<(u64, u64)>)> {
+        if !matches!(
+            at.kind(),
+            RegionPlaceKind::General | RegionPlaceKind::Linear
+        ) {
+            return None;
+        }
+        let (placed, _) = self.pools.find(at).ok()?;
+        if !self.has_margin(&placed) {
+            return None;
+        }
+        let env = self.device_and_host();
+        let first = self.pools.map(env, at).ok()?;
+        let margin = first.as_ptr().wrapping_add(placed.size as usize);
+        let look = || {
+            damage((0..self.pools.margin() as usize).map(|number| {
+                // SAFETY: as in `write_margin`. Volatile, for whoever wrote here by mistake may be at it still.
+                unsafe { margin.wrapping_add(number).read_volatile() }
+            }))
+        };
+        // What the host wrote is seen before, what the device wrote after the invalidation, which may discard the former.
+        let (mut found, mut read) = (look(), Ok(()));
+        if found.is_none() && !placed.properties.contains(PropertyFlags::HOST_COHERENT) {
+            let range = self.margin_range(&placed);
+            read = self.sync_range(placed.properties, u64::MAX, range, false);
+            found = look();
+        }
+        // Freed by another thread meanwhile, the margin was anybody's.
+        let lives = self.pools.unmap(env, at).is_ok() && self.pools.find(at).is_ok();
+        (read.is_ok() && lives).then_some((placed, found))
+    }
+}

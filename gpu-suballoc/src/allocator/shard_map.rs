@@ -1,0 +1,79 @@
+//! Mapping a shard's region by its id, on the thread that has the shard.
+
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+
+use alloc_core::HostAllocator;
+
+use super::Shard;
+use crate::classes::SubAllocator;
+use crate::device::DeviceMemory;
+use crate::error::{GpuError, GpuMisuse};
+use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
+use crate::region::{Region, RegionContent};
+use crate::shard::SLAB_GROUP;
+
+impl<D: DeviceMemory, A: HostAllocator> Shard<'_, D, A> {
+    /// As [`GpuAllocator::map_id`](crate::GpuAllocator::map_id), and of this shard's own regions as well, which only their shard finds by
+    /// id. Mapped until [`GpuAllocator::unmap_id`](crate::GpuAllocator::unmap_id) was called as often, by any thread.
+    ///
+    /// # Errors
+    /// As [`GpuAllocator::map`](crate::GpuAllocator::map), and [`GpuMisuse::OtherShard`] for a region of another shard.
+    pub fn map_id(&mut self, id: RegionId) -> Result<NonNull<u8>, GpuError> {
+        if id.at().kind() != RegionPlaceKind::Shard {
+            return self.allocator.map_id(id);
+        }
+        let region = self.region_of(id)?;
+        let mapping = ManuallyDrop::new(self.allocator.map(&region)?);
+        mapping.mark_by_id(&self.allocator.records);
+        NonNull::new(mapping.as_ptr()).ok_or_else(|| GpuMisuse::Stale.into())
+    }
+
+    /// The region of an id of this shard.
+    fn region_of(&mut self, id: RegionId) -> Result<Region, GpuMisuse> {
+        if id.tag() != self.allocator.tag {
+            return Err(GpuMisuse::OtherAllocator);
+        }
+        let at = id.at();
+        let shard_pages = self
+            .pages
+            .iter()
+            .flatten()
+            .map(|(_, pages)| *pages)
+            .find(|pages| pages.number == at.place.pool())
+            .ok_or(GpuMisuse::OtherShard)?;
+        // SAFETY: the pages are this shard's, and nobody has a reference to what is its owner's, for this is `&mut self`.
+        let own = unsafe { shard_pages.owner_state() };
+        let (groups, group) = shard_pages.groups_of(at.place.block());
+        let (found, backing) = if at.place.block() >= SLAB_GROUP {
+            (
+                own.slabs.find(groups, group, at.slot, at.generation),
+                own.slabs.range_ref(groups, group),
+            )
+        } else {
+            (
+                own.pages.find(groups, group, at.slot, at.generation),
+                own.pages.range_ref(groups, group),
+            )
+        };
+        let (found, backing) = (
+            found.map_err(|_| GpuMisuse::Stale)?,
+            backing.ok_or(GpuMisuse::Stale)?,
+        );
+        let within = found.offset.saturating_sub(backing.base) as usize;
+        Ok(Region {
+            id,
+            memory: Some(backing.memory),
+            offset: found.offset,
+            size: found.size,
+            resource: 0,
+            buffer_offset: 0,
+            mapped: backing
+                .mapped
+                .and_then(|first| NonNull::new(first.as_ptr().wrapping_add(within))),
+            record: NO_RECORD,
+            memory_type: backing.memory_type,
+            content: RegionContent::Bare,
+        })
+    }
+}

@@ -1,0 +1,324 @@
+//! What a pool does for a defragmentation: which blocks drain, where there is room, and the exchange of two places.
+//!
+//! Nothing here knows passes or resources: see `allocator/defragmentation`.
+
+use super::Pools;
+use super::blocks::{BlockListing, BlockSpace};
+use super::device_and_host::DeviceAndHost;
+use super::drain_plan::BlockSum;
+use super::request::{MOVE_TARGET, Suballocation, is_internal_range};
+use super::state::PoolState;
+use crate::error::{GpuError, GpuMisuse};
+use crate::id::{RegionPlaceKind, RegionSlot};
+use crate::range::{Fit, MAX_NOTED_ALIGNMENT, NodeShortage, RangeRequest, SpanState};
+
+/// A region of a block that is to be emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockRegion {
+    pub(crate) at: RegionSlot,
+    /// Its record's number, or `NO_RECORD`.
+    pub(crate) record: u32,
+    pub(crate) size: u64,
+}
+
+impl Pools {
+    /// Begins to defragment a pool: false where there is nothing to defragment, as in a linear one.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Defragmenting`] where somebody is at it already; what the host allocator refuses.
+    pub(crate) fn begin_defragmentation(
+        &self,
+        env: DeviceAndHost<'_>,
+        index: u16,
+    ) -> Result<bool, GpuError> {
+        let Some(pool) = self.pool(index) else {
+            return Ok(false);
+        };
+        loop {
+            let layout = {
+                let mut state = pool.lock();
+                if state.config.algorithm.is_linear()
+                    || state.config.margin > 0
+                    || !state.is_open
+                    || state.blocks.len() < 2
+                {
+                    return Ok(false);
+                }
+                if state.is_defragmenting {
+                    return Err(GpuMisuse::Defragmenting.into());
+                }
+                match state.blocks.missing_draining() {
+                    Some(layout) => layout,
+                    None => {
+                        state.is_defragmenting = true;
+                        return Ok(true);
+                    }
+                }
+            };
+            env.grow(layout, |block| pool.lock().blocks.draining.grow_with(block))?;
+        }
+    }
+
+    /// How many blocks a pool has, and how many of them may be given up.
+    pub(crate) fn block_counts(&self, index: u16) -> (usize, usize) {
+        self.pool(index).map_or((0, 0), |pool| {
+            let state = pool.lock();
+            let blocks = state.blocks.len();
+            let spare = blocks.saturating_sub(state.config.min_blocks);
+            (blocks as usize, spare as usize)
+        })
+    }
+
+    /// The sums of each block that something was ever allocated from. `see` runs under the pool's lock: it neither allocates nor calls
+    /// anybody.
+    pub(crate) fn each_block_sum(&self, index: u16, see: &mut dyn FnMut(BlockSum)) {
+        let Some(pool) = self.pool(index) else { return };
+        let state = pool.lock();
+        for (block, slot) in (0u32..).zip(state.blocks.slots.as_slice()) {
+            if let Some(live) = slot.live.as_ref().filter(|live| !live.core.is_blank()) {
+                see(BlockSum {
+                    block,
+                    size: live.object.size,
+                    live: live.core.used_bytes(),
+                    free: live.core.free_bytes(),
+                    is_pinned: !live.object.map.is_idle(),
+                    is_drained: false,
+                });
+            }
+        }
+    }
+
+    /// How many ranges a block has.
+    pub(crate) fn block_len(&self, index: u16, block: u32) -> usize {
+        self.pool(index).map_or(0, |pool| {
+            let state = pool.lock();
+            state
+                .blocks
+                .block(block)
+                .map_or(0, |live| live.core.live_count() as usize)
+        })
+    }
+
+    /// The regions of a block, in order of offset. False where something in it is no region of its own (a page, a slab), or somebody has
+    /// it mapped. `see` runs under the pool's lock: it neither allocates nor calls anybody.
+    pub(crate) fn each_block_region(
+        &self,
+        index: u16,
+        block: u32,
+        see: &mut dyn FnMut(BlockRegion),
+    ) -> bool {
+        let Some(pool) = self.pool(index) else {
+            return false;
+        };
+        let state = pool.lock();
+        let Ok(live) = state.blocks.block(block) else {
+            return false;
+        };
+        let mut movable = live.object.map.is_idle();
+        state.blocks.for_each(live, &mut |span| {
+            let SpanState::Used {
+                node,
+                generation,
+                user_data,
+                ..
+            } = span.state
+            else {
+                return;
+            };
+            if is_internal_range(user_data) {
+                movable = false;
+                return;
+            }
+            see(BlockRegion {
+                at: state.region_slot(RegionPlaceKind::General, block, node, generation),
+                record: user_data,
+                size: span.size,
+            });
+        });
+        movable
+    }
+
+    /// Whether a block is being emptied.
+    pub(crate) fn is_draining(&self, index: u16, block: u32) -> bool {
+        self.pool(index).is_some_and(|pool| {
+            let state = pool.lock();
+            let live = state.blocks.block(block);
+            live.is_ok_and(|live| live.listing == BlockListing::Draining)
+        })
+    }
+
+    /// Nothing is allocated in a block any more until [`end_drain`](Self::end_drain). False where the block cannot be drained.
+    pub(crate) fn begin_drain(&self, index: u16, block: u32) -> bool {
+        self.pool(index)
+            .is_some_and(|pool| pool.lock().blocks.list_as(block, BlockListing::Draining))
+    }
+
+    /// A block may be allocated from again; one in which nothing lies goes back to the driver. Answers its bytes then.
+    pub(crate) fn end_drain(&self, env: DeviceAndHost<'_>, index: u16, block: u32) -> u64 {
+        let Some(pool) = self.pool(index) else {
+            return 0;
+        };
+        let removed = {
+            let mut state = pool.lock();
+            let is_drained = state
+                .blocks
+                .block(block)
+                .is_ok_and(|live| live.listing == BlockListing::Draining);
+            if !is_drained {
+                return 0;
+            }
+            state.blocks.list_as(block, BlockListing::Open);
+            state.remove_empty_block(Some(block), true)
+        };
+        removed.map_or(0, |object| {
+            self.free_object(env, pool, &object);
+            object.size
+        })
+    }
+
+    /// Closed blocks are open again: they receive what is moved.
+    pub(crate) fn open_closed_blocks(&self, index: u16) {
+        let Some(pool) = self.pool(index) else { return };
+        let mut state = pool.lock();
+        for block in 0..state.blocks.slots.len() {
+            let is_closed = state
+                .blocks
+                .block(block)
+                .is_ok_and(|live| live.listing == BlockListing::Closed);
+            if is_closed {
+                state.blocks.list_as(block, BlockListing::Open);
+            }
+        }
+    }
+
+    /// The end: another defragmentation may begin.
+    pub(crate) fn end_defragmentation(&self, index: u16) {
+        if let Some(pool) = self.pool(index) {
+            pool.lock().is_defragmenting = false;
+        }
+    }
+
+    /// Reserves room for a region of a draining block, in an open one: `None` where there is none. No block is made for it.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Stale`] where the region was freed meanwhile; what the host allocator refuses.
+    pub(crate) fn reserve_target(
+        &self,
+        env: DeviceAndHost<'_>,
+        at: RegionSlot,
+    ) -> Result<Option<Suballocation>, GpuError> {
+        let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
+        loop {
+            let lack = {
+                let mut state = pool.lock();
+                match state.reserve_target(at)? {
+                    Ok(found) => return Ok(found),
+                    Err(lack) => lack,
+                }
+            };
+            env.grow(lack.layout(), |block| {
+                pool.lock().blocks.store.grow_with(lack, block)
+            })?;
+        }
+    }
+
+    /// Frees what [`reserve_target`](Self::reserve_target) reserved, or after an [`exchange`](Self::exchange) the place that the region had.
+    pub(crate) fn free_target(&self, env: DeviceAndHost<'_>, target: RegionSlot) {
+        let Some(pool) = self.pool(target.place.pool()) else {
+            return;
+        };
+        let later = {
+            let mut state = pool.lock();
+            let freed = state.free_target(target);
+            debug_assert!(freed.is_ok(), "reserved: {freed:?}");
+            state.deferred_free()
+        };
+        self.finish_free(env, pool, later);
+    }
+
+    /// The region lies where room was reserved for it, and the reservation where the region lay. False, and nothing changed, where the
+    /// region is not there any more, or its block was mapped.
+    pub(crate) fn exchange(&self, at: RegionSlot, target: RegionSlot) -> bool {
+        self.pool(at.place.pool())
+            .is_some_and(|pool| pool.lock().exchange(at, target))
+    }
+}
+
+impl PoolState {
+    /// As [`Pools::reserve_target`]; inside, what memory for records lacks.
+    fn reserve_target(
+        &mut self,
+        at: RegionSlot,
+    ) -> Result<Result<Option<Suballocation>, NodeShortage>, GpuMisuse> {
+        let (_, found) = self
+            .blocks
+            .range(at.place.block(), at.slot, at.generation)?;
+        // A node remembers no larger alignment: such a region stays where it is.
+        if found.alignment >= MAX_NOTED_ALIGNMENT {
+            return Ok(Ok(None));
+        }
+        let want = RangeRequest {
+            size: found.asked,
+            alignment: found.alignment,
+            user_data: MOVE_TARGET,
+            fit: Fit::Low,
+        };
+        let mut spot = BlockSpace::NOWHERE;
+        match self.blocks.allocate_open(&want, &mut spot) {
+            Err(lack) => Ok(Err(lack)),
+            Ok(false) => Ok(Ok(None)),
+            Ok(true) => {
+                spot.kind = RegionPlaceKind::General;
+                spot.block = spot.containing_block;
+                self.moving = self.moving.saturating_add(1);
+                self.moving_bytes = self.moving_bytes.saturating_add(spot.size);
+                Ok(Ok(self.region(&spot)))
+            }
+        }
+    }
+
+    fn free_target(&mut self, target: RegionSlot) -> Result<(), GpuMisuse> {
+        let (block, size, empty) = self.blocks.free_moved(
+            target.place.block(),
+            target.slot,
+            target.generation,
+            MOVE_TARGET,
+        )?;
+        if empty {
+            self.emptied_block = Some(block);
+        }
+        self.moving = self.moving.saturating_sub(1);
+        self.moving_bytes = self.moving_bytes.saturating_sub(size);
+        Ok(())
+    }
+
+    fn exchange(&mut self, at: RegionSlot, target: RegionSlot) -> bool {
+        let blocks = &self.blocks;
+        let (Ok((home, old)), Ok((_, new))) = (
+            blocks.range(at.place.block(), at.slot, at.generation),
+            blocks.range(target.place.block(), target.slot, target.generation),
+        ) else {
+            return false;
+        };
+        let fits = new.user_data == MOVE_TARGET
+            && !is_internal_range(old.user_data)
+            && home.object.map.is_idle();
+        if !fits
+            || !blocks
+                .store
+                .exchange((at.slot, at.generation), (target.slot, target.generation))
+        {
+            return false;
+        }
+        // The words stay with the names. Where sizes were rounded differently, the sums follow.
+        self.used_bytes = self
+            .used_bytes
+            .saturating_sub(old.size)
+            .saturating_add(new.size);
+        self.moving_bytes = self
+            .moving_bytes
+            .saturating_sub(new.size)
+            .saturating_add(old.size);
+        true
+    }
+}

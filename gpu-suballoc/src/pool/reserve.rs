@@ -1,0 +1,71 @@
+//! Blocks that are made ahead of what needs them.
+
+use core::time::Duration;
+
+use super::create_block::{BlockPlan, GrowthError};
+use super::device_and_host::DeviceAndHost;
+use super::{Pool, Pools};
+use crate::error::{GpuError, GpuMisuse};
+use crate::id::PoolId;
+use crate::memory_type::MemoryPreference;
+use crate::request::ResourceKind;
+use crate::sync::Ordering;
+
+impl Pools {
+    /// Makes blocks until a custom pool has so many bytes free.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::NoSuchPool`]; why no more could be made: those that were made stay.
+    pub(crate) fn reserve_custom(
+        &self,
+        env: DeviceAndHost<'_>,
+        id: PoolId,
+        bytes: u64,
+    ) -> Result<(), GpuError> {
+        let pool = self.custom(id.index, id.generation)?;
+        self.reserve_in(env, pool, bytes)
+    }
+
+    /// The same in the pool where requests of these types and preference are placed first.
+    pub(crate) fn reserve_of_type(
+        &self,
+        env: DeviceAndHost<'_>,
+        (memory_type_bits, preference): (u32, MemoryPreference),
+        kind: ResourceKind,
+        bytes: u64,
+    ) -> Result<(), GpuError> {
+        let best = self.device_info.best_type(memory_type_bits, preference)?;
+        let pool = self.pool_of(env, best, kind)?;
+        self.reserve_in(env, pool, bytes)
+    }
+
+    fn reserve_in(&self, env: DeviceAndHost<'_>, pool: &Pool, bytes: u64) -> Result<(), GpuError> {
+        let mut tries = 0u32;
+        loop {
+            let (missing, max, seen) = {
+                let state = pool.lock();
+                if !state.is_open {
+                    return Err(GpuMisuse::NoSuchPool.into());
+                }
+                let missing = bytes.saturating_sub(state.blocks.free_bytes());
+                (missing, state.growth.max(), state.blocks_created)
+            };
+            if missing == 0 {
+                return Ok(());
+            }
+            let plan = BlockPlan {
+                need: missing.min(max),
+                exact: false,
+                within_budget: self.options.within_budget,
+                seen: Some(seen),
+            };
+            self.grow(env, pool, plan, &mut tries)
+                .map_err(GrowthError::error)?;
+        }
+    }
+
+    /// The longest call of the driver for a memory object so far.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        Duration::from_nanos(self.longest_wait.load(Ordering::Relaxed))
+    }
+}

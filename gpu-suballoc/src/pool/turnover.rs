@@ -1,0 +1,198 @@
+//! Which blocks are to drain: those without which a turnover of the pool's regions would have had room enough.
+//!
+//! ```text
+//!   free bytes of open blocks
+//!     |\    /\   /\        one turnover: half as many allocations as there are regions
+//!     | \  /  \_/  \  /
+//!     |  \/         \/  <- the lowest they came to
+//!     |                    while the lowest, without the emptiest open block, is as much as lies in that block and a quarter of all
+//!     +-----------------   that lies in open blocks, the emptiest one is closed
+//! ```
+//!
+//! A closed block receives nothing, so that it drains. It is opened again before the driver is asked for another block.
+
+#![forbid(unsafe_code)]
+
+use super::blocks::{BlockListing, Blocks};
+use core::alloc::Layout;
+
+/// A turnover of fewer allocations says nothing.
+const MIN_ALLOCATIONS: u32 = 16;
+/// Open blocks keep at least this part of what lies in them free.
+const SPARE_PART: u64 = 4;
+
+/// The room of open blocks, bytes.
+#[derive(Debug)]
+pub(super) struct Turnover {
+    /// Live ranges of all blocks.
+    ranges: u32,
+    allocations: u32,
+    pub(super) free: u64,
+    pub(super) used: u64,
+    lowest: u64,
+}
+
+impl Turnover {
+    pub(super) const fn new() -> Self {
+        Self {
+            ranges: 0,
+            allocations: 0,
+            free: 0,
+            used: 0,
+            lowest: 0,
+        }
+    }
+
+    /// A range of an open block was allocated. True when the turnover is over.
+    #[inline]
+    pub(super) fn note_allocation(&mut self, bytes: u64) -> bool {
+        self.ranges = self.ranges.wrapping_add(1);
+        self.allocations = self.allocations.wrapping_add(1);
+        self.free = self.free.wrapping_sub(bytes);
+        self.used = self.used.wrapping_add(bytes);
+        self.lowest = self.lowest.min(self.free);
+        self.allocations > (self.ranges / 2).max(MIN_ALLOCATIONS)
+    }
+
+    /// Ranges were freed.
+    #[inline]
+    pub(super) fn note_freed(&mut self, ranges: u32, bytes: u64, is_open: bool) {
+        self.ranges = self.ranges.wrapping_sub(ranges);
+        if is_open {
+            self.free = self.free.wrapping_add(bytes);
+            self.used = self.used.wrapping_sub(bytes);
+        }
+    }
+
+    /// A block is open from now on.
+    pub(super) fn note_opened(&mut self, free: u64, used: u64) {
+        self.free = self.free.wrapping_add(free);
+        self.used = self.used.wrapping_add(used);
+    }
+
+    /// A block is open no longer.
+    pub(super) fn note_closed(&mut self, free: u64, used: u64) {
+        self.free = self.free.wrapping_sub(free);
+        self.used = self.used.wrapping_sub(used);
+        self.lowest = self.lowest.saturating_sub(free);
+    }
+
+    /// Whether the turnover would have had room enough without an open block.
+    fn is_dispensable(&self, free: u64, used: u64) -> bool {
+        let spare = used.saturating_add(self.used / SPARE_PART);
+        self.used > 0
+            && self
+                .lowest
+                .checked_sub(free)
+                .is_some_and(|rest| rest >= spare)
+    }
+}
+
+impl Blocks {
+    /// Closes the blocks that the last turnover would not have needed.
+    #[cold]
+    pub(super) fn end_turnover(&mut self) {
+        while let Some((block, free, used)) = self.emptiest_open() {
+            if !self.turnover.is_dispensable(free, used)
+                || !self.list_as(block, BlockListing::Closed)
+            {
+                break;
+            }
+        }
+        self.turnover.allocations = 0;
+        self.turnover.lowest = self.turnover.free;
+    }
+
+    /// The open block in which least lies, with its free and used bytes, where there are two at least.
+    fn emptiest_open(&self) -> Option<(u32, u64, u64)> {
+        let mut open = (0u32..)
+            .zip(self.slots.as_slice())
+            .filter_map(|(block, slot)| Some((block, slot.live.as_ref()?)))
+            .filter(|(_, live)| live.listing == BlockListing::Open && !live.core.is_blank())
+            .map(|(block, live)| (block, live.core.free_bytes(), live.core.used_bytes()));
+        let first = open.next()?;
+        let second = open.next()?;
+        open.chain([first, second]).min_by_key(|(_, _, used)| *used)
+    }
+
+    /// Lists a block's free ranges elsewhere: whether they are there now. A look at each of its nodes.
+    pub(super) fn list_as(&mut self, block: u32, listing: BlockListing) -> bool {
+        let Some(live) = self
+            .slots
+            .get_mut(block)
+            .and_then(|slot| slot.live.as_mut())
+        else {
+            return false;
+        };
+        let index = |listing| match listing {
+            BlockListing::Open => &self.open,
+            BlockListing::Closed => &self.closed,
+            BlockListing::Draining => &self.draining,
+        };
+        let (before, granules) = (live.listing, live.core.granules().0);
+        if before == listing {
+            return true;
+        }
+        if live.core.is_blank() || index(listing).missing_capacity(granules).is_some() {
+            return false;
+        }
+        live.core.relist(&self.store, index(before), index(listing));
+        live.listing = listing;
+        let (free, used) = (live.core.free_bytes(), live.core.used_bytes());
+        if listing == BlockListing::Open {
+            self.turnover.note_opened(free, used);
+        } else if before == BlockListing::Open {
+            self.turnover.note_closed(free, used);
+        }
+        true
+    }
+
+    /// What to allocate before blocks can be drained.
+    pub(super) fn missing_draining(&self) -> Option<Layout> {
+        self.draining
+            .missing_capacity(self.draining.largest_block())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts what happens to a pool of open blocks.
+    fn after(events: &[i64], free: u64) -> (Turnover, bool) {
+        let mut turnover = Turnover::new();
+        turnover.note_opened(free, 0);
+        turnover.lowest = free;
+        let mut is_over = false;
+        for &bytes in events {
+            match u64::try_from(bytes) {
+                Ok(bytes) => is_over = turnover.note_allocation(bytes),
+                Err(_) => turnover.note_freed(1, bytes.unsigned_abs(), true),
+            }
+        }
+        (turnover, is_over)
+    }
+
+    #[test]
+    fn the_lowest_room_of_a_turnover_decides() {
+        // 40 of 100 are used now, but 90 were.
+        let (turnover, _) = after(&[40, 50, -50], 100);
+        assert_eq!((turnover.free, turnover.lowest), (60, 10));
+        assert!(!turnover.is_dispensable(50, 0));
+        // 40 were used at most: without a block of 50 free bytes that holds none there would have been 10, a quarter of 40.
+        let (turnover, _) = after(&[40], 100);
+        assert!(turnover.is_dispensable(50, 0) && !turnover.is_dispensable(51, 0));
+        assert!(turnover.is_dispensable(40, 10) && !turnover.is_dispensable(40, 11));
+        let (unused, _) = after(&[], 100);
+        assert!(!unused.is_dispensable(50, 0), "nothing lies anywhere");
+    }
+
+    #[test]
+    fn a_turnover_is_half_as_many_allocations_as_there_are_regions() {
+        let many: std::vec::Vec<i64> = std::vec![1; 16];
+        assert!(!after(&many, 100).1);
+        let mut more = many.clone();
+        more.push(1);
+        assert!(after(&more, 100).1);
+    }
+}

@@ -1,0 +1,50 @@
+//! A live range lies elsewhere from now on, under the same name.
+//!
+//! ```text
+//!   before   block 3:  .. - A - ..      block 7:  .. - T - ..     A is the range, T a range that was reserved for it
+//!   after    block 3:  .. - T - ..      block 7:  .. - A - ..     A's node, generation and word are as they were
+//! ```
+//!
+//! A node and its generation are the name; where the range lies is what the node says. So two nodes exchange their places, and the one
+//! that was reserved is freed where the range lay. Both say that they were moved: the block in the ids of such a range is a hint.
+
+#![forbid(unsafe_code)]
+
+use super::node::MOVED;
+use super::node_store::NodeStore;
+
+impl NodeStore {
+    /// Exchanges the places of two live ranges (node, generation) of different blocks. The first one is the range that moves. False, and
+    /// nothing changed, where one of them is not live, or both lie in one block.
+    pub(crate) fn exchange(&self, moved: (u32, u32), target: (u32, u32)) -> bool {
+        let (range, other) = (self.named(moved.0), self.named(target.0));
+        if !range.is_live(moved.1)
+            || !other.is_live(target.1)
+            || range.link.get() == other.link.get()
+        {
+            return false;
+        }
+        range.first.swap(&other.first);
+        range.count.swap(&other.count);
+        range.before.swap(&other.before);
+        range.after.swap(&other.after);
+        range.link.swap(&other.link);
+        range.slack.swap(&other.slack);
+        for (id, node) in [(moved.0, range), (target.0, other)] {
+            node.slack.set(node.slack.get() | MOVED);
+            self.at(node.before.get()).after.set(id);
+            self.at(node.after.get()).before.set(id);
+        }
+        true
+    }
+
+    /// The number of the block that a live range lies in, if it was ever moved.
+    #[cold]
+    pub(crate) fn block_of_moved(&self, node: u32, generation: u32) -> Option<u32> {
+        let range = self.named(node);
+        if !range.is_live(generation) || range.slack.get() & MOVED == 0 {
+            return None;
+        }
+        Some(self.at(range.link.get()).word.get())
+    }
+}

@@ -1,0 +1,108 @@
+//! Ranges at a given offset: what was captured is restored, and plans of offsets are carried out.
+
+use alloc_core::HostAllocator;
+
+use super::free_index::FreeIndex;
+use super::free_search::{FreeRange, GranuleRequest};
+use super::node_store::NodeStore;
+use super::range_allocator::RangeAllocator;
+use super::types::{AllocatedRange, NODES_PER_ALLOCATION, RangeError, RangeRequest};
+use super::virtual_block::{
+    VirtualAllocation, VirtualAllocationOptions, VirtualBlock, VirtualBlockError, VirtualRange,
+};
+
+impl RangeAllocator {
+    /// Allocates a range that begins at `offset`, in bytes. It looks at each range and hole before it.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate); [`RangeError::Alignment`] for an offset that is no multiple of alignment and granule;
+    /// [`RangeError::Full`] where not all of it is free.
+    pub(super) fn allocate_at(
+        &mut self,
+        store: &NodeStore,
+        index: &FreeIndex,
+        offset: u64,
+        want: &RangeRequest,
+    ) -> Result<AllocatedRange, RangeError> {
+        let request = GranuleRequest::new(want, self.count, self.granule_log2)?;
+        let alignment = want.alignment.max(self.bytes(1));
+        if !offset.is_multiple_of(alignment) {
+            return Err(RangeError::Alignment);
+        }
+        let begin = u32::try_from(offset >> self.granule_log2).map_err(|_| RangeError::Full)?;
+        if store.spare_nodes() < NODES_PER_ALLOCATION {
+            return Err(RangeError::NoNodes);
+        }
+        if self.is_blank() {
+            self.begin(store, index)?;
+        }
+        let mut id = store.at(self.edge).after.get();
+        while id != self.edge {
+            let node = store.at(id);
+            let (first, count) = (node.first.get(), node.count.get());
+            let within = begin.wrapping_sub(first);
+            if begin >= first && within < count {
+                if !node.is_free() || request.count > count - within {
+                    return Err(RangeError::Full);
+                }
+                let hole = FreeRange {
+                    id,
+                    block: self.number,
+                    first,
+                    count,
+                    begin,
+                    granted: request.count,
+                };
+                return Ok(self.carve(store, index, &hole, want));
+            }
+            id = node.after.get();
+        }
+        Err(RangeError::Full)
+    }
+}
+
+impl<A: HostAllocator> VirtualBlock<A> {
+    /// Allocates the range that begins at `offset`, as a capture or a plan says. It looks at each range and hole in front of it.
+    ///
+    /// `upper_address` is not read.
+    ///
+    /// ```
+    /// use alloc_core::FromGlobalAlloc;
+    /// use gpu_suballoc::{VirtualAllocationOptions, VirtualBlock, VirtualBlockError};
+    ///
+    /// let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 1 << 20, 256)?;
+    /// let wanted = VirtualAllocationOptions::new(1000, 256);
+    /// assert_eq!(block.allocate_at(4096, &wanted)?.offset, 4096);
+    /// assert_eq!(block.allocate_at(4608, &wanted), Err(VirtualBlockError::Full)); // 4096 to 5119 are taken
+    /// # Ok::<(), VirtualBlockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`allocate_with`](Self::allocate_with); [`VirtualBlockError::Alignment`] for an offset that is no multiple of the alignment or the
+    /// granule; [`VirtualBlockError::Full`] where not all of the range is free, or not all of it in the block;
+    /// [`VirtualBlockError::PlacesItself`] for a stack or a ring.
+    pub fn allocate_at(
+        &mut self,
+        offset: u64,
+        options: &VirtualAllocationOptions,
+    ) -> Result<VirtualRange, VirtualBlockError> {
+        if self.linear.is_some() {
+            return Err(VirtualBlockError::PlacesItself);
+        }
+        self.prepare_one()?;
+        let want = RangeRequest {
+            size: options.size,
+            alignment: options.alignment,
+            user_data: options.user_data,
+            fit: super::types::Fit::Low,
+        };
+        let placed = self
+            .core
+            .allocate_at(&self.store, &self.index, offset, &want)?;
+        Ok(VirtualRange {
+            allocation: VirtualAllocation::new(placed.node, placed.generation, self.tag),
+            offset: placed.offset,
+            size: placed.size,
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! Regions that are being moved: what other calls do to them meanwhile, and how that ends.
+//!
+//! ```text
+//!   Live -- begin_move --> Moving -- map, crop ----------------> MovingUsed          stays where it is
+//!                            |  \--- free_when_unused, in use -> MovingPendingFree   stays, and waits on
+//!                            |  \--- free ---------------------> MovingFreed         the end waits for end_move: the device may copy
+//!                            v
+//!                        end_move: Live with the new resource, as it was, or gone
+//! ```
+//!
+//! Two places change in one step: the records' lock is held while the pools' is taken, never the other way round.
+
+#![forbid(unsafe_code)]
+
+use super::record::{RegionRecord, RootState as Life};
+use super::resource_description::ResourceDescription;
+use super::{RegionMetadata, RemovedRoot};
+use crate::error::GpuMisuse;
+use crate::id::RegionSlot;
+use crate::region::RegionContent;
+
+/// A root whose move was begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MovingRoot {
+    /// Its name: the block in it may be an older one.
+    pub(crate) key: RegionSlot,
+    pub(crate) resource: u64,
+    pub(crate) content: RegionContent,
+    /// Bytes that were requested; 0 where that was not noted.
+    pub(crate) asked: u64,
+    /// The user's.
+    pub(crate) tag: u64,
+    pub(crate) description: Option<ResourceDescription>,
+}
+
+/// What is to become of a root at the end of its move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MoveEnding {
+    /// It lies at the new place, with this resource.
+    Commit { resource: u64 },
+    /// It stays.
+    Keep,
+    /// It goes.
+    Destroy,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MoveEnd {
+    /// It lies at the new place. This is the resource that it had.
+    Moved { old_resource: u64 },
+    /// It is where it was.
+    Stayed,
+    /// It was freed, now or meanwhile: resource and place are the caller's to free.
+    Removed { root: RemovedRoot, meanwhile: bool },
+}
+
+impl RegionMetadata {
+    /// The root of that number, if it is somebody's and at rest.
+    pub(crate) fn movable(&self, number: u32) -> Option<(MovingRoot, u32)> {
+        let state = self.state.lock();
+        let Some(RegionRecord::Root(root)) = state.table.get(number) else {
+            return None;
+        };
+        (root.state == Life::Live).then(|| {
+            let moving = MovingRoot {
+                key: root.key,
+                resource: root.resource,
+                content: root.content,
+                asked: root.asked,
+                tag: root.detail.as_ref().map_or(0, |detail| detail.tag()),
+                description: state.kinds.get(root.kind).copied(),
+            };
+            (moving, u32::from(root.maps))
+        })
+    }
+
+    /// From now on what others do to this root is noted until [`end_move`](Self::end_move). False where it is mapped, or not at rest.
+    pub(crate) fn begin_move(&self, number: u32, key: RegionSlot) -> bool {
+        match self.state.lock().table.get_mut(number) {
+            Some(RegionRecord::Root(root))
+                if root.is_named(key) && root.state == Life::Live && root.maps == 0 =>
+            {
+                root.state = Life::Moving;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Ends a move. `exchange` changes the place, within this lock, and says whether it did; it is called for
+    /// [`MoveEnding::Commit`] alone, and not where somebody used the region meanwhile.
+    pub(crate) fn end_move(
+        &self,
+        number: u32,
+        key: RegionSlot,
+        ending: MoveEnding,
+        exchange: &mut dyn FnMut() -> bool,
+    ) -> Result<MoveEnd, GpuMisuse> {
+        let mut state = self.state.lock();
+        let Some(RegionRecord::Root(root)) = state.table.get_mut(number) else {
+            return Err(GpuMisuse::Stale);
+        };
+        if !root.is_named(key) {
+            return Err(GpuMisuse::Stale);
+        }
+        match (root.state, ending) {
+            (Life::MovingFreed, _) => {
+                root.state = Life::BeingRemoved;
+                Ok(MoveEnd::Removed {
+                    root: root.removed(number),
+                    meanwhile: true,
+                })
+            }
+            (Life::MovingPendingFree, _) => {
+                root.state = Life::PendingFree;
+                Ok(MoveEnd::Stayed)
+            }
+            (Life::Moving, MoveEnding::Commit { resource }) => {
+                root.state = Life::Live;
+                if !exchange() {
+                    return Ok(MoveEnd::Stayed);
+                }
+                let old_resource = core::mem::replace(&mut root.resource, resource);
+                Ok(MoveEnd::Moved { old_resource })
+            }
+            (Life::Moving | Life::MovingUsed, MoveEnding::Destroy)
+                if root.crops == 0 && root.maps == 0 =>
+            {
+                root.state = Life::BeingRemoved;
+                Ok(MoveEnd::Removed {
+                    root: root.removed(number),
+                    meanwhile: false,
+                })
+            }
+            (Life::Moving | Life::MovingUsed, _) => {
+                root.state = Life::Live;
+                Ok(MoveEnd::Stayed)
+            }
+            _ => Err(GpuMisuse::Stale),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A memory map for a terminal.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use alloc_core::{ByteCount, HostSource};
+
+use super::memory_map::MemoryMap;
+use super::view::{BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource};
+
+/// A headline for each block, then its ranges in order of offset, each region with its crops. Offsets are hexadecimal, in bytes from
+/// the start of the block, of a crop from the start of its region.
+impl<A: HostSource> fmt::Display for MemoryMap<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.blocks().is_empty() {
+            return writeln!(f, "no device memory");
+        }
+        for (block, ranges) in self.blocks_with_ranges() {
+            write_title(f, block, ranges)?;
+            for range in ranges {
+                self.write_range(f, range)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_title(f: &mut fmt::Formatter<'_>, block: &BlockView, ranges: &[RangeView]) -> fmt::Result {
+    let content = match block.content {
+        BlockContent::Linear => "buffers and linear images",
+        BlockContent::Optimal => "optimal images",
+        BlockContent::Mixed => "buffers and images",
+        BlockContent::Dedicated => "dedicated",
+        BlockContent::Wrapped => "wrapped",
+    };
+    match block.memory_type {
+        Some(memory_type) => write!(
+            f,
+            "block {} of pool {}, memory type {memory_type}, {content}",
+            block.block, block.pool
+        )?,
+        None => write!(f, "{content}")?,
+    }
+    let regions = ranges
+        .iter()
+        .filter(|range| range.range_use == RangeUse::Region)
+        .count();
+    let free = ranges
+        .iter()
+        .filter(|range| range.range_use != RangeUse::Region)
+        .fold(0_u64, |sum, range| sum.saturating_add(range.size));
+    let plural = if regions == 1 { "" } else { "s" };
+    write!(
+        f,
+        ": {}, {regions} region{plural}, {} in none",
+        ByteCount(block.size),
+        ByteCount(free)
+    )?;
+    writeln!(f, "{}", if block.maps > 0 { ", mapped" } else { "" })
+}
+
+impl<A: HostSource> MemoryMap<A> {
+    fn write_range(&self, f: &mut fmt::Formatter<'_>, range: &RangeView) -> fmt::Result {
+        write!(f, "  {:#010x}{:>10}  ", range.offset, ByteCount(range.size))?;
+        let placement = match range.placement {
+            RangePlacement::General => "",
+            RangePlacement::Transient => " in a transient page",
+            RangePlacement::Slab => " in a slab",
+            RangePlacement::Linear => " of a stack or ring",
+            RangePlacement::Dedicated | RangePlacement::Wrapped => "",
+        };
+        let what = match (range.range_use, range.resource) {
+            (RangeUse::Free, _) => "free",
+            (RangeUse::Spent, _) => "spent",
+            (RangeUse::Reusable, _) => "kept for reuse",
+            (RangeUse::Region, RegionResource::Unknown) => "region",
+            (RangeUse::Region, RegionResource::Buffer) => "buffer",
+            (RangeUse::Region, RegionResource::ImageLinear) => "linear image",
+            (RangeUse::Region, RegionResource::ImageOptimal) => "optimal image",
+        };
+        write!(f, "{what}{placement}")?;
+        if let Some(id) = range.id {
+            write!(f, " {id}")?;
+        }
+        if let Some(name) = self.name(range) {
+            write!(f, " {name:?}")?;
+        }
+        if range.padding > 0 {
+            write!(f, ", {} of it padding", ByteCount(range.padding))?;
+        }
+        writeln!(f, "{}", if range.maps > 0 { ", mapped" } else { "" })?;
+        for crop in range.id.into_iter().flat_map(|id| self.crops_of(id)) {
+            write!(
+                f,
+                "    +{:#08x}{:>10}  crop {}",
+                crop.offset,
+                ByteCount(crop.size),
+                crop.id
+            )?;
+            match self.crop_name(crop) {
+                Some(name) => writeln!(f, " {name:?}")?,
+                None => writeln!(f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+    use std::vec::Vec;
+
+    use super::super::block_fixture::{block, id, picture, wrapped};
+    use super::super::view::{BlockContent, CropView, RangeView, RegionResource};
+
+    #[test]
+    fn a_block_is_a_headline_and_each_range_a_line() {
+        let buffer = |range: &mut RangeView| {
+            (range.padding, range.resource, range.maps) = (24, RegionResource::Buffer, 1);
+        };
+        let shared = block(3, BlockContent::Linear, 0)
+            .free(512)
+            .with(1, 1024, buffer)
+            .spent(256);
+        let crop = CropView {
+            id: id(90),
+            root: id(1),
+            offset: 12,
+            size: 100,
+            tag: 0,
+            site: 0,
+            name: (0, 0),
+        };
+        let text = picture([shared, wrapped(6, 0, 64)], [crop]).to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(
+            lines[..3],
+            [
+                "block 3 of pool 0, memory type 0, buffers and linear images: 1.75 KiB, 1 region, 768 B in none",
+                "  0x00000000     512 B  free",
+                std::format!(
+                    "  0x00000200  1.00 KiB  buffer {} \"region 1\", 24 B of it padding, mapped",
+                    id(1)
+                )
+                .as_str(),
+            ],
+            "{text}"
+        );
+        assert_eq!(
+            lines[3],
+            std::format!("    +0x00000c     100 B  crop {} \"a crop\"", id(90))
+        );
+        assert_eq!(lines[4], "  0x00000600     256 B  spent");
+        assert!(lines[5].starts_with("wrapped: 64 B, 1 region"), "{text}");
+        assert_eq!(
+            lines.len(),
+            8,
+            "the fixture puts 0 free bytes before what is wrapped: {text}"
+        );
+        assert_eq!(picture([], []).to_string(), "no device memory\n");
+    }
+}

@@ -1,0 +1,150 @@
+//! Device addresses: memory with the flag, or a typed error, on every profile and with every option.
+
+use gpu_suballoc::{
+    AllocatorOptions, BufferInfo, BufferUsage, DedicatedPolicy, DeviceMemory, GpuError, GpuMisuse,
+    Lifetime, MemoryOptions, MockProfile, PoolOptions, Region, RegionOptions,
+};
+use testkit::RecordingAllocator;
+
+use super::{COPIED, Mock, Scene, any, bytes, scene_on};
+
+const ADDRESSED: BufferUsage =
+    BufferUsage::from_raw(COPIED.as_raw() | BufferUsage::SHADER_DEVICE_ADDRESS.as_raw());
+
+/// Every profile with the feature as said, and blocks with and without addresses.
+fn everywhere(feature: bool, body: impl Fn(&Scene<'_>, bool)) {
+    for profile in MockProfile::ALL {
+        for in_blocks in [true, false] {
+            let mut config = profile.config();
+            config.features.buffer_device_address = feature;
+            let mock = Mock::with_config(config, RecordingAllocator::system());
+            let options = AllocatorOptions {
+                memory: MemoryOptions {
+                    device_address: in_blocks,
+                    ..MemoryOptions::default()
+                },
+                ..AllocatorOptions::default()
+            };
+            scene_on(&mock, options, |scene| body(&scene, in_blocks));
+        }
+    }
+}
+
+/// Binds a buffer with an address to a bare region, as an application would; the mock says whether it may.
+fn bind_to(scene: &Scene<'_>, region: &Region) {
+    let info = BufferInfo::new(region.size(), ADDRESSED);
+    // SAFETY: a mock, and a valid info.
+    let buffer = unsafe { scene.mock.create_buffer(&info) }.expect("room");
+    let memory = region.memory().expect("it is owned");
+    // SAFETY: the region is as large and as aligned as the mock asks for.
+    unsafe { scene.mock.bind_buffer(buffer, memory, region.offset()) }.expect("it may be bound");
+    // SAFETY: live, bound, with the usage.
+    assert!(unsafe { scene.mock.buffer_address(buffer) }.is_some());
+    // SAFETY: nobody uses it.
+    unsafe { scene.mock.destroy_buffer(buffer) };
+}
+
+#[test]
+fn ge1_a_buffer_with_an_address_has_memory_with_the_flag() {
+    everywhere(true, |s, in_blocks| {
+        let mut regions = Vec::new();
+        let pool = s.gpu.create_pool(&PoolOptions::new(0)).expect("room");
+        for options in [
+            any(),
+            any().dedicated(DedicatedPolicy::Never),
+            any().dedicated(DedicatedPolicy::Preferred),
+            any().dedicated(DedicatedPolicy::Required),
+            any().lifetime(Lifetime::Transient),
+            any().lifetime(Lifetime::Persistent),
+            any().pool(pool),
+        ] {
+            let region = match s
+                .gpu
+                .create_buffer(&BufferInfo::new(4096, ADDRESSED), &options)
+            {
+                Ok(region) => region,
+                // Some profiles' first type accepts no buffer.
+                Err(GpuError::Misuse(GpuMisuse::WrongPool)) if options.pool.is_some() => continue,
+                Err(error) => panic!("{error} with {options:?}"),
+            };
+            let buffer = region.buffer().expect("it is a buffer");
+            // SAFETY: live, bound, with the usage; the mock answers none where the memory lacks the flag.
+            let address = unsafe { s.mock.buffer_address(buffer) };
+            assert!(address.is_some(), "{options:?}");
+            regions.push(region);
+        }
+        // Plain buffers beside them share blocks as ever.
+        let plain = [s.buffer(4096), s.buffer(4096)];
+        assert_eq!(plain[0].memory(), plain[1].memory());
+        if !in_blocks {
+            assert!(regions.iter().all(|one| one.memory() != plain[0].memory()));
+        }
+        regions.into_iter().chain(plain).for_each(|one| s.free(one));
+        s.gpu.destroy_pool(pool).expect("it is empty");
+    });
+}
+
+#[test]
+fn ge1_a_bare_region_can_ask_for_addresses() {
+    everywhere(true, |s, in_blocks| {
+        let asked = any().device_address();
+        let info = BufferInfo::new(4096, ADDRESSED);
+        // SAFETY: a mock, and a valid info.
+        let probe = unsafe { s.mock.create_buffer(&info) }.expect("room");
+        // SAFETY: live.
+        let needs = unsafe { s.mock.buffer_requirements(probe) };
+        // SAFETY: nobody uses it.
+        unsafe { s.mock.destroy_buffer(probe) };
+        let one = s.gpu.allocate(&needs, &asked).expect("room");
+        let two = s.gpu.allocate(&needs, &asked).expect("room");
+        assert_eq!(
+            one.memory() == two.memory(),
+            in_blocks,
+            "a block where blocks have them"
+        );
+        let mut batch = [None, None];
+        s.gpu
+            .allocate_batch(&needs, &asked, &mut batch)
+            .expect("room");
+        let mut shard = s.gpu.shard();
+        let of_shard = shard
+            .allocate(&needs, &asked.lifetime(Lifetime::Transient))
+            .expect("room");
+        let all = batch.into_iter().flatten().chain([one, two, of_shard]);
+        for region in all {
+            bind_to(s, &region);
+            s.free(region);
+        }
+        drop(shard);
+    });
+}
+
+#[test]
+fn ge1_without_the_feature_it_is_an_error_and_no_driver_call() {
+    everywhere(false, |s, _| {
+        let before = s.mock.all_calls();
+        let refused = s.gpu.create_buffer(&BufferInfo::new(64, ADDRESSED), &any());
+        assert_eq!(refused.unwrap_err(), GpuMisuse::NotEnabled.into());
+        let refused = s.gpu.allocate(&bytes(64), &any().device_address());
+        assert_eq!(refused.unwrap_err(), GpuMisuse::NotEnabled.into());
+        assert_eq!(s.mock.all_calls(), before);
+        // The same without addresses is served.
+        s.free(s.buffer(64));
+    });
+}
+
+#[test]
+fn ge1_a_kept_buffer_is_no_fit_for_other_memory() {
+    everywhere(true, |s, _| {
+        let info = BufferInfo::new(4096, COPIED);
+        let plain = s.gpu.create_buffer(&info, &any()).expect("room");
+        let id = plain.id();
+        s.gpu.release(plain).expect("it is kept");
+        let addressed = s
+            .gpu
+            .create_buffer(&info, &RegionOptions::new().device_address())
+            .expect("room");
+        assert_ne!(addressed.id(), id);
+        s.free(addressed);
+    });
+}

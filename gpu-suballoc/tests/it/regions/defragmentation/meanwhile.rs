@@ -1,0 +1,173 @@
+//! What others do to a region while it is being copied.
+
+use super::*;
+use gpu_suballoc::GpuMisuse;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+#[test]
+fn df6_a_region_that_is_freed_meanwhile_is_stale_at_once_and_goes_with_the_pass() {
+    small(|scene| {
+        let mut left = scene.sparse(4, 4);
+        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        let mut pass = run.next_pass().unwrap();
+        copy(scene.mock, &mut pass);
+        let ids: Vec<_> = pass.moves().iter().map(|one| one.region()).collect();
+        let olds: Vec<_> = pass
+            .moves()
+            .iter()
+            .map(|one| one.old_buffer().unwrap())
+            .collect();
+        let freed = ids.len() / 2;
+        for id in &ids[..freed] {
+            scene.gpu.free_id(*id).unwrap();
+            assert_eq!(scene.gpu.free_id(*id), Err(GpuMisuse::Stale.into()));
+            assert!(scene.gpu.info(*id).is_err());
+        }
+        // The device may still read it.
+        assert!(
+            olds.iter()
+                .all(|old| scene.mock.buffer_bound(*old).is_some())
+        );
+        pass.finish(|one, result| {
+            let is_freed = ids[..freed].contains(&one.region());
+            let expected = if is_freed {
+                MoveResult::Freed
+            } else {
+                MoveResult::Moved
+            };
+            assert_eq!(result, expected);
+        });
+        assert!(olds.iter().all(|old| scene.mock.buffer(*old).is_none()));
+        drop(run);
+        left.retain(|(_, region)| scene.gpu.info(region.id()).is_ok());
+        assert_eq!((left.len(), scene.mock.live_counts().buffers), (12, 12));
+        scene.check(&mut left);
+        scene.free_all(left);
+    });
+}
+
+#[test]
+fn df6_a_region_that_is_used_meanwhile_stays() {
+    scene(MockProfile::IntelUma, small_blocks(), |scene| {
+        let mut left = scene.sparse_with(4, 4, &mappable());
+        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        let mut pass = run.next_pass().unwrap();
+        copy(scene.mock, &mut pass);
+        let ids: Vec<_> = pass.moves().iter().map(|one| one.region()).collect();
+        // Mapped and unmapped, cropped, a crop of it freed again, waiting for its crop, the same when that is gone.
+        scene.gpu.map_id(ids[0]).unwrap();
+        scene.gpu.unmap_id(ids[0]).unwrap();
+        let crop = scene.gpu.crop_id(ids[1], 0, 16, 4).unwrap();
+        scene.free(scene.gpu.crop_id(ids[2], 0, 16, 4).unwrap());
+        let waiting = scene.gpu.crop_id(ids[3], 0, 16, 4).unwrap();
+        let take = |left: &mut Vec<(u8, Region)>, id| {
+            let at = left
+                .iter()
+                .position(|(_, region)| region.id() == id)
+                .unwrap();
+            left.swap_remove(at).1
+        };
+        scene.gpu.free_when_unused(take(&mut left, ids[3])).unwrap();
+        let brief = scene.gpu.crop_id(ids[4], 0, 16, 4).unwrap();
+        scene.gpu.free_when_unused(take(&mut left, ids[4])).unwrap();
+        scene.free(brief);
+        let mut results = Vec::new();
+        pass.finish(|one, result| results.push((one.region(), result)));
+        for (id, result) in &results {
+            let expected = match ids.iter().position(|one| one == id).unwrap() {
+                0..=3 => MoveResult::Stayed,
+                4 => MoveResult::Freed,
+                _ => MoveResult::Moved,
+            };
+            assert_eq!(*result, expected, "{id}");
+        }
+        drop(run);
+        scene.free(waiting);
+        assert!(scene.gpu.info(ids[3]).is_err());
+        scene.free(crop);
+        assert_eq!(scene.mock.live_counts().buffers, left.len() as u64);
+        scene.check(&mut left);
+        scene.free_all(left);
+    });
+}
+
+#[test]
+fn df6_other_threads_allocate_free_map_and_crop_during_the_passes() {
+    scene(MockProfile::IntelUma, small_blocks(), |scene| {
+        let (done, turns) = (AtomicBool::new(false), AtomicU64::new(0));
+        let moved = std::thread::scope(|threads| {
+            for thread in 0..3u64 {
+                let (scene, done, turns) = (&scene, &done, &turns);
+                threads.spawn(move || {
+                    let mut rng = testkit::Rng::new(thread);
+                    let mut own: Vec<Region> = Vec::new();
+                    while !done.load(Ordering::Relaxed) {
+                        turns.fetch_add(1, Ordering::Relaxed);
+                        let pick = rng.next() as usize;
+                        if own.len() < 40 && !pick.is_multiple_of(3) {
+                            let info = BufferInfo::new(1 + pick as u64 % PIECE, COPIED);
+                            own.push(scene.gpu.create_buffer(&info, &mappable()).unwrap());
+                            continue;
+                        }
+                        let Some(at) = (pick / 7).checked_rem(own.len()) else {
+                            continue;
+                        };
+                        match pick % 5 {
+                            0 => drop(scene.gpu.map_id(own[at].id()).map(|_| {
+                                scene.gpu.unmap_id(own[at].id()).unwrap();
+                            })),
+                            1 => {
+                                let crop = scene.gpu.crop_id(own[at].id(), 0, 1, 1).unwrap();
+                                assert!(scene.gpu.info(crop.id()).is_ok());
+                                scene.free(crop);
+                            }
+                            2 => {
+                                let mut region = own.swap_remove(at);
+                                let id = region.id();
+                                scene.gpu.refresh(&mut region).unwrap();
+                                let info = scene.gpu.info(id).unwrap();
+                                assert_eq!(info.size, region.size());
+                                own.push(region);
+                            }
+                            _ => {
+                                let region = own.swap_remove(at);
+                                let id = region.id();
+                                scene.free(region);
+                                assert!(scene.gpu.free_id(id).is_err());
+                            }
+                        }
+                    }
+                    own.into_iter().for_each(|region| scene.free(region));
+                });
+            }
+            let mut totals = 0;
+            let mut rounds = 0;
+            while rounds < 60 || turns.load(Ordering::Relaxed) < 3000 || totals < 20 {
+                rounds += 1;
+                let options = DefragmentationOptions::new().max_moves_per_pass(5);
+                let mut run = scene.gpu.defragment(options).unwrap();
+                loop {
+                    let mut pass = run.next_pass().unwrap();
+                    if pass.is_empty() {
+                        break;
+                    }
+                    for index in 0..pass.moves().len() {
+                        pass.make_buffer(index).unwrap();
+                        pass.set_outcome(index, MoveOutcome::Copied).unwrap();
+                    }
+                    std::thread::yield_now();
+                    pass.finish(|_, _| ());
+                }
+                totals += run.totals().moves;
+            }
+            done.store(true, Ordering::Relaxed);
+            totals
+        });
+        println!(
+            "{moved} moves beside {} turns",
+            turns.load(Ordering::Relaxed)
+        );
+        assert_eq!(scene.gpu.stats().total.regions, 0);
+        assert_eq!(scene.gpu.stats().total.moving, 0);
+    });
+}

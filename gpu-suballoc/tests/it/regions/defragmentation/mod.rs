@@ -1,0 +1,143 @@
+//! Regions that move so that blocks become empty, with copies on the mock device: its memory has contents, and it says what is wrong.
+
+mod meanwhile;
+mod outcomes;
+mod passes;
+mod programs;
+mod reasons;
+mod refusals;
+mod values;
+
+use gpu_suballoc::{
+    AllocatorOptions, BufferInfo, DedicatedPolicy, DefragmentationOptions, DefragmentationPass,
+    DefragmentationTotals, DeviceMemory, GpuAllocator, MemoryOptions, MockProfile, MoveOutcome,
+    MoveResult, Region, RegionOptions,
+};
+
+use super::{COPIED, Mock, Scene, any, scene, visible};
+use testkit::RecordingAllocator;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// Sixteen fill a block.
+const PIECE: u64 = 64 * KIB;
+
+/// Blocks of 1 MiB.
+fn small_blocks() -> AllocatorOptions {
+    AllocatorOptions {
+        memory: MemoryOptions {
+            first_block: Some(MIB),
+            max_block: Some(MIB),
+            ..MemoryOptions::default()
+        },
+        ..AllocatorOptions::default()
+    }
+}
+
+fn small(body: impl FnOnce(Scene<'_>)) {
+    scene(MockProfile::Nvidia, small_blocks(), body);
+}
+
+fn shared() -> RegionOptions<'static> {
+    any().dedicated(DedicatedPolicy::Never)
+}
+
+fn mappable() -> RegionOptions<'static> {
+    visible().dedicated(DedicatedPolicy::Never)
+}
+
+impl Scene<'_> {
+    /// A buffer of one piece, in which each byte is `byte`.
+    fn piece(&self, byte: u8, options: &RegionOptions<'_>) -> Region {
+        let info = BufferInfo::new(PIECE, COPIED);
+        let region = self.gpu.create_buffer(&info, options).expect("room");
+        let buffer = region.buffer().expect("it has one");
+        assert!(self.mock.fill_buffer(buffer, 0, PIECE, byte));
+        region
+    }
+
+    /// So many full blocks, of which every `stride`-th piece stays: with its number as its contents.
+    fn sparse(&self, blocks: u8, stride: usize) -> Vec<(u8, Region)> {
+        self.sparse_with(blocks, stride, &shared())
+    }
+
+    fn sparse_with(
+        &self,
+        blocks: u8,
+        stride: usize,
+        options: &RegionOptions<'_>,
+    ) -> Vec<(u8, Region)> {
+        let all: Vec<_> = (0..16 * u16::from(blocks))
+            .map(|number| (number as u8, self.piece(number as u8, options)))
+            .collect();
+        assert_eq!(self.gpu.stats().total.blocks, u64::from(blocks));
+        let mut left = Vec::new();
+        for (index, (number, region)) in all.into_iter().enumerate() {
+            if index % stride == 0 {
+                left.push((number, region));
+            } else {
+                self.free(region);
+            }
+        }
+        left
+    }
+
+    /// Contents are the region's number, also after its value was refreshed.
+    fn check(&self, regions: &mut [(u8, Region)]) {
+        for (number, region) in regions {
+            let id = region.id();
+            self.gpu.refresh(region).expect("it lives");
+            assert_eq!(region.id(), id, "the name stays");
+            assert_eq!(
+                self.read(region, PIECE as usize),
+                vec![*number; PIECE as usize]
+            );
+            let bound = self.mock.buffer_bound(region.buffer().unwrap());
+            assert_eq!(
+                bound,
+                region.memory().map(|memory| (memory, region.offset()))
+            );
+        }
+    }
+
+    fn free_all(&self, regions: Vec<(u8, Region)>) {
+        regions
+            .into_iter()
+            .for_each(|(_, region)| self.free(region));
+    }
+}
+
+/// Makes the second buffers and copies, as a user's commands would.
+fn copy<D: DeviceMemory, A: alloc_core::HostAllocator>(
+    mock: &Mock,
+    pass: &mut DefragmentationPass<'_, '_, D, A>,
+) {
+    for index in 0..pass.moves().len() {
+        let new = pass.make_buffer(index).expect("nothing is refused");
+        let one = &pass.moves()[index];
+        let old = one.old_buffer().expect("a buffer");
+        assert_eq!(one.new_buffer(), Some(new));
+        assert!(mock.copy_buffer(old, 0, new, 0, one.size()));
+        assert!(pass.set_outcome(index, MoveOutcome::Copied).is_ok());
+    }
+}
+
+/// All passes: how many moves each had.
+fn defragment(
+    scene: &Scene<'_>,
+    options: DefragmentationOptions<'_>,
+) -> (Vec<usize>, DefragmentationTotals) {
+    let mut run = scene.gpu.defragment(options).expect("nobody is at it");
+    let mut passes = Vec::new();
+    loop {
+        let mut pass = run.next_pass().expect("nothing is refused");
+        if pass.is_empty() {
+            break;
+        }
+        passes.push(pass.moves().len());
+        copy(scene.mock, &mut pass);
+        pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+    }
+    let totals = run.totals();
+    (passes, totals)
+}

@@ -1,0 +1,217 @@
+//! What is planned, how it is cut into passes, and that it ends.
+
+use super::*;
+use gpu_suballoc::{GpuMisuse, PoolOptions, RangeUse};
+
+#[test]
+fn df13_four_blocks_with_a_buffer_at_offset_0_each_become_one() {
+    small(|scene| {
+        let mut left = scene.sparse(4, 16);
+        assert_eq!(left.len(), 4);
+        assert!(left.iter().all(|(_, region)| region.offset() == 0));
+        let map = scene.gpu.memory_map().unwrap();
+        let ranges = map.blocks_with_ranges().flat_map(|(_, ranges)| ranges);
+        let alignments: Vec<_> = ranges
+            .filter(|range| range.range_use == RangeUse::Region)
+            .map(|range| range.alignment)
+            .collect();
+        assert!(
+            alignments.iter().all(|alignment| *alignment > 0),
+            "{alignments:?}"
+        );
+        drop(map);
+        let (passes, totals) = defragment(&scene, DefragmentationOptions::new());
+        assert_eq!(
+            (passes, totals.freed_blocks, totals.freed_bytes),
+            (vec![3], 3, 3 * MIB)
+        );
+        assert_eq!((totals.moves, totals.moved_bytes), (3, 3 * PIECE));
+        assert_eq!(scene.gpu.stats().total.blocks, 1);
+        assert_eq!(scene.mock.live_counts().memory, 1);
+        scene.check(&mut left);
+        scene.free_all(left);
+    });
+}
+
+#[test]
+fn df1_a_plan_is_a_defragmentation_that_is_dropped() {
+    small(|scene| {
+        let mut left = scene.sparse(4, 4);
+        let before = scene.gpu.stats().total;
+        let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        assert_eq!(
+            (run.totals().planned_blocks, run.totals().planned_bytes),
+            (2, 2 * MIB)
+        );
+        let second = scene.gpu.defragment(DefragmentationOptions::new());
+        assert_eq!(second.err(), Some(GpuMisuse::Defragmenting.into()));
+        drop(run);
+        assert_eq!(scene.gpu.stats().total, before);
+        // The blocks are ordinary ones again: all the room there was is there.
+        let filled: Vec<_> = (0..48).map(|_| (0, scene.piece(0, &shared()))).collect();
+        assert_eq!(scene.gpu.stats().total.blocks, 4);
+        scene.check(&mut left);
+        scene.free_all(left);
+        scene.free_all(filled);
+    });
+}
+
+#[test]
+fn df1_limits_cut_the_same_moves_into_passes() {
+    for (options, most) in [
+        (DefragmentationOptions::new().max_moves_per_pass(3), 3),
+        (
+            DefragmentationOptions::new().max_bytes_per_pass(2 * PIECE),
+            2,
+        ),
+        (
+            DefragmentationOptions::new()
+                .max_bytes_per_pass(1)
+                .max_moves_per_pass(0),
+            1,
+        ),
+    ] {
+        small(|scene| {
+            let mut left = scene.sparse(6, 4);
+            let (passes, totals) = defragment(&scene, options);
+            assert!(passes.iter().all(|moves| *moves <= most), "{passes:?}");
+            assert_eq!((passes.iter().sum::<usize>(), totals.freed_blocks), (16, 4));
+            assert_eq!(totals.passes as usize, passes.len());
+            scene.check(&mut left);
+            scene.free_all(left);
+        });
+    }
+}
+
+#[test]
+fn df1_one_pool_alone() {
+    small(|scene| {
+        let options = PoolOptions {
+            block_size: Some(MIB),
+            ..PoolOptions::new(0)
+        };
+        let pool = scene.gpu.create_pool(&options).unwrap();
+        let within = shared().pool(pool);
+        let mut inside: Vec<_> = (0..32).map(|n| (n, scene.piece(n, &within))).collect();
+        let mut outside = scene.sparse_beside(2);
+        for index in (0..32).rev().filter(|index| index % 4 != 0) {
+            scene.free(inside.swap_remove(index).1);
+        }
+        let blocks = scene.gpu.stats().total.blocks;
+        let (_, totals) = defragment(&scene, DefragmentationOptions::new().pool(pool));
+        assert_eq!((totals.moves, totals.freed_blocks), (4, 1));
+        assert_eq!(scene.gpu.stats().total.blocks, blocks - 1);
+        scene.check(&mut inside);
+        scene.check(&mut outside);
+        let values: Vec<_> = outside.iter().map(|(_, region)| region.id()).collect();
+        assert_eq!(values.len(), 4);
+        scene.free_all(inside);
+        scene.free_all(outside);
+        scene.gpu.destroy_pool(pool).unwrap();
+        let gone = scene
+            .gpu
+            .defragment(DefragmentationOptions::new().pool(pool));
+        assert_eq!(gone.err(), Some(GpuMisuse::NoSuchPool.into()));
+    });
+}
+
+impl Scene<'_> {
+    /// Two blocks with two pieces each, of the device's own pool.
+    fn sparse_beside(&self, blocks: u8) -> Vec<(u8, Region)> {
+        let all: Vec<_> = (0..16 * blocks)
+            .map(|number| (number, self.piece(number, &shared())))
+            .collect();
+        let (left, freed): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(number, _)| number % 8 == 0);
+        self.free_all(freed);
+        left
+    }
+}
+
+#[test]
+fn df2_a_reserved_place_is_counted_and_in_nobodys_way() {
+    small(|scene| {
+        let mut left = scene.sparse(4, 4);
+        let before = scene.gpu.stats().total;
+        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        let mut pass = run.next_pass().unwrap();
+        let moves = pass.moves().len() as u64;
+        assert_eq!(moves, 8);
+        copy(scene.mock, &mut pass);
+        let total = scene.gpu.stats().total;
+        assert_eq!((total.moving, total.moving_bytes), (moves, moves * PIECE));
+        assert_eq!(
+            (
+                total.regions,
+                total.region_bytes,
+                total.blocks,
+                total.block_bytes
+            ),
+            (
+                before.regions,
+                before.region_bytes,
+                before.blocks,
+                before.block_bytes
+            )
+        );
+        // The map still tiles each block, and no region of it is a reserved place.
+        let map = scene.gpu.memory_map().unwrap();
+        for (block, ranges) in map.blocks_with_ranges() {
+            let end = ranges.iter().fold(0, |at, range| {
+                assert_eq!(range.offset, at);
+                at + range.size
+            });
+            assert_eq!(end, block.size);
+        }
+        assert_eq!(map.leaks().count() as u64, before.regions);
+        drop(map);
+        let taken: Vec<_> = pass.moves().iter().map(|one| one.to()).collect();
+        let more: Vec<_> = (0..40).map(|_| scene.piece(0, &shared())).collect();
+        for region in &more {
+            let place = (region.memory().unwrap(), region.offset());
+            assert!(taken.iter().all(|to| (to.memory, to.offset) != place));
+        }
+        drop(pass);
+        assert_eq!(scene.gpu.stats().total.moving, 0);
+        drop(run);
+        more.into_iter().for_each(|region| scene.free(region));
+        scene.check(&mut left);
+        scene.free_all(left);
+    });
+}
+
+#[test]
+fn df9_granularity_and_alignment_are_kept_on_every_device() {
+    for profile in MockProfile::ALL {
+        scene(profile, small_blocks(), |scene| {
+            let mut left = scene.sparse(4, 4);
+            let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+            assert_eq!(
+                (totals.moves, totals.freed_blocks),
+                (8, 2),
+                "{}",
+                profile.name()
+            );
+            scene.check(&mut left);
+            scene.free_all(left);
+        });
+    }
+}
+
+/// Drivers are asked in `tests/live_lifecycle/defragmented.rs`.
+#[test]
+fn df11_contents_are_equal_after_passes_of_one_move_on_every_profile() {
+    for profile in MockProfile::ALL {
+        scene(profile, small_blocks(), |scene| {
+            let mut left = scene.sparse(3, 6);
+            let before: Vec<_> = left.iter().map(|(_, region)| region.offset()).collect();
+            let (passes, _) =
+                defragment(&scene, DefragmentationOptions::new().max_moves_per_pass(1));
+            assert!(!passes.is_empty(), "{}", profile.name());
+            scene.check(&mut left);
+            let after: Vec<_> = left.iter().map(|(_, region)| region.offset()).collect();
+            assert_ne!(before, after, "something moved");
+            scene.free_all(left);
+        });
+    }
+}

@@ -1,0 +1,188 @@
+//! Names stay, values are refreshed, crops follow.
+
+use super::*;
+use gpu_suballoc::{DescriptorUse, GpuMisuse, RegionId};
+
+#[test]
+fn df4_a_crop_of_a_crop_follows_through_three_moves() {
+    small(|scene| {
+        let (mut root, mut moves) = (None, 0);
+        let mut crops = None;
+        for turn in 0..3 {
+            // The block with the root in it is the emptiest: it moves each time.
+            let filler: Vec<_> = (0..40).map(|n| (n, scene.piece(n, &shared()))).collect();
+            if root.is_none() {
+                let named = shared().name("root").tag(9);
+                root = Some(scene.piece(99, &named));
+                let region = root.as_ref().unwrap();
+                let outer = scene.gpu.crop(region, 1024, 4096, 4).unwrap();
+                let inner = scene.gpu.crop(&outer, 512, 256, 4).unwrap();
+                crops = Some((outer, inner));
+            }
+            let at = scene.gpu.info(root.as_ref().unwrap().id()).unwrap();
+            let (stay, go): (Vec<_>, Vec<_>) = filler.into_iter().partition(|(_, region)| {
+                region.memory() != at.memory && region.offset() % (2 * PIECE) == 0
+            });
+            scene.free_all(go);
+            let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+            assert!(totals.freed_blocks > 0, "turn {turn}: {totals:?}");
+            let now = scene.gpu.info(root.as_ref().unwrap().id()).unwrap();
+            moves += u32::from((now.memory, now.offset) != (at.memory, at.offset));
+            assert_eq!((now.name(), now.tag(), now.crops()), ("root", 9, 2));
+            let (outer, inner) = crops.as_mut().unwrap();
+            scene.gpu.refresh(inner).unwrap();
+            assert_eq!((inner.copy_offset(), inner.buffer()), (1536, now.buffer));
+            assert_eq!(
+                (inner.memory(), inner.offset()),
+                (now.memory, now.offset + 1536)
+            );
+            assert_eq!(scene.read(inner, 256), [99; 256]);
+            let seen = scene.gpu.info(outer.id()).unwrap();
+            assert_eq!(
+                (seen.root, seen.offset),
+                (root.as_ref().unwrap().id(), now.offset + 1024)
+            );
+            scene.free_all(stay);
+        }
+        assert_eq!(moves, 3, "it was moved each time");
+        let (outer, inner) = crops.unwrap();
+        scene.free(inner);
+        scene.free(outer);
+        scene.free(root.unwrap());
+    });
+}
+
+#[test]
+fn df4_a_value_from_before_its_move_is_refused_until_it_is_refreshed() {
+    let options = AllocatorOptions {
+        reuse: true,
+        ..small_blocks()
+    };
+    scene(MockProfile::IntelUma, options, |scene| {
+        let mut left = scene.sparse_with(4, 16, &mappable());
+        let crop = scene.gpu.crop(&left[0].1, 0, 64, 4).unwrap();
+        let other = scene.gpu.crop(&left[1].1, 0, 64, 4).unwrap();
+        let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+        assert_eq!(totals.moves, 3);
+        let mut moved = 0;
+        for (_, region) in &mut left {
+            let gpu = scene.gpu;
+            let before = (region.memory(), region.offset(), region.buffer());
+            let now = gpu.info(region.id()).unwrap();
+            if (now.memory, now.offset, now.buffer) == before {
+                continue;
+            }
+            moved += 1;
+            let wrong = GpuMisuse::Moved;
+            assert_eq!(gpu.crop(region, 0, 4, 4).err(), Some(wrong.into()));
+            assert_eq!(gpu.map(region).err(), Some(wrong.into()));
+            assert_eq!(gpu.flush(region, 0, 4).err(), Some(wrong.into()));
+            assert_eq!(gpu.invalidate(region, 0, 4).err(), Some(wrong.into()));
+            let described = gpu.descriptor(region, 4, DescriptorUse::Storage);
+            assert_eq!(described.err(), Some(wrong));
+            gpu.refresh(region).unwrap();
+            assert_eq!((region.memory(), region.buffer()), (now.memory, now.buffer));
+            let mapping = gpu.map(region).unwrap();
+            gpu.flush(region, 0, 4).unwrap();
+            drop(mapping);
+            gpu.descriptor(region, 4, DescriptorUse::Storage).unwrap();
+        }
+        assert_eq!(moved, 3);
+        for mut crop in [crop, other] {
+            let old = scene.gpu.crop(&crop, 0, 4, 4);
+            let has_moved = scene.gpu.info(crop.id()).unwrap().offset != crop.offset()
+                || scene.gpu.info(crop.id()).unwrap().memory != crop.memory();
+            assert_eq!(
+                old.as_ref().err().copied(),
+                has_moved.then(|| GpuMisuse::Moved.into())
+            );
+            if let Ok(inner) = old {
+                scene.free(inner);
+            }
+            scene.gpu.refresh(&mut crop).unwrap();
+            scene.free(scene.gpu.crop(&crop, 0, 4, 4).unwrap());
+            scene.free(crop);
+        }
+        // A value that is given back for reuse is not kept as it was.
+        let (mut kept, mut freed) = (0, 0);
+        scene.check(&mut left);
+        for (_, region) in left {
+            scene.gpu.release(region).unwrap();
+            kept += 1;
+        }
+        freed += scene.gpu.stats().total.regions;
+        assert_eq!((kept, freed), (4, 4));
+        let again = scene.piece(3, &mappable());
+        assert_eq!(scene.read(&again, 16), [3; 16]);
+        scene.free(again);
+        scene.gpu.set_reuse(false);
+    });
+}
+
+#[test]
+fn df4_a_stale_value_that_is_released_leaves_nothing_of_its_old_place() {
+    let options = AllocatorOptions {
+        reuse: true,
+        ..small_blocks()
+    };
+    scene(MockProfile::Nvidia, options, |scene| {
+        let left = scene.sparse(4, 16);
+        defragment(&scene, DefragmentationOptions::new());
+        // Three of the four values say where their regions were.
+        for (_, region) in left {
+            scene.gpu.release(region).unwrap();
+        }
+        let kept: Vec<_> = (0..4).map(|n| (n, scene.piece(n, &shared()))).collect();
+        let mut kept = kept;
+        scene.check(&mut kept);
+        scene.free_all(kept);
+        scene.gpu.set_reuse(false);
+    });
+}
+
+#[test]
+fn ge8_the_block_of_a_moved_regions_id_is_a_hint_and_of_no_others() {
+    small(|scene| {
+        let left = scene.sparse(4, 16);
+        defragment(&scene, DefragmentationOptions::new());
+        let mut hints = 0;
+        for (_, region) in &left {
+            let [tag, place, slot, generation] = region.id().as_raw();
+            let now = scene.gpu.info(region.id()).unwrap();
+            let was_moved = (now.memory, now.offset) != (region.memory(), region.offset());
+            let other = |place| RegionId::from_raw([tag, place, slot, generation]);
+            // Another block: good for a moved region alone. Another pool or kind: never.
+            let elsewhere = scene.gpu.info(other(place ^ 1));
+            assert_eq!(elsewhere.is_ok(), was_moved);
+            hints += u32::from(was_moved);
+            for bits in [1 << 20, 1 << 29] {
+                assert!(scene.gpu.info(other(place ^ bits)).is_err());
+            }
+            for raw in [
+                [tag, place, slot + 1, generation],
+                [tag, place, slot, generation + 1],
+                [tag ^ 1, place, slot, generation],
+            ] {
+                let wrong = RegionId::from_raw(raw);
+                let same = left.iter().any(|(_, region)| region.id() == wrong);
+                assert!(same || scene.gpu.info(wrong).is_err(), "{wrong}");
+            }
+        }
+        assert_eq!(hints, 3);
+        // The map and the leaks name regions as their users do.
+        let map = scene.gpu.memory_map().unwrap();
+        for (_, region) in &left {
+            assert!(map.leaks().any(|leak| leak.id == region.id()));
+        }
+        drop(map);
+        for (_, region) in left {
+            let id = region.id();
+            scene.gpu.free_id(id).unwrap();
+            assert_eq!(scene.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
+            assert!(
+                scene.gpu.free(region).is_err(),
+                "its value is stale as well"
+            );
+        }
+    });
+}

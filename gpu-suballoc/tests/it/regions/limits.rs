@@ -1,0 +1,213 @@
+//! Sizes and counts at their limits.
+
+use gpu_suballoc::{
+    AllocatorOptions, DedicatedPolicy, DeviceMemory, GpuAllocator, GpuMisuse, Limit, MemoryOptions,
+    MockDevice, MockProfile, PoolOptions,
+};
+use testkit::RecordingAllocator;
+
+use super::{Mock, any, bytes, scene_on, visible};
+
+fn with_memory(memory: MemoryOptions) -> AllocatorOptions {
+    AllocatorOptions {
+        memory,
+        ..AllocatorOptions::default()
+    }
+}
+
+#[test]
+fn ge2_a_largest_block_below_the_granule_is_refused_with_the_reason() {
+    for profile in MockProfile::ALL {
+        let mock = Mock::new(profile, RecordingAllocator::system());
+        let granule = mock.properties().limits.non_coherent_atom_size.max(256);
+        let make = |max_block| {
+            let memory = MemoryOptions {
+                max_block: Some(max_block),
+                ..MemoryOptions::default()
+            };
+            // SAFETY: a mock; nothing is made on it.
+            unsafe { GpuAllocator::new(&mock, RecordingAllocator::system(), with_memory(memory)) }
+        };
+        let refused = make(granule - 1).expect_err("no region fits");
+        assert_eq!(refused.error, GpuMisuse::BlockTooSmall.into());
+        assert!(
+            refused.error.to_string().contains("granule"),
+            "the reason is said"
+        );
+        let (_, memory) = refused.into_value();
+        memory.assert_empty("by a refused allocator");
+        assert!(make(granule).is_ok());
+    }
+}
+
+#[test]
+fn ge2_no_memory_object_is_larger_than_an_odd_largest_block() {
+    for profile in MockProfile::ALL {
+        let mock = Mock::new(profile, RecordingAllocator::system());
+        let granule = mock.properties().limits.non_coherent_atom_size.max(256);
+        let most = 5 * granule + granule / 2 + 1;
+        let memory = MemoryOptions {
+            max_block: Some(most),
+            ..MemoryOptions::default()
+        };
+        scene_on(&mock, with_memory(memory), |s| {
+            let regions: Vec<_> = [1, granule, 2 * granule, granule + 1, most]
+                .map(|size| s.gpu.allocate(&bytes(size), &any()).expect("room"))
+                .into();
+            mock.for_each_memory(&mut |_, object| assert!(object.request.size <= most));
+            assert!(s.gpu.allocate(&bytes(most + 1), &any()).is_err());
+            regions.into_iter().for_each(|region| s.free(region));
+        });
+    }
+}
+
+#[test]
+fn ge2_a_pool_of_blocks_below_the_granule_is_refused() {
+    for profile in MockProfile::ALL {
+        let mock = Mock::new(profile, RecordingAllocator::system());
+        let granule = mock.properties().limits.non_coherent_atom_size.max(256);
+        scene_on(&mock, AllocatorOptions::default(), |s| {
+            for options in [
+                PoolOptions {
+                    block_size: Some(granule - 1),
+                    ..PoolOptions::new(0)
+                },
+                PoolOptions {
+                    max_bytes: granule - 1,
+                    ..PoolOptions::new(0)
+                },
+            ] {
+                let refused = s.gpu.create_pool(&options);
+                assert_eq!(refused.unwrap_err(), GpuMisuse::BlockTooSmall.into());
+            }
+            let pool = s
+                .gpu
+                .create_pool(&PoolOptions {
+                    block_size: Some(granule),
+                    ..PoolOptions::new(0)
+                })
+                .expect("one granule");
+            let region = s
+                .gpu
+                .allocate(&bytes(granule), &any().pool(pool))
+                .expect("one fits");
+            s.free(region);
+            s.gpu.destroy_pool(pool).expect("empty");
+        });
+    }
+}
+
+#[test]
+fn ge3_preferred_is_dedicated_below_three_quarters_of_the_objects() {
+    for profile in MockProfile::ALL {
+        for limit in [1u32, 2, 3, 4, 5, 8, 13, 20] {
+            let mock = Mock::new(profile, RecordingAllocator::system());
+            let memory = MemoryOptions {
+                max_allocations: limit,
+                ..MemoryOptions::default()
+            };
+            let limit = limit.min(mock.properties().limits.max_memory_allocation_count);
+            scene_on(&mock, with_memory(memory), |s| {
+                let preferred = any().dedicated(DedicatedPolicy::Preferred);
+                let regions: Vec<_> = (0..limit * 2)
+                    .map_while(|_| s.gpu.allocate(&bytes(4096), &preferred).ok())
+                    .collect();
+                let dedicated = s.gpu.stats().total.dedicated;
+                assert_eq!(dedicated, u64::from(limit - limit / 4), "of {limit}");
+                if limit >= 4 {
+                    assert_eq!(regions.len() as u32, limit * 2, "the others lie in blocks");
+                }
+                // What goes makes room for another dedicated one; blocks count as well.
+                let blocks = u32::from(limit >= 4);
+                let mut regions = regions.into_iter();
+                regions
+                    .by_ref()
+                    .take(1 + blocks as usize)
+                    .for_each(|region| s.free(region));
+                let next = s.gpu.allocate(&bytes(4096), &preferred).expect("room");
+                assert_eq!(s.gpu.stats().total.dedicated, dedicated - u64::from(blocks));
+                regions.chain([next]).for_each(|region| s.free(region));
+            });
+        }
+    }
+}
+
+#[test]
+fn ge10_448_pools_live_at_once_and_the_next_is_an_error() {
+    super::nvidia(|s| {
+        let pools: Vec<_> = (0..448)
+            .map(|_| {
+                s.gpu
+                    .create_pool(&PoolOptions::new(0))
+                    .expect("it has a place")
+            })
+            .collect();
+        let refused = s.gpu.create_pool(&PoolOptions::new(0));
+        assert_eq!(refused.unwrap_err(), Limit::Pools.into());
+        s.gpu.destroy_pool(pools[17]).expect("empty");
+        let again = s
+            .gpu
+            .create_pool(&PoolOptions::new(0))
+            .expect("there is room");
+        assert_ne!(again, pools[17], "another generation");
+        for (number, pool) in pools.into_iter().enumerate() {
+            if number != 17 {
+                s.gpu.destroy_pool(pool).expect("empty");
+            }
+        }
+        s.gpu.destroy_pool(again).expect("empty");
+    });
+}
+
+#[test]
+fn ge10_65535_mappings_of_a_region_and_the_next_is_an_error() {
+    super::nvidia(|s| {
+        let region = s.visible_buffer(256);
+        let first = s.gpu.map_id(region.id()).expect("visible");
+        for _ in 1..65_535 {
+            assert_eq!(s.gpu.map_id(region.id()), Ok(first));
+        }
+        assert_eq!(s.gpu.map_id(region.id()), Err(Limit::Aliases.into()));
+        for _ in 0..65_535 {
+            s.gpu.unmap_id(region.id()).expect("counted");
+        }
+        assert_eq!(
+            s.gpu.unmap_id(region.id()),
+            Err(GpuMisuse::NotMapped.into())
+        );
+        s.free(region);
+    });
+}
+
+#[test]
+fn ge10_a_heap_budget_of_0_is_a_budget() {
+    let mut heard = 0;
+    for profile in MockProfile::ALL {
+        let mock = MockDevice::new(profile, RecordingAllocator::system());
+        if !mock.properties().features.memory_budget {
+            continue;
+        }
+        scene_on(&mock, AllocatorOptions::default(), |s| {
+            for heap in 0..mock.properties().heaps.len() {
+                mock.set_budget(heap, Some(0));
+            }
+            assert!(s.gpu.set_frame(1));
+            let refused = s.gpu.allocate(&bytes(4096), &any().within_budget());
+            assert!(
+                matches!(
+                    refused,
+                    Err(gpu_suballoc::GpuError::Limit(Limit::Heap { .. }))
+                ),
+                "{refused:?}"
+            );
+            // Who does not insist is served: the driver is asked all the same.
+            let region = s
+                .gpu
+                .allocate(&bytes(4096), &visible())
+                .expect("it has room");
+            s.free(region);
+        });
+        heard += 1;
+    }
+    assert!(heard > 0);
+}

@@ -1,0 +1,212 @@
+//! Margins behind regions: what is written outside is found on free and on demand.
+
+use gpu_suballoc::{
+    AllocatorOptions, BlockAlgorithm, BufferInfo, CorruptedMargin, DedicatedPolicy, DeviceMemory,
+    GpuMisuse, Lifetime, MapPolicy, MemoryOptions, MemoryPreference, MockProfile, PoolOptions,
+    PropertyFlags, Region, RegionOptions, ResourceRequirements,
+};
+
+use super::{COPIED, Scene, any, bytes, scene};
+
+const MARGINS: [u32; 4] = [1, 16, 100, 4096];
+
+fn host() -> RegionOptions<'static> {
+    any().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
+}
+
+fn everywhere(body: impl Fn(&Scene<'_>, u64)) {
+    for profile in MockProfile::ALL {
+        for margin in MARGINS {
+            for map_policy in [MapPolicy::Persistent, MapPolicy::Counted] {
+                let options = AllocatorOptions {
+                    memory: MemoryOptions {
+                        margin,
+                        map_policy,
+                        ..MemoryOptions::default()
+                    },
+                    ..AllocatorOptions::default()
+                };
+                scene(profile, options, |s| body(&s, u64::from(margin)));
+            }
+        }
+    }
+}
+
+/// What is wrong: name, offset, size of each.
+fn corrupted(s: &Scene<'_>) -> Vec<(Option<String>, u64, u64)> {
+    let mut all = Vec::new();
+    let checked = s.gpu.check_corruption(
+        |CorruptedMargin {
+             name, offset, size, ..
+         }| {
+            assert_eq!(alloc_core::held_state_locks(), 0);
+            all.push((name.map(str::to_owned), *offset, *size));
+        },
+    );
+    assert!(checked.expect("memory") as usize >= all.len());
+    all
+}
+
+/// Writes a byte, from a mapped region's start, where the region is not.
+fn stray(s: &Scene<'_>, region: &Region, offset: isize) {
+    let mapping = s.gpu.map(region).expect("visible");
+    let there = mapping.as_ptr().wrapping_offset(offset);
+    // SAFETY: the mock maps whole memory objects, and the tests stay within them.
+    let byte = unsafe { there.read() };
+    // SAFETY: as above.
+    unsafe { there.write(!byte) };
+}
+
+#[test]
+fn ge5_a_write_behind_a_region_is_found_with_its_name() {
+    everywhere(|s, margin| {
+        let named = |name| host().name(name).tag(7).site(9);
+        let one = s.gpu.allocate(&bytes(1000), &named("one")).expect("room");
+        let two = s
+            .gpu
+            .create_buffer(&BufferInfo::new(5000, COPIED), &named("two"))
+            .expect("room");
+        let three = s.gpu.allocate(&bytes(64), &host()).expect("room");
+        assert!(one.size() >= 1000 && two.size() == 5000 && three.size() >= 64);
+        assert_eq!(corrupted(s), [], "all is well");
+        let last = one.size() + margin - 1;
+        stray(s, &one, last as isize);
+        assert_eq!(
+            corrupted(s),
+            [(Some("one".to_owned()), last, 1)],
+            "the last byte of the margin"
+        );
+        stray(s, &one, one.size() as isize);
+        let whole = [(Some("one".to_owned()), one.size(), margin)];
+        // A margin of one byte was written twice, and is whole again.
+        assert_eq!(corrupted(s), if margin > 1 { &whole[..] } else { &[] });
+        if margin == 1 {
+            stray(s, &one, one.size() as isize);
+        }
+        let id = one.id();
+        assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::MarginOverwritten.into()));
+        assert_eq!(corrupted(s), [], "the pattern was written again");
+        stray(s, &one, one.size() as isize);
+        let refused = s.gpu.free(one).expect_err("it was written to");
+        assert_eq!(refused.error, GpuMisuse::MarginOverwritten.into());
+        s.free(refused.value);
+        s.free(two);
+        s.free(three);
+    });
+}
+
+#[test]
+fn ge5_a_write_in_front_of_a_region_is_its_neighbours() {
+    everywhere(|s, _| {
+        let [one, two] = ["first", "second"].map(|name| {
+            s.gpu
+                .allocate(&bytes(1024), &host().name(name))
+                .expect("room")
+        });
+        assert_eq!(one.memory(), two.memory(), "one block");
+        let (low, high) = if one.offset() < two.offset() {
+            (&one, &two)
+        } else {
+            (&two, &one)
+        };
+        stray(s, high, -1);
+        let found = corrupted(s);
+        // The margin ends where the next granule begins.
+        assert_eq!(found.len(), 1, "{found:?}");
+        let name = s.gpu.info(low.id()).expect("live").name().to_owned();
+        assert_eq!(found[0].0, Some(name));
+        let refused = s.gpu.free_when_unused(one);
+        refused.expect("given up, whatever was written");
+        s.gpu.free_when_unused(two).expect("as well");
+    });
+}
+
+#[test]
+fn ge5_every_way_to_a_region_has_its_margin() {
+    everywhere(|s, margin| {
+        let memory_type = (0u32..)
+            .zip(s.mock.properties().types.iter())
+            .find(|(_, one)| one.properties.contains(PropertyFlags::HOST_VISIBLE))
+            .expect("each profile has some")
+            .0;
+        let stack = s
+            .gpu
+            .create_pool(&PoolOptions {
+                algorithm: BlockAlgorithm::Stack,
+                block_size: Some(1 << 16),
+                ..PoolOptions::new(memory_type)
+            })
+            .expect("memory");
+        let mut shard = s.gpu.shard();
+        let mut batch = [None, None];
+        s.gpu
+            .allocate_batch(&bytes(100), &host(), &mut batch)
+            .expect("room");
+        let mut regions = vec![
+            s.gpu
+                .allocate(&bytes(100), &host().lifetime(Lifetime::Transient))
+                .expect("room"),
+            s.gpu
+                .allocate(&bytes(100), &host().lifetime(Lifetime::Persistent))
+                .expect("room"),
+            shard
+                .allocate(&bytes(100), &host().lifetime(Lifetime::Transient))
+                .expect("room"),
+            s.gpu
+                .allocate(&bytes(100), &host().pool(stack))
+                .expect("room"),
+        ];
+        regions.extend(batch.into_iter().flatten());
+        let count = regions.len();
+        assert_eq!(
+            s.gpu.check_corruption(|_| panic!("all is well")),
+            Ok(count as u64)
+        );
+        for region in &regions {
+            stray(s, region, (region.size() + margin - 1) as isize);
+        }
+        assert_eq!(corrupted(s).len(), count);
+        for region in regions {
+            let refused = s.gpu.free(region).expect_err("it was written to");
+            assert_eq!(refused.error, GpuMisuse::MarginOverwritten.into());
+            s.free(refused.value);
+        }
+        drop(shard);
+        s.gpu.destroy_pool(stack).expect("empty");
+        // A memory object of its own is as large as the resource, as Vulkan wants it.
+        let own = host().dedicated(DedicatedPolicy::Required);
+        let own = s
+            .gpu
+            .allocate(&ResourceRequirements::new(1000, 16), &own)
+            .expect("room");
+        let object = s.mock.memory(own.memory().expect("owned")).expect("live");
+        assert_eq!(object.request.size, 1000);
+        assert_eq!(s.gpu.check_corruption(|_| panic!("it has none")), Ok(0));
+        s.free(own);
+    });
+}
+
+#[test]
+fn ge5_without_margins_nothing_is_looked_at() {
+    super::nvidia(|s| {
+        let region = s.visible_buffer(1000);
+        assert_eq!(s.gpu.check_corruption(|_| panic!("there are none")), Ok(0));
+        s.free(region);
+        let too_many = MemoryOptions {
+            margin: 4097,
+            ..MemoryOptions::default()
+        };
+        let options = AllocatorOptions {
+            memory: too_many,
+            ..AllocatorOptions::default()
+        };
+        // SAFETY: a mock, on which nothing is made.
+        let refused = unsafe {
+            gpu_suballoc::GpuAllocator::new(s.mock, alloc_core::FromGlobalAlloc::SYSTEM, options)
+        };
+        assert_eq!(
+            refused.map(drop).map_err(|refused| refused.error),
+            Err(GpuMisuse::BadOptions.into())
+        );
+    });
+}

@@ -1,0 +1,214 @@
+//! What users meet: ids of a shard's regions, refusals that were dropped, statements of the documentation.
+
+use alloc_core::FromGlobalAlloc;
+use gpu_suballoc::{
+    AllocatorOptions, DeviceError, DeviceMemory, DeviceProperties, GpuAllocator, GpuMisuse,
+    Lifetime, MapPolicy, MappedRange, MemoryHandle, MemoryOptions, MemoryPreference, MemoryRequest,
+    MockProfile, PropertyFlags, RegionOptions, ResourceRequirements,
+};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use testkit::RecordingAllocator;
+
+use super::{Mock, any, bytes, nvidia, scene, visible};
+
+#[test]
+fn ge13_a_shard_maps_its_regions_by_id() {
+    for profile in MockProfile::ALL {
+        scene(profile, AllocatorOptions::default(), |s| {
+            let (mut shard, mut other) = (s.gpu.shard(), s.gpu.shard());
+            for lifetime in [Lifetime::Transient, Lifetime::Persistent] {
+                let options = host().lifetime(lifetime);
+                let region = shard.allocate(&bytes(1000), &options).expect("room");
+                let theirs = other.allocate(&bytes(1000), &options).expect("room");
+                let id = region.id();
+                assert_eq!(s.gpu.map_id(id), Err(GpuMisuse::OtherShard.into()));
+                assert_eq!(shard.map_id(theirs.id()), Err(GpuMisuse::OtherShard.into()));
+
+                let first = shard.map_id(id).expect("it is this shard's");
+                let mapping = s.gpu.map(&region).expect("visible");
+                assert_eq!(first.as_ptr(), mapping.as_ptr(), "the same bytes");
+                drop(mapping);
+                assert_eq!(shard.map_id(id), Ok(first), "any number of times");
+                s.gpu.unmap_id(id).expect("twice mapped");
+                let refused = shard.free(region).expect_err("it is mapped");
+                assert_eq!(refused.error, GpuMisuse::Mapped.into());
+                s.gpu.unmap_id(id).expect("once");
+                assert_eq!(s.gpu.unmap_id(id), Err(GpuMisuse::NotMapped.into()));
+                assert_eq!(
+                    s.gpu.unmap_id(theirs.id()),
+                    Err(GpuMisuse::NotMapped.into())
+                );
+                shard.free(refused.value).expect("not mapped");
+                assert_eq!(shard.map_id(id), Err(GpuMisuse::Stale.into()));
+                assert_eq!(s.gpu.unmap_id(id), Err(GpuMisuse::Stale.into()));
+                other.free(theirs).expect("not mapped");
+            }
+            // Of the allocator's own it is the allocator's call.
+            let region = s.gpu.allocate(&bytes(64), &host()).expect("room");
+            shard.map_id(region.id()).expect("visible");
+            s.gpu.unmap_id(region.id()).expect("mapped");
+            s.free(region);
+        });
+    }
+}
+
+#[test]
+fn ge13_a_dropped_refusal_loses_the_value_and_not_the_region() {
+    nvidia(|s| {
+        let region = s.visible_buffer(4096);
+        let (id, mapping) = (region.id(), s.gpu.map(&region).expect("visible"));
+        drop(s.gpu.free(region));
+        drop(mapping);
+        assert_eq!(s.gpu.stats().total.regions, 1, "it lives");
+        let map = s.gpu.memory_map().expect("memory");
+        assert_eq!(map.leaks().count(), 1, "and is listed");
+        drop(map);
+        s.gpu.free_id(id).expect("by its id");
+    });
+}
+
+#[test]
+fn ge13_infos_of_one_region_are_equal() {
+    nvidia(|s| {
+        let (one, two) = (s.buffer(64), s.buffer(64));
+        let info = |region: &gpu_suballoc::Region| s.gpu.info(region.id()).expect("live");
+        assert_eq!(info(&one), info(&one));
+        assert_ne!(info(&one), info(&two));
+        s.free(one);
+        s.free(two);
+    });
+}
+
+/// Memory that the host sees, coherent or not, as every profile has some.
+fn host() -> RegionOptions<'static> {
+    any().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
+}
+
+/// Memory alone: no buffers, no images, no addresses, no budgets.
+struct BareMemory(Mock);
+
+// SAFETY: what is answered is the mock's own.
+unsafe impl DeviceMemory for BareMemory {
+    fn properties(&self) -> DeviceProperties<'_> {
+        self.0.properties()
+    }
+    unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
+        // SAFETY: forwarded, here and below.
+        unsafe { self.0.allocate(request) }
+    }
+    unsafe fn free(&self, memory: MemoryHandle) {
+        // SAFETY: forwarded.
+        unsafe { self.0.free(memory) }
+    }
+    unsafe fn map(
+        &self,
+        memory: MemoryHandle,
+        offset: u64,
+        size: u64,
+    ) -> Result<NonNull<u8>, DeviceError> {
+        // SAFETY: forwarded.
+        unsafe { self.0.map(memory, offset, size) }
+    }
+    unsafe fn unmap(&self, memory: MemoryHandle) {
+        // SAFETY: forwarded.
+        unsafe { self.0.unmap(memory) }
+    }
+    unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+        // SAFETY: forwarded.
+        unsafe { self.0.flush(ranges) }
+    }
+    unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+        // SAFETY: forwarded.
+        unsafe { self.0.invalidate(ranges) }
+    }
+}
+
+#[test]
+fn ge13_a_device_of_memory_alone_writes_seven_methods_and_is_kept_by_an_arc() {
+    let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
+    let device = Arc::new(BareMemory(mock));
+    for boxed in [false, true] {
+        let shared: Box<dyn DeviceMemory> = if boxed {
+            Box::new(Arc::clone(&device))
+        } else {
+            Box::new(Box::new(Arc::clone(&device)))
+        };
+        // SAFETY: a mock, which says what is wrong.
+        let gpu = unsafe {
+            GpuAllocator::new(shared, FromGlobalAlloc::SYSTEM, AllocatorOptions::default())
+        }
+        .map_err(|refused| refused.error)
+        .expect("the options are sound");
+        let region = gpu.allocate(&bytes(4096), &visible()).expect("room");
+        drop(gpu.map(&region).expect("visible"));
+        let info = gpu_suballoc::BufferInfo::new(64, super::COPIED);
+        let refused = gpu
+            .create_buffer(&info, &any())
+            .expect_err("it has no buffers");
+        assert_eq!(
+            refused,
+            DeviceError::Other(-8).into(),
+            "VK_ERROR_FEATURE_NOT_PRESENT"
+        );
+        assert!(!gpu.set_frame(1), "no budget");
+        gpu.free(region).expect("live");
+        gpu.close().map_err(|refused| refused.error).expect("empty");
+    }
+    assert!(
+        device.0.violations().is_empty(),
+        "{}",
+        device.0.violations()
+    );
+    assert_eq!(device.0.live_counts().memory, 0);
+}
+
+#[test]
+fn ge14_flush_needs_a_mapped_memory_object_and_not_a_mapped_region() {
+    for policy in [MapPolicy::Persistent, MapPolicy::Counted] {
+        let options = AllocatorOptions {
+            memory: MemoryOptions {
+                map_policy: policy,
+                ..MemoryOptions::default()
+            },
+            ..AllocatorOptions::default()
+        };
+        for profile in MockProfile::ALL {
+            scene(profile, options, |s| {
+                let [one, two] =
+                    [(); 2].map(|()| s.gpu.allocate(&bytes(4096), &host()).expect("room"));
+                assert_eq!(one.memory(), two.memory(), "one block");
+                assert_eq!(s.gpu.flush(&one, 0, 64), Err(GpuMisuse::NotMapped.into()));
+                let mapping = s.gpu.map(&two).expect("visible");
+                assert_eq!(
+                    s.gpu.flush(&one, 0, 64),
+                    Ok(()),
+                    "the neighbour has it mapped"
+                );
+                drop(mapping);
+                assert_eq!(s.gpu.flush(&one, 0, 64), Err(GpuMisuse::NotMapped.into()));
+                s.free(one);
+                s.free(two);
+            });
+        }
+    }
+}
+
+#[test]
+fn ge14_region_bytes_are_granules_in_blocks_and_exact_in_objects_of_their_own() {
+    nvidia(|s| {
+        let shared = s
+            .gpu
+            .allocate(&ResourceRequirements::new(1000, 1), &any())
+            .expect("room");
+        assert_eq!(s.gpu.stats().total.region_bytes, 1024, "granules of 256");
+        let dedicated = any().dedicated(gpu_suballoc::DedicatedPolicy::Required);
+        let own = s
+            .gpu
+            .allocate(&ResourceRequirements::new(1001, 1), &dedicated)
+            .expect("room");
+        assert_eq!(s.gpu.stats().total.region_bytes, 1024 + 1001);
+        s.free(shared);
+        s.free(own);
+    });
+}

@@ -1,0 +1,189 @@
+//! A host allocator that unwinds breaks its contract. What happens then all the same: nothing is half done, and at most one block of host
+//! memory is lost for each call that unwound, the one that was allocated last before it.
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
+use gpu_suballoc::{
+    AllocatorOptions, BlockAlgorithm, BufferHandle, BufferInfo, BufferUsage, DedicatedPolicy,
+    DeviceMemory, GpuAllocator, Lifetime, MemoryPreference, MockDevice, MockProfile, PoolOptions,
+    PropertyFlags, Region, RegionOptions, ResourceRequirements, VirtualBlock, WrapInfo,
+};
+use testkit::RecordingAllocator;
+
+/// Unwinds at the n-th request, counted from 0.
+#[derive(Clone)]
+struct Unwinding {
+    inner: RecordingAllocator,
+    left: Rc<Cell<Option<u64>>>,
+}
+
+// SAFETY: the recording allocator's; where it unwinds nothing was taken. That it does is what is tested.
+unsafe impl HostAllocator for Unwinding {
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        match self.left.get() {
+            Some(0) => {
+                self.left.set(None);
+                // Quietly: no hook is run.
+                std::panic::resume_unwind(Box::new("planted"));
+            }
+            left => self.left.set(left.map(|left| left - 1)),
+        }
+        self.inner.allocate(layout, scope)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { self.inner.deallocate(block, layout, scope) };
+    }
+
+    fn traits(&self) -> AllocatorTraits {
+        self.inner.traits()
+    }
+}
+
+type Gpu<'m> = GpuAllocator<&'m MockDevice<RecordingAllocator>, Unwinding>;
+
+const COPIED: BufferUsage = BufferUsage::TRANSFER_SRC;
+
+/// A region of each kind; `None` where it was not made.
+fn make(gpu: &Gpu<'_>, kind: usize, foreign: BufferHandle) -> Option<Region> {
+    let needs = ResourceRequirements::new(1000, 16);
+    let plain = RegionOptions::new();
+    let visible = plain.preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+    match kind {
+        0 => gpu.allocate(&needs, &plain).ok(),
+        1 => gpu.allocate(&needs, &plain.name("named")).ok(),
+        2 => gpu
+            .allocate(&needs, &plain.lifetime(Lifetime::Transient))
+            .ok(),
+        3 => gpu
+            .allocate(&needs, &plain.lifetime(Lifetime::Persistent))
+            .ok(),
+        4 => gpu
+            .allocate(&needs, &plain.dedicated(DedicatedPolicy::Required))
+            .ok(),
+        5 => gpu
+            .create_buffer(&BufferInfo::new(1000, COPIED), &visible.name("buffer"))
+            .ok(),
+        6 => gpu.wrap(&WrapInfo::new(foreign, 1000)).ok(),
+        7 => gpu
+            .shard()
+            .allocate(&needs, &plain.lifetime(Lifetime::Transient))
+            .ok(),
+        8 => gpu
+            .shard()
+            .allocate(&needs, &plain.lifetime(Lifetime::Persistent))
+            .ok(),
+        9 => {
+            let region = gpu.allocate(&needs, &visible).ok()?;
+            // Mapping gives a bare region its record.
+            let mapped = catch_unwind(AssertUnwindSafe(|| drop(gpu.map(&region))));
+            if mapped.is_err() {
+                gpu.free(region)
+                    .expect("a mapping that unwound leaves the region free to go");
+                std::panic::resume_unwind(Box::new("planted"));
+            }
+            Some(region)
+        }
+        _ => {
+            let pool = gpu
+                .create_pool(&PoolOptions {
+                    algorithm: [BlockAlgorithm::General, BlockAlgorithm::Stack][kind % 2],
+                    block_size: Some(1 << 16),
+                    ..PoolOptions::new(0)
+                })
+                .ok()?;
+            gpu.allocate(&needs, &plain.pool(pool)).ok()
+        }
+    }
+}
+
+const KINDS: usize = 12;
+
+#[test]
+fn ge11_a_host_allocator_that_unwinds_loses_one_block_at_most_and_breaks_nothing() {
+    let (mut unwound, mut lost, mut total) = (0u32, 0u32, 0u32);
+    for kind in 0..KINDS {
+        for nth in 0.. {
+            let mock = MockDevice::new(MockProfile::Nvidia, RecordingAllocator::system());
+            // SAFETY: a mock, and a valid info.
+            let foreign = unsafe { mock.create_buffer(&BufferInfo::new(1000, COPIED)) }.unwrap();
+            let host = Unwinding {
+                inner: RecordingAllocator::system(),
+                left: Rc::default(),
+            };
+            // SAFETY: a mock, on which nothing runs.
+            let gpu =
+                unsafe { GpuAllocator::new(&mock, host.clone(), AllocatorOptions::default()) }
+                    .map_err(|refused| refused.error)
+                    .expect("it does not unwind yet");
+            host.left.set(Some(nth));
+            let first = catch_unwind(AssertUnwindSafe(|| make(&gpu, kind, foreign)));
+            let came = host.left.take().is_none();
+            // The same again, and everything else: nothing is in its way.
+            let kept = first.ok().flatten();
+            let again: Vec<Region> = (0..KINDS)
+                .map(|kind| make(&gpu, kind, foreign).expect("it does not unwind any more"))
+                .collect();
+            for region in again.into_iter().chain(kept) {
+                gpu.free(region).expect("live");
+            }
+            let outstanding = gpu.close().map_err(|refused| refused.error).err();
+            assert_eq!(
+                outstanding, None,
+                "kind {kind}, request {nth}, unwound: {came}"
+            );
+            let left = host.inner.total().live_blocks;
+            assert!(
+                left <= u64::from(came),
+                "{left} blocks are lost by kind {kind}, request {nth}"
+            );
+            assert!(mock.violations().is_empty(), "{}", mock.violations());
+            assert_eq!(mock.live_counts().memory, 0);
+            // SAFETY: nobody uses it.
+            unsafe { mock.destroy_buffer(foreign) };
+            if !came {
+                break;
+            }
+            unwound += 1;
+            lost += u32::from(left > 0);
+        }
+        total += 1;
+    }
+    assert!(unwound > 20 && total == KINDS as u32, "{unwound}");
+    println!("{unwound} requests unwound, {lost} lost a block");
+}
+
+#[test]
+fn ge11_a_virtual_block_loses_one_block_at_most() {
+    for algorithm in [BlockAlgorithm::General, BlockAlgorithm::Ring] {
+        for nth in 0.. {
+            let host = Unwinding {
+                inner: RecordingAllocator::system(),
+                left: Rc::default(),
+            };
+            let mut block =
+                VirtualBlock::with_algorithm(host.clone(), 1 << 20, 256, algorithm).unwrap();
+            host.left.set(Some(nth));
+            let tried = catch_unwind(AssertUnwindSafe(|| {
+                (0..200).try_for_each(|_| block.allocate(256, 1).map(|_| ()))
+            }));
+            let came = host.left.take().is_none();
+            assert_eq!(tried.is_err(), came);
+            let live = block.statistics().allocation_count;
+            block.allocate(256, 1).expect("it goes on");
+            assert_eq!(block.statistics().allocation_count, live + 1);
+            drop(block);
+            assert!(host.inner.total().live_blocks <= u64::from(came));
+            if !came {
+                assert!(nth > 1, "{nth}");
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+/* Regions of device memory: few large allocations of a VkDevice, divided into many regions. For runtimes and programs in C and C++.
+ *
+ * An allocator takes its book-keeping from a context, calls the device's own commands, and may be used from any thread. A region is known by
+ * its id, a number that is never used again: a call with the id of a freed region is refused, and changes nothing.
+ *
+ * Results are Vulkan's. 0 is success; the caller's mistakes are -13 (VK_ERROR_UNKNOWN); what the host's memory refuses is -1; else what the device
+ * answers, -2 or -10 where a limit would be exceeded, -8 where no memory type fits, -5 for memory that cannot be mapped.
+ * steward_gpu_last_error says it in a sentence. A refused call changed nothing.
+ *
+ * What the caller owes, in every call: the usage of buffers is valid for the device; what is wrapped lives as long as it is wrapped, and lies
+ * where the request says; the device has no more use for what is freed.
+ */
+#ifndef STEWARD_GPU_H
+#define STEWARD_GPU_H
+
+#include "steward.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As in vulkan_core.h, which is not needed here. Handles that are no pointers on every platform are uint64_t. */
+#if defined(_WIN32)
+#define STEWARD_VKAPI __stdcall
+#else
+#define STEWARD_VKAPI
+#endif
+typedef void(STEWARD_VKAPI *steward_void_fn)(void);
+/* PFN_vkGetInstanceProcAddr, to be cast: the loader's, or a driver's. */
+typedef steward_void_fn(STEWARD_VKAPI *steward_get_instance_proc_addr_fn)(void *instance, const char *name);
+
+typedef struct steward_gpu steward_gpu;
+
+/* Of all zeros names nothing. */
+typedef struct steward_region_id {
+  uint32_t words[4];
+} steward_region_id;
+
+enum {
+  STEWARD_GPU_DEDICATED_ALLOCATION = 1, /* VK_KHR_dedicated_allocation; of Vulkan 1.1 anyway */
+  STEWARD_GPU_EXTERNAL_MEMORY = 2,      /* VK_KHR_external_memory; of Vulkan 1.1 anyway */
+  STEWARD_GPU_MEMORY_BUDGET = 4,        /* VK_EXT_memory_budget */
+  STEWARD_GPU_MEMORY_PRIORITY = 8,      /* VK_EXT_memory_priority with its feature */
+  STEWARD_GPU_BUFFER_DEVICE_ADDRESS = 16,
+  STEWARD_GPU_DEVICE_COHERENT_MEMORY = 32
+};
+
+/* A device that outlives the allocator, which destroys neither device nor instance. */
+typedef struct steward_gpu_device {
+  size_t size;
+  steward_get_instance_proc_addr_fn get_instance_proc_addr;
+  void *instance;        /* VkInstance */
+  void *physical_device; /* VkPhysicalDevice */
+  void *device;          /* VkDevice */
+  const struct VkAllocationCallbacks *callbacks; /* copied; NULL is none */
+  uint32_t api_version; /* the lesser of VkApplicationInfo's and the physical device's */
+  uint32_t features;    /* STEWARD_GPU_*, of those that the device was made with */
+} steward_gpu_device;
+
+enum { STEWARD_LIFETIME_UNKNOWN = 0, STEWARD_LIFETIME_TRANSIENT = 1, STEWARD_LIFETIME_PERSISTENT = 2 };
+/* Which regions may share a page of bufferImageGranularity. */
+enum { STEWARD_KIND_LINEAR = 0, STEWARD_KIND_OPTIMAL = 1, STEWARD_KIND_UNKNOWN = 2 };
+/* A memory object of its own. */
+enum { STEWARD_DEDICATED_ALLOWED = 0, STEWARD_DEDICATED_NEVER = 1, STEWARD_DEDICATED_PREFERRED = 2, STEWARD_DEDICATED_REQUIRED = 3 };
+
+typedef struct steward_region_request {
+  size_t size;
+  uint64_t bytes;
+  uint64_t align;        /* VkMemoryRequirements; 0 is 1. Not read for a buffer */
+  uint32_t memory_types; /* memoryTypeBits; 0 is any. Not read for a buffer */
+  uint32_t usage;        /* VkBufferUsageFlags, of a buffer */
+  uint32_t required;     /* VkMemoryPropertyFlags that the memory must have, */
+  uint32_t preferred;    /* .. should have (1, DEVICE_LOCAL, suits what the host does not reach), */
+  uint32_t avoided;      /* .. should not have */
+  int32_t lifetime;      /* STEWARD_LIFETIME_* */
+  int32_t kind;          /* STEWARD_KIND_*. Not read for a buffer */
+  int32_t dedicated;     /* STEWARD_DEDICATED_* */
+  uint64_t tag;          /* a word of the caller's own, for reports */
+  const char *name;      /* for reports; copied, up to 255 bytes; NULL is none */
+} steward_region_request;
+
+typedef struct steward_wrap_request {
+  size_t size;
+  uint64_t buffer; /* VkBuffer of the application's */
+  uint64_t offset; /* where the region begins in it */
+  uint64_t bytes;  /* 0 is all from there to the buffer's end */
+  uint64_t buffer_bytes; /* 0 is not known */
+  uint64_t memory; /* VkDeviceMemory behind it, for what is to be mapped; 0 is not known, and the next four are not read then */
+  uint64_t memory_offset; /* where the buffer begins in it */
+  uint64_t memory_bytes;
+  uint64_t properties; /* VkMemoryPropertyFlags of its type */
+  void *mapped; /* where the application has mapped the memory from its start, as long as it is wrapped; NULL where it has not, nor will */
+  uint64_t tag;
+  const char *name;
+} steward_wrap_request;
+
+enum { STEWARD_REGION_OWNED = 0, STEWARD_REGION_WRAPPED = 1, STEWARD_REGION_CROP = 2 };
+
+typedef struct steward_region {
+  size_t size;
+  steward_region_id id;
+  steward_region_id root; /* what a crop was cut from; else the region itself */
+  uint64_t bytes;
+  uint64_t memory;        /* VkDeviceMemory to bind to; 0 where it is not known */
+  uint64_t offset;        /* in it */
+  uint64_t buffer;        /* VkBuffer; 0 for a region without */
+  uint64_t buffer_offset; /* in it: what copies and descriptors are given */
+  int32_t memory_type;    /* -1 where it is not known */
+  int32_t ownership;      /* STEWARD_REGION_* */
+  uint32_t crops;
+  uint32_t maps;
+  uint64_t tag;
+} steward_region;
+
+typedef struct steward_gpu_stats {
+  size_t size;
+  uint64_t blocks; /* VkDeviceMemory objects */
+  uint64_t block_bytes;
+  uint64_t dedicated; /* of the blocks */
+  uint64_t regions;
+  uint64_t region_bytes;
+  uint64_t wrapped; /* this, and what follows, of all heaps together alone */
+  uint64_t wrapped_bytes;
+  uint64_t crops;
+  uint64_t host_bytes; /* of the context, for book-keeping */
+} steward_gpu_stats;
+
+/* options may be NULL, or five numbers as Halide's users write them, the last ones optional, 0 for no limit or the default:
+ * "pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple". The context, which stays the caller's, cannot be closed before the
+ * allocator. On failure *out is NULL. */
+int32_t steward_gpu_new(const steward_context *owner, const steward_gpu_device *device, const char *options, steward_gpu **out);
+/* Frees all device memory, and ends the allocator. VK_NOT_READY while regions are left, which steward_gpu_json names; it goes on then. No other
+ * call uses it meanwhile. */
+int32_t steward_gpu_close(steward_gpu *gpu);
+/* Ends the allocator without a call of the device, as for one that is lost: its memory goes with the device. */
+void steward_gpu_abandon(steward_gpu *gpu);
+/* Frees empty blocks until so many bytes are freed, UINT64_MAX for all; returns how many were. */
+uint64_t steward_gpu_trim(const steward_gpu *gpu, uint64_t bytes);
+/* heap is a VkMemoryHeap's index, or -1 for all together. */
+int32_t steward_gpu_usage(const steward_gpu *gpu, int32_t heap, steward_gpu_stats *out);
+/* Every block and region as JSON, with the keys of vmaBuildStatsString, in pieces. The copy that is written is memory of the context. */
+int32_t steward_gpu_json(const steward_gpu *gpu, steward_writer_fn writer, void *user);
+/* Writes why a call of this header was refused last on this thread; false, and nothing, where none was. Takes no memory. */
+bool steward_gpu_last_error(steward_writer_fn writer, void *user);
+
+/* Memory for what the caller binds: memory and offset of *out. */
+int32_t steward_region_alloc(const steward_gpu *gpu, const steward_region_request *wanted, steward_region *out);
+/* A VkBuffer with its memory, bound, destroyed with the region. */
+int32_t steward_region_create_buffer(const steward_gpu *gpu, const steward_region_request *wanted, steward_region *out);
+/* The application's buffer as a region, never destroyed by it. */
+int32_t steward_region_wrap(const steward_gpu *gpu, const steward_wrap_request *wanted, steward_region *out);
+/* A part of a region, of a crop or of a wrapped buffer, which cannot be freed before it. Offset and bytes are multiples of element_bytes. */
+int32_t steward_region_crop(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes, uint64_t element_bytes,
+                            steward_region *out);
+/* Refused while the region has crops or is mapped. */
+int32_t steward_region_free(const steward_gpu *gpu, steward_region_id of);
+int32_t steward_region_info(const steward_gpu *gpu, steward_region_id of, steward_region *out);
+/* Maps of one region are counted: unmap as often. On failure *out is NULL. */
+int32_t steward_region_map(const steward_gpu *gpu, steward_region_id of, void **out);
+int32_t steward_region_unmap(const steward_gpu *gpu, steward_region_id of);
+/* Of a mapped region, in bytes from its start. Coherent memory needs neither. */
+int32_t steward_region_flush(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes);
+int32_t steward_region_invalidate(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,82 @@
+//! The one file that names ash: a `VkDevice` of C by its functions.
+
+use std::ffi::{c_char, c_void};
+use std::mem::transmute;
+
+use ash::vk::{self, Handle as _};
+use gpu_suballoc::{AshDevice, AshOptions};
+use vk_callbacks::RawCallbacks;
+
+use crate::gpu::StewardGpuDevice;
+
+/// `PFN_vkVoidFunction`.
+pub type StewardVoidFn = unsafe extern "system" fn();
+/// `PFN_vkGetInstanceProcAddr`.
+pub type StewardGetInstanceProcAddrFn =
+    unsafe extern "system" fn(instance: *mut c_void, name: *const c_char) -> Option<StewardVoidFn>;
+
+/// `VK_ERROR_INITIALIZATION_FAILED`: a command of Vulkan 1.0 is not there.
+pub const INITIALIZATION_FAILED: i32 = -3;
+
+/// Loads the device's commands. Takes no memory.
+///
+/// # Errors
+/// `None` for a NULL among function and handles; else a `VkResult`.
+///
+/// # Safety
+/// As [`AshDevice::new`], for what the struct names.
+pub unsafe fn load(of: &StewardGpuDevice) -> Result<AshDevice, Option<i32>> {
+    let get = of.get_instance_proc_addr.ok_or(None)?;
+    if of.instance.is_null() || of.physical_device.is_null() || of.device.is_null() {
+        return Err(None);
+    }
+    // SAFETY: the same function: Vulkan's handle of an instance is an address, and a name a C string.
+    let get =
+        unsafe { transmute::<StewardGetInstanceProcAddrFn, vk::PFN_vkGetInstanceProcAddr>(get) };
+    let instance = vk::Instance::from_raw(of.instance.expose_provenance() as u64);
+    let device = vk::Device::from_raw(of.device.expose_provenance() as u64);
+    let physical = vk::PhysicalDevice::from_raw(of.physical_device.expose_provenance() as u64);
+    // Ash's tables stand in for what is missing with functions that end the process.
+    // SAFETY: the caller's live instance.
+    let of_device = unsafe { get(instance, c"vkGetDeviceProcAddr".as_ptr()) };
+    let Some(of_device) = of_device else {
+        return Err(Some(INITIALIZATION_FAILED));
+    };
+    // SAFETY: the function of this name has this type.
+    let of_device = unsafe { transmute::<StewardVoidFn, vk::PFN_vkGetDeviceProcAddr>(of_device) };
+    // SAFETY: the caller's live device.
+    if unsafe { of_device(device, c"vkAllocateMemory".as_ptr()) }.is_none() {
+        return Err(Some(INITIALIZATION_FAILED));
+    }
+    let functions = ash::StaticFn {
+        get_instance_proc_addr: get,
+    };
+    // SAFETY: the caller's function is a loader's or a driver's.
+    let entry = unsafe { ash::Entry::from_static_fn(functions) };
+    // SAFETY: the caller's live instance.
+    let instance = unsafe { ash::Instance::load(entry.static_fn(), instance) };
+    // SAFETY: the caller's live device, of that instance.
+    let device = unsafe { ash::Device::load(instance.fp_v1_0(), device) };
+    // SAFETY: forwarded.
+    let options = unsafe { options(of) };
+    // SAFETY: forwarded; all of it belongs together and outlives the allocator.
+    Ok(unsafe { AshDevice::new(&entry, &instance, physical, &device, options) })
+}
+
+/// # Safety
+/// The callbacks are NULL or a live struct.
+unsafe fn options(of: &StewardGpuDevice) -> AshOptions {
+    let has = |bit: u32| of.features & bit != 0;
+    let mut options = AshOptions::new(of.api_version);
+    let features = &mut options.features;
+    features.dedicated_allocation |= has(1);
+    features.external_memory |= has(2);
+    features.memory_budget |= has(4);
+    features.memory_priority |= has(8);
+    features.buffer_device_address |= has(16);
+    features.device_coherent_memory |= has(32);
+    // SAFETY: forwarded.
+    let callbacks = unsafe { of.callbacks.as_ref() };
+    options.callbacks = callbacks.map(RawCallbacks::as_ash).copied();
+    options
+}

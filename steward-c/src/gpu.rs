@@ -1,0 +1,288 @@
+//! Allocators of device memory: making and ending them, what they did, why they refused.
+
+use std::cell::Cell;
+use std::ffi::{c_char, c_void};
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::ptr::{NonNull, null, null_mut};
+
+use alloc_core::{ContextHandle, TryBox};
+use gpu_suballoc::{AllocatorOptions, AshDevice, GpuAllocator, GpuError, GpuStats, MemoryTotals};
+use vk_callbacks::RawCallbacks;
+
+use crate::account::{Sink, StewardWriterFn};
+use crate::ash::{StewardGetInstanceProcAddrFn, load};
+use crate::edge::{StewardContext, context, enter, text};
+use crate::refusal::{NOT_READY, SUCCESS, UNKNOWN, misused, note};
+use crate::sized::{self, SizedStruct};
+
+/// An allocator of device memory.
+#[repr(C)]
+pub struct StewardGpu {
+    _incomplete: [u8; 0],
+}
+
+/// What is behind one: it lies in its context's memory.
+pub(crate) type Gpu = GpuAllocator<AshDevice, ContextHandle>;
+
+/// `steward_gpu_device`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct StewardGpuDevice {
+    pub size: usize,
+    pub get_instance_proc_addr: Option<StewardGetInstanceProcAddrFn>,
+    pub instance: *mut c_void,
+    pub physical_device: *mut c_void,
+    pub device: *mut c_void,
+    pub callbacks: *const RawCallbacks,
+    pub api_version: u32,
+    pub features: u32,
+}
+
+impl Default for StewardGpuDevice {
+    fn default() -> Self {
+        Self {
+            size: size_of::<Self>(),
+            get_instance_proc_addr: None,
+            instance: null_mut(),
+            physical_device: null_mut(),
+            device: null_mut(),
+            callbacks: null(),
+            api_version: 0,
+            features: 0,
+        }
+    }
+}
+
+// SAFETY: a size, a function or NULL, addresses and numbers.
+unsafe impl SizedStruct for StewardGpuDevice {}
+
+/// `steward_gpu_stats`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StewardGpuStats {
+    pub size: usize,
+    pub blocks: u64,
+    pub block_bytes: u64,
+    pub dedicated: u64,
+    pub regions: u64,
+    pub region_bytes: u64,
+    pub wrapped: u64,
+    pub wrapped_bytes: u64,
+    pub crops: u64,
+    pub host_bytes: u64,
+}
+
+// SAFETY: numbers, the first of them the size.
+unsafe impl SizedStruct for StewardGpuStats {}
+
+thread_local! {
+    static LAST: Cell<Option<GpuError>> = const { Cell::new(None) };
+}
+
+/// Notes why this thread was refused; what the host's memory refused also for `steward_last_refusal`.
+pub(crate) fn refused(error: GpuError) -> i32 {
+    // A thread that is ending has no place to note it.
+    let _ = LAST.try_with(|last| last.set(Some(error)));
+    match error {
+        GpuError::Host(error) => note(error),
+        GpuError::Misuse(_) => misused(),
+        other => other.as_vk_result(),
+    }
+}
+
+/// The allocator behind an address; `None` for NULL.
+///
+/// # Safety
+/// `raw` is NULL or a live allocator.
+pub(crate) unsafe fn gpu<'g>(raw: *const StewardGpu) -> Option<&'g Gpu> {
+    // SAFETY: the caller's promise.
+    unsafe { raw.cast::<Gpu>().as_ref() }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gpu_new(
+    owner: *const StewardContext,
+    device: *const StewardGpuDevice,
+    options: *const c_char,
+    out: *mut *mut StewardGpu,
+) -> i32 {
+    enter("steward_gpu_new", || {
+        let Some(out) = NonNull::new(out) else {
+            return misused();
+        };
+        // SAFETY: the caller's place.
+        unsafe { out.write(null_mut()) };
+        // SAFETY: the caller's struct.
+        let device = NonNull::new(device.cast_mut()).and_then(|of| unsafe { sized::read(of) });
+        // SAFETY: NULL or a live owner.
+        let owner = unsafe { context(owner) };
+        // SAFETY: the caller's string.
+        let words = unsafe { text(options) };
+        let options = if words.is_empty() {
+            Ok(AllocatorOptions::default())
+        } else {
+            words.parse()
+        };
+        let (Some(device), Some(owner), Ok(options)) = (device, owner, options) else {
+            return misused();
+        };
+        // SAFETY: the caller's device, which outlives the allocator.
+        match unsafe { create(&owner.handle(), &device, options) } {
+            Ok(gpu) => {
+                // SAFETY: the caller's place.
+                unsafe { out.write(gpu.cast().as_ptr()) };
+                SUCCESS
+            }
+            Err(result) => result,
+        }
+    })
+}
+
+/// # Safety
+/// The device is as the header asks.
+unsafe fn create(
+    memory: &ContextHandle,
+    device: &StewardGpuDevice,
+    options: AllocatorOptions,
+) -> Result<NonNull<Gpu>, i32> {
+    // SAFETY: forwarded.
+    let device = unsafe { load(device) };
+    let device = device.map_err(|result| result.unwrap_or_else(misused))?;
+    // The place first: what is made then has one.
+    let place = TryBox::<Gpu, _>::try_new_uninit_in(memory.clone()).map_err(note)?;
+    // SAFETY: the header asks of the caller what is promised here.
+    let made = unsafe { GpuAllocator::new(device, memory.clone(), options) };
+    let made = made.map_err(|rejected| refused(rejected.error))?;
+    let (place, _another_handle) = TryBox::into_raw_with_allocator(TryBox::write(place, made));
+    Ok(place)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gpu_close(raw: *mut StewardGpu) -> i32 {
+    // SAFETY: forwarded.
+    enter("steward_gpu_close", || unsafe {
+        end(raw, |gpu| match gpu.close() {
+            Ok((_device, memory)) => ControlFlow::Break(memory),
+            Err(rejected) => ControlFlow::Continue(rejected.value),
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gpu_abandon(raw: *mut StewardGpu) {
+    // SAFETY: forwarded.
+    enter("steward_gpu_abandon", || unsafe {
+        end(raw, |gpu| ControlFlow::Break(gpu.abandon().1));
+    });
+}
+
+/// Takes an allocator out of its place, and frees that, unless the allocator comes back.
+///
+/// # Safety
+/// `raw` is NULL or a live allocator that nobody uses meanwhile, nor after a success.
+unsafe fn end(
+    raw: *mut StewardGpu,
+    close: impl FnOnce(Gpu) -> ControlFlow<ContextHandle, Gpu>,
+) -> i32 {
+    let Some(place) = NonNull::new(raw.cast::<Gpu>()) else {
+        return misused();
+    };
+    // SAFETY: forwarded: written when it was made, and nobody else's now.
+    match close(unsafe { place.read() }) {
+        ControlFlow::Break(memory) => {
+            // SAFETY: allocated there in `create`, by the box that is made again here; the value is gone.
+            drop(unsafe {
+                TryBox::from_raw_in(place.cast::<std::mem::MaybeUninit<Gpu>>(), memory)
+            });
+            SUCCESS
+        }
+        ControlFlow::Continue(back) => {
+            // SAFETY: the place that it was taken from.
+            unsafe { place.write(back) };
+            NOT_READY
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gpu_trim(raw: *const StewardGpu, bytes: u64) -> u64 {
+    enter("steward_gpu_trim", || {
+        // SAFETY: NULL or a live allocator.
+        unsafe { gpu(raw) }.map_or(0, |gpu| gpu.trim(bytes))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gpu_usage(
+    raw: *const StewardGpu,
+    heap: i32,
+    out: *mut StewardGpuStats,
+) -> i32 {
+    enter("steward_gpu_usage", || {
+        // SAFETY: NULL or a live allocator.
+        let stats = unsafe { gpu(raw) }.and_then(|gpu| of_heap(&gpu.stats(), heap));
+        // SAFETY: NULL or the caller's place.
+        match stats.map(|stats| unsafe { sized::write(out, &stats) }) {
+            Some(true) => SUCCESS,
+            _ => misused(),
+        }
+    })
+}
+
+/// -1 is all heaps together; `None` where there is no such heap.
+fn of_heap(stats: &GpuStats, heap: i32) -> Option<StewardGpuStats> {
+    let (totals, host_bytes): (&MemoryTotals, u64) = match usize::try_from(heap) {
+        Ok(heap) => (stats.heaps.get(heap)?, 0),
+        Err(_) if heap == -1 => (&stats.total, stats.host_bytes),
+        Err(_) => return None,
+    };
+    Some(StewardGpuStats {
+        size: size_of::<StewardGpuStats>(),
+        blocks: totals.blocks,
+        block_bytes: totals.block_bytes,
+        dedicated: totals.dedicated,
+        regions: totals.regions,
+        region_bytes: totals.region_bytes,
+        wrapped: totals.wrapped,
+        wrapped_bytes: totals.wrapped_bytes,
+        crops: totals.crops,
+        host_bytes,
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gpu_json(
+    raw: *const StewardGpu,
+    writer: Option<StewardWriterFn>,
+    user: *mut c_void,
+) -> i32 {
+    enter("steward_gpu_json", || {
+        // SAFETY: NULL or a live allocator.
+        let gpu = unsafe { gpu(raw) };
+        let (Some(gpu), Some(writer)) = (gpu, writer) else {
+            return misused();
+        };
+        match gpu.memory_map() {
+            Ok(map) => {
+                let written = gpu.write_json(&map, &mut Sink { writer, user });
+                written.map_or(UNKNOWN, |()| SUCCESS)
+            }
+            Err(error) => refused(error),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gpu_last_error(
+    writer: Option<StewardWriterFn>,
+    user: *mut c_void,
+) -> bool {
+    enter("steward_gpu_last_error", || {
+        let last = LAST.try_with(Cell::get).ok().flatten();
+        let (Some(error), Some(writer)) = (last, writer) else {
+            return false;
+        };
+        write!(Sink { writer, user }, "{error}").is_ok()
+    })
+}

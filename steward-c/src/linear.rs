@@ -1,0 +1,87 @@
+//! ralloc's linear memory.
+
+use std::ffi::c_void;
+use std::ptr::{NonNull, null_mut};
+
+use alloc_core::tagged::{Fill, LinearBlocks};
+
+use crate::edge::enter;
+use crate::ralloc::allocate;
+use crate::refusal::{of_some, pointer};
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_linear_new(parent: *const c_void, first: usize) -> *mut c_void {
+    enter("steward_linear_new", || {
+        let linear = LinearBlocks::block_size(first).and_then(|size| {
+            // SAFETY: forwarded.
+            let block = unsafe { allocate(parent, size, Fill::Undefined) }?;
+            // SAFETY: new, and of that size.
+            Ok(unsafe { LinearBlocks::init(block, first) })
+        });
+        pointer(linear.map(LinearBlocks::first)).cast()
+    })
+}
+
+fn linear(handle: *const c_void) -> Option<LinearBlocks> {
+    NonNull::new(handle.cast_mut().cast()).map(LinearBlocks::from_first)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_linear_context(
+    parent: *const c_void,
+    chunk: usize,
+) -> *mut c_void {
+    enter("steward_linear_context", || {
+        let linear = LinearBlocks::unsized_block_size(chunk).and_then(|size| {
+            // SAFETY: forwarded.
+            let block = unsafe { allocate(parent, size, Fill::Undefined) }?;
+            // SAFETY: new, and of that size.
+            Ok(unsafe { LinearBlocks::init_unsized(block) })
+        });
+        pointer(linear.map(LinearBlocks::first)).cast()
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_linear_alloc(handle: *mut c_void, size: usize) -> *mut c_void {
+    enter("steward_linear_alloc", || {
+        // SAFETY: the caller's live linear memory.
+        let new = linear(handle).map(|linear| unsafe { linear.allocate(size, Fill::Undefined) });
+        of_some(new, |new| pointer(new).cast())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_linear_zalloc(handle: *mut c_void, size: usize) -> *mut c_void {
+    enter("steward_linear_zalloc", || {
+        // SAFETY: the caller's live linear memory.
+        let new = linear(handle).map(|linear| unsafe { linear.allocate(size, Fill::Zeros) });
+        of_some(new, |new| pointer(new).cast())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_linear_realloc(
+    handle: *mut c_void,
+    old: *mut c_void,
+    size: usize,
+) -> *mut c_void {
+    enter("steward_linear_realloc", || {
+        let new = linear(handle).map(|linear| match NonNull::new(old.cast()) {
+            // SAFETY: the caller's live linear memory and suballocation.
+            Some(old) => unsafe { linear.resize(old, size) },
+            // SAFETY: as above.
+            None => unsafe { linear.allocate(size, Fill::Undefined) },
+        });
+        of_some(new, |new| pointer(new).cast())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_linear_block(handle: *mut c_void) -> *mut c_void {
+    enter("steward_linear_block", || {
+        // SAFETY: the caller's live linear memory.
+        let block = linear(handle).map(|linear| unsafe { linear.block() });
+        block.map_or(null_mut(), |block| block.payload().as_ptr().cast())
+    })
+}

@@ -1,0 +1,235 @@
+/* Regions of a fake device's memory: prints nothing and returns 0. */
+#include "steward-gpu.h"
+
+#include "fake_vulkan.h"
+
+struct text {
+   char bytes[8192];
+   size_t length;
+};
+
+static void append(void *user, const char *bytes, size_t length)
+{
+   struct text *text = user;
+   CHECK(text->length + length < sizeof text->bytes);
+   memcpy(text->bytes + text->length, bytes, length);
+   text->length += length;
+}
+
+/* Why a call was refused contains this. */
+static int because(const char *words)
+{
+   struct text text = {.length = 0};
+   return steward_gpu_last_error(append, &text) && strstr(text.bytes, words) != NULL;
+}
+
+static steward_gpu_device device(void)
+{
+   return (steward_gpu_device){
+      .size = sizeof(steward_gpu_device),
+      .get_instance_proc_addr = (steward_get_instance_proc_addr_fn)fake_instance_proc,
+      .instance = &the_instance,
+      .physical_device = &the_physical_device,
+      .device = &the_device,
+      .api_version = VK_API_VERSION_1_0,
+   };
+}
+
+static steward_gpu *gpu_over(const steward_context *owner, const char *options)
+{
+   steward_gpu_device of = device();
+   steward_gpu *gpu;
+   CHECK(steward_gpu_new(owner, &of, options, &gpu) == 0 && gpu != NULL);
+   return gpu;
+}
+
+static steward_region_request bytes(uint64_t count)
+{
+   return (steward_region_request){.size = sizeof(steward_region_request), .bytes = count};
+}
+
+static steward_gpu_stats usage(const steward_gpu *gpu, int32_t heap)
+{
+   steward_gpu_stats stats = {.size = sizeof stats};
+   CHECK(steward_gpu_usage(gpu, heap, &stats) == 0);
+   return stats;
+}
+
+static void wrong_devices(const steward_context *owner)
+{
+   steward_gpu *gpu = (steward_gpu *)&gpu;
+   steward_gpu_device of = device();
+   CHECK(steward_gpu_new(owner, NULL, NULL, &gpu) == -13 && gpu == NULL);
+   CHECK(steward_gpu_new(NULL, &of, NULL, &gpu) == -13 && steward_gpu_new(owner, &of, NULL, NULL) == -13);
+   CHECK(steward_gpu_new(owner, &of, "1:2:x", &gpu) == -13);
+   of.device = NULL;
+   CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == -13);
+   of = device();
+   of.get_instance_proc_addr = NULL;
+   CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == -13);
+   of = device();
+   of.size = 0;
+   CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == -13);
+   of = device();
+   const char *const needed[] = {"vkGetDeviceProcAddr", "vkAllocateMemory"};
+   for (int i = 0; i < 2; i++) {
+      fake.missing = needed[i];
+      CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == VK_ERROR_INITIALIZATION_FAILED && gpu == NULL);
+   }
+   fake.missing = NULL;
+}
+
+/* Many regions in few blocks, none over another; ids that are never used again. */
+static void many(const steward_context *owner)
+{
+   enum { COUNT = 200 };
+   steward_gpu *gpu = gpu_over(owner, NULL);
+   steward_region regions[COUNT];
+   for (int i = 0; i < COUNT; i++) {
+      steward_region_request wanted = bytes(1000);
+      wanted.align = 64;
+      wanted.lifetime = i % 3;
+      regions[i].size = sizeof regions[i];
+      CHECK(steward_region_alloc(gpu, &wanted, &regions[i]) == 0);
+      CHECK(regions[i].memory != 0 && regions[i].offset % 64 == 0 && regions[i].bytes >= 1000 && regions[i].buffer == 0);
+      for (int j = 0; j < i; j++)
+         CHECK(regions[j].memory != regions[i].memory || regions[j].offset + regions[j].bytes <= regions[i].offset ||
+               regions[i].offset + regions[i].bytes <= regions[j].offset);
+   }
+   steward_gpu_stats all = usage(gpu, -1), local = usage(gpu, 0), other = usage(gpu, 1);
+   CHECK(all.regions == COUNT && all.region_bytes >= COUNT * 1000 && all.blocks == (uint64_t)fake.memories && all.blocks < 10);
+   CHECK(all.block_bytes == local.block_bytes + other.block_bytes && all.host_bytes > 0);
+   CHECK(steward_gpu_usage(gpu, 16, &all) == -13 && steward_gpu_usage(gpu, -2, &all) == -13);
+   steward_region_id first = regions[0].id;
+   CHECK(steward_region_free(gpu, first) == 0);
+   CHECK(steward_region_free(gpu, first) == -13 && because("no such region"));
+   steward_region_request wanted = bytes(1000);
+   wanted.align = 64;
+   CHECK(steward_region_alloc(gpu, &wanted, &regions[0]) == 0 && memcmp(&regions[0].id, &first, sizeof first) != 0);
+   CHECK(steward_region_info(gpu, first, &regions[0]) == -13);
+   CHECK(steward_gpu_close(gpu) == VK_NOT_READY);
+   for (int i = 0; i < COUNT; i++)
+      CHECK(steward_region_free(gpu, regions[i].id) == 0);
+   CHECK(steward_gpu_trim(gpu, UINT64_MAX) > 0 && fake.memories == 0);
+   CHECK(steward_gpu_close(gpu) == 0);
+}
+
+/* A buffer of the allocator's, and one of the application's: mapped, flushed in whole atoms, cropped. */
+static void buffers(const steward_context *owner)
+{
+   steward_gpu *gpu = gpu_over(owner, "0:1:16");
+   steward_region_request wanted = bytes(4096);
+   wanted.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT;
+   wanted.required = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+   wanted.name = "upload";
+   wanted.tag = 77;
+   steward_region whole = {.size = sizeof whole}, part = whole, inner = whole;
+   CHECK(steward_region_create_buffer(gpu, &wanted, &whole) == 0 && whole.buffer != 0 && whole.memory_type == 1 && whole.tag == 77);
+   CHECK(whole.ownership == STEWARD_REGION_OWNED && fake.buffers == 1);
+   char *start;
+   CHECK(steward_region_flush(gpu, whole.id, 0, 10) == -13);
+   CHECK(steward_region_map(gpu, whole.id, (void **)&start) == 0);
+   memset(start, 7, 4096);
+   CHECK(steward_region_flush(gpu, whole.id, 100, 10) == 0 && steward_region_invalidate(gpu, whole.id, 0, 4096) == 0);
+   CHECK(fake.flushes == 1 && fake.invalidates == 1 && steward_region_flush(gpu, whole.id, 4090, 10) == -13);
+   CHECK(steward_region_free(gpu, whole.id) == -13 && because("mapped"));
+
+   CHECK(steward_region_crop(gpu, whole.id, 1004, 2000, 4, &part) == 0 && steward_region_crop(gpu, part.id, 36, 64, 4, &inner) == 0);
+   CHECK(inner.buffer == whole.buffer && inner.buffer_offset == 1040 && inner.ownership == STEWARD_REGION_CROP);
+   CHECK(memcmp(&inner.root, &whole.id, sizeof whole.id) == 0);
+   CHECK(steward_region_crop(gpu, part.id, 1, 64, 4, &inner) == -13 && steward_region_crop(gpu, part.id, 0, 4096, 4, &inner) == -13);
+   char *inside;
+   CHECK(steward_region_map(gpu, inner.id, (void **)&inside) == 0 && inside == start + 1040 && *inside == 7);
+   CHECK(steward_region_info(gpu, whole.id, &whole) == 0 && whole.crops == 2 && whole.maps == 1);
+   struct text json = {.length = 0};
+   CHECK(steward_gpu_json(gpu, append, &json) == 0 && strstr(json.bytes, "\"upload\"") != NULL);
+   CHECK(steward_region_unmap(gpu, inner.id) == 0 && steward_region_unmap(gpu, inner.id) == -13);
+   CHECK(steward_region_unmap(gpu, whole.id) == 0 && steward_region_free(gpu, whole.id) == -13 && because("crop"));
+   CHECK(steward_region_free(gpu, inner.id) == 0 && steward_region_free(gpu, part.id) == 0 && steward_region_free(gpu, whole.id) == 0);
+   CHECK(fake.buffers == 0);
+
+   VkMemoryAllocateInfo memory_info = {.allocationSize = 1000, .memoryTypeIndex = 1};
+   VkBufferCreateInfo buffer_info = {.size = 500};
+   VkDeviceMemory memory;
+   VkBuffer buffer;
+   fake_allocate((VkDevice)&the_device, &memory_info, NULL, &memory);
+   fake_create_buffer((VkDevice)&the_device, &buffer_info, NULL, &buffer);
+   fake_bind_buffer((VkDevice)&the_device, buffer, memory, 256);
+   steward_wrap_request wrap = {.size = sizeof wrap, .buffer = (uint64_t)buffer, .offset = 100, .buffer_bytes = 500};
+   CHECK(steward_region_wrap(gpu, &wrap, &whole) == 0 && whole.ownership == STEWARD_REGION_WRAPPED && whole.bytes == 400);
+   CHECK(steward_region_map(gpu, whole.id, (void **)&start) == -5 && start == NULL);
+   CHECK(steward_region_free(gpu, whole.id) == 0);
+   wrap.memory = (uint64_t)memory, wrap.memory_offset = 256, wrap.memory_bytes = 1000;
+   wrap.properties = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+   CHECK(steward_region_wrap(gpu, &wrap, &whole) == 0 && steward_region_map(gpu, whole.id, (void **)&start) == 0);
+   CHECK(start == ((struct fake_memory *)memory)->bytes + 256 + 100 && usage(gpu, -1).wrapped_bytes == 400);
+   CHECK(steward_region_flush(gpu, whole.id, 0, 1) == 0 && fake.flushes == 2);
+   wrap.bytes = 401;
+   CHECK(steward_region_wrap(gpu, &wrap, &part) == -13);
+   CHECK(steward_gpu_close(gpu) == VK_NOT_READY && steward_region_unmap(gpu, whole.id) == 0 && steward_region_free(gpu, whole.id) == 0);
+   CHECK(fake.buffers == 1);
+   fake_destroy_buffer((VkDevice)&the_device, buffer, NULL);
+   fake_free((VkDevice)&the_device, memory, NULL);
+   CHECK(steward_gpu_close(gpu) == 0);
+}
+
+/* What device, host, limits and types refuse, and words that are none. */
+static void refusals(steward_context *root)
+{
+   steward_options limited = {.size = sizeof limited, .scope = STEWARD_SCOPE_DEFAULT, .budget = STEWARD_BUDGET_EXACT, .limit = 1 << 20};
+   steward_context *owner;
+   CHECK(steward_child(root, "regions", &limited, &owner) == 0);
+   steward_gpu *gpu = gpu_over(owner, "4:1:4");
+   steward_region region = {.size = sizeof region};
+   steward_region_request wanted = bytes(1000);
+   fake.next = VK_ERROR_DEVICE_LOST;
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == VK_ERROR_DEVICE_LOST);
+   wanted = bytes(8 << 20);
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == -2);
+   wanted = bytes(1000), wanted.memory_types = 1, wanted.required = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == -8);
+   CHECK(steward_region_alloc(gpu, NULL, &region) == -13 && steward_region_alloc(NULL, &wanted, &region) == -13);
+   const int32_t unknown[] = {3, 3, 4};
+   for (int i = 0; i < 3; i++) {
+      wanted = bytes(1000);
+      *(i == 0 ? &wanted.lifetime : i == 1 ? &wanted.kind : &wanted.dedicated) = unknown[i];
+      CHECK(steward_region_alloc(gpu, &wanted, &region) == -13);
+   }
+   wanted = bytes(0);
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == -13);
+   wanted = bytes(1000);
+   CHECK(steward_region_alloc(gpu, &wanted, NULL) == -13 && usage(gpu, -1).regions == 0);
+   /* The host's memory: names are kept in it. */
+   steward_budget_info budget = {.size = sizeof budget};
+   CHECK(steward_budget(owner, &budget) == 0 && steward_set_limit(owner, budget.charged) == 0);
+   wanted = bytes(1000), wanted.name = "a name";
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == -1 && because("budget"));
+   steward_refusal refusal = {.size = sizeof refusal};
+   steward_last_refusal(&refusal);
+   CHECK(refusal.kind == STEWARD_REFUSAL_OVER_BUDGET && refusal.short_by > 0);
+   CHECK(steward_set_limit(owner, 1 << 20) == 0 && steward_region_alloc(gpu, &wanted, &region) == 0);
+   CHECK(steward_close(owner, NULL) == VK_NOT_READY);
+   /* A lost device is not called. */
+   int calls = fake.calls;
+   steward_gpu_abandon(gpu);
+   CHECK(fake.calls == calls && fake.memories > 0);
+   fake_destroy_device();
+   CHECK(steward_close(owner, NULL) == 0);
+}
+
+int main(void)
+{
+   steward_context *root, *owner;
+   CHECK(steward_root_malloc("root", &root) == 0 && steward_child(root, "device memory", NULL, &owner) == 0);
+   wrong_devices(owner);
+   many(owner);
+   buffers(owner);
+   steward_usage_info left = {.size = sizeof left};
+   steward_usage(owner, &left);
+   CHECK(left.total.live_bytes == 0 && left.total.total_blocks > 0);
+   CHECK(fake.memories == 0 && fake.buffers == 0 && fake.mapped == 0);
+   CHECK(steward_close(owner, NULL) == 0);
+   refusals(root);
+   CHECK(steward_close(root, NULL) == 0);
+   return 0;
+}

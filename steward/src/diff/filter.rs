@@ -1,0 +1,140 @@
+//! Which differences are shown: not those that time alone makes, nor what a reader does not want.
+
+#![forbid(unsafe_code)]
+
+use std::collections::HashSet;
+
+use super::{Change, Diff, Part};
+use crate::report::ReportOrList;
+
+/// Of memory that a driver's own threads take past the callbacks, a smaller share changes from run to run.
+const MAX_THREAD_NOISE: f64 = 0.1;
+/// Stands in the names of findings that depend on when a driver's own thread runs.
+const BY_THREAD: &str = "ForeignThread";
+
+/// What of a comparison is left out. The default is what time alone changes.
+#[derive(Clone, Debug, Default)]
+pub struct DiffFilter {
+    /// Changes by less than this share of what was before: 0.01 is 1 %.
+    pub threshold: f64,
+    /// Of each part all but the first so many.
+    pub top: Option<usize>,
+    /// Changes whose part, name or measure contains one of these.
+    pub ignore: Vec<String>,
+    /// Nothing is left out because time alone changes it.
+    pub all: bool,
+}
+
+impl Diff {
+    /// Leaves out what `filter` says, and counts it.
+    #[must_use]
+    pub fn filtered(mut self, filter: &DiffFilter) -> Self {
+        if !filter.all {
+            let noise = self.noise();
+            self.by_time = noise.len();
+            let mut at = 0;
+            self.changes.retain(|_| {
+                at += 1;
+                !noise.contains(&(at - 1))
+            });
+        }
+        let before = self.changes.len();
+        self.changes.retain(|change| !filter.leaves_out(change));
+        if let Some(top) = filter.top {
+            let mut shown = [0; Part::ALL.len()];
+            self.changes.retain(|change| {
+                let number = shown.get_mut(change.part as usize);
+                number.is_some_and(|number| {
+                    *number += 1;
+                    *number <= top
+                })
+            });
+        }
+        self.left_out = before - self.changes.len();
+        self
+    }
+
+    /// The places of changes that time alone makes: what a driver's own threads take, and, where they free blocks, what was live of
+    /// contexts and phases that took the same.
+    fn noise(&self) -> HashSet<usize> {
+        let took: HashSet<_> = self
+            .changes
+            .iter()
+            .filter(|change| matches!(&*change.measure, "taken" | "blocks"))
+            .map(|change| (change.part, &change.name))
+            .collect();
+        let is_noise = |change: &Change| match change.part {
+            Part::Honour => {
+                change.measure == "own threads"
+                    && change
+                        .share()
+                        .is_some_and(|share| share.abs() < MAX_THREAD_NOISE)
+            }
+            Part::Findings => self.frees_on_threads && change.name.contains(BY_THREAD),
+            Part::Totals | Part::Contexts | Part::Phases => {
+                self.frees_on_threads
+                    && !took.contains(&(change.part, &change.name))
+                    && ["live", "peak", "freed"]
+                        .iter()
+                        .any(|word| change.measure.starts_with(word))
+            }
+            Part::Leftovers | Part::Memory | Part::Alive => false,
+        };
+        let places = self.changes.iter().enumerate();
+        places
+            .filter(|(_, change)| is_noise(change))
+            .map(|(at, _)| at)
+            .collect()
+    }
+
+    /// One sentence that sums up.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        if !self.compared {
+            return "nothing to compare".to_owned();
+        }
+        let Some(first) = self.changes.first() else {
+            return "no difference".to_owned();
+        };
+        let largest = self
+            .changes
+            .iter()
+            .filter(|change| change.unit == first.unit && change.part == first.part)
+            .max_by_key(|change| change.by().unsigned_abs())
+            .unwrap_or(first);
+        format!(
+            "{} difference{}; the largest of {}: {}, {} {} {}",
+            self.changes.len(),
+            if self.changes.len() == 1 { "" } else { "s" },
+            largest.part.name(),
+            largest.name,
+            largest.measure,
+            super::text::signed(largest),
+            super::text::remark(largest),
+        )
+        .trim_end()
+        .to_owned()
+    }
+}
+
+impl DiffFilter {
+    fn leaves_out(&self, change: &Change) -> bool {
+        let is_small = change
+            .share()
+            .is_some_and(|share| share.abs() < self.threshold);
+        let words = [change.part.name(), &change.name, &change.measure];
+        let is_ignored = |text: &String| words.iter().any(|word| word.contains(text.as_str()));
+        is_small || self.ignore.iter().any(is_ignored)
+    }
+}
+
+/// Both say that the driver frees or allocates on threads of its own.
+pub(super) fn frees_on_threads(before: &ReportOrList, after: &ReportOrList) -> bool {
+    [before, after].iter().all(|entry| match entry {
+        ReportOrList::Report(report) => report
+            .findings
+            .iter()
+            .any(|row| row.kind.contains(BY_THREAD)),
+        ReportOrList::Failed(_) => false,
+    })
+}

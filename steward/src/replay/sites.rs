@@ -1,0 +1,133 @@
+//! The call sites of a trace: it has commands, and no stacks.
+
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use alloc_core::Scope;
+use vk_accounts::report::origins::{BlockOrigin, LiveBlock, Moment, SiteRecorder};
+use vk_callbacks::{Caller, Pointer, Request, TraceEvent};
+
+/// A line has so many nanoseconds: traces say nothing of time.
+const LINE_NS: u64 = 1000;
+
+/// What each block of a trace came from.
+#[derive(Default)]
+pub(super) struct TraceSites {
+    pub(super) recorder: SiteRecorder,
+    /// The kinds of owners.
+    owners: HashMap<u64, String>,
+    /// The commands that each thread is in, the innermost last.
+    commands: HashMap<u64, Vec<String>>,
+    /// Of each thread: the block that is being resized.
+    resized: HashMap<u64, LiveBlock>,
+}
+
+impl TraceSites {
+    pub(super) fn step(&mut self, line: u64, event: &TraceEvent<'_>) {
+        let at = |by: &Caller| Moment {
+            at: line.saturating_mul(LINE_NS),
+            thread: by.thread,
+        };
+        match event {
+            TraceEvent::Owner { owner, kind, .. } => {
+                self.owners
+                    .entry(*owner)
+                    .or_insert_with(|| (*kind).to_owned());
+            }
+            TraceEvent::Enter { by, command } => {
+                let commands = self.commands.entry(by.thread).or_default();
+                commands.push((*command).to_owned());
+                self.recorder.begin_command(by.thread);
+            }
+            TraceEvent::Leave { by, .. } => {
+                self.commands.entry(by.thread).or_default().pop();
+            }
+            TraceEvent::Created { by, handle, .. } => self.recorder.created(by.thread, *handle),
+            TraceEvent::Allocate {
+                by,
+                block: Pointer::Block(block),
+                asked,
+            } => {
+                self.allocate(*block, by, asked, at(by));
+            }
+            TraceEvent::ReallocateBegin {
+                by,
+                old: Pointer::Block(old),
+            } => {
+                let live = self.recorder.begin_resize(*old, at(by));
+                self.resized.extend(live.map(|live| (by.thread, live)));
+            }
+            TraceEvent::Reallocate {
+                by,
+                old,
+                new,
+                asked,
+            } => {
+                self.reallocate(by, (*old, *new), asked, at(by));
+            }
+            TraceEvent::Free {
+                by,
+                block: Pointer::Block(block),
+            } => {
+                self.recorder.free(*block, at(by));
+            }
+            _ => {}
+        }
+    }
+
+    /// The numbers of ended and of fullest phases, before a step and behind it.
+    pub(super) fn end_phase(&mut self, before: (usize, u64), now: (usize, u64)) {
+        if now.0 != before.0 {
+            self.recorder.end_phase(now.1 != before.1);
+        }
+    }
+
+    fn allocate(&mut self, block: u64, by: &Caller, requested: &Request, moment: Moment) {
+        let origin = BlockOrigin {
+            context: self
+                .owners
+                .get(&by.owner)
+                .map_or("requests without an owner", String::as_str),
+            command: self
+                .commands
+                .get(&by.thread)
+                .and_then(|commands| commands.last())
+                .map_or("", String::as_str),
+            scope: u32::try_from(requested.scope)
+                .ok()
+                .and_then(Scope::from_raw),
+            stack: None,
+        };
+        self.recorder
+            .allocate(block, origin, requested.size, moment);
+    }
+
+    fn reallocate(
+        &mut self,
+        by: &Caller,
+        (old, new): (Pointer, Pointer),
+        requested: &Request,
+        moment: Moment,
+    ) {
+        let begun = self.resized.remove(&by.thread);
+        // Format 1 has one line for all of it.
+        let live = match (begun, old) {
+            (None, Pointer::Block(old)) => self.recorder.begin_resize(old, moment),
+            (begun, _) => begun,
+        };
+        match (live, old, new) {
+            (Some(live), _, Pointer::Block(new)) => {
+                self.recorder.end_resize(live, new, requested.size, moment);
+            }
+            (Some(live), Pointer::Block(old), _) => {
+                self.recorder.end_resize(live, old, live.bytes, moment);
+                if requested.size == 0 {
+                    self.recorder.free(old, moment);
+                }
+            }
+            (None, _, Pointer::Block(new)) => self.allocate(new, by, requested, moment),
+            _ => {}
+        }
+    }
+}

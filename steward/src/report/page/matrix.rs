@@ -1,0 +1,151 @@
+//! Several drivers side by side: a row for each figure.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::Scope;
+
+use super::label::cell;
+use crate::report::ReportOrList;
+use vk_accounts::report::{ContextRow, FindingRow, HonourRun, Report, one_line};
+use vk_accounts::units::{bytes, percent};
+
+/// So many kinds of objects are compared.
+const KINDS: usize = 16;
+
+/// All drivers of a page.
+pub(super) struct Matrix {
+    pub(super) drivers: Vec<String>,
+    pub(super) groups: Vec<MatrixGroup>,
+}
+
+/// Rows that belong together.
+pub(super) struct MatrixGroup {
+    pub(super) title: &'static str,
+    pub(super) rows: Vec<MatrixRow>,
+}
+
+/// One figure of each driver.
+pub(super) struct MatrixRow {
+    pub(super) name: String,
+    pub(super) cells: Vec<String>,
+}
+
+/// None where fewer than two drivers have a report.
+pub(super) fn matrix(entries: &[ReportOrList]) -> Option<Matrix> {
+    let reports: Vec<Option<&Report>> = entries
+        .iter()
+        .map(|entry| match entry {
+            ReportOrList::Report(report) => Some(&**report),
+            ReportOrList::Failed(_) => None,
+        })
+        .collect();
+    if reports.iter().flatten().count() < 2 {
+        return None;
+    }
+    let drivers = entries.iter().map(|entry| match entry {
+        ReportOrList::Report(report) => super::section::heading(&report.source),
+        ReportOrList::Failed(failed) => one_line(&failed.driver),
+    });
+    let row = |name: &str, figure: &dyn Fn(&Report) -> String| MatrixRow {
+        name: name.to_owned(),
+        cells: reports
+            .iter()
+            .map(|report| report.map_or_else(|| "no report".to_owned(), figure))
+            .collect(),
+    };
+    let sum = |report: &Report, of: fn(&vk_accounts::report::Phase) -> u64| {
+        report
+            .phases
+            .iter()
+            .map(of)
+            .fold(0_u64, u64::saturating_add)
+    };
+    let coverage = |run: Option<&HonourRun>| {
+        run.and_then(|run| run.ratio())
+            .map_or_else(|| "\u{2013}".to_owned(), percent)
+    };
+    let memory = vec![
+        row("Peak", &|report| bytes(report.peak_bytes)),
+        row("Taken in all", &|report| {
+            bytes(sum(report, |phase| phase.bytes))
+        }),
+        row("Blocks", &|report| cell(sum(report, |phase| phase.blocks))),
+        row("Left behind", &|report| {
+            let left = report.leftovers.iter().map(|left| left.bytes);
+            match left.fold(0_u64, u64::saturating_add) {
+                0 => "nothing".to_owned(),
+                left => bytes(left),
+            }
+        }),
+        row("Through callbacks, without the loader", &|report| {
+            coverage(
+                report
+                    .honour
+                    .as_ref()
+                    .and_then(|honour| honour.without_loader.as_ref()),
+            )
+        }),
+        row("Through callbacks, with the loader", &|report| {
+            coverage(
+                report
+                    .honour
+                    .as_ref()
+                    .and_then(|honour| honour.with_loader.as_ref()),
+            )
+        }),
+    ];
+    let level = |level: &'static str| {
+        let count = move |report: &Report| {
+            let found = report.findings.iter().filter(|row| row.level == level);
+            cell(found.count() as u64)
+        };
+        row(&format!("{level}s"), &count)
+    };
+    let scope = |scope: Scope| {
+        row(scope.name(), &move |report: &Report| {
+            let top = report.contexts.iter().filter(|row| row.depth == 0);
+            let held = top.map(|row| row.live_by_scope.get(scope));
+            cell(held.fold(0_u64, u64::saturating_add))
+        })
+    };
+    let mut kinds: Vec<(&str, u64)> = Vec::new();
+    for context in reports.iter().flatten().flat_map(|report| &report.contexts) {
+        if context.group || context.live_bytes == 0 {
+            continue;
+        }
+        match kinds.iter_mut().find(|(name, _)| *name == context.name) {
+            Some((_, most)) => *most = (*most).max(context.live_bytes),
+            None => kinds.push((&context.name, context.live_bytes)),
+        }
+    }
+    kinds.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
+    let kind = |(name, _): &(&str, u64)| {
+        row(&one_line(name), &|report: &Report| {
+            let own = |context: &&ContextRow| !context.group && context.name == *name;
+            let held = report.contexts.iter().filter(own).map(|row| row.live_bytes);
+            cell(held.fold(0_u64, u64::saturating_add))
+        })
+    };
+    let groups = vec![
+        MatrixGroup {
+            title: "Host memory",
+            rows: memory,
+        },
+        MatrixGroup {
+            title: "Findings",
+            rows: FindingRow::LEVELS.into_iter().map(level).collect(),
+        },
+        MatrixGroup {
+            title: "Bytes by scope, when contexts held most",
+            rows: Scope::ALL.into_iter().map(scope).collect(),
+        },
+        MatrixGroup {
+            title: "Bytes by kind of object, when contexts held most",
+            rows: kinds.iter().take(KINDS).map(kind).collect(),
+        },
+    ];
+    Some(Matrix {
+        drivers: drivers.collect(),
+        groups,
+    })
+}

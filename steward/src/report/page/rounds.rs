@@ -1,0 +1,161 @@
+//! Phases that repeat, folded: a round is drawn and listed as one.
+
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+
+use vk_accounts::report::{ByScope, Phase, Sample};
+
+/// Phases as they are drawn.
+pub(super) struct Folded<'r> {
+    /// What came before the rounds, each round, and what came behind; as they were where nothing repeats.
+    pub(super) phases: Cow<'r, [Phase]>,
+    /// Which of them are rounds, by their place; empty where nothing repeats.
+    pub(super) rounds: std::ops::Range<usize>,
+    /// Of each phase of the report the place above.
+    places: Vec<usize>,
+}
+
+/// Folds what repeats at least once.
+pub(super) fn folded(phases: &[Phase]) -> Folded<'_> {
+    let Some((first, length, count)) = cycle(phases) else {
+        return Folded {
+            phases: Cow::Borrowed(phases),
+            rounds: 0..0,
+            places: (0..phases.len()).collect(),
+        };
+    };
+    let end = first + length * count;
+    let rounds = phases[first..end].chunks(length).enumerate();
+    let mut folded = phases[..first].to_vec();
+    folded.extend(rounds.map(|(index, round)| sum(format!("round {}", index + 1), round)));
+    folded.extend_from_slice(&phases[end..]);
+    let place = |index: usize| match index {
+        before if before < first => before,
+        within if within < end => first + (within - first) / length,
+        behind => behind - end + first + count,
+    };
+    Folded {
+        phases: Cow::Owned(folded),
+        rounds: first..first + count,
+        places: (0..phases.len()).map(place).collect(),
+    }
+}
+
+impl Folded<'_> {
+    /// The samples, with the places of folded phases.
+    pub(super) fn samples(&self, samples: &[Sample]) -> Vec<Sample> {
+        let last = self.phases.len().saturating_sub(1);
+        let moved = |sample: &Sample| Sample {
+            phase: self.places.get(sample.phase).copied().unwrap_or(last),
+            ..*sample
+        };
+        samples.iter().map(moved).collect()
+    }
+}
+
+/// Where the first round begins, how many phases it has, and how many rounds there are: at least two.
+fn cycle(phases: &[Phase]) -> Option<(usize, usize, usize)> {
+    let name = |index: usize| phases.get(index).map(|phase| phase.name.as_str());
+    let (first, second) = (0..phases.len()).find_map(|first| {
+        let rest = first + 1..phases.len();
+        rest.into_iter()
+            .take(64)
+            .find(|second| name(*second) == name(first))
+            .map(|second| (first, second))
+    })?;
+    let length = second - first;
+    let whole = |round: &usize| {
+        let begin = first + round * length;
+        begin + length <= phases.len()
+            && (0..length).all(|step| name(begin + step) == name(first + step))
+    };
+    let count = (0..phases.len()).take_while(whole).count();
+    (count >= 2).then_some((first, length, count))
+}
+
+fn sum(name: String, round: &[Phase]) -> Phase {
+    let mut sum = Phase {
+        name,
+        ..Phase::default()
+    };
+    for phase in round {
+        sum.commands = sum.commands.saturating_add(phase.commands);
+        sum.blocks = sum.blocks.saturating_add(phase.blocks);
+        sum.freed = sum.freed.saturating_add(phase.freed);
+        sum.bytes = sum.bytes.saturating_add(phase.bytes);
+        add(&mut sum.blocks_by_scope, &phase.blocks_by_scope);
+        add(&mut sum.freed_by_scope, &phase.freed_by_scope);
+        add(&mut sum.bytes_by_scope, &phase.bytes_by_scope);
+        if phase.peak_bytes > sum.peak_bytes {
+            (sum.peak_bytes, sum.peak_slack) = (phase.peak_bytes, phase.peak_slack);
+        }
+        (sum.live_bytes, sum.live_by_scope) = (phase.live_bytes, phase.live_by_scope);
+        (sum.live_blocks, sum.live_blocks_by_scope) =
+            (phase.live_blocks, phase.live_blocks_by_scope);
+    }
+    sum
+}
+
+fn add(sum: &mut ByScope, more: &ByScope) {
+    sum.add(more);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Phase, Sample, folded};
+
+    fn phase(name: &str, live_bytes: u64, peak_bytes: u64) -> Phase {
+        Phase {
+            name: name.into(),
+            commands: 1,
+            live_bytes,
+            peak_bytes,
+            ..Phase::default()
+        }
+    }
+
+    #[test]
+    fn rounds_are_sums_that_end_as_their_last_phase_does() {
+        let mut phases = vec![phase("device", 9, 9)];
+        for round in 1..=3 {
+            phases.push(phase("use", 50, 60));
+            phases.push(phase("teardown", 10 * round, 55));
+        }
+        phases.push(phase("end", 0, 40));
+        let folded = folded(&phases);
+        let shown: Vec<_> = folded
+            .phases
+            .iter()
+            .map(|p| (p.name.as_str(), p.commands, p.live_bytes, p.peak_bytes))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("device", 1, 9, 9),
+                ("round 1", 2, 10, 60),
+                ("round 2", 2, 20, 60),
+                ("round 3", 2, 30, 60),
+                ("end", 1, 0, 40)
+            ]
+        );
+        assert_eq!(folded.rounds, 1..4);
+        let samples: Vec<_> = (0..8)
+            .map(|phase| Sample {
+                phase,
+                ..Sample::default()
+            })
+            .collect();
+        let places: Vec<_> = folded.samples(&samples).iter().map(|s| s.phase).collect();
+        assert_eq!(places, [0, 1, 1, 2, 2, 3, 3, 4]);
+    }
+
+    #[test]
+    fn what_does_not_repeat_stays() {
+        for names in [&["a", "b", "c"][..], &[], &["a", "b", "a", "c"]] {
+            let phases: Vec<_> = names.iter().map(|name| phase(name, 1, 1)).collect();
+            let folded = folded(&phases);
+            assert_eq!((folded.phases.len(), folded.rounds.len()), (names.len(), 0));
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Functions for the stacks of a run's blocks, without the frames that every one of them has.
+
+#![forbid(unsafe_code)]
+
+use vk_accounts::report::{CallSites, LeakFrame, Report};
+
+use super::{Function, Symbols, number};
+
+/// Modules that call commands for the workload: what is outside of them is the same in every stack.
+const CALLERS: [&str; 2] = [
+    "vk_steward::workload::caller::",
+    "vk_steward::shared_context::",
+];
+
+/// How many frames are the driver's, the loader's and the workload's.
+fn outer_end<'f>(frames: impl IntoIterator<Item = &'f LeakFrame>) -> usize {
+    let is_driver = |frame: &&LeakFrame| {
+        let mut functions = frame.functions.iter();
+        !functions.any(|function| CALLERS.iter().any(|caller| function.contains(caller)))
+    };
+    frames.into_iter().take_while(is_driver).count()
+}
+
+impl Symbols {
+    /// Names the functions in the stacks of what was never freed, and sorts those stacks; what the program itself has in them is left out.
+    pub fn name_leaks_of_run(&mut self, report: &mut Report) {
+        let Some(leaks) = &mut report.leaks else {
+            return;
+        };
+        *leaks = self.name_leaks(leaks);
+        for stack in &mut leaks.stacks {
+            stack.frames.truncate(outer_end(&stack.frames));
+        }
+    }
+
+    /// The same for all call sites.
+    pub fn name_call_sites(&mut self, sites: &mut CallSites) {
+        let functions: Vec<_> = sites
+            .frames
+            .iter_mut()
+            .map(|frame| self.name_frame(frame))
+            .collect();
+        for stack in &mut sites.stacks {
+            let of_stack: Vec<_> = stack
+                .iter()
+                .map(|frame| functions.get(*frame).cloned().unwrap_or_default())
+                .collect();
+            let range = self.shown(&of_stack, false).frames;
+            let frames = stack.get(range).unwrap_or_default();
+            let named = frames.iter().filter_map(|frame| sites.frames.get(*frame));
+            *stack = frames.get(..outer_end(named)).unwrap_or_default().to_vec();
+        }
+    }
+
+    /// Names the functions of a frame, innermost first.
+    pub(super) fn name_frame(&mut self, frame: &mut LeakFrame) -> Vec<Function> {
+        // A call returns behind its instruction.
+        let before = number(&frame.offset).unwrap_or(0).saturating_sub(1);
+        let found = self.functions(&frame.module, before);
+        frame.functions = found.iter().map(ToString::to_string).collect();
+        found
+    }
+}

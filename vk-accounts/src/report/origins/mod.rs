@@ -1,0 +1,422 @@
+//! Counts blocks by where they came from.
+//!
+//! ```text
+//!  driver --> SiteCallbacks --> bridge       a live run: stacks, by StackCapture
+//!                  |
+//!             SiteRecorder <-- lines of a trace: no stacks
+//!                  |
+//!        CallSites, Leaks, BlockEvent ..
+//! ```
+
+mod alive;
+mod capture;
+
+use std::collections::HashMap;
+
+use alloc_core::Scope;
+
+use crate::report::{BlockSum, CallSite, CallSites, LeakFrame};
+
+pub use capture::{SiteCallbacks, StackCapture};
+
+/// The smallest size class, in bytes.
+const MIN_CLASS: u64 = 16;
+
+/// Counts blocks by site, and knows each live block. Blocks are named by numbers that the caller chooses: addresses, or the numbers of a trace.
+#[derive(Debug, Default)]
+pub struct SiteRecorder {
+    names: FrameNames,
+    frames: HashMap<LeakFrame, usize>,
+    frame_list: Vec<LeakFrame>,
+    stacks: Vec<Vec<usize>>,
+    places: HashMap<SiteKey, usize>,
+    sites: Vec<SiteCounts>,
+    live: HashMap<u64, LiveBlock>,
+    /// Blocks that were allocated in the command that a thread runs or ran last.
+    of_command: HashMap<u64, Vec<u64>>,
+    phase: u32,
+    /// Blocks ever allocated.
+    blocks: u64,
+    live_bytes: u64,
+    peak: Peak,
+    lost: u64,
+    events: Option<Vec<BlockEvent>>,
+}
+
+/// Where a block comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockOrigin<'n> {
+    /// The context that serves it.
+    pub context: &'n str,
+    /// The command that runs; empty outside of commands.
+    pub command: &'n str,
+    /// `None` for a scope that Vulkan does not have.
+    pub scope: Option<Scope>,
+    /// A stack of [`SiteRecorder::add_stack`].
+    pub stack: Option<usize>,
+}
+
+/// A block was allocated or freed, at a moment in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockEvent {
+    /// When: nanoseconds from the beginning of the run.
+    pub at: u64,
+    /// The number of the thread.
+    pub thread: u64,
+    /// The place of its site in [`CallSites::sites`].
+    pub site: usize,
+    /// The block's number or address.
+    pub block: u64,
+    /// Bytes: negative when they were freed.
+    pub bytes: i64,
+}
+
+/// The moment and the thread of a change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moment {
+    /// Nanoseconds from the beginning of the run.
+    pub at: u64,
+    /// The number of the thread.
+    pub thread: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct SiteKey {
+    context: usize,
+    command: usize,
+    scope: Option<Scope>,
+    size_class: u64,
+    stack: Option<usize>,
+}
+
+/// A live block.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveBlock {
+    site: usize,
+    /// Its size.
+    pub bytes: u64,
+    phase: u32,
+    /// How many blocks had been allocated before.
+    born: u64,
+    /// The object that its command created; 0 for none.
+    handle: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SiteCounts {
+    key: SiteKey,
+    total: BlockSum,
+    now: BlockSum,
+    fullest: BlockSum,
+    most: BlockSum,
+    lifetimes: u64,
+    /// What it had at the peak of that number.
+    at_peak: BlockSum,
+    peak_number: u64,
+}
+
+/// When most was live, as far as is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peak {
+    bytes: u64,
+    at: u64,
+    number: u64,
+}
+
+/// Each name once.
+#[derive(Debug, Default)]
+struct FrameNames {
+    places: HashMap<String, usize>,
+    list: Vec<String>,
+}
+
+impl FrameNames {
+    fn place(&mut self, name: &str) -> usize {
+        if let Some(place) = self.places.get(name) {
+            return *place;
+        }
+        let place = self.list.len();
+        self.list.push(name.to_owned());
+        self.places.insert(name.to_owned(), place);
+        place
+    }
+
+    fn name(&self, place: usize) -> String {
+        self.list.get(place).cloned().unwrap_or_default()
+    }
+}
+
+impl SiteRecorder {
+    /// Also keeps each change, for a profile.
+    #[must_use]
+    pub fn with_events(mut self) -> Self {
+        self.events = Some(Vec::new());
+        self
+    }
+
+    /// Stores a stack, innermost frame first. The same stack may be stored again, and has another place then.
+    pub fn add_stack(&mut self, frames: impl Iterator<Item = LeakFrame>) -> usize {
+        let stack = frames
+            .map(|frame| {
+                let next = self.frame_list.len();
+                *self.frames.entry(frame).or_insert_with_key(|frame| {
+                    self.frame_list.push(frame.clone());
+                    next
+                })
+            })
+            .collect();
+        self.stacks.push(stack);
+        self.stacks.len() - 1
+    }
+
+    /// A block was allocated.
+    pub fn allocate(&mut self, block: u64, origin: BlockOrigin<'_>, bytes: u64, moment: Moment) {
+        let size_class = match bytes {
+            0 => 0,
+            // Sizes beyond the largest power of two have no block.
+            some => some
+                .max(MIN_CLASS)
+                .checked_next_power_of_two()
+                .unwrap_or(u64::MAX),
+        };
+        let key = SiteKey {
+            context: self.names.place(origin.context),
+            command: self.names.place(origin.command),
+            scope: origin.scope,
+            size_class,
+            stack: origin.stack,
+        };
+        let next = self.sites.len();
+        let site = *self.places.entry(key).or_insert(next);
+        if site == next {
+            self.sites.push(SiteCounts::new(key, self.peak.number));
+        }
+        let live = LiveBlock {
+            site,
+            bytes,
+            phase: self.phase,
+            born: self.blocks,
+            handle: 0,
+        };
+        self.blocks = self.blocks.saturating_add(1);
+        self.live.insert(block, live);
+        if let Some(blocks) = self.of_command.get_mut(&moment.thread) {
+            blocks.push(block);
+        }
+        self.change(site, |counts| counts.grow(1, bytes));
+        self.live_bytes = self.live_bytes.saturating_add(bytes);
+        self.reach_peak();
+        self.note(block, site, signed(bytes), moment);
+    }
+
+    /// A block was freed. Does nothing for a block that is not known.
+    pub fn free(&mut self, block: u64, moment: Moment) {
+        let Some(live) = self.live.remove(&block) else {
+            return;
+        };
+        let lived = self.blocks.saturating_sub(live.born);
+        self.change(live.site, |counts| {
+            counts.shrink(1, live.bytes);
+            counts.lifetimes = counts.lifetimes.saturating_add(lived);
+        });
+        self.live_bytes = self.live_bytes.saturating_sub(live.bytes);
+        self.note(
+            block,
+            live.site,
+            signed(live.bytes).saturating_neg(),
+            moment,
+        );
+    }
+
+    /// A block may get another size and number: until [`end_resize`](Self::end_resize) it is known by none, and its bytes stay live.
+    pub fn begin_resize(&mut self, block: u64, moment: Moment) -> Option<LiveBlock> {
+        let live = self.live.remove(&block)?;
+        self.note(
+            block,
+            live.site,
+            signed(live.bytes).saturating_neg(),
+            moment,
+        );
+        Some(live)
+    }
+
+    /// The block is known by this number and has so many bytes. It stays with the site that it was allocated at.
+    pub fn end_resize(&mut self, live: LiveBlock, block: u64, bytes: u64, moment: Moment) {
+        self.change(live.site, |counts| {
+            if bytes >= live.bytes {
+                counts.grow(0, bytes - live.bytes);
+            } else {
+                counts.shrink(0, live.bytes - bytes);
+            }
+        });
+        self.live_bytes = self
+            .live_bytes
+            .saturating_sub(live.bytes)
+            .saturating_add(bytes);
+        self.live.insert(block, LiveBlock { bytes, ..live });
+        self.reach_peak();
+        self.note(block, live.site, signed(bytes), moment);
+    }
+
+    /// A thread begins a command: what it allocates from now on is the command's own.
+    pub fn begin_command(&mut self, thread: u64) {
+        self.of_command.entry(thread).or_default().clear();
+    }
+
+    /// The command that the thread runs, or ran last, created an object: its blocks are the object's.
+    pub fn created(&mut self, thread: u64, handle: u64) {
+        for block in self
+            .of_command
+            .get_mut(&thread)
+            .into_iter()
+            .flat_map(|blocks| blocks.drain(..))
+        {
+            if let Some(live) = self.live.get_mut(&block) {
+                live.handle = handle;
+            }
+        }
+    }
+
+    /// A phase ended, and what is allocated from now on is of the next one. `is_fullest`: the contexts hold most of all times now.
+    pub fn end_phase(&mut self, is_fullest: bool) {
+        self.phase = self.phase.saturating_add(1);
+        if is_fullest {
+            for site in &mut self.sites {
+                site.fullest = site.now;
+            }
+        }
+    }
+
+    /// A block came for which there was no memory here.
+    pub fn lose(&mut self) {
+        self.lost = self.lost.saturating_add(1);
+    }
+
+    /// The changes, where they were to be kept.
+    pub fn events(&mut self) -> Vec<BlockEvent> {
+        self.events.take().unwrap_or_default()
+    }
+
+    /// Blocks and bytes that are live in a context, as requested, for one scope.
+    #[must_use]
+    pub fn live_of(&self, context: &str, scope: Scope) -> BlockSum {
+        let sites = self.sites.iter().filter(|site| {
+            site.key.scope == Some(scope)
+                && self.names.places.get(context) == Some(&site.key.context)
+        });
+        sites.fold(BlockSum::default(), |sum, site| sum.plus(site.now))
+    }
+
+    /// All sites.
+    #[must_use]
+    pub fn sites(&self) -> CallSites {
+        let site = |counts: &SiteCounts| CallSite {
+            context: self.names.name(counts.key.context),
+            command: self.names.name(counts.key.command),
+            scope: counts.key.scope.map_or("", Scope::name).to_owned(),
+            size_class: counts.key.size_class,
+            stack: counts.key.stack,
+            total: counts.total,
+            live: counts.fullest,
+            at_peak: counts.before_peak(self.peak.number),
+            most: counts.most,
+            left: counts.now,
+            lifetimes: counts.lifetimes,
+        };
+        let mut sites: Vec<_> = self.sites.iter().map(site).collect();
+        // What was never freed lived until the end.
+        for live in self.live.values() {
+            if let Some(site) = sites.get_mut(live.site) {
+                let lived = self.blocks.saturating_sub(live.born);
+                site.lifetimes = site.lifetimes.saturating_add(lived);
+            }
+        }
+        CallSites {
+            frames: self.frame_list.clone(),
+            stacks: self.stacks.clone(),
+            sites,
+            blocks: self.blocks,
+            most_at: self.peak.at,
+            lost: self.lost,
+        }
+    }
+
+    fn change(&mut self, site: usize, change: impl FnOnce(&mut SiteCounts)) {
+        let number = self.peak.number;
+        if let Some(counts) = self.sites.get_mut(site) {
+            counts.at_peak = counts.before_peak(number);
+            counts.peak_number = number;
+            change(counts);
+        }
+    }
+
+    fn reach_peak(&mut self) {
+        if self.live_bytes > self.peak.bytes {
+            self.peak = Peak {
+                bytes: self.live_bytes,
+                at: self.blocks,
+                number: self.peak.number.saturating_add(1),
+            };
+        }
+    }
+
+    fn note(&mut self, block: u64, site: usize, bytes: i64, moment: Moment) {
+        if let Some(events) = &mut self.events {
+            events.push(BlockEvent {
+                at: moment.at,
+                thread: moment.thread,
+                site,
+                block,
+                bytes,
+            });
+        }
+    }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+impl SiteCounts {
+    fn new(key: SiteKey, peak_number: u64) -> Self {
+        let none = BlockSum::default();
+        Self {
+            key,
+            total: none,
+            now: none,
+            fullest: none,
+            most: none,
+            lifetimes: 0,
+            at_peak: none,
+            peak_number,
+        }
+    }
+
+    /// What it had at the peak of this number: since then nothing changed, or the first change kept it.
+    fn before_peak(&self, number: u64) -> BlockSum {
+        if self.peak_number == number {
+            self.at_peak
+        } else {
+            self.now
+        }
+    }
+
+    fn grow(&mut self, blocks: u64, bytes: u64) {
+        let more = BlockSum { blocks, bytes };
+        self.total = self.total.plus(more);
+        self.now = self.now.plus(more);
+        if self.now.bytes >= self.most.bytes {
+            self.most = self.now;
+        }
+    }
+
+    fn shrink(&mut self, blocks: u64, bytes: u64) {
+        self.now = BlockSum {
+            blocks: self.now.blocks.saturating_sub(blocks),
+            bytes: self.now.bytes.saturating_sub(bytes),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

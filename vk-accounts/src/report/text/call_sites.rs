@@ -1,0 +1,112 @@
+//! What lies below the contexts, for a terminal.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use super::{cell, count, one_line};
+use crate::report::{BlockSum, CallSites, DrillDown};
+
+/// How far down [`Text::depth`](super::Text::depth) may go: commands, size classes, stacks.
+pub(super) const MAX_DEPTH: usize = 3;
+/// So many parts of each level are shown; the sums above contain the others.
+const MAX_PARTS: usize = 10;
+/// So many frames of a stack are shown.
+const MAX_FRAMES: usize = 12;
+/// Names take so much of a line before their numbers are pushed aside.
+const NAME: usize = 78;
+
+/// Each context with what it consists of, so many levels down.
+pub(super) fn write(f: &mut fmt::Formatter<'_>, sites: &CallSites, depth: usize) -> fmt::Result {
+    let title = "call sites, bytes as requested";
+    writeln!(
+        f,
+        "\n{title:<w$}{:>9}{:>8}{:>9}{:>8}",
+        "live",
+        "blocks",
+        "taken",
+        "blocks",
+        w = NAME + 2
+    )?;
+    parts(f, sites, &sites.drill_down(), (1, depth.min(MAX_DEPTH) + 1))
+}
+
+fn parts(
+    f: &mut fmt::Formatter<'_>,
+    sites: &CallSites,
+    all: &[DrillDown],
+    (level, depth): (usize, usize),
+) -> fmt::Result {
+    let limit = if level == 1 { all.len() } else { MAX_PARTS };
+    for part in all.iter().take(limit) {
+        line(f, level, &one_line(&part.label), part.live, part.total)?;
+        match part.stack {
+            Some(_) => frames(f, sites, part, level)?,
+            None if level < depth => parts(f, sites, &part.parts, (level + 1, depth))?,
+            None => {}
+        }
+    }
+    let rest = all.get(limit..).unwrap_or_default();
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let sum = |of: fn(&DrillDown) -> BlockSum| {
+        rest.iter()
+            .fold(BlockSum::default(), |sum, part| sum.plus(of(part)))
+    };
+    let name = format!("and {} more; --json lists all", rest.len());
+    line(
+        f,
+        level,
+        &name,
+        sum(|part| part.live),
+        sum(|part| part.total),
+    )
+}
+
+fn line(
+    f: &mut fmt::Formatter<'_>,
+    level: usize,
+    name: &str,
+    live: BlockSum,
+    total: BlockSum,
+) -> fmt::Result {
+    let name = format!("{:indent$}{name}", "", indent = level * 2);
+    writeln!(
+        f,
+        "{name:<w$}{:>9}{:>8}{:>9}{:>8}",
+        cell(live.bytes),
+        count(live.blocks),
+        cell(total.bytes),
+        count(total.blocks),
+        w = NAME + 2
+    )
+}
+
+/// The frames outside of the innermost function, which the line above names.
+fn frames(
+    f: &mut fmt::Formatter<'_>,
+    sites: &CallSites,
+    part: &DrillDown,
+    level: usize,
+) -> fmt::Result {
+    let stack = part.stack.and_then(|stack| sites.stacks.get(stack));
+    let frames = stack
+        .into_iter()
+        .flatten()
+        .filter_map(|frame| sites.frames.get(*frame));
+    let lines = frames.flat_map(|frame| match frame.functions.as_slice() {
+        [] => vec![format!("{}+{}", frame.module, frame.offset)],
+        functions => functions.to_vec(),
+    });
+    for function in lines.skip(1).take(MAX_FRAMES) {
+        writeln!(
+            f,
+            "{:indent$}{}",
+            "",
+            one_line(&function),
+            indent = level * 2 + 2
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! The numbers of all instances and devices together, in the order of the file.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use alloc_core::ScopeUsage;
+use vk_accounts::state_file::{MAX_HEAPS, MAX_KINDS};
+
+use crate::accounts::{Accounts, INSTANCES, KindAccount};
+use crate::commands::{FIRST_ROWS, kind_bit, known_row, places};
+use crate::device_memory::MemoryCount;
+
+/// The words of a kind's row that are numbers.
+pub(super) type KindNumbers = [u64; 8];
+/// Those of a heap.
+pub(super) type HeapNumbers = [u64; 6];
+
+const ALLOCATE_MEMORY: usize = known_row("vkAllocateMemory");
+
+/// Of all kinds and heaps; none of what nothing is known of.
+pub(super) struct Sums {
+    kinds: [Option<KindNumbers>; MAX_KINDS],
+    pub(super) heaps: [Option<HeapNumbers>; MAX_HEAPS],
+}
+
+impl Sums {
+    /// `None` where a number would have to be waited for: the next update has it.
+    pub(super) fn of_all() -> Option<Self> {
+        let mut sums = Self {
+            kinds: [None; MAX_KINDS],
+            heaps: [None; MAX_HEAPS],
+        };
+        for accounts in all_accounts() {
+            for place in places(accounts.used_kinds()) {
+                let sum = sums.kinds.get_mut(place)?.get_or_insert_default();
+                add_all(sum, kind_numbers(accounts, place)?);
+            }
+            add_heaps(&mut sums.heaps, accounts);
+        }
+        Some(sums)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &KindNumbers)> {
+        let kinds = self.kinds.iter().enumerate();
+        kinds.filter_map(|(place, sum)| Some((place, sum.as_ref()?)))
+    }
+}
+
+/// Of few kinds, by their places; of heaps only where the kinds are those of device memory.
+pub(super) struct ChangedSums {
+    kinds: [(usize, KindNumbers); Self::MAX],
+    number: usize,
+    pub(super) heaps: [Option<HeapNumbers>; MAX_HEAPS],
+}
+
+impl ChangedSums {
+    /// Kinds at most.
+    pub(super) const MAX: usize = 4;
+
+    /// As [`Sums::of_all`], of the kinds with these bits.
+    pub(super) fn of(bits: u64) -> Option<Self> {
+        let mut sums = Self {
+            kinds: [(0, [0; 8]); Self::MAX],
+            number: 0,
+            heaps: [None; MAX_HEAPS],
+        };
+        for (place, (at, sum)) in places(bits).zip(&mut sums.kinds) {
+            *at = place;
+            for accounts in all_accounts() {
+                add_all(sum, kind_numbers(accounts, place)?);
+            }
+            sums.number = sums.number.saturating_add(1);
+        }
+        if bits & kind_bit(ALLOCATE_MEMORY) != 0 {
+            all_accounts().for_each(|accounts| add_heaps(&mut sums.heaps, accounts));
+        }
+        Some(sums)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &KindNumbers)> {
+        let kinds = self.kinds.iter().take(self.number);
+        kinds.map(|(place, sum)| (*place, sum))
+    }
+}
+
+/// Of all instances, and of their devices.
+fn all_accounts() -> impl Iterator<Item = &'static Accounts> {
+    INSTANCES
+        .iter()
+        .flat_map(|instance| std::iter::once(instance).chain(instance.devices.iter()))
+}
+
+/// `None` where a number would have to be waited for.
+fn kind_numbers(accounts: &Accounts, place: usize) -> Option<KindNumbers> {
+    let first = FIRST_ROWS.get(place).copied().flatten();
+    let Some(kind) = first.and_then(|first| accounts.kind_of_row(first)) else {
+        return Some([0; 8]);
+    };
+    numbers_of(kind)
+}
+
+fn numbers_of(kind: &KindAccount) -> Option<KindNumbers> {
+    let owner = kind.owner();
+    let usage = match owner {
+        Some(owner) => owner.try_usage()?.total(),
+        None => ScopeUsage::default(),
+    };
+    Some([
+        usage.live_bytes,
+        usage.live_blocks,
+        owner.map_or(0, |owner| owner.peak_bytes()),
+        usage.total_bytes,
+        usage.total_blocks,
+        kind.created.get(),
+        kind.ended.get(),
+        get(&kind.foreign_commands),
+    ])
+}
+
+fn heap_numbers(count: &MemoryCount) -> HeapNumbers {
+    [
+        get(&count.live_bytes),
+        get(&count.live_blocks),
+        get(&count.peak_bytes),
+        get(&count.total_bytes),
+        get(&count.total_blocks),
+        get(&count.refusals),
+    ]
+}
+
+fn add_heaps(heaps: &mut [Option<HeapNumbers>; MAX_HEAPS], accounts: &Accounts) {
+    for (sum, count) in heaps.iter_mut().zip(&accounts.device_memory.heaps) {
+        if get(&count.total_blocks) | get(&count.refusals) != 0 {
+            add_all(sum.get_or_insert_default(), heap_numbers(count));
+        }
+    }
+}
+
+fn get(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+fn add_all<const N: usize>(sum: &mut [u64; N], numbers: [u64; N]) {
+    for (sum, number) in sum.iter_mut().zip(numbers) {
+        *sum = sum.saturating_add(number);
+    }
+}
