@@ -188,7 +188,8 @@ fn accounts_agree_with_both_witnesses_and_the_trace_with_them(driver: &Selected)
             .iter()
             .map(|left| (left.blocks, left.bytes))
             .fold((0, 0), |sum, left| (sum.0 + left.0, sum.1 + left.1)),
-        (last.live_blocks, last.live_charged)
+        (last.live_blocks, last.live_asked),
+        "what is left is told as it was requested, without the bytes in front"
     );
     if leftovers.is_empty() {
         witness.assert_empty("at the end of a run without leftovers");
