@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-// A link to `meter/src/lib.rs`: a published package holds no other package's folder.
+// A published package holds no other package's folder, so it does not lie in `meter/`.
 const SOURCE: &str = "meter.rs";
 
 fn main() -> Result<(), Box<dyn Error>> {

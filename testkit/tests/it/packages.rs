@@ -40,7 +40,7 @@ fn listed(package: &str) -> BTreeSet<String> {
 #[test]
 fn a_package_holds_its_readme_its_licences_and_no_tests() {
     let metadata = metadata();
-    for name in published(&metadata).keys() {
+    for (name, package) in published(&metadata) {
         let files = listed(name);
         for file in [
             "Cargo.toml",
@@ -50,6 +50,16 @@ fn a_package_holds_its_readme_its_licences_and_no_tests() {
             "src/lib.rs",
         ] {
             assert!(files.contains(file), "{name} lacks {file}: {files:?}");
+        }
+        // Copies, not links: a link is a file of one line where git makes none.
+        for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+            let text = |path: &std::path::Path| std::fs::read_to_string(path).expect("readable");
+            let copy = package.manifest_path.with_file_name(licence);
+            assert_eq!(
+                text(copy.as_std_path()),
+                text(&root().join(licence)),
+                "{name}: its {licence} is another than the root's"
+            );
         }
         // They import testkit, which is in no registry.
         let test = files.iter().find(|file| file.starts_with("tests/"));

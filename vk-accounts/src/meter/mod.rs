@@ -1,6 +1,6 @@
 //! The meter of the C library's heap, as who asks it sees it: finds it in the process, says what a thread is doing, reads the sums.
 //!
-//! The struct is that of `steward/meter/src/lib.rs`. Where the meter was not preloaded, which is the rule, nothing here does anything.
+//! The struct is that of `steward/meter.rs`. Where the meter was not preloaded, which is the rule, nothing here does anything.
 
 mod callbacks;
 mod coverage;
