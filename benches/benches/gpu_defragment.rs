@@ -12,13 +12,13 @@ use std::mem::MaybeUninit;
 use alloc_core::{Context, ContextOptions};
 use gpu::driver::{self, Driver};
 use gpu::play::Places;
-use gpu::traffic::{FULL, Op, Sizes, Trace, all};
 use gpu::whole::{Ours, Vma};
 use gpu_suballoc::{DefragmentationOptions, Lifetime, MoveOutcome};
 use support::backing::SYSTEM;
 use support::clock::{pinned, thread_ns};
 use support::report::BenchReport;
 use support::rounds::{amount, quick, wanted};
+use vk_steward::device_memory::{MemoryTrace, SizeEnding, TraceOp, TraceScale, all_traces};
 
 const HEAD: [&str; 6] = [
     "heap, by whom",
@@ -63,7 +63,7 @@ fn main() {
     let driver = Driver::hollow();
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("regions")).expect("memory");
     let seeds = if quick() { 1 } else { 8 };
-    let [churn, frames, streaming, _] = all(Sizes::Rounded, FULL, amount);
+    let [churn, frames, streaming, _] = all_traces(SizeEnding::Rounded, TraceScale::FULL, amount);
     for trace in [churn, frames, streaming] {
         for percent in [50, 75, 90] {
             let label = format!("{}-{percent}", trace.name);
@@ -91,7 +91,7 @@ fn main() {
 
 /// What is left of a heap: pieces, their bytes, and bytes live.
 fn heap<P: Places>(
-    trace: &Trace,
+    trace: &MemoryTrace,
     percent: u64,
     seed: u64,
     subject: &mut P,
@@ -101,15 +101,15 @@ fn heap<P: Places>(
     let last = trace
         .ops
         .iter()
-        .rposition(|op| matches!(op, Op::Take { .. }))
+        .rposition(|op| matches!(op, TraceOp::Allocate { .. }))
         .map_or(0, |at| at + 1);
     for op in &trace.ops[..last] {
         match *op {
-            Op::Take { slot, size } => {
+            TraceOp::Allocate { slot, size } => {
                 let piece = subject.take(size, trace.align).expect("no limit");
                 slots[slot as usize] = Some((piece, size));
             }
-            Op::Give { slot } => {
+            TraceOp::Free { slot } => {
                 if let Some((piece, _)) = slots[slot as usize].take() {
                     subject.give(piece);
                 }
@@ -132,7 +132,13 @@ fn heap<P: Places>(
     (left, live)
 }
 
-fn of_ours(trace: &Trace, percent: u64, seed: u64, driver: &Driver, root: &Context) -> HeapResult {
+fn of_ours(
+    trace: &MemoryTrace,
+    percent: u64,
+    seed: u64,
+    driver: &Driver,
+    root: &Context,
+) -> HeapResult {
     let mut ours = Ours::new(driver, root, Lifetime::Unknown);
     let (left, live) = heap(trace, percent, seed, &mut ours);
     let begin = thread_ns();
@@ -160,7 +166,7 @@ fn of_ours(trace: &Trace, percent: u64, seed: u64, driver: &Driver, root: &Conte
     result
 }
 
-fn of_vma(trace: &Trace, percent: u64, seed: u64, driver: &Driver) -> HeapResult {
+fn of_vma(trace: &MemoryTrace, percent: u64, seed: u64, driver: &Driver) -> HeapResult {
     let mut vma = Vma::new(driver);
     let (left, live) = heap(trace, percent, seed, &mut vma);
     let begin = thread_ns();

@@ -8,15 +8,16 @@ mod gpu;
 mod support;
 
 use alloc_core::{Context, ContextOptions};
+use gpu::ENDINGS;
 use gpu::arenas::{Offset, OurPages, Ours, VmaVirtual};
 use gpu::stamps::Scale;
 use gpu::table::{Subject, common, figures, rows};
-use gpu::traffic::{FULL, SIZES, Sizes, Trace, all, churn};
 use support::backing::SYSTEM;
 use support::clock::pinned;
 use support::heap::keep_pages;
 use support::report::BenchReport;
 use support::rounds::{amount, wanted};
+use vk_steward::device_memory::{MemoryTrace, SizeEnding, TraceScale, all_traces, churn};
 
 /// Large enough never to end.
 const ENDLESS: u64 = 64 << 30;
@@ -43,8 +44,8 @@ fn main() {
     let clock = Scale::measure();
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("ranges")).expect("memory");
     let mut report = BenchReport::new("gpu_range", &HEAD);
-    for (ending, sizes) in SIZES {
-        for trace in &all(sizes, FULL, amount) {
+    for (ending, sizes) in ENDINGS {
+        for trace in &all_traces(sizes, TraceScale::FULL, amount) {
             let label = format!("{}-{ending}", trace.name);
             if wanted(&label) {
                 pinned(|| one(&mut report, &label, trace, clock, root));
@@ -61,7 +62,7 @@ fn main() {
         if wanted(&label) {
             let trace = churn(
                 label.as_str(),
-                Sizes::Rounded,
+                SizeEnding::Rounded,
                 live,
                 amount(100_000),
                 64 << 10,
@@ -72,7 +73,7 @@ fn main() {
     report.print();
 }
 
-fn one(report: &mut BenchReport, label: &str, trace: &Trace, clock: Scale, root: &Context) {
+fn one(report: &mut BenchReport, label: &str, trace: &MemoryTrace, clock: Scale, root: &Context) {
     let (vma, min_time) = (
         || VmaVirtual::plain(ENDLESS),
         || VmaVirtual::min_time(ENDLESS),
@@ -120,7 +121,7 @@ fn one(report: &mut BenchReport, label: &str, trace: &Trace, clock: Scale, root:
 fn crowded(
     report: &mut BenchReport,
     label: &str,
-    trace: &Trace,
+    trace: &MemoryTrace,
     live: usize,
     clock: Scale,
     root: &Context,

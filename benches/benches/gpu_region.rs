@@ -10,11 +10,11 @@ mod gpu;
 mod support;
 
 use alloc_core::{Context, ContextOptions};
+use gpu::ENDINGS;
 use gpu::driver::{self, Driver};
 use gpu::play::Places;
 use gpu::stamps::Scale;
 use gpu::table::{Subject, common, figures, rows};
-use gpu::traffic::{FULL, SIZES, SMALL, Sizes, Trace, all, churn};
 use gpu::whole::{GpuAlloc, OurShard, Ours, Raw, Traverse, Vma};
 use gpu_alloc::UsageFlags;
 use gpu_suballoc::Lifetime;
@@ -22,6 +22,7 @@ use support::backing::SYSTEM;
 use support::clock::pinned;
 use support::report::BenchReport;
 use support::rounds::{amount, wanted};
+use vk_steward::device_memory::{MemoryTrace, SizeEnding, TraceScale, all_traces, churn};
 
 const HEAD: [&str; 15] = [
     "trace, by whom",
@@ -47,8 +48,8 @@ fn main() {
     let hollow = Driver::hollow();
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("regions")).expect("memory");
     let shared = Ours::new(&hollow, root, Lifetime::Transient);
-    for (ending, sizes) in SIZES {
-        for trace in &all(sizes, FULL, amount) {
+    for (ending, sizes) in ENDINGS {
+        for trace in &all_traces(sizes, TraceScale::FULL, amount) {
             let label = format!("{}-{ending}", trace.name);
             if wanted(&label) {
                 pinned(|| {
@@ -57,7 +58,7 @@ fn main() {
                     let slow = |subject: &Subject<'_>| {
                         subject.is_called(&["gpu-allocator", "gpu-alloc-transient"])
                     };
-                    subjects.retain(|subject| sizes == Sizes::Rounded || !slow(subject));
+                    subjects.retain(|subject| sizes == SizeEnding::Rounded || !slow(subject));
                     one(&mut report, &label, trace, &subjects);
                 });
             }
@@ -74,7 +75,7 @@ fn main() {
         if wanted(&label) {
             let trace = churn(
                 label.as_str(),
-                Sizes::Rounded,
+                SizeEnding::Rounded,
                 live,
                 amount(100_000),
                 64 << 10,
@@ -95,7 +96,7 @@ fn main() {
         report.ratio("give-p99-at-100k", "at-1k", many[4], few[4]);
     }
     if let Some(drivers) = Driver::software() {
-        for trace in &all(Sizes::Rounded, SMALL, amount) {
+        for trace in &all_traces(SizeEnding::Rounded, TraceScale::SMALL, amount) {
             let label = format!("lavapipe-{}", trace.name);
             if wanted(&label) {
                 pinned(|| {
@@ -113,7 +114,7 @@ fn main() {
 }
 
 fn behind_hollow<'t>(
-    trace: &'t Trace,
+    trace: &'t MemoryTrace,
     clock: Scale,
     driver: &'t Driver,
     root: &'t Context,
@@ -152,7 +153,7 @@ fn behind_hollow<'t>(
 }
 
 fn on_lavapipe<'t>(
-    trace: &'t Trace,
+    trace: &'t MemoryTrace,
     clock: Scale,
     [plain, counted]: &'t [Driver; 2],
     root: &'t Context,
@@ -214,7 +215,7 @@ impl<P> Drop for Limited<P> {
     }
 }
 
-fn one(report: &mut BenchReport, label: &str, trace: &Trace, subjects: &[Subject<'_>]) {
+fn one(report: &mut BenchReport, label: &str, trace: &MemoryTrace, subjects: &[Subject<'_>]) {
     let rows = rows(subjects);
     for row in &rows {
         let [times, refused, host] = common(row);
@@ -244,7 +245,7 @@ fn one(report: &mut BenchReport, label: &str, trace: &Trace, subjects: &[Subject
 fn crowded(
     report: &mut BenchReport,
     label: &str,
-    trace: &Trace,
+    trace: &MemoryTrace,
     live: usize,
     clock: Scale,
     driver: &Driver,

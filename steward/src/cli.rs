@@ -223,6 +223,15 @@ pub struct Drive {
     /// Pass the driver no callbacks: the layer does, as for any program, and its report is shown.
     #[arg(long, conflicts_with_all = ["record", "no_honour"])]
     pub layer: bool,
+    /// Allocate and free device memory as programs do, in four traces, and print times, bytes reserved and calls of the driver, beside vkAllocateMemory for each region: instead of the workload.
+    #[arg(long, conflicts_with_all = ["layer", "record", "rounds", "seed", "no_check", "no_honour", "exit_code"])]
+    pub device_memory: bool,
+    /// With --device-memory: never allocate more than so many MiB. Half of what is free in the heap when absent, and at most a quarter of what the host has left where that is the heap.
+    #[arg(long, value_name = "MIB", requires = "device_memory")]
+    pub at_most: Option<u32>,
+    /// With --device-memory: a twentieth of each trace.
+    #[arg(long, requires = "device_memory")]
+    pub quick: bool,
     /// With --layer: measure the honour ratio as of any program.
     #[arg(long, requires = "layer")]
     pub meter: bool,

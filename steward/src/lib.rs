@@ -5,6 +5,7 @@
 pub mod bundled;
 pub mod callback_coverage;
 pub mod cli;
+pub mod device_memory;
 pub mod devices;
 pub mod diff;
 pub mod drivers;

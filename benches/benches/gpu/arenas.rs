@@ -11,7 +11,7 @@ use vk_mem::{
 };
 
 use super::play::Places;
-use super::traffic::Trace;
+use vk_steward::device_memory::MemoryTrace;
 
 /// The range core, its book-keeping in memory of a context.
 pub struct Ours<'c> {
@@ -133,13 +133,13 @@ pub struct Offset {
 }
 
 impl Offset {
-    pub fn new(size: u64, trace: &Trace) -> Self {
+    pub fn new(size: u64, trace: &MemoryTrace) -> Self {
         let unit = trace.align.trailing_zeros();
         let units = u32::try_from(size >> unit).unwrap_or(u32::MAX);
         Self {
             allocator: offset_allocator::Allocator::with_max_allocs(
                 units,
-                2 * trace.most as u32 + 8,
+                2 * trace.most_live as u32 + 8,
             ),
             unit,
         }

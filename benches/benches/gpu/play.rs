@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::driver;
 use super::stamps::{self, Scale};
-use super::traffic::{Op, Trace};
 use super::witness;
 use crate::support::clock::thread_ns;
+use vk_steward::device_memory::{MemoryTrace, TraceOp};
 
 /// Who places pieces: a range alone, or an allocator with a driver behind it.
 pub trait Places {
@@ -23,19 +23,21 @@ pub trait Places {
 }
 
 /// Plays all of it; ns an operation, thread time.
-pub fn bulk<P: Places>(trace: &Trace, mut subject: P) -> f64 {
+pub fn bulk<P: Places>(trace: &MemoryTrace, mut subject: P) -> f64 {
     let mut slots = slots::<P>(trace);
     let begin = thread_ns();
     for op in &trace.ops {
         match *op {
-            Op::Take { slot, size } => slots[slot as usize] = subject.take(size, trace.align),
-            Op::Give { slot } => give(&mut subject, &mut slots, slot),
+            TraceOp::Allocate { slot, size } => {
+                slots[slot as usize] = subject.take(size, trace.align)
+            }
+            TraceOp::Free { slot } => give(&mut subject, &mut slots, slot),
         }
     }
     (thread_ns() - begin) as f64 / trace.ops.len() as f64
 }
 
-fn slots<P: Places>(trace: &Trace) -> Vec<Option<P::Piece>> {
+fn slots<P: Places>(trace: &MemoryTrace) -> Vec<Option<P::Piece>> {
     let mut slots = Vec::with_capacity(trace.slots);
     slots.resize_with(trace.slots, || None);
     slots
@@ -62,18 +64,18 @@ struct Ticks {
 }
 
 impl Ticks {
-    fn new(trace: &Trace) -> Self {
+    fn new(trace: &MemoryTrace) -> Self {
         Self {
-            takes: Vec::with_capacity(trace.takes),
-            gives: Vec::with_capacity(trace.takes),
+            takes: Vec::with_capacity(trace.allocations),
+            gives: Vec::with_capacity(trace.allocations),
         }
     }
 
-    fn push(&mut self, wanted: bool, op: &Op, ticks: u64) {
+    fn push(&mut self, wanted: bool, op: &TraceOp, ticks: u64) {
         if !wanted {
             return;
         }
-        let times = if matches!(op, Op::Take { .. }) {
+        let times = if matches!(op, TraceOp::Allocate { .. }) {
             &mut self.takes
         } else {
             &mut self.gives
@@ -90,20 +92,25 @@ impl Ticks {
 }
 
 /// Median and 99th of a hundred of each kind, of the operations in `window`.
-pub fn each<P: Places>(trace: &Trace, mut subject: P, scale: Scale, window: Range<usize>) -> Each {
+pub fn each<P: Places>(
+    trace: &MemoryTrace,
+    mut subject: P,
+    scale: Scale,
+    window: Range<usize>,
+) -> Each {
     let mut slots = slots::<P>(trace);
     let mut ticks = Ticks::new(trace);
     for (at, op) in trace.ops.iter().enumerate() {
         // What the play itself fetches is there before the clock is read.
         let took = match *op {
-            Op::Take { slot, size } => {
+            TraceOp::Allocate { slot, size } => {
                 let before = stamps::now();
                 let piece = subject.take(size, trace.align);
                 let took = stamps::now() - before;
                 slots[slot as usize] = piece;
                 took
             }
-            Op::Give { slot } => {
+            TraceOp::Free { slot } => {
                 let Some(piece) = slots[slot as usize].take() else {
                     continue;
                 };
@@ -140,7 +147,7 @@ pub struct Space {
 /// # Panics
 /// When a piece overlaps another, or is not aligned.
 pub fn space<P: Places>(
-    trace: &Trace,
+    trace: &MemoryTrace,
     scale: Scale,
     window: Range<usize>,
     make: impl FnOnce() -> P,
@@ -154,7 +161,7 @@ pub fn space<P: Places>(
     let mut subject = make();
     for (at, op) in trace.ops.iter().enumerate() {
         match *op {
-            Op::Take { slot, size } => {
+            TraceOp::Allocate { slot, size } => {
                 let before = stamps::now();
                 let piece = subject.take(size, trace.align);
                 ticks.push(window.contains(&at), op, stamps::now() - before);
@@ -168,7 +175,7 @@ pub fn space<P: Places>(
                 });
                 slots[slot as usize] = piece;
             }
-            Op::Give { slot } => {
+            TraceOp::Free { slot } => {
                 let Some(piece) = slots[slot as usize].take() else {
                     continue;
                 };
@@ -213,16 +220,16 @@ fn put(live: &mut BTreeMap<(u64, u64), u64>, place: (u64, u64), size: u64, align
 }
 
 /// How many takes find no room in `capacity` bytes.
-pub fn refusals<P: Places>(trace: &Trace, mut subject: P) -> usize {
+pub fn refusals<P: Places>(trace: &MemoryTrace, mut subject: P) -> usize {
     let mut slots = slots::<P>(trace);
     let mut refused = 0;
     for op in &trace.ops {
         match *op {
-            Op::Take { slot, size } => {
+            TraceOp::Allocate { slot, size } => {
                 slots[slot as usize] = subject.take(size, trace.align);
                 refused += usize::from(slots[slot as usize].is_none());
             }
-            Op::Give { slot } => give(&mut subject, &mut slots, slot),
+            TraceOp::Free { slot } => give(&mut subject, &mut slots, slot),
         }
     }
     refused

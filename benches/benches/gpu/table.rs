@@ -2,10 +2,10 @@
 
 use super::play::{Each, Places, Space, bulk, each, refusals, space};
 use super::stamps::Scale;
-use super::traffic::Trace;
 use crate::support::clock::thread_ns;
 use crate::support::report::BenchReport;
 use crate::support::rounds::{Case, interleave};
+use vk_steward::device_memory::MemoryTrace;
 
 /// Capacities, in percent of the most bytes live at once.
 pub const PERCENT: [u64; 4] = [100, 102, 105, 110];
@@ -13,7 +13,7 @@ pub const PERCENT: [u64; 4] = [100, 102, 105, 110];
 /// Somebody: how they are timed, counted, and how often they refuse in so many bytes.
 pub struct Subject<'t> {
     name: &'static str,
-    trace: &'t Trace,
+    trace: &'t MemoryTrace,
     times: Box<dyn Fn() -> Vec<f64> + 't>,
     space: Box<dyn Fn() -> Space + 't>,
     refused: Option<Box<dyn Fn(u64) -> usize + 't>>,
@@ -23,7 +23,7 @@ impl<'t> Subject<'t> {
     /// `timed` is made for each round, `counted` to be counted; they differ where counting costs time.
     pub fn new<P: Places + 't>(
         name: &'static str,
-        trace: &'t Trace,
+        trace: &'t MemoryTrace,
         clock: Scale,
         timed: impl Fn() -> P + Copy + 't,
         counted: impl Fn() -> P + Copy + 't,
@@ -59,7 +59,7 @@ impl<'t> Subject<'t> {
     /// Times are of single operations once `live` pieces live, and before they go.
     pub fn steady<P: Places + 't>(
         name: &'static str,
-        trace: &'t Trace,
+        trace: &'t MemoryTrace,
         live: usize,
         clock: Scale,
         timed: impl Fn() -> P + Copy + 't,

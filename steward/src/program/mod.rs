@@ -22,6 +22,7 @@ use vk_callbacks::Opened;
 
 use crate::callback_coverage;
 use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
+use crate::device_memory::{self, DeviceMemoryError, MeasureOptions};
 use crate::devices::{self, DevicesError};
 use crate::diff::{self, Diff, DiffFilter};
 use crate::drivers::{self, DriverError, DriverTable, Selected};
@@ -59,6 +60,14 @@ pub enum ProgramError {
     /// The devices cannot be shown.
     #[error(transparent)]
     Devices(#[from] DevicesError),
+    /// Device memory could not be measured.
+    #[error(transparent)]
+    DeviceMemory(#[from] DeviceMemoryError),
+    /// One report of several drivers.
+    #[error(
+        "--device-memory measures one driver: name it with --driver, `steward drivers` lists them"
+    )]
+    DeviceMemoryAll,
     /// The run failed.
     #[error(transparent)]
     Drive(#[from] drive::DriveError),
@@ -257,22 +266,25 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
                 | Command::LayerChild { .. }
         )
     );
-    if cli.output.html.is_some() && !makes_page {
+    let is_device_memory =
+        matches!(&cli.command, Some(Command::Drive(options)) if options.device_memory);
+    if cli.output.html.is_some() && (!makes_page || is_device_memory) {
         return Err(ProgramError::NoPage);
     }
     if cli.output.findings
-        && matches!(
-            cli.command,
-            Some(
-                Command::Drivers
-                    | Command::Devices
-                    | Command::Symbols(_)
-                    | Command::Rules
-                    | Command::Top(_)
-                    | Command::Layer(_)
-                    | Command::Mark { .. }
-            )
-        )
+        && (is_device_memory
+            || matches!(
+                cli.command,
+                Some(
+                    Command::Drivers
+                        | Command::Devices
+                        | Command::Symbols(_)
+                        | Command::Rules
+                        | Command::Top(_)
+                        | Command::Layer(_)
+                        | Command::Mark { .. }
+                )
+            ))
     {
         return Err(ProgramError::NothingToList);
     }
@@ -282,7 +294,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
     }
     let runs_driver = match &cli.command {
         None | Some(Command::Run(_)) => true,
-        Some(Command::Drive(options)) => !options.layer,
+        Some(Command::Drive(options)) => !options.layer && !options.device_memory,
         Some(Command::Check(options)) => options.trace.is_none(),
         _ => false,
     };
@@ -316,6 +328,9 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             if options.layer || sweep.is_some() {
                 return Err(ProgramError::LayerAll);
             }
+            if options.device_memory {
+                return Err(ProgramError::DeviceMemoryAll);
+            }
             // SAFETY: forwarded.
             return unsafe { all_drivers::drive(options, &guarding, &cli.output, out) };
         }
@@ -325,6 +340,15 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
         Some(Command::Drive(options)) => {
             // SAFETY: forwarded.
             let selected = unsafe { drivers::select(options.driver.as_deref()) }?;
+            if options.device_memory {
+                let how = MeasureOptions {
+                    limit: options.at_most.map(|mebibytes| u64::from(mebibytes) << 20),
+                    quick: options.quick,
+                };
+                let report = device_memory::run(&selected, how)?;
+                outputs::write(&cli.output, &report, &report, outputs::no_page, out)?;
+                return Ok(Outcome::Done);
+            }
             let seed = drive::seed(options);
             if let Some(runs) = sweep {
                 let how = (seed, &guarding, runs);

@@ -6,6 +6,7 @@ mod check;
 mod chromium;
 mod cli;
 mod clients;
+mod device_memory;
 mod devices;
 mod diff;
 mod drive_layer;

@@ -191,7 +191,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
                 "input",
                 "symbols",
             ],
-            &["replay", "report", "workload"],
+            &["device_memory", "replay", "report", "workload"],
             &["callback_coverage", "diff", "shared_context"],
             &["cli"],
             &["program"],

@@ -1,0 +1,39 @@
+//! Why nothing was measured.
+
+#![forbid(unsafe_code)]
+
+use ash::vk;
+use gpu_suballoc::{GpuError, MemoryTypeError};
+
+/// Why there is no report. One sentence that says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceMemoryError {
+    /// The driver refused an instance or a device.
+    #[error("{command} answered {result:?}: `steward drivers` says which drivers work")]
+    Command {
+        /// The command.
+        command: &'static str,
+        /// What it answered.
+        result: vk::Result,
+    },
+    /// The device has gone since it was listed.
+    #[error(
+        "the device is not there any more: name another with --driver, `steward drivers` lists them"
+    )]
+    DeviceGone,
+    /// No memory type to allocate from.
+    #[error("the device has no memory type that any resource may use: {0}")]
+    MemoryType(#[from] MemoryTypeError),
+    /// The sub-allocator could not begin, or a region could not be freed.
+    #[error("the sub-allocator: {0}")]
+    Allocator(#[from] GpuError),
+    /// Something is left of a trace.
+    #[error("{trace}: {regions} regions were left when all had been freed: please report this")]
+    LeftBehind {
+        /// Whose.
+        trace: String,
+        /// How many.
+        regions: u64,
+    },
+}

@@ -1,0 +1,145 @@
+//! The report for a terminal.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use super::report::{DeviceMemoryReport, PairRow, TraceRow};
+use vk_accounts::units::bytes;
+
+impl fmt::Display for DeviceMemoryReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "driver: {} {}", self.driver, self.driver_version)?;
+        writeln!(f, "device: {}", self.device)?;
+        writeln!(
+            f,
+            "memory: type {} ({}) of heap {}, which has {}; at most {} are used; {} traces",
+            self.memory_type,
+            self.properties,
+            self.heap,
+            bytes(self.heap_bytes),
+            bytes(self.budget_bytes),
+            self.scale,
+        )?;
+        writeln!(
+            f,
+            "times: nanoseconds; of single calls with the clock's own, {} ns{}\n",
+            self.clock_ns,
+            if cfg!(debug_assertions) {
+                "; this program is built without optimization, which makes it several times slower: use one that is"
+            } else {
+                ""
+            }
+        )?;
+        writeln!(f, "the traces, by the sub-allocator")?;
+        let head = [
+            "trace",
+            "regions",
+            "refused",
+            "live",
+            "reserved",
+            "ratio",
+            "ns/op",
+            "allocate",
+            "p99",
+            "longest",
+            "free",
+            "p99",
+            "longest",
+            "driver calls",
+            "in them",
+        ];
+        table(f, &head, self.traces.iter().map(trace_cells).collect())?;
+        writeln!(
+            f,
+            "\nthe same allocations and frees, by the sub-allocator and with vkAllocateMemory for each"
+        )?;
+        let head = [
+            "size",
+            "operations",
+            "live",
+            "by",
+            "pair",
+            "allocate",
+            "p99",
+            "free",
+            "p99",
+            "refused",
+            "driver calls",
+            "times",
+        ];
+        table(f, &head, self.pairs.iter().flat_map(pair_cells).collect())
+    }
+}
+
+fn trace_cells(row: &TraceRow) -> Vec<String> {
+    let ratio = row.peak_reserved_bytes as f64 / row.peak_live_bytes.max(1) as f64;
+    let mut cells = vec![
+        row.name.clone(),
+        row.regions.to_string(),
+        row.refused.to_string(),
+        bytes(row.peak_live_bytes),
+        bytes(row.peak_reserved_bytes),
+        format!("{ratio:.2}"),
+        format!("{:.0}", row.operation_ns),
+    ];
+    for times in [row.allocate, row.free] {
+        cells.extend([times.median_ns, times.p99_ns, times.longest_ns].map(|ns| ns.to_string()));
+    }
+    let calls = row.driver_allocations + row.driver_refusals + row.driver_frees;
+    cells.push(calls.to_string());
+    cells.push(format!("{:.2} ms", row.driver_ns as f64 / 1e6));
+    cells
+}
+
+/// Two lines; the second one says how often the first one's time its own is.
+fn pair_cells(row: &PairRow) -> [Vec<String>; 2] {
+    let times = row.raw.pair_ns / row.ours.pair_ns.max(1.0);
+    [("ours", row.ours), ("raw", row.raw)].map(|(by, of)| {
+        let is_ours = by == "ours";
+        let once = |text: String| if is_ours { text } else { String::new() };
+        vec![
+            once(row.what.clone()),
+            once(row.operations.to_string()),
+            once(row.live.to_string()),
+            by.to_owned(),
+            format!("{:.0}", of.pair_ns),
+            of.allocate.median_ns.to_string(),
+            of.allocate.p99_ns.to_string(),
+            of.free.median_ns.to_string(),
+            of.free.p99_ns.to_string(),
+            of.refused.to_string(),
+            (of.driver_allocations + of.driver_frees).to_string(),
+            if is_ours {
+                String::new()
+            } else {
+                format!("{times:.1}")
+            },
+        ]
+    })
+}
+
+/// The first column to the left, numbers to the right.
+fn table(f: &mut fmt::Formatter<'_>, head: &[&str], rows: Vec<Vec<String>>) -> fmt::Result {
+    let head = head.iter().map(|&name| name.to_owned()).collect();
+    let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let columns = lines.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            let cells = lines.iter().filter_map(|line| line.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    for line in &lines {
+        let mut text = String::new();
+        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            if column == 0 {
+                text += &format!("{cell:<width$}");
+            } else {
+                text += &format!("  {cell:>width$}");
+            }
+        }
+        writeln!(f, "{}", text.trim_end())?;
+    }
+    Ok(())
+}
