@@ -403,7 +403,7 @@ pub struct Output {
     /// Also write the result as JSON; of several drivers an array. With `-` to the standard output, and then nothing else.
     #[arg(long, global = true, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Of `drive`, `replay`, `diff` and `devices`: also write the result as one page for a browser. With `-` to the standard output, and then nothing else.
+    /// Of `drive`, `run`, `replay`, `diff` and `devices`: also write the result as one page for a browser. With `-` to the standard output, and then nothing else.
     #[arg(long, global = true, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Of `drive` and `replay`: list each finding, not only how many there are. `check` and `diff` do so anyway.
@@ -479,5 +479,33 @@ impl From<GuardArgs> for Guarding {
                 Some(FailArg::Each(_)) | None => None,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+
+    /// An option of all commands says in its help which commands it is for.
+    #[test]
+    fn help_names_every_command_that_writes_a_page() {
+        let shown = Cli::shown();
+        let html = |command: &clap::Command| -> Option<bool> {
+            let mut options = command.get_arguments();
+            let html = options.find(|option| option.get_id() == "html")?;
+            Some(!html.is_hide_set())
+        };
+        let option = shown.get_arguments().find(|one| one.get_id() == "html");
+        let help = option
+            .and_then(|html| html.get_help())
+            .map(ToString::to_string);
+        let help = help.expect("a sentence");
+        for command in shown.get_subcommands() {
+            if let Some(is_shown) = html(command) {
+                let name = format!("`{}`", command.get_name());
+                assert_eq!(help.contains(&name), is_shown, "{name}: {help}");
+            }
+        }
+        assert!(help.contains("`run`"), "{help}");
     }
 }

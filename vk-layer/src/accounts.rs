@@ -6,12 +6,13 @@
 //! ```
 //!
 //! Accounts are never freed. When an instance or device is gone and has left nothing, the next one goes on with its accounts: what is kept
-//! is bounded by what lives at once, totals are those of all objects, and peaks are exact.
+//! is bounded by what lives at once, and totals are those of all objects. The peak of all is exact; that of a kind is its context's, which
+//! is exact as long as one thread uses the kind in one scope, and says how far it may be off otherwise.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use alloc_core::{Budget, Context, ContextOptions, Scope, Usage};
+use alloc_core::{Context, ContextOptions, Scope, Usage};
 use vk_callbacks::{Bridge, CheckOptions, Checked, CheckedOwner, Checker, OwnerId, RawCallbacks};
 
 use crate::commands::{KINDS, ROWS, is_about_loader, kind_bit, row};
@@ -20,15 +21,12 @@ use crate::coverage;
 use crate::description::DescriptionCell;
 use crate::device_memory::DeviceMemory;
 use crate::foreign::ForeignOwner;
-use crate::guarding;
+use crate::guarding::{self, Root};
 use crate::hooks::coverage;
 use crate::once::ValueAcrossForks;
 use crate::per_process::PerProcess;
 use crate::record::{SYSTEM, new_record};
 use crate::settings::settings;
-
-/// A limit that is none: an exact budget's high-water mark is the exact peak of all scopes together.
-pub(crate) const PEAK_ONLY: Budget = Budget::exact(u64::MAX - 1);
 
 /// The accounts of one instance, or of one device, and of those that follow it.
 pub(crate) struct Accounts {
@@ -143,9 +141,7 @@ fn for_ever<T>(value: T) -> Option<&'static T> {
 
 impl KindOwner {
     fn new(kind: &'static str, above: &Context) -> Option<Self> {
-        let options = ContextOptions::new(kind)
-            .scope(default_scope(kind))
-            .budget(PEAK_ONLY);
+        let options = ContextOptions::new(kind).scope(default_scope(kind));
         let bridge = Bridge::new(above.child_with(options).ok()?).ok()?;
         let mut checked = None;
         if let Some(checker) = checker() {
@@ -184,13 +180,6 @@ impl KindOwner {
     pub(crate) fn try_usage(&self) -> Option<Usage> {
         let usage = self.bridge.context().try_usage()?;
         Some(usage.without(&self.bridge_usage))
-    }
-
-    /// The most bytes that were live at once, of all scopes. Waits for nobody.
-    pub(crate) fn peak_bytes(&self) -> u64 {
-        let high = self.bridge.context().budget_high_water();
-        let high = high.unwrap_or_default();
-        high.saturating_sub(self.bridge_usage.total().live_bytes)
     }
 }
 
@@ -354,16 +343,18 @@ pub(crate) fn for_instance() -> Option<&'static Accounts> {
     let root = ROOT.get_or_make(|| guarding::root(&settings().guarding))?;
     INSTANCES.acquire(|| {
         let options = ContextOptions::new("instance").scope(Scope::Instance);
-        root.child_with(options).ok()
+        root.context.child_with(options).ok()
     })
 }
 
 /// What all instances and devices hold together, in memory that replaced NULL.
 pub(crate) struct AllUsage {
     pub(crate) live_bytes: u64,
-    /// Exact: the most that was live at once, of all kinds.
+    /// The most that was live at once, of all kinds. Exact.
     pub(crate) peak_bytes: u64,
-    /// Bytes in both that the layer itself takes: contexts and bridges, from the first command about a kind on.
+    /// The same since [`restart_peak`].
+    pub(crate) recent_peak_bytes: u64,
+    /// Bytes in all of them that the layer itself takes: contexts and bridges, from the first command about a kind on.
     pub(crate) own_bytes: u64,
 }
 
@@ -377,13 +368,21 @@ pub(crate) fn all_usage() -> Option<AllUsage> {
     let of_instance = |instance: &'static Accounts| {
         of_driver(instance) + instance.devices.iter().map(of_driver).sum::<u64>()
     };
-    let live_bytes = root.subtree_usage().total().live_bytes;
+    let live_bytes = root.count.live_bytes();
     let of_drivers: u64 = INSTANCES.iter().map(of_instance).sum();
     Some(AllUsage {
         live_bytes,
-        peak_bytes: root.budget_high_water().unwrap_or_default(),
+        peak_bytes: root.count.peak_bytes(),
+        recent_peak_bytes: root.count.recent_peak_bytes(),
         own_bytes: live_bytes.saturating_sub(of_drivers),
     })
+}
+
+/// A part of the run begins, with a peak of its own.
+pub(crate) fn restart_peak() {
+    if let Some(root) = ROOT.get() {
+        root.count.restart();
+    }
 }
 
 /// The checker of this process, unless it is switched off or there is no memory for it.
@@ -412,7 +411,7 @@ pub(crate) fn after_fork() {
     UNCHECKED_OWNERS.store(0, Ordering::Relaxed);
 }
 
-static ROOT: PerProcess<Context> = PerProcess::new();
+static ROOT: PerProcess<Root> = PerProcess::new();
 static CHECKER: PerProcess<Checker<'static>> = PerProcess::new();
 
 /// Kinds whose callbacks the checker does not watch: it had no memory or place for them.

@@ -26,6 +26,7 @@ pub(crate) fn after_fork() {
 }
 
 /// What this thread allocates outside of commands is the program's, or ours.
+#[inline]
 pub(crate) fn this_thread_issues_commands() {
     if COVERAGE.get().is_some() {
         meter::this_thread_is_application();
@@ -33,11 +34,13 @@ pub(crate) fn this_thread_issues_commands() {
 }
 
 /// The layer below runs a command.
+#[inline]
 pub(crate) fn in_command<R>(call: impl FnOnce() -> R) -> R {
     if COVERAGE.get().is_none() {
-        return call();
+        call()
+    } else {
+        during(ThreadActivity::InCommand, call)
     }
-    during(ThreadActivity::InCommand, call)
 }
 
 /// Callbacks that hand on to these, and count; they stay for ever. `None` where there is no memory for them.

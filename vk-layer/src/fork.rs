@@ -3,7 +3,9 @@
 
 use crate::once::OnceAcrossForks;
 use crate::settings::complain;
-use crate::{accounts, coverage, description, guarding, hooks, leaks, once, report, state};
+use crate::{
+    accounts, coverage, description, guarding, hooks, leaks, once, report, state, timeline,
+};
 
 /// Sees to it that a child starts afresh.
 pub(crate) fn watch() {
@@ -28,6 +30,7 @@ extern "C" fn start_afresh() {
     accounts::after_fork();
     hooks::after_fork();
     report::after_fork();
+    timeline::after_fork();
     leaks::after_fork();
     guarding::after_fork();
     coverage::after_fork();

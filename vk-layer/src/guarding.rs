@@ -3,31 +3,50 @@
 //! Both stand below the callbacks that replace NULL. The layer's own records come from [`SYSTEM`], past them, and
 //! callbacks of the program never come here.
 
-use alloc_core::{Context, ContextOptions};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use alloc_core::{Context, ContextOptions, HostAllocator};
 use vk_accounts::guard_run::{Guarding, Layers};
 use vk_accounts::report::{FailRun, GuardRun};
 
-use crate::accounts::PEAK_ONLY;
+use crate::file_name::expand;
 use crate::leaks::{TRACKED, TrackedMemory, leaks};
+use crate::peak::{PeakCount, PeakMemory};
 use crate::per_process::PerProcess;
 use crate::record::{SYSTEM, new_record};
 use crate::settings::{complain, settings};
 
-/// The root of all accounts: over the layers that were asked for, which are made with the first instance, or over the system alone; and
-/// above those what stacks need.
-pub(crate) fn root(guarding: &Guarding) -> Option<Context> {
-    let options = ContextOptions::new("steward").budget(PEAK_ONLY);
-    let root = match (layers(guarding), leaks().is_some()) {
-        (None, false) => Context::root_static(&SYSTEM, options),
-        (None, true) => Context::root_static(&TRACKED, options),
-        (Some(layers), false) => Context::root_static(layers, options),
+/// The root of all accounts, and what is live below it.
+pub(crate) struct Root {
+    pub(crate) context: Context,
+    pub(crate) count: &'static PeakCount,
+}
+
+/// The root: over the layers that were asked for, which are made with the first instance, or over the system alone; and above those what
+/// stacks need.
+pub(crate) fn root(guarding: &Guarding) -> Option<Root> {
+    match (layers(guarding), leaks().is_some()) {
+        (None, false) => root_over(&SYSTEM),
+        (None, true) => root_over(&TRACKED),
+        (Some(layers), false) => root_over(layers),
         (Some(layers), true) => {
             let tracked = new_record(TrackedMemory(layers))?;
             // SAFETY: just allocated, and never freed.
-            Context::root_static(unsafe { tracked.as_ref() }, options)
+            root_over(unsafe { tracked.as_ref() })
         }
-    };
-    root.ok()
+    }
+}
+
+fn root_over<B: HostAllocator + Sync>(memory: &'static B) -> Option<Root> {
+    let counted = new_record(PeakMemory::new(memory))?;
+    // SAFETY: just allocated, and never freed.
+    let counted: &'static PeakMemory<B> = unsafe { counted.as_ref() };
+    let context = Context::root_static(counted, ContextOptions::new("steward")).ok()?;
+    Some(Root {
+        context,
+        count: &counted.count,
+    })
 }
 
 static LAYERS: PerProcess<Layers> = PerProcess::new();
@@ -42,11 +61,33 @@ fn layers(guarding: &Guarding) -> Option<&'static Layers> {
         return None;
     }
     LAYERS.get_or_make(|| {
-        let layers = Layers::new(guarding);
+        let layers = Layers::with_refusals_in(guarding, refusal_file());
         layers
             .map_err(|error| complain(format_args!("nothing is guarded or refused: {error}")))
             .ok()
     })
+}
+
+/// The file that the first refusals are added to, if the settings name one. No link is followed, and no folder made.
+fn refusal_file() -> Option<File> {
+    let pattern = settings().refusals.as_ref()?;
+    let Ok(name) = expand(pattern) else {
+        complain(format_args!("no file of refusals: out of host memory"));
+        return None;
+    };
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(name.as_str());
+    file.map_err(|error| {
+        complain(format_args!(
+            "{} cannot be written ({error}): name a file in a folder that can be written to",
+            name.as_str()
+        ));
+    })
+    .ok()
 }
 
 /// What refuses requests on purpose; none where no plan was asked for, or before the first instance.

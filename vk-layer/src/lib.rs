@@ -47,6 +47,7 @@ mod hooks;
 mod leaks;
 mod once;
 mod parent;
+mod peak;
 mod per_process;
 #[cfg(feature = "planted-panic")]
 pub mod planted_panic;
@@ -55,6 +56,7 @@ mod report;
 mod request;
 mod settings;
 mod state;
+mod timeline;
 
 pub use chain::{NegotiateLayerInterface, vkNegotiateLoaderLayerInterfaceVersion};
 pub use settings::{ENVIRONMENT_PREFIX, FILE_PREFIX, SETTINGS, Setting};

@@ -39,6 +39,7 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 
     /// The value, if it was made.
+    #[inline]
     pub(crate) fn get(&self) -> Option<&'static T> {
         let published = NonNull::new(self.0.load(Ordering::Acquire))?;
         // SAFETY: published by `get_or_make`, and never freed.

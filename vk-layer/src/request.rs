@@ -15,6 +15,7 @@ pub(crate) static REPORT: Request = Request(AtomicBool::new(false));
 
 impl Request {
     /// It was asked for, and nobody has looked yet.
+    #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

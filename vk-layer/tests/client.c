@@ -117,6 +117,22 @@ static void leave(void) {
     use_buffers(instance, create_device(instance), 4, 3);
 }
 
+// So many devices at once, each with a buffer; destroyed from the middle on.
+static void many_devices(int number) {
+    void *instance = create_instance(), **devices = calloc(number, sizeof *devices);
+    for (int index = 0; index < number; index++) {
+        devices[index] = create_device(instance);
+        use_buffers(instance, devices[index], 1, 0);
+    }
+    for (int index = 0; index < number; index++) {
+        void *device = devices[(index + number / 2) % number];
+        use_buffers(instance, device, 1, 0);
+        destroy_device(instance, device);
+    }
+    free(devices);
+    destroy_instance(instance);
+}
+
 static void *eight_lives(void *unused) {
     for (int index = 0; index < 8; index++) whole_life(500);
     return unused;
@@ -264,6 +280,13 @@ int main(int number, char **arguments) {
         in_child(nothing);
         in_child(one_instance);
         destroy_instance(instance);
+    } else if (strcmp(mode, "devices") == 0) {
+        many_devices(300);
+    } else if (strcmp(mode, "exec") == 0 && number > 2) {
+        // Its own program again, or another one, in the same process: what it holds is gone then.
+        leave();
+        execv(number > 3 ? arguments[3] : arguments[0], (char *[]){arguments[0], arguments[2], NULL});
+        fail("no exec");
     } else if (strcmp(mode, "exit-from-thread") == 0) {
         pthread_t thread;
         pthread_create(&thread, NULL, leave_and_exit, NULL);

@@ -162,6 +162,7 @@ mod tests {
             driver: "d".into(),
             refused: 2,
             last: Some(last),
+            ..RefusalLog::default()
         };
         let told = sentence("crashed (SIGSEGV)", "from=9", &heard);
         assert!(

@@ -471,10 +471,8 @@ fn ly31_each_request_is_refused_in_a_run_of_its_own() {
         (Some(1), &Value::from(false))
     );
     let ended = |run: usize| report["runs"][run]["ended"].as_str();
-    assert_eq!(
-        [ended(0), ended(1), ended(2)],
-        [Some("hang"), Some("hang"), None]
-    );
+    // Nothing was refused: another run would end in the same way.
+    assert_eq!([ended(0), ended(1)], [Some("hang"), None]);
 
     let ends = |script: &str| {
         let run = steward(&["run", "--fail=each=1", "--json", "-", "--", "sh", "-c"]);
@@ -483,7 +481,7 @@ fn ly31_each_request_is_refused_in_a_run_of_its_own() {
         (done.code, report["runs"][0]["ended"].clone())
     };
     assert_eq!(ends("kill -SEGV $$"), (Some(1), "crash".into()));
-    assert_eq!(ends("exit 3"), (Some(0), "clean_error".into()));
+    assert_eq!(ends("exit 3"), (Some(0), Value::Null), "no request");
     assert_eq!(ends("exit 0"), (Some(0), Value::Null), "no request");
     let other = steward(&["check", "--fail=each"]).run();
     other.assert_code(2);
@@ -508,4 +506,25 @@ fn ly31_each_request_is_refused_in_a_run_of_its_own() {
         runs.iter().all(|run| gave_up(run) || run["ended"] == "ok"),
         "{report}"
     );
+    // It gives up by `_exit`, without a report: what was refused is known all the same.
+    for run in runs {
+        let refused = &run["refused"];
+        assert!(
+            refused["command"]
+                .as_str()
+                .is_some_and(|name| name.starts_with("vkCreate"))
+                && refused["owner"]
+                    .as_str()
+                    .is_some_and(|name| name.starts_with("Vk"))
+                && refused["bytes"].as_u64() > Some(0),
+            "{run}"
+        );
+    }
+    // And the plan was met.
+    for (plan, met) in [("--fail=nth=0", true), ("--fail=nth=99999", false)] {
+        let run = steward(&["run", plan, "--"]);
+        let done = run.args([client.as_os_str(), "_exit".as_ref()]).run();
+        done.assert_code(if met { 99 } else { 3 });
+        assert_eq!(!done.stderr.contains("met the plan"), met, "{done}");
+    }
 }

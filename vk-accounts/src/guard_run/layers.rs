@@ -1,6 +1,7 @@
 //! The allocator that a run's accounts stand on.
 
 use std::alloc::Layout;
+use std::fs::File;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -62,11 +63,26 @@ struct GuardedSource {
 }
 
 impl Layers {
-    /// The layers that `guarding` asks for.
+    /// The layers that `guarding` asks for. Each refusal is told to the process that the environment names ([`super::refused`]).
     ///
     /// # Errors
     /// [`GuardingError`].
     pub fn new(guarding: &Guarding) -> Result<Self, GuardingError> {
+        Self::with_line(guarding, RefusalLine::of_environment())
+    }
+
+    /// As [`Layers::new`]; the first refusals are written to `file` as they happen, if there is one, and the environment is not read.
+    ///
+    /// # Errors
+    /// [`GuardingError`].
+    pub fn with_refusals_in(
+        guarding: &Guarding,
+        file: Option<File>,
+    ) -> Result<Self, GuardingError> {
+        Self::with_line(guarding, RefusalLine::first_to(file))
+    }
+
+    fn with_line(guarding: &Guarding, line: RefusalLine) -> Result<Self, GuardingError> {
         let system = FromGlobalAlloc::SYSTEM;
         let (source, guarded) = match guarding.guard {
             None => (Source::System(system), None),
@@ -93,7 +109,7 @@ impl Layers {
             own_blocks: AtomicU64::new(0),
             refusals: Mutex::default(),
             asked: Mutex::default(),
-            line: RefusalLine::new(),
+            line,
         })
     }
 
@@ -264,14 +280,16 @@ impl Layers {
             scope: scope.name().to_owned(),
             bytes: bytes as u64,
         };
-        self.line.refused(&refusal);
         let mut refusals = self
             .refusals
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if refusals.len() < MAX_REFUSALS {
-            refusals.push(refusal);
+        let is_first = refusals.len() < MAX_REFUSALS;
+        if is_first {
+            refusals.push(refusal.clone());
         }
+        drop(refusals);
+        self.line.refused(&refusal, is_first);
     }
 }
 

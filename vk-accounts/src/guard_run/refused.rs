@@ -20,12 +20,28 @@ pub fn is_child() -> bool {
 }
 
 /// The writing end.
-pub(super) struct RefusalLine(Option<File>);
+pub(super) struct RefusalLine {
+    file: Option<File>,
+    /// Refusals behind the first few are left out.
+    first_only: bool,
+}
 
 impl RefusalLine {
-    pub(super) fn new() -> Self {
+    /// To the file that the environment names.
+    pub(super) fn of_environment() -> Self {
         let open = |file: &OsStr| OpenOptions::new().append(true).open(file).ok();
-        Self(env::var_os(FILE).and_then(|file| open(&file)))
+        Self {
+            file: env::var_os(FILE).and_then(|file| open(&file)),
+            first_only: false,
+        }
+    }
+
+    /// To this file, if there is one: the first refusals alone.
+    pub(super) const fn first_to(file: Option<File>) -> Self {
+        Self {
+            file,
+            first_only: true,
+        }
     }
 
     /// Which driver it is that requests are refused of.
@@ -33,13 +49,15 @@ impl RefusalLine {
         self.say(serde_json::to_string(driver));
     }
 
-    /// That a request is about to be refused.
-    pub(super) fn refused(&self, refusal: &Refusal) {
-        self.say(serde_json::to_string(refusal));
+    /// That a request is about to be refused, which is one of the first or not.
+    pub(super) fn refused(&self, refusal: &Refusal, is_first: bool) {
+        if is_first || !self.first_only {
+            self.say(serde_json::to_string(refusal));
+        }
     }
 
     fn say(&self, line: serde_json::Result<String>) {
-        if let (Some(mut file), Ok(line)) = (self.0.as_ref(), line) {
+        if let (Some(mut file), Ok(line)) = (self.file.as_ref(), line) {
             // In one piece, since threads may refuse at once. Who cannot be told learns less of a crash, and the same of all else.
             let _ = file.write_all(format!("{line}\n").as_bytes());
         }
@@ -53,6 +71,8 @@ pub struct RefusalLog {
     pub driver: String,
     /// How many requests were refused.
     pub refused: u64,
+    /// The first of them.
+    pub first: Option<Refusal>,
     /// The last of them.
     pub last: Option<Refusal>,
 }
@@ -72,8 +92,9 @@ impl RefusalLog {
         for line in text.lines() {
             if let Ok(driver) = serde_json::from_str(line) {
                 heard.driver = driver;
-            } else if let Ok(refusal) = serde_json::from_str(line) {
+            } else if let Ok(refusal) = serde_json::from_str::<Refusal>(line) {
                 heard.refused += 1;
+                heard.first.get_or_insert_with(|| refusal.clone());
                 heard.last = Some(refusal);
             }
         }
@@ -88,22 +109,41 @@ mod tests {
     #[test]
     fn what_was_said_is_heard_up_to_where_it_was_cut_off() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let line = RefusalLine(Some(file.reopen().expect("the same file")));
+        let line = RefusalLine {
+            file: Some(file.reopen().expect("the same file")),
+            first_only: false,
+        };
         assert_eq!(RefusalLog::read(file.path()).expect("read").driver, "");
         line.begin("a \"driver\"");
         for serial in [3, 4] {
-            line.refused(&Refusal {
+            let refusal = Refusal {
                 command: "vkCreateBuffer".into(),
                 serial,
                 ..Refusal::default()
-            });
+            };
+            line.refused(&refusal, serial == 3);
         }
         let said = std::fs::read_to_string(file.path()).expect("text");
         let heard = RefusalLog::parse(&format!("{said}{{\"command\": \"vkCr"));
         assert_eq!((heard.driver.as_str(), heard.refused), ("a \"driver\"", 2));
-        assert_eq!(
-            heard.last.map(|last| (last.command, last.serial)),
-            Some(("vkCreateBuffer".into(), 4))
-        );
+        let named = |refusal: Option<Refusal>| refusal.map(|one| (one.command, one.serial));
+        assert_eq!(named(heard.first), Some(("vkCreateBuffer".into(), 3)));
+        assert_eq!(named(heard.last), Some(("vkCreateBuffer".into(), 4)));
+    }
+
+    #[test]
+    fn only_the_first_refusals_are_said_where_that_is_enough() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let line = RefusalLine::first_to(file.reopen().ok());
+        for serial in [1, 2, 3] {
+            let refusal = Refusal {
+                serial,
+                ..Refusal::default()
+            };
+            line.refused(&refusal, serial < 3);
+        }
+        let heard = RefusalLog::read(file.path()).expect("read");
+        let last = heard.last.map(|last| last.serial);
+        assert_eq!((heard.refused, last), (2, Some(2)));
     }
 }

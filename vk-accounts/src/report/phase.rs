@@ -54,7 +54,7 @@ pub struct PhaseStart {
 }
 
 /// An account at one moment, scope by scope.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Blocks ever taken.
     pub blocks: ByScope,

@@ -5,8 +5,8 @@
 use serde::Deserialize;
 
 use super::{
-    ByScope, ContextRow, FailRun, FindingRow, GuardRun, Honour, Leaks, Leftover, Phase, Report,
-    Source, Unjudged, VulkanMemory, VulkanMemoryRow,
+    ByScope, ContextRow, Counts, FailRun, FindingRow, GuardRun, Honour, Leaks, Leftover, Phase,
+    PhaseStart, Report, Sample, Source, Unjudged, VulkanMemory, VulkanMemoryRow,
 };
 
 /// What the layer writes of one process.
@@ -27,6 +27,25 @@ struct LayerReport {
     loader: Option<String>,
     #[serde(default)]
     layers: Vec<String>,
+    /// Each with the numbers that it began with.
+    #[serde(default)]
+    phases: Vec<LayerPhase>,
+    #[serde(default)]
+    lost_phases: u64,
+    /// As the last phase ended.
+    #[serde(default)]
+    counts: Counts,
+    #[serde(default)]
+    timeline: Vec<Sample>,
+}
+
+#[derive(Deserialize)]
+struct LayerPhase {
+    name: String,
+    commands: u64,
+    counts: Counts,
+    peak_bytes: u64,
+    peak_slack: u64,
 }
 
 #[derive(Deserialize)]
@@ -50,6 +69,8 @@ struct LayerKind {
     live_by_scope: ByScope,
     live_blocks: u64,
     peak_bytes: u64,
+    #[serde(default)]
+    peak_slack: u64,
     total_bytes: u64,
     total_blocks: u64,
 }
@@ -62,7 +83,7 @@ struct LayerCheck {
     unchecked_kinds: u64,
 }
 
-/// The one phase of a program.
+/// The one phase of a program whose layer knew of none.
 const PHASE: &str = "run";
 
 impl Report {
@@ -99,7 +120,11 @@ impl From<LayerReport> for Report {
                 });
             }
         }
-        let phase = phase(layer.commands, &contexts, &leftovers);
+        let mut phases = phases(layer.phases, layer.commands, &layer.counts);
+        if phases.is_empty() {
+            phases.push(phase(layer.commands, &contexts, &leftovers));
+        }
+        let (peak_bytes, peak_slack) = peak(&phases);
         ContextRow::sum_groups(&mut contexts);
         let source = Source::Program {
             executable: layer.executable,
@@ -112,9 +137,12 @@ impl From<LayerReport> for Report {
         };
         let check = layer.check.unwrap_or_default();
         Self {
-            peak_slack: phase.peak_slack,
+            peak_slack,
             contexts,
-            fullest_phase: PHASE.to_owned(),
+            fullest_phase: phases
+                .last()
+                .map_or(String::new(), |last| last.name.clone()),
+            timeline: layer.timeline,
             leftovers,
             findings: check.findings,
             honour: layer.honour,
@@ -124,7 +152,7 @@ impl From<LayerReport> for Report {
             leaks: layer.leaks,
             unjudged: Unjudged::live(check.lost),
             limits,
-            ..Self::of_trace(source, vec![phase.clone()], phase.peak_bytes)
+            ..Self::of_trace(source, phases, peak_bytes)
         }
     }
 }
@@ -154,6 +182,13 @@ impl LayerReport {
                 between.into_iter().chain(unchecked).collect()
             }
         };
+        let lost_phases = (self.lost_phases > 0).then(|| {
+            format!(
+                "{} more phases would have begun: what they had is in the last one",
+                self.lost_phases
+            )
+        });
+        let unjudged = unjudged.into_iter().chain(lost_phases);
         settings.chain(passed).chain(unjudged).collect()
     }
 }
@@ -172,7 +207,7 @@ fn add_kinds(
             live_bytes: kind.live_by_scope.sum(),
             live_by_scope: kind.live_by_scope,
             peak_bytes: kind.peak_bytes,
-            peak_slack: 0,
+            peak_slack: kind.peak_slack,
             total_blocks: kind.total_blocks,
             total_bytes: kind.total_bytes,
         });
@@ -185,6 +220,34 @@ fn add_kinds(
             });
         }
     }
+}
+
+/// Each phase, from the numbers that it and the next one began with.
+fn phases(rows: Vec<LayerPhase>, commands: u64, end: &Counts) -> Vec<Phase> {
+    let mut next = (commands, *end);
+    let ends = rows.into_iter().rev().map(|row| {
+        let (commands, counts) = std::mem::replace(&mut next, (row.commands, row.counts));
+        let start = PhaseStart {
+            name: row.name,
+            commands: row.commands,
+            counts: row.counts,
+        };
+        start.end(commands, &counts, (row.peak_bytes, row.peak_slack))
+    });
+    let mut phases: Vec<_> = ends.collect();
+    phases.reverse();
+    phases
+}
+
+/// The highest peak, and how far it may be off: another phase's may have been higher than that one's at its lowest.
+fn peak(phases: &[Phase]) -> (u64, u64) {
+    let highest = phases.iter().map(|phase| phase.peak_bytes).max();
+    let highest = highest.unwrap_or_default();
+    let lowest = phases
+        .iter()
+        .map(|phase| phase.peak_bytes.saturating_sub(phase.peak_slack))
+        .max();
+    (highest, highest.saturating_sub(lowest.unwrap_or_default()))
 }
 
 /// All of it as one phase. How much was live at once is between the largest kind's peak and the sum of all.

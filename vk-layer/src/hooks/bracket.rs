@@ -15,7 +15,7 @@ use crate::coverage::{in_command, this_thread_issues_commands};
 use crate::foreign::{EndedObject, ForeignRecord, ForeignUse};
 use crate::leaks::{self, Origin};
 use crate::settings::settings;
-use crate::{report, state};
+use crate::{report, state, timeline};
 
 /// Hooked commands until now.
 pub(crate) static COMMANDS: Count = Count::new();
@@ -165,6 +165,9 @@ impl<'a> Finished<'a> {
     pub(super) fn finish(self, index: usize) -> i32 {
         if state::is_open() {
             fenced(index, || state::command_ended(index, self.number));
+        }
+        if timeline::is_sampled(self.number) {
+            fenced(index, timeline::sample);
         }
         if report::may_be_due(self.number) {
             caught(report::write_if_due);

@@ -21,7 +21,7 @@ use crate::coverage::{in_command, this_thread_issues_commands};
 use crate::leaks::{FrameCommand, enter_command, leaks, object_kind, set_name};
 use crate::parent::Parent;
 use crate::settings::complain;
-use crate::{report, state};
+use crate::{report, state, timeline};
 
 #[cfg(not(all(
     target_pointer_width = "64",
@@ -170,7 +170,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
         fenced(|| unsafe { note_name(arguments.word(1) as *const ObjectNameInfo) });
     }
     this_thread_issues_commands();
-    let origin = fenced(|| enter_command(hooked.name(), kind_of_origin(hooked.row)));
+    let origin = fenced(|| enter_command(hooked.name(), || kind_of_origin(hooked.row)));
     let mut result = None;
     fenced(|| {
         if let Some(checker) = checker().filter(|_| hooked.is_bracketed()) {
@@ -213,6 +213,7 @@ fn ended(hooked: &HookedName) {
     let frame = match hooked.role {
         Role::Submit => {
             let number = SUBMITS.add(1, current_thread());
+            timeline::submitted();
             state::submit_ended(number);
             // Other commands may not come for long.
             if report::may_be_due(number) {

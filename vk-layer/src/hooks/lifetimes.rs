@@ -28,6 +28,7 @@ use crate::record::{free_record, new_record};
 use crate::report;
 use crate::settings::{self, settings};
 use crate::state;
+use crate::timeline::{self, PhaseCause, begin_phase};
 
 type Callbacks = *const RawCallbacks;
 type Handle = *mut c_void;
@@ -80,6 +81,7 @@ pub(super) unsafe extern "system" fn create_instance(
         caught(leaks::start);
         caught(report::listen);
         caught(coverage::start);
+        caught(timeline::start);
         // SAFETY: the caller's promise: the command's create info.
         caught(|| unsafe { note_surroundings(info, look_up) });
     }
@@ -182,6 +184,7 @@ pub(super) unsafe extern "system" fn create_device(
         return ERROR_OUT_OF_HOST_MEMORY;
     }
     created(CREATE_DEVICE, accounts, number(handle), &finished);
+    caught(|| begin_phase(PhaseCause::DeviceCreated));
     finished.finish(CREATE_DEVICE)
 }
 
@@ -224,6 +227,9 @@ pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
     );
     ended(ROW, parent.accounts, number(handle), &finished);
     caught(|| parent.accounts.release());
+    if ROW == DESTROY_DEVICE {
+        caught(|| begin_phase(PhaseCause::DeviceDestroyed));
+    }
     finished.finish(ROW);
     if ROW == DESTROY_INSTANCE && is_last_instance() {
         caught(report::write);

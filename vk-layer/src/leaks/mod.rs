@@ -34,6 +34,7 @@ use crate::per_process::PerProcess;
 use crate::record::SYSTEM;
 use crate::request::{install_handler, request_mark};
 use crate::settings::settings;
+use crate::timeline::{PhaseCause, begin_phase};
 use marks::Marks;
 use objects::ObjectTable;
 use origins::OriginTable;
@@ -58,14 +59,18 @@ thread_local! {
 static LEAKS: PerProcess<Leaks> = PerProcess::new();
 
 /// `None` where stacks are not asked for, or there is no memory for them.
+#[inline]
 pub(crate) fn leaks() -> Option<&'static Leaks> {
-    if !is_on() {
-        return None;
-    }
+    if is_on() { leaks_or_new() } else { None }
+}
+
+#[inline(never)]
+fn leaks_or_new() -> Option<&'static Leaks> {
     LEAKS.get_or_make(Leaks::new)
 }
 
 /// Whether stacks are asked for.
+#[inline]
 pub(crate) fn is_on() -> bool {
     settings().stacks
 }
@@ -91,16 +96,26 @@ pub(crate) struct CommandOrigin {
 }
 
 /// The row's command begins on this thread. `None` where stacks are not asked for.
+#[inline]
 pub(crate) fn enter(index: usize) -> Option<CommandOrigin> {
     if !is_on() {
         return None;
     }
     let row = row(index);
-    enter_command(row.name, row.object)
+    capture(row.name, row.object)
 }
 
 /// As [`enter`], of a command by its name: what the driver allocates meanwhile is for an object of this kind.
-pub(crate) fn enter_command(name: &'static str, kind: &'static str) -> Option<CommandOrigin> {
+#[inline]
+pub(crate) fn enter_command(
+    name: &'static str,
+    kind: impl FnOnce() -> &'static str,
+) -> Option<CommandOrigin> {
+    if is_on() { capture(name, kind()) } else { None }
+}
+
+#[inline(never)]
+fn capture(name: &'static str, kind: &'static str) -> Option<CommandOrigin> {
     let leaks = leaks()?;
     leaks.mark_if_requested();
     let origin = leaks
@@ -193,6 +208,7 @@ impl Leaks {
     fn mark_if_requested(&self) {
         if self.marks.is_requested() {
             self.mark();
+            begin_phase(PhaseCause::Mark);
         }
     }
 

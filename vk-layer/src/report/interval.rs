@@ -10,13 +10,18 @@ use crate::once::ValueAcrossForks;
 use crate::settings::settings;
 
 /// Writes a report if the settings ask for one at intervals, and it is time.
+#[inline]
 pub(crate) fn write_if_due() {
+    let interval = settings().interval;
+    if interval != 0 {
+        write_at_intervals(interval);
+    }
+}
+
+#[inline(never)]
+fn write_at_intervals(interval: u64) {
     static START: ValueAcrossForks<Instant> = ValueAcrossForks::new();
     static SCHEDULE: Schedule = Schedule(AtomicU64::new(0));
-    let interval = settings().interval;
-    if interval == 0 {
-        return;
-    }
     let seconds = START.get_or_make(Instant::now).elapsed().as_secs();
     if SCHEDULE.is_due(seconds, interval) {
         write();

@@ -17,6 +17,7 @@ use crate::guarding;
 use crate::hooks::{passed_kinds, unknown_names};
 use crate::record::Own;
 use crate::settings::settings;
+use crate::timeline;
 
 /// Counted up when a member changes its meaning or goes.
 const FORMAT: u32 = 1;
@@ -80,6 +81,7 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
     process::render_json(text)?;
     render_surroundings(text)?;
     super::leaks::render(text)?;
+    render_timeline(text)?;
     text.try_push_str("}\n")
 }
 
@@ -95,6 +97,34 @@ fn render_surroundings(text: &mut TryString<Own>) -> Result<(), HostError> {
     for (number, layer) in (0..).zip(layers) {
         separate(number, text)?;
         text.try_write_fmt(format_args!("\"{}\"", Escaped(layer.as_str())))?;
+    }
+    text.try_push(']')
+}
+
+/// The phases, each with the numbers that it began with, and how things stand; and the timeline.
+fn render_timeline(text: &mut TryString<Own>) -> Result<(), HostError> {
+    let Some(timeline) = timeline::copy()? else {
+        return Ok(());
+    };
+    text.try_push_str(",\"phases\":[")?;
+    for (number, phase) in (0..).zip(&timeline.phases) {
+        separate(number, text)?;
+        let (peak_bytes, peak_slack) = phase.peak;
+        text.try_write_fmt(format_args!(
+            "{{\"name\":\"{}\",\"commands\":{},\"peak_bytes\":{peak_bytes},\"peak_slack\":{peak_slack},\"counts\":{}}}",
+            phase.cause.name(),
+            phase.commands,
+            object(serde_json::to_string(&phase.counts)),
+        ))?;
+    }
+    text.try_write_fmt(format_args!(
+        "],\"lost_phases\":{},\"counts\":{},\"timeline\":[",
+        timeline.lost_phases,
+        object(serde_json::to_string(&timeline.now)),
+    ))?;
+    for (number, sample) in (0..).zip(&timeline.samples) {
+        separate(number, text)?;
+        text.try_write_fmt(format_args!("{}", object(serde_json::to_string(sample))))?;
     }
     text.try_push(']')
 }
@@ -130,12 +160,13 @@ fn accounts(accounts: &Accounts, text: &mut TryString<Own>) -> Result<(), HostEr
     for (number, row) in (0..).zip(KindRow::all(accounts)) {
         separate(number, text)?;
         text.try_write_fmt(format_args!(
-            "{{\"kind\":\"{}\",\"live_bytes\":{},\"live_blocks\":{},\"peak_bytes\":{},\"total_bytes\":{},\
+            "{{\"kind\":\"{}\",\"live_bytes\":{},\"live_blocks\":{},\"peak_bytes\":{},\"peak_slack\":{},\"total_bytes\":{},\
              \"total_blocks\":{},\"objects_created\":{},\"objects_alive\":{},\"foreign_commands\":{},\"live_by_scope\":{}}}",
             row.kind,
             row.live_bytes,
             row.live_blocks,
             row.peak_bytes,
+            row.peak_slack,
             row.total_bytes,
             row.total_blocks,
             row.objects_created,

@@ -67,6 +67,7 @@ pub(crate) fn can_be_due() -> bool {
 }
 
 /// Whether a report may be due when the command with this number is over: whoever is told no need not look.
+#[inline]
 pub(crate) fn may_be_due(number: u64) -> bool {
     settings().interval != 0 || request::may_be_requested(number)
 }

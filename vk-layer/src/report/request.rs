@@ -13,6 +13,7 @@ use crate::once::OnceAcrossForks;
 use crate::record::{Own, own};
 use crate::request::{REPORT, install_handler, request_report};
 use crate::settings::{Target, settings};
+use crate::timeline::{PhaseCause, begin_phase};
 
 /// A file is looked for at every command with such a number.
 const INTERVAL: u64 = 64;
@@ -31,6 +32,7 @@ pub(super) fn can_be_requested() -> bool {
 }
 
 /// Whether [`write_if_requested`] has to look closer.
+#[inline]
 pub(super) fn may_be_requested(number: u64) -> bool {
     REPORT.is_pending() || (number.is_multiple_of(INTERVAL) && pattern().is_some())
 }
@@ -43,8 +45,12 @@ pub(crate) fn write_if_requested(number: u64) {
         file.is_some_and(|file| fs::remove_file(file.as_str()).is_ok())
     };
     // Another thread is writing, and may have read its numbers before this was asked for: the next command looks again.
-    if (REPORT.is_due() || is_file_there()) && !write_on(Occasion::Request) {
-        REPORT.renew();
+    if REPORT.is_due() || is_file_there() {
+        if write_on(Occasion::Request) {
+            begin_phase(PhaseCause::Report);
+        } else {
+            REPORT.renew();
+        }
     }
 }
 

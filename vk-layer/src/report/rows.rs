@@ -22,6 +22,8 @@ pub(super) struct KindRow {
     pub(super) live_by_scope: ByScope,
     pub(super) live_blocks: u64,
     pub(super) peak_bytes: u64,
+    /// How far the peak may be off.
+    pub(super) peak_slack: u64,
     pub(super) total_bytes: u64,
     pub(super) total_blocks: u64,
     pub(super) objects_created: u64,
@@ -41,34 +43,23 @@ impl KindRow {
             let foreign = foreign.as_ref();
             own + foreign.map_or(0, |usage| usage.scope(scope).live_bytes)
         });
-        let row = Self {
+        let own = usage.map(|usage| usage.total());
+        let foreign = account.foreign().map(ForeignOwner::usage);
+        // Of both together the peak is an upper bound.
+        let sum = own.unwrap_or_default().plus(&foreign.unwrap_or_default());
+        Self {
             kind,
             live_by_scope,
+            live_bytes: sum.live_bytes,
+            live_blocks: sum.live_blocks,
+            peak_bytes: sum.peak_bytes,
+            peak_slack: sum.peak_slack,
+            total_bytes: sum.total_bytes,
+            total_blocks: sum.total_blocks,
             objects_created: created,
             objects_alive: created.saturating_sub(account.ended.get()),
             foreign_commands: get(&account.foreign_commands),
-            ..Self::default()
-        };
-        let own = account.owner().map(|owner| {
-            let usage = owner.usage().total();
-            (usage, owner.peak_bytes())
-        });
-        let foreign = account.foreign().map(|owner| {
-            let usage = owner.usage();
-            (usage, usage.peak_bytes)
-        });
-        // Of both together the peak is an upper bound.
-        [own, foreign]
-            .into_iter()
-            .flatten()
-            .fold(row, |row, (usage, peak)| Self {
-                live_bytes: row.live_bytes + usage.live_bytes,
-                live_blocks: row.live_blocks + usage.live_blocks,
-                peak_bytes: row.peak_bytes + peak,
-                total_bytes: row.total_bytes + usage.total_bytes,
-                total_blocks: row.total_blocks + usage.total_blocks,
-                ..row
-            })
+        }
     }
 
     /// The rows of an instance or device, in the order of the table of commands.

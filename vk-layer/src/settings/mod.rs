@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) guarding: Guarding,
     /// Whether the plan refuses requests of the program's own callbacks, too.
     pub(crate) fail_application: bool,
+    /// The file of refusals, as `file_name` takes it.
+    pub(crate) refusals: Option<TryString<Own>>,
     /// Whether everything that is alive has a call stack.
     pub(crate) stacks: bool,
     /// What is a frame, and so a mark between which growth is counted.
@@ -128,6 +130,7 @@ impl Default for Settings {
             state: None,
             guarding: Guarding::default(),
             fail_application: false,
+            refusals: None,
             stacks: false,
             frame: Frame::DEFAULT,
             mark_signal: None,

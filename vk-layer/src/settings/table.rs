@@ -130,6 +130,16 @@ pub const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: "refusals",
+        values: "a file",
+        default: "none",
+        about: "With `fail`: the file, named in the same way, to which the first refusals are added as they happen, a line of JSON each; it tells them of a process that ends without a report.",
+        set: |settings, value| {
+            settings.refusals = Some(file_name::pattern(value)?);
+            Ok(())
+        },
+    },
+    Setting {
         name: "stacks",
         values: "true or false",
         default: "false",

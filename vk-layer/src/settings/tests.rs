@@ -49,6 +49,16 @@ const CASES: &[Case] = &[
         bad: Some("%"),
     },
     Case {
+        name: "refusals",
+        shown: |settings| {
+            let refusals = settings.refusals.as_ref();
+            refusals.map_or_else(String::new, |file| file.as_str().to_owned())
+        },
+        good: "a%p.refusals",
+        expected: "a%p.refusals",
+        bad: Some("%"),
+    },
+    Case {
         name: "check",
         shown: |settings| settings.check.to_string(),
         good: "false",

@@ -109,7 +109,7 @@ fn numbers_of(kind: &KindAccount) -> Option<KindNumbers> {
     Some([
         usage.live_bytes,
         usage.live_blocks,
-        owner.map_or(0, |owner| owner.peak_bytes()),
+        usage.peak_bytes,
         usage.total_bytes,
         usage.total_blocks,
         kind.created.get(),

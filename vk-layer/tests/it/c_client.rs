@@ -129,6 +129,25 @@ fn ly5_instances_one_after_the_other_leave_nothing() {
 }
 
 #[test]
+fn ly4_300_devices_live_at_once_in_one_process() {
+    let test = "ly4_300_devices_live_at_once_in_one_process";
+    let Some(program) = program(test) else { return };
+    let folder = folder();
+    in_folder(program, "devices", &folder).run().assert_code(0);
+    let report = only_report(&folder);
+    for (kind, created) in [("VkInstance", 1), ("VkDevice", 300), ("VkBuffer", 600)] {
+        assert_eq!(sum(&report, kind, "objects_created"), created, "{kind}");
+        for nothing in ["objects_alive", "live_bytes", "live_blocks"] {
+            assert_eq!(sum(&report, kind, nothing), 0, "{kind} {nothing}");
+        }
+    }
+    // Each had accounts of its own.
+    let devices = report["instances"][0]["devices"].as_array().map(Vec::len);
+    assert_eq!(devices, Some(300));
+    assert_eq!(report["check"]["findings"], json!([]));
+}
+
+#[test]
 fn ly6_the_library_stays_when_the_loader_is_unloaded() {
     let test = "ly6_the_library_stays_when_the_loader_is_unloaded";
     let Some(program) = program(test) else { return };
@@ -288,6 +307,37 @@ fn ly37_a_forked_child_has_a_report_only_for_an_instance_of_its_own() {
         assert_eq!(sum(report, "VkInstance", "objects_alive"), 0, "{report}");
     }
     assert_ne!(reports[0]["process"], reports[1]["process"]);
+}
+
+#[test]
+fn ly37_a_program_that_executes_another_leaves_its_state_and_the_other_reports() {
+    let test = "ly37_a_program_that_executes_another_leaves_its_state_and_the_other_reports";
+    let Some(program) = program(test) else { return };
+    // Itself, with another mode, as the same process: the environment and the process's number go on, and nothing else does.
+    let folder = folder();
+    let child = in_folder(program, "exec", &folder).args(["plain"]);
+    child.run().assert_code(0);
+    let report = only_report(&folder);
+    for (kind, created) in [("VkInstance", 1), ("VkDevice", 1), ("VkBuffer", 10)] {
+        assert_eq!(sum(&report, kind, "objects_created"), created, "{kind}");
+        assert_eq!(sum(&report, kind, "objects_alive"), 0, "{kind}");
+    }
+    // One process had two lives: the second one's state is in the place of the first one's.
+    let states = files(folder.path(), "state");
+    assert_eq!(states.len(), 1, "{states:?}");
+    let state = state_file::read(&states[0]).expect("a state");
+    assert_eq!(report["process"], state.process);
+    assert!(state.is_whole && state.reported_commands == state.commands);
+    // Another program that never opens Vulkan: what the first one left is its state alone.
+    let folder = self::folder();
+    let child = in_folder(program, "exec", &folder).args(["-c", "/bin/true"]);
+    child.run().assert_code(0);
+    assert_eq!(reports(&folder), Vec::<Value>::new());
+    let states = files(folder.path(), "state");
+    let state = state_file::read(&states[0]).expect("a state");
+    assert_eq!((state.commands, state.reported_commands), (7, 0));
+    let buffers = state.kinds.iter().find(|row| row.kind == "VkBuffer");
+    assert_eq!(buffers.map(|row| row.objects_alive), Some(3));
 }
 
 #[test]

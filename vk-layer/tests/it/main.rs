@@ -15,4 +15,5 @@ mod judging;
 mod panics;
 mod requests;
 mod state;
+mod timeline;
 mod untouched;

@@ -75,6 +75,7 @@ mod tests {
                 &Reports {
                     texts: Vec::new(),
                     json,
+                    refusals: Vec::new(),
                 },
             )
         };

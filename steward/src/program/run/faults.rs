@@ -2,21 +2,28 @@
 
 #![forbid(unsafe_code)]
 
+use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::report::{FailRun, GuardRun, Refusal};
 
+use super::environment::REPORTS;
+use super::reports::Reports;
+
 /// The part of a layer's report that is about this.
 #[derive(Deserialize)]
 struct Guarded {
     guard: Option<GuardRun>,
-    fail: Option<FailRun>,
 }
 
-/// The layer's settings, in the words of the command line.
-pub(super) fn set_environment(command: &mut Command, guarding: &Guarding) {
+/// The layer's settings, in the words of the command line; `folder` is the run's own.
+pub(super) fn set_environment(command: &mut Command, guarding: &Guarding, folder: &Path) {
+    if guarding.fail.is_some() {
+        let refusals = folder.join(REPORTS).join("%p.refusals");
+        command.env("VK_STEWARD_MEMORY_REFUSALS", refusals);
+    }
     let settings = [
         ("GUARD", guarding.guard.map(|guard| guard.to_string())),
         (
@@ -32,34 +39,32 @@ pub(super) fn set_environment(command: &mut Command, guarding: &Guarding) {
     }
 }
 
-/// The first request that was refused in some process.
-pub(super) fn first_refusal(reports: &[String]) -> Option<Refusal> {
-    let read = reports
-        .iter()
-        .filter_map(|report| serde_json::from_str::<Guarded>(report).ok());
-    let mut refused = read.filter_map(|report| report.fail?.first.into_iter().next());
-    refused.next()
+/// The first request that was refused in some process, whether that has written a report or not.
+pub(super) fn first_refusal(reports: &Reports) -> Option<Refusal> {
+    let mut logs = reports.refusals.iter();
+    logs.find_map(|log| log.first.clone())
 }
 
-/// What went wrong in some process, one sentence each. A plan that one process met is met.
-pub(super) fn faults(guarding: &Guarding, reports: &[String]) -> Vec<String> {
-    let read: Vec<Guarded> = reports
-        .iter()
-        .filter_map(|report| serde_json::from_str(report).ok())
-        .collect();
+/// What went wrong in some process, one sentence each. A plan that one process met is met, even where that wrote no report.
+pub(super) fn faults(guarding: &Guarding, reports: &Reports) -> Vec<String> {
     let mut faults = Vec::new();
-    let mistakes: u64 = read
+    let read = reports
+        .json
         .iter()
-        .filter_map(|report| report.guard.as_ref())
-        .map(|guard| guard.reports)
-        .sum();
+        .filter_map(|report| serde_json::from_str::<Guarded>(report).ok());
+    let guards = read.filter_map(|report| report.guard);
+    let mistakes: u64 = guards.map(|guard| guard.reports).sum();
     if guarding.guard.is_some() && mistakes > 0 {
         let s = if mistakes == 1 { "" } else { "s" };
         faults.push(format!("the guard found {mistakes} mistake{s}"));
     }
     if let Some(plan) = guarding.fail {
-        let mut runs = read.iter().filter_map(|report| report.fail.as_ref());
-        if !runs.any(FailRun::met_its_plan) {
+        let run = FailRun {
+            plan: plan.to_string(),
+            refused: reports.refusals.iter().map(|log| log.refused).sum(),
+            ..FailRun::default()
+        };
+        if !run.met_its_plan() {
             faults.push(format!("nothing that was asked for met the plan {plan}"));
         }
     }
@@ -68,38 +73,56 @@ pub(super) fn faults(guarding: &Guarding, reports: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use debug_guard::Fault;
     use serde_json::json;
     use vk_accounts::guard_run::GuardChoice;
+    use vk_accounts::guard_run::refused::RefusalLog;
 
     use super::*;
 
-    #[test]
-    fn a_mistake_and_a_plan_that_nothing_met_are_faults() {
-        let report = |reports: u64, refused: u64| {
+    fn reports(mistakes: &[u64], refused: &[u64]) -> Reports {
+        let json = |reports: &u64| {
             let guard = GuardRun {
-                reports,
+                reports: *reports,
                 ..GuardRun::default()
             };
-            let fail = FailRun {
-                plan: "nth=3".into(),
-                refused,
-                ..FailRun::default()
-            };
-            json!({ "layer_format": 1, "guard": guard, "fail": fail }).to_string()
+            json!({ "layer_format": 1, "guard": guard }).to_string()
         };
+        let log = |refused: &u64| RefusalLog {
+            refused: *refused,
+            ..RefusalLog::default()
+        };
+        Reports {
+            texts: Vec::new(),
+            json: mistakes.iter().map(json).collect(),
+            refusals: refused.iter().map(log).collect(),
+        }
+    }
+
+    #[test]
+    fn a_mistake_and_a_plan_that_nothing_met_are_faults() {
         let guarding = Guarding {
             guard: Some(GuardChoice::Fence),
             fail: "nth=3".parse().ok(),
             ..Guarding::default()
         };
-        assert_eq!(faults(&guarding, &[report(0, 1)]), [""; 0]);
-        assert_eq!(faults(&guarding, &[report(0, 0), report(0, 1)]), [""; 0]);
-        let both = faults(&guarding, &[report(2, 0), report(1, 0)]);
+        assert_eq!(faults(&guarding, &reports(&[0], &[1])), [""; 0]);
+        assert_eq!(faults(&guarding, &reports(&[0, 0], &[0, 1])), [""; 0]);
+        // A process that was refused and ended by `_exit`.
+        assert_eq!(faults(&guarding, &reports(&[], &[1])), [""; 0]);
+        let both = faults(&guarding, &reports(&[2, 1], &[0]));
         let [mistakes, plan] = both.as_slice() else {
             panic!("{both:?}");
         };
         assert!(mistakes.contains("3 mistakes") && plan.contains("nth=3"));
-        assert_eq!(faults(&guarding, &[]).len(), 1, "no report met it");
-        assert_eq!(faults(&Guarding::default(), &[report(2, 0)]), [""; 0]);
+        let nothing = faults(&guarding, &reports(&[], &[]));
+        assert_eq!(nothing.len(), 1, "no process met it");
+        let never = Guarding {
+            fail: Some(Fault::Never),
+            ..Guarding::default()
+        };
+        for guarding in [Guarding::default(), never] {
+            assert_eq!(faults(&guarding, &reports(&[2], &[])), [""; 0]);
+        }
     }
 }

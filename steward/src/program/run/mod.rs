@@ -131,7 +131,7 @@ fn prepare(command: &mut Command, wanted: &Wanted<'_>) -> Result<TempDir, Progra
     let layer = library().ok_or(RunError::NoLayer)?;
     let folder = folder(&layer).map_err(RunError::NoFolder)?;
     environment::set(command, folder.path(), wanted.no_check);
-    faults::set_environment(command, &wanted.guarding);
+    faults::set_environment(command, &wanted.guarding, folder.path());
     if wanted.expect.is_some() {
         // What is known of a driver names its commands, those that record among them.
         command.env("VK_STEWARD_MEMORY_BRACKETS", "all");
@@ -175,7 +175,7 @@ fn with_layer(
     let unexpected = wanted
         .expect
         .map(|known| expect::unexpected(known, &reports));
-    let faults = faults::faults(&wanted.guarding, &reports.json);
+    let faults = faults::faults(&wanted.guarding, &reports);
     if wanted.stacks {
         reports.name_functions();
     }

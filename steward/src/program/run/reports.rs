@@ -4,10 +4,11 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use serde_json::Value;
+use vk_accounts::guard_run::refused::RefusalLog;
 use vk_accounts::report::Report;
 
 use super::environment::REPORTS;
@@ -18,6 +19,8 @@ use crate::symbols::Symbols;
 pub(super) struct Reports {
     pub(super) texts: Vec<String>,
     pub(super) json: Vec<String>,
+    /// What each process was refused on purpose, of those that wrote no report too.
+    pub(super) refusals: Vec<RefusalLog>,
 }
 
 impl Reports {
@@ -26,6 +29,10 @@ impl Reports {
         Self {
             texts: with_extension(folder, "txt"),
             json: with_extension(folder, "json"),
+            refusals: paths_with_extension(folder, "refusals")
+                .iter()
+                .filter_map(|path| RefusalLog::read(path).ok())
+                .collect(),
         }
     }
 
@@ -76,6 +83,14 @@ fn with_program_format(json: &str) -> String {
 }
 
 fn with_extension(folder: &Path, extension: &str) -> Vec<String> {
+    paths_with_extension(folder, extension)
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok())
+        .collect()
+}
+
+/// The files of the run's reports with this extension, in the order of their names.
+fn paths_with_extension(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder.join(REPORTS))
         .into_iter()
         .flatten()
@@ -84,7 +99,4 @@ fn with_extension(folder: &Path, extension: &str) -> Vec<String> {
     paths.retain(|path| path.extension() == Some(OsStr::new(extension)));
     paths.sort();
     paths
-        .iter()
-        .filter_map(|path| fs::read_to_string(path).ok())
-        .collect()
 }

@@ -43,7 +43,7 @@ enum Ending {
 struct SweptRun {
     /// The number of the request, from 0.
     request: u64,
-    /// None where the run left no report.
+    /// None where the program crashed or hung before it requested so much.
     refused: Option<Refusal>,
     ended: Ending,
     /// The exit status, or the number of the signal.
@@ -85,21 +85,22 @@ pub(super) fn sweep(
             Ok(mut child) => wait(&mut child, limits.time)?,
             Err(error) => return Ok(super::not_started(&command, &error)),
         };
-        let reports = Reports::read(folder.path()).json;
-        let refused = faults::first_refusal(&reports);
-        // A program that gives up by `_exit` writes no report either.
-        let was_seen = ended == Ending::Ok || !reports.is_empty();
-        let was_killed = matches!(ended, Ending::Crash | Ending::Hang);
-        if refused.is_none() && was_seen && !was_killed {
-            report.is_complete = true;
+        let refused = faults::first_refusal(&Reports::read(folder.path()));
+        let was_harmed = matches!(ended, Ending::Crash | Ending::Hang);
+        // Refusals are written down as they happen: without one the program requests no more, or ended before it did.
+        let is_last = refused.is_none();
+        if !is_last || was_harmed {
+            report.runs.push(SweptRun {
+                request,
+                refused,
+                ended,
+                status,
+            });
+        }
+        if is_last {
+            report.is_complete = !was_harmed;
             break;
         }
-        report.runs.push(SweptRun {
-            request,
-            refused,
-            ended,
-            status,
-        });
     }
     let no_page = || Err(ProgramError::NoPage);
     outputs::write(output, &report, &report, no_page, out)?;
@@ -173,10 +174,16 @@ impl Display for SweepReport {
         if self.is_complete {
             return Ok(());
         }
-        writeln!(
-            f,
-            "There may be further requests: --fail=each=N allows N runs"
-        )
+        match self.runs.last() {
+            Some(last) if last.refused.is_none() => writeln!(
+                f,
+                "The last run ended before any request was refused: the program ends so by itself"
+            ),
+            _ => writeln!(
+                f,
+                "There may be further requests: --fail=each=N allows N runs"
+            ),
+        }
     }
 }
 

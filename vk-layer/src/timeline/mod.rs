@@ -1,0 +1,307 @@
+//! What was live when: a timeline by the number of commands with callbacks, and phases.
+//!
+//! A phase begins with the first instance (`run`), and at what tells one part of a program from another: a device is created or destroyed,
+//! something is submitted for the first time, somebody requests a mark or a report.
+
+mod samples;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use alloc_core::{HostError, Scope, TryVec};
+use vk_accounts::report::{ByScope, Counts, Sample};
+
+use crate::accounts::{Accounts, INSTANCES, KindAccount, all_usage, restart_peak};
+use crate::commands::{FIRST_ROWS, places};
+use crate::foreign::ForeignOwner;
+use crate::hooks::COMMANDS;
+use crate::per_process::PerProcess;
+use crate::record::{Own, own};
+use samples::Samples;
+
+/// What begins a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PhaseCause {
+    FirstInstance,
+    DeviceCreated,
+    DeviceDestroyed,
+    FirstSubmit,
+    Mark,
+    Report,
+}
+
+impl PhaseCause {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::FirstInstance => "run",
+            Self::DeviceCreated => "device created",
+            Self::DeviceDestroyed => "device destroyed",
+            Self::FirstSubmit => "first submit",
+            Self::Mark => "mark",
+            Self::Report => "report",
+        }
+    }
+}
+
+/// A phase, and how things stood when it began.
+#[derive(Clone, Copy)]
+pub(crate) struct PhaseRow {
+    pub(crate) cause: PhaseCause,
+    pub(crate) commands: u64,
+    pub(crate) counts: Counts,
+    /// In it: the most that was live at once, and how far that may be off.
+    pub(crate) peak: (u64, u64),
+    /// Bytes that the layer itself had as it began.
+    own_bytes: u64,
+}
+
+/// Phases at most; what would begin further ones is counted.
+const MAX_PHASES: usize = 64;
+const _: () = assert!(Samples::MAX > 2 * MAX_PHASES);
+
+/// Samples and phases of a process.
+struct Timeline {
+    phases: TryVec<PhaseRow, Own>,
+    samples: Samples,
+    lost_phases: u64,
+}
+
+static TIMELINE: PerProcess<Mutex<Timeline>> = PerProcess::new();
+
+/// Commands whose number has none of these bits are sampled; no command has number 0.
+static MASK: AtomicU64 = AtomicU64::new(u64::MAX);
+
+static HAS_SUBMITTED: AtomicBool = AtomicBool::new(false);
+
+/// In the child of a fork: what was sampled is the parent's.
+pub(crate) fn after_fork() {
+    TIMELINE.forget();
+    MASK.store(u64::MAX, Ordering::Relaxed);
+    HAS_SUBMITTED.store(false, Ordering::Relaxed);
+}
+
+/// The first instance is being created.
+pub(crate) fn start() {
+    let is_new = TIMELINE.get().is_none();
+    let timeline = TIMELINE.get_or_make(|| Timeline::new().ok().map(Mutex::new));
+    if is_new && timeline.is_some() {
+        begin_phase(PhaseCause::FirstInstance);
+        MASK.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The command with this number among those of its thread or of others has ended.
+#[inline]
+pub(crate) fn is_sampled(number: u64) -> bool {
+    number & MASK.load(Ordering::Relaxed) == 0
+}
+
+/// Samples what is live now, unless another thread is at it.
+#[cold]
+pub(crate) fn sample() {
+    let Some(timeline) = TIMELINE.get() else {
+        return;
+    };
+    let Ok(mut timeline) = timeline.try_lock() else {
+        return;
+    };
+    let at = COMMANDS.get();
+    if let Some(live_by_scope) = live_by_scope() {
+        timeline.add_sample(at, live_by_scope);
+    }
+}
+
+/// Something was submitted.
+#[inline]
+pub(crate) fn submitted() {
+    if !HAS_SUBMITTED.load(Ordering::Relaxed) && !HAS_SUBMITTED.swap(true, Ordering::Relaxed) {
+        begin_phase(PhaseCause::FirstSubmit);
+    }
+}
+
+/// A phase begins, with the very numbers that the one before ends with.
+#[cold]
+pub(crate) fn begin_phase(cause: PhaseCause) {
+    let Some(timeline) = TIMELINE.get() else {
+        return;
+    };
+    let mut timeline = lock(timeline);
+    if timeline.phases.len() >= MAX_PHASES {
+        timeline.lost_phases = timeline.lost_phases.saturating_add(1);
+        return;
+    }
+    let (commands, counts) = (COMMANDS.get(), counts_of_all());
+    timeline.end_phase(commands, &counts);
+    restart_peak();
+    let next = PhaseRow {
+        cause,
+        commands,
+        counts,
+        peak: (0, 0),
+        own_bytes: all_usage().map_or(0, |all| all.own_bytes),
+    };
+    if timeline.phases.try_push(next).is_err() {
+        timeline.lost_phases = timeline.lost_phases.saturating_add(1);
+    }
+    timeline.add_sample(commands, counts.live_bytes);
+}
+
+/// The phases until now, of which the last one has its numbers as they are; how things stand; and the samples.
+pub(crate) struct TimelineCopy {
+    pub(crate) phases: TryVec<PhaseRow, Own>,
+    pub(crate) now: Counts,
+    pub(crate) samples: TryVec<Sample, Own>,
+    pub(crate) lost_phases: u64,
+}
+
+/// See [`TimelineCopy`]; `None` before the first instance.
+pub(crate) fn copy() -> Result<Option<TimelineCopy>, HostError> {
+    let Some(timeline) = TIMELINE.get() else {
+        return Ok(None);
+    };
+    let mut phases = TryVec::try_with_capacity_in(MAX_PHASES, own())?;
+    let mut samples = TryVec::try_with_capacity_in(Samples::MAX.saturating_add(1), own())?;
+    let timeline = lock(timeline);
+    let (commands, now) = (COMMANDS.get(), counts_of_all());
+    phases.try_extend_from_slice(&timeline.phases)?;
+    if let Some(last) = phases.last_mut() {
+        last.peak = peak_since(last.own_bytes);
+    }
+    for sample in timeline.samples.iter() {
+        samples.try_push(*sample).map_err(|refused| refused.error)?;
+    }
+    let last = timeline.sample(commands, now.live_bytes);
+    if samples
+        .last()
+        .is_none_or(|before: &Sample| before.at < last.at)
+    {
+        samples.try_push(last).map_err(|refused| refused.error)?;
+    }
+    Ok(Some(TimelineCopy {
+        phases,
+        now,
+        samples,
+        lost_phases: timeline.lost_phases,
+    }))
+}
+
+/// A panic while it was held leaves a sample or a phase out.
+fn lock(timeline: &Mutex<Timeline>) -> MutexGuard<'_, Timeline> {
+    timeline.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Timeline {
+    fn new() -> Result<Self, HostError> {
+        Ok(Self {
+            phases: TryVec::try_with_capacity_in(MAX_PHASES, own())?,
+            samples: Samples::new()?,
+            lost_phases: 0,
+        })
+    }
+
+    fn sample(&self, at: u64, live_by_scope: ByScope) -> Sample {
+        Sample {
+            at,
+            phase: self.phases.len().saturating_sub(1),
+            live_by_scope,
+        }
+    }
+
+    fn add_sample(&mut self, at: u64, live_by_scope: ByScope) {
+        let sample = self.sample(at, live_by_scope);
+        self.samples.add(sample);
+        let mask = self.samples.stride().saturating_sub(1);
+        MASK.store(mask, Ordering::Relaxed);
+    }
+
+    fn end_phase(&mut self, commands: u64, counts: &Counts) {
+        if let Some(last) = self.phases.last_mut() {
+            last.peak = peak_since(last.own_bytes);
+            self.add_sample(commands, counts.live_bytes);
+        }
+    }
+}
+
+/// The most that was live at once since the phase began, in which the layer itself had so many bytes then; and how far that may be off: its
+/// own bytes may have come before the peak or after it. The program's own callbacks pass nobody who knows what is live through all of
+/// them, so their peaks since the beginning come on top.
+fn peak_since(own_bytes: u64) -> (u64, u64) {
+    let mut foreign = 0_u64;
+    for_each_kind(|kind| {
+        if let Some(owner) = kind.foreign() {
+            foreign = foreign.saturating_add(owner.usage().peak_bytes);
+        }
+    });
+    let Some(all) = all_usage() else {
+        return (foreign, foreign);
+    };
+    let peak = all.recent_peak_bytes.saturating_sub(own_bytes);
+    let more_own = all.own_bytes.saturating_sub(own_bytes);
+    (
+        peak.saturating_add(foreign),
+        more_own.saturating_add(foreign),
+    )
+}
+
+/// The accounts of all kinds of all instances and devices that a command was about.
+fn for_each_kind(mut each: impl FnMut(&KindAccount)) {
+    let mut each_of = |accounts: &Accounts| {
+        for place in places(accounts.used_kinds()) {
+            let first = FIRST_ROWS.get(place).copied().flatten();
+            if let Some(kind) = first.and_then(|first| accounts.kind_of_row(first)) {
+                each(kind);
+            }
+        }
+    };
+    for instance in INSTANCES.iter() {
+        each_of(instance);
+        instance.devices.iter().for_each(&mut each_of);
+    }
+}
+
+/// `None` where a number would have to be waited for.
+fn live_by_scope() -> Option<ByScope> {
+    let mut live = ByScope::default();
+    let mut is_known = true;
+    for_each_kind(|kind| {
+        if let Some(owner) = kind.owner() {
+            match owner.try_usage() {
+                Some(usage) => live.add(&ByScope::of(|scope| usage.scope(scope).live_bytes)),
+                None => is_known = false,
+            }
+        }
+        if let Some(usage) = kind.foreign().and_then(ForeignOwner::usage_by_scope) {
+            live.add(&ByScope::of(|scope| usage.scope(scope).live_bytes));
+        }
+    });
+    is_known.then_some(live)
+}
+
+fn counts_of_all() -> Counts {
+    let mut sum = Counts::default();
+    for_each_kind(|kind| {
+        if let Some(owner) = kind.owner() {
+            add(&mut sum, &Counts::from(&owner.usage()));
+        }
+        if let Some(usage) = kind.foreign().and_then(ForeignOwner::usage_by_scope) {
+            let of = |number: fn(&alloc_core::ScopeUsage) -> u64| {
+                ByScope::of(|scope: Scope| number(&usage.scope(scope)))
+            };
+            let foreign = Counts {
+                blocks: of(|usage| usage.total_blocks),
+                bytes: of(|usage| usage.total_bytes),
+                live_blocks: of(|usage| usage.live_blocks),
+                live_bytes: of(|usage| usage.live_bytes),
+            };
+            add(&mut sum, &foreign);
+        }
+    });
+    sum
+}
+
+fn add(sum: &mut Counts, more: &Counts) {
+    sum.blocks.add(&more.blocks);
+    sum.bytes.add(&more.bytes);
+    sum.live_blocks.add(&more.live_blocks);
+    sum.live_bytes.add(&more.live_bytes);
+}
