@@ -35,5 +35,7 @@ pub mod linear;
 pub mod ralloc;
 pub mod refusal;
 pub mod region;
+pub mod region_map;
+pub mod region_request;
 pub mod sized;
 pub mod watch;

@@ -196,7 +196,7 @@ fn assertions() -> String {
             host_bytes
         },
         region::StewardRegionId { words },
-        region::StewardRegionRequest {
+        region_request::StewardRegionRequest {
             size,
             bytes,
             align,
@@ -211,7 +211,7 @@ fn assertions() -> String {
             tag,
             name
         },
-        region::StewardWrapRequest {
+        region_request::StewardWrapRequest {
             size,
             buffer,
             offset,

@@ -1,0 +1,166 @@
+//! What is asked of a region that is to be: structs of the header, and what they mean.
+
+use std::ffi::{c_char, c_void};
+use std::ptr::{NonNull, null, null_mut};
+
+use gpu_suballoc::{
+    Backing, BufferHandle, DedicatedPolicy, Lifetime, MemoryHandle, MemoryPreference,
+    PropertyFlags, RegionOptions, ResourceKind, ResourceRequirements, WrapInfo,
+};
+
+use crate::sized::SizedStruct;
+
+/// `steward_region_request`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct StewardRegionRequest {
+    pub size: usize,
+    pub bytes: u64,
+    pub align: u64,
+    pub memory_types: u32,
+    pub usage: u32,
+    pub required: u32,
+    pub preferred: u32,
+    pub avoided: u32,
+    pub lifetime: i32,
+    pub kind: i32,
+    pub dedicated: i32,
+    pub tag: u64,
+    pub name: *const c_char,
+}
+
+impl Default for StewardRegionRequest {
+    fn default() -> Self {
+        Self {
+            size: size_of::<Self>(),
+            bytes: 0,
+            align: 0,
+            memory_types: 0,
+            usage: 0,
+            required: 0,
+            preferred: 0,
+            avoided: 0,
+            lifetime: 0,
+            kind: 0,
+            dedicated: 0,
+            tag: 0,
+            name: null(),
+        }
+    }
+}
+
+// SAFETY: numbers and an address, the first of them the size.
+unsafe impl SizedStruct for StewardRegionRequest {}
+
+/// `steward_wrap_request`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct StewardWrapRequest {
+    pub size: usize,
+    pub buffer: u64,
+    pub offset: u64,
+    pub bytes: u64,
+    pub buffer_bytes: u64,
+    pub memory: u64,
+    pub memory_offset: u64,
+    pub memory_bytes: u64,
+    pub properties: u64,
+    pub mapped: *mut c_void,
+    pub tag: u64,
+    pub name: *const c_char,
+}
+
+impl Default for StewardWrapRequest {
+    fn default() -> Self {
+        Self {
+            size: size_of::<Self>(),
+            buffer: 0,
+            offset: 0,
+            bytes: 0,
+            buffer_bytes: 0,
+            memory: 0,
+            memory_offset: 0,
+            memory_bytes: 0,
+            properties: 0,
+            mapped: null_mut(),
+            tag: 0,
+            name: null(),
+        }
+    }
+}
+
+// SAFETY: numbers and addresses, the first of them the size.
+unsafe impl SizedStruct for StewardWrapRequest {}
+
+impl StewardRegionRequest {
+    /// `None` where a word is none of the header's.
+    pub(crate) fn options<'n>(&self, name: &'n str) -> Option<RegionOptions<'n>> {
+        let [required, preferred, avoided] =
+            [self.required, self.preferred, self.avoided].map(PropertyFlags::from_raw);
+        let preference = MemoryPreference::requiring(required)
+            .preferring(preferred)
+            .avoiding(avoided);
+        let lifetime = match self.lifetime {
+            0 => Lifetime::Unknown,
+            1 => Lifetime::Transient,
+            2 => Lifetime::Persistent,
+            _ => return None,
+        };
+        let kind = match self.kind {
+            0 => ResourceKind::Linear,
+            1 => ResourceKind::Optimal,
+            2 => ResourceKind::Unknown,
+            _ => return None,
+        };
+        let dedicated = match self.dedicated {
+            0 => DedicatedPolicy::Allowed,
+            1 => DedicatedPolicy::Never,
+            2 => DedicatedPolicy::Preferred,
+            3 => DedicatedPolicy::Required,
+            _ => return None,
+        };
+        let options = RegionOptions::new()
+            .preference(preference)
+            .lifetime(lifetime)
+            .kind(kind)
+            .dedicated(dedicated)
+            .tag(self.tag);
+        Some(if name.is_empty() {
+            options
+        } else {
+            options.name(name)
+        })
+    }
+
+    /// Zeros are any alignment and any type.
+    pub(crate) fn requirements(&self) -> ResourceRequirements {
+        let types = match self.memory_types {
+            0 => u32::MAX,
+            types => types,
+        };
+        ResourceRequirements::new(self.bytes, self.align.max(1)).memory_types(types)
+    }
+}
+
+impl StewardWrapRequest {
+    /// Zeros are what is not known.
+    pub(crate) fn info<'n>(&self, name: &'n str) -> WrapInfo<'n> {
+        let known = |bytes: u64| (bytes != 0).then_some(bytes);
+        let backing = MemoryHandle::from_raw(self.memory).map(|memory| Backing {
+            memory,
+            offset: self.memory_offset,
+            memory_size: self.memory_bytes,
+            properties: PropertyFlags::from_raw(self.properties as u32),
+            mapped: NonNull::new(self.mapped.cast()),
+        });
+        WrapInfo {
+            offset: self.offset,
+            size: known(self.bytes),
+            buffer_size: known(self.buffer_bytes),
+            backing,
+            name: Some(name).filter(|name| !name.is_empty()),
+            tag: self.tag,
+            ..WrapInfo::new(BufferHandle::from_raw(self.buffer), 0)
+        }
+    }
+}
