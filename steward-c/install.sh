@@ -24,7 +24,7 @@ quietly() {
 
 for file in ralloc_text ralloc_names; do
   # shellcheck disable=SC2086 # flags are words
-  $cc ${CFLAGS:--O2} -std=c99 -fPIC -I"$source/include" -c "$source/c/$file.c" -o "$work/$file.o"
+  $cc ${CFLAGS:--O2} -std=c99 -fPIC -fno-plt -I"$source/include" -c "$source/c/$file.c" -o "$work/$file.o"
 done
 cp "$archive" "$lib/libsteward.a"
 quietly ar r "$lib/libsteward.a" "$work/ralloc_text.o"

@@ -76,7 +76,8 @@ impl Compiler for Tagged {
         unsafe { block.resize(size) }.expect("memory")
     }
     fn collector(&self) -> TaggedBlock {
-        self.allocate(None, 0)
+        let block = self.allocate(None, GcBlocks::BLOCK_SIZE);
+        unsafe { GcBlocks::init(block) }.block()
     }
     fn collected(&self, collector: TaggedBlock, size: usize) -> TaggedBlock {
         unsafe { GcBlocks::new(collector).allocate(size, Fill::Undefined) }.expect("memory")

@@ -126,7 +126,7 @@ bool ralloc_vasprintf_rewrite_tail(char **text, size_t *start, const char *forma
 
 void *gc_context(const void *parent)
 {
-   return steward_ralloc_size(parent, 0);
+   return steward_gc_context(parent);
 }
 
 void *gc_alloc_size(void *collector, size_t size, size_t align)

@@ -62,12 +62,15 @@ void steward_ralloc_adopt(const void *parent, void *from);
 void *steward_ralloc_parent(const void *of);
 size_t steward_ralloc_block_size(const void *of);
 /* Called once all below the block is gone. It may free siblings and allocate below the block; it must not unwind. NULL removes it. A process has
- * room for 4094 different destructors. False, and nothing changed: for one more, for a block that a collector frees, and for a destructor of a
+ * room for 4093 different destructors. False, and nothing changed: for one more, for a block that a collector frees, and for a destructor of a
  * block that is being freed. */
 bool steward_ralloc_set_destructor(const void *of, steward_destructor_fn destructor);
 
 /* A collector is any block but one that is collected itself: that is refused, and its sweep does nothing. A collected block has no destructor.
- * A sweep frees newer blocks before older ones. align is at most 16. */
+ * align is at most 16. What steward_gc_context makes keeps blocks of up to 512 bytes in slabs, with 8 bytes in front of each: they can be freed,
+ * and asked for their size and for their parent, the collector; NULL is the answer to all else. It has no destructor itself, is not resized,
+ * and its children cannot be adopted. */
+void *steward_gc_context(const void *parent);
 void *steward_gc_alloc_size(void *collector, size_t size, size_t align);
 void *steward_gc_zalloc_size(void *collector, size_t size, size_t align);
 void steward_gc_sweep_start(void *collector);

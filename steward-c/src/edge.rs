@@ -24,28 +24,34 @@ pub struct StewardHandle {
 
 /// Runs what a function of the interface does. `errno` is the caller's. A panic is a mistake of this library: it is printed in one line,
 /// and the process ends.
-pub fn enter<R>(function: &str, call: impl FnOnce() -> R) -> R {
+///
+/// Each look at a thread's own place is a call in a shared library: there is one for `errno`, and one for the mark.
+#[inline]
+pub fn enter<R>(function: &'static str, call: impl FnOnce() -> R) -> R {
     let errno = Errno::save();
-    let outer = INSIDE.replace(true);
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(answer) => {
-            INSIDE.set(outer);
-            errno.restore();
-            answer
-        }
-        Err(_) => {
-            let mut line = [0_u8; 128];
-            let mut rest = line.as_mut_slice();
-            let _ = writeln!(
-                rest,
-                "steward: {function}: the library panicked; the process ends"
-            );
-            let left = rest.len();
-            let length = line.len().saturating_sub(left);
-            let _ = std::io::stderr().write_all(line.get(..length).unwrap_or_default());
-            std::process::abort()
-        }
-    }
+    let answer = INSIDE.with(|inside| {
+        let outer = inside.replace(true);
+        let answer = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| panicked(function));
+        inside.set(outer);
+        answer
+    });
+    errno.restore();
+    answer
+}
+
+#[cold]
+#[inline(never)]
+fn panicked(function: &str) -> ! {
+    let mut line = [0_u8; 128];
+    let mut rest = line.as_mut_slice();
+    let _ = writeln!(
+        rest,
+        "steward: {function}: the library panicked; the process ends"
+    );
+    let left = rest.len();
+    let length = line.len().saturating_sub(left);
+    let _ = std::io::stderr().write_all(line.get(..length).unwrap_or_default());
+    std::process::abort()
 }
 
 thread_local! {
@@ -82,28 +88,39 @@ pub fn quiet_panics() {
 }
 
 /// The thread's `errno`, where it is known how to reach it.
-struct Errno(i32);
+struct Errno {
+    #[cfg(target_os = "linux")]
+    place: NonNull<i32>,
+    #[cfg(target_os = "linux")]
+    value: i32,
+}
 
 impl Errno {
+    #[cfg(target_os = "linux")]
+    #[inline]
     fn save() -> Self {
-        #[cfg(target_os = "linux")]
-        {
-            // SAFETY: the address of this thread's errno.
-            let place = unsafe { libc::__errno_location() };
+        // SAFETY: the address of this thread's errno.
+        let place = unsafe { libc::__errno_location() };
+        // SAFETY: as above, never NULL.
+        let place = unsafe { NonNull::new_unchecked(place) };
+        Self {
+            place,
             // SAFETY: as above, always readable.
-            Self(unsafe { place.read() })
+            value: unsafe { place.read() },
         }
-        #[cfg(not(target_os = "linux"))]
-        Self(0)
     }
 
+    #[cfg(not(target_os = "linux"))]
+    fn save() -> Self {
+        Self {}
+    }
+
+    #[inline]
     fn restore(self) {
+        // SAFETY: this thread's still: the value is not passed to another one. Always writable.
         #[cfg(target_os = "linux")]
-        {
-            // SAFETY: the address of this thread's errno.
-            let place = unsafe { libc::__errno_location() };
-            // SAFETY: as above, always writable.
-            unsafe { place.write(self.0) };
+        unsafe {
+            self.place.write(self.value);
         }
     }
 }

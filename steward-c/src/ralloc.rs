@@ -297,6 +297,16 @@ pub unsafe extern "C" fn steward_ralloc_set_destructor(
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gc_context(parent: *const c_void) -> *mut c_void {
+    enter("steward_gc_context", || {
+        // SAFETY: forwarded.
+        let block = unsafe { allocate(parent, GcBlocks::BLOCK_SIZE, Fill::Undefined) };
+        // SAFETY: new, and of that size.
+        payload(block.map(|block| unsafe { GcBlocks::init(block) }.block()))
+    })
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gc_alloc_size(
     collector: *mut c_void,
     size: usize,

@@ -36,6 +36,7 @@ thread_local! {
 }
 
 /// Notes why this thread was refused.
+#[cold]
 pub fn note(error: HostError) -> i32 {
     // A thread that is ending has no place to note it.
     let _ = LAST.try_with(|last| last.set(Some(error)));

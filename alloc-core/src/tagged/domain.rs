@@ -6,7 +6,7 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use super::block::{Block, Plan};
+use super::header::{Block, Plan};
 use super::reserve::Reserve;
 use super::{Fill, TaggedBlock, tables};
 use crate::context::{Context, ContextHandle, ContextOptions};
@@ -20,7 +20,8 @@ use crate::sync::{AtomicU8, AtomicUsize, Ordering, fence};
 /// Dropping it closes the domain: nothing more can be allocated, blocks that live stay valid, and whoever frees the last one ends the
 /// domain and its context, on any thread. All blocks are counted in the context, in its default scope, headers included.
 ///
-/// A domain costs its context and one record in it; a block of it costs 32 bytes, and one atomic operation when it is allocated and when it is freed.
+/// A domain costs its context and one record in it; a block of it costs 32 bytes. Only blocks whose parent is not of their domain, which are
+/// mostly the tops of trees, count as references to it, by one atomic operation when they are allocated and when they are freed.
 ///
 /// ```
 /// use alloc_core::tagged::{Fill, TaggedDomain};
@@ -59,7 +60,7 @@ pub struct DomainId(u16);
 pub(super) struct DomainRecord {
     context: Context,
     number: u16,
-    /// Owner, blocks, and domains that fall back to this one.
+    /// Owner, [counted](is_counted) blocks, and domains that fall back to this one.
     references: AtomicUsize,
     fallback: Option<NonNull<DomainRecord>>,
     /// 1: a request was refused since somebody asked.
@@ -236,11 +237,34 @@ impl DomainId {
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
         // SAFETY: forwarded.
         let block = unsafe { allocate(self, size, fill) }?;
+        retain(block);
         Ok(TaggedBlock::from_payload(block.payload()))
     }
 }
 
-/// A block that is linked nowhere yet.
+/// Whether a block with this parent is a reference to its domain. All others are kept by their parent: it is of the same domain, and lives
+/// longer.
+pub(super) fn is_counted(block: Block, parent: Option<Block>) -> bool {
+    parent.is_none_or(|parent| parent.domain() != block.domain())
+}
+
+/// A block becomes [counted](is_counted). The domain lives.
+pub(super) fn retain(block: Block) {
+    // SAFETY: the block keeps the domain, by itself from here on.
+    if let Ok(record) = unsafe { record_of(block.domain()) } {
+        record.retain();
+    }
+}
+
+/// A block is [counted](is_counted) no more: its parent keeps the domain.
+pub(super) fn release_kept(block: Block) {
+    if let Some(record) = tables::domain(block.domain().0) {
+        // SAFETY: the block's reference; the domain lives on.
+        unsafe { release(record) };
+    }
+}
+
+/// A block that is linked nowhere yet, and that nobody has counted.
 ///
 /// # Safety
 /// As [`DomainId::allocate`].
@@ -266,23 +290,21 @@ pub(super) unsafe fn allocate(
     }
 }
 
-/// Frees the memory of one block.
+/// Frees the memory of one block, and gives its reference back if it was [counted](is_counted).
 ///
 /// # Safety
-/// The block is live, has no children, is linked nowhere, and is not used after this.
-pub(super) unsafe fn free(block: Block) {
-    let Ok(plan) = Plan::new(block.size()) else {
-        return; // it was planned when it was allocated
-    };
+/// The block is live, has no children, is linked nowhere, and is not used after this. One that was not counted was a child of a live block of
+/// its domain.
+#[inline]
+pub(super) unsafe fn free(block: Block, was_counted: bool) {
     let Some(place) = tables::domain(block.domain().0) else {
         return; // a live block's domain is there
     };
-    let _reference = Reference(place);
-    // SAFETY: entered until its last reference is gone, and the block's is released after this.
+    let _reference = was_counted.then(|| Reference(place));
+    // SAFETY: entered until its last reference is gone, which is released after this, or the former parent's.
     let record = unsafe { place.as_ref() };
-    let scope = record.scope();
-    // SAFETY: the block's memory is of this context, with the layout of its plan and the context's scope.
-    unsafe { record.context.free(block.memory(), plan.layout, scope) };
+    // SAFETY: the record is the block's domain's.
+    unsafe { record.free(block) };
 }
 
 /// Whether a request that was refused so may be served by the fallback: a domain that was closed allocates nothing more.
@@ -327,7 +349,6 @@ impl DomainRecord {
             Fill::Zeros => node.allocate_zeroed(plan.layout, scope),
         };
         let memory = memory.map_err(|_| node.refusal(plan.layout, scope))?;
-        self.retain();
         // SAFETY: that is the memory's layout.
         let block = unsafe { plan.block(memory) };
         // SAFETY: planned for this size, and nobody else's yet.
@@ -335,7 +356,18 @@ impl DomainRecord {
         Ok(block)
     }
 
-    /// One reference a block, which has at least 32 bytes: the count cannot overflow.
+    /// # Safety
+    /// As [`free`], for a block of this domain.
+    unsafe fn free(&self, block: Block) {
+        let Ok(plan) = Plan::new(block.size()) else {
+            return; // it was planned when it was allocated
+        };
+        let (node, scope) = (self.context.node(), self.scope());
+        // SAFETY: the block's memory is of this context, with the layout of its plan and the context's scope.
+        unsafe { node.deallocate(block.memory(), plan.layout, scope) };
+    }
+
+    /// One reference a counted block, which has at least 32 bytes: the count cannot overflow.
     fn retain(&self) {
         self.references.fetch_add(1, Ordering::Relaxed);
     }

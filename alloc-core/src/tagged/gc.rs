@@ -1,11 +1,13 @@
 //! Blocks that a mark-and-sweep collector frees: what a compiler cannot say when it is done with.
 //!
-//! The collector is a block, its blocks are children with a number in the place of a destructor's, and the colour is one bit: of the
-//! collector the colour that live blocks have, which each sweep turns over. A block has one colour, so no collected block is a collector.
+//! The collector is a block. Small blocks of a collector that was made as one lie in its slabs (see `slabs`), all others are children with a
+//! number in the place of a destructor's. The colour is one bit: of the collector the colour that live blocks have, which each sweep turns
+//! over. A block has one colour, so no collected block is a collector.
 
-use super::block::{Block, DYING, MARKED};
-use super::tables::COLLECTED;
-use super::{Fill, TaggedBlock, tree, walk};
+use super::header::{Block, DYING, MARKED};
+use super::slabs::SlabLists;
+use super::tables::{COLLECTED, COLLECTOR};
+use super::{Fill, TaggedBlock, slabs, slot, tree, walk};
 use crate::error::{HostError, Misuse};
 
 /// A block below which a collector's blocks are allocated. Its other children are left alone by a sweep.
@@ -17,6 +19,25 @@ use crate::error::{HostError, Misuse};
 pub struct GcBlocks(TaggedBlock);
 
 impl GcBlocks {
+    /// The size that a block must have for [`init`](Self::init).
+    pub const BLOCK_SIZE: usize = size_of::<SlabLists>();
+
+    /// Makes a collector of a block: what it allocates of up to 512 bytes lies in slabs of 4 to 32 KiB, with 8 bytes in front. Such a block
+    /// can be freed, and asked for its size, its domain and the collector, which is its parent; it has no children, and is neither
+    /// resized nor stolen. The collector itself has no destructor, and its children cannot be adopted.
+    ///
+    /// # Safety
+    /// The block is live, new, without children, and has [`BLOCK_SIZE`](Self::BLOCK_SIZE) bytes, which nobody else uses.
+    #[must_use]
+    pub unsafe fn init(block: TaggedBlock) -> Self {
+        // SAFETY: forwarded.
+        let header = unsafe { block.block() };
+        // SAFETY: forwarded; payloads are aligned to 16.
+        unsafe { block.payload().cast().write(SlabLists::new()) };
+        header.set_destructor_number(COLLECTOR);
+        Self(block)
+    }
+
     /// The collector that `block` is: any block will do but one that is collected itself.
     #[must_use]
     pub const fn new(block: TaggedBlock) -> Self {
@@ -33,13 +54,25 @@ impl GcBlocks {
     /// [marked](Self::mark). Freed early by [`TaggedBlock::free`].
     ///
     /// # Errors
-    /// As [`TaggedBlock::allocate`]; [`Misuse::Held`] where the collector is a block that another one collects.
+    /// As [`TaggedBlock::allocate`]; [`Misuse::Held`] where the collector is a block that another one collects; [`Misuse::Dying`] where it
+    /// has slabs and is being freed.
     ///
     /// # Safety
     /// See the type.
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
         // SAFETY: forwarded.
-        if unsafe { self.0.block() }.is_collected() {
+        let collector = unsafe { self.0.block() };
+        if slot::is_collector(collector) && size <= slot::MAX_SIZE {
+            // SAFETY: forwarded.
+            let new = unsafe { slabs::allocate(collector, size) }?;
+            paint(new, collector);
+            if fill == Fill::Zeros {
+                // SAFETY: the slot has that many bytes.
+                unsafe { new.payload().write_bytes(0, size) };
+            }
+            return Ok(TaggedBlock::from_payload(new.payload()));
+        }
+        if collector.is_collected() {
             return Err(HostError::Misuse(Misuse::Held));
         }
         // SAFETY: forwarded.
@@ -47,8 +80,7 @@ impl GcBlocks {
         // SAFETY: just allocated.
         let block = unsafe { new.block() };
         block.set_destructor_number(COLLECTED);
-        // SAFETY: forwarded.
-        paint(block, unsafe { self.0.block() });
+        paint(block, collector);
         Ok(new)
     }
 
@@ -91,6 +123,13 @@ impl GcBlocks {
     pub unsafe fn end_sweep(self) {
         // SAFETY: forwarded.
         let collector = unsafe { self.0.block() };
+        if collector.is_slot() {
+            return;
+        }
+        if slot::is_collector(collector) {
+            // SAFETY: forwarded.
+            unsafe { slabs::sweep(collector) };
+        }
         let is_dead = |block: &Block| {
             block.is_collected() && block.has(MARKED) != collector.has(MARKED) && !block.has(DYING)
         };
@@ -102,8 +141,7 @@ impl GcBlocks {
         while let Some(block) = at {
             at = block.header().next.get();
             if is_dead(&block) {
-                tree::unlink(dying);
-                tree::add_child(block, dying);
+                tree::move_below(dying, Some(block));
                 dying = block;
             }
         }

@@ -4,22 +4,25 @@
 //! ```text
 //!   TaggedDomain --- Context        all blocks of a domain are memory of its context, counted there
 //!        |
-//!   TaggedBlock ---+--- block       32 bytes in front of each (see `block`): parent, siblings, size, destructor, domain
+//!   TaggedBlock ---+--- block       32 bytes in front of each (see `header`): parent, siblings, size, destructor, domain
 //!                  +--- block ---- block
 //! ```
 //!
 //! Nothing lies beside the blocks, so that only allocating and resizing can fail: freeing, stealing, adopting and asking for a parent take no
 //! memory. A block keeps the domain that it was allocated in, wherever it is stolen to, and is freed to that domain's context.
 //!
-//! Two tables of the process hold what a header has no room for: 65 535 domains, and 4 094 functions that are destructors. They are
+//! Two tables of the process hold what a header has no room for: 65 535 domains, and 4 093 functions that are destructors. They are
 //! static arrays, half a MiB of address space of which the pages in use cost memory.
 
 mod block;
 mod domain;
 mod gc;
+mod header;
 mod linear;
 mod reserve;
 mod resize;
+mod slabs;
+mod slot;
 mod tables;
 mod tree;
 mod walk;

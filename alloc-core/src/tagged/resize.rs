@@ -1,7 +1,7 @@
 //! Resizing a block in a tree.
 
 use super::Fill;
-use super::block::{Block, Plan};
+use super::header::{Block, Plan};
 use super::{domain, tree};
 use crate::error::HostError;
 
@@ -40,11 +40,17 @@ unsafe fn replace(block: Block, size: usize) -> Result<Block, HostError> {
     // SAFETY: the block is live, and so is its domain.
     let new = unsafe { domain::allocate(block.domain(), size, Fill::Undefined) }?;
     new.copy_links(block);
+    let parent = tree::parent(block);
+    let was_counted = domain::is_counted(block, parent);
+    if domain::is_counted(new, parent) {
+        domain::retain(new);
+    }
     let kept = block.size().min(size);
     // SAFETY: both blocks are live, different, and hold the kept bytes.
     unsafe { block.payload().copy_to_nonoverlapping(new.payload(), kept) };
     tree::relocate(block, new);
-    // SAFETY: nothing is linked to it any more.
-    unsafe { domain::free(block) };
+    tree::recount_children(new, block, new);
+    // SAFETY: nothing is linked to it any more; if it was not counted, its parent is of its domain.
+    unsafe { domain::free(block, was_counted) };
     Ok(new)
 }

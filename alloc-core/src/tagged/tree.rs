@@ -1,7 +1,7 @@
 //! Links between blocks. Every function takes no memory and touches a bounded number of blocks, but for those that say so.
 
-use super::TaggedBlock;
-use super::block::{Block, DYING, PARENT};
+use super::header::{Block, DYING, PARENT};
+use super::{TaggedBlock, domain, slot};
 
 /// The block above. O(1): the parent of a block with children stands in its newest child.
 pub(super) fn parent(block: Block) -> Option<Block> {
@@ -54,17 +54,7 @@ pub(super) fn unlink(block: Block) {
     let Some(above) = parent(block) else { return };
     let (older, newer) = (block.header().next.take(), block.header().prev.take());
     if newest_child(above) == Some(block) {
-        // `newer` is the parent of the parent here.
-        match older {
-            Some(older) => {
-                older.header().prev.set(newer);
-                above.header().link.set(Some(older));
-            }
-            None => {
-                above.clear(PARENT);
-                above.header().link.set(newer);
-            }
-        }
+        remove_newest_of(above, older, newer);
     } else {
         if let Some(newer) = newer {
             newer.header().next.set(older);
@@ -76,23 +66,73 @@ pub(super) fn unlink(block: Block) {
     set_parent(block, None);
 }
 
+/// Takes the newest child out from under its parent, without writing to the child.
+pub(super) fn remove_newest(above: Block, newest: Block) {
+    let header = newest.header();
+    remove_newest_of(above, header.next.get(), header.prev.get());
+}
+
+/// The newest child has gone; `older` was next to it, and `grand` is the parent of the parent.
+fn remove_newest_of(above: Block, older: Option<Block>, grand: Option<Block>) {
+    match older {
+        Some(older) => {
+            older.header().prev.set(grand);
+            above.header().link.set(Some(older));
+        }
+        None => {
+            above.clear(PARENT);
+            above.header().link.set(grand);
+        }
+    }
+}
+
 /// As [`TaggedBlock::steal`].
 pub(super) fn steal(block: Block, above: Option<Block>) -> bool {
-    if block.has(DYING) || above.is_some_and(|above| is_below(above, block)) {
+    let is_refused = |above: Block| above.is_slot() || is_below(above, block);
+    if block.is_slot() || block.has(DYING) || above.is_some_and(is_refused) {
         return false;
+    }
+    move_below(block, above);
+    true
+}
+
+/// Moves a block below another one that is not below it, as the newest child; its domain is kept by one of the two all the time.
+pub(super) fn move_below(block: Block, above: Option<Block>) {
+    let was_counted = domain::is_counted(block, parent(block));
+    let is_counted = domain::is_counted(block, above);
+    if is_counted && !was_counted {
+        domain::retain(block);
     }
     unlink(block);
     if let Some(above) = above {
         add_child(above, block);
     }
-    true
+    if was_counted && !is_counted {
+        domain::release_kept(block);
+    }
+}
+
+/// The children of `above` were those of `before`: counts those that became [counted](domain::is_counted), and no more those that were.
+pub(super) fn recount_children(above: Block, before: Block, now: Block) {
+    let (before, now) = (before.domain(), now.domain());
+    if before != now {
+        for child in children(above) {
+            if child.domain() == before {
+                domain::retain(child);
+            } else if child.domain() == now {
+                domain::release_kept(child);
+            }
+        }
+    }
 }
 
 /// As [`TaggedBlock::adopt`].
 pub(super) fn adopt(above: Block, from: Block) -> bool {
-    if from.has(DYING) || is_below(above, from) {
+    let is_slot = above.is_slot() || from.is_slot();
+    if is_slot || from.has(DYING) || slot::is_collector(from) || is_below(above, from) {
         return false;
     }
+    recount_children(from, from, above);
     let Some(newest) = newest_child(from) else {
         return true;
     };
@@ -141,6 +181,9 @@ impl TaggedBlock {
     pub unsafe fn newest_child(self) -> Option<Self> {
         // SAFETY: forwarded.
         let block = unsafe { self.block() };
+        if block.is_slot() {
+            return None;
+        }
         newest_child(block).map(|child| Self::from_payload(child.payload()))
     }
 
@@ -152,6 +195,9 @@ impl TaggedBlock {
     pub unsafe fn next_older(self) -> Option<Self> {
         // SAFETY: forwarded.
         let block = unsafe { self.block() };
+        if block.is_slot() {
+            return None;
+        }
         block
             .header()
             .next

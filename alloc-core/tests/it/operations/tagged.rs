@@ -45,6 +45,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             "with a sweep",
             collected::<S>,
         ),
+        takes(&["GcBlocks::init"], "with a further slab", slabs::<S>),
         takes(
             &[
                 "LinearBlocks::allocate",
@@ -197,6 +198,28 @@ fn collected<S: Stage>(stage: &S, ground: &Ground) {
         assert_eq!(block.newest_child(), Some(new));
         assert_eq!(new.next_older(), Some(kept));
         collector.block().free();
+    }
+}
+
+fn slabs<S: Stage>(stage: &S, ground: &Ground) {
+    let domain = domain_of(ground);
+    let block = domain
+        .allocate(GcBlocks::BLOCK_SIZE, Fill::Undefined)
+        .expect("refused nothing");
+    // SAFETY: all blocks are live where they are used.
+    unsafe {
+        let collector = GcBlocks::init(block);
+        let new = || collector.allocate(512, Fill::Zeros);
+        // 520 bytes each: the first slab has room for seven.
+        let first: Vec<TaggedBlock> = (0..7).map(|_| new().expect("refused nothing")).collect();
+        collector.begin_sweep();
+        first.iter().for_each(|block| collector.mark(*block));
+        let further = stage.attempt(|| ground.picture(), new);
+        assert_eq!(further.parent(), Some(block));
+        first[0].free();
+        assert_eq!(new().expect("there is a free one"), first[0]);
+        collector.end_sweep();
+        block.free();
     }
 }
 

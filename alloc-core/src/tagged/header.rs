@@ -1,0 +1,251 @@
+//! The header in front of a payload.
+//!
+//! ```text
+//!  -16  size, where a block has 4 GiB or more (HUGE)
+//!    0  link     the parent; where the block has children: the newest of them
+//!    8  next     the next older sibling
+//!   16  prev     the next newer sibling; of the newest: its parent's own parent
+//!   24  size u32
+//!   28  bits u16: PARENT, HUGE, DYING, MARKED, then 12 bits, the number of the destructor
+//!   30  domain u16; 0: these 8 bytes are a slot's (see `slot`), and the links in front of them are not there
+//!   32  payload, aligned to 16
+//! ```
+//! The newest child needs no flag: its parent's link points at it.
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::ptr::NonNull;
+
+use super::domain::DomainId;
+use super::tables;
+use crate::error::HostError;
+
+/// `link` is the newest child, not the parent.
+pub(super) const PARENT: u16 = 1;
+/// The size stands in front of the header.
+const HUGE: u16 = 2;
+/// Being freed: on the way from the top of what is freed to the block that is freed next.
+pub(super) const DYING: u16 = 4;
+/// The colour of a garbage collector's sweep; see `gc`.
+pub(super) const MARKED: u16 = 8;
+const DESTRUCTOR_SHIFT: u32 = 4;
+
+const ALIGN: usize = 16;
+const HEADER_SIZE: usize = size_of::<Header>();
+/// In front of a huge block's header: the size, padded.
+const HUGE_SIZE: usize = 16;
+
+/// See the file's head.
+#[repr(C, align(16))]
+pub(super) struct Header {
+    pub(super) link: Cell<Option<Block>>,
+    pub(super) next: Cell<Option<Block>>,
+    pub(super) prev: Cell<Option<Block>>,
+    tail: Tail,
+}
+
+const _: () = assert!(HEADER_SIZE == 32 && size_of::<Tail>() == 8);
+
+/// What stands directly in front of each payload.
+#[repr(C)]
+pub(super) struct Tail {
+    /// Of a slot: where it lies, and its size.
+    pub(super) size: Cell<u32>,
+    pub(super) bits: Cell<u16>,
+    domain: u16,
+}
+
+impl Tail {
+    /// That of a slot.
+    pub(super) const fn of_slot(place_and_size: u32, bits: u16) -> Self {
+        Self {
+            size: Cell::new(place_and_size),
+            bits: Cell::new(bits),
+            domain: 0,
+        }
+    }
+}
+
+/// The address of a live block's header, with the right to all of its memory.
+///
+/// Whoever makes one promises that the block is live; nothing here keeps one beyond the free of its block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub(super) struct Block(NonNull<Header>);
+
+/// Where a payload of some size lies in its memory.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) layout: Layout,
+    /// Bytes before the header.
+    front: usize,
+}
+
+impl Plan {
+    pub(super) fn new(size: usize) -> Result<Self, HostError> {
+        let front = if u32::try_from(size).is_ok() {
+            0
+        } else {
+            HUGE_SIZE
+        };
+        let whole = size
+            .checked_add(HEADER_SIZE)
+            .and_then(|whole| whole.checked_add(front))
+            .ok_or(HostError::TooLarge)?;
+        let layout = Layout::from_size_align(whole, ALIGN).map_err(|_| HostError::TooLarge)?;
+        Ok(Self { layout, front })
+    }
+
+    /// True when headers of both stand at the same place of their memory.
+    pub(super) const fn is_alike(&self, other: &Self) -> bool {
+        self.front == other.front
+    }
+
+    /// The block in `memory`, whose header is yet to be written.
+    ///
+    /// # Safety
+    /// `memory` has this plan's layout.
+    pub(super) unsafe fn block(&self, memory: NonNull<u8>) -> Block {
+        // SAFETY: the front is less than the layout's size.
+        Block(unsafe { memory.add(self.front) }.cast())
+    }
+}
+
+impl Block {
+    /// Writes the header of a new block without parent and children.
+    ///
+    /// # Safety
+    /// The block is the one of `plan` for `size` in memory that is nobody else's.
+    pub(super) unsafe fn init(self, size: usize, domain: DomainId) {
+        let header = Header {
+            link: Cell::new(None),
+            next: Cell::new(None),
+            prev: Cell::new(None),
+            tail: Tail {
+                size: Cell::new(0),
+                bits: Cell::new(0),
+                domain: domain.get(),
+            },
+        };
+        // SAFETY: the caller's memory has room for a header here, aligned to 16.
+        unsafe { self.0.write(header) };
+        // SAFETY: forwarded.
+        unsafe { self.set_size(size) };
+    }
+
+    /// # Safety
+    /// The block's memory has the layout and the front of the plan for `size`.
+    pub(super) unsafe fn set_size(self, size: usize) {
+        if let Ok(small) = u32::try_from(size) {
+            self.tail().size.set(small);
+            self.clear(HUGE);
+        } else {
+            self.set(HUGE);
+            // SAFETY: a huge block has 16 bytes in front of its header.
+            let place = unsafe { self.0.cast::<u8>().sub(HUGE_SIZE) };
+            // SAFETY: those bytes are the block's own, aligned to 16.
+            unsafe { place.cast::<usize>().write(size) };
+        }
+    }
+
+    /// Not of a slot.
+    pub(super) fn header<'b>(self) -> &'b Header {
+        // SAFETY: a live block's header (see the type), which is only reached through cells, by one thread at a time.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Of a block, or of a slot.
+    pub(super) fn tail<'b>(self) -> &'b Tail {
+        // SAFETY: the payload lies that far behind the header's begin, and its tail in front of it.
+        let tail = unsafe { self.0.cast::<u8>().add(HEADER_SIZE - size_of::<Tail>()) };
+        // SAFETY: a live block's or slot's tail, which is only reached through cells, by one thread at a time.
+        unsafe { tail.cast::<Tail>().as_ref() }
+    }
+
+    /// Whether this is a piece of a collector's slab: nothing but its tail and its payload may be touched.
+    pub(super) fn is_slot(self) -> bool {
+        self.tail().domain == 0
+    }
+
+    /// The block, or slot, whose payload this is.
+    ///
+    /// # Safety
+    /// It is one's, and the header or tail lies in front of it.
+    pub(super) const unsafe fn of_payload(payload: NonNull<u8>) -> Self {
+        // A slot's header is never read as one; of the first slot of a slab it begins in the slab's own memory all the same.
+        // SAFETY: forwarded.
+        Self(unsafe { payload.sub(HEADER_SIZE) }.cast())
+    }
+
+    pub(super) fn size(self) -> usize {
+        if !self.has(HUGE) {
+            return self.tail().size.get() as usize;
+        }
+        // SAFETY: a huge block has 16 bytes in front of its header.
+        let place = unsafe { self.0.cast::<u8>().sub(HUGE_SIZE) };
+        // SAFETY: written when the size was set.
+        unsafe { place.cast::<usize>().read() }
+    }
+
+    /// Where all of the block's memory begins.
+    pub(super) fn memory(self) -> NonNull<u8> {
+        let front = if self.has(HUGE) { HUGE_SIZE } else { 0 };
+        // SAFETY: that many bytes in front of the header are the block's own.
+        unsafe { self.0.cast::<u8>().sub(front) }
+    }
+
+    pub(super) fn payload(self) -> NonNull<u8> {
+        // SAFETY: the header is the block's own; behind it is the payload, or the block's end.
+        unsafe { self.0.cast::<u8>().add(HEADER_SIZE) }
+    }
+
+    pub(super) fn has(self, bits: u16) -> bool {
+        self.tail().bits.get() & bits != 0
+    }
+
+    pub(super) fn set(self, bits: u16) {
+        let cell = &self.tail().bits;
+        cell.set(cell.get() | bits);
+    }
+
+    pub(super) fn clear(self, bits: u16) {
+        let cell = &self.tail().bits;
+        cell.set(cell.get() & !bits);
+    }
+
+    pub(super) fn domain(self) -> DomainId {
+        DomainId::of_block(self.tail().domain)
+    }
+
+    /// Links, flags and destructor of `from`, whose place this block will have.
+    pub(super) fn copy_links(self, from: Self) {
+        let (to, from) = (self.header(), from.header());
+        to.link.set(from.link.get());
+        to.next.set(from.next.get());
+        to.prev.set(from.prev.get());
+        to.tail
+            .bits
+            .set(to.tail.bits.get() & HUGE | from.tail.bits.get() & !HUGE);
+    }
+
+    pub(super) fn destructor_number(self) -> u16 {
+        self.tail().bits.get() >> DESTRUCTOR_SHIFT
+    }
+
+    /// Whether nothing but its memory has to be freed: no children, no destructor (or a collector's number, which is none).
+    pub(super) fn is_plain_leaf(self) -> bool {
+        let bits = self.tail().bits.get();
+        bits & PARENT == 0 && matches!(bits >> DESTRUCTOR_SHIFT, 0 | tables::COLLECTED)
+    }
+
+    /// Whether a garbage collector frees the block.
+    pub(super) fn is_collected(self) -> bool {
+        self.destructor_number() == tables::COLLECTED
+    }
+
+    pub(super) fn set_destructor_number(self, number: u16) {
+        let cell = &self.tail().bits;
+        let flags = cell.get() & ((1 << DESTRUCTOR_SHIFT) - 1);
+        cell.set(flags | number << DESTRUCTOR_SHIFT);
+    }
+}

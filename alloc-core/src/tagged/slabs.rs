@@ -1,0 +1,277 @@
+//! The slabs of a collector: slots of all sizes one after the other, and lists of free ones.
+//!
+//! A slab is freed with its last slot, but for the newest, which starts anew. Nothing is split or joined: compilers ask for few different sizes.
+
+use core::cell::Cell;
+use core::ptr::NonNull;
+
+use super::header::{Block, DYING, MARKED};
+use super::slot::{self, CLASS_COUNT, FIRST, FreeLinks, Slab};
+use super::{Fill, TaggedBlock, walk};
+use crate::error::{HostError, Misuse};
+
+/// Bytes of a collector's first slab; each one is twice as long as the one before.
+const MIN_SLAB: usize = (4 << 10) - FRONT;
+const MAX_SLAB: usize = (32 << 10) - FRONT;
+/// What a slab's header, and that of the C library, make of it: together a power of two.
+const FRONT: usize = 64;
+
+/// The payload of a collector with slabs.
+#[repr(C)]
+pub(super) struct SlabLists {
+    newest: Cell<Option<NonNull<Slab>>>,
+    free: [Cell<Option<Block>>; CLASS_COUNT],
+}
+
+impl SlabLists {
+    pub(super) const fn new() -> Self {
+        Self {
+            newest: Cell::new(None),
+            free: [const { Cell::new(None) }; CLASS_COUNT],
+        }
+    }
+
+    fn push(&self, slot: Block) {
+        let Some(head) = self.free.get(slot::class(slot::size(slot))) else {
+            return; // no slot is longer
+        };
+        let next = head.replace(Some(slot));
+        let links = FreeLinks {
+            next: Cell::new(next),
+            prev: Cell::new(None),
+        };
+        // SAFETY: every slot has room for them, and this one is free.
+        unsafe { slot.payload().cast::<FreeLinks>().write(links) };
+        if let Some(next) = next {
+            // SAFETY: what is in a list is free, and lies in a live slab.
+            unsafe { slot::links(next) }.prev.set(Some(slot));
+        }
+    }
+
+    /// Takes a free slot out of its list.
+    fn remove(&self, slot: Block) {
+        // SAFETY: what is in a list is free, and lies in a live slab.
+        let links = unsafe { slot::links(slot) };
+        let (next, prev) = (links.next.get(), links.prev.get());
+        match prev {
+            // SAFETY: as above.
+            Some(prev) => unsafe { slot::links(prev) }.next.set(next),
+            None => {
+                if let Some(head) = self.free.get(slot::class(slot::size(slot))) {
+                    head.set(next);
+                }
+            }
+        }
+        if let Some(next) = next {
+            // SAFETY: as above.
+            unsafe { slot::links(next) }.prev.set(prev);
+        }
+    }
+}
+
+/// # Safety
+/// The block is a live collector with slabs.
+unsafe fn lists<'c>(collector: Block) -> &'c SlabLists {
+    // SAFETY: written when it became one; reached only through cells.
+    unsafe { collector.payload().cast::<SlabLists>().as_ref() }
+}
+
+/// A slot in its collector's colour. What it holds is undefined.
+///
+/// # Safety
+/// The block is a live collector with slabs, and its tree this thread's.
+pub(super) unsafe fn allocate(collector: Block, size: usize) -> Result<Block, HostError> {
+    if collector.has(DYING) {
+        return Err(HostError::Misuse(Misuse::Dying));
+    }
+    // SAFETY: forwarded.
+    let lists = unsafe { lists(collector) };
+    let free = lists.free.get(slot::class(size)).and_then(Cell::get);
+    let slot = if let Some(free) = free {
+        lists.remove(free);
+        free
+    } else {
+        // SAFETY: forwarded.
+        unsafe { unused(collector, lists, slot::stride(size)) }?
+    };
+    slot::set_live(slot, size);
+    // SAFETY: the slot's slab is live.
+    let slab = unsafe { slot::slab_of(slot) };
+    // SAFETY: as above.
+    let live = unsafe { &slab.as_ref().live };
+    live.set(live.get().wrapping_add(1));
+    Ok(slot)
+}
+
+/// The next slot of the newest slab, or the first one of another.
+///
+/// # Safety
+/// As [`allocate`].
+unsafe fn unused(collector: Block, lists: &SlabLists, stride: usize) -> Result<Block, HostError> {
+    let fits = |slab: &NonNull<Slab>| {
+        // SAFETY: a collector's slabs are live.
+        let slab = unsafe { slab.as_ref() };
+        usize::from(slab.used.get()).saturating_add(stride) <= usize::from(slab.end)
+    };
+    let place = match lists.newest.get().filter(fits) {
+        Some(newest) => newest,
+        // SAFETY: forwarded.
+        None => unsafe { further(collector, lists) }?,
+    };
+    // SAFETY: as above.
+    let used = unsafe { &place.as_ref().used };
+    let at = usize::from(used.get());
+    used.set(at.saturating_add(stride) as u16);
+    // SAFETY: the slab goes on for so many bytes, which were not used.
+    Ok(unsafe { slot::init(place, at) })
+}
+
+/// # Safety
+/// As [`allocate`].
+#[cold]
+unsafe fn further(collector: Block, lists: &SlabLists) -> Result<NonNull<Slab>, HostError> {
+    let older = lists.newest.get();
+    let bytes = older.map_or(MIN_SLAB, |older| {
+        // SAFETY: a collector's slabs are live.
+        let last = usize::from(unsafe { older.as_ref() }.end);
+        last.saturating_add(FRONT)
+            .saturating_mul(2)
+            .saturating_sub(FRONT)
+            .min(MAX_SLAB)
+    });
+    let owner = TaggedBlock::from_payload(collector.payload());
+    // SAFETY: forwarded. What the allocator calls meanwhile leaves this tree alone.
+    let block = unsafe { owner.allocate(bytes, Fill::Undefined) }?;
+    let new = block.payload().cast::<Slab>();
+    let slab = Slab {
+        older: Cell::new(older),
+        newer: Cell::new(None),
+        used: Cell::new(FIRST as u16),
+        end: bytes as u16,
+        live: Cell::new(0),
+    };
+    // SAFETY: the block is new, longer than this, and aligned to 16.
+    unsafe { new.write(slab) };
+    if let Some(older) = older {
+        // SAFETY: as above.
+        unsafe { older.as_ref() }.newer.set(Some(new));
+    }
+    lists.newest.set(Some(new));
+    Ok(new)
+}
+
+/// Frees a slot. Nothing happens to one that is free, and none of a collector that is being freed: it goes with its slab.
+///
+/// # Safety
+/// The slot's slab is live, and its tree this thread's. The slot is not used after this.
+pub(super) unsafe fn free(slot: Block) {
+    // SAFETY: forwarded.
+    let collector = unsafe { slot::collector(slot) };
+    let Some(collector) = collector.filter(|collector| !collector.has(DYING)) else {
+        return;
+    };
+    if !slot.is_collected() {
+        return;
+    }
+    // SAFETY: forwarded.
+    let slab = unsafe { slot::slab_of(slot) };
+    // SAFETY: the slot's slab is live.
+    if unsafe { slab.as_ref() }.live.get() == 1 {
+        // SAFETY: forwarded: the last one goes.
+        unsafe { empty(collector, slab) };
+    } else {
+        // SAFETY: forwarded.
+        unsafe { free_one(collector, slab, slot) };
+    }
+}
+
+/// # Safety
+/// As [`free`]; the slot is live, in this slab of the collector.
+unsafe fn free_one(collector: Block, slab: NonNull<Slab>, slot: Block) {
+    slot::set_free(slot);
+    // SAFETY: forwarded.
+    let live = unsafe { &slab.as_ref().live };
+    live.set(live.get().wrapping_sub(1));
+    // SAFETY: forwarded.
+    unsafe { lists(collector) }.push(slot);
+}
+
+/// All slots of a slab, as they are when they are come to.
+///
+/// # Safety
+/// The slab is live as long as the iterator is used.
+unsafe fn slots(slab: NonNull<Slab>) -> impl Iterator<Item = Block> {
+    // SAFETY: forwarded.
+    let used = usize::from(unsafe { slab.as_ref() }.used.get());
+    let mut at = FIRST;
+    core::iter::from_fn(move || {
+        if at >= used {
+            return None;
+        }
+        // SAFETY: slots lie one after the other up to there.
+        let slot = unsafe { slot::at(slab, at) };
+        at = at.saturating_add(slot::stride(slot::size(slot)));
+        Some(slot)
+    })
+}
+
+/// Frees a slab whose slots are no longer used.
+///
+/// # Safety
+/// The slab is a live collector's, and no slot of it is used after this; those that are not marked as free are in no list.
+unsafe fn empty(collector: Block, slab: NonNull<Slab>) {
+    // SAFETY: forwarded.
+    let lists = unsafe { lists(collector) };
+    // SAFETY: the slab is live until the end of this function.
+    for slot in unsafe { slots(slab) }.filter(|slot| !slot.is_collected()) {
+        lists.remove(slot);
+    }
+    // SAFETY: forwarded.
+    let state = unsafe { slab.as_ref() };
+    let Some(newer) = state.newer.get() else {
+        state.used.set(FIRST as u16);
+        state.live.set(0);
+        return;
+    };
+    let older = state.older.get();
+    // SAFETY: a collector's slabs are live.
+    unsafe { newer.as_ref() }.older.set(older);
+    if let Some(older) = older {
+        // SAFETY: as above.
+        unsafe { older.as_ref() }.newer.set(Some(newer));
+    }
+    // SAFETY: a slab is the payload of a block.
+    let block = unsafe { Block::of_payload(slab.cast()) };
+    // SAFETY: nothing refers to the slab any more.
+    unsafe { walk::free(block) };
+}
+
+/// Frees all slots that have not the collector's colour.
+///
+/// # Safety
+/// The block is a live collector with slabs, its tree this thread's, and those slots are not used after this.
+pub(super) unsafe fn sweep(collector: Block) {
+    if collector.has(DYING) {
+        return;
+    }
+    // SAFETY: forwarded.
+    let mut next = unsafe { lists(collector) }.newest.get();
+    let is_kept = |slot: &Block| slot.is_collected() && slot.has(MARKED) == collector.has(MARKED);
+    while let Some(slab) = next {
+        // SAFETY: a collector's slabs are live.
+        next = unsafe { slab.as_ref() }.older.get();
+        // SAFETY: as above.
+        if !unsafe { slots(slab) }.any(|slot| is_kept(&slot)) {
+            // SAFETY: forwarded.
+            unsafe { empty(collector, slab) };
+            continue;
+        }
+        // SAFETY: as above; what is kept keeps the slab.
+        for slot in unsafe { slots(slab) }.filter(|slot| slot.is_collected()) {
+            if !is_kept(&slot) {
+                // SAFETY: forwarded.
+                unsafe { free_one(collector, slab, slot) };
+            }
+        }
+    }
+}

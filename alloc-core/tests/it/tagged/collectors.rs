@@ -1,0 +1,110 @@
+//! Collectors: what a sweep frees and what it leaves.
+
+use alloc_core::tagged::{Fill, GcBlocks, TaggedBlock};
+use alloc_core::{HostError, Misuse};
+
+use super::{SEEN, block, domain, note, root};
+
+#[test]
+fn a_sweep_frees_what_is_unmarked_and_nothing_else() {
+    let root = root();
+    let domain = domain(&root);
+    let collector = GcBlocks::new(block(&domain));
+    // SAFETY: blocks are used while they are live.
+    unsafe {
+        let plain = collector.block().allocate(8, Fill::Zeros).expect("a block");
+        for round in 0..4_u64 {
+            let blocks: Vec<TaggedBlock> = (0..10)
+                .map(|_| collector.allocate(8, Fill::Zeros).expect("a block"))
+                .collect();
+            let before = domain.context().usage().total().live_blocks;
+            collector.begin_sweep();
+            let new = collector.allocate(8, Fill::Zeros).expect("a block");
+            blocks
+                .iter()
+                .skip(round as usize)
+                .for_each(|block| collector.mark(*block));
+            collector.end_sweep();
+            let after = domain.context().usage().total().live_blocks;
+            assert_eq!(before + 1 - after, round);
+            new.free();
+            collector.begin_sweep();
+            collector.end_sweep();
+            assert_eq!(
+                domain.context().usage().total().live_blocks,
+                3,
+                "round {round}"
+            );
+        }
+        assert_eq!(plain.parent(), Some(collector.block()));
+        collector.block().free();
+    }
+    drop(domain);
+    root.close_root().expect("nothing is left");
+}
+
+#[test]
+fn a_sweep_frees_newer_blocks_before_older_ones_as_free_does() {
+    let root = root();
+    let domain = domain(&root);
+    let collector = GcBlocks::new(block(&domain));
+    // SAFETY: blocks are used while they are live.
+    unsafe {
+        // Whoever dies is seen by the destructor of a block below it.
+        for number in 1..=5_u64 {
+            let collected = collector.allocate(8, Fill::Zeros).expect("a block");
+            for number in [10 * number, 10 * number + 1] {
+                let witness = collected.allocate(8, Fill::Zeros).expect("a block");
+                witness.payload().cast::<u64>().write(number);
+                witness.set_destructor(Some(note)).expect("one function");
+            }
+        }
+        let third = collector.block().newest_child();
+        let third = third.and_then(|fifth| fifth.next_older()?.next_older());
+        assert!(collector.begin_sweep());
+        collector.mark(third.expect("five blocks"));
+        SEEN.take();
+        collector.end_sweep();
+        let order: Vec<u64> = SEEN.take().into_iter().map(|(number, _)| number).collect();
+        assert_eq!(order, [51, 50, 41, 40, 21, 20, 11, 10]);
+        collector.block().free();
+        let order: Vec<u64> = SEEN.take().into_iter().map(|(number, _)| number).collect();
+        assert_eq!(order, [31, 30]);
+    }
+    drop(domain);
+    root.close_root().expect("nothing is left");
+}
+
+/// A block has one colour: that of its collector, or that of what it collects.
+#[test]
+fn a_collected_block_is_no_collector_and_has_no_destructor() {
+    const REFUSED: HostError = HostError::Misuse(Misuse::Held);
+    let root = root();
+    let domain = domain(&root);
+    let collector = GcBlocks::new(block(&domain));
+    // SAFETY: blocks are used while they are live.
+    unsafe {
+        let collected = collector.allocate(8, Fill::Zeros).expect("a block");
+        let inner = GcBlocks::new(collected);
+        assert_eq!(inner.allocate(8, Fill::Zeros), Err(REFUSED));
+        assert_eq!(collected.set_destructor(Some(note)), Err(REFUSED));
+        assert_eq!(collected.set_destructor(None), Err(REFUSED));
+        let plain = collector.block().allocate(8, Fill::Zeros).expect("a block");
+        let other = GcBlocks::new(plain);
+        let others = other.allocate(8, Fill::Zeros).expect("a block");
+        let live = || domain.context().usage().total().live_blocks;
+        let before = live();
+        assert!(collector.begin_sweep());
+        assert!(!inner.begin_sweep(), "it would unmark itself");
+        collector.mark(collected);
+        // Not collected, so its colour stays what its own blocks are compared with.
+        collector.mark(plain);
+        collector.end_sweep();
+        other.end_sweep();
+        assert_eq!(live(), before);
+        assert_eq!(others.parent(), Some(plain));
+        collector.block().free();
+    }
+    drop(domain);
+    root.close_root().expect("nothing is left");
+}

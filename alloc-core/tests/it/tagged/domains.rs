@@ -1,0 +1,209 @@
+//! Domains that end with their last block, their fallbacks, and threads.
+
+use alloc_core::tagged::{Fill, TaggedBlock, TaggedDomain};
+use alloc_core::{Budget, ContextOptions, HostError};
+
+use testkit::Rng;
+
+use super::{block, domain, number, root, this};
+
+#[test]
+fn ca22_ca25_a_domain_ends_with_its_last_block_wherever_that_is_freed() {
+    let root = root();
+    let (one, two) = (domain(&root), domain(&root));
+    let (a, b) = (block(&one), block(&two));
+    // SAFETY: both are live.
+    unsafe { a.steal(Some(b)) };
+    let context = one.context().clone();
+    drop(one);
+    assert!(context.is_closed());
+    assert_eq!(
+        context.usage().total().live_blocks,
+        2,
+        "the block and the record"
+    );
+    // SAFETY: live.
+    let refused = unsafe { a.allocate(1, Fill::Zeros) };
+    assert_eq!(
+        refused,
+        Err(HostError::Closed {
+            context: context.id()
+        })
+    );
+    let address = b.payload().as_ptr() as usize;
+    std::thread::spawn(move || {
+        let payload = std::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: handed over; used no more.
+        unsafe { this(payload).free() };
+    })
+    .join()
+    .expect("no panic");
+    assert_eq!(context.usage().total().live_blocks, 0);
+    assert_eq!(
+        context.parent_id(),
+        Some(root.id()),
+        "the record goes with this handle"
+    );
+    drop(context);
+    drop(two);
+    root.close_root().expect("nothing is left");
+}
+
+#[test]
+fn a_fallback_serves_what_is_refused_and_outlives_the_domain() {
+    let root = root();
+    let reserve = domain(&root);
+    let small = ContextOptions::new("small").budget(Budget::exact(400));
+    let small = TaggedDomain::with_fallback(root.child_with(small).expect("a child"), &reserve);
+    let small = small.expect("a domain");
+    let (first, large) = (
+        block(&small),
+        small.allocate(1000, Fill::Zeros).expect("served"),
+    );
+    assert!(small.reset_refused() && !small.reset_refused());
+    // SAFETY: both are live.
+    unsafe {
+        assert_eq!((first.domain(), large.domain()), (small.id(), reserve.id()));
+        first.payload().cast::<u64>().write(5);
+        let first = first.resize(5000).expect("served elsewhere");
+        assert_eq!((number(first), first.domain()), (5, reserve.id()));
+        assert!(small.reset_refused());
+        drop(reserve);
+        drop(small);
+        first.free();
+        large.free();
+    }
+    root.close_root().expect("nothing is left");
+}
+
+#[test]
+fn ca25_a_closed_domain_allocates_nothing_more_from_its_fallback_either() {
+    let root = root();
+    let reserve = domain(&root);
+    let child = root.child("closed").expect("a child");
+    let context = child.id();
+    let closed = TaggedDomain::with_fallback(child, &reserve).expect("a domain");
+    let live = block(&closed);
+    drop(closed);
+    let refused = Err(HostError::Closed { context });
+    // SAFETY: live until it is freed.
+    unsafe {
+        assert_eq!(live.allocate(8, Fill::Zeros), refused);
+        assert_eq!(live.resize(5000), refused);
+        assert_eq!(
+            reserve.context().usage().total().live_blocks,
+            1,
+            "the record"
+        );
+        live.free();
+    }
+    drop(reserve);
+    root.close_root().expect("nothing is left");
+}
+
+#[test]
+fn ca11_threads_with_a_tree_each_in_one_domain_count_exactly() {
+    let root = root();
+    let domain = domain(&root);
+    let blocks: u64 = if cfg!(miri) { 20 } else { 20_000 };
+    let tops: Vec<usize> = std::thread::scope(|scope| {
+        let build = || {
+            let top = block(&domain);
+            for number in 1..blocks {
+                // SAFETY: live, and this thread's.
+                let child = unsafe { top.allocate(8, Fill::Undefined) }.expect("a block");
+                if number % 3 == 0 {
+                    // SAFETY: as above.
+                    unsafe { child.free() };
+                }
+            }
+            top.payload().as_ptr().expose_provenance()
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(build)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .collect()
+    });
+    let live = blocks - (blocks - 1) / 3;
+    assert_eq!(domain.context().usage().total().live_blocks, 4 * live + 1);
+    let all = block(&domain);
+    for top in tops {
+        // SAFETY: handed over by the threads.
+        unsafe { this(std::ptr::with_exposed_provenance_mut(top)).steal(Some(all)) };
+    }
+    // SAFETY: live, and used no more.
+    unsafe { all.free() };
+    assert_eq!(domain.context().usage().total().live_blocks, 1);
+    drop(domain);
+    root.close_root().expect("nothing is left");
+}
+
+/// Only blocks whose parent is of another domain are references to theirs: whatever moves them, a domain ends with its last block and not
+/// before.
+#[test]
+fn ca22_ca25_domains_end_in_time_whichever_way_blocks_of_three_are_mixed() {
+    let root = root();
+    let mut rng = Rng::new(25);
+    for _round in 0..if cfg!(miri) { 4 } else { 400 } {
+        let reserve = domain(&root);
+        let budget = ContextOptions::new("small").budget(Budget::exact(500));
+        let small = root.child_with(budget).expect("a child");
+        let domains = [
+            domain(&root),
+            domain(&root),
+            TaggedDomain::with_fallback(small, &reserve).expect("a domain"),
+        ];
+        let contexts = domains.each_ref().map(|domain| domain.context().clone());
+        let ids = domains.each_ref().map(TaggedDomain::id);
+        let mut live: Vec<TaggedBlock> = domains.iter().map(block).collect();
+        // SAFETY: all blocks are live until their top is freed.
+        unsafe {
+            for _ in 0..40 {
+                let pick = |rng: &mut Rng| rng.below(live.len() as u64) as usize;
+                let (one, two) = (pick(&mut rng), pick(&mut rng));
+                match rng.below(5) {
+                    0 | 1 => {
+                        let new = live[one].allocate(8, Fill::Zeros);
+                        live.push(new.expect("memory"));
+                    }
+                    2 => {
+                        live[one].steal(Some(live[two]));
+                    }
+                    3 => {
+                        live[one].adopt(live[two]);
+                    }
+                    // Larger than the small budget: the block becomes the fallback's, its children do not.
+                    _ => live[one] = live[one].resize(16 + one * 40).expect("memory"),
+                }
+            }
+            drop(domains);
+            drop(reserve);
+            // From now on whoever frees the last block of a domain ends it, and a block that is left must keep it.
+            while let Some(first) = live.first().copied() {
+                let mut top = first;
+                while let Some(parent) = top.parent() {
+                    top = parent;
+                }
+                let is_below = |block: &TaggedBlock| {
+                    std::iter::successors(Some(*block), |at| at.parent()).any(|at| at == top)
+                };
+                live.retain(|block| !is_below(block));
+                top.free();
+                for (context, id) in contexts.iter().zip(ids) {
+                    let blocks = live.iter().filter(|block| block.domain() == id).count() as u64;
+                    // With the record as long as there are blocks; the fallback's are not these contexts'.
+                    let expected = if blocks == 0 { 0 } else { blocks + 1 };
+                    let usage = context.usage().total().live_blocks;
+                    assert_eq!(usage, expected);
+                }
+            }
+        }
+        assert!(
+            contexts
+                .iter()
+                .all(|context| context.usage().total().live_blocks == 0)
+        );
+    }
+    root.close_root().expect("all domains have ended");
+}

@@ -1,0 +1,128 @@
+//! Memory that is set aside, to fall back to.
+
+use std::ptr::NonNull;
+
+use alloc_core::tagged::{Fill, TaggedBlock, TaggedDomain};
+use alloc_core::{Context, ContextOptions, HostError, TryVec};
+use testkit::{RecordingAllocator, Rng};
+
+use super::root;
+
+/// The handle of a reserve's context outlives the domain: when the domain's record is gone, blocks that are left are none of the two that
+/// always stay, and the reserve is not made whole under them.
+#[test]
+fn ca27_a_reserve_whose_domain_has_ended_keeps_what_is_left_apart() {
+    let root = root();
+    let reserve = TaggedDomain::reserve(&root, 64 << 10).expect("memory");
+    let handle = reserve.context().clone();
+    let mut small = TryVec::<u8, _>::new_in(handle.clone());
+    small.try_reserve_exact(32).expect("room");
+    let mut large = TryVec::<u8, _>::new_in(handle);
+    large.try_reserve_exact(1000).expect("room");
+    for number in 0..600_usize {
+        large.try_push(number as u8).expect("reserved");
+    }
+    drop(reserve);
+    drop(small);
+    // In another size class: it moves, and must not move onto itself.
+    large.try_shrink_to_fit().expect("there is room");
+    assert!((0..600).all(|number: usize| large[number] == number as u8));
+    drop(large);
+    root.close_root().expect("nothing is left");
+}
+
+/// Random use against a model: what a reserve hands out lies in the one block that was set aside, aligned and apart, with what was written;
+/// it refuses when it is full, and is whole again when everything was freed.
+#[test]
+fn ca27_a_reserve_serves_out_of_one_block_until_it_is_full() {
+    const BYTES: usize = 32 << 10;
+    let witness = RecordingAllocator::system();
+    // SAFETY: closed below.
+    let root = unsafe { Context::root(&witness, ContextOptions::new("root")) }.expect("a root");
+    assert!(
+        TaggedDomain::reserve(&root, 100).is_err(),
+        "no room for its record"
+    );
+    let before = witness.total();
+    let reserve = TaggedDomain::reserve(&root, BYTES).expect("memory");
+    assert_eq!(witness.total().live_blocks, before.live_blocks + 1);
+    let mut rng = Rng::new(27);
+    let mut most = Vec::new();
+    for _round in 0..3 {
+        let mut live: Vec<(TaggedBlock, usize, u8)> = Vec::new();
+        let mut refused = 0;
+        for step in 0..if cfg!(miri) { 200 } else { 5000 } {
+            let fill = step as u8;
+            let size = 1 + rng.below(700) as usize;
+            match rng.below(5) {
+                0 | 1 if !live.is_empty() => {
+                    let (block, size, fill) =
+                        live.swap_remove(rng.below(live.len() as u64) as usize);
+                    // SAFETY: live, of this size, freed here.
+                    unsafe {
+                        let bytes = NonNull::slice_from_raw_parts(block.payload(), size);
+                        assert!(bytes.as_ref().iter().all(|byte| *byte == fill));
+                        block.free();
+                    }
+                }
+                2 if !live.is_empty() => {
+                    let (block, old, fill) =
+                        live.swap_remove(rng.below(live.len() as u64) as usize);
+                    // SAFETY: live; where it is refused, it is as it was.
+                    unsafe {
+                        let (block, kept) =
+                            block.resize(size).map_or((block, old), |new| (new, size));
+                        let bytes = NonNull::slice_from_raw_parts(block.payload(), old.min(kept));
+                        assert!(bytes.as_ref().iter().all(|byte| *byte == fill));
+                        block.payload().write_bytes(fill, kept);
+                        live.push((block, kept, fill));
+                    }
+                }
+                _ => match reserve.allocate(size, Fill::Undefined) {
+                    Ok(block) => {
+                        // SAFETY: new, of this size.
+                        unsafe { block.payload().write_bytes(fill, size) };
+                        live.push((block, size, fill));
+                    }
+                    Err(error) => {
+                        refused += 1;
+                        assert!(
+                            matches!(error, HostError::OutOfHostMemory { .. }),
+                            "{error}"
+                        );
+                    }
+                },
+            }
+        }
+        assert!(cfg!(miri) || refused > 0, "it was never full");
+        for (block, size, fill) in live {
+            // SAFETY: live, of this size, freed here.
+            unsafe {
+                let bytes = NonNull::slice_from_raw_parts(block.payload(), size);
+                assert!(bytes.as_ref().iter().all(|byte| *byte == fill));
+                block.free();
+            }
+        }
+        // All that was freed is found again, however it was cut before.
+        let mut large = Vec::new();
+        while let Ok(block) = reserve.allocate(1000, Fill::Undefined) {
+            large.push(block);
+        }
+        most.push(large.len());
+        for block in large {
+            // SAFETY: live, freed here.
+            unsafe { block.free() };
+        }
+    }
+    assert!(most[0] > BYTES / 1000 / 2, "{most:?}");
+    assert_eq!(most, [most[0]; 3], "it is whole again");
+    assert_eq!(
+        witness.total().live_blocks,
+        before.live_blocks + 1,
+        "no other block was allocated"
+    );
+    drop(reserve);
+    assert_eq!(witness.total().live_blocks, before.live_blocks);
+    root.close_root().expect("nothing is left");
+    witness.assert_empty("at the end");
+}
