@@ -25,7 +25,7 @@ fn swiftshader_leaves_a_block_for_each_update_template() {
             done.stdout.starts_with("driver: SwiftShader driver "),
             "{done}"
         );
-        let (bytes, s) = (112 * rounds, if rounds == 1 { "" } else { "s" });
+        let (bytes, s) = (96 * rounds, if rounds == 1 { "" } else { "s" });
         let left = format!(
             "  VkDescriptorUpdateTemplate: {rounds} block{s}, {bytes} bytes ({bytes} of scope object)\n"
         );
