@@ -209,7 +209,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    fn region_from_record(&self, record: u32, seen: &RecordView, found: &Suballocation) -> Region {
+    /// The value of a root, from what its record and its pool say of it now.
+    pub(super) fn region_from_record(
+        &self,
+        record: u32,
+        seen: &RecordView,
+        found: &Suballocation,
+    ) -> Region {
         let region = self.region(found, record);
         match *seen {
             RecordView::Root {

@@ -106,7 +106,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return None;
         }
         let env = self.device_and_host();
-        let first = self.pools.map(env, at).ok()?;
+        let (object, first) = self.pools.map_object(env, at).ok()?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
         let look = || {
             damage((0..self.pools.margin() as usize).map(|number| {
@@ -117,12 +117,22 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         // What the host wrote is seen before, what the device wrote after the invalidation, which may discard the former.
         let (mut found, mut read) = (look(), Ok(()));
         if found.is_none() && !placed.properties.contains(PropertyFlags::HOST_COHERENT) {
-            let range = self.margin_range(&placed);
-            read = self.sync_range(placed.properties, u64::MAX, range, false);
-            found = look();
+            // Only atoms that are the margin's alone: in the first one may lie what the host wrote to the region and did not flush yet.
+            let mut range = self.margin_range(&placed);
+            let atom = self.limits.non_coherent_atom_size.max(1);
+            let start = range.offset.next_multiple_of(atom);
+            range.size = range.size.saturating_sub(start - range.offset);
+            range.offset = start;
+            if range.size > 0 {
+                read = self.sync_range(placed.properties, u64::MAX, range, false);
+                found = look();
+            }
         }
-        // Freed by another thread meanwhile, the margin was anybody's.
-        let lives = self.pools.unmap(env, at).is_ok() && self.pools.find(at).is_ok();
-        (read.is_ok() && lives).then_some((placed, found))
+        // Moved or freed by another thread before it was mapped, the margin was anybody's. The memory object is not: it is counted down
+        // whatever became of the region.
+        let place = |of: &Suballocation| (of.memory, of.offset, of.size);
+        let lives = (self.pools.find(at)).is_ok_and(|(now, _)| place(&now) == place(&placed));
+        let unmapped = self.pools.unmap_object(env, object).is_ok();
+        (read.is_ok() && lives && unmapped).then_some((placed, found))
     }
 }

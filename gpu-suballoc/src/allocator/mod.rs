@@ -157,7 +157,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Gives a pool back, with all its blocks.
     ///
     /// # Errors
-    /// [`GpuMisuse::PoolInUse`] while regions of it live; [`GpuMisuse::NoSuchPool`].
+    /// [`GpuMisuse::PoolInUse`] while regions of it live; [`GpuMisuse::Defragmenting`] until its [`Defragmentation`] is dropped;
+    /// [`GpuMisuse::NoSuchPool`].
     pub fn destroy_pool(&self, pool: PoolId) -> Result<(), GpuError> {
         self.check_pool(Some(pool))?;
         self.evict_reusable(0, 0);

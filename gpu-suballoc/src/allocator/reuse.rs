@@ -54,8 +54,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             .records
             .begin_removal(region.record, region.id.at(), false)
         {
-            // The value is kept as it is: one that says where the region was is of no use.
-            Ok(Some(gone)) if gone.resource != region.resource => self.destroy_removed_root(gone),
             Ok(Some(gone)) => self.cache_buffer(gone, region),
             Ok(None) => {}
             Err(rule) => return Err(Rejected::new(region, rule)),
@@ -70,14 +68,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
         // The place gets another generation at once, so that the old id is refused from here on.
         let at = region.id.at();
-        let Ok(generation) = self.pools.renew(at) else {
+        let (Ok((placed, _)), Ok(generation)) = (self.pools.find(at), self.pools.renew(at)) else {
             self.destroy_removed_root(gone);
             return;
         };
         let at = RegionSlot { generation, ..at };
+        // The value may be of the time before a move: handles come again, so that its buffer's proves nothing.
         let region = Region {
             id: RegionId::new(self.tag, at),
-            ..region
+            ..self.region_from_record(gone.number, &gone.view(), &placed)
         };
         self.evict_reusable(
             self.max_reusable_buffers.saturating_sub(1),

@@ -177,7 +177,8 @@ impl Pools {
     /// Gives all of a pool's memory back to the driver. Its name is nobody's afterwards.
     ///
     /// # Errors
-    /// [`GpuMisuse::NoSuchPool`], or [`GpuMisuse::PoolInUse`] while regions of it live.
+    /// [`GpuMisuse::NoSuchPool`], [`GpuMisuse::PoolInUse`] while regions of it live, [`GpuMisuse::Defragmenting`] while somebody is at that: places may
+    /// be reserved in it.
     pub(crate) fn destroy_pool(
         &self,
         env: DeviceAndHost<'_>,
@@ -192,6 +193,9 @@ impl Pools {
             }
             if state.regions > 0 || state.blocks_in_creation > 0 {
                 return Err(GpuMisuse::PoolInUse);
+            }
+            if state.is_defragmenting {
+                return Err(GpuMisuse::Defragmenting);
             }
             state.is_open = false;
             state.config.min_blocks = 0;

@@ -257,8 +257,9 @@ impl PoolState {
         if found.alignment >= MAX_NOTED_ALIGNMENT {
             return Ok(Ok(None));
         }
+        // All that the region has, not what was asked for: its value may say so, and the copy and crops reach to the end of that.
         let want = RangeRequest {
-            size: found.asked,
+            size: found.size,
             alignment: found.alignment,
             user_data: MOVE_TARGET,
             fit: Fit::Low,

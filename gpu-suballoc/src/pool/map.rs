@@ -28,6 +28,17 @@ impl Pools {
         at: RegionSlot,
     ) -> Result<NonNull<u8>, GpuError> {
         self.map_at(env, at, PoolState::object_place)
+            .map(|(_, first)| first)
+    }
+
+    /// As [`map`](Pools::map), with the memory object that is mapped: [`unmap_object`](Pools::unmap_object) undoes it, also where the region
+    /// is gone by then.
+    pub(crate) fn map_object(
+        &self,
+        env: DeviceAndHost<'_>,
+        at: RegionSlot,
+    ) -> Result<(RegionPlace, NonNull<u8>), GpuError> {
+        self.map_at(env, at, PoolState::object_place)
     }
 
     /// As [`map`](Pools::map), of what `object_place` finds.
@@ -36,7 +47,7 @@ impl Pools {
         env: DeviceAndHost<'_>,
         at: RegionSlot,
         home_of: HomeOf,
-    ) -> Result<NonNull<u8>, GpuError> {
+    ) -> Result<(RegionPlace, NonNull<u8>), GpuError> {
         let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
         let mut tries = 0u32;
         loop {
@@ -79,7 +90,10 @@ impl Pools {
                 reason: MapRefusal::AddressSpace,
             })?;
             let first = base.and_then(|base| NonNull::new(base.as_ptr().wrapping_add(offset)));
-            return first.ok_or(GpuError::Device(DeviceError::MapFailed));
+            return match first {
+                Some(first) => Ok((home, first)),
+                None => Err(GpuError::Device(DeviceError::MapFailed)),
+            };
         }
     }
 
@@ -97,7 +111,11 @@ impl Pools {
         self.unmap_object(env, home)
     }
 
-    pub(super) fn unmap_object(
+    /// Undoes one [`map_object`](Pools::map_object).
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Stale`], [`GpuMisuse::NotMapped`].
+    pub(crate) fn unmap_object(
         &self,
         env: DeviceAndHost<'_>,
         home: RegionPlace,

@@ -58,6 +58,7 @@ impl Pools {
         at: RegionSlot,
     ) -> Result<NonNull<u8>, GpuError> {
         self.map_at(env, at, PoolState::home_of_shard_page)
+            .map(|(_, first)| first)
     }
 
     /// As [`unmap`](Pools::unmap), for a shard's range.

@@ -56,13 +56,14 @@ pub(crate) enum MoveEnd {
 }
 
 impl RegionMetadata {
-    /// The root of that number, if it is somebody's and at rest.
-    pub(crate) fn movable(&self, number: u32) -> Option<(MovingRoot, u32)> {
+    /// The root of that number, if it still is the region's at that place, somebody's, and at rest. The number may be another root's since
+    /// the place was looked at.
+    pub(crate) fn movable(&self, number: u32, at: RegionSlot) -> Option<(MovingRoot, u32)> {
         let state = self.state.lock();
         let Some(RegionRecord::Root(root)) = state.table.get(number) else {
             return None;
         };
-        (root.state == Life::Live).then(|| {
+        (root.is_named(at) && root.state == Life::Live).then(|| {
             let moving = MovingRoot {
                 key: root.key,
                 resource: root.resource,

@@ -41,6 +41,17 @@ pub(crate) struct RemovedRoot {
     pub(super) kind: u16,
 }
 
+impl RemovedRoot {
+    /// What its record said of it.
+    pub(crate) const fn view(&self) -> RecordView {
+        RecordView::Root {
+            resource: self.resource,
+            content: self.content,
+            asked: self.asked,
+        }
+    }
+}
+
 /// What a record says of the region that an id names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RecordView {

@@ -131,7 +131,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             let (root, maps) = self
                 .allocator
                 .records
-                .movable(region.record)
+                .movable(region.record, region.at)
                 .ok_or(SkipReason::Busy)?;
             if maps > 0 {
                 return Err(SkipReason::Mapped);

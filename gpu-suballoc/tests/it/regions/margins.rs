@@ -1,5 +1,7 @@
 //! Margins behind regions: what is written outside is found on free and on demand.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use gpu_suballoc::{
     AllocatorOptions, BlockAlgorithm, BufferInfo, CorruptedMargin, DedicatedPolicy, DeviceMemory,
     GpuMisuse, Lifetime, MapPolicy, MemoryOptions, MemoryPreference, MockProfile, PoolOptions,
@@ -209,4 +211,62 @@ fn ge5_without_margins_nothing_is_looked_at() {
             Err(GpuMisuse::BadOptions.into())
         );
     });
+}
+
+/// Somebody frees a region while its margin is looked at: the block is not mapped for ever.
+#[test]
+fn a_look_at_a_margin_leaves_nothing_mapped() {
+    let options = AllocatorOptions {
+        memory: MemoryOptions {
+            margin: 16,
+            ..MemoryOptions::default()
+        },
+        ..AllocatorOptions::default()
+    };
+    scene(MockProfile::Nvidia, options, |s| {
+        let (gpu, done) = (s.gpu, AtomicBool::new(false));
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let looked = gpu.check_corruption(|_| panic!("nobody writes"));
+                    looked.expect("memory");
+                }
+            });
+            for _ in 0..3000 {
+                let four = [(); 4].map(|()| gpu.allocate(&bytes(1000), &host()).expect("room"));
+                four.into_iter().for_each(|region| s.free(region));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        gpu.trim(u64::MAX);
+        assert_eq!(s.mock.live_counts().memory, 0, "nothing lies in any block");
+    });
+}
+
+/// A look between a write of the host and its flush discards nothing of the region.
+#[test]
+fn a_look_at_a_margin_keeps_what_was_not_flushed() {
+    for margin in MARGINS {
+        let options = AllocatorOptions {
+            memory: MemoryOptions {
+                margin,
+                ..MemoryOptions::default()
+            },
+            ..AllocatorOptions::default()
+        };
+        scene(MockProfile::Tiler, options, |s| {
+            let region = s.gpu.allocate(&bytes(1000), &host()).expect("room");
+            let mapping = s.gpu.map(&region).expect("visible");
+            let size = mapping.len();
+            // SAFETY: mapped, so many bytes long, and nobody else is at it.
+            unsafe { mapping.as_ptr().write_bytes(7, size) };
+            assert_eq!(corrupted(&s), []);
+            s.gpu.flush(&region, 0, region.size()).expect("mapped");
+            // SAFETY: as above.
+            let all = unsafe { core::slice::from_raw_parts(mapping.as_ptr(), size) };
+            assert!(all.iter().all(|byte| *byte == 7), "margin of {margin}");
+            drop(mapping);
+            s.free(region);
+        });
+    }
 }

@@ -1,0 +1,431 @@
+//! What nobody should do, and what others do between two looks: places, names and pools that are not what they were.
+
+use core::num::NonZeroU64;
+use core::ptr::NonNull;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use gpu_suballoc::{
+    BufferHandle, DeviceError, DeviceProperties, GpuMisuse, Lifetime, MappedRange, MemoryHandle,
+    MemoryRequest, PoolOptions, RegionId, ResourceRequirements,
+};
+
+use super::*;
+
+fn bare(scene: &Scene<'_>, size: u64, alignment: u64) -> Region {
+    let needs = ResourceRequirements::new(size, alignment);
+    scene.gpu.allocate(&needs, &shared()).expect("room")
+}
+
+/// How many of these lie in so many bytes of a place.
+fn neighbours_in(
+    all: &[Option<Region>],
+    (memory, offset): (Option<MemoryHandle>, u64),
+    size: u64,
+) -> usize {
+    let is_apart = |other: &&Region| {
+        other.memory() != memory
+            || other.offset() >= offset + size
+            || other.offset() + other.size() <= offset
+    };
+    all.iter()
+        .flatten()
+        .filter(|other| !is_apart(other))
+        .count()
+}
+
+/// Sizes are rounded up to their alignment where that is small, and are larger than what was asked for.
+#[test]
+fn what_moves_has_at_its_new_place_all_bytes_that_its_value_says() {
+    // In the smaller hole there is room for what was asked for, and none for what the region has.
+    for (hole, moves) in [(264 * KIB, 0), (384 * KIB, 1)] {
+        small(|scene| {
+            let rest = (MIB - hole) / (8 * KIB);
+            let hole = bare(&scene, hole, 256);
+            let mut pieces: Vec<_> = (0..rest)
+                .map(|_| Some(bare(&scene, 8 * KIB, 256)))
+                .collect();
+            let mut source = bare(&scene, 256 * KIB + 256, 64 * KIB);
+            assert_eq!(scene.gpu.stats().total.blocks, 2);
+            assert_eq!(source.size(), 320 * KIB);
+            let tail = scene.gpu.crop(&source, 320 * KIB - 256, 256, 4);
+            let mut tail = tail.expect("within");
+            scene.free(hole);
+            for piece in pieces.iter_mut().skip(1).step_by(2).take(20) {
+                scene.free(piece.take().expect("there"));
+            }
+            let options = DefragmentationOptions::new().move_bare_regions();
+            let mut run = scene.gpu.defragment(options).expect("nobody is at it");
+            let mut pass = run.next_pass().expect("memory");
+            assert_eq!(pass.moves().len(), moves);
+            for one in pass.moves() {
+                let to = (Some(one.to().memory), one.to().offset);
+                assert_eq!(neighbours_in(&pieces, to, one.size()), 0, "the copy");
+            }
+            pass.set_outcomes(MoveOutcome::Copied);
+            pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+            drop(run);
+            scene.gpu.refresh(&mut source).expect("ours");
+            scene.gpu.refresh(&mut tail).expect("ours");
+            let of_tail = neighbours_in(&pieces, (tail.memory(), tail.offset()), tail.size());
+            scene.free(tail);
+            scene.free(source);
+            for piece in pieces.into_iter().flatten() {
+                scene.free(piece);
+            }
+            assert_eq!(of_tail, 0, "the crop");
+        });
+    }
+}
+
+/// The number of a record is another region's by the time it is looked at.
+#[test]
+fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_another_pool() {
+    small(|scene| {
+        let pool = scene
+            .gpu
+            .create_pool(&PoolOptions {
+                block_size: Some(MIB),
+                ..PoolOptions::new(1)
+            })
+            .unwrap();
+        let within = shared().pool(pool);
+        let mut inside: Vec<_> = (0..32).map(|_| Some(scene.piece(1, &within))).collect();
+        // The default pool: two blocks with room in both.
+        let mut outside: Vec<_> = (0..32).map(|_| Some(scene.piece(1, &shared()))).collect();
+        for index in (0..32).filter(|index| index % 4 != 0) {
+            scene.free(inside[index].take().unwrap());
+            if index > 4 {
+                scene.free(outside[index].take().unwrap());
+            }
+        }
+        let state = RefCell::new((false, None, None, Vec::new()));
+        let filter = |id: RegionId, _| {
+            let mut state = state.borrow_mut();
+            state.3.push(id);
+            if state.0 && state.1.is_none() {
+                // As another thread might: one of the pool's goes, a buffer of another pool comes.
+                let victim = inside.iter().flatten().find(|region| {
+                    region.id() != id && region.memory() == scene.gpu.info(id).unwrap().memory
+                });
+                let victim = victim.unwrap().id();
+                scene.gpu.free_id(victim).unwrap();
+                state.1 = Some(victim);
+                state.2 = Some(scene.piece(1, &shared()));
+            }
+            true
+        };
+        let options = DefragmentationOptions::new().pool(pool).filter(&filter);
+        let mut run = scene.gpu.defragment(options).unwrap();
+        state.borrow_mut().0 = true;
+        let pass = run.next_pass().unwrap();
+        let newcomer = state.borrow().2.as_ref().unwrap().id();
+        let moves: Vec<_> = pass.moves().iter().map(|one| one.region()).collect();
+        drop(pass);
+        drop(run);
+        let (_, victim, newborn, seen) = state.into_inner();
+        scene.free(newborn.unwrap());
+        for region in inside.into_iter().chain(outside).flatten() {
+            if Some(region.id()) != victim {
+                scene.free(region);
+            }
+        }
+        scene.gpu.destroy_pool(pool).unwrap();
+        assert!(
+            !seen.contains(&newcomer),
+            "the filter is asked of a region of another pool"
+        );
+        assert!(
+            !moves.contains(&newcomer),
+            "a region of another pool is to be moved"
+        );
+    });
+}
+
+/// The same; what came lies in a slab, whose slot and generation are also those of a range.
+#[test]
+fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_the_same_slot() {
+    small(|scene| {
+        let first: Vec<_> = (0..16).map(|_| scene.piece(1, &shared())).collect();
+        let small = || {
+            let info = BufferInfo::new(256, COPIED);
+            scene
+                .gpu
+                .create_buffer(&info, &shared().lifetime(Lifetime::Persistent))
+                .unwrap()
+        };
+        let mut slabs: Vec<_> = (0..5).map(|_| small()).collect();
+        let second: Vec<_> = (0..15).map(|_| scene.piece(1, &shared())).collect();
+        assert_eq!(scene.gpu.stats().total.blocks, 2);
+        let mut left = Vec::new();
+        for (index, region) in first.into_iter().enumerate() {
+            if index < 3 {
+                left.push(region)
+            } else {
+                scene.free(region)
+            }
+        }
+        for (index, region) in second.into_iter().enumerate() {
+            if index >= 5 {
+                left.push(region)
+            } else {
+                scene.free(region)
+            }
+        }
+        let ids: Vec<_> = left.iter().map(Region::id).collect();
+        let state = RefCell::new((false, None));
+        let filter = |id: RegionId, _| {
+            let mut state = state.borrow_mut();
+            if state.0 && state.1.is_none() {
+                assert_eq!(id, ids[0]);
+                scene.gpu.free_id(ids[1]).unwrap();
+                state.1 = Some(small());
+            }
+            true
+        };
+        let mut run = scene
+            .gpu
+            .defragment(DefragmentationOptions::new().filter(&filter))
+            .unwrap();
+        state.borrow_mut().0 = true;
+        let mut pass = run.next_pass().unwrap();
+        for index in 0..pass.moves().len() {
+            let one = pass.moves()[index];
+            let _ = pass.make_buffer(index);
+            pass.set_outcome(
+                index,
+                if state.borrow().1.as_ref().map(Region::id) == Some(one.region()) {
+                    MoveOutcome::Copied
+                } else {
+                    MoveOutcome::Ignored
+                },
+            )
+            .unwrap();
+        }
+        pass.finish(|_, _| ());
+        drop(run);
+        slabs.push(state.into_inner().1.unwrap());
+        let mut wrong = 0;
+        for region in left.iter().chain(&slabs) {
+            let Ok(info) = scene.gpu.info(region.id()) else {
+                continue;
+            };
+            let bound = scene.mock.buffer_bound(info.buffer.unwrap());
+            if bound != info.memory.map(|memory| (memory, info.offset)) {
+                wrong += 1;
+            }
+        }
+        for region in left.into_iter().chain(slabs) {
+            if region.id() != ids[1] {
+                scene.free(region);
+            }
+        }
+        assert_eq!(wrong, 0);
+    });
+}
+
+/// A driver that gives the handle of a buffer that was destroyed to another one, as drivers do.
+struct Reusing<'m> {
+    inner: &'m Mock,
+    live: Mutex<HashMap<u64, BufferHandle>>,
+    next: Mutex<(u64, Option<u64>)>,
+}
+
+impl Reusing<'_> {
+    fn of(&self, buffer: BufferHandle) -> BufferHandle {
+        self.live.lock().unwrap()[&buffer.as_raw()]
+    }
+}
+
+// SAFETY: all is handed on; names are exchanged one to one.
+unsafe impl DeviceMemory for Reusing<'_> {
+    fn properties(&self) -> DeviceProperties<'_> {
+        self.inner.properties()
+    }
+    unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.allocate(request) }
+    }
+    unsafe fn free(&self, memory: MemoryHandle) {
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.free(memory) }
+    }
+    unsafe fn map(
+        &self,
+        memory: MemoryHandle,
+        offset: u64,
+        size: u64,
+    ) -> Result<NonNull<u8>, DeviceError> {
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.map(memory, offset, size) }
+    }
+    unsafe fn unmap(&self, memory: MemoryHandle) {
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.unmap(memory) }
+    }
+    unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.flush(ranges) }
+    }
+    unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.invalidate(ranges) }
+    }
+    unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
+        // SAFETY: as the caller promises.
+        let made = unsafe { self.inner.create_buffer(info) }?;
+        let mut next = self.next.lock().unwrap();
+        next.0 += 1;
+        let raw = next.1.take().unwrap_or(next.0);
+        assert!(self.live.lock().unwrap().insert(raw, made).is_none());
+        Ok(BufferHandle::from_raw(raw).unwrap())
+    }
+    unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
+        let inner = self.live.lock().unwrap().remove(&buffer.as_raw()).unwrap();
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.destroy_buffer(inner) }
+    }
+    unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements {
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.buffer_requirements(self.of(buffer)) }
+    }
+    unsafe fn bind_buffer(
+        &self,
+        buffer: BufferHandle,
+        memory: MemoryHandle,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.bind_buffer(self.of(buffer), memory, offset) }
+    }
+    unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.buffer_address(self.of(buffer)) }
+    }
+}
+
+/// A region is moved twice; the second time its buffer has the handle that it had in the beginning. Its value was not refreshed: to give it
+/// back wants no place.
+#[test]
+fn df13_a_kept_buffer_lies_where_it_was_moved_to() {
+    let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
+    let device = Reusing {
+        inner: &mock,
+        live: Mutex::default(),
+        next: Mutex::default(),
+    };
+    let options = AllocatorOptions {
+        reuse: true,
+        max_reusable_buffers: 4,
+        ..small_blocks()
+    };
+    // SAFETY: infos below are valid for the device, nothing foreign is wrapped, and nothing runs on it.
+    let gpu = unsafe { GpuAllocator::new(&device, alloc_core::FromGlobalAlloc::SYSTEM, options) }
+        .map_err(|refused| refused.error)
+        .unwrap();
+    let info = BufferInfo::new(64 * KIB, COPIED);
+    let piece = || gpu.create_buffer(&info, &shared()).unwrap();
+    let move_all = |force: Option<u64>| {
+        let mut run = gpu.defragment(DefragmentationOptions::new()).unwrap();
+        let mut pass = run.next_pass().unwrap();
+        assert_eq!(pass.moves().len(), 1);
+        device.next.lock().unwrap().1 = force;
+        pass.make_buffer(0).unwrap();
+        pass.set_outcomes(MoveOutcome::Copied);
+        pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+    };
+    let free = |region| gpu.free(region).unwrap();
+    let mut first: Vec<_> = (0..16).map(|_| piece()).collect();
+    let mut second: Vec<_> = (0..16).map(|_| piece()).collect();
+    let region = first.remove(0);
+    first.into_iter().for_each(free);
+    second.drain(12..).for_each(free);
+    let handle = region.buffer().unwrap().as_raw();
+    move_all(None);
+    let mut third: Vec<_> = (0..16).map(|_| piece()).collect();
+    second.into_iter().for_each(free);
+    third.drain(..3).for_each(free);
+    third.drain(12..).for_each(free);
+    move_all(Some(handle));
+    gpu.release(region).unwrap();
+    let again = piece();
+    let bound = mock.buffer_bound(device.of(again.buffer().unwrap()));
+    let says = again.memory().map(|memory| (memory, again.offset()));
+    let crop = gpu
+        .crop(&again, 0, 64, 4)
+        .map(|crop| gpu.free(crop).unwrap());
+    free(again);
+    third.into_iter().for_each(free);
+    gpu.close().map_err(|refused| refused.error).unwrap();
+    assert_eq!((says, crop), (bound, Ok(())), "a buffer made a moment ago");
+}
+
+/// Places are reserved in it.
+#[test]
+fn df4_a_pool_that_is_being_defragmented_is_not_destroyed() {
+    small(|scene| {
+        let options = PoolOptions {
+            block_size: Some(MIB),
+            keep_empty: Some(4 * MIB),
+            ..PoolOptions::new(0)
+        };
+        let pool = scene.gpu.create_pool(&options).expect("room");
+        let left = scene.sparse_with(2, 4, &shared().pool(pool));
+        let run = DefragmentationOptions::new()
+            .pool(pool)
+            .max_moves_per_pass(1);
+        let mut run = scene.gpu.defragment(run).expect("memory");
+        let pass = run.next_pass().expect("memory");
+        assert_eq!(pass.moves().len(), 1);
+        drop(pass);
+        left.into_iter().for_each(|(_, region)| scene.free(region));
+        assert_eq!(
+            scene.gpu.destroy_pool(pool),
+            Err(GpuMisuse::Defragmenting.into())
+        );
+        drop(run);
+        assert_eq!(scene.gpu.destroy_pool(pool), Ok(()));
+        assert_eq!(scene.mock.live_counts().memory, 0);
+    });
+}
+
+/// A shard's pages stay where they are, so a crop of one of its regions does.
+#[test]
+fn df13_a_crop_of_a_shards_region_is_refreshed() {
+    small(|scene| {
+        let mut shard = scene.gpu.shard();
+        let needs = ResourceRequirements::new(256, 256);
+        let region = shard
+            .allocate(&needs, &any().lifetime(Lifetime::Persistent))
+            .expect("room");
+        let mut crop = scene.gpu.crop(&region, 0, 64, 4).expect("within");
+        let place = (crop.memory(), crop.offset());
+        let mut left = Vec::new();
+        for (index, region) in (0..32)
+            .map(|_| scene.piece(1, &shared()))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .enumerate()
+        {
+            if index % 8 == 0 {
+                left.push(region);
+            } else {
+                scene.free(region);
+            }
+        }
+        let run = scene.gpu.defragment(DefragmentationOptions::new());
+        let mut run = run.expect("memory");
+        let mut pass = run.next_pass().expect("memory");
+        assert!(!pass.is_empty());
+        copy(scene.mock, &mut pass);
+        pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+        drop(run);
+        assert_eq!(scene.gpu.refresh(&mut crop), Ok(()));
+        assert_eq!((crop.memory(), crop.offset()), place);
+        scene.free(crop);
+        shard.free(region).expect("its own");
+        drop(shard);
+        left.into_iter().for_each(|region| scene.free(region));
+    });
+}
