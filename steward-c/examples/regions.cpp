@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include <vulkan/vulkan.h>
+#include "device.hpp"
 
 #include <steward-gpu.h>
 #include <steward.hpp>
@@ -41,30 +41,8 @@ struct vulkan {
    }
    int create()
    {
-      VkApplicationInfo application{};
-      application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
-      application.apiVersion = VK_API_VERSION_1_1;
-      VkInstanceCreateInfo instance_info{};
-      instance_info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
-      instance_info.pApplicationInfo = &application;
-      TRY(vkCreateInstance(&instance_info, nullptr, &instance));
-      uint32_t count = 1;
-      VkResult found = vkEnumeratePhysicalDevices(instance, &count, &physical);
-      if (found < 0 || count == 0)
-         return 1;
-      VkPhysicalDeviceProperties properties;
-      vkGetPhysicalDeviceProperties(physical, &properties);
-      std::printf("driver: %s\n", properties.deviceName);
-      float priority = 1;
-      VkDeviceQueueCreateInfo queue_info{};
-      queue_info.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-      queue_info.queueCount = 1;
-      queue_info.pQueuePriorities = &priority;
-      VkDeviceCreateInfo device_info{};
-      device_info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
-      device_info.queueCreateInfoCount = 1;
-      device_info.pQueueCreateInfos = &queue_info;
-      TRY(vkCreateDevice(physical, &device_info, nullptr, &device));
+      TRY(create_instance(VK_API_VERSION_1_1, nullptr, &instance));
+      TRY(create_device(instance, nullptr, &physical, &device));
       vkGetDeviceQueue(device, 0, 0, &queue);
       return 0;
    }

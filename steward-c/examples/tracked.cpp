@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include <vulkan/vulkan.h>
+#include "device.hpp"
 
 #include <steward.hpp>
 
@@ -60,35 +60,11 @@ int run(const std::vector<tracked *> &kinds, const steward::context &root)
 {
    const auto &[of_instance, of_device, of_buffers, of_pools] = std::tie(*kinds[0], *kinds[1], *kinds[2], *kinds[3]);
 
-   VkApplicationInfo application{};
-   application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
-   application.apiVersion = VK_API_VERSION_1_0;
-   VkInstanceCreateInfo instance_info{};
-   instance_info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
-   instance_info.pApplicationInfo = &application;
    VkInstance instance;
-   TRY(vkCreateInstance(&instance_info, of_instance.callbacks(), &instance));
-
-   uint32_t count = 1;
+   TRY(create_instance(VK_API_VERSION_1_0, of_instance.callbacks(), &instance));
    VkPhysicalDevice physical;
-   VkResult result = vkEnumeratePhysicalDevices(instance, &count, &physical);
-   if ((result != VK_SUCCESS && result != VK_INCOMPLETE) || count == 0)
-      return 1;
-   VkPhysicalDeviceProperties properties;
-   vkGetPhysicalDeviceProperties(physical, &properties);
-   std::printf("driver: %s\n", properties.deviceName);
-
-   float priority = 1;
-   VkDeviceQueueCreateInfo queue_info{};
-   queue_info.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-   queue_info.queueCount = 1;
-   queue_info.pQueuePriorities = &priority;
-   VkDeviceCreateInfo device_info{};
-   device_info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
-   device_info.queueCreateInfoCount = 1;
-   device_info.pQueueCreateInfos = &queue_info;
    VkDevice device;
-   TRY(vkCreateDevice(physical, &device_info, of_device.callbacks(), &device));
+   TRY(create_device(instance, of_device.callbacks(), &physical, &device));
 
    std::vector<VkBuffer> buffers(10);
    for (VkBuffer &buffer : buffers) {

@@ -54,6 +54,7 @@ fn process_domain() -> Result<NonNull<c_void>, HostError> {
 }
 
 /// The domain of blocks without a parent on this thread.
+#[cold]
 fn current_domain() -> Result<DomainId, HostError> {
     let current = CURRENT.try_with(Cell::get).unwrap_or(null_mut());
     let domain = match NonNull::new(current) {
@@ -78,6 +79,7 @@ fn payload(made: Result<TaggedBlock, HostError>) -> *mut c_void {
     pointer(made.map(TaggedBlock::payload)).cast()
 }
 
+#[inline]
 pub(crate) unsafe fn allocate(
     parent: *const c_void,
     size: usize,

@@ -60,6 +60,7 @@ pub const fn result(error: HostError) -> i32 {
 }
 
 /// The value, or NULL and a note of the reason.
+#[inline]
 pub fn pointer<T>(result: Result<std::ptr::NonNull<T>, HostError>) -> *mut T {
     match result {
         Ok(block) => block.as_ptr(),

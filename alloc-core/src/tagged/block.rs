@@ -42,6 +42,7 @@ impl TaggedBlock {
     ///
     /// # Safety
     /// See the type.
+    #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<Self, HostError> {
         // SAFETY: forwarded.
         let parent = unsafe { self.block() };

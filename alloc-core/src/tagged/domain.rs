@@ -249,6 +249,7 @@ pub(super) fn is_counted(block: Block, parent: Option<Block>) -> bool {
 }
 
 /// A block becomes [counted](is_counted). The domain lives.
+#[cold]
 pub(super) fn retain(block: Block) {
     // SAFETY: the block keeps the domain, by itself from here on.
     if let Ok(record) = unsafe { record_of(block.domain()) } {
@@ -268,6 +269,7 @@ pub(super) fn release_kept(block: Block) {
 ///
 /// # Safety
 /// As [`DomainId::allocate`].
+#[inline]
 pub(super) unsafe fn allocate(
     domain: DomainId,
     size: usize,
@@ -277,16 +279,8 @@ pub(super) unsafe fn allocate(
     // SAFETY: forwarded.
     let record = unsafe { record_of(domain) }?;
     match record.allocate(&plan, size, fill) {
-        Ok(block) => Ok(block),
-        Err(error) => {
-            let fallback = record.fallback.filter(|_| is_for_a_fallback(error));
-            let Some(fallback) = fallback else {
-                return Err(error);
-            };
-            record.refused.store(1, Ordering::Relaxed);
-            // SAFETY: the domain keeps its fallback.
-            unsafe { fallback.as_ref() }.allocate(&plan, size, fill)
-        }
+        Some(block) => Ok(block),
+        None => record.allocate_by_fallback(&plan, size, fill),
     }
 }
 
@@ -342,18 +336,42 @@ impl DomainRecord {
         self.context.scope()
     }
 
-    fn allocate(&self, plan: &Plan, size: usize, fill: Fill) -> Result<Block, HostError> {
+    /// `None` where the context refuses.
+    #[inline]
+    fn allocate(&self, plan: &Plan, size: usize, fill: Fill) -> Option<Block> {
         let (node, scope) = (self.context.node(), self.scope());
         let memory = match fill {
             Fill::Undefined => node.allocate(plan.layout, scope),
             Fill::Zeros => node.allocate_zeroed(plan.layout, scope),
         };
-        let memory = memory.map_err(|_| node.refusal(plan.layout, scope))?;
+        let memory = memory.ok()?;
         // SAFETY: that is the memory's layout.
         let block = unsafe { plan.block(memory) };
         // SAFETY: planned for this size, and nobody else's yet.
         unsafe { block.init(size, DomainId(self.number)) };
-        Ok(block)
+        Some(block)
+    }
+
+    /// What the context has refused.
+    #[cold]
+    #[inline(never)]
+    fn allocate_by_fallback(
+        &self,
+        plan: &Plan,
+        size: usize,
+        fill: Fill,
+    ) -> Result<Block, HostError> {
+        let refusal = |record: &Self| record.context.node().refusal(plan.layout, record.scope());
+        let error = refusal(self);
+        let Some(fallback) = self.fallback.filter(|_| is_for_a_fallback(error)) else {
+            return Err(error);
+        };
+        self.refused.store(1, Ordering::Relaxed);
+        // SAFETY: the domain keeps its fallback.
+        let fallback = unsafe { fallback.as_ref() };
+        fallback
+            .allocate(plan, size, fill)
+            .ok_or_else(|| refusal(fallback))
     }
 
     /// # Safety
