@@ -145,7 +145,7 @@ fn ca11_threads_with_a_tree_each_in_one_domain_count_exactly() {
 fn ca22_ca25_domains_end_in_time_whichever_way_blocks_of_three_are_mixed() {
     let root = root();
     let mut rng = Rng::new(25);
-    for _round in 0..if cfg!(miri) { 4 } else { 400 } {
+    for _round in 0..if cfg!(miri) { 1 } else { 400 } {
         let reserve = domain(&root);
         let budget = ContextOptions::new("small").budget(Budget::exact(500));
         let small = root.child_with(budget).expect("a child");

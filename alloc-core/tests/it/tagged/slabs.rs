@@ -47,7 +47,7 @@ fn ca19_a_sweep_frees_slots_as_a_model_says_and_keeps_what_the_others_hold() {
     let mut rng = Rng::new(10);
     let mut live: Vec<Collected> = Vec::new();
     let mut most = 0;
-    for step in 0..if cfg!(miri) { 300_u32 } else { 60_000 } {
+    for step in 0..if cfg!(miri) { 200_u32 } else { 60_000 } {
         let fill = step as u8;
         // SAFETY: blocks are used while they are live.
         unsafe {
@@ -132,7 +132,9 @@ fn a_slot_costs_eight_bytes_and_slabs_grow_to_32_kib() {
     }
     assert!((3000..=4096).contains(&first), "{first}");
     let each = (bytes() - before) / count;
-    assert!((48..60).contains(&each), "{each}");
+    // What the last slab has left counts as well: the more, the fewer blocks there are.
+    let most = if cfg!(miri) { 66 } else { 52 };
+    assert!((48..most).contains(&each), "{each}");
     // SAFETY: not used after this.
     unsafe { collector.block().free() };
     drop(domain);
