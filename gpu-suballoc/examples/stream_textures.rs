@@ -98,7 +98,10 @@ fn stream(gpu: &Gpu) -> Result<(), Failure> {
                 EDGE,
                 usage.into(),
             );
-            let texture = memory.create_image(&info, &RegionOptions::new().name("texture"))?;
+            let texture = memory.create_image(
+                &info,
+                &RegionOptions::new().name(&format!("texture {next}")),
+            )?;
             copies.push((
                 texture.image().ok_or("an image")?.into(),
                 staging.copy_offset() + range.offset,
@@ -127,18 +130,10 @@ fn stream(gpu: &Gpu) -> Result<(), Failure> {
     while let Some(oldest) = in_flight.pop_front() {
         retire(gpu, &mut ring, oldest)?;
     }
-    let totals = memory.stats().total;
     println!(
         "{next} textures of {} KiB in {FRAMES} frames; {waits} waits for the ring of {} KiB",
         BYTES >> 10,
         STAGING >> 10
-    );
-    println!(
-        "{} regions in {} memory objects of {} KiB, {} KiB in use",
-        totals.regions,
-        totals.blocks,
-        totals.block_bytes >> 10,
-        totals.region_bytes >> 10
     );
     check(gpu, &memory, &textures)?;
     println!(
@@ -146,6 +141,7 @@ fn stream(gpu: &Gpu) -> Result<(), Failure> {
         textures.len()
     );
 
+    support::print_report("when all is uploaded", &memory)?;
     drop(mapping);
     for (_, texture) in textures {
         memory.free(texture)?;

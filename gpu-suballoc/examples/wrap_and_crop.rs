@@ -117,6 +117,7 @@ fn wrap_and_crop(gpu: &Gpu) -> Result<(), Failure> {
     drop(mapping);
     println!("the device copied {ROW} bytes of row 10");
 
+    support::print_report("with the wrapped buffer and its crops", &memory)?;
     memory.free(ours)?;
     memory.free(row_10)?;
     memory.free(some)?;

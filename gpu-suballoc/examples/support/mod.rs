@@ -2,8 +2,9 @@
 
 use std::error::Error;
 
+use alloc_core::HostAllocator;
 use ash::vk;
-use gpu_suballoc::{AshDevice, AshOptions};
+use gpu_suballoc::{AshDevice, AshOptions, DeviceMemory, GpuAllocator};
 
 pub(crate) type Failure = Box<dyn Error>;
 
@@ -30,6 +31,16 @@ pub(crate) fn run(example: fn(&Gpu) -> Result<(), Failure>) -> Result<(), Failur
             Ok(())
         }
     }
+}
+
+/// Prints what there is in device memory: totals, then each block with its regions by name.
+pub(crate) fn print_report<D: DeviceMemory, A: HostAllocator + Clone>(
+    moment: &str,
+    memory: &GpuAllocator<D, A>,
+) -> Result<(), Failure> {
+    println!("\n{moment}:\n{}", memory.stats());
+    println!("{}", memory.memory_map()?);
+    Ok(())
 }
 
 impl Gpu {
