@@ -206,7 +206,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         let mine = self.is_last(&mut writer, entry);
         drop(writer);
         if mine {
-            self.destroy(number);
+            self.destroy(entry, number);
         }
     }
 
@@ -222,13 +222,11 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         {
             number = entry.next.load(Relaxed);
         }
-        let mine = self
-            .entries
-            .get(number)
-            .is_some_and(|entry| self.is_last(&mut writer, entry));
+        let entry = self.entries.get(number);
+        let mine = entry.filter(|entry| self.is_last(&mut writer, entry));
         drop(writer);
-        if mine {
-            self.destroy(number);
+        if let Some(entry) = mine {
+            self.destroy(entry, number);
         }
     }
 

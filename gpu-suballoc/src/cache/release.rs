@@ -49,13 +49,23 @@ impl DestroyList {
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
-    fn remove(&self, writer: &mut WriterState, number: u32, going: &mut DestroyList) {
-        if !self.kill(writer, number) {
-            going.removed.held = going.removed.held.wrapping_add(1);
-            return;
-        }
-        if let Some(entry) = self.entries.get(number) {
+    fn remove(
+        &self,
+        writer: &mut WriterState,
+        (entry, number): (&CacheEntry, u32),
+        going: &mut DestroyList,
+    ) {
+        if self.kill(writer, entry, number) {
             going.add(entry, number);
+        } else {
+            going.removed.held = going.removed.held.wrapping_add(1);
+        }
+    }
+
+    /// All of an owner's live ones.
+    fn remove_all_of(&self, writer: &mut WriterState, slot: &OwnerSlot, going: &mut DestroyList) {
+        while let Some(entry) = self.entries.get(slot.first.load(Relaxed)) {
+            self.remove(writer, (entry, slot.first.load(Relaxed)), going);
         }
     }
 
@@ -77,9 +87,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         else {
             return going.removed;
         };
-        while slot.first.load(Relaxed) != NONE {
-            self.remove(&mut writer, slot.first.load(Relaxed), &mut going);
-        }
+        self.remove_all_of(&mut writer, slot, &mut going);
         self.disown(&writer, |flight_owner, _| flight_owner == owner);
         // Those that were dead before, too: held, or being destroyed by another thread at this moment.
         going.removed.held = slot
@@ -225,9 +233,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             else {
                 continue;
             };
-            while slot.first.load(Relaxed) != NONE {
-                self.remove(&mut writer, slot.first.load(Relaxed), &mut going);
-            }
+            self.remove_all_of(&mut writer, slot, &mut going);
         }
         self.disown(&writer, |_, key| key.device() == device);
         drop(writer);
@@ -260,7 +266,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
                 let mut writer = self.writer.lock();
                 let mut going = DestroyList::new();
                 if entry.state.load(SeqCst) == LIVE {
-                    self.remove(&mut writer, number, &mut going);
+                    self.remove(&mut writer, (entry, number), &mut going);
                 }
                 drop(writer);
                 // This hold stands in the way; with it the entry goes, if it was the last.
@@ -307,12 +313,25 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         self.destroy_all(going);
     }
 
-    /// Takes out as much as the limits want, of what nobody holds, the least lately used first, about: a hand goes round over all entries,
-    /// and lets those be that were used since it came by last.
+    /// Takes out as much as the limits want, of what nobody holds, the least lately used first, about.
     pub(super) fn evict_over_limits(&self, writer: &mut WriterState, going: &mut DestroyList) {
         let mut away = 0;
-        // Before anybody is asked whether it is held: of a hold that is let go meanwhile either this sees that, or who lets go sees this.
-        self.note_limits(writer, 0);
+        // Mostly something is free to go, and who lets go meanwhile has nothing to do: then nobody's word is written.
+        if self.is_over_limits.load(Relaxed) == 0 {
+            away = self.evict_round(writer, away, going);
+        }
+        if writer.is_over_limits(away) {
+            // Before each is asked whether it is held: of a hold that is let go meanwhile either this sees that, or who lets go sees this.
+            self.note_limits(writer, away);
+            away = self.evict_round(writer, away, going);
+        }
+        self.note_limits(writer, away);
+    }
+
+    /// A hand goes round over all entries, and lets those be that were used since it came by last. Returns how many bytes are on their way
+    /// out, with `away`.
+    fn evict_round(&self, writer: &mut WriterState, away: u64, going: &mut DestroyList) -> u64 {
+        let mut away = away;
         // Once round makes all old that nobody uses meanwhile, twice takes them.
         let mut steps = u64::from(self.entries.count()) * 3;
         while steps > 0 && writer.is_over_limits(away) {
@@ -337,9 +356,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             }
             away += entry.bytes.load(Relaxed);
             writer.evicted = writer.evicted.wrapping_add(1);
-            self.remove(writer, number, going);
+            self.remove(writer, (entry, number), going);
         }
-        self.note_limits(writer, away);
+        away
     }
 
     /// Whether the limits hold once `away` bytes are gone, for those who let go.
@@ -358,10 +377,12 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         let free = self
             .entries
             .get(number)
-            .is_some_and(|entry| entry.is_live() && ref_records::is_free(&self.records, entry));
-        if free && writer.is_over_limits(0) {
+            .filter(|entry| entry.is_live() && ref_records::is_free(&self.records, entry));
+        if let Some(entry) = free
+            && writer.is_over_limits(0)
+        {
             writer.evicted = writer.evicted.wrapping_add(1);
-            self.remove(&mut writer, number, &mut going);
+            self.remove(&mut writer, (entry, number), &mut going);
         }
         drop(writer);
         self.destroy_all(going);
@@ -385,7 +406,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DestroyGuard<'_, P, E> {
     fn destroy(&mut self) {
         while let Some(entry) = self.core.entries.get(self.going.first) {
             let number = core::mem::replace(&mut self.going.first, entry.link.load(Relaxed));
-            self.core.destroy(number);
+            self.core.destroy(entry, number);
         }
     }
 }

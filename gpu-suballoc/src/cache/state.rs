@@ -150,8 +150,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     /// Destroys all remaining entries. No reference exists or can be made.
     fn drop_payloads(&self) {
         for number in 0..self.entries.count() {
-            // SAFETY: nobody refers to what is there; what is there no more, or not yet, is not looked at.
-            unsafe { self.drop_payload(number) };
+            if let Some(entry) = self.entries.get(number) {
+                // SAFETY: nobody refers to what is there; what is there no more, or not yet, is not looked at.
+                unsafe { Self::drop_payload(entry) };
+            }
         }
     }
 
@@ -175,10 +177,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
 
     /// Makes a live entry dead: nobody finds it from now on. True where nobody holds it: it is the caller's to [`destroy`](Self::destroy)
     /// then, without the lock.
-    pub(super) fn kill(&self, writer: &mut WriterState, number: u32) -> bool {
-        let Some(entry) = self.entries.get(number) else {
-            return false;
-        };
+    pub(super) fn kill(&self, writer: &mut WriterState, entry: &CacheEntry, number: u32) -> bool {
         self.unlist(writer, entry);
         let mine = ref_records::condemn(&self.records, entry);
         if !mine {
@@ -212,16 +211,17 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
 
     /// Destroys a dead entry that nobody holds, and makes it free, even if the payload's destructor unwinds. The caller set `dying`, and has
     /// no lock.
-    pub(super) fn destroy(&self, number: u32) {
-        let _afterwards = FreeEntryGuard { core: self, number };
+    pub(super) fn destroy(&self, entry: &DetailedEntry, number: u32) {
+        let _afterwards = FreeEntryGuard {
+            core: self,
+            entry,
+            number,
+        };
         // SAFETY: dead, held by nobody, and this thread alone was told to.
-        unsafe { self.drop_payload(number) };
+        unsafe { Self::drop_payload(entry) };
     }
 
-    fn make_free(&self, number: u32) {
-        let Some(entry) = self.entries.get(number) else {
-            return;
-        };
+    fn make_free(&self, entry: &CacheEntry, number: u32) {
         let owner = entry.owner.load(Relaxed);
         let bytes = entry.bytes.load(Relaxed);
         let mut writer = self.writer.lock();
@@ -232,7 +232,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             owner::subtract(&slot.zombies, 1);
         }
         entry.free();
-        self.push_entry(&mut writer, number);
+        entry.link.store(writer.free_entry, Relaxed);
+        writer.free_entry = number;
         self.note_limits(&writer, 0);
         self.unbind(&mut writer, owner);
     }
@@ -241,10 +242,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     ///
     /// # Safety
     /// Nobody holds the entry or will.
-    unsafe fn drop_payload(&self, number: u32) {
-        let Some(entry) = self.entries.get(number) else {
-            return;
-        };
+    unsafe fn drop_payload(entry: &DetailedEntry) {
         let Some(block) = entry.detach_block().map(NonNull::cast::<StoredPayload<P>>) else {
             return;
         };
@@ -317,12 +315,13 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
 /// An entry whose payload is destroyed, or being destroyed.
 struct FreeEntryGuard<'c, P: Send + Sync, E: Copy + Send + Sync> {
     core: &'c CacheCore<P, E>,
+    entry: &'c CacheEntry,
     number: u32,
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for FreeEntryGuard<'_, P, E> {
     fn drop(&mut self) {
-        self.core.make_free(self.number);
+        self.core.make_free(self.entry, self.number);
     }
 }
 

@@ -262,13 +262,11 @@ impl<'t> TableRef<'t> {
     }
 
     fn remove(self, hash: u64, block: NonNull<ShaderHeader>) {
-        if let Some((bucket, steps)) = self.find(hash, block) {
-            bucket.remove(block.as_ptr());
-            (0..steps).for_each(|step| {
-                self.bucket((hash as usize).wrapping_add(step))
-                    .uncount_passed()
-            });
-        }
+        let home = hash as usize;
+        let removed = (0..=self.mask())
+            .find(|&steps| self.bucket(home.wrapping_add(steps)).remove(block.as_ptr()));
+        (0..removed.unwrap_or(0))
+            .for_each(|step| self.bucket(home.wrapping_add(step)).uncount_passed());
     }
 }
 

@@ -170,3 +170,37 @@ fn h62_a_shader_that_comes_again_where_it_lay_is_the_new_one() {
     });
     assert_eq!((counts.now(), cache.stats().dead), ((rounds, 0), 0));
 }
+
+/// Of a reference that is dropped while another thread evicts one of both sees the other: at rest nothing is left above a limit.
+#[test]
+fn ge9_references_that_two_threads_drop_leave_nothing_above_the_limit() {
+    let rounds = if cfg!(miri) { 10 } else { 1000 };
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    cache.set_limits(CacheLimits {
+        entries: 4,
+        ..CacheLimits::NONE
+    });
+    let device = CacheDevice::new_unique();
+    let barrier = std::sync::Barrier::new(2);
+    thread::scope(|threads| {
+        for context in [&contexts.a, &contexts.b] {
+            let (cache, counts, barrier) = (&cache, &counts, &barrier);
+            threads.spawn(move || {
+                let owner = cache.owner(device, context.handle()).expect("memory");
+                for round in 0..rounds {
+                    let first = round * 6;
+                    let held: Vec<_> = (first..first + 6)
+                        .map(|number| get(&owner, counts, number))
+                        .collect();
+                    drop(held);
+                    barrier.wait();
+                    assert!(cache.stats().entries <= 4, "round {round}");
+                    barrier.wait();
+                }
+            });
+        }
+    });
+    drop(cache);
+    contexts.end();
+}
