@@ -23,6 +23,7 @@ use crate::device_memory::DeviceMemory;
 use crate::foreign::ForeignOwner;
 use crate::guarding::{self, Root};
 use crate::hooks::coverage;
+use crate::memory_report::MemoryReports;
 use crate::once::ValueAcrossForks;
 use crate::per_process::PerProcess;
 use crate::record::{SYSTEM, new_record};
@@ -38,6 +39,8 @@ pub(crate) struct Accounts {
     pub(crate) devices: AccountsList,
     /// Of a device.
     pub(crate) device_memory: DeviceMemory,
+    /// Of a device that reports.
+    pub(crate) memory_reports: PerProcess<MemoryReports>,
     pub(crate) description: DescriptionCell,
     in_use: AtomicBool,
     next: AtomicPtr<Accounts>,
@@ -201,6 +204,7 @@ impl Accounts {
             used_kinds: AtomicU64::new(0),
             devices: AccountsList::new(),
             device_memory: DeviceMemory::new(),
+            memory_reports: PerProcess::new(),
             description: DescriptionCell::new(),
             in_use: AtomicBool::new(true),
             next: AtomicPtr::new(ptr::null_mut()),

@@ -51,7 +51,7 @@ pub(crate) struct MemoryBlocks {
 }
 
 impl MemoryCount {
-    fn allocated(&self, bytes: u64) {
+    pub(crate) fn allocated(&self, bytes: u64) {
         // What a driver grants is whatever the program asked for.
         let live = self.live_bytes.fetch_add(bytes, Ordering::Relaxed);
         let live = live.wrapping_add(bytes);
@@ -61,7 +61,7 @@ impl MemoryCount {
         self.total_blocks.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn freed(&self, bytes: u64) {
+    pub(crate) fn freed(&self, bytes: u64) {
         self.live_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.live_blocks.fetch_sub(1, Ordering::Relaxed);
     }

@@ -45,6 +45,7 @@ mod guarding;
 mod handle_map;
 mod hooks;
 mod leaks;
+mod memory_report;
 mod once;
 mod parent;
 mod peak;

@@ -17,33 +17,67 @@ const PART: char = '\u{1f}';
 /// Stands behind a report.
 const END: char = '\u{1e}';
 
-/// Where reports go while this is there. One at a time hears them: that of the process's guarded run.
+/// Where the reports of one guard go while this is there.
 pub(super) struct CollectedReports {
-    places: Box<CollectorSlots>,
+    places: Box<ReportFiles>,
+    /// Its place among [`COLLECTORS`].
+    slot: usize,
 }
 
-struct CollectorSlots {
+struct ReportFiles {
     kept: File,
     /// A descriptor of its own: the standard library's has a lock, which the reporting thread may hold.
     shown: Option<File>,
 }
 
-static COLLECTORS: AtomicPtr<CollectorSlots> = AtomicPtr::new(ptr::null_mut());
+/// Guarded runs of one process at once.
+pub(super) const MAX_GUARDS: usize = 8;
+
+static COLLECTORS: [AtomicPtr<ReportFiles>; MAX_GUARDS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; MAX_GUARDS];
+
+/// A guard's function gets nothing but the report: whose it is is which function.
+const FUNCTIONS: [fn(&Report<'_>); MAX_GUARDS] = [
+    collect::<0>,
+    collect::<1>,
+    collect::<2>,
+    collect::<3>,
+    collect::<4>,
+    collect::<5>,
+    collect::<6>,
+    collect::<7>,
+];
+
+fn collect<const SLOT: usize>(report: &Report<'_>) {
+    if let Some(collector) = COLLECTORS.get(SLOT) {
+        CollectedReports::collect(collector, report);
+    }
+}
 
 impl CollectedReports {
-    pub(super) fn new() -> io::Result<Self> {
-        let mut places = Box::new(CollectorSlots {
+    /// `None` where as many guards as can be are there.
+    pub(super) fn new() -> io::Result<Option<Self>> {
+        let mut places = Box::new(ReportFiles {
             kept: tempfile::tempfile()?,
             shown: error_output(),
         });
-        COLLECTORS.store(&raw mut *places, SeqCst);
-        Ok(Self { places })
+        let own = &raw mut *places;
+        let is_taken = |slot: &AtomicPtr<ReportFiles>| {
+            let taken = slot.compare_exchange(ptr::null_mut(), own, SeqCst, SeqCst);
+            taken.is_ok()
+        };
+        let slot = COLLECTORS.iter().position(is_taken);
+        Ok(slot.map(|slot| Self { places, slot }))
     }
 
-    /// Hears a report: the guard's [`OnReport::Call`](debug_guard::OnReport::Call).
-    pub(super) fn collect(report: &Report<'_>) {
-        // SAFETY: null, or the places of a `CollectedReports` that outlives its guard: see `Layers`.
-        let Some(places) = (unsafe { COLLECTORS.load(SeqCst).as_ref() }) else {
+    /// What hears the guard's reports: its [`OnReport::Call`](debug_guard::OnReport::Call).
+    pub(super) fn function(&self) -> fn(&Report<'_>) {
+        FUNCTIONS.get(self.slot).copied().unwrap_or(collect::<0>)
+    }
+
+    fn collect(collector: &AtomicPtr<ReportFiles>, report: &Report<'_>) {
+        // SAFETY: null, or the files of a `CollectedReports` that outlives its guard: see `Layers`.
+        let Some(places) = (unsafe { collector.load(SeqCst).as_ref() }) else {
             return;
         };
         // There is nobody to be told that it cannot be told.
@@ -72,7 +106,9 @@ impl CollectedReports {
 
 impl Drop for CollectedReports {
     fn drop(&mut self) {
-        let _ = COLLECTORS.compare_exchange(&raw mut *self.places, ptr::null_mut(), SeqCst, SeqCst);
+        if let Some(collector) = COLLECTORS.get(self.slot) {
+            collector.store(ptr::null_mut(), SeqCst);
+        }
     }
 }
 

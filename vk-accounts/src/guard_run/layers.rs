@@ -16,7 +16,7 @@ use debug_guard::{
 };
 use vk_callbacks::{current_command, in_callback};
 
-use super::collected_reports::CollectedReports;
+use super::collected_reports::{CollectedReports, MAX_GUARDS};
 use super::refused::RefusalLine;
 use super::source::Source;
 use super::{GuardChoice, Guarding, mappings};
@@ -37,6 +37,11 @@ pub enum GuardingError {
         "--guard keeps its reports in a temporary file, which cannot be made ({0}): let TMPDIR name a folder that can be written to"
     )]
     NoFile(std::io::Error),
+    /// Each has a place for its reports, and there are no more.
+    #[error(
+        "--guard: a process has {MAX_GUARDS} guarded runs at once: end one before the next begins"
+    )]
+    TooManyGuards,
 }
 
 /// What [`Guarding`] asks for, over the system's allocator; counts what passes.
@@ -89,7 +94,8 @@ impl Layers {
             Some(choice) => {
                 let mappings_before = mappings::count();
                 let told = CollectedReports::new().map_err(GuardingError::NoFile)?;
-                let guard = Guard::new(system, options(choice, guarding.back_end));
+                let told = told.ok_or(GuardingError::TooManyGuards)?;
+                let guard = Guard::new(system, options(choice, guarding.back_end, told.function()));
                 let guard = guard.map_err(|refused| GuardingError::Guard(refused.error))?;
                 (
                     Source::Guard(guard),
@@ -298,13 +304,17 @@ fn requester_name() -> &'static str {
     with_requester(|origin| origin.map_or("", |origin| origin.name))
 }
 
-fn options(choice: GuardChoice, back_end: Option<BackEnd>) -> GuardOptions {
+fn options(
+    choice: GuardChoice,
+    back_end: Option<BackEnd>,
+    collect: fn(&debug_guard::Report<'_>),
+) -> GuardOptions {
     let options = choice
         .options()
         .name("steward")
         .command(command)
         .stacks(Stacks::Full)
-        .on_report(OnReport::Call(CollectedReports::collect));
+        .on_report(OnReport::Call(collect));
     back_end.map_or(options, |back_end| options.back_end(back_end))
 }
 
@@ -391,5 +401,47 @@ unsafe impl HostAllocator for Layers {
 
     fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
         self.faults.validate_pointer(pointer, front)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::Layout;
+
+    use alloc_core::{HostAllocator as _, Scope};
+
+    use super::Layers;
+    use crate::guard_run::{GuardChoice, Guarding};
+
+    #[test]
+    fn lc10_each_guard_of_a_process_has_its_own_reports() {
+        let guarding = Guarding {
+            guard: Some(GuardChoice::Cookie),
+            ..Guarding::default()
+        };
+        let layers = || Layers::new(&guarding).expect("a guard");
+        let all = [layers(), layers(), layers()];
+        let layout = Layout::from_size_align(24, 8).expect("a layout");
+        for (mistakes, layers) in all.iter().enumerate() {
+            for _ in 0..mistakes {
+                let block = layers.allocate(layout, Scope::Object).expect("memory");
+                // SAFETY: one byte behind the block, in its cookie: what the guard is there to report.
+                unsafe { block.as_ptr().wrapping_add(24).write_volatile(1) };
+                // SAFETY: the live block.
+                unsafe { layers.deallocate(block, layout, Scope::Object) };
+            }
+        }
+        let told = |layers: &Layers| {
+            let run = layers.guard_run().expect("a guard");
+            assert_eq!(run.reports as usize, run.told.len());
+            run.told.len()
+        };
+        assert_eq!(all.each_ref().map(told), [0, 1, 2]);
+        // A place is free again when a run is over; more than there are places are refused.
+        drop(all);
+        let all: Vec<_> = (0..8).map(|_| layers()).collect();
+        assert!(Layers::new(&guarding).is_err());
+        drop(all);
+        layers();
     }
 }

@@ -23,6 +23,7 @@ use crate::device_memory::MemoryBlocks;
 use crate::fork;
 use crate::handle_map::HandleMap;
 use crate::leaks;
+use crate::memory_report::{ReportingDevice, reporting_device};
 use crate::parent::{CommandName, DEVICES, INSTANCES, Parent, dispatch_key};
 use crate::record::{free_record, new_record};
 use crate::report;
@@ -144,6 +145,10 @@ pub(super) unsafe extern "system" fn create_device(
     let Some(accounts) = caught(|| instance.accounts.for_device()).flatten() else {
         return ERROR_OUT_OF_HOST_MEMORY;
     };
+    // SAFETY: the caller's promise: the command's physical device and create info.
+    let report = || unsafe { reporting_device(instance, physical_device, info, accounts) };
+    let mut reporting = caught(report).flatten();
+    let info = reporting.as_mut().map_or(info, ReportingDevice::info);
     let owners = Owners {
         instance: instance.owner,
         ..Owners::default()

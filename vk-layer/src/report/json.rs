@@ -46,6 +46,7 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
                 ",\"lost_blocks\":{}",
                 get(&memory.lost_blocks)
             ))?;
+            driver_memory(device, text)?;
             if let Some(description) = device.description.get() {
                 text.try_write_fmt(format_args!(
                     ",\"description\":\"{}\"",
@@ -186,19 +187,44 @@ fn memory_rows(
     text.try_write_fmt(format_args!(",\"{name}\":["))?;
     for (number, row) in (0..).zip(MemoryRow::all(counts)) {
         separate(number, text)?;
-        text.try_write_fmt(format_args!(
-            "{{\"index\":{},\"live_bytes\":{},\"live_blocks\":{},\"peak_bytes\":{},\"total_bytes\":{},\
-             \"total_blocks\":{},\"refusals\":{}}}",
-            row.index,
-            row.live_bytes,
-            row.live_blocks,
-            row.peak_bytes,
-            row.total_bytes,
-            row.total_blocks,
-            row.refusals,
-        ))?;
+        text.try_write_fmt(format_args!("{{\"index\":{}", row.index))?;
+        memory_numbers(&row, text)?;
     }
     text.try_push(']')
+}
+
+/// The rest of a row's object.
+fn memory_numbers(row: &MemoryRow, text: &mut TryString<Own>) -> Result<(), HostError> {
+    text.try_write_fmt(format_args!(
+        ",\"live_bytes\":{},\"live_blocks\":{},\"peak_bytes\":{},\"total_bytes\":{},\
+         \"total_blocks\":{},\"refusals\":{}}}",
+        row.live_bytes,
+        row.live_blocks,
+        row.peak_bytes,
+        row.total_bytes,
+        row.total_blocks,
+        row.refusals,
+    ))
+}
+
+/// What the driver itself allocated, of a device that reports: the kinds of objects that something was for.
+fn driver_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError> {
+    let Some(reports) = device.memory_reports.get() else {
+        return Ok(());
+    };
+    text.try_push_str(",\"driver_memory\":[")?;
+    let used = reports
+        .rows()
+        .filter_map(|(kind, count)| Some((kind, MemoryRow::of(count)?)));
+    for (number, (kind, row)) in (0..).zip(used) {
+        separate(number, text)?;
+        text.try_write_fmt(format_args!("{{\"kind\":\"{kind}\""))?;
+        memory_numbers(&row, text)?;
+    }
+    text.try_write_fmt(format_args!(
+        "],\"lost_events\":{}",
+        get(&reports.lost_events)
+    ))
 }
 
 fn findings(text: &mut TryString<Own>) -> Result<(), HostError> {

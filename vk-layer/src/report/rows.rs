@@ -83,16 +83,27 @@ pub(super) struct MemoryRow {
 
 impl MemoryRow {
     pub(super) fn all(counts: &[MemoryCount]) -> impl Iterator<Item = Self> {
-        let rows = counts.iter().enumerate().map(|(index, count)| Self {
-            index,
+        let rows = counts.iter().enumerate();
+        rows.filter_map(|(index, count)| {
+            Some(Self {
+                index,
+                ..Self::of(count)?
+            })
+        })
+    }
+
+    /// Without an index; `None` where nothing was counted.
+    pub(super) fn of(count: &MemoryCount) -> Option<Self> {
+        let row = Self {
+            index: 0,
             live_bytes: get(&count.live_bytes),
             live_blocks: get(&count.live_blocks),
             peak_bytes: get(&count.peak_bytes),
             total_bytes: get(&count.total_bytes),
             total_blocks: get(&count.total_blocks),
             refusals: get(&count.refusals),
-        });
-        rows.filter(|row| row.total_blocks != 0 || row.refusals != 0)
+        };
+        (row.total_blocks != 0 || row.refusals != 0).then_some(row)
     }
 }
 

@@ -142,6 +142,21 @@ fn device_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), Hos
             text.try_push('\n')?;
         }
     }
+    let reports = device.memory_reports.get().into_iter();
+    for (kind, count) in reports.flat_map(|reports| reports.rows()) {
+        let Some(row) = MemoryRow::of(count) else {
+            continue;
+        };
+        text.try_write_fmt(format_args!(
+            "    the driver's, for {kind:<18}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}\n",
+            row.live_bytes,
+            row.peak_bytes,
+            row.total_bytes,
+            row.total_blocks,
+            row.total_blocks,
+            row.live_blocks,
+        ))?;
+    }
     let uses = MemoryRow::all(&memory.uses).map(|row| (MEMORY_USES.get(row.index), row));
     let states = MemoryRow::all(&memory.states).map(|row| (MEMORY_STATES.get(row.index), row));
     for (name, row) in uses.chain(states) {

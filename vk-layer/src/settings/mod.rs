@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) guarding: Guarding,
     /// Whether the plan refuses requests of the program's own callbacks, too.
     pub(crate) fail_application: bool,
+    /// Whether devices are to report what their driver allocates.
+    pub(crate) memory_report: bool,
     /// The file of refusals, as `file_name` takes it.
     pub(crate) refusals: Option<TryString<Own>>,
     /// Whether everything that is alive has a call stack.
@@ -130,6 +132,7 @@ impl Default for Settings {
             state: None,
             guarding: Guarding::default(),
             fail_application: false,
+            memory_report: false,
             refusals: None,
             stacks: false,
             frame: Frame::DEFAULT,

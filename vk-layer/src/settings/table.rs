@@ -130,6 +130,16 @@ pub const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: "memory_report",
+        values: "true or false",
+        default: "false",
+        about: "Whether device memory that the driver itself allocates is counted, by the kind of object: enables VK_EXT_device_memory_report where the device offers it.",
+        set: |settings, value| {
+            settings.memory_report = boolean(value)?;
+            Ok(())
+        },
+    },
+    Setting {
         name: "refusals",
         values: "a file",
         default: "none",

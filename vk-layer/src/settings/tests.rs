@@ -49,6 +49,13 @@ const CASES: &[Case] = &[
         bad: Some("%"),
     },
     Case {
+        name: "memory_report",
+        shown: |settings| settings.memory_report.to_string(),
+        good: "true",
+        expected: "true",
+        bad: Some("yes"),
+    },
+    Case {
         name: "refusals",
         shown: |settings| {
             let refusals = settings.refusals.as_ref();

@@ -12,6 +12,7 @@ mod fork;
 mod handlers;
 mod headers;
 mod judging;
+mod memory_report;
 mod panics;
 mod requests;
 mod state;

@@ -125,10 +125,22 @@ impl Layer {
         instance: Handle,
         callbacks: Callbacks,
     ) -> Result<Handle, i32> {
-        type Function =
-            unsafe extern "system" fn(Handle, *const c_void, Callbacks, *mut Handle) -> i32;
         let mut chain = LinkInfo::new(48, &LINK);
         let info = CreateInfo::new(&mut chain);
+        let device = self.create_device_with(instance, &info, callbacks)?;
+        assert!(chain.link.is_null(), "the link was moved on");
+        Ok(device)
+    }
+
+    /// As the loader calls the layer, with this create info.
+    pub(crate) fn create_device_with(
+        &self,
+        instance: Handle,
+        info: &CreateInfo,
+        callbacks: Callbacks,
+    ) -> Result<Handle, i32> {
+        type Function =
+            unsafe extern "system" fn(Handle, *const c_void, Callbacks, *mut Handle) -> i32;
         let function = self.of_instance(instance, c"vkCreateDevice");
         // SAFETY: the command has this signature.
         let function = unsafe { transmute::<VoidFunction, Function>(function.expect("a hook")) };
@@ -138,7 +150,7 @@ impl Layer {
         let result = unsafe {
             function(
                 instance,
-                (&raw const info).cast(),
+                ptr::from_ref(info).cast(),
                 callbacks,
                 &raw mut device,
             )
@@ -146,7 +158,6 @@ impl Layer {
         if result != 0 {
             return Err(result);
         }
-        assert!(chain.link.is_null(), "the link was moved on");
         Ok(device)
     }
 

@@ -6,6 +6,7 @@ mod layer;
 mod names;
 mod objects;
 mod pipelines;
+mod reports;
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_void};
@@ -17,6 +18,7 @@ pub(crate) use layer::{
     CreateInfo, LINK, Layer, Link, LinkInfo, create_object, destroy, destroy_object, interface,
 };
 pub(crate) use pipelines::{BinaryList, join};
+pub(crate) use reports::ReportEvent;
 
 pub(crate) type VoidFunction = unsafe extern "system" fn();
 pub(crate) type GetProcAddr =

@@ -15,6 +15,7 @@ use super::pipelines::{
     concurrency, create_binaries, create_deferred_pipelines, create_pipelines, deferred_result,
     destroy_pipeline, join,
 };
+use super::reports::extensions;
 use super::{DRIVER, Handle, VoidFunction};
 
 macro_rules! void {
@@ -47,6 +48,7 @@ pub(super) unsafe extern "system" fn next_instance_proc_addr(
             DRIVER.with_borrow_mut(|driver| driver.device_looked_up_with = instance.addr());
             void!(create_device)
         }
+        b"vkEnumerateDeviceExtensionProperties" => void!(extensions),
         b"vkCreateXcbSurfaceKHR" => void!(create_surface),
         b"vkDestroySurfaceKHR" => void!(destroy_surface),
         b"vkCreateDebugUtilsMessengerEXT" => void!(create_messenger),

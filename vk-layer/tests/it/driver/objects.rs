@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use super::blocks::{allocate, free};
+use super::reports::{listen, report};
 use super::{Callbacks, DRIVER, Handle, note, note_info};
 
 /// Creates a dispatchable object: its first word is its own address, as if the loader's table were there.
@@ -50,6 +51,7 @@ pub(super) unsafe extern "system" fn create_device(
     // SAFETY: NULL or live callbacks.
     let copy = unsafe { callbacks.as_ref() }.copied();
     DRIVER.with_borrow_mut(|driver| driver.device = copy);
+    listen(info);
     create_dispatchable("vkCreateDevice", callbacks, object)
 }
 
@@ -89,6 +91,7 @@ macro_rules! object {
             let block = allocate(callbacks);
             // SAFETY: the caller's pointer.
             unsafe { object.write(block.addr() as u64) };
+            report(0, block.addr() as u64, 1000, 9);
             if block.is_null() { -1 } else { 0 }
         }
 
@@ -98,6 +101,7 @@ macro_rules! object {
             callbacks: Callbacks,
         ) {
             note($destroy_name, callbacks);
+            report(1, object, 0, 0);
             free(callbacks, ptr::with_exposed_provenance_mut(object as usize));
         }
     };

@@ -1,0 +1,236 @@
+//! The create info of a device that is to report: the program's, with the extension, its feature and a callback of ours in front of the
+//! chain. Callbacks of the program stay behind, and are called as well: this struct may be in a chain more than once.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+
+use alloc_core::TryVec;
+
+use super::{MemoryReports, ReportEvent, reported};
+use crate::chain::BaseStruct;
+use crate::record::{Own, own};
+
+const EXTENSION: &CStr = c"VK_EXT_device_memory_report";
+const FEATURES: i32 = 1_000_284_000;
+const CALLBACK: i32 = 1_000_284_001;
+
+/// `VkDeviceCreateInfo`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DeviceCreateInfo {
+    s_type: i32,
+    p_next: *const c_void,
+    flags: u32,
+    queue_count: u32,
+    queues: *const c_void,
+    layer_count: u32,
+    layers: *const *const c_char,
+    extension_count: u32,
+    extensions: *const *const c_char,
+    features: *const c_void,
+}
+
+/// `VkPhysicalDeviceDeviceMemoryReportFeaturesEXT`.
+#[repr(C)]
+struct ReportFeatures {
+    base: BaseStruct,
+    device_memory_report: u32,
+}
+
+/// `VkDeviceDeviceMemoryReportCreateInfoEXT`.
+#[repr(C)]
+struct ReportCallback {
+    base: BaseStruct,
+    flags: u32,
+    callback: unsafe extern "system" fn(*const ReportEvent, *mut c_void),
+    user_data: *mut c_void,
+}
+
+/// `VkExtensionProperties`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ExtensionProperties {
+    name: [c_char; 256],
+    version: u32,
+}
+
+impl ExtensionProperties {
+    fn is_wanted(&self) -> bool {
+        let wanted = EXTENSION.to_bytes_with_nul();
+        let name = self.name.iter().map(|byte| byte.cast_unsigned());
+        name.take(wanted.len()).eq(wanted.iter().copied())
+    }
+}
+
+/// `vkEnumerateDeviceExtensionProperties`.
+pub(crate) type EnumerateExtensions = unsafe extern "system" fn(
+    *mut c_void,
+    *const c_char,
+    *mut u32,
+    *mut ExtensionProperties,
+) -> i32;
+
+/// The structs that stand in front of the program's, while the device is being created.
+pub(crate) struct ReportingDevice {
+    info: DeviceCreateInfo,
+    extensions: TryVec<*const c_char, Own>,
+    features: ReportFeatures,
+    callback: ReportCallback,
+}
+
+/// Why a device is not to report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotReporting {
+    NotOffered,
+    FeatureIsOff,
+    NoMemory,
+}
+
+impl NotReporting {
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Self::NotOffered => "the device does not offer VK_EXT_device_memory_report",
+            Self::FeatureIsOff => {
+                "the program names the feature deviceMemoryReport, and leaves it off"
+            }
+            Self::NoMemory => "out of host memory",
+        }
+    }
+}
+
+impl ReportingDevice {
+    /// Of the program's create info; `enumerate` is the layer's below.
+    ///
+    /// # Safety
+    /// `info` is a `VkDeviceCreateInfo` for this physical device, and lives as long as this does; `reports` stays for ever.
+    pub(crate) unsafe fn new(
+        info: *const c_void,
+        reports: &'static MemoryReports,
+        (enumerate, physical_device): (EnumerateExtensions, *mut c_void),
+    ) -> Result<Self, NotReporting> {
+        // SAFETY: the caller's promise.
+        if !unsafe { is_offered(enumerate, physical_device) }? {
+            return Err(NotReporting::NotOffered);
+        }
+        // SAFETY: the caller's promise.
+        let info = unsafe { *info.cast::<DeviceCreateInfo>() };
+        // SAFETY: the caller's promise: its chain.
+        let feature = unsafe { feature_of(info.p_next) };
+        if feature == Some(0) {
+            return Err(NotReporting::FeatureIsOff);
+        }
+        let mut extensions = TryVec::new_in(own());
+        // SAFETY: the caller's promise: an array of names.
+        let named = unsafe { names(&info) };
+        let pushed = extensions.try_extend_from_slice(named);
+        pushed.map_err(|_| NotReporting::NoMemory)?;
+        // SAFETY: names that end with 0.
+        let is_named = |name: &*const c_char| unsafe { CStr::from_ptr(*name) } == EXTENSION;
+        if !named.iter().any(is_named) {
+            let pushed = extensions.try_push(EXTENSION.as_ptr());
+            pushed.map_err(|_| NotReporting::NoMemory)?;
+        }
+        Ok(Self {
+            info,
+            extensions,
+            features: ReportFeatures {
+                base: BaseStruct {
+                    // 0 where the program has one, and ours is to be left out.
+                    s_type: if feature.is_none() { FEATURES } else { 0 },
+                    p_next: info.p_next.cast_mut().cast(),
+                },
+                device_memory_report: 1,
+            },
+            callback: ReportCallback {
+                base: BaseStruct {
+                    s_type: CALLBACK,
+                    p_next: ptr::null_mut(),
+                },
+                flags: 0,
+                callback: reported,
+                user_data: ptr::from_ref(reports).cast_mut().cast(),
+            },
+        })
+    }
+
+    /// The create info for the layer below, valid while this stays where it is.
+    pub(crate) fn info(&mut self) -> *const c_void {
+        let behind = if self.features.base.s_type == FEATURES {
+            (&raw mut self.features).cast()
+        } else {
+            self.features.base.p_next
+        };
+        self.callback.base.p_next = behind;
+        self.info.p_next = (&raw const self.callback).cast();
+        self.info.extension_count = self.extensions.len().try_into().unwrap_or(u32::MAX);
+        self.info.extensions = self.extensions.as_ptr();
+        (&raw const self.info).cast()
+    }
+}
+
+/// The names of the extensions that the program enables.
+///
+/// # Safety
+/// They are an array of so many names.
+unsafe fn names(info: &DeviceCreateInfo) -> &[*const c_char] {
+    if info.extension_count == 0 || info.extensions.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(info.extensions, info.extension_count as usize) }
+}
+
+/// What the program says of the feature, if anything.
+///
+/// # Safety
+/// A chain as Vulkan has it.
+unsafe fn feature_of(chain: *const c_void) -> Option<u32> {
+    let mut at = chain.cast::<BaseStruct>();
+    loop {
+        // SAFETY: the caller's promise: the chain's structs all begin so, and end with NULL.
+        let base = unsafe { at.as_ref() }?;
+        if base.s_type == FEATURES {
+            // SAFETY: a struct of this type.
+            return Some(unsafe { &*at.cast::<ReportFeatures>() }.device_memory_report);
+        }
+        at = base.p_next;
+    }
+}
+
+/// # Safety
+/// The function of the layer below, and a physical device of its instance.
+unsafe fn is_offered(
+    enumerate: EnumerateExtensions,
+    physical_device: *mut c_void,
+) -> Result<bool, NotReporting> {
+    let mut count = 0;
+    // SAFETY: the caller's promise; NULL asks for the number.
+    let result = unsafe {
+        enumerate(
+            physical_device,
+            ptr::null(),
+            &raw mut count,
+            ptr::null_mut(),
+        )
+    };
+    if result < 0 {
+        return Ok(false);
+    }
+    let none = ExtensionProperties {
+        name: [0; 256],
+        version: 0,
+    };
+    let all = TryVec::try_from_elem_in(none, count as usize, own());
+    let mut all = all.map_err(|_| NotReporting::NoMemory)?;
+    // SAFETY: the caller's promise; room for so many.
+    let result = unsafe {
+        enumerate(
+            physical_device,
+            ptr::null(),
+            &raw mut count,
+            all.as_mut_ptr(),
+        )
+    };
+    let written = all.iter().take(count as usize);
+    Ok(result >= 0 && written.into_iter().any(ExtensionProperties::is_wanted))
+}

@@ -1,0 +1,231 @@
+//! Device memory that the driver itself allocates, with the setting `memory_report`: what `VK_EXT_device_memory_report` says, by the kind of
+//! object that it is for.
+
+mod create_info;
+
+use std::ffi::c_void;
+use std::mem::transmute;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::accounts::Accounts;
+use crate::chain::VoidFunction;
+use crate::device_memory::MemoryCount;
+use crate::handle_map::{HandleMap, key};
+use crate::hooks::caught;
+use crate::leaks::object_kind;
+use crate::parent::Parent;
+use crate::record::{free_record, new_record};
+use crate::settings::{complain, settings};
+use create_info::{EnumerateExtensions, NotReporting};
+
+pub(crate) use create_info::ReportingDevice;
+
+/// Types of objects that are told apart: the core's, by their number, and all others as one.
+const OBJECT_TYPES: usize = 27;
+const OTHER: usize = OBJECT_TYPES - 1;
+
+/// What the driver of one device has reported, and of those that follow it.
+pub(crate) struct MemoryReports {
+    counts: [MemoryCount; OBJECT_TYPES],
+    blocks: HandleMap<ReportedBlock>,
+    /// Events that are counted nowhere: there was no memory for a record.
+    pub(crate) lost_events: AtomicU64,
+}
+
+/// What is kept of a block until it is freed: an event of that does not say it.
+struct ReportedBlock {
+    bytes: u64,
+    place: usize,
+}
+
+/// `VkDeviceMemoryReportCallbackDataEXT`.
+#[repr(C)]
+pub(super) struct ReportEvent {
+    s_type: i32,
+    p_next: *const c_void,
+    flags: u32,
+    event: i32,
+    memory_object: u64,
+    size: u64,
+    object_type: i32,
+    object: u64,
+    heap: u32,
+}
+
+const ALLOCATE: i32 = 0;
+const FREE: i32 = 1;
+const IMPORT: i32 = 2;
+const UNIMPORT: i32 = 3;
+const ALLOCATION_FAILED: i32 = 4;
+
+impl MemoryReports {
+    fn new() -> Self {
+        Self {
+            counts: std::array::from_fn(|_| MemoryCount::default()),
+            blocks: HandleMap::new(),
+            lost_events: AtomicU64::new(0),
+        }
+    }
+
+    /// The kinds of objects, with their counts.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&'static str, &MemoryCount)> {
+        let name = |place: usize| match place {
+            OTHER => "other",
+            6 => "VkCommandBuffer",
+            4 => "VkQueue",
+            2 => "VkPhysicalDevice",
+            23 => "VkDescriptorSet",
+            _ => object_kind(place as i32).unwrap_or("unknown"),
+        };
+        let rows = self.counts.iter().enumerate();
+        rows.map(move |(place, count)| (name(place), count))
+    }
+
+    fn note(&self, event: &ReportEvent) {
+        let place = usize::try_from(event.object_type).unwrap_or(OTHER);
+        let place = place.min(OTHER);
+        match event.event {
+            ALLOCATE | IMPORT => self.allocated(event.memory_object, event.size, place),
+            FREE | UNIMPORT => self.freed(event.memory_object),
+            ALLOCATION_FAILED => {
+                if let Some(count) = self.counts.get(place) {
+                    count.refusals.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn allocated(&self, id: u64, bytes: u64, place: usize) {
+        let Some(block) = new_record(ReportedBlock { bytes, place }) else {
+            self.lost_events.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        if !self.blocks.insert(key(id), block) {
+            self.lost_events.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: from `new_record`, and no table has it.
+            unsafe { free_record(block) };
+        } else if let Some(count) = self.counts.get(place) {
+            count.allocated(bytes);
+        }
+    }
+
+    fn freed(&self, id: u64) {
+        let Some(block) = self.blocks.remove(key(id)) else {
+            return;
+        };
+        // SAFETY: from `new_record`; the table had it alone, and has it no longer.
+        let block = unsafe { free_record(block) };
+        if let Some(count) = self.counts.get(block.place) {
+            count.freed(block.bytes);
+        }
+    }
+}
+
+/// The create info of a device that is to report, with the setting; `None` where it cannot: then the reason is said.
+///
+/// # Safety
+/// The instance's physical device, and a create info for it, which lives as long as what is answered.
+pub(crate) unsafe fn reporting_device(
+    instance: &Parent,
+    physical_device: *mut c_void,
+    info: *const c_void,
+    accounts: &'static Accounts,
+) -> Option<ReportingDevice> {
+    if !settings().memory_report {
+        return None;
+    }
+    let handle = ptr::with_exposed_provenance_mut(instance.handle);
+    let name = c"vkEnumerateDeviceExtensionProperties".as_ptr();
+    // SAFETY: the layer's below, with its own instance.
+    let enumerate = unsafe { (instance.get_proc_addr)(handle, name) };
+    let reports = accounts
+        .memory_reports
+        .get_or_make(|| Some(MemoryReports::new()));
+    let device = match (enumerate, reports) {
+        (Some(enumerate), Some(reports)) => {
+            // SAFETY: the command has this signature.
+            let enumerate = unsafe { transmute::<VoidFunction, EnumerateExtensions>(enumerate) };
+            // SAFETY: forwarded.
+            unsafe { ReportingDevice::new(info, reports, (enumerate, physical_device)) }
+        }
+        (None, _) => Err(NotReporting::NotOffered),
+        (_, None) => Err(NotReporting::NoMemory),
+    };
+    device
+        .map_err(|why| {
+            complain(format_args!(
+                "memory_report: what the driver allocates of device memory is not counted: {}",
+                why.reason()
+            ));
+        })
+        .ok()
+}
+
+/// What the driver calls, on any of its threads, with locks of its own held: nothing of Vulkan is called.
+pub(super) unsafe extern "system" fn reported(event: *const ReportEvent, reports: *mut c_void) {
+    // SAFETY: what the create info has handed over, which stays for ever.
+    let reports = unsafe { reports.cast_const().cast::<MemoryReports>().as_ref() };
+    // SAFETY: the driver's struct, which is valid for the call.
+    let event = unsafe { event.as_ref() };
+    if let (Some(reports), Some(event)) = (reports, event) {
+        caught(|| reports.note(event));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+    use std::sync::atomic::Ordering;
+
+    use super::{ALLOCATE, ALLOCATION_FAILED, FREE, IMPORT, MemoryReports, ReportEvent, UNIMPORT};
+
+    #[test]
+    fn ly53_events_are_counted_by_kind_of_object_and_a_free_says_no_size() {
+        let reports = MemoryReports::new();
+        let note = |event: i32, memory_object: u64, size: u64, object_type: i32| {
+            reports.note(&ReportEvent {
+                s_type: 1_000_284_002,
+                p_next: ptr::null(),
+                flags: 0,
+                event,
+                memory_object,
+                size,
+                object_type,
+                object: 0,
+                heap: 0,
+            });
+        };
+        for (event, id, size, object_type) in [
+            (ALLOCATE, 1, 100, 9),
+            (ALLOCATE, 2, 50, 19),
+            (IMPORT, 3, 7, 1_000_001_000),
+            (ALLOCATION_FAILED, 0, 1 << 40, 10),
+            // Neither size nor type means anything here.
+            (FREE, 1, u64::MAX, -1),
+            (UNIMPORT, 3, 0, 0),
+            // Of a block that nobody reported, and an event of later versions.
+            (FREE, 99, 1, 9),
+            (77, 2, 1, 9),
+        ] {
+            note(event, id, size, object_type);
+        }
+        let used: Vec<_> = reports
+            .rows()
+            .map(|(name, count)| {
+                let get = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+                let numbers = [&count.live_bytes, &count.peak_bytes, &count.refusals].map(get);
+                (name, numbers)
+            })
+            .filter(|(_, numbers)| *numbers != [0; 3])
+            .collect();
+        let expected = [
+            ("VkBuffer", [0, 100, 0]),
+            ("VkImage", [0, 0, 1]),
+            ("VkPipeline", [50, 50, 0]),
+            ("other", [0, 7, 0]),
+        ];
+        assert_eq!(used, expected);
+    }
+}
