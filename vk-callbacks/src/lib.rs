@@ -82,7 +82,9 @@ mod sink;
 mod testing;
 mod trace;
 
-pub use bridge::{BareBridge, Bridge, BridgeCounters, Internal, leaked_bridges};
+pub use bridge::{
+    BareBridge, Bridge, BridgeCounters, Internal, LeakListener, LeakedBridge, leaked_bridges,
+};
 pub use check::{
     CheckFinding, CheckOptions, Checked, CheckedOwner, Checker, Duty, FindingKind, HandedOut,
     Judge, Opened, OwnerUsage, Rule, RuleLevel, Sight, stray_callbacks,

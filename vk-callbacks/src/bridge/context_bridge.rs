@@ -11,6 +11,7 @@ use alloc_core::{Context, ContextHandle, HostAllocator, Rejected, Usage};
 use super::cookie_key;
 use super::counters::BridgeCounters;
 use super::entry::callbacks_of;
+use super::leaked::{LeakListener, LeakedBridge};
 use super::state::BridgeState;
 use crate::command::OwnerId;
 use crate::command::thread::is_busy;
@@ -27,7 +28,8 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 /// Threads: callable from any, by several at once, without locks (V24). A block may be freed on another thread.
 ///
 /// A bridge may be moved while Vulkan uses its callbacks: its state lies in the context's memory. One that is dropped while blocks are
-/// live closes its context, leaves its state in place and is counted by [`leaked_bridges`].
+/// live closes its context, leaves its state in place and is counted by [`leaked_bridges`]; [`with_leak_listener`](Self::with_leak_listener)
+/// names a function that hears of it.
 ///
 /// What the bridge checks by itself: size, alignment and scope of each request; the header of each block that comes back. A
 /// free of a stray pointer, or a second free, is found with probability 1 - 2^-32 *if the 16 bytes before the pointer can
@@ -60,8 +62,15 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 #[must_use = "dropping a bridge makes its callbacks invalid"]
 pub struct Bridge {
     context: Context,
-    state: NonNull<BridgeState<ContextHandle>>,
-    /// The state's own block, and a root's record: what the context holds that is not Vulkan's.
+    pinned: NonNull<PinnedBridge>,
+    on_leak: Option<LeakListener>,
+}
+
+/// What does not move with a bridge. User data is its address, so the state comes first.
+#[repr(C)]
+struct PinnedBridge {
+    state: BridgeState<ContextHandle>,
+    /// This block, and a root's record: what the context holds that is not Vulkan's.
     own: LiveScope,
 }
 
@@ -71,7 +80,7 @@ unsafe impl Send for Bridge {}
 unsafe impl Sync for Bridge {}
 
 impl Bridge {
-    const STATE: Layout = Layout::new::<BridgeState<ContextHandle>>();
+    const STATE: Layout = Layout::new::<PinnedBridge>();
 
     /// Hands `context` to Vulkan. The bridge's own state (under 500 bytes) lies in memory of that very context.
     ///
@@ -83,19 +92,39 @@ impl Bridge {
             return Err(Rejected::new(context, CallbackError::ContextInUse));
         };
         let place = match context.try_allocate(Self::STATE, context.scope()) {
-            Ok(place) => place.cast::<BridgeState<ContextHandle>>(),
+            Ok(place) => place.cast::<PinnedBridge>(),
             Err(error) => {
                 return Err(Rejected::new(context, error));
             }
         };
-        let state = BridgeState::new(context.handle(), cookie_key::fresh(place.as_ptr().addr()));
+        let seal = cookie_key::fresh(place.as_ptr().addr());
+        let pinned = PinnedBridge {
+            state: BridgeState::new(context.handle(), seal),
+            own: unused.and(Self::STATE),
+        };
         // SAFETY: just taken with the layout of the state.
-        unsafe { place.write(state) };
+        unsafe { place.write(pinned) };
         Ok(Self {
             context,
-            state: place,
-            own: unused.and(Self::STATE),
+            pinned: place,
+            on_leak: None,
         })
+    }
+
+    /// Names a function that hears of this bridge if it is dropped while Vulkan holds blocks of it, or within a callback. A `static` of
+    /// the program may collect, log or count; the library itself prints nothing and does not panic.
+    ///
+    /// ```
+    /// # use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
+    /// # use vk_callbacks::Bridge;
+    /// # static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+    /// # let root = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
+    /// let bridge = Bridge::new(root.child("vulkan device")?)?.with_leak_listener(|leaked| eprintln!("{leaked}"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_leak_listener(mut self, listener: LeakListener) -> Self {
+        self.on_leak = Some(listener);
+        self
     }
 
     /// What to pass as `pAllocator`.
@@ -110,7 +139,8 @@ impl Bridge {
     /// As [`callbacks`](Self::callbacks), without the lifetime.
     #[must_use]
     pub fn raw(&self) -> RawCallbacks {
-        callbacks_of(self.state(), self.state.as_ptr().cast_const())
+        let state = self.pinned.cast::<BridgeState<ContextHandle>>();
+        callbacks_of(self.state(), state.as_ptr().cast_const())
     }
 
     /// What this bridge is called in [`Owners`](crate::Owners) and in the header of its blocks.
@@ -134,7 +164,7 @@ impl Bridge {
     /// What Vulkan holds now, by scope. Exact when no callback is running.
     #[must_use]
     pub fn live(&self) -> Live {
-        Live::of(&self.context, self.own)
+        Live::of(&self.context, self.pinned().own)
     }
 
     /// Rare things it saw so far.
@@ -166,19 +196,23 @@ impl Bridge {
     }
 
     fn state(&self) -> &BridgeState<ContextHandle> {
+        &self.pinned().state
+    }
+
+    fn pinned(&self) -> &PinnedBridge {
         // SAFETY: placed by `new`, and alive until `free_state`.
-        unsafe { self.state.as_ref() }
+        unsafe { self.pinned.as_ref() }
     }
 
     /// # Safety
     /// The state is not used after this, by nobody.
     unsafe fn free_state(&self) {
         // SAFETY: placed by `new`; the caller's promise makes this the only and last read.
-        drop(unsafe { self.state.read() });
+        drop(unsafe { self.pinned.read() });
         // SAFETY: taken in `new` from this context with this layout and scope.
         unsafe {
             self.context
-                .deallocate(self.state.cast(), Self::STATE, self.context.scope())
+                .deallocate(self.pinned.cast(), Self::STATE, self.context.scope())
         };
     }
 }
@@ -196,11 +230,21 @@ static LEAKED_BRIDGES: AtomicUsize = AtomicUsize::new(0);
 
 impl Drop for Bridge {
     fn drop(&mut self) {
-        if self.live().is_empty() && !is_busy() {
+        let live = self.live();
+        if live.is_empty() && !is_busy() {
             // SAFETY: nothing is live, so no callback will come; the bridge ends here.
             unsafe { self.free_state() };
-        } else {
-            LEAKED_BRIDGES.fetch_add(1, Relaxed);
+            return;
+        }
+        LEAKED_BRIDGES.fetch_add(1, Relaxed);
+        // Last: the listener may call anything, and all is as it stays but the context, which closes behind this.
+        if let Some(listener) = self.on_leak {
+            let context = self.context.handle();
+            listener(&LeakedBridge {
+                context: context.name(),
+                label: context.label(),
+                live,
+            });
         }
     }
 }

@@ -13,7 +13,9 @@ use alloc_core::{
 use testkit::programs::{Stream, callback_stream};
 use testkit::{Child, RecordingAllocator, silence_panics};
 use vk_callbacks::leaked_bridges;
-use vk_callbacks::{Bridge, CallbackAllocator, CallbackError, FallbackChain, Live, Object};
+use vk_callbacks::{
+    Bridge, CallbackAllocator, CallbackError, FallbackChain, LeakedBridge, Live, Object,
+};
 
 static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
@@ -289,12 +291,30 @@ fn a_bridge_dropped_while_vulkan_holds_blocks_leaves_no_dangling_pointer() {
     // What is leaked on purpose is not a leak of the test's allocator: it is never torn down.
     let witness: &'static RecordingAllocator = Box::leak(Box::new(RecordingAllocator::system()));
     let root = Context::root_static(witness, ContextOptions::new("application")).expect("memory");
+    /// What the listener was told, with how many bridges had been counted by then.
+    static TOLD: Mutex<Vec<(String, u64)>> = Mutex::new(Vec::new());
+    fn tell(leaked: &LeakedBridge<'_>) {
+        let live = leaked.live.scope(Scope::Object);
+        let text = format!("{} {}: {leaked}", leaked.context, live.blocks);
+        TOLD.lock()
+            .expect("unpoisoned")
+            .push((text, leaked_bridges()));
+    }
+    // One that ends well is no news.
+    let child = root.child("well").expect("memory");
+    drop(Bridge::new(child).expect("fresh").with_leak_listener(tell));
     let bridge = Bridge::new(root.child("vulkan").expect("memory")).expect("fresh");
+    let bridge = bridge.with_leak_listener(tell);
     let driver = driver(&bridge);
     let block = driver.alloc(100, 8, Scope::Object);
     let before = leaked_bridges();
     drop(bridge);
     assert_eq!(leaked_bridges(), before + 1);
+    let told = "vulkan 1: the bridge over \"vulkan\" was dropped while Vulkan held 1 block (116 bytes): 1 object";
+    assert_eq!(
+        *TOLD.lock().expect("unpoisoned"),
+        [(told.to_owned(), before + 1)]
+    );
     // A late driver: new requests are refused, the free still reaches the allocator.
     assert!(driver.alloc(10, 8, Scope::Object).is_null());
     driver.free(block);

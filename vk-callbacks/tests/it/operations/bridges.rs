@@ -49,7 +49,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             questions::<S>,
         ),
         nothing(
-            &["Bridge::close"],
+            &["Bridge::close", "Bridge::with_leak_listener"],
             "freeing takes nothing; a refusal gives back the same bridge",
             close::<S>,
         ),
@@ -109,7 +109,8 @@ fn questions<S: Stage>(stage: &S, ground: &Ground<'_>) {
 
 fn close<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let context = ground.root.child("closed").expect("refused nothing");
-    let mut bridge = Some(Bridge::new(context).expect("refused nothing"));
+    let bridge = Bridge::new(context).expect("refused nothing");
+    let mut bridge = Some(bridge.with_leak_listener(|_| ()));
     let driver = bridge
         .as_ref()
         .map(|bridge| Driver(bridge.raw()))
