@@ -6,6 +6,8 @@ mod arena_drops;
 mod clear;
 mod collections;
 mod context;
+#[cfg(not(miri))]
+mod examples;
 mod foreign;
 mod limits;
 mod operations;

@@ -5,6 +5,8 @@ mod cache;
 mod cache_model;
 mod callbacks;
 mod classes;
+#[cfg(not(miri))]
+mod examples;
 mod fake_vulkan;
 mod group;
 mod lifecycle;

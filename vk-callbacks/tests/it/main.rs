@@ -9,6 +9,8 @@ mod command_table;
 mod common;
 mod driver_objects;
 mod driver_side;
+#[cfg(not(miri))]
+mod examples;
 mod fake_driver;
 mod fallible;
 mod foreign;
