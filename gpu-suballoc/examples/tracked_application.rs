@@ -84,9 +84,7 @@ fn with_instance(
     let options = AshOptions::new(VERSION).with_callbacks(callbacks);
     // SAFETY: all of one another, and live until the allocator is closed; no feature is claimed.
     let memory = unsafe { AshDevice::new(entry, instance, physical, &device, options) };
-    let used = memory
-        .map_err(|error| format!("the device's memory: {error}"))
-        .and_then(|memory| use_memory(memory, root).map_err(|error| error.to_string()));
+    let used = use_memory(memory, root).map_err(|error| error.to_string());
     // SAFETY: nothing of it is left, or the process ends with an error.
     unsafe { device.destroy_device(Some(callbacks)) };
     used

@@ -31,30 +31,23 @@ pub struct Cli {
 /// The options of all commands that mean nothing to one of them, by their ids.
 const MEANINGLESS: [(&str, &[&str]); 11] = [
     ("replay", &["guard", "guard_back_end", "fail"]),
-    ("check", &["html", "findings", "depth"]),
+    ("check", &["findings", "depth"]),
     (
         "diff",
-        &["guard", "guard_back_end", "fail", "findings", "depth"],
-    ),
-    (
-        "drivers",
         &[
-            "html",
-            "findings",
-            "depth",
+            "profile",
             "guard",
             "guard_back_end",
             "fail",
+            "findings",
+            "depth",
         ],
     ),
+    ("drivers", NO_RUN),
     (
         "devices",
-        &["findings", "depth", "guard", "guard_back_end", "fail"],
-    ),
-    (
-        "symbols",
         &[
-            "html",
+            "profile",
             "findings",
             "depth",
             "guard",
@@ -62,54 +55,35 @@ const MEANINGLESS: [(&str, &[&str]); 11] = [
             "fail",
         ],
     ),
+    ("symbols", NO_RUN),
     ("run", &["findings", "depth"]),
-    (
-        "top",
-        &[
-            "html",
-            "json",
-            "findings",
-            "depth",
-            "guard",
-            "guard_back_end",
-            "fail",
-        ],
-    ),
-    (
-        "layer",
-        &[
-            "html",
-            "findings",
-            "depth",
-            "guard",
-            "guard_back_end",
-            "fail",
-            "json",
-        ],
-    ),
-    (
-        "mark",
-        &[
-            "json",
-            "html",
-            "findings",
-            "depth",
-            "guard",
-            "guard_back_end",
-            "fail",
-        ],
-    ),
-    (
-        "rules",
-        &[
-            "html",
-            "findings",
-            "depth",
-            "guard",
-            "guard_back_end",
-            "fail",
-        ],
-    ),
+    ("top", NO_RESULT),
+    ("layer", NO_RESULT),
+    ("mark", NO_RESULT),
+    ("rules", NO_RUN),
+];
+
+/// What means nothing where no driver runs and nothing is drawn.
+const NO_RUN: &[&str] = &[
+    "html",
+    "profile",
+    "findings",
+    "depth",
+    "guard",
+    "guard_back_end",
+    "fail",
+];
+
+/// What means nothing where there is no result either.
+const NO_RESULT: &[&str] = &[
+    "json",
+    "html",
+    "profile",
+    "findings",
+    "depth",
+    "guard",
+    "guard_back_end",
+    "fail",
 ];
 
 impl Cli {
@@ -403,9 +377,12 @@ pub struct Output {
     /// Also write the result as JSON; of several drivers an array. With `-` to the standard output, and then nothing else.
     #[arg(long, global = true, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Of `drive`, `run`, `replay`, `diff` and `devices`: also write the result as one page for a browser. With `-` to the standard output, and then nothing else.
+    /// Of `drive`, `check`, `replay`, `run`, `diff` and `devices`: also write the result as one page for a browser. With `-` to the standard output, and then nothing else.
     #[arg(long, global = true, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Of `drive`, `check`, `replay` and `run`: also write where the driver's blocks came from, for a viewer that the name's ending chooses: `.folded` or `.collapsed` for flame graphs, `.dhat` or `dhat.json` for valgrind's dh_view.html, any other for https://profiler.firefox.com. With `-` to the standard output, and then nothing else.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
     /// Of `drive` and `replay`: list each finding, not only how many there are. `check` and `diff` do so anyway.
     #[arg(long, global = true)]
     pub findings: bool,

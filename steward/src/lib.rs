@@ -11,6 +11,7 @@ pub mod diff;
 pub mod drivers;
 pub mod expectations;
 mod input;
+pub mod profile;
 pub mod program;
 pub mod replay;
 pub mod report;

@@ -35,6 +35,19 @@ pub struct Checked<'a> {
     pub verdict: Verdict<'a>,
 }
 
+/// The result of a check in a few words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckSummary {
+    /// Nothing is different, and nothing went wrong.
+    pub is_as_expected: bool,
+    /// What the findings were compared with; none where nothing is known of the driver.
+    pub expectations: Option<String>,
+    /// Findings that are expected.
+    pub known: usize,
+    /// What is not as expected, a sentence each.
+    pub differences: Vec<String>,
+}
+
 impl Checked<'_> {
     /// The form of [`Checked::to_json`].
     pub const FORMAT: &'static str = "steward check 1";
@@ -43,6 +56,18 @@ impl Checked<'_> {
     #[must_use]
     pub const fn is_as_expected(&self) -> bool {
         self.verdict.differences.is_empty() && self.faults.is_empty()
+    }
+
+    /// What a page says of it.
+    #[must_use]
+    pub fn summary(&self) -> CheckSummary {
+        let differences = self.verdict.differences.iter().map(ToString::to_string);
+        CheckSummary {
+            is_as_expected: self.is_as_expected(),
+            expectations: self.expectations.map(str::to_owned),
+            known: self.verdict.expected.len(),
+            differences: self.faults.iter().cloned().chain(differences).collect(),
+        }
     }
 
     /// As data.

@@ -25,7 +25,7 @@ mod file;
 mod fit;
 
 pub use bundled::{BundledExpectations, EXPECTATIONS, named, of_driver};
-pub use checked::Checked;
+pub use checked::{CheckSummary, Checked};
 pub use compare::{Difference, Verdict, compare};
 pub use file::{Expectations, Expected, FileFault};
 pub use fit::fit;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use vk_callbacks::Opened;
 
-use super::drive::{self, title};
+use super::drive::{self, Driven, title};
 use super::files::write_whole;
 use super::{Outcome, ProgramError, SYSTEM, all_drivers, child_run, is_all, outputs};
 use crate::cli::{Check, Drive, Output};
@@ -14,8 +14,10 @@ use crate::drivers::{self, Selected};
 use crate::expectations::{self, Checked, Expectations, compare, fit};
 use crate::input;
 use crate::replay::{self, TraceFile};
+use crate::report::html_of_check;
 use vk_accounts::guard_run::Guarding;
-use vk_accounts::report::{FailRun, FindingRow, GuardRun, Leaks, Report, Source, Unjudged};
+use vk_accounts::report::origins::EventLog;
+use vk_accounts::report::{FindingRow, Report, Source};
 
 /// A file is written from runs of no round, of 1, .. to so many: how often something happens shows only then.
 const FITTED_ROUNDS: u32 = 4;
@@ -25,16 +27,8 @@ struct Run {
     driver: String,
     how: String,
     rounds: Option<u32>,
-    limits: Vec<String>,
-    findings: Vec<FindingRow>,
-    unjudged: Option<Unjudged>,
-    leaks: Option<Leaks>,
-    guard: Option<GuardRun>,
-    fail: Option<FailRun>,
-    /// As [`Report::faults`].
-    faults: Vec<String>,
-    /// What was found while two contexts ran, and what of that was not judged.
-    shared: (Vec<FindingRow>, Option<Unjudged>),
+    report: Report,
+    events: EventLog,
 }
 
 /// Checks what was asked for.
@@ -58,6 +52,9 @@ pub(super) unsafe fn check(
     if check.driver.as_deref().is_some_and(is_all) {
         if check.expect.is_some() || check.write_expect.is_some() {
             return Err(ProgramError::ExpectAll);
+        }
+        if output.html.is_some() {
+            return Err(ProgramError::CheckPageAll);
         }
         // SAFETY: forwarded.
         return unsafe { all_drivers::check(check, guarding, output, out) };
@@ -94,14 +91,15 @@ fn driver(
         } else {
             Opened::ThroughLoader
         };
-        drive::drive(selected, &options, guarding, opened)
-            .map(|report| Run::of(report, title(selected)))
+        let recorder = outputs::recorder(output);
+        drive::drive(selected, &options, guarding, opened, recorder)
+            .map(|driven| Run::of(driven, title(selected)))
     };
     if let Some(file) = &check.write_expect {
         let runs: Vec<_> = (0..=FITTED_ROUNDS).map(run).collect::<Result<_, _>>()?;
         return write(&title(selected), &runs, (file, check.direct), out);
     }
-    report_step(&run(check.rounds)?, check, output, out)
+    report_step(run(check.rounds)?, check, output, out)
 }
 
 /// Checks a trace.
@@ -111,7 +109,8 @@ fn trace(
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
-    let report = replay::replay(&SYSTEM, &TraceFile::open(file)?)?;
+    let recorder = outputs::recorder(output);
+    let (report, events) = replay::replay_into(&SYSTEM, &TraceFile::open(file)?, recorder)?;
     let driver = match &report.source {
         Source::Trace { driver: name, .. }
         | Source::Driver { name, .. }
@@ -119,56 +118,36 @@ fn trace(
             executable: name, ..
         } => name.clone(),
     };
-    let run = Run::of(report, driver);
+    let run = Run::of(Driven { report, events }, driver);
     match &check.write_expect {
         Some(file) => write(&run.driver.clone(), &[run], (file, false), out),
-        None => report_step(&run, check, output, out),
+        None => report_step(run, check, output, out),
     }
 }
 
 impl Run {
-    fn of(report: Report, driver: String) -> Self {
-        let faults = report.faults();
-        let (how, rounds) = match report.source {
+    fn of(Driven { report, events }: Driven, driver: String) -> Self {
+        let (how, rounds) = match &report.source {
             Source::Driver {
                 seed,
                 rounds,
                 commands,
                 ..
             } => {
-                let s = if rounds == 1 { "" } else { "s" };
+                let s = if *rounds == 1 { "" } else { "s" };
                 let how = format!("{rounds} round{s} with seed {seed}, {commands} commands");
                 // A run that ended early shows less than whole rounds.
-                (how, report.fail.is_none().then_some(rounds))
+                (how, report.fail.is_none().then_some(*rounds))
             }
             Source::Trace { file, lines, .. } => (format!("the trace {file}, {lines} lines"), None),
             Source::Program { commands, .. } => (format!("a program, {commands} commands"), None),
         };
-        let shared = report
-            .shared_contexts
-            .map(|shared| (shared.findings, shared.unjudged))
-            .unwrap_or_default();
-        let Report {
-            limits,
-            findings,
-            unjudged,
-            leaks,
-            guard,
-            fail,
-            ..
-        } = report;
         Self {
             driver,
             how,
             rounds,
-            limits,
-            findings,
-            unjudged,
-            leaks,
-            guard,
-            fail,
-            faults,
-            shared,
+            report,
+            events,
         }
     }
 
@@ -184,15 +163,16 @@ impl Run {
             .iter()
             .map(|one| key(&one.rule, &one.kind, &one.command, &one.scope))
             .collect();
-        told.extend(self.findings.iter().map(of_row));
-        let (found, unjudged) = &self.shared;
-        let new = found
-            .iter()
+        told.extend(self.report.findings.iter().map(of_row));
+        let shared = self.report.shared_contexts.as_ref();
+        let new = shared
+            .into_iter()
+            .flat_map(|shared| &shared.findings)
             .filter(|row| row.level != FindingRow::NOTE && !told.contains(&of_row(row)));
         let new = new.map(|row| format!("two contexts: {}: {}", row.rule, row.sentence));
         new.chain(
-            unjudged
-                .iter()
+            shared
+                .and_then(|shared| shared.unjudged.as_ref())
                 .map(|unjudged| format!("two contexts: {unjudged}")),
         )
         .collect()
@@ -200,7 +180,7 @@ impl Run {
 }
 
 fn report_step(
-    run: &Run,
+    mut run: Run,
     check: &Check,
     output: &Output,
     out: &mut dyn Write,
@@ -214,19 +194,25 @@ fn report_step(
     } else {
         known
     };
-    let faults = [&run.faults[..], &run.faults_of_contexts(&known)].concat();
+    outputs::name_sites(output, &mut run.report);
+    let report = &run.report;
+    let faults = [report.faults(), run.faults_of_contexts(&known)].concat();
+    let leaks = report.leaks.as_ref();
     let checked = Checked {
         driver: &run.driver,
         how: &run.how,
         expectations: name.as_deref(),
-        limits: &run.limits,
-        leaks: run.leaks.as_ref().filter(|leaks| !leaks.stacks.is_empty()),
-        guard: run.guard.as_ref(),
-        fail: run.fail.as_ref(),
+        limits: &report.limits,
+        leaks: leaks.filter(|leaks| !leaks.stacks.is_empty()),
+        guard: report.guard.as_ref(),
+        fail: report.fail.as_ref(),
         faults: &faults,
-        verdict: compare(&known, (&run.findings, run.unjudged), run.rounds),
+        verdict: compare(&known, (&report.findings, report.unjudged), run.rounds),
     };
-    let written = outputs::write(output, &checked, &checked.to_json(), outputs::no_page, out);
+    let page = || Ok(html_of_check(report, checked.summary())?);
+    let reports = std::slice::from_ref(report);
+    let profiled = outputs::write_profile(output, reports, Some(&run.events), out);
+    let written = outputs::write(output, &checked, &checked.to_json(), page, out).and(profiled);
     // A reader that has had enough does not change what was found.
     written.or_else(|error| {
         if error.is_closed_pipe() {
@@ -262,7 +248,7 @@ fn write(
             .map(|(_, known)| known)
             .unwrap_or_default(),
     };
-    let findings: Vec<_> = runs.iter().map(|run| run.findings.clone()).collect();
+    let findings: Vec<_> = runs.iter().map(|run| run.report.findings.clone()).collect();
     let causes = if direct {
         before.clone().without_loader()
     } else {
@@ -279,7 +265,7 @@ fn write(
                 # --direct. cause: why, for people.\n";
     writeln!(out, "driver: {driver}")?;
     // A file from runs that were not judged whole would not say what the driver does, and lack causes that the old one has.
-    if let Some(unjudged) = runs.iter().find_map(|run| run.unjudged) {
+    if let Some(unjudged) = runs.iter().find_map(|run| run.report.unjudged) {
         writeln!(out, "note: {unjudged}\n{} was not written", file.display())?;
         return Ok(Outcome::Unexpected);
     }

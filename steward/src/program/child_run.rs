@@ -11,7 +11,7 @@ use crate::cli::Output;
 use crate::report::{ReportOrList, html};
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::guard_run::refused::{self, RefusalLog};
-use vk_accounts::report::{Refusal, one_line};
+use vk_accounts::report::{Refusal, Report, one_line};
 
 /// True where the run is for a child of this process: something is to be refused, and this is not that child.
 pub(super) fn is_wanted(guarding: &Guarding) -> bool {
@@ -78,7 +78,9 @@ fn report_step(
     };
     let report = json!({ "format": format, "driver": driver, "error": why });
     let page = || {
-        let reports = serde_json::to_vec(&[&report]).map_err(std::io::Error::from)?;
+        // A page of a check is one of its report as well.
+        let shown = json!({ "format": Report::FORMAT, "driver": driver, "error": why });
+        let reports = serde_json::to_vec(&[&shown]).map_err(std::io::Error::from)?;
         Ok(html(&ReportOrList::parse(
             "the driver's report",
             &reports,

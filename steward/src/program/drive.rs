@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use alloc_core::HostAllocator;
@@ -19,7 +20,7 @@ use vk_accounts::ObjectKind;
 use vk_accounts::accounting::{AccountError, Accounts, Watching};
 use vk_accounts::guard_run::{Guarding, Layers};
 use vk_accounts::report::Report;
-use vk_accounts::report::origins::{SiteRecorder, StackCapture};
+use vk_accounts::report::origins::{EventLog, SiteRecorder, StackCapture};
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -41,20 +42,31 @@ pub enum DriveError {
     },
 }
 
+/// A run on a driver.
+pub(super) struct Driven {
+    pub(super) report: Report,
+    /// What happened in the order of time; nothing where the recorder keeps none.
+    pub(super) events: EventLog,
+}
+
 /// Runs the workload with accounts over the system's allocator, guarded and refused what `guarding` says, and records it where asked
-/// to.
+/// to. `recorder` keeps the call stacks.
 pub(super) fn drive(
     selected: &Selected,
     options: &Drive,
     guarding: &Guarding,
     opened: Opened,
-) -> Result<Report, ProgramError> {
+    recorder: SiteRecorder,
+) -> Result<Driven, ProgramError> {
+    let stacks =
+        StackCapture::new(recorder).map_err(|error| DriveError::from(AccountError::from(error)))?;
+    let how = (opened, &stacks);
     if guarding.is_asked_for() {
         let layers = Layers::new(guarding)?;
         layers.begin(&title(selected));
-        drive_over(&layers, Some(&layers), selected, options, opened)
+        drive_over(&layers, Some(&layers), selected, options, how)
     } else {
-        drive_over(&SYSTEM, None, selected, options, opened)
+        drive_over(&SYSTEM, None, selected, options, how)
     }
 }
 
@@ -64,15 +76,13 @@ fn drive_over(
     layers: Option<&Layers>,
     selected: &Selected,
     options: &Drive,
-    opened: Opened,
-) -> Result<Report, ProgramError> {
+    (opened, stacks): (Opened, &Arc<StackCapture>),
+) -> Result<Driven, ProgramError> {
     let recorded = options.record.as_deref();
     recorded.map_or(Ok(()), files::check)?;
     let own: &(dyn HostAllocator + Sync) = &SYSTEM;
-    let stacks = StackCapture::new(SiteRecorder::default())
-        .map_err(|error| DriveError::from(AccountError::from(error)))?;
     let watching = Watching {
-        stacks: Some(&stacks),
+        stacks: Some(stacks),
         log: recorded.map(|_| own),
         check: (!options.no_check).then_some(own),
         opened,
@@ -108,7 +118,8 @@ fn drive_over(
     if let Some(guard) = &mut guard {
         Symbols::default().annotate_run(guard);
     }
-    let done = accounts.finish().map_err(DriveError::from)?;
+    let mut done = accounts.finish().map_err(DriveError::from)?;
+    let events = std::mem::take(&mut done.events);
     let ends = [
         ran.as_ref().err().map(ended),
         shared
@@ -153,7 +164,7 @@ fn drive_over(
     Symbols::default().name_leaks_of_run(&mut report);
     report.honour = (!options.no_honour)
         .then(|| callback_coverage::measure(selected, seed, options.rounds, took));
-    Ok(report)
+    Ok(Driven { report, events })
 }
 
 /// What a refused workload ended with. Where that is what was asked for there is nothing to remedy.

@@ -29,7 +29,7 @@ use crate::drivers::{self, DriverError, DriverTable, Selected};
 use crate::expectations::{EXPECTATIONS, FileFault};
 use crate::replay::{self, ReplayError, TraceFile};
 use crate::report::{ReadError, ReportOrList, html};
-use crate::symbols::Symbols;
+use drive::Driven;
 use vk_accounts::guard_run::{Guarding, GuardingError};
 use vk_accounts::report::Report;
 
@@ -166,9 +166,20 @@ pub enum ProgramError {
     Guarding(#[from] GuardingError),
     /// There is nothing to draw.
     #[error(
-        "--html draws a report, and this makes none: leave it out, or use it with `drive`, `run`, `replay`, `diff` or `devices`"
+        "--html draws a report, and this makes none: leave it out, or use it with `drive`, `check`, `run`, `replay`, `diff` or `devices`"
     )]
     NoPage,
+    /// There is one page a driver.
+    #[error(
+        "--html of `check` is about one driver: name it with --driver, `steward drivers` lists them"
+    )]
+    CheckPageAll,
+    /// There are no call stacks.
+    #[error(
+        "--profile needs one run whose call stacks are kept: leave it out, or use it with `drive` or `check` of one driver, `replay` or `run`, \
+         without --layer, --device-memory, --fail=each and --write-expect"
+    )]
+    NoProfile,
     /// There is nothing to list.
     #[error(
         "--findings lists what a run shows, and this runs nothing: leave it out, or use it with `drive` or `replay`"
@@ -255,8 +266,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
     let makes_page = !matches!(
         cli.command,
         Some(
-            Command::Check(_)
-                | Command::Drivers
+            Command::Drivers
                 | Command::Symbols(_)
                 | Command::Rules
                 | Command::Top(_)
@@ -305,6 +315,9 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
     let is_program = matches!(&cli.command, Some(Command::Run(_) | Command::Drive(_)));
     if sweep.is_some() && !is_program {
         return Err(ProgramError::NothingToSweep);
+    }
+    if cli.output.profile.is_some() && !makes_profile(cli) {
+        return Err(ProgramError::NoProfile);
     }
     let fits =
         matches!(&cli.command, Some(Command::Check(options)) if options.write_expect.is_some());
@@ -357,14 +370,18 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             if options.layer {
                 return run::drive(&selected, options, seed, &cli.output, out);
             }
-            let report = drive::drive(&selected, options, &guarding, opened(&selected))?;
-            let fails = options.exit_code && !report.leftovers.is_empty();
-            let outcome = finish(report, &cli.output, out)?;
+            let recorder = outputs::recorder(&cli.output);
+            let opened = opened(&selected);
+            let driven = drive::drive(&selected, options, &guarding, opened, recorder)?;
+            let fails = options.exit_code && !driven.report.leftovers.is_empty();
+            let outcome = finish(driven, &cli.output, out)?;
             return Ok(if fails { Outcome::Unexpected } else { outcome });
         }
         Some(Command::Replay(options)) => {
             let trace = TraceFile::open(&options.file)?;
-            return finish(replay::replay(&SYSTEM, &trace)?, &cli.output, out);
+            let (report, events) =
+                replay::replay_into(&SYSTEM, &trace, outputs::recorder(&cli.output))?;
+            return finish(Driven { report, events }, &cli.output, out);
         }
         Some(Command::Run(options)) => {
             return match sweep {
@@ -441,9 +458,10 @@ unsafe fn main_job(
         rounds: 1,
         ..Drive::default()
     };
-    let mut report = drive::drive(&selected, &options, guarding, opened(&selected))?;
-    report.limits.extend(absent);
-    finish(report, output, out)
+    let recorder = outputs::recorder(output);
+    let mut driven = drive::drive(&selected, &options, guarding, opened(&selected), recorder)?;
+    driven.report.limits.extend(absent);
+    finish(driven, output, out)
 }
 
 /// What stands between the program and a driver that was selected by name.
@@ -455,15 +473,29 @@ fn opened(selected: &Selected) -> Opened {
     }
 }
 
+/// True where the command line asks for one run with call stacks.
+fn makes_profile(cli: &Cli) -> bool {
+    let sweeps = cli.guarding.runs_of_sweep().is_some();
+    let is_one = |driver: &Option<String>| !driver.as_deref().is_some_and(is_all);
+    !sweeps
+        && match &cli.command {
+            None | Some(Command::Replay(_) | Command::Run(_)) => true,
+            Some(Command::Drive(options)) => {
+                !options.layer && !options.device_memory && is_one(&options.driver)
+            }
+            Some(Command::Check(options)) => {
+                options.write_expect.is_none() && is_one(&options.driver)
+            }
+            _ => false,
+        }
+}
+
 fn finish(
-    mut report: Report,
+    Driven { mut report, events }: Driven,
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
-    let shows_sites = output.depth > 0 || output.json.is_some() || output.html.is_some();
-    if let Some(sites) = report.call_sites.as_mut().filter(|_| shows_sites) {
-        Symbols::default().name_call_sites(sites);
-    }
+    outputs::name_sites(output, &mut report);
     let text = report.text(output.findings).depth(output.depth.into());
     let text = text.to_string();
     let outcome = if report.is_clean() {
@@ -471,15 +503,13 @@ fn finish(
     } else {
         Outcome::Unexpected
     };
+    let reports = std::slice::from_ref(&report);
+    let profiled = outputs::write_profile(output, reports, Some(&events), out);
     let entry = ReportOrList::Report(Box::new(report));
-    outputs::write(
-        output,
-        &text,
-        &entry,
-        || Ok(html(std::slice::from_ref(&entry))?),
-        out,
-    )
-    .map(|()| outcome)
+    let page = || Ok(html(std::slice::from_ref(&entry))?);
+    outputs::write(output, &text, &entry, page, out)
+        .and(profiled)
+        .map(|()| outcome)
 }
 
 /// Compares two files.

@@ -83,6 +83,7 @@ fn all<'c>(cli: &'c Cli) -> Vec<OutputPaths<'c>> {
     }
     add("--json", true, cli.output.json.as_deref());
     add("--html", true, cli.output.html.as_deref());
+    add("--profile", true, cli.output.profile.as_deref());
     all
 }
 

@@ -1,14 +1,17 @@
-//! Where results go: text, JSON, a page; to files, or one of them to the standard output instead of the text.
+//! Where results go: text, JSON, a page, a profile; to files, or one of them to the standard output instead of the text.
 
 use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
 
 use serde::Serialize;
-use vk_accounts::report;
+use vk_accounts::report::origins::{EventLog, SiteRecorder};
+use vk_accounts::report::{self, Report};
 
 use super::{ProgramError, files};
 use crate::cli::Output;
+use crate::profile::{ProfileFormat, ProfileInput, profile};
+use crate::symbols::Symbols;
 
 /// Writes the results: prints also where a file cannot be written, and writes files also where nobody reads on.
 pub(super) fn write(
@@ -34,9 +37,47 @@ pub(super) fn write(
     written.and(printed.map_err(ProgramError::from))
 }
 
+/// What keeps the stacks of a run: with all events where a profile is to have them.
+pub(super) fn recorder(output: &Output) -> SiteRecorder {
+    let format = output.profile.as_deref().map(ProfileFormat::of);
+    let recorder = SiteRecorder::default();
+    if format == Some(ProfileFormat::Firefox) {
+        recorder.with_events()
+    } else {
+        recorder
+    }
+}
+
+/// Writes the profile where one is wanted.
+pub(super) fn write_profile(
+    output: &Output,
+    reports: &[Report],
+    events: Option<&EventLog>,
+    out: &mut dyn Write,
+) -> Result<(), ProgramError> {
+    let Some(file) = &output.profile else {
+        return Ok(());
+    };
+    let input = ProfileInput { reports, events };
+    let text = profile(input, ProfileFormat::of(file))
+        .map_err(|error| files::unwritable(file, error.into()))?;
+    put(file, text, out)
+}
+
+/// Names the functions of all call sites where what is written shows them.
+pub(super) fn name_sites(output: &Output, report: &mut Report) {
+    let shows_sites = output.depth > 0
+        || [&output.json, &output.html, &output.profile]
+            .into_iter()
+            .any(Option::is_some);
+    if let Some(sites) = report.call_sites.as_mut().filter(|_| shows_sites) {
+        Symbols::default().name_call_sites(sites);
+    }
+}
+
 /// True where the standard output is for JSON, or a page, and so not for text.
 pub(super) fn is_for_programs(output: &Output) -> bool {
-    [&output.json, &output.html]
+    [&output.json, &output.html, &output.profile]
         .into_iter()
         .flatten()
         .any(|file| is_standard(file))

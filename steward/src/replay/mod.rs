@@ -15,6 +15,7 @@ use crate::bundled::{self, BundledTrace};
 use crate::input;
 use owners::OwnerContexts;
 use sites::TraceSites;
+use vk_accounts::report::origins::{EventLog, SiteRecorder};
 use vk_accounts::report::{FindingRow, Report, Source, Unjudged};
 
 /// What requests before the first phase of a trace are counted in.
@@ -117,6 +118,19 @@ pub fn replay<A: HostAllocator + Sync>(
     backing: &A,
     trace: &TraceFile,
 ) -> Result<Report, ReplayError> {
+    replay_into(backing, trace, SiteRecorder::default()).map(|(report, _)| report)
+}
+
+/// As [`replay`], with a recorder of call sites. Also returns what happened in the order of the lines, where the recorder keeps that: a
+/// line counts as a microsecond.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_into<A: HostAllocator + Sync>(
+    backing: &A,
+    trace: &TraceFile,
+    recorder: SiteRecorder,
+) -> Result<(Report, EventLog), ReplayError> {
     let malformed = |error| ReplayError::Malformed {
         file: trace.name.clone(),
         error,
@@ -139,8 +153,8 @@ pub fn replay<A: HostAllocator + Sync>(
     let mut replay = Replay::new(&records);
     // A trace does not say whether all commands were written down.
     let mut judge = Judge::new(&records, CheckOptions::default());
-    let mut sites = TraceSites::default();
-    let (mut phased, mut lost) = (false, 0_u64);
+    let mut sites = TraceSites::new(recorder);
+    let (mut phased, mut lost, mut lines) = (false, 0_u64, 0_u64);
     for item in reader {
         let (line, event) = item.map_err(|error| malformed(error.into()))?;
         // What comes before the first phase is told as well.
@@ -163,14 +177,15 @@ pub fn replay<A: HostAllocator + Sync>(
         sites.step(line, &event);
         let before = owners.ended_phases();
         replay.step(line, event, &mut owners)?;
-        sites.end_phase(before, owners.ended_phases());
+        sites.end_phase(line, before, owners.ended_phases());
+        lines = line;
         if phased {
             owners.look(line, replay.totals());
         }
     }
     let before = owners.ended_phases();
     let totals = replay.finish(&mut owners)?;
-    sites.end_phase(before, owners.ended_phases());
+    sites.end_phase(lines.saturating_add(1), before, owners.ended_phases());
     drop(replay);
     judge.finish();
 
@@ -194,7 +209,7 @@ pub fn replay<A: HostAllocator + Sync>(
     report.unjudged = Unjudged::of_trace(judge.lost(), lost);
     let limits = format.limits().iter().copied().chain(judge.limits());
     report.limits = limits.map(|limit| format!("{format}: {limit}")).collect();
-    Ok(report)
+    Ok((report, sites.recorder.drain_events()))
 }
 
 /// What the judge found, with the line of the trace.

@@ -12,7 +12,6 @@ use vk_callbacks::{Caller, Pointer, Request, TraceEvent};
 const LINE_NS: u64 = 1000;
 
 /// What each block of a trace came from.
-#[derive(Default)]
 pub(super) struct TraceSites {
     pub(super) recorder: SiteRecorder,
     /// The kinds of owners.
@@ -24,6 +23,15 @@ pub(super) struct TraceSites {
 }
 
 impl TraceSites {
+    pub(super) fn new(recorder: SiteRecorder) -> Self {
+        Self {
+            recorder,
+            owners: HashMap::new(),
+            commands: HashMap::new(),
+            resized: HashMap::new(),
+        }
+    }
+
     pub(super) fn step(&mut self, line: u64, event: &TraceEvent<'_>) {
         let at = |by: &Caller| Moment {
             at: line.saturating_mul(LINE_NS),
@@ -38,10 +46,11 @@ impl TraceSites {
             TraceEvent::Enter { by, command } => {
                 let commands = self.commands.entry(by.thread).or_default();
                 commands.push((*command).to_owned());
-                self.recorder.begin_command(by.thread);
+                self.recorder.begin_command(command, at(by));
             }
             TraceEvent::Leave { by, .. } => {
                 self.commands.entry(by.thread).or_default().pop();
+                self.recorder.end_command(at(by));
             }
             TraceEvent::Created { by, handle, .. } => self.recorder.created(by.thread, *handle),
             TraceEvent::Allocate {
@@ -76,10 +85,11 @@ impl TraceSites {
         }
     }
 
-    /// The numbers of ended and of fullest phases, before a step and behind it.
-    pub(super) fn end_phase(&mut self, before: (usize, u64), now: (usize, u64)) {
+    /// The numbers of ended and of fullest phases, before the step of a line and behind it.
+    pub(super) fn end_phase(&mut self, line: u64, before: (usize, u64), now: (usize, u64)) {
         if now.0 != before.0 {
-            self.recorder.end_phase(now.1 != before.1);
+            let at = line.saturating_mul(LINE_NS);
+            self.recorder.end_phase(now.1 != before.1, at);
         }
     }
 

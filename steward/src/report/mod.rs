@@ -6,5 +6,5 @@ mod page;
 mod read;
 
 pub(crate) use page::grouped;
-pub use page::html;
+pub use page::{html, html_of_check};
 pub use read::{Failed, ReadError, ReportOrList};

@@ -327,3 +327,102 @@ fn a_live_run_is_drawn() {
         "what lavapipe does wrong"
     );
 }
+
+/// SwiftShader never frees the block of a descriptor update template: the page of a check says that first, with where it comes from.
+#[test]
+fn the_page_of_a_check_leads_with_swiftshaders_leak_its_stack_growth_and_rule() {
+    let test = "the_page_of_a_check_leads_with_swiftshaders_leak_its_stack_growth_and_rule";
+    let Some(browser) = Browser::new(test) else {
+        return;
+    };
+    let Some(manifest) = testkit::swiftshader() else {
+        return skip("swiftshader", test, "STEWARD_SWIFTSHADER names none");
+    };
+    let page = browser.file("check.html");
+    let done = Child::new(STEWARD)
+        .args(["check", "--driver", "swiftshader", "--rounds", "3"])
+        .args([Path::new("--html"), &page])
+        .env("VK_ADD_DRIVER_FILES", manifest)
+        .limit(Duration::from_secs(120))
+        .run();
+    if done.code == Some(2) {
+        return skip(
+            "swiftshader",
+            test,
+            done.stderr.lines().next().unwrap_or_default(),
+        );
+    }
+    let dom = browser.check(&page);
+    let first = dom.find("<section ").expect("a part");
+    assert!(
+        dom[first..].starts_with("<section id=\"leftovers\">"),
+        "leaks come first"
+    );
+    let leftovers = text_of(part(&dom, "leftovers"));
+    for said in [
+        "V41 vkCreateDescriptorUpdateTemplate: 3 blocks of the driver for VkDescriptorUpdateTemplate",
+        "Grows: +1 blocks (",
+        ") a round, in 2 of 2",
+        "Oldest: ",
+        " bytes for 0x",
+        "libvk_swiftshader.so",
+    ] {
+        assert!(leftovers.contains(said), "{said}: {leftovers}");
+    }
+    assert!(
+        part(&dom, "leftovers").contains("<details open=\"\"><summary>Call stack"),
+        "the stack is shown unfolded"
+    );
+    let check = text_of(part(&dom, "check"));
+    let expected = if done.code == Some(0) {
+        "Everything is as expected."
+    } else {
+        "Not as expected."
+    };
+    assert!(check.contains(expected), "{check}");
+    assert!(text_of(&dom).contains("Check as expected") == (done.code == Some(0)));
+}
+
+/// Below each context: what is folded is there, and a reader without a mouse reaches it.
+#[test]
+fn what_lies_below_a_context_unfolds_to_its_call_stacks() {
+    let test = "what_lies_below_a_context_unfolds_to_its_call_stacks";
+    let Some(browser) = Browser::new(test) else {
+        return;
+    };
+    let page = browser.file("drill.html");
+    let done = Child::new(STEWARD)
+        .args(["drive", "--driver", "reference", "--no-honour"])
+        .args([Path::new("--html"), &page])
+        .run();
+    done.assert_code(0);
+    let dom = browser.check(&page);
+    let contexts = part(&dom, "treemap");
+    let drill = &contexts[contexts.find("class=\"drill\"").expect("a list")..];
+    let text = text_of(drill);
+    for said in [
+        "VkDevice",
+        "vkCreateDevice",
+        "blocks up to ",
+        "reference_driver::",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    assert!(drill.matches("<summary").count() > 30, "{drill}");
+    // Folded parts need no room; all unfolded, nothing stands out of the page either.
+    let unfolded = browser.file("unfolded.html");
+    let text = fs::read_to_string(&page).expect("a page");
+    fs::write(&unfolded, text.replace("<details>", "<details open>")).expect("a file");
+    for width in [360, 1400] {
+        let said = browser.outside(&unfolded, width);
+        let expected = format!("said: {width} {width} boxes outside:");
+        assert_eq!(said.trim(), expected, "nothing is cut off");
+    }
+    let scopes = ["instance", "device", "cache", "object", "command"];
+    for scope in scopes {
+        assert!(
+            !drill.contains(&format!("class=\"key {scope}")),
+            "colours mean scopes"
+        );
+    }
+}

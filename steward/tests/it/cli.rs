@@ -454,10 +454,14 @@ fn a_report_that_cannot_be_written_is_said_before_the_run() {
     }
     for args in [
         &["drivers", "--html", "x.html"][..],
-        &["check", "--html", "x.html"],
+        &["rules", "--html", "x.html"],
     ] {
         assert_one_sentence(&run(args), &["--html draws a report"]);
     }
+    assert_one_sentence(
+        &run(&["check", "--driver", "all", "--html", "x.html"]),
+        &["--html of `check` is about one driver"],
+    );
     for command in ["devices", "drivers", "rules", "symbols"] {
         let file = (command == "symbols").then_some("-");
         let findings = steward(&[command, "--findings"]).args(file).run();

@@ -1,5 +1,6 @@
 //! `steward run --stacks` names what a program leaks: the example of the README, as a child of a child.
 
+use crate::profile::{check_format, retained, viewed};
 use serde_json::Value;
 use testkit::{Child, Finished, skip};
 
@@ -156,4 +157,47 @@ fn ly54_growth_is_counted_between_marks_that_are_requested() {
         done.stderr.contains(&counted) && done.stderr.contains(&grows)
     };
     assert!((1..=4).any(is_growth), "{done}");
+}
+
+/// Of a program there is what is alive at the end, in each format.
+#[test]
+fn a_programs_profile_has_what_is_alive_with_its_stack() {
+    let test = "a_programs_profile_has_what_is_alive_with_its_stack";
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = |name: &str| {
+        let file = folder.path().join(name);
+        let file = file.to_str().expect("a name");
+        // The profile is made of stacks: it switches them on.
+        run(test, PROGRAM, &["--profile", file])?;
+        Some(std::fs::read_to_string(file).expect("a profile"))
+    };
+    let (Some(collapsed), Some(dhat), Some(firefox)) =
+        (written("a.folded"), written("a.dhat"), written("a.json"))
+    else {
+        return;
+    };
+    let of_buffers = "objects, as created: VkBuffer;vkCreateBuffer;";
+    let line = collapsed
+        .lines()
+        .find(|line| line.starts_with(of_buffers))
+        .unwrap_or_else(|| panic!("{collapsed}"));
+    assert!(
+        line.ends_with(" 4096000") && line.contains("leaky_frames::Renderer::upload_vertices"),
+        "{line}"
+    );
+    let profile: Value = serde_json::from_str(&firefox).expect("JSON");
+    check_format(&profile);
+    let alive = retained(&profile["threads"][0]["nativeAllocations"]);
+    assert!(alive.values().any(|bytes| *bytes == 4_096_000), "{alive:?}");
+    let Some(shown) = viewed(test, &dhat) else {
+        return;
+    };
+    for said in [
+        "Alive at the end, allocated at {",
+        "4,096,000 bytes",
+        "objects, as created: VkBuffer",
+        "leaky_frames::Renderer::upload_vertices",
+    ] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
 }

@@ -19,6 +19,7 @@ mod leaks;
 mod metered;
 mod named_files;
 mod page;
+mod profile;
 mod reference;
 mod reference_loaded;
 mod replay;

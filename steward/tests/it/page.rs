@@ -325,7 +325,7 @@ fn causes_come_before_the_tree_and_say_rule_place_and_reason() {
     let leaks = text_of(part(&page, "leftovers"));
     for said in [
         "vkCreateBuffer: 1\u{202f}000 of 1\u{202f}000 VkBuffer alive (3.90 MiB)",
-        "Grows: +10 objects (+40960 bytes), in 10 of 10 intervals",
+        "Grows: +1 VkBuffer (4.00 KiB) a frame, in 10 of 10",
         "0x2a \u{201c}vertices of frame 0\u{201d}",
         "leaky::draw",
     ] {

@@ -189,6 +189,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
                 "drivers",
                 "expectations",
                 "input",
+                "profile",
                 "symbols",
             ],
             &["device_memory", "replay", "report", "workload"],

@@ -29,7 +29,8 @@ unsafe impl Hooks for Accounts<'_> {
     ) {
         self.commands.set(self.commands.get() + 1);
         if let Some(stacks) = &self.stacks {
-            stacks.with(|recorder| recorder.begin_command(current_thread()));
+            let moment = stacks.moment();
+            stacks.with(|recorder| recorder.begin_command(command, moment));
         }
         if let Some(recorder) = &self.recorder {
             recorder.enter_for(giver(kind).map_or(0, number), command);
@@ -48,6 +49,10 @@ unsafe impl Hooks for Accounts<'_> {
                 result
             }),
         };
+        if let Some(stacks) = &self.stacks {
+            let moment = stacks.moment();
+            stacks.with(|recorder| recorder.end_command(moment));
+        }
         for Ending {
             kind,
             handle,

@@ -257,7 +257,7 @@ impl<'b> Accounts<'b> {
         if let Some(stacks) = &self.stacks {
             (done.call_sites, done.events) = stacks.with(|recorder| {
                 let leaks = recorder.leaks(&done.phases);
-                (Some((recorder.sites(), leaks)), recorder.events())
+                (Some((recorder.sites(), leaks)), recorder.drain_events())
             });
         }
         done.fullest_phase = fullest.map(|fullest| fullest.phase).unwrap_or_default();

@@ -46,7 +46,8 @@ impl Accounts<'_> {
             .as_ref()
             .is_none_or(|fullest| total.live_bytes > fullest.live_bytes);
         if let Some(stacks) = &self.stacks {
-            stacks.with(|recorder| recorder.end_phase(is_fullest));
+            let at = stacks.moment().at;
+            stacks.with(|recorder| recorder.end_phase(is_fullest, at));
         }
         if is_fullest && let Ok(snapshot) = Snapshot::capture(&self.vulkan, self.records.handle()) {
             *fullest = Some(Fullest {

@@ -28,7 +28,7 @@ mod vulkan_memory;
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::origins::BlockEvent;
+use crate::report::origins::EventLog;
 pub use by_scope::ByScope;
 pub use call_sites::{BlockSum, CallSite, CallSites};
 pub use device_memory::{DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
@@ -123,8 +123,8 @@ pub struct Accounted {
     pub timeline: Vec<Sample>,
     /// Where blocks came from, and what of them was never freed; none where stacks could not be kept.
     pub call_sites: Option<(CallSites, Leaks)>,
-    /// Each block's beginning and end, where they were to be kept.
-    pub events: Vec<BlockEvent>,
+    /// What happened in the order of time, where that was to be kept.
+    pub events: EventLog,
 }
 
 impl Report {

@@ -82,6 +82,9 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
     let expect = options.expect.as_deref().map(expect::read).transpose()?;
+    let mut options = options.clone();
+    // A profile is made of them.
+    options.stacks |= output.profile.is_some();
     let wanted = Wanted {
         text: options.text.as_deref(),
         no_check: options.no_check,
@@ -90,7 +93,7 @@ pub(super) fn run(
         stacks: options.stacks,
         expect: expect.as_ref(),
     };
-    with_layer(command(options), wanted, output, out)
+    with_layer(command(&options), wanted, output, out)
 }
 
 /// Runs the program once for each request that is refused.
@@ -193,6 +196,9 @@ fn with_layer(
         if let Some(file) = &output.html {
             let entries = ReportOrList::parse("the layer's report", json.as_bytes())?;
             outputs::put(file, html(&entries)?, out)?;
+        }
+        if output.profile.is_some() {
+            outputs::write_profile(output, &reports.parsed(), None, out)?;
         }
         if let Some(file) = &output.json {
             outputs::put(file, json, out)?;

@@ -56,6 +56,12 @@ impl Reports {
         }
     }
 
+    /// Each report of a process that can be read.
+    pub(super) fn parsed(&self) -> Vec<Report> {
+        let reports = self.json.iter().map(|json| Report::of_program(json));
+        reports.filter_map(Result::ok).collect()
+    }
+
     /// Reports of the program's format: one as it is, several as an array.
     pub(super) fn to_json(&self) -> String {
         let reports: Vec<_> = self

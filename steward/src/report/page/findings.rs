@@ -85,10 +85,6 @@ fn line(row: &FindingRow, known: Option<&KnownCauses>) -> FindingLine {
         .get(row.rank())
         .copied()
         .unwrap_or("other");
-    let duties = row.rule.split('/').filter_map(|name| {
-        let rule = Rule::of(name.strip_prefix('V')?.parse().ok()?)?;
-        Some(format!("{rule}: {} ({}).", rule.text, rule.reference))
-    });
     let place = [
         ("", &row.command),
         ("callbacks of ", &row.owner),
@@ -107,8 +103,17 @@ fn line(row: &FindingRow, known: Option<&KnownCauses>) -> FindingLine {
             .join(", "),
         count: cell(row.count),
         bytes: cell(row.bytes),
-        duties: duties.collect(),
+        duties: duties(&row.rule),
         unknown: known.is_some() && expected.is_none(),
         cause: expected.map(|cause| one_line(&cause)).unwrap_or_default(),
     }
+}
+
+/// What each rule of a finding says, and where that stands.
+pub(super) fn duties(rules: &str) -> Vec<String> {
+    let duties = rules.split('/').filter_map(|name| {
+        let rule = Rule::of(name.strip_prefix('V')?.parse().ok()?)?;
+        Some(format!("{rule}: {} ({}).", rule.text, rule.reference))
+    });
+    duties.collect()
 }

@@ -2,8 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+use super::findings::duties;
 use super::label::grouped;
-use vk_accounts::report::{LeakCount, LeakStack, Leaks, one_line};
+use vk_accounts::report::{LeakCount, LeakFrame, LeakStack, Leaks, one_line};
 use vk_accounts::units::bytes;
 
 /// So many stacks are shown; data has all.
@@ -13,8 +14,14 @@ const FRAMES: usize = 40;
 
 /// One call stack.
 pub(super) struct LeakCard {
+    /// Those that the blocks' being there breaks; empty for none.
+    pub(super) rules: String,
+    /// What those rules say.
+    pub(super) duties: Vec<String>,
     pub(super) headline: String,
+    /// What is more after each interval; empty for nothing.
     pub(super) growth: String,
+    /// In most intervals.
     pub(super) grows: bool,
     pub(super) oldest: String,
     /// Innermost first.
@@ -57,51 +64,39 @@ fn card(stack: &LeakStack, leaks: &Leaks) -> LeakCard {
             bytes(stack.blocks.bytes)
         ));
     }
-    let grown = |name: &str, count: &LeakCount| {
-        count.is_growing(leaks.intervals).then(|| {
-            format!(
-                "{:+} {name} ({:+} bytes), in {} of {} intervals",
-                count.growth.count,
-                count.growth.bytes,
-                grouped(count.growth.grew),
-                grouped(leaks.intervals)
-            )
-        })
-    };
-    let growth: Vec<_> = [
-        grown("objects", &stack.objects),
-        grown("blocks", &stack.blocks),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let oldest = stack
-        .oldest
-        .iter()
-        .filter(|object| !object.handle.is_empty());
-    let oldest = oldest.map(|object| match object.name.as_str() {
-        "" => one_line(&object.handle),
-        name => format!(
-            "{} \u{201c}{}\u{201d}",
-            one_line(&object.handle),
-            one_line(name)
-        ),
-    });
-    let frames = stack.frames.iter().take(FRAMES).flat_map(|frame| {
-        if frame.functions.is_empty() {
-            vec![one_line(&format!(
-                "{} {} {}",
-                frame.address, frame.module, frame.offset
-            ))]
-        } else {
-            frame.functions.iter().map(|name| one_line(name)).collect()
+    let oldest = stack.oldest.iter().map(|object| {
+        let handle = one_line(&object.handle);
+        match (stack.objects.total, &*object.name, &*handle) {
+            (0, _, "") => format!("{} bytes", grouped(object.bytes)),
+            (0, _, handle) => format!("{} bytes for {handle}", grouped(object.bytes)),
+            (_, "", _) => handle,
+            (_, name, _) => format!("{handle} \u{201c}{}\u{201d}", one_line(name)),
         }
     });
+    let is_growing = |count: &LeakCount| leaks.intervals > 0 && count.is_growing(leaks.intervals);
     LeakCard {
+        rules: one_line(&stack.rules.join(", ")),
+        duties: stack.rules.iter().flat_map(|rule| duties(rule)).collect(),
         headline: format!("{command}: {}", parts.join(", ")),
-        grows: !growth.is_empty(),
-        growth: growth.join("; "),
+        grows: is_growing(&stack.objects) || is_growing(&stack.blocks),
+        growth: leaks.growth_of(stack).unwrap_or_default(),
         oldest: oldest.collect::<Vec<_>>().join(", "),
-        frames: frames.collect(),
+        frames: stack
+            .frames
+            .iter()
+            .take(FRAMES)
+            .flat_map(frame_lines)
+            .collect(),
     }
+}
+
+/// The functions of a frame; its place in its file where none is known, its address where it lies in no file.
+pub(super) fn frame_lines(frame: &LeakFrame) -> Vec<String> {
+    if !frame.functions.is_empty() {
+        return frame.functions.iter().map(|name| one_line(name)).collect();
+    }
+    vec![one_line(&match frame.module.as_str() {
+        "" => frame.address.clone(),
+        file => format!("{file}+{}", frame.offset),
+    })]
 }

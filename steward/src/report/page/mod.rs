@@ -11,6 +11,7 @@
 
 mod areas;
 mod blocks;
+mod drill_down;
 mod findings;
 mod growth;
 mod guard;
@@ -30,8 +31,10 @@ use askama::Template;
 pub(crate) use label::grouped;
 
 use super::ReportOrList;
+use crate::expectations::CheckSummary;
 use matrix::Matrix;
 use section::Section;
+use vk_accounts::report::Report;
 
 /// A page about one report or several.
 #[derive(Template)]
@@ -49,11 +52,20 @@ struct ReportPage {
 /// # Errors
 /// Never with the template as it is: it writes into memory.
 pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
-    let sections: Vec<_> = entries
-        .iter()
-        .enumerate()
-        .map(|(index, entry)| Section::new(index, entry))
-        .collect();
+    let sections = entries.iter().enumerate();
+    let sections = sections.map(|(index, entry)| Section::new(index, entry));
+    page(sections.collect(), matrix::matrix(entries))
+}
+
+/// The page about one report that was checked, with what came of that.
+///
+/// # Errors
+/// As [`html`].
+pub fn html_of_check(report: &Report, check: CheckSummary) -> Result<String, askama::Error> {
+    page(vec![Section::of_check(report, check)], None)
+}
+
+fn page(sections: Vec<Section>, matrix: Option<Matrix>) -> Result<String, askama::Error> {
     let title = match sections.as_slice() {
         [one] => one.heading.clone(),
         all => format!("{} drivers", all.len()),
@@ -61,7 +73,7 @@ pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
     ReportPage {
         title,
         version: env!("CARGO_PKG_VERSION"),
-        matrix: matrix::matrix(entries),
+        matrix,
         sections,
     }
     .render()

@@ -4,6 +4,7 @@
 
 use super::areas::{Areas, areas};
 use super::blocks::{self, Drawn};
+use super::drill_down::{DrillPart, drill_down};
 use super::findings::{FindingLine, KnownCauses, findings};
 use super::growth::{GrowthRows, growth};
 use super::guard::{self, GuardSection};
@@ -13,6 +14,7 @@ use super::rounds::folded;
 use super::tables::{self, Bar, FigureTable};
 use super::timeline_chart::{Course, course};
 use super::vulkan::vulkan_memory;
+use crate::expectations::CheckSummary;
 use crate::report::ReportOrList;
 use vk_accounts::report::title_of;
 use vk_accounts::report::{FindingRow, Report, Source, one_line};
@@ -34,6 +36,10 @@ pub(super) struct Section {
     pub(super) bytes_note: &'static str,
     pub(super) areas: Vec<Areas>,
     pub(super) contexts: FigureTable,
+    /// What lies below each context.
+    pub(super) drill: Vec<DrillPart>,
+    /// What came of a check; none where nothing was checked.
+    pub(super) check: Option<CheckSummary>,
     pub(super) unused: String,
     pub(super) course: Option<Course>,
     pub(super) steps: &'static str,
@@ -98,6 +104,30 @@ impl Section {
         }
     }
 
+    pub(super) fn of_check(report: &Report, mut check: CheckSummary) -> Self {
+        for difference in &mut check.differences {
+            *difference = one_line(difference);
+        }
+        let mut section = Self::of(report);
+        let number = check.differences.len();
+        let s = if number == 1 { "" } else { "s" };
+        let figure = Figure {
+            name: "Check",
+            value: if check.is_as_expected {
+                "as expected".to_owned()
+            } else {
+                format!("{number} difference{s}")
+            },
+            detail: format!("{} known of this driver", check.known),
+            bad: !check.is_as_expected,
+        };
+        section.figures.insert(0, figure);
+        Self {
+            check: Some(check),
+            ..section
+        }
+    }
+
     fn of(report: &Report) -> Self {
         let (contexts, unused) = tables::contexts(report);
         let honour = report.honour.clone().unwrap_or_default();
@@ -139,6 +169,7 @@ impl Section {
             },
             areas: areas(report),
             contexts,
+            drill: drill_down(report.call_sites.as_ref()),
             unused,
             course: course(report, &rounds.phases, &samples),
             growth: growth(&rounds, &samples),

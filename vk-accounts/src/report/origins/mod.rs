@@ -5,11 +5,12 @@
 //!                  |
 //!             SiteRecorder <-- lines of a trace: no stacks
 //!                  |
-//!        CallSites, Leaks, BlockEvent ..
+//!        CallSites, Leaks, EventLog
 //! ```
 
 mod alive;
 mod capture;
+mod events;
 
 use std::collections::HashMap;
 
@@ -18,6 +19,8 @@ use alloc_core::Scope;
 use crate::report::{BlockSum, CallSite, CallSites, LeakFrame};
 
 pub use capture::{SiteCallbacks, StackCapture};
+use events::EventRecorder;
+pub use events::{BlockEvent, CommandSpan, EventLog};
 
 /// The smallest size class, in bytes.
 const MIN_CLASS: u64 = 16;
@@ -40,7 +43,7 @@ pub struct SiteRecorder {
     live_bytes: u64,
     peak: Peak,
     lost: u64,
-    events: Option<Vec<BlockEvent>>,
+    events: Option<EventRecorder>,
 }
 
 /// Where a block comes from.
@@ -54,21 +57,6 @@ pub struct BlockOrigin<'n> {
     pub scope: Option<Scope>,
     /// A stack of [`SiteRecorder::add_stack`].
     pub stack: Option<usize>,
-}
-
-/// A block was allocated or freed, at a moment in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockEvent {
-    /// When: nanoseconds from the beginning of the run.
-    pub at: u64,
-    /// The number of the thread.
-    pub thread: u64,
-    /// The place of its site in [`CallSites::sites`].
-    pub site: usize,
-    /// The block's number or address.
-    pub block: u64,
-    /// Bytes: negative when they were freed.
-    pub bytes: i64,
 }
 
 /// The moment and the thread of a change.
@@ -147,10 +135,10 @@ impl FrameNames {
 }
 
 impl SiteRecorder {
-    /// Also keeps each change, for a profile.
+    /// Also keeps each change, command and phase, for a profile: about 50 bytes a change.
     #[must_use]
     pub fn with_events(mut self) -> Self {
-        self.events = Some(Vec::new());
+        self.events = Some(EventRecorder::default());
         self
     }
 
@@ -207,6 +195,9 @@ impl SiteRecorder {
         self.live_bytes = self.live_bytes.saturating_add(bytes);
         self.reach_peak();
         self.note(block, site, signed(bytes), moment);
+        if let Some(events) = &mut self.events {
+            events.allocated(bytes, moment.thread);
+        }
     }
 
     /// A block was freed. Does nothing for a block that is not known.
@@ -259,8 +250,18 @@ impl SiteRecorder {
     }
 
     /// A thread begins a command: what it allocates from now on is the command's own.
-    pub fn begin_command(&mut self, thread: u64) {
-        self.of_command.entry(thread).or_default().clear();
+    pub fn begin_command(&mut self, name: &str, moment: Moment) {
+        self.of_command.entry(moment.thread).or_default().clear();
+        if let Some(events) = &mut self.events {
+            events.begin_command(name, moment);
+        }
+    }
+
+    /// The innermost command of the thread ended.
+    pub fn end_command(&mut self, moment: Moment) {
+        if let Some(events) = &mut self.events {
+            events.end_command(moment);
+        }
     }
 
     /// The command that the thread runs, or ran last, created an object: its blocks are the object's.
@@ -278,7 +279,10 @@ impl SiteRecorder {
     }
 
     /// A phase ended, and what is allocated from now on is of the next one. `is_fullest`: the contexts hold most of all times now.
-    pub fn end_phase(&mut self, is_fullest: bool) {
+    pub fn end_phase(&mut self, is_fullest: bool, at: u64) {
+        if let Some(events) = &mut self.events {
+            events.end_phase(at);
+        }
         self.phase = self.phase.saturating_add(1);
         if is_fullest {
             for site in &mut self.sites {
@@ -292,9 +296,12 @@ impl SiteRecorder {
         self.lost = self.lost.saturating_add(1);
     }
 
-    /// The changes, where they were to be kept.
-    pub fn events(&mut self) -> Vec<BlockEvent> {
-        self.events.take().unwrap_or_default()
+    /// What happened, where that was to be kept; nothing more is kept from then on.
+    pub fn drain_events(&mut self) -> EventLog {
+        self.events
+            .take()
+            .map(EventRecorder::into_log)
+            .unwrap_or_default()
     }
 
     /// Blocks and bytes that are live in a context, as requested, for one scope.
@@ -362,13 +369,7 @@ impl SiteRecorder {
 
     fn note(&mut self, block: u64, site: usize, bytes: i64, moment: Moment) {
         if let Some(events) = &mut self.events {
-            events.push(BlockEvent {
-                at: moment.at,
-                thread: moment.thread,
-                site,
-                block,
-                bytes,
-            });
+            events.change(block, site, bytes, moment);
         }
     }
 }

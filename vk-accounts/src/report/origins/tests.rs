@@ -35,7 +35,7 @@ fn a_site_counts_what_it_took_has_and_had_at_the_peak() {
     recorder.allocate(1, small, 20, HERE);
     recorder.allocate(2, small, 30, HERE);
     recorder.allocate(3, origin("vkCreateBuffer", None), 100, HERE);
-    recorder.end_phase(true);
+    recorder.end_phase(true, 0);
     recorder.free(1, HERE);
     recorder.free(7, HERE);
     recorder.allocate(4, small, 25, HERE);
@@ -77,7 +77,8 @@ fn a_block_that_is_resized_stays_with_its_site_and_adds_the_difference() {
         (sum(1, 100), sum(1, 60), sum(1, 100))
     );
     assert_eq!(sites[1].left, sum(1, 8));
-    let changes: Vec<_> = recorder.events().iter().map(|event| event.bytes).collect();
+    let log = recorder.drain_events();
+    let changes: Vec<_> = log.blocks.iter().map(|event| event.bytes).collect();
     assert_eq!(changes, [40, -40, 8, 100, -100, 60]);
 }
 
@@ -90,15 +91,15 @@ fn what_is_never_freed_is_listed_with_its_object_and_its_growth_by_round() {
     };
     let stack = Some(recorder.add_stack([frame.clone()].into_iter()));
     recorder.allocate(1, origin("vkCreateInstance", None), 7, HERE);
-    recorder.end_phase(true);
+    recorder.end_phase(true, 0);
     for round in 0..3 {
-        recorder.begin_command(HERE.thread);
+        recorder.begin_command("vkCreateBuffer", HERE);
         recorder.allocate(10 + round, origin("vkCreateBuffer", stack), 96, HERE);
         recorder.allocate(20 + round, origin("vkCreateBuffer", stack), 40, HERE);
         recorder.created(HERE.thread, 0xa0 + round);
-        recorder.end_phase(false);
+        recorder.end_phase(false, 0);
         recorder.free(20 + round, HERE);
-        recorder.end_phase(false);
+        recorder.end_phase(false, 0);
     }
     let phases = phases(&["instance", "use", "end", "use", "end", "use", "end"]);
     let leaks = recorder.leaks(&phases);

@@ -111,7 +111,9 @@ impl Leaks {
             )?;
         }
         writeln!(f)?;
-        self.growth(f, stack)?;
+        if let Some(growth) = self.growth_of(stack) {
+            writeln!(f, "     grows: {growth}")?;
+        }
         if !stack.oldest.is_empty() {
             let oldest = stack.oldest.iter().map(|object| {
                 let name = one_line(&object.name);
@@ -135,7 +137,9 @@ impl Leaks {
             .try_for_each(|frame| write!(f, "{frame}"))
     }
 
-    fn growth(&self, f: &mut fmt::Formatter<'_>, stack: &LeakStack) -> fmt::Result {
+    /// What is more of a stack after each interval, such as `+1 blocks (112 B) a round, in 3 of 3`; none where nothing grew.
+    #[must_use]
+    pub fn growth_of(&self, stack: &LeakStack) -> Option<String> {
         let interval = match (self.mark.as_str(), self.frames_a_mark) {
             ("request", _) => "mark".to_owned(),
             ("round", _) => "round".to_owned(),
@@ -166,11 +170,7 @@ impl Leaks {
             )
         });
         let each: Vec<_> = each.collect();
-        if each.is_empty() {
-            Ok(())
-        } else {
-            writeln!(f, "     grows: {}", each.join("; "))
-        }
+        (!each.is_empty()).then(|| each.join("; "))
     }
 }
 

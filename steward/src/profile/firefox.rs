@@ -1,0 +1,193 @@
+//! The Firefox Profiler's processed format: a sample for each allocation and free, markers for phases and commands, and a counter of live
+//! bytes for each scope. What was allocated and not freed is its view "Retained Memory".
+
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::time::SystemTime;
+
+use alloc_core::Scope;
+use fxprof_processed_profile::{
+    CategoryColor, CategoryHandle, CounterHandle, Frame, FrameFlags, FrameInfo, GraphColor,
+    MarkerTiming, ProcessHandle, Profile, SamplingInterval, StackHandle, ThreadHandle, Timestamp,
+};
+use vk_accounts::report::origins::{CommandSpan, EventLog};
+use vk_accounts::report::{Phase, Report};
+
+use self::markers::{CommandMarker, PhaseMarker};
+use super::sites::ProfileSite;
+use super::{ProfileInput, process, title};
+
+mod markers;
+
+/// How the viewer may colour a scope, most like the page's colours: frames, and counters.
+const SCOPES: [(Scope, CategoryColor, GraphColor); 5] = [
+    (Scope::Instance, CategoryColor::Blue, GraphColor::Blue),
+    (Scope::Device, CategoryColor::Yellow, GraphColor::Yellow),
+    (Scope::Cache, CategoryColor::Purple, GraphColor::Purple),
+    (Scope::Object, CategoryColor::LightBlue, GraphColor::Teal),
+    (Scope::Command, CategoryColor::Red, GraphColor::Red),
+];
+
+/// One process of the profile.
+struct ProcessWriter<'p> {
+    profile: &'p mut Profile,
+    process: ProcessHandle,
+    /// The first thread: the viewer matches a free with its allocation within one thread, so that all samples are on it.
+    main: ThreadHandle,
+    /// The category of each scope, by its name.
+    categories: &'p HashMap<&'static str, CategoryHandle>,
+}
+
+pub(super) fn firefox(input: ProfileInput<'_>) -> Result<String, serde_json::Error> {
+    let mut profile = Profile::new(
+        "Steward",
+        SystemTime::now().into(),
+        SamplingInterval::from_millis(1),
+    );
+    profile.set_os_name(std::env::consts::OS);
+    // Functions have their names already.
+    profile.set_symbolicated(true);
+    let mut categories = HashMap::new();
+    for (scope, color, _) in SCOPES {
+        let name = format!("scope {}", scope.name());
+        categories.insert(scope.name(), profile.add_category(&name, color));
+    }
+    for report in input.reports {
+        let process = profile.add_process(&title(report), process(report), at(0));
+        let main = profile.add_thread(process, super::process(report), at(0), true);
+        profile.set_thread_name(main, "host memory");
+        profile.set_thread_show_markers_in_timeline(main, true);
+        profile.add_initial_visible_thread(main);
+        let mut writer = ProcessWriter {
+            profile: &mut profile,
+            process,
+            main,
+            categories: &categories,
+        };
+        let sites = super::sites::of(report);
+        match input.events.filter(|_| report.call_sites.is_some()) {
+            Some(events) => writer.run(report, &sites, events),
+            None => writer.alive(&sites),
+        }
+    }
+    serde_json::to_string(&profile)
+}
+
+fn at(nanoseconds: u64) -> Timestamp {
+    Timestamp::from_nanos_since_reference(nanoseconds)
+}
+
+impl ProcessWriter<'_> {
+    fn run(&mut self, report: &Report, sites: &[ProfileSite], events: &EventLog) {
+        let stacks: Vec<_> = sites.iter().map(|site| self.stack(site)).collect();
+        self.counters(sites, events);
+        for change in events.blocks.iter().filter(|change| change.bytes != 0) {
+            let stack = stacks.get(change.site).copied().flatten();
+            self.profile.add_allocation_sample(
+                self.main,
+                at(change.at),
+                stack,
+                change.block,
+                change.bytes,
+            );
+        }
+        self.phases(&report.phases, &events.phase_ends);
+        self.commands(&events.commands);
+        let ends = [
+            events.blocks.last().map(|change| change.at),
+            events.commands.last().map(|command| command.end),
+            events.phase_ends.last().copied(),
+        ];
+        let end = at(ends.into_iter().flatten().max().unwrap_or(0));
+        self.profile.set_process_end_time(self.process, end);
+        self.profile.set_thread_end_time(self.main, end);
+    }
+
+    /// What is alive, as if it had been allocated at once.
+    fn alive(&mut self, sites: &[ProfileSite]) {
+        for (number, site) in (1..).zip(sites) {
+            let stack = self.stack(site);
+            let bytes = i64::try_from(site.left.bytes).unwrap_or(i64::MAX);
+            self.profile
+                .add_allocation_sample(self.main, at(0), stack, number, bytes);
+        }
+    }
+
+    /// The site's stack, outermost first, in its scope's colour.
+    fn stack(&mut self, site: &ProfileSite) -> Option<StackHandle> {
+        let category = self.categories.get(&*site.scope).copied();
+        let category = category.unwrap_or(CategoryHandle::OTHER);
+        let frames = site.frames.iter().rev().map(|frame| match &*frame.place {
+            "" => frame.function.clone(),
+            place => format!("{} ({place})", frame.function),
+        });
+        let frames: Vec<_> = site
+            .labels
+            .iter()
+            .cloned()
+            .chain(frames)
+            .map(|text| FrameInfo {
+                frame: Frame::Label(self.profile.intern_string(&text)),
+                category_pair: category.into(),
+                flags: FrameFlags::empty(),
+            })
+            .collect();
+        self.profile
+            .intern_stack_frames(self.main, frames.into_iter())
+    }
+
+    /// A track for each scope that anything was allocated for.
+    fn counters(&mut self, sites: &[ProfileSite], events: &EventLog) {
+        let mut counters: HashMap<&str, CounterHandle> = HashMap::new();
+        for (scope, _, color) in SCOPES {
+            if sites.iter().any(|site| site.scope == scope.name()) {
+                let name = format!("Scope {}", scope.name());
+                let what = format!("Live bytes of scope {}", scope.name());
+                let counter = self
+                    .profile
+                    .add_counter(self.process, &name, "Memory", &what);
+                self.profile.set_counter_color(counter, color);
+                self.profile.add_counter_sample(counter, at(0), 0.0, 0);
+                counters.insert(scope.name(), counter);
+            }
+        }
+        for change in &events.blocks {
+            let scope = sites.get(change.site).map_or("", |site| &*site.scope);
+            if let Some(counter) = counters.get(scope) {
+                self.profile
+                    .add_counter_sample(*counter, at(change.at), change.bytes as f64, 1);
+            }
+        }
+    }
+
+    fn phases(&mut self, phases: &[Phase], ends: &[u64]) {
+        let mut begin = 0;
+        for (phase, end) in phases.iter().zip(ends) {
+            let marker = PhaseMarker::new(self.profile, phase);
+            let timing = MarkerTiming::Interval(at(begin), at(*end));
+            self.profile.add_marker(self.main, timing, marker);
+            begin = *end;
+        }
+    }
+
+    /// On a track for each thread that called any.
+    fn commands(&mut self, commands: &[CommandSpan]) {
+        let mut threads: HashMap<u64, ThreadHandle> = HashMap::new();
+        for command in commands {
+            let number = u32::try_from(command.thread).unwrap_or(u32::MAX);
+            let thread = *threads.entry(command.thread).or_insert_with(|| {
+                let thread = self.profile.add_thread(self.process, number, at(0), false);
+                self.profile
+                    .set_thread_name(thread, &format!("commands of thread {number}"));
+                self.profile
+                    .set_thread_show_markers_in_timeline(thread, true);
+                self.profile.add_initial_visible_thread(thread);
+                thread
+            });
+            let marker = CommandMarker::new(self.profile, command);
+            let timing = MarkerTiming::Interval(at(command.begin), at(command.end));
+            self.profile.add_marker(thread, timing, marker);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! `--profile`: where blocks came from, in a form that a viewer of another project shows.
+//!
+//! ```text
+//!  CallSites, EventLog (a run, a replay) --+--> ProfileSite ..  --+--> firefox    https://profiler.firefox.com
+//!  Leaks (a program with the layer) -------+                      +--> dhat       valgrind's dh_view.html
+//!                                                                 +--> collapsed  flame graphs
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod collapsed;
+mod dhat;
+mod firefox;
+mod sites;
+
+use std::path::Path;
+
+use vk_accounts::report::origins::EventLog;
+use vk_accounts::report::{Report, Source, one_line};
+
+use sites::ProfileSite;
+
+/// The viewer that a profile is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProfileFormat {
+    /// The Firefox Profiler: allocations and frees in the order of time, with commands, phases and live bytes by scope.
+    Firefox,
+    /// DHAT's viewer: sums of each call site.
+    Dhat,
+    /// One line a call site, for flame graphs.
+    Collapsed,
+}
+
+impl ProfileFormat {
+    /// By the name's ending: `.folded` and `.collapsed` are collapsed stacks; `.dhat`, and `dhat.json` with anything in front, is DHAT's;
+    /// everything else is the Firefox Profiler's. In any case of letters.
+    #[must_use]
+    pub fn of(file: &Path) -> Self {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.to_ascii_lowercase();
+        let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+        if ends(&[".folded", ".collapsed"]) {
+            Self::Collapsed
+        } else if ends(&[".dhat", "dhat.json"]) {
+            Self::Dhat
+        } else {
+            Self::Firefox
+        }
+    }
+}
+
+/// What a profile is about: one run, or the processes of a program.
+#[derive(Clone, Copy, Debug)]
+pub struct ProfileInput<'r> {
+    /// A report a process, with named functions. One that has call sites has all blocks of its run; of others the profile has what is
+    /// alive at the end.
+    pub reports: &'r [Report],
+    /// What happened in the order of time, of one report with call sites.
+    pub events: Option<&'r EventLog>,
+}
+
+/// A profile in the format, as text.
+///
+/// # Errors
+/// Never with the data as it is: it is written into memory.
+pub fn profile(
+    input: ProfileInput<'_>,
+    format: ProfileFormat,
+) -> Result<String, serde_json::Error> {
+    match format {
+        ProfileFormat::Firefox => firefox::firefox(input),
+        ProfileFormat::Dhat => dhat::dhat(input),
+        ProfileFormat::Collapsed => Ok(collapsed::collapsed(input)),
+    }
+}
+
+impl ProfileInput<'_> {
+    /// True where sites have what was ever allocated, not only what is alive.
+    fn has_totals(&self) -> bool {
+        self.reports
+            .iter()
+            .all(|report| report.call_sites.is_some())
+    }
+
+    /// The sites of all processes; those of several have the process as their outermost label.
+    fn sites(&self) -> Vec<ProfileSite> {
+        let several = self.reports.len() > 1;
+        let of = |report| {
+            let mut sites = sites::of(report);
+            if several {
+                sites
+                    .iter_mut()
+                    .for_each(|site| site.labels.insert(0, title(report)));
+            }
+            sites
+        };
+        self.reports.iter().flat_map(of).collect()
+    }
+
+    /// What ran.
+    fn title(&self) -> String {
+        let titles: Vec<_> = self.reports.iter().map(title).collect();
+        titles.join(", ")
+    }
+}
+
+fn title(report: &Report) -> String {
+    one_line(&match &report.source {
+        Source::Driver { name, version, .. } => format!("{name} {version}"),
+        Source::Trace { file, .. } => file.clone(),
+        Source::Program {
+            executable,
+            process,
+            ..
+        } => format!("{executable}, process {process}"),
+    })
+}
+
+/// The number of the process that a report is about; this program's where it ran the driver itself.
+fn process(report: &Report) -> u32 {
+    match report.source {
+        Source::Program { process, .. } => process,
+        _ => std::process::id(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_of_a_name_says_the_format() {
+        for (name, format) in [
+            ("a.json", ProfileFormat::Firefox),
+            ("a", ProfileFormat::Firefox),
+            ("folded", ProfileFormat::Firefox),
+            ("-", ProfileFormat::Firefox),
+            ("x/a.folded", ProfileFormat::Collapsed),
+            ("a.COLLAPSED", ProfileFormat::Collapsed),
+            ("dhat.json", ProfileFormat::Dhat),
+            ("run.dhat.json", ProfileFormat::Dhat),
+            ("run-dhat.JSON", ProfileFormat::Dhat),
+            ("a.dhat", ProfileFormat::Dhat),
+            ("dhat.json/a.json", ProfileFormat::Firefox),
+        ] {
+            assert_eq!(ProfileFormat::of(Path::new(name)), format, "{name}");
+        }
+    }
+}

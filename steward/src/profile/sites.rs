@@ -1,0 +1,151 @@
+//! Call sites as all formats have them: labels from the outside in, functions, and sums.
+
+#![forbid(unsafe_code)]
+
+use vk_accounts::report::{BlockSum, CallSite, CallSites, LeakFrame, LeakStack, Report, one_line};
+use vk_accounts::units::bytes;
+
+/// Blocks of one origin.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ProfileSite {
+    /// The context with the scope, the command and the size class: what a viewer's tree begins with.
+    pub(super) labels: Vec<String>,
+    /// The functions that were called, innermost first.
+    pub(super) frames: Vec<FrameName>,
+    /// Its name, as Vulkan's scopes are called here; empty where it is not known.
+    pub(super) scope: String,
+    /// Ever allocated.
+    pub(super) total: BlockSum,
+    /// The most of this site alone.
+    pub(super) most: BlockSum,
+    /// When all sites together had most bytes.
+    pub(super) at_peak: BlockSum,
+    /// Never freed.
+    pub(super) left: BlockSum,
+    /// For how many allocations its blocks lived, together.
+    pub(super) lifetimes: u64,
+}
+
+/// A function, and where it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FrameName {
+    pub(super) function: String,
+    /// File and line; empty where they are not known.
+    pub(super) place: String,
+}
+
+/// The sites of a report, in its order; where it has no call sites, what is alive.
+pub(super) fn of(report: &Report) -> Vec<ProfileSite> {
+    match (&report.call_sites, &report.leaks) {
+        (Some(sites), _) => sites
+            .sites
+            .iter()
+            .map(|site| of_site(sites, site))
+            .collect(),
+        (None, Some(leaks)) => leaks.stacks.iter().flat_map(of_leak).collect(),
+        (None, None) => Vec::new(),
+    }
+}
+
+fn of_site(sites: &CallSites, site: &CallSite) -> ProfileSite {
+    let owner = match site.scope.as_str() {
+        "" => one_line(&site.context),
+        scope => one_line(&format!("{}, {scope}", site.context)),
+    };
+    ProfileSite {
+        labels: vec![owner, command(&site.command), size_class(site.size_class)],
+        frames: sites.frames_of(site).flat_map(names).collect(),
+        scope: site.scope.clone(),
+        total: site.total,
+        most: site.most,
+        at_peak: site.at_peak,
+        left: site.left,
+        lifetimes: site.lifetimes,
+    }
+}
+
+/// Objects and host memory apart: the former is memory of the device for the most part.
+fn of_leak(leak: &LeakStack) -> impl Iterator<Item = ProfileSite> {
+    let frames: Vec<_> = leak.frames.iter().flat_map(names).collect();
+    let parts = [
+        ("host memory for", leak.blocks),
+        ("objects, as created:", leak.objects),
+    ];
+    let site = move |(what, count): (&str, vk_accounts::report::LeakCount)| {
+        (count.live > 0).then(|| ProfileSite {
+            labels: vec![
+                one_line(&format!("{what} {}", leak.kind)),
+                command(&leak.command),
+            ],
+            frames: frames.clone(),
+            left: BlockSum {
+                blocks: count.live,
+                bytes: count.bytes,
+            },
+            ..ProfileSite::default()
+        })
+    };
+    parts.into_iter().filter_map(site)
+}
+
+fn command(name: &str) -> String {
+    match name {
+        "" => "outside of any command".to_owned(),
+        name => one_line(name),
+    }
+}
+
+fn size_class(class: u64) -> String {
+    match class {
+        0 => "empty blocks".to_owned(),
+        class => format!("blocks up to {}", bytes(class)),
+    }
+}
+
+/// The functions of a frame, innermost first; the place in its file where none is known.
+fn names(frame: &LeakFrame) -> Vec<FrameName> {
+    if frame.functions.is_empty() {
+        let file = frame.module.rsplit('/').next().unwrap_or_default();
+        let function = match file {
+            "" => frame.address.clone(),
+            file => format!("{file}+{}", frame.offset),
+        };
+        return vec![FrameName {
+            function: one_line(&function),
+            place: String::new(),
+        }];
+    }
+    frame.functions.iter().map(|text| split(text)).collect()
+}
+
+/// A report has function and place in one text, a comma between. Arguments of a function may have one as well, and end with brackets.
+fn split(text: &str) -> FrameName {
+    let is_place = |place: &str| !place.is_empty() && !place.contains([')', '>', '}']);
+    let (function, place) = text
+        .rsplit_once(", ")
+        .filter(|(_, place)| is_place(place))
+        .unwrap_or((text, ""));
+    FrameName {
+        function: one_line(function),
+        place: one_line(place),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_told_from_its_place() {
+        for (text, function, place) in [
+            ("lvp_alloc, /src/lvp.c:7", "lvp_alloc", "/src/lvp.c:7"),
+            ("lvp_alloc", "lvp_alloc", ""),
+            ("a<b, c>", "a<b, c>", ""),
+            ("a(b, c)", "a(b, c)", ""),
+            ("a(b, c), d.cpp:1", "a(b, c)", "d.cpp:1"),
+        ] {
+            let name = split(text);
+            assert_eq!((&*name.function, &*name.place), (function, place));
+        }
+    }
+}
