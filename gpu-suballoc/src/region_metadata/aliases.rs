@@ -5,7 +5,8 @@
 use crate::id::{NO_RECORD, RegionPlace, RegionSlot};
 use alloc_core::HostAllocator;
 
-use super::record::{CropRecord, RegionRecord, RootState as Life};
+use super::record::{CropRecord, RegionRecord};
+use super::root_state::{RemovalTime, RootState as Life};
 use super::state::{MetadataState, RecordReservation};
 use super::{Leftovers, RecordView, RegionMetadata, ReservedSlots};
 use crate::error::{GpuError, GpuMisuse, Limit};
@@ -302,12 +303,10 @@ impl MetadataState {
         match self.table.get_mut(number) {
             Some(RegionRecord::Root(root)) if root.crops == 0 && root.maps == 0 => {
                 self.counts.pending_free -= 1;
-                // The device may be copying it: the end of the move is the end of it.
-                if root.state == Life::MovingPendingFree {
-                    root.state = Life::MovingFreed;
+                // The device may be copying it: the end of the move is the end of it then.
+                if root.state.end_last_use() != RemovalTime::Now {
                     return Leftovers::default();
                 }
-                root.state = Life::BeingRemoved;
                 Leftovers {
                     root: Some(root.removed(number)),
                     ..Leftovers::default()

@@ -22,18 +22,20 @@ mod record;
 mod report;
 mod resource_description;
 mod reuse_cache;
+mod root_state;
 mod state;
 mod table;
 mod wrapped_buffers;
 
 pub(crate) use aliases::NewAlias;
 pub(crate) use foreign::ForeignMemory;
-pub(crate) use moves::{MoveEnd, MoveEnding, MovingRoot};
+pub(crate) use moves::{MoveEnd, MovingRoot};
 pub(crate) use owned_regions::{CropRecordView, NewRoot, RecordView, RemovedRoot};
 pub use record::Backing;
 pub(crate) use record::WrappedBuffer;
 pub(crate) use report::{AliasInfo, RecordInfo};
 pub(crate) use resource_description::ResourceDescription;
+pub(crate) use root_state::MoveEnding;
 pub(crate) use state::MetadataCounts;
 
 use core::ptr::NonNull;

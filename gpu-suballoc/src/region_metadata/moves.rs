@@ -1,19 +1,12 @@
-//! Regions that are being moved: what other calls do to them meanwhile, and how that ends.
-//!
-//! ```text
-//!   Live -- begin_move --> Moving -- map, crop ----------------> MovingUsed          stays where it is
-//!                            |  \--- free_when_unused, in use -> MovingPendingFree   stays, and waits on
-//!                            |  \--- free ---------------------> MovingFreed         the end waits for end_move: the device may copy
-//!                            v
-//!                        end_move: Live with the new resource, as it was, or gone
-//! ```
+//! Regions that are being moved: what their records say before, and how that ends (`root_state.rs` has the states).
 //!
 //! Two places change in one step: the records' lock is held while the pools' is taken, never the other way round.
 
 #![forbid(unsafe_code)]
 
-use super::record::{RegionRecord, RootState as Life};
+use super::record::RegionRecord;
 use super::resource_description::ResourceDescription;
+use super::root_state::{EndedMove, MoveEnding, RootState as Life};
 use super::{RegionMetadata, RemovedRoot};
 use crate::error::GpuMisuse;
 use crate::id::RegionSlot;
@@ -31,17 +24,6 @@ pub(crate) struct MovingRoot {
     /// The user's.
     pub(crate) tag: u64,
     pub(crate) description: Option<ResourceDescription>,
-}
-
-/// What is to become of a root at the end of its move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MoveEnding {
-    /// It lies at the new place, with this resource.
-    Commit { resource: u64 },
-    /// It stays.
-    Keep,
-    /// It goes.
-    Destroy,
 }
 
 /// What became of it.
@@ -79,11 +61,8 @@ impl RegionMetadata {
     /// From now on what others do to this root is noted until [`end_move`](Self::end_move). False where it is mapped, or not at rest.
     pub(crate) fn begin_move(&self, number: u32, key: RegionSlot) -> bool {
         match self.state.lock().table.get_mut(number) {
-            Some(RegionRecord::Root(root))
-                if root.is_named(key) && root.state == Life::Live && root.maps == 0 =>
-            {
-                root.state = Life::Moving;
-                true
+            Some(RegionRecord::Root(root)) if root.is_named(key) && root.maps == 0 => {
+                root.state.begin_move()
             }
             _ => false,
         }
@@ -105,40 +84,17 @@ impl RegionMetadata {
         if !root.is_named(key) {
             return Err(GpuMisuse::Stale);
         }
-        match (root.state, ending) {
-            (Life::MovingFreed, _) => {
-                root.state = Life::BeingRemoved;
-                Ok(MoveEnd::Removed {
-                    root: root.removed(number),
-                    meanwhile: true,
-                })
-            }
-            (Life::MovingPendingFree, _) => {
-                root.state = Life::PendingFree;
-                Ok(MoveEnd::Stayed)
-            }
-            (Life::Moving, MoveEnding::Commit { resource }) => {
-                root.state = Life::Live;
-                if !exchange() {
-                    return Ok(MoveEnd::Stayed);
-                }
-                let old_resource = core::mem::replace(&mut root.resource, resource);
-                Ok(MoveEnd::Moved { old_resource })
-            }
-            (Life::Moving | Life::MovingUsed, MoveEnding::Destroy)
-                if root.crops == 0 && root.maps == 0 =>
-            {
-                root.state = Life::BeingRemoved;
-                Ok(MoveEnd::Removed {
-                    root: root.removed(number),
-                    meanwhile: false,
-                })
-            }
-            (Life::Moving | Life::MovingUsed, _) => {
-                root.state = Life::Live;
-                Ok(MoveEnd::Stayed)
-            }
-            _ => Err(GpuMisuse::Stale),
-        }
+        let is_used = root.crops > 0 || root.maps > 0;
+        let ended = root.state.end_move(ending, is_used, exchange);
+        Ok(match ended.ok_or(GpuMisuse::Stale)? {
+            EndedMove::Moved { resource } => MoveEnd::Moved {
+                old_resource: core::mem::replace(&mut root.resource, resource),
+            },
+            EndedMove::Stayed => MoveEnd::Stayed,
+            EndedMove::Removed { meanwhile } => MoveEnd::Removed {
+                root: root.removed(number),
+                meanwhile,
+            },
+        })
     }
 }

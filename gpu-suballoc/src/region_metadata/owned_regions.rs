@@ -7,8 +7,9 @@ use crate::region::RegionContent;
 use alloc_core::HostAllocator;
 
 use super::detail::RegionDetail;
-use super::record::{RegionRecord, RootRecord, RootState as Life};
+use super::record::{RegionRecord, RootRecord};
 use super::resource_description::{ResourceDescription, ResourceDescriptions};
+use super::root_state::{RemovalTime, RootState as Life};
 use super::state::{MetadataState, RecordReservation};
 use super::{RegionMetadata, ReservedSlots};
 use crate::error::{GpuError, GpuMisuse};
@@ -261,29 +262,22 @@ impl RegionMetadata {
         if !root.is_named(key) || !root.state.is_live() {
             return Err(GpuMisuse::Stale);
         }
-        let is_moving = root.state != Life::Live;
-        if root.crops > 0 || root.maps > 0 {
-            if !wait {
-                return Err(if root.crops > 0 {
-                    GpuMisuse::HasCrops
-                } else {
-                    GpuMisuse::Mapped
-                });
-            }
-            root.state = if is_moving {
-                Life::MovingPendingFree
+        let is_used = root.crops > 0 || root.maps > 0;
+        if is_used && !wait {
+            return Err(if root.crops > 0 {
+                GpuMisuse::HasCrops
             } else {
-                Life::PendingFree
-            };
-            counts.pending_free += 1;
-            return Ok(None);
+                GpuMisuse::Mapped
+            });
         }
-        if is_moving {
-            root.state = Life::MovingFreed;
-            return Ok(None);
+        match root.state.begin_removal(is_used).ok_or(GpuMisuse::Stale)? {
+            RemovalTime::Now => Ok(Some(root.removed(number))),
+            RemovalTime::WithMove => Ok(None),
+            RemovalTime::WhenUnused => {
+                counts.pending_free += 1;
+                Ok(None)
+            }
         }
-        root.state = Life::BeingRemoved;
-        Ok(Some(root.removed(number)))
     }
 
     /// Resource and memory are given back: the end of the record.

@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 
 use super::detail::RegionDetail;
 use super::foreign::ForeignMemory;
+use super::root_state::RootState;
 use crate::device::{BufferHandle, MemoryHandle};
 use crate::id::{RegionPlace, RegionPlaceKind, RegionSlot};
 use crate::property_flags::PropertyFlags;
@@ -48,46 +49,6 @@ pub(super) struct RootRecord {
     pub(super) kind: u16,
     pub(super) content: RegionContent,
     pub(super) state: RootState,
-}
-
-/// How far the life of a root has gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RootState {
-    /// Somebody's.
-    Live,
-    /// Given back while in use: goes with the last crop or mapping.
-    PendingFree,
-    /// Nobody's, kept with its buffer for the next exact fit.
-    Reusable,
-    /// Being taken apart by one call.
-    BeingRemoved,
-    /// Somebody's, and being copied to another place: see `moves.rs`.
-    Moving,
-    /// As [`Moving`](Self::Moving), and mapped or cropped since.
-    MovingUsed,
-    /// As [`PendingFree`](Self::PendingFree), and being copied.
-    MovingPendingFree,
-    /// Given back, and being copied: goes when that ends.
-    MovingFreed,
-}
-
-impl RootState {
-    /// Somebody's.
-    pub(super) const fn is_live(self) -> bool {
-        matches!(self, Self::Live | Self::Moving | Self::MovingUsed)
-    }
-
-    /// Goes with the last crop or mapping.
-    pub(super) const fn is_pending_free(self) -> bool {
-        matches!(self, Self::PendingFree | Self::MovingPendingFree)
-    }
-
-    /// Somebody uses it: if it is being moved, it stays.
-    pub(super) fn note_use(&mut self) {
-        if *self == Self::Moving {
-            *self = Self::MovingUsed;
-        }
-    }
 }
 
 impl RootRecord {

@@ -132,7 +132,7 @@ impl RegionMetadata {
                     resource: kind.map_or(ResourceKind::Linear, |kind| kind.resource),
                     crops: root.crops,
                     maps: root.maps,
-                    is_reusable: root.state == super::record::RootState::Reusable,
+                    is_reusable: root.state == super::root_state::RootState::Reusable,
                     ..RecordInfo::EMPTY
                 };
                 Some(facts.with_detail(root.detail.as_ref()))

@@ -7,8 +7,9 @@ use crate::region::Region;
 use alloc_core::HostAllocator;
 
 use super::detail::RegionDetail;
-use super::record::{RegionRecord, RootState as Life};
+use super::record::RegionRecord;
 use super::resource_description::ResourceDescription;
+use super::root_state::RootState as Life;
 use super::state::MetadataState;
 use super::{RegionMetadata, RemovedRoot};
 use crate::error::GpuError;

@@ -8,7 +8,8 @@ use alloc_core::{HostAllocator, Scope};
 
 use super::detail::RegionDetail;
 use super::foreign::ForeignMemory;
-use super::record::{RegionRecord, RootState as Life, WrappedBuffer, WrappedRecord};
+use super::record::{RegionRecord, WrappedBuffer, WrappedRecord};
+use super::root_state::RootState as Life;
 use super::state::{MetadataState, RecordReservation};
 use super::{Leftovers, RegionMetadata, ReservedSlots};
 use crate::error::{GpuError, GpuMisuse, Limit};

@@ -45,6 +45,14 @@ pub(crate) enum Mutant {
     KeepsPlaces,
     /// Who named a block for a moment does not mind what became of it.
     LooksAway,
+    /// Place and resource of a region are read one after the other.
+    ReadsApart,
+    /// Two locks are taken in one order here, and in the other one there.
+    LocksCrosswise,
+    /// A region that is given back during its move is freed at once.
+    FreesAtOnce,
+    /// A mapping during a move is not noted.
+    UnnotedUse,
 }
 
 /// Where the fences stand that make sequentially consistent what is to be.
@@ -93,6 +101,10 @@ pub(crate) fn mutant() -> Mutant {
         15 => Mutant::ByHandle,
         16 => Mutant::KeepsPlaces,
         17 => Mutant::LooksAway,
+        18 => Mutant::ReadsApart,
+        19 => Mutant::LocksCrosswise,
+        20 => Mutant::FreesAtOnce,
+        21 => Mutant::UnnotedUse,
         _ => Mutant::None,
     }
 }

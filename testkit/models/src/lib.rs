@@ -1,5 +1,5 @@
-//! Loom models of the accounts, of remote frees to a shard, of the shader cache, and of device contexts in use and release: small programs
-//! of two or three threads, run in every order that the memory model allows (up to three preemptions), over the source files of
+//! Loom models of the accounts, of remote frees to a shard, of the shader cache, of device contexts in use and release, and of regions that
+//! are moved: small programs of two or three threads, run in every order that the memory model allows (up to three preemptions), over the source files of
 //! alloc-core and gpu-suballoc.
 //!
 //! ```text
@@ -7,6 +7,7 @@
 //!   gpu-suballoc/src/classes/{slot,remote_free,types}.rs
 //!   gpu-suballoc/src/cache/{bucket,entry,ref_records,in_flight_compile}.rs
 //!   gpu-suballoc/src/device_context/{register,dispatch_lock}.rs
+//!   gpu-suballoc/src/region_metadata/root_state.rs
 //!        |                          |
 //!   crate::sync                crate::context, crate::threads
 //!   loom's atomics             a node that knows whether it is alive; threads that carry their table
@@ -24,6 +25,7 @@
 mod account;
 mod cache;
 mod context;
+mod defragmentation;
 mod lifecycle;
 #[path = "../../../alloc-core/src/scope.rs"]
 mod scope;
