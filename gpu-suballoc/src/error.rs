@@ -146,6 +146,8 @@ pub enum GpuMisuse {
     NoSuchPool,
     /// The pool's memory type is none that the resource accepts.
     WrongPool,
+    /// A pinned region in a pool whose regions move.
+    PoolNotPinned,
     /// Regions of the pool live.
     PoolInUse,
     /// An option that is out of its range, or contradicts another.
@@ -341,6 +343,7 @@ impl fmt::Display for GpuMisuse {
             Self::Unbindable => "sparse and disjoint resources have no one memory: bind such a resource yourself",
             Self::NoUsage => "the resource has no usage: pass at least one bit",
             Self::NoSuchPool => "there is no such pool: it was destroyed, or is another allocator's",
+            Self::PoolNotPinned => "regions of this pool may move, so a pinned one cannot lie in it: set PoolOptions::pinned, or name no pool",
             Self::WrongPool => "the resource does not accept the pool's memory type: make a pool of one of its memoryTypeBits",
             Self::PoolInUse => "regions of the pool live: free them first",
             Self::BadOptions => {

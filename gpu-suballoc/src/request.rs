@@ -76,6 +76,10 @@ pub struct RegionOptions<'n> {
     /// From the upper end of a pool of two stacks ([`BlockAlgorithm::DoubleStack`](crate::BlockAlgorithm::DoubleStack)); anywhere else it is
     /// [`GpuMisuse::NoUpperEnd`](crate::GpuMisuse::NoUpperEnd).
     pub upper_address: bool,
+    /// It never moves: a place that others outside know, such as a device address or a mapping for good. It lies in blocks of its own kind, so that
+    /// a defragmentation can empty the others. In a custom pool that is not [pinned](crate::PoolOptions::pinned) it is
+    /// [`GpuMisuse::PoolNotPinned`](crate::GpuMisuse::PoolNotPinned).
+    pub pinned: bool,
     /// What reports call it. Copied, up to 255 bytes.
     pub name: Option<&'n str>,
     /// A word of the caller's own, for reports.
@@ -110,6 +114,7 @@ impl<'n> RegionOptions<'n> {
             within_budget: false,
             device_address: false,
             upper_address: false,
+            pinned: false,
             name: None,
             tag: 0,
             site: 0,
@@ -208,6 +213,15 @@ impl<'n> RegionOptions<'n> {
     pub const fn upper_address(self) -> Self {
         Self {
             upper_address: true,
+            ..self
+        }
+    }
+
+    /// Never moved by a defragmentation.
+    #[must_use]
+    pub const fn pinned(self) -> Self {
+        Self {
+            pinned: true,
             ..self
         }
     }

@@ -143,7 +143,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`];
-    /// [`Limit::Pools`](crate::Limit::Pools) where 448 live; and what device, memory and limits refuse; no pool was made then.
+    /// [`Limit::Pools`](crate::Limit::Pools) where 384 live; and what device, memory and limits refuse; no pool was made then.
     pub fn create_pool(&self, options: &PoolOptions) -> Result<PoolId, GpuError> {
         let (index, generation) =
             self.retry_after_evicting(|| self.pools.create_pool(self.device_and_host(), options))?;
@@ -330,6 +330,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             own_device_address: options.device_address
                 && !self.pools.blocks_have_device_addresses(),
             upper_address: options.upper_address,
+            pinned: options.pinned,
         }
     }
 

@@ -115,6 +115,7 @@ fn is_slab_request(needs: &ResourceRequirements, options: &RegionOptions<'_>) ->
     let plain = options.pool.is_none()
         && !options.device_address
         && !options.upper_address
+        && !options.pinned
         && options.priority.is_none()
         && options.next.is_none()
         && options.export == ExternalHandleTypes::NONE;

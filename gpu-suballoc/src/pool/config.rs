@@ -29,6 +29,8 @@ pub(super) struct PoolConfig {
     pub(super) is_fixed: bool,
     /// The linear ones have one block.
     pub(super) algorithm: BlockAlgorithm,
+    /// Nothing in it is moved.
+    pub(super) is_pinned: bool,
     pub(super) min_blocks: u32,
     pub(super) max_blocks: u32,
     pub(super) max_bytes: u64,
@@ -87,6 +89,7 @@ pub(super) mod tests {
             page_size: 1 << 20,
             is_fixed: false,
             algorithm: BlockAlgorithm::General,
+            is_pinned: false,
             min_blocks: 0,
             max_blocks: u32::MAX,
             max_bytes: u64::MAX,

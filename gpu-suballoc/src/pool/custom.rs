@@ -5,9 +5,8 @@ use super::device_and_host::DeviceAndHost;
 use super::growth::Growth;
 use super::options::PoolOptions;
 use super::state::PoolState;
-use super::{FIRST_CUSTOM, Pool, Pools};
+use super::{FIRST_CUSTOM, FIRST_PINNED, Pool, Pools};
 use crate::error::{GpuError, GpuMisuse, Limit};
-use crate::id::RegionPlace;
 
 impl Pools {
     /// Makes a pool: its index, and which of those that had the index it is.
@@ -95,6 +94,7 @@ impl Pools {
             page_size: self.page_size_of(&growth),
             is_fixed: size.is_some(),
             algorithm: options.algorithm,
+            is_pinned: options.pinned,
             min_blocks: options.min_blocks,
             max_blocks: if linear { 1 } else { options.max_blocks },
             max_bytes: options.max_bytes,
@@ -120,7 +120,7 @@ impl Pools {
         mut state: PoolState,
     ) -> Result<(&Pool, u16, u32), GpuError> {
         // The size of pages stays with an index: where another one can be had it is not taken.
-        let places = FIRST_CUSTOM..RegionPlace::POOLS as u16;
+        let places = FIRST_CUSTOM..FIRST_PINNED;
         for (index, any_page) in places
             .clone()
             .map(|index| (index, false))
@@ -166,7 +166,7 @@ impl Pools {
     pub(super) fn custom(&self, index: u16, generation: u32) -> Result<&Pool, GpuMisuse> {
         let pool = self
             .pool(index)
-            .filter(|_| index >= FIRST_CUSTOM)
+            .filter(|_| (FIRST_CUSTOM..FIRST_PINNED).contains(&index))
             .ok_or(GpuMisuse::NoSuchPool)?;
         let state = pool.lock();
         let same = state.is_open && state.config.generation == generation;

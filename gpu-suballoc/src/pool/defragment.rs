@@ -21,8 +21,39 @@ pub(crate) struct BlockRegion {
     pub(crate) size: u64,
 }
 
+/// Regions of a pool that no defragmentation moves, whatever lies beside them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UnmovableRegions {
+    /// In memory objects of their own.
+    pub(crate) dedicated: u64,
+    /// Of a pool for what is pinned.
+    pub(crate) pinned: u64,
+    /// Of a linear pool.
+    pub(crate) linear: u64,
+    /// With margins.
+    pub(crate) margin: u64,
+}
+
 impl Pools {
-    /// Begins to defragment a pool: false where there is nothing to defragment, as in a linear one.
+    /// Counts the regions of a pool that do not move because of where they are.
+    pub(crate) fn unmovable_regions(&self, index: u16) -> UnmovableRegions {
+        let Some(pool) = self.pool(index) else {
+            return UnmovableRegions::default();
+        };
+        let state = pool.lock();
+        let dedicated = u64::from(state.dedicated.live);
+        let in_blocks = state.regions.saturating_sub(dedicated);
+        let counted_if = |is_so: bool| if is_so { in_blocks } else { 0 };
+        let (is_pinned, is_linear) = (state.config.is_pinned, state.config.algorithm.is_linear());
+        UnmovableRegions {
+            dedicated,
+            pinned: counted_if(is_pinned),
+            linear: counted_if(is_linear && !is_pinned),
+            margin: counted_if(state.config.margin > 0 && !is_linear && !is_pinned),
+        }
+    }
+
+    /// Begins to defragment a pool: false where nothing can move, as in a linear one.
     ///
     /// # Errors
     /// [`GpuMisuse::Defragmenting`] where somebody is at it already; what the host allocator refuses.
@@ -39,6 +70,7 @@ impl Pools {
                 let mut state = pool.lock();
                 if state.config.algorithm.is_linear()
                     || state.config.margin > 0
+                    || state.config.is_pinned
                     || !state.is_open
                     || state.blocks.len() < 2
                 {

@@ -77,6 +77,8 @@ use crate::sync::{AtomicPtr, AtomicU64, Ordering, StateMutex};
 const POOLS: usize = RegionPlace::POOLS as usize;
 /// The first of the users' own pools: before it are two for each memory type.
 const FIRST_CUSTOM: u16 = 2 * MAX_MEMORY_TYPES as u16;
+/// The first of the pools of what never moves, behind the users': two for each memory type.
+const FIRST_PINNED: u16 = POOLS as u16 - FIRST_CUSTOM;
 
 /// A pool, once made, stays until the allocator goes.
 type Pool = StateMutex<PoolState>;
@@ -161,21 +163,23 @@ impl Pools {
         (0..RegionPlace::POOLS as u16).filter_map(|index| self.pool(index))
     }
 
-    /// The device's own pool of that type and kind.
+    /// The device's own pool of that type and kind, for what moves or for what is pinned.
     #[inline]
-    fn index_of(&self, memory_type: u32, kind: ResourceKind) -> u16 {
+    fn index_of(&self, memory_type: u32, kind: ResourceKind, pinned: bool) -> u16 {
         let optimal = self.device_info.granularity > 1 && kind == ResourceKind::Optimal;
-        (memory_type as u16 & (MAX_MEMORY_TYPES as u16 - 1)) * 2 + u16::from(optimal)
+        let first = if pinned { FIRST_PINNED } else { 0 };
+        first + (memory_type as u16 & (MAX_MEMORY_TYPES as u16 - 1)) * 2 + u16::from(optimal)
     }
 
-    /// The device's own pool of that type and kind, made where it is not there yet.
+    /// The pool of [`index_of`](Self::index_of), made where it is not there yet.
     fn pool_of(
         &self,
         env: DeviceAndHost<'_>,
         memory_type: u32,
         kind: ResourceKind,
+        pinned: bool,
     ) -> Result<&Pool, GpuError> {
-        let index = self.index_of(memory_type, kind);
+        let index = self.index_of(memory_type, kind, pinned);
         if let Some(pool) = self.pool(index) {
             return Ok(pool);
         }
@@ -218,6 +222,7 @@ impl Pools {
             page_size: self.page_size_of(&growth),
             is_fixed: false,
             algorithm: BlockAlgorithm::General,
+            is_pinned: index >= FIRST_PINNED,
             min_blocks: 0,
             max_blocks: u32::MAX,
             max_bytes: u64::MAX,

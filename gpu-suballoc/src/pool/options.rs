@@ -95,7 +95,7 @@ pub enum MapPolicy {
     Counted,
 }
 
-/// A pool of the user's own: memory of one type that nothing else lies in. At most 448 of them live at once; one more is
+/// A pool of the user's own: memory of one type that nothing else lies in. At most 384 of them live at once; one more is
 /// [`Limit::Pools`](crate::Limit::Pools).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolOptions {
@@ -105,6 +105,8 @@ pub struct PoolOptions {
     pub kind: ResourceKind,
     /// How space is found.
     pub algorithm: BlockAlgorithm,
+    /// Nothing in it is moved by a defragmentation: for [pinned](crate::RegionOptions::pinned) regions, and others.
+    pub pinned: bool,
     /// All its blocks have this size, at least one granule; by default they grow as in other pools.
     pub block_size: Option<u64>,
     /// Blocks that are made with the pool and kept until it goes.
@@ -133,6 +135,7 @@ impl PoolOptions {
             memory_type,
             kind: ResourceKind::Linear,
             algorithm: BlockAlgorithm::General,
+            pinned: false,
             block_size: None,
             min_blocks: 0,
             max_blocks: u32::MAX,

@@ -88,7 +88,9 @@ impl Pools {
             .type_cache
             .get(ask.memory_type_bits, ask.preference)
             .filter(|_| ask.is_plain())?;
-        let mut state = self.pool(self.index_of(memory_type, ask.kind))?.lock();
+        let mut state = self
+            .pool(self.index_of(memory_type, ask.kind, ask.pinned))?
+            .lock();
         if ask.size > state.growth.max() / LARGE_PART {
             return None;
         }
@@ -135,6 +137,9 @@ impl Pools {
             if ask.upper_address && facts.algorithm != BlockAlgorithm::DoubleStack {
                 return Err(GpuMisuse::NoUpperEnd.into());
             }
+            if ask.pinned && !facts.is_pinned {
+                return Err(GpuMisuse::PoolNotPinned.into());
+            }
             self.check_size(ask, pool.lock().growth, heap_size.min(facts.max_bytes))?;
             return self
                 .place_in(env, pool, ask, within_only)
@@ -157,7 +162,7 @@ impl Pools {
                 if refused >> memory_type & 1 == 1 {
                     continue;
                 }
-                let pool = self.pool_of(env, memory_type, ask.kind)?;
+                let pool = self.pool_of(env, memory_type, ask.kind, ask.pinned)?;
                 match self.place_in(env, pool, ask, within) {
                     Ok(placed) => {
                         if memory_type == best && ask.is_plain() {

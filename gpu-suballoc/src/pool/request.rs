@@ -56,6 +56,8 @@ pub(crate) struct AllocationRequest {
     pub(crate) own_device_address: bool,
     /// In a pool of two stacks: in the upper one.
     pub(crate) upper_address: bool,
+    /// In blocks of its own kind, which no defragmentation empties.
+    pub(crate) pinned: bool,
     /// Kept with the region: a record's number, or [`NO_RECORD`].
     pub(crate) user_data: u32,
     /// The driver would have it dedicated, or must.
@@ -91,6 +93,7 @@ impl AllocationRequest {
             within_budget: false,
             own_device_address: false,
             upper_address: false,
+            pinned: false,
         }
     }
 }

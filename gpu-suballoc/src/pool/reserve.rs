@@ -35,7 +35,7 @@ impl Pools {
         bytes: u64,
     ) -> Result<(), GpuError> {
         let best = self.device_info.best_type(memory_type_bits, preference)?;
-        let pool = self.pool_of(env, best, kind)?;
+        let pool = self.pool_of(env, best, kind, false)?;
         self.reserve_in(env, pool, bytes)
     }
 

@@ -34,6 +34,7 @@ pub(crate) struct ResourceDescription {
     within_budget: bool,
     device_address: bool,
     upper_address: bool,
+    pinned: bool,
 }
 
 impl ResourceDescription {
@@ -93,6 +94,7 @@ impl ResourceDescription {
             within_budget: options.within_budget,
             device_address: options.device_address,
             upper_address: options.upper_address,
+            pinned: options.pinned,
         }
     }
 

@@ -28,6 +28,7 @@ use core::fmt;
 use alloc_core::{HostAllocator, Scope, Scoped, TryVec};
 
 use self::plan::DrainedBlock;
+use self::types::SkipReason;
 use super::GpuAllocator;
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse};
@@ -103,6 +104,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 run.plan_pool(pool.index)?;
             }
             None => {
+                let wrapped = self.records.counts().wrapped;
+                run.skipped.add(SkipReason::Wrapped, wrapped);
                 for index in 0..RegionPlace::POOLS as u16 {
                     run.plan_pool(index)?;
                 }

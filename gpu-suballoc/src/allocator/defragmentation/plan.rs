@@ -33,6 +33,15 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     /// Chooses the blocks of a pool.
     pub(super) fn plan_pool(&mut self, index: u16) -> Result<(), GpuError> {
         let (allocator, env) = (self.allocator, self.allocator.device_and_host());
+        let fixed = allocator.pools.unmovable_regions(index);
+        for (reason, regions) in [
+            (SkipReason::Dedicated, fixed.dedicated),
+            (SkipReason::Pinned, fixed.pinned),
+            (SkipReason::Linear, fixed.linear),
+            (SkipReason::Margin, fixed.margin),
+        ] {
+            self.skipped.add(reason, regions);
+        }
         if !allocator.pools.begin_defragmentation(env, index)? {
             return Ok(());
         }

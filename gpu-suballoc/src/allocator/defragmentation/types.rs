@@ -221,7 +221,8 @@ impl RegionMove {
     }
 }
 
-/// Regions that kept their block from being emptied, by reason. A block is given up at its first such region.
+/// Regions that kept their block from being emptied, by reason: a block is given up at its first such region. And regions that are in no block
+/// which could be emptied: all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SkippedRegions {
     /// Mapped, or in a block that is.
@@ -242,6 +243,16 @@ pub struct SkippedRegions {
     pub busy: u32,
     /// No room for them in the blocks that stay.
     pub no_room: u32,
+    /// In memory objects of their own.
+    pub dedicated: u32,
+    /// Buffers of the application's. Counted where no single pool is named.
+    pub wrapped: u32,
+    /// [Pinned](crate::RegionOptions::pinned), and others of pools for such.
+    pub pinned: u32,
+    /// Of linear pools.
+    pub linear: u32,
+    /// With [margins](crate::MemoryOptions::margin).
+    pub margin: u32,
 }
 
 /// Why a region does not move.
@@ -256,10 +267,19 @@ pub(super) enum SkipReason {
     Filter,
     Busy,
     NoRoom,
+    Dedicated,
+    Wrapped,
+    Pinned,
+    Linear,
+    Margin,
 }
 
 impl SkippedRegions {
     pub(super) fn count(&mut self, reason: SkipReason) {
+        self.add(reason, 1);
+    }
+
+    pub(super) fn add(&mut self, reason: SkipReason, regions: u64) {
         let place = match reason {
             SkipReason::Mapped => &mut self.mapped,
             SkipReason::Page => &mut self.pages,
@@ -270,8 +290,13 @@ impl SkippedRegions {
             SkipReason::Filter => &mut self.filter,
             SkipReason::Busy => &mut self.busy,
             SkipReason::NoRoom => &mut self.no_room,
+            SkipReason::Dedicated => &mut self.dedicated,
+            SkipReason::Wrapped => &mut self.wrapped,
+            SkipReason::Pinned => &mut self.pinned,
+            SkipReason::Linear => &mut self.linear,
+            SkipReason::Margin => &mut self.margin,
         };
-        *place = place.saturating_add(1);
+        *place = place.saturating_add(u32::try_from(regions).unwrap_or(u32::MAX));
     }
 }
 

@@ -234,7 +234,7 @@ fn there_are_many_pools_and_an_end_to_them() {
             Err(error) => break error,
         }
     };
-    assert_eq!((refused, pools.len()), (GpuError::Limit(Limit::Pools), 448));
+    assert_eq!((refused, pools.len()), (GpuError::Limit(Limit::Pools), 384));
     bed.pools
         .destroy_pool(bed.env(), pools[17].0, pools[17].1)
         .unwrap();

@@ -60,6 +60,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 "RegionOptions::name",
                 "RegionOptions::new",
                 "RegionOptions::next",
+                "RegionOptions::pinned",
                 "RegionOptions::pool",
                 "RegionOptions::priority",
                 "RegionOptions::site",
@@ -165,8 +166,9 @@ fn infos() {
         .tag(4)
         .within_budget()
         .device_address()
-        .upper_address();
-    assert!(options.device_address && options.upper_address);
+        .upper_address()
+        .pinned();
+    assert!(options.device_address && options.upper_address && options.pinned);
     assert!(options.export.as_raw() == 1 && options.next == Some(chain) && options.within_budget);
     assert_eq!(
         (options.dedicated, options.kind),

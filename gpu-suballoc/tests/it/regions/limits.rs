@@ -133,9 +133,9 @@ fn ge3_preferred_is_dedicated_below_three_quarters_of_the_objects() {
 }
 
 #[test]
-fn ge10_448_pools_live_at_once_and_the_next_is_an_error() {
+fn ge10_384_pools_live_at_once_and_the_next_is_an_error() {
     super::nvidia(|s| {
-        let pools: Vec<_> = (0..448)
+        let pools: Vec<_> = (0..384)
             .map(|_| {
                 s.gpu
                     .create_pool(&PoolOptions::new(0))

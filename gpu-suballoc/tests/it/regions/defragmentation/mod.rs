@@ -1,9 +1,11 @@
 //! Regions that move so that blocks become empty, with copies on the mock device: its memory has contents, and it says what is wrong.
 
 mod hostile;
+mod images;
 mod meanwhile;
 mod outcomes;
 mod passes;
+mod pinned;
 mod programs;
 mod reasons;
 mod refusals;

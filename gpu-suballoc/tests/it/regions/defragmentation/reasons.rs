@@ -2,7 +2,8 @@
 
 use super::*;
 use gpu_suballoc::{
-    BufferUsage, ImageInfo, ImageUsage, Lifetime, ResourceRequirements, SkippedRegions,
+    BlockAlgorithm, BufferUsage, ExternalHandleTypes, Lifetime, MockDevice, PoolOptions,
+    ResourceRequirements, SkippedRegions, WrapInfo,
 };
 
 /// Two blocks; what `put` adds lies in the one with less in it, so that this one would be emptied.
@@ -115,53 +116,204 @@ fn df5_a_mapped_region_keeps_its_block() {
     });
 }
 
+/// What a plan skips of a heap that `put` made; everything is freed afterwards.
+fn skipped_of(scene: &Scene<'_>, put: impl FnOnce(&Scene<'_>) -> Vec<Region>) -> SkippedRegions {
+    let added = put(scene);
+    let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+    let skipped = run.skipped();
+    drop(run);
+    added.into_iter().for_each(|region| scene.free(region));
+    skipped
+}
+
+/// Frees two pieces beside `kept`, so that its block has less in it than the other one and would be emptied.
+fn free_two_beside(scene: &Scene<'_>, kept: &Region, left: &mut Vec<(u8, Region)>) {
+    for _ in 0..2 {
+        let at = left
+            .iter()
+            .position(|(_, one)| one.memory() == kept.memory());
+        scene.free(left.swap_remove(at.expect("it lies beside others")).1);
+    }
+}
+
 #[test]
-fn df5_images_move_with_an_image_of_the_same_info() {
-    scene(MockProfile::AmdSmallBar, small_blocks(), |scene| {
-        let usage = ImageUsage::from_raw(
-            ImageUsage::TRANSFER_SRC.as_raw() | ImageUsage::TRANSFER_DST.as_raw(),
+fn df5_a_transient_page_keeps_its_block() {
+    let options = AllocatorOptions {
+        memory: MemoryOptions {
+            page_size: 64 * KIB,
+            ..small_blocks().memory
+        },
+        ..small_blocks()
+    };
+    scene(MockProfile::Nvidia, options, |scene| {
+        let mut left = scene.sparse(2, 4);
+        let needs = ResourceRequirements::new(1024, 256);
+        let brief = shared().lifetime(Lifetime::Transient);
+        let in_page = scene.gpu.allocate(&needs, &brief).unwrap();
+        free_two_beside(&scene, &in_page, &mut left);
+        let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        assert_eq!(
+            (run.skipped().pages, run.totals().planned_blocks),
+            (1, 1),
+            "the other block is emptied"
         );
-        let info = ImageInfo::new_2d(37, 128, 128, usage);
-        let images: Vec<_> = (0..40)
-            .map(|_| scene.gpu.create_image(&info, &shared()).unwrap())
-            .collect();
-        let blocks = scene.gpu.stats().total.blocks;
-        assert!(blocks > 2, "{blocks}");
-        let (mut left, mut freed) = (Vec::new(), Vec::new());
-        for (index, image) in images.into_iter().enumerate() {
-            if index % 5 == 0 {
-                &mut left
-            } else {
-                &mut freed
-            }
-            .push(image);
-        }
-        freed.into_iter().for_each(|image| scene.free(image));
-        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
-        let mut pass = run.next_pass().unwrap();
-        assert!(!pass.is_empty());
-        assert!(pass.make_buffer(0).is_err(), "it is an image");
-        let other = ImageInfo::new_2d(37, 256, 256, usage);
-        assert!(
-            pass.make_image(0, &other).is_err(),
-            "too large for the place"
-        );
-        for index in 0..pass.moves().len() {
-            let image = pass.make_image(index, &info).unwrap();
-            assert!(pass.make_image(index, &info).is_err(), "made already");
-            assert_eq!(pass.moves()[index].new_image(), Some(image));
-            assert!(pass.moves()[index].old_image().is_some());
-        }
-        pass.set_outcomes(MoveOutcome::Copied);
-        pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
         drop(run);
-        assert!(scene.gpu.stats().total.blocks < blocks);
-        assert_eq!(scene.mock.live_counts().images, left.len() as u64);
-        for mut image in left {
-            scene.gpu.refresh(&mut image).unwrap();
-            let bound = scene.mock.image_bound(image.image().unwrap());
-            assert_eq!(bound, image.memory().map(|memory| (memory, image.offset())));
-            scene.free(image);
+        scene.free(in_page);
+        scene.check(&mut left);
+        scene.free_all(left);
+    });
+}
+
+#[test]
+fn df5_pages_of_a_shard_keep_their_block() {
+    small(|scene| {
+        let mut left = scene.sparse(2, 4);
+        let mut shard = scene.gpu.shard();
+        let needs = ResourceRequirements::new(256, 256);
+        let options = shared().lifetime(Lifetime::Persistent);
+        let region = shard.allocate(&needs, &options).unwrap();
+        free_two_beside(&scene, &region, &mut left);
+        let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        assert_eq!((run.skipped().pages, run.totals().planned_blocks), (1, 1));
+        drop(run);
+        shard.free(region).unwrap();
+        drop(shard);
+        scene.check(&mut left);
+        scene.free_all(left);
+    });
+}
+
+#[test]
+fn df5_a_region_that_waits_for_its_crop_keeps_its_block() {
+    small(|scene| {
+        let mut left = scene.sparse(2, 4);
+        let (_, waiting) = left.swap_remove(1);
+        let crop = scene.gpu.crop(&waiting, 0, 16, 4).unwrap();
+        scene.gpu.free_when_unused(waiting).unwrap();
+        let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        assert_eq!((run.skipped().busy, run.totals().planned_blocks), (1, 1));
+        drop(run);
+        scene.free(crop);
+        scene.check(&mut left);
+        scene.free_all(left);
+    });
+}
+
+#[test]
+fn df5_a_buffer_that_others_may_share_keeps_its_block() {
+    // A device whose external buffers may lie in blocks.
+    let mut config = MockProfile::Nvidia.config();
+    config.rules.external_requires_dedicated = false;
+    let mock = MockDevice::with_config(config, RecordingAllocator::system());
+    super::super::scene_on(&mock, small_blocks(), |scene| {
+        let mut left = scene.sparse(2, 4);
+        let info = BufferInfo {
+            external: ExternalHandleTypes::from_raw(1),
+            ..BufferInfo::new(PIECE, COPIED)
+        };
+        let external = scene.gpu.create_buffer(&info, &shared()).unwrap();
+        free_two_beside(&scene, &external, &mut left);
+        let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        assert_eq!(
+            (run.skipped().external, run.totals().planned_blocks),
+            (1, 1)
+        );
+        drop(run);
+        scene.free(external);
+        scene.check(&mut left);
+        scene.free_all(left);
+    });
+}
+
+#[test]
+fn df5_where_no_hole_is_large_enough_nothing_moves() {
+    small(|scene| {
+        // Half of the first block is free, in holes of one piece; of the second one two pieces are used, by one region.
+        let mut first: Vec<_> = (0..16u8).map(|n| (n, scene.piece(n, &shared()))).collect();
+        let info = BufferInfo::new(2 * PIECE, COPIED);
+        let large = scene.gpu.create_buffer(&info, &shared()).unwrap();
+        for at in (0..8).rev() {
+            scene.free(first.remove(2 * at).1);
         }
+        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        assert_eq!(run.totals().planned_blocks, 1);
+        assert!(run.next_pass().unwrap().is_empty());
+        assert_eq!(
+            run.skipped(),
+            SkippedRegions {
+                no_room: 1,
+                ..SkippedRegions::default()
+            }
+        );
+        drop(run);
+        scene.check(&mut first);
+        scene.free_all(first);
+        scene.free(large);
+    });
+}
+
+#[test]
+fn df5_regions_outside_of_blocks_are_counted() {
+    let none = SkippedRegions::default();
+    small(|scene| {
+        assert_eq!(skipped_of(&scene, |_| Vec::new()), none);
+        let info = BufferInfo::new(PIECE, COPIED);
+        let own = shared().dedicated(DedicatedPolicy::Required);
+        let dedicated = |scene: &Scene<'_>| {
+            let create = |_| scene.gpu.create_buffer(&info, &own).unwrap();
+            (0..3).map(create).collect()
+        };
+        assert_eq!(
+            skipped_of(&scene, dedicated),
+            SkippedRegions {
+                dedicated: 3,
+                ..none
+            }
+        );
+        let foreign = scene.foreign(4096, 1);
+        let wrapped = |scene: &Scene<'_>| {
+            vec![
+                scene
+                    .gpu
+                    .wrap(&WrapInfo::new(foreign.buffer, 4096))
+                    .unwrap(),
+            ]
+        };
+        assert_eq!(
+            skipped_of(&scene, wrapped),
+            SkippedRegions { wrapped: 1, ..none }
+        );
+        let pool = scene
+            .gpu
+            .create_pool(&PoolOptions {
+                algorithm: BlockAlgorithm::Ring,
+                block_size: Some(MIB),
+                ..PoolOptions::new(0)
+            })
+            .unwrap();
+        let needs = ResourceRequirements::new(PIECE, 256);
+        let in_ring = |scene: &Scene<'_>| {
+            let allocate = |_| scene.gpu.allocate(&needs, &shared().pool(pool)).unwrap();
+            (0..2).map(allocate).collect()
+        };
+        assert_eq!(
+            skipped_of(&scene, in_ring),
+            SkippedRegions { linear: 2, ..none }
+        );
+        scene.gpu.destroy_pool(pool).unwrap();
+    });
+    let options = AllocatorOptions {
+        memory: MemoryOptions {
+            margin: 16,
+            ..small_blocks().memory
+        },
+        ..small_blocks()
+    };
+    scene(MockProfile::IntelUma, options, |scene| {
+        let marked = |scene: &Scene<'_>| (0..20).map(|n| scene.piece(n, &mappable())).collect();
+        assert_eq!(
+            skipped_of(&scene, marked),
+            SkippedRegions { margin: 20, ..none }
+        );
     });
 }

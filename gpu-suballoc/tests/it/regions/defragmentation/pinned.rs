@@ -1,0 +1,187 @@
+//! What never moves lies in blocks of its own; what moves keeps everything that a device asks for.
+
+use super::*;
+use gpu_suballoc::{
+    GpuMisuse, ImageInfo, ImageUsage, Lifetime, MemoryHandle, PoolOptions, ResourceRequirements,
+};
+use std::collections::HashSet;
+
+#[test]
+fn df9_what_never_moves_has_blocks_of_its_own_on_every_device() {
+    for profile in MockProfile::ALL {
+        scene(profile, small_blocks(), |scene| {
+            let needs = ResourceRequirements::new(PIECE, 256);
+            let usage = ImageUsage::from_raw(COPIED.as_raw());
+            let image = ImageInfo::new_2d(37, 64, 64, usage);
+            let (mut moving, mut pinned) = (Vec::new(), Vec::new());
+            // One of twenty: mixed with the others they would keep every block.
+            for number in 0..160u8 {
+                if number % 20 == 0 {
+                    let options = shared().pinned();
+                    pinned.push(scene.piece(number, &options));
+                    pinned.push(scene.gpu.allocate(&needs, &options).unwrap());
+                    pinned.push(scene.gpu.create_image(&image, &options).unwrap());
+                    let small = ResourceRequirements::new(256, 256);
+                    for lifetime in [Lifetime::Transient, Lifetime::Persistent] {
+                        let options = options.lifetime(lifetime);
+                        pinned.push(scene.gpu.allocate(&small, &options).unwrap());
+                    }
+                } else {
+                    moving.push((number, scene.piece(number, &shared())));
+                }
+            }
+            let memory = |region: &Region| region.memory().expect("it is the allocator's");
+            let of_pinned: HashSet<MemoryHandle> = pinned.iter().map(memory).collect();
+            let of_moving: HashSet<_> = moving.iter().map(|(_, region)| memory(region)).collect();
+            assert!(of_pinned.is_disjoint(&of_moving), "{}", profile.name());
+            assert_eq!(of_moving.len(), 10);
+
+            let mut left = Vec::new();
+            for (index, one) in moving.into_iter().enumerate() {
+                if index % 4 == 0 {
+                    left.push(one);
+                } else {
+                    scene.free(one.1);
+                }
+            }
+            let places: Vec<_> = pinned
+                .iter()
+                .map(|one| (one.memory(), one.offset()))
+                .collect();
+            let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+            assert_eq!(run.skipped().pinned, pinned.len() as u32);
+            assert_eq!(
+                run.totals().planned_blocks,
+                7,
+                "38 pieces need three blocks"
+            );
+            loop {
+                let mut pass = run.next_pass().unwrap();
+                if pass.is_empty() {
+                    break;
+                }
+                copy(scene.mock, &mut pass);
+                pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+            }
+            assert_eq!(run.totals().freed_blocks, 7);
+            drop(run);
+            scene.check(&mut left);
+            for (region, place) in pinned.iter_mut().zip(places) {
+                scene.gpu.refresh(region).unwrap();
+                assert_eq!((region.memory(), region.offset()), place);
+            }
+            scene.free_all(left);
+            pinned.into_iter().for_each(|region| scene.free(region));
+        });
+    }
+}
+
+#[test]
+fn df9_a_pool_is_pinned_as_a_whole() {
+    small(|scene| {
+        let info = BufferInfo::new(PIECE, COPIED);
+        let pool = |pinned| {
+            let options = PoolOptions {
+                block_size: Some(MIB),
+                pinned,
+                ..PoolOptions::new(0)
+            };
+            scene.gpu.create_pool(&options).unwrap()
+        };
+        let (moves, stays) = (pool(false), pool(true));
+        let refused = scene
+            .gpu
+            .create_buffer(&info, &shared().pool(moves).pinned());
+        assert_eq!(refused.unwrap_err(), GpuMisuse::PoolNotPinned.into());
+        let sparse = |pool, pinned: bool| {
+            let options = shared().pool(pool);
+            let options = if pinned { options.pinned() } else { options };
+            let mut left = Vec::new();
+            let all: Vec<_> = (0..64u8).map(|n| scene.piece(n, &options)).collect();
+            for (number, region) in (0..).zip(all) {
+                if number % 4 == 0 {
+                    left.push((number, region));
+                } else {
+                    scene.free(region);
+                }
+            }
+            left
+        };
+        let mut all = [
+            sparse(moves, false),
+            sparse(stays, true),
+            sparse(stays, false),
+        ];
+        let plan = |pool| {
+            let options = DefragmentationOptions::new().pool(pool);
+            let run = scene.gpu.defragment(options).unwrap();
+            (run.totals().planned_blocks, run.skipped().pinned)
+        };
+        assert_eq!((plan(moves), plan(stays)), ((2, 0), (0, 32)));
+        all.iter_mut().for_each(|left| scene.check(left));
+        all.into_iter().for_each(|left| scene.free_all(left));
+        scene.gpu.destroy_pool(moves).unwrap();
+        scene.gpu.destroy_pool(stays).unwrap();
+    });
+}
+
+/// The mock says where a resource lies wrongly: granularity pages, alignment, memory type.
+#[test]
+fn df9_buffers_images_and_bare_regions_keep_what_each_device_asks_for() {
+    for profile in MockProfile::ALL {
+        scene(profile, small_blocks(), |scene| {
+            let usage = ImageUsage::from_raw(COPIED.as_raw());
+            let image = ImageInfo::new_2d(37, 64, 64, usage);
+            let mut regions = Vec::new();
+            for number in 0..300u64 {
+                let info = BufferInfo::new(1000 + number * 97 % 40_000, COPIED);
+                let alignment = 256u64 << (number % 9);
+                let needs = ResourceRequirements::new(3000 + number % 7 * 5000, alignment);
+                let (region, alignment) = match number % 3 {
+                    0 => (scene.gpu.create_buffer(&info, &shared()), 1),
+                    1 => (scene.gpu.create_image(&image, &shared()), 1),
+                    _ => (scene.gpu.allocate(&needs, &shared()), alignment),
+                };
+                regions.push((region.unwrap(), alignment));
+            }
+            let mut left = Vec::new();
+            for (index, one) in regions.into_iter().enumerate() {
+                if index % 16 < 3 {
+                    left.push(one);
+                } else {
+                    scene.free(one.0);
+                }
+            }
+            let before: Vec<_> = left
+                .iter()
+                .map(|(one, _)| (one.memory_type(), one.size()))
+                .collect();
+            let options = DefragmentationOptions::new().move_bare_regions();
+            let mut run = scene.gpu.defragment(options).unwrap();
+            loop {
+                let mut pass = run.next_pass().unwrap();
+                if pass.is_empty() {
+                    break;
+                }
+                for index in 0..pass.moves().len() {
+                    if pass.moves()[index].old_buffer().is_some() {
+                        pass.make_buffer(index).unwrap();
+                    } else if pass.moves()[index].old_image().is_some() {
+                        pass.make_image(index, &image).unwrap();
+                    }
+                }
+                pass.set_outcomes(MoveOutcome::Copied);
+                pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+            }
+            let totals = run.totals();
+            drop(run);
+            assert!(totals.freed_blocks > 0 && totals.moves > 8, "{totals:?}");
+            for ((region, alignment), before) in left.iter_mut().zip(before) {
+                scene.gpu.refresh(region).unwrap();
+                assert_eq!((region.memory_type(), region.size()), before);
+                assert!(region.offset().is_multiple_of(*alignment));
+            }
+            left.into_iter().for_each(|(region, _)| scene.free(region));
+        });
+    }
+}
