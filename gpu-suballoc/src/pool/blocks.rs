@@ -150,6 +150,12 @@ impl Blocks {
         }
     }
 
+    /// No free range that is listed, but for those of draining blocks, is larger; bytes.
+    pub(super) fn largest_free_bound(&self) -> u64 {
+        let granules = self.open.largest_bound().max(self.closed.largest_bound());
+        u64::from(granules) << self.granule_log2
+    }
+
     /// What to allocate before a block of `granules` can be installed. A pool with one block closes none.
     pub(super) fn missing_index(&self, granules: u32) -> Option<IndexShortage> {
         let shortage = |is_closed| move |layout| IndexShortage { is_closed, layout };

@@ -14,6 +14,8 @@ pub(crate) struct MemoryBudget {
     pub(crate) objects: u32,
     max_objects: u32,
     pub(crate) bytes: u64,
+    /// The most there was, as far as the driver has allocated it.
+    pub(crate) peak_bytes: u64,
     max_bytes: u64,
     heaps: [HeapUsage; MAX_MEMORY_HEAPS],
 }
@@ -58,6 +60,7 @@ impl MemoryBudget {
             objects: 0,
             max_objects,
             bytes: 0,
+            peak_bytes: 0,
             max_bytes,
             heaps: [EMPTY; MAX_MEMORY_HEAPS],
         }
@@ -176,6 +179,11 @@ impl MemoryBudget {
         self.bytes = self.bytes.saturating_add(bytes);
         self.objects = self.objects.saturating_add(1);
         Ok(())
+    }
+
+    /// The driver has allocated an object that was [entered](Self::reserve).
+    pub(crate) fn note_allocated(&mut self) {
+        self.peak_bytes = self.peak_bytes.max(self.bytes);
     }
 
     /// Takes an object of `bytes` out.

@@ -367,6 +367,7 @@ impl Pools {
         match allocated {
             Ok(memory) => {
                 core::mem::forget(entered);
+                self.budget.lock().note_allocated();
                 Ok(memory)
             }
             Err(error) => Err(error.into()),

@@ -41,6 +41,8 @@ pub(crate) struct PoolTotals {
     pub(crate) shard_pages: u64,
     pub(crate) shard_page_bytes: u64,
     pub(crate) empty_bytes: u64,
+    /// No free range of a block that is not being emptied is larger.
+    pub(crate) largest_free_bound: u64,
     /// Places that are reserved for regions to be moved, and their bytes.
     pub(crate) moving: u64,
     pub(crate) moving_bytes: u64,
@@ -98,6 +100,11 @@ impl Pools {
         }
     }
 
+    /// The most bytes of memory objects that there were.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.budget.lock().peak_bytes
+    }
+
     /// The numbers of a pool, by index below [`POOLS`](crate::id::RegionPlace::POOLS); `None` where there is none.
     pub(crate) fn totals(&self, index: u16) -> Option<PoolTotals> {
         let state = self.pool(index)?.lock();
@@ -121,6 +128,7 @@ impl Pools {
             shard_pages: state.shard_pages,
             shard_page_bytes: state.shard_page_bytes,
             empty_bytes: state.blocks.empty_bytes,
+            largest_free_bound: state.blocks.largest_free_bound(),
             moving: state.moving,
             moving_bytes: state.moving_bytes,
         })

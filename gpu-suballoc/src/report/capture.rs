@@ -35,6 +35,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub fn stats(&self) -> GpuStats {
         let mut stats = GpuStats {
             host_bytes: self.host_bytes(),
+            peak_block_bytes: self.pools.peak_bytes(),
             longest_wait: self.pools.longest_wait(),
             ..GpuStats::default()
         };
@@ -110,10 +111,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
         let preferred = |pool| self.pools.totals(pool).map(|totals| totals.preferred_block);
         let properties = self.device().properties();
+        let stats = self.stats();
         let head = DumpContext {
             properties,
             budgets: &budgets,
-            host_bytes: self.host_bytes(),
+            stats: &stats,
             preferred: &preferred,
         };
         picture.write_vma_json(&head, sink)
@@ -367,6 +369,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let totals = MemoryTotals {
             blocks: u64::from(pool.objects),
             block_bytes: pool.object_bytes,
+            empty_bytes: pool.empty_bytes,
+            largest_free_bound: pool.largest_free_bound,
             dedicated: u64::from(pool.dedicated),
             regions: pool.regions,
             region_bytes: pool.region_bytes,

@@ -22,6 +22,11 @@ pub struct MemoryTotals {
     pub blocks: u64,
     /// Their bytes.
     pub block_bytes: u64,
+    /// Of these, bytes of blocks that nothing lies in.
+    pub empty_bytes: u64,
+    /// No hole of a shared block is larger than this: exact below 64 granules, otherwise up to 1/32 more than the largest one. Not counted are
+    /// blocks that nothing was allocated from yet, and blocks that a defragmentation empties.
+    pub largest_free_bound: u64,
     /// Of the blocks, those with one region alone, which was made for them (`VK_KHR_dedicated_allocation`, or a large one).
     pub dedicated: u64,
     /// Owned regions, [kept](crate::GpuAllocator::release) buffers among them.
@@ -52,12 +57,39 @@ impl MemoryTotals {
         self.block_bytes.saturating_sub(self.region_bytes)
     }
 
+    /// Free bytes of blocks in which something lies: what a defragmentation can gather.
+    #[must_use]
+    pub const fn free_bytes_in_use(&self) -> u64 {
+        self.free_bytes().saturating_sub(self.empty_bytes)
+    }
+
+    /// Bytes of blocks for each hundred bytes of regions, rounded up; `None` without a region.
+    #[must_use]
+    pub const fn reserved_percent(&self) -> Option<u64> {
+        let (reserved, live) = (self.block_bytes as u128 * 100, self.region_bytes as u128);
+        if live == 0 {
+            return None;
+        }
+        let percent = reserved.div_ceil(live);
+        Some(if percent > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            percent as u64
+        })
+    }
+
     /// Both together.
     #[must_use]
     pub const fn plus(&self, other: &Self) -> Self {
         Self {
             blocks: self.blocks.saturating_add(other.blocks),
             block_bytes: self.block_bytes.saturating_add(other.block_bytes),
+            empty_bytes: self.empty_bytes.saturating_add(other.empty_bytes),
+            largest_free_bound: if self.largest_free_bound < other.largest_free_bound {
+                other.largest_free_bound
+            } else {
+                self.largest_free_bound
+            },
             dedicated: self.dedicated.saturating_add(other.dedicated),
             regions: self.regions.saturating_add(other.regions),
             region_bytes: self.region_bytes.saturating_add(other.region_bytes),
@@ -83,6 +115,9 @@ pub struct GpuStats {
     pub heaps: [MemoryTotals; MAX_MEMORY_HEAPS],
     /// Bytes of host memory that the allocator holds for its book-keeping, all from the `HostAllocator` it was given.
     pub host_bytes: u64,
+    /// The most bytes of blocks at one moment. Where threads allocate blocks at the same time, too high by what the driver refused to
+    /// others at that moment.
+    pub peak_block_bytes: u64,
     /// The longest call of the driver for a memory object so far; zero without feature `std`.
     pub longest_wait: Duration,
 }
@@ -95,6 +130,7 @@ impl Default for GpuStats {
             types: [none; MAX_MEMORY_TYPES],
             heaps: [none; MAX_MEMORY_HEAPS],
             host_bytes: 0,
+            peak_block_bytes: 0,
             longest_wait: Duration::ZERO,
         }
     }
@@ -108,6 +144,7 @@ impl fmt::Debug for GpuStats {
             types,
             heaps,
             host_bytes,
+            peak_block_bytes,
             longest_wait,
         } = self;
         let mut all = f.debug_struct("GpuStats");
@@ -115,6 +152,7 @@ impl fmt::Debug for GpuStats {
             .field("types", &Filled(types))
             .field("heaps", &Filled(heaps))
             .field("host_bytes", host_bytes)
+            .field("peak_block_bytes", peak_block_bytes)
             .field("longest_wait", longest_wait);
         all.finish()
     }

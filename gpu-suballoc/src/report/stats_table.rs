@@ -30,6 +30,18 @@ impl fmt::Display for GpuStats {
             crops,
             ..
         } = self.total;
+        if let Some(percent) = self.total.reserved_percent() {
+            write!(f, "reserved: {percent} % of what is in use; ")?;
+        }
+        writeln!(
+            f,
+            "free beside regions: {}; largest hole: {}; moving: {} ({}); peak: {}",
+            ByteCount(self.total.free_bytes_in_use()),
+            ByteCount(self.total.largest_free_bound),
+            self.total.moving,
+            ByteCount(self.total.moving_bytes),
+            ByteCount(self.peak_block_bytes)
+        )?;
         writeln!(
             f,
             "wrapped: {wrapped} ({}); crops: {crops}; host memory: {}",
@@ -71,6 +83,7 @@ mod tests {
     fn what_has_anything_is_a_row_with_units() {
         let mut stats = GpuStats {
             host_bytes: 2048,
+            peak_block_bytes: 4 << 20,
             ..GpuStats::default()
         };
         let totals = MemoryTotals {
@@ -78,6 +91,10 @@ mod tests {
             block_bytes: 3 << 20,
             regions: 5,
             region_bytes: 1 << 20,
+            empty_bytes: 1 << 19,
+            largest_free_bound: 3 << 18,
+            moving: 1,
+            moving_bytes: 512,
             ..MemoryTotals::default()
         };
         stats.add(3, 1, &totals);
@@ -90,7 +107,14 @@ mod tests {
         assert_eq!(rows[1], [&["all"][..], &figures].concat());
         assert_eq!(rows[2], [&["heap", "1"][..], &figures].concat());
         assert_eq!(rows[3], [&["type", "3"][..], &figures].concat());
-        assert_eq!(rows.len(), 5, "{text}");
+        assert_eq!(rows.len(), 6, "{text}");
+        assert!(
+            text.contains(
+                "reserved: 300 % of what is in use; free beside regions: 1.50 MiB; largest hole: 768 KiB; \
+                 moving: 1 (512 B); peak: 4.00 MiB\n"
+            ),
+            "{text}"
+        );
         assert!(
             text.ends_with("crops: 0; host memory: 2.00 KiB\n"),
             "{text}"

@@ -2,7 +2,7 @@
 //!
 //! Tools that draw such files read ours too: every block's `Suballocations` tile it, and `Type` is one of VMA's own words. What
 //! VMA has no word for stands beside, under keys of ours: `PaddingBytes`, `RangePlacement`, `Site`, `Crops`, `Spent`, `Reusable`, `Wrapped`,
-//! `HostBytes`.
+//! `HostBytes`, and the figures of a defragmentation: `EmptyBytes`, `LargestFreeBytes`, `MovingBytes`, `PeakBlockBytes`.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ use alloc_core::HostSource;
 
 use super::json::Json;
 use super::memory_map::MemoryMap;
+use super::stats::GpuStats;
 use super::view::{BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource};
 use crate::device::{DeviceProperties, HeapBudget};
 use crate::memory_type::MemoryType;
@@ -22,7 +23,7 @@ pub(crate) struct DumpContext<'a> {
     pub(crate) properties: DeviceProperties<'a>,
     /// By heap; where the device does not tell, the allocator's own estimate.
     pub(crate) budgets: &'a [HeapBudget],
-    pub(crate) host_bytes: u64,
+    pub(crate) stats: &'a GpuStats,
     /// What the next block of a pool is to have, by the pool's number; none where there is no such pool yet.
     pub(crate) preferred: &'a dyn Fn(u16) -> Option<u64>,
 }
@@ -355,7 +356,11 @@ fn general<W: Write + ?Sized>(json: &mut Json<'_, W>, head: &DumpContext<'_>) ->
     json.number("nonCoherentAtomSize", limits.non_coherent_atom_size)?;
     json.number("memoryHeapCount", head.properties.heaps.len() as u64)?;
     json.number("memoryTypeCount", head.properties.types.len() as u64)?;
-    json.number("HostBytes", head.host_bytes)
+    json.number("HostBytes", head.stats.host_bytes)?;
+    json.number("EmptyBytes", head.stats.total.empty_bytes)?;
+    json.number("LargestFreeBytes", head.stats.total.largest_free_bound)?;
+    json.number("MovingBytes", head.stats.total.moving_bytes)?;
+    json.number("PeakBlockBytes", head.stats.peak_block_bytes)
 }
 
 fn type_of<'a>(head: &DumpContext<'a>, block: &BlockView) -> Option<&'a MemoryType> {
@@ -457,13 +462,19 @@ mod tests {
                 budget: 200,
             },
         ];
+        let mut stats = GpuStats {
+            host_bytes: 77,
+            peak_block_bytes: 88,
+            ..GpuStats::default()
+        };
+        stats.total.largest_free_bound = 99;
         let mut out = String::new();
         picture
             .write_vma_json(
                 &DumpContext {
                     properties,
                     budgets: &budgets,
-                    host_bytes: 77,
+                    stats: &stats,
                     preferred: &|pool| (pool == 9).then_some(4096),
                 },
                 &mut out,
@@ -522,7 +533,7 @@ mod tests {
         begins(&["General", "API"], "\"Vulkan\"");
         begins(
             &["General", "memoryHeapCount"],
-            "2,\"memoryTypeCount\":2,\"HostBytes\":77}",
+            "2,\"memoryTypeCount\":2,\"HostBytes\":77,\"EmptyBytes\":0,\"LargestFreeBytes\":99,\"MovingBytes\":0,\"PeakBlockBytes\":88}",
         );
         let total = "{\"BlockCount\":4,\"BlockBytes\":14400,\"AllocationCount\":4,\"AllocationBytes\":13568,\"UnusedRangeCount\":3,\
             \"AllocationSizeMin\":256,\"AllocationSizeMax\":8192,\"UnusedRangeSizeMin\":64,\"UnusedRangeSizeMax\":512}";

@@ -109,6 +109,8 @@ fn seen(gpu: &Over<'_>) -> (MemoryTotals, u64, u64) {
         MemoryTotals {
             blocks: 0,
             block_bytes: 0,
+            empty_bytes: 0,
+            largest_free_bound: 0,
             ..total
         },
         live.buffers,

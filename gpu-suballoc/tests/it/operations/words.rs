@@ -71,7 +71,9 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 "ResourceRequirements::memory_types",
                 "ResourceRequirements::new",
                 "MemoryTotals::free_bytes",
+                "MemoryTotals::free_bytes_in_use",
                 "MemoryTotals::plus",
+                "MemoryTotals::reserved_percent",
             ],
             how: "",
             takes: NONE,
@@ -190,6 +192,13 @@ fn infos() {
         ..MemoryTotals::default()
     };
     assert_eq!(totals.plus(&totals).free_bytes(), 12);
+    let half_empty = MemoryTotals {
+        empty_bytes: 5,
+        ..totals
+    };
+    assert_eq!(half_empty.free_bytes_in_use(), 1);
+    assert_eq!(totals.reserved_percent(), Some(250));
+    assert_eq!(MemoryTotals::default().reserved_percent(), None);
 }
 
 fn errors() {

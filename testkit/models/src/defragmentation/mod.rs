@@ -3,5 +3,5 @@
 #[path = "../../../../gpu-suballoc/src/region_metadata/root_state.rs"]
 mod root_state;
 
-mod heap;
+mod moved_region;
 mod passes;

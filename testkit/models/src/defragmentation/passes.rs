@@ -2,19 +2,19 @@
 
 use loom::thread::spawn;
 
-use super::heap::{COMMIT, Freed, Heap};
+use super::moved_region::{COMMIT, Freed, MovedRegion};
 use super::root_state::MoveEnding;
 use crate::harness::{Mutant, holds_and_catches};
 
 fn moved_beside_two_readers() {
-    let heap = Heap::new(true);
-    let readers = [(); 2].map(|()| spawn(move || heap.reads()));
-    assert!(heap.moves(COMMIT), "reading is no use");
+    let region = MovedRegion::new(true);
+    let readers = [(); 2].map(|()| spawn(move || region.reads()));
+    assert!(region.moves(COMMIT), "reading is no use");
     for reader in readers {
         reader.join().expect("the reader ends");
     }
-    heap.reads();
-    assert_eq!(heap.left(), 1);
+    region.reads();
+    assert_eq!(region.left(), 1);
 }
 
 #[test]
@@ -31,40 +31,40 @@ fn df6_the_two_locks_are_taken_in_one_order() {
 #[test]
 fn df6_a_region_that_is_freed_meanwhile_goes_once_and_with_the_pass() {
     holds_and_catches(Mutant::FreesAtOnce, || {
-        let heap = Heap::new(true);
-        let freeing = [(); 2].map(|()| spawn(move || heap.frees(false)));
-        heap.moves(COMMIT);
+        let region = MovedRegion::new(true);
+        let freeing = [(); 2].map(|()| spawn(move || region.frees(false)));
+        region.moves(COMMIT);
         let freed = freeing.map(|thread| thread.join().expect("a thread ends"));
         assert!(freed == [Freed::Yes, Freed::Stale] || freed == [Freed::Stale, Freed::Yes]);
-        assert_eq!(heap.left(), 0);
-        assert_eq!(heap.frees(false), Freed::Stale);
+        assert_eq!(region.left(), 0);
+        assert_eq!(region.frees(false), Freed::Stale);
     });
 }
 
 #[test]
 fn df6_what_is_mapped_meanwhile_stays_where_it_is() {
     holds_and_catches(Mutant::UnnotedUse, || {
-        let heap = Heap::new(true);
-        let user = spawn(move || heap.maps());
-        let reader = spawn(move || heap.reads());
-        heap.moves(COMMIT);
+        let region = MovedRegion::new(true);
+        let user = spawn(move || region.maps());
+        let reader = spawn(move || region.reads());
+        region.moves(COMMIT);
         assert!(user.join().expect("the user ends"));
         reader.join().expect("the reader ends");
-        assert_eq!(heap.left(), 1);
-        assert!(heap.maps());
+        assert_eq!(region.left(), 1);
+        assert!(region.maps());
     });
 }
 
 /// Freed while it is mapped and moved: the last of the three that end frees it.
 fn freed_while_mapped_and_moved(ending: MoveEnding) {
-    let heap = Heap::new(true);
-    let user = spawn(move || heap.maps());
-    let freer = spawn(move || heap.frees(true));
-    heap.moves(ending);
+    let region = MovedRegion::new(true);
+    let user = spawn(move || region.maps());
+    let freer = spawn(move || region.frees(true));
+    region.moves(ending);
     user.join().expect("the user ends");
     // The end of the move may have been first.
     assert!(freer.join().expect("the freer ends") == Freed::Yes || ending == MoveEnding::Destroy);
-    assert_eq!(heap.left(), 0);
+    assert_eq!(region.left(), 0);
 }
 
 #[test]
@@ -83,15 +83,15 @@ fn df3_what_the_pass_destroys_and_others_free_goes_once() {
 #[test]
 fn df6_a_bare_region_is_freed_or_gets_its_record_and_never_both() {
     holds_and_catches(Mutant::TornExchanges, || {
-        let heap = Heap::new(false);
-        let freer = spawn(move || heap.frees(false));
-        if heap.attaches_record() {
-            heap.moves(COMMIT);
+        let region = MovedRegion::new(false);
+        let freer = spawn(move || region.frees(false));
+        if region.attaches_record() {
+            region.moves(COMMIT);
             assert_eq!(freer.join().expect("the freer ends"), Freed::Yes);
-            assert_eq!(heap.left(), 0);
+            assert_eq!(region.left(), 0);
         } else {
             assert_eq!(freer.join().expect("the freer ends"), Freed::Yes);
-            assert_eq!(heap.left(), 1, "the reservation");
+            assert_eq!(region.left(), 1, "the reservation");
         }
     });
 }

@@ -1,5 +1,6 @@
 //! Regions that move so that blocks become empty, with copies on the mock device: its memory has contents, and it says what is wrong.
 
+mod figures;
 mod hostile;
 mod images;
 mod meanwhile;

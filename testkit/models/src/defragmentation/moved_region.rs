@@ -26,7 +26,7 @@ struct Places {
     has_record: bool,
 }
 
-pub(super) struct Heap {
+pub(super) struct MovedRegion {
     record: StateMutex<Record>,
     places: StateMutex<Places>,
     /// Whether a place and its resource are there: read by who uses them, written by who frees them. Loom reports what is not ordered.
@@ -34,9 +34,9 @@ pub(super) struct Heap {
 }
 
 // SAFETY: loom watches over the cells.
-unsafe impl Sync for Heap {}
+unsafe impl Sync for MovedRegion {}
 // SAFETY: as above.
-unsafe impl Send for Heap {}
+unsafe impl Send for MovedRegion {}
 
 /// How a free went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) enum Freed {
     Mapped,
 }
 
-impl Heap {
+impl MovedRegion {
     /// Never freed, so that a mutant cannot do real harm.
     pub(super) fn new(has_record: bool) -> &'static Self {
         Box::leak(Box::new(Self {
