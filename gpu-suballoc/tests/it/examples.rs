@@ -36,10 +36,3 @@ fn tracked_application_has_the_drivers_memory_and_its_own_in_one_tree() {
     }
     assert!(!done.stderr.contains("was dropped"), "{done}");
 }
-
-#[test]
-fn the_other_examples_end_well() {
-    for name in ["stream_textures", "wrap_and_crop"] {
-        example(name);
-    }
-}

@@ -6,6 +6,8 @@ mod cache_model;
 mod callbacks;
 mod classes;
 #[cfg(not(miri))]
+mod every_example;
+#[cfg(not(miri))]
 mod examples;
 mod fake_vulkan;
 mod group;

@@ -1,0 +1,96 @@
+//! Every example of the folder runs, as a person would run it.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+
+/// Names of the examples: files of the folder.
+fn examples() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .expect("there are examples")
+        .map(|entry| entry.expect("a readable folder").path())
+        .filter(|path| path.extension() == Some(OsStr::new("rs")))
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// What an example prints, with the loader's own choice of drivers or with those of one manifest.
+fn run(name: &str, manifest: Option<&OsStr>) -> String {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["run", "-q", "-p", "gpu-suballoc", "--example", name])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    if let Some(manifest) = manifest {
+        // The second is the older name.
+        for variable in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
+            command.env(variable, manifest);
+        }
+    }
+    let output = command.output().expect("cargo starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{name} failed:\n{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// Runs all of them on a driver; `None` where there is none.
+fn run_all(manifest: Option<&OsStr>) -> Option<String> {
+    let names = examples();
+    assert!(names.len() >= 3, "{names:?}");
+    let mut device = None;
+    for name in &names {
+        let text = run(name, manifest);
+        let first = text.lines().next().unwrap_or_default();
+        if let Some(reason) = first.strip_prefix("SKIPPED: ") {
+            assert_eq!(text.lines().count(), 1, "{name}: {text}");
+            println!("{name}: {reason}");
+            return None;
+        }
+        if let Some(on) = first.strip_prefix("on ") {
+            device = Some(on.to_owned());
+        }
+        assert!(text.lines().count() > 2, "{name} shows something: {text}");
+        println!("{name} {first}");
+    }
+    device
+}
+
+#[test]
+fn every_example_runs_on_the_first_device() {
+    if run_all(None).is_none() {
+        testkit::skip(
+            "lavapipe",
+            "every_example_runs_on_the_first_device",
+            "no driver",
+        );
+    }
+}
+
+#[test]
+fn every_example_runs_on_swiftshader() {
+    let name = "every_example_runs_on_swiftshader";
+    match std::env::var_os("STEWARD_SWIFTSHADER") {
+        None => testkit::skip("swiftshader", name, "STEWARD_SWIFTSHADER names no manifest"),
+        Some(manifest) => {
+            let device = run_all(Some(&manifest)).expect("the manifest is SwiftShader's");
+            assert!(device.contains("SwiftShader"), "{device}");
+        }
+    }
+}
+
+#[test]
+fn every_example_says_that_it_is_skipped_without_a_driver() {
+    for name in examples() {
+        let text = run(&name, Some(OsStr::new("/nonexistent/icd.json")));
+        assert!(text.starts_with("SKIPPED: "), "{name}: {text}");
+    }
+}
