@@ -377,13 +377,15 @@ impl Blocks {
         node: u32,
         generation: u32,
     ) -> Result<(&LiveBlock, LiveRange), GpuMisuse> {
-        let live = self.block(self.block_of(block, node, generation))?;
-        Ok((
-            live,
-            live.core
-                .get(&self.store, node, generation)
-                .map_err(misuse)?,
-        ))
+        let find = |block| {
+            let live: &LiveBlock = self.block(block)?;
+            let found = live.core.get(&self.store, node, generation);
+            Ok((live, found.map_err(misuse)?))
+        };
+        match find(block) {
+            Err(GpuMisuse::Stale) => find(self.block_of(block, node, generation)),
+            there => there,
+        }
     }
 
     /// The block of a live range that was in `block` when it was allocated.

@@ -9,8 +9,8 @@ use super::drain_plan::BlockSum;
 use super::request::{MOVE_TARGET, Suballocation, is_internal_range};
 use super::state::PoolState;
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{RegionPlaceKind, RegionSlot};
-use crate::range::{Fit, MAX_NOTED_ALIGNMENT, NodeShortage, RangeRequest, SpanState};
+use crate::id::{NO_RECORD, RegionPlaceKind, RegionSlot};
+use crate::range::{Fit, LiveRange, MAX_NOTED_ALIGNMENT, NodeShortage, RangeRequest, SpanState};
 
 /// A region of a block that is to be emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,17 @@ pub(crate) struct BlockRegion {
     /// Its record's number, or `NO_RECORD`.
     pub(crate) record: u32,
     pub(crate) size: u64,
+}
+
+/// A region whose move was prepared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PreparedMove {
+    /// Where it lies.
+    pub(crate) from: Suballocation,
+    /// Where it is to lie: `None` without room.
+    pub(crate) target: Option<Suballocation>,
+    /// Its record's number, or `NO_RECORD` without room.
+    pub(crate) record: u32,
 }
 
 /// Regions of a pool that no defragmentation moves, whatever lies beside them.
@@ -230,21 +241,23 @@ impl Pools {
         }
     }
 
-    /// Reserves room for a region of a draining block, in an open one: `None` where there is none. No block is made for it.
+    /// Reserves room for a region of a draining block, in an open one, and gives a bare region the record `new_record`. No block is made for it. Where
+    /// the answer has another record, or none, the new one is the caller's.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] where the region was freed meanwhile; what the host allocator refuses.
-    pub(crate) fn reserve_target(
+    /// [`GpuMisuse::Stale`] where the region was freed meanwhile; what the host allocator refuses. The region has no new record then.
+    pub(crate) fn prepare_move(
         &self,
         env: DeviceAndHost<'_>,
         at: RegionSlot,
-    ) -> Result<Option<Suballocation>, GpuError> {
+        new_record: u32,
+    ) -> Result<PreparedMove, GpuError> {
         let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
         loop {
             let lack = {
                 let mut state = pool.lock();
-                match state.reserve_target(at)? {
-                    Ok(found) => return Ok(found),
+                match state.prepare_move(at, new_record)? {
+                    Ok(prepared) => return Ok(prepared),
                     Err(lack) => lack,
                 }
             };
@@ -254,7 +267,7 @@ impl Pools {
         }
     }
 
-    /// Frees what [`reserve_target`](Self::reserve_target) reserved, or after an [`exchange`](Self::exchange) the place that the region had.
+    /// Frees what [`prepare_move`](Self::prepare_move) reserved, or after an [`exchange`](Self::exchange) the place that the region had.
     pub(crate) fn free_target(&self, env: DeviceAndHost<'_>, target: RegionSlot) {
         let Some(pool) = self.pool(target.place.pool()) else {
             return;
@@ -277,17 +290,44 @@ impl Pools {
 }
 
 impl PoolState {
-    /// As [`Pools::reserve_target`]; inside, what memory for records lacks.
-    fn reserve_target(
+    /// As [`Pools::prepare_move`]; inside, what memory for records lacks.
+    fn prepare_move(
         &mut self,
         at: RegionSlot,
-    ) -> Result<Result<Option<Suballocation>, NodeShortage>, GpuMisuse> {
-        let (_, found) = self
+        new_record: u32,
+    ) -> Result<Result<PreparedMove, NodeShortage>, GpuMisuse> {
+        let (block, found) = self
             .blocks
             .range(at.place.block(), at.slot, at.generation)?;
+        let from = Suballocation {
+            at,
+            memory: block.object.memory,
+            offset: found.offset,
+            size: found.size,
+            memory_type: self.config.memory_type,
+            properties: self.config.properties,
+        };
+        let target = match self.reserve_target(&found) {
+            Ok(target) => target,
+            Err(lack) => return Ok(Err(lack)),
+        };
+        let mut record = found.user_data;
+        if record == NO_RECORD && target.is_some() {
+            record = new_record;
+            self.blocks
+                .set_user_data(at.place.block(), at.slot, at.generation, record)?;
+        }
+        Ok(Ok(PreparedMove {
+            from,
+            target,
+            record,
+        }))
+    }
+
+    fn reserve_target(&mut self, found: &LiveRange) -> Result<Option<Suballocation>, NodeShortage> {
         // A node remembers no larger alignment: such a region stays where it is.
         if found.alignment >= MAX_NOTED_ALIGNMENT {
-            return Ok(Ok(None));
+            return Ok(None);
         }
         // All that the region has, not what was asked for: its value may say so, and the copy and crops reach to the end of that.
         let want = RangeRequest {
@@ -298,14 +338,14 @@ impl PoolState {
         };
         let mut spot = BlockSpace::NOWHERE;
         match self.blocks.allocate_open(&want, &mut spot) {
-            Err(lack) => Ok(Err(lack)),
-            Ok(false) => Ok(Ok(None)),
+            Err(lack) => Err(lack),
+            Ok(false) => Ok(None),
             Ok(true) => {
                 spot.kind = RegionPlaceKind::General;
                 spot.block = spot.containing_block;
                 self.moving = self.moving.saturating_add(1);
                 self.moving_bytes = self.moving_bytes.saturating_add(spot.size);
-                Ok(Ok(self.region(&spot)))
+                Ok(self.region(&spot))
             }
         }
     }

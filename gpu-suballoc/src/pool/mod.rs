@@ -46,7 +46,7 @@ mod turnover;
 mod type_cache;
 mod walk;
 
-pub(crate) use defragment::BlockRegion;
+pub(crate) use defragment::{BlockRegion, PreparedMove};
 pub(crate) use device_and_host::DeviceAndHost;
 pub(crate) use drain_plan::{BlockSum, plan_drain};
 pub use options::{MapPolicy, MemoryOptions, PoolOptions};
@@ -157,6 +157,12 @@ impl Pools {
         let pool = NonNull::new(self.pools.get(usize::from(index))?.load(Ordering::Acquire))?;
         // SAFETY: a pool stays where it is until `remove_pool`, which has `&mut self`; it is shared by reference alone.
         Some(unsafe { pool.as_ref() })
+    }
+
+    /// Whether a pool was ever made.
+    #[inline]
+    pub(crate) fn has_pool(&self, index: u16) -> bool {
+        self.pool(index).is_some()
     }
 
     fn all(&self) -> impl Iterator<Item = &Pool> {

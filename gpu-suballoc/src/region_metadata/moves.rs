@@ -58,6 +58,17 @@ impl RegionMetadata {
         })
     }
 
+    /// How the resource of a root was made, while the root has this record.
+    pub(crate) fn description(&self, number: u32, key: RegionSlot) -> Option<ResourceDescription> {
+        let state = self.state.lock();
+        match state.table.get(number) {
+            Some(RegionRecord::Root(root)) if root.is_named(key) => {
+                state.kinds.get(root.kind).copied()
+            }
+            _ => None,
+        }
+    }
+
     /// From now on what others do to this root is noted until [`end_move`](Self::end_move). False where it is mapped, or not at rest.
     pub(crate) fn begin_move(&self, number: u32, key: RegionSlot) -> bool {
         match self.state.lock().table.get_mut(number) {

@@ -11,6 +11,7 @@ use super::record::{RegionRecord, RootRecord};
 use super::resource_description::{ResourceDescription, ResourceDescriptions};
 use super::root_state::{RemovalTime, RootState as Life};
 use super::state::{MetadataState, RecordReservation};
+use super::table::TableShortage;
 use super::{RegionMetadata, ReservedSlots};
 use crate::error::{GpuError, GpuMisuse};
 use crate::request::RegionOptions;
@@ -138,6 +139,29 @@ impl RegionMetadata {
                 kind: new.kind,
                 ..root
             });
+    }
+
+    /// A record for a region that may have none, which is the region's once its place says so.
+    pub(crate) fn create_bare(
+        &self,
+        memory: &dyn HostAllocator,
+        key: RegionSlot,
+    ) -> Result<u32, GpuError> {
+        let need = RecordReservation {
+            slots: 1,
+            ..RecordReservation::default()
+        };
+        {
+            let mut state = self.state.lock();
+            if state.table.missing_capacity(need.slots)? == TableShortage::default() {
+                let number = state.reserve_slots(need.slots).first;
+                state.put_root(number, key, |root| root);
+                return Ok(number);
+            }
+        }
+        let slots = self.reserve(memory, &need)?;
+        self.insert_bare(slots.first, key);
+        Ok(slots.first)
     }
 
     /// A record for a region that had none, in the slot that was prepared for it.

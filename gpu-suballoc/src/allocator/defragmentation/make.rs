@@ -7,6 +7,7 @@ use crate::allocator::create::UnboundResource;
 use crate::device::{BufferHandle, DeviceMemory, ImageHandle, ImageInfo};
 use crate::error::{GpuError, GpuMisuse};
 use crate::region::RegionContent;
+use crate::region_metadata::ResourceDescription;
 
 impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     /// Makes a buffer like the one of the region, bound to the new place.
@@ -16,8 +17,8 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     /// [`GpuMisuse::WrongPlace`] where the driver wants another place for it; what the driver refuses. No buffer is left then.
     pub fn make_buffer(&mut self, index: usize) -> Result<BufferHandle, GpuError> {
         let one = *self.get(index)?;
-        let info = one
-            .description
+        let info = self
+            .description(&one)
             .filter(|_| one.content == RegionContent::Buffer)
             .map(|description| description.buffer_info(one.asked))
             .ok_or(GpuMisuse::NoBuffer)?;
@@ -40,8 +41,8 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         if one.content != RegionContent::Image {
             return Err(GpuMisuse::NoImage.into());
         }
-        if !one
-            .description
+        if !self
+            .description(&one)
             .is_some_and(|description| description.is_like_image(info))
         {
             return Err(GpuMisuse::WrongPlace.into());
@@ -52,6 +53,12 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
             unsafe { device.create_image(info) }.map(UnboundResource::Image)
         })?;
         Ok(self.get(index)?.new_image().ok_or(GpuMisuse::NoImage)?)
+    }
+
+    /// How the region's resource was made; also of one that was freed during the pass.
+    fn description(&self, one: &RegionMove) -> Option<ResourceDescription> {
+        let records = &self.run.allocator.records;
+        records.description(one.record, one.region.at())
     }
 
     fn make(

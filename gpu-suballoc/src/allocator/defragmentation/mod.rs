@@ -57,6 +57,8 @@ pub struct Defragmentation<'a, D: DeviceMemory, A: HostAllocator> {
     /// How many of them had their regions looked at, and how many of these are done with.
     looked_at: usize,
     done: usize,
+    /// Regions of the chosen blocks when they were chosen, those of blocks that are done with left out.
+    expected_moves: usize,
     /// Regions of the block that is looked at.
     regions: MoveList<'a, BlockRegion>,
     /// Moves with a reservation that were not handed out yet, the next one last.
@@ -92,6 +94,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             blocks: TryVec::new_in(memory),
             looked_at: 0,
             done: 0,
+            expected_moves: 0,
             regions: TryVec::new_in(memory),
             ready: TryVec::new_in(memory),
             current: TryVec::new_in(memory),
@@ -106,7 +109,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             None => {
                 let wrapped = self.records.counts().wrapped;
                 run.skipped.add(SkipReason::Wrapped, wrapped);
-                for index in 0..RegionPlace::POOLS as u16 {
+                for index in (0..RegionPlace::POOLS as u16).filter(|at| self.pools.has_pool(*at)) {
                     run.plan_pool(index)?;
                 }
             }
@@ -157,9 +160,11 @@ impl<D: DeviceMemory, A: HostAllocator> Drop for Defragmentation<'_, D, A> {
         }
         self.looked_at = self.blocks.as_slice().len();
         self.end_drained();
-        for index in 0..RegionPlace::POOLS as u16 {
-            if self.has_begun(index) {
+        for (first, mut word) in (0u16..).step_by(64).zip(self.begun) {
+            while word != 0 {
+                let index = first + word.trailing_zeros() as u16;
                 self.allocator.pools.end_defragmentation(index);
+                word &= word - 1;
             }
         }
     }

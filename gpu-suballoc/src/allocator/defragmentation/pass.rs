@@ -29,6 +29,11 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     pub fn next_pass(&mut self) -> Result<DefragmentationPass<'_, 'a, D, A>, GpuError> {
         // A pass that was forgotten.
         self.end_pass(None);
+        // Refused, it grows step by step. Limits in bytes mean few moves, which are not known beforehand.
+        if self.options.max_bytes == u64::MAX {
+            let moves = self.expected_moves.min(self.options.max_moves);
+            let _ = self.current.try_reserve(moves);
+        }
         let mut bytes = 0u64;
         while self.current.as_slice().len() < self.options.max_moves.max(1) {
             let Some(next) = self.ready.as_slice().last().copied() else {
@@ -102,7 +107,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
             .ready
             .as_slice()
             .last()
-            .map_or(self.looked_at, |next| next.order);
+            .map_or(self.looked_at, |next| next.order as usize);
         while self.done < end {
             if let Some(&block) = self.blocks.as_slice().get(self.done) {
                 let allocator = self.allocator;
@@ -144,9 +149,10 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         let result = match ended {
             Ok(MoveEnd::Moved { old_resource }) => {
                 allocator.destroy_resource(one.content, old_resource);
+                self.free_old_place(one);
                 self.totals.moves = self.totals.moves.saturating_add(1);
                 self.totals.moved_bytes = self.totals.moved_bytes.saturating_add(one.size);
-                MoveResult::Moved
+                return MoveResult::Moved;
             }
             Ok(MoveEnd::Stayed) | Err(_) => {
                 allocator.destroy_resource(one.content, one.new_resource);

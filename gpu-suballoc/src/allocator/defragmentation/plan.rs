@@ -8,8 +8,8 @@ use super::types::SkipReason;
 use super::{Defragmentation, MoveOutcome, MovePlace, RegionMove};
 use crate::device::{BufferUsage, DeviceMemory};
 use crate::error::GpuError;
-use crate::id::{NO_RECORD, RegionId};
-use crate::pool::{BlockRegion, BlockSum, plan_drain};
+use crate::id::{NO_RECORD, RegionId, RegionPlace, RegionSlot};
+use crate::pool::{BlockRegion, BlockSum, PreparedMove, plan_drain};
 use crate::region::RegionContent;
 use crate::region_metadata::{MovingRoot, ResourceDescription};
 
@@ -24,12 +24,6 @@ pub(super) struct DrainedBlock {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
-    pub(super) fn has_begun(&self, index: u16) -> bool {
-        self.begun
-            .get(usize::from(index) / 64)
-            .is_some_and(|word| word >> (index % 64) & 1 == 1)
-    }
-
     /// Chooses the blocks of a pool.
     pub(super) fn plan_pool(&mut self, index: u16) -> Result<(), GpuError> {
         let (allocator, env) = (self.allocator, self.allocator.device_and_host());
@@ -90,6 +84,8 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             };
             if allocator.pools.begin_drain(index, sum.block) && self.blocks.try_push(block).is_ok()
             {
+                let regions = allocator.pools.block_len(index, sum.block);
+                self.expected_moves = self.expected_moves.saturating_add(regions);
                 self.totals.planned_blocks = self.totals.planned_blocks.saturating_add(1);
                 self.totals.planned_bytes = self.totals.planned_bytes.saturating_add(sum.size);
             }
@@ -183,6 +179,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             return Ok(false);
         }
         let count = self.regions.as_slice().len();
+        self.expected_moves = self.expected_moves.saturating_sub(count);
         self.ready.try_reserve(count)?;
         for at in 0..count {
             let Some(&region) = self.regions.as_slice().get(at) else {
@@ -223,14 +220,25 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     ) -> Result<Option<RegionMove>, GpuError> {
         let allocator = self.allocator;
         let key = known.map_or(region.at, |root| root.key);
-        let record = if region.record == NO_RECORD {
-            allocator.attach_record(&allocator.region_of(RegionId::new(allocator.tag, key))?)?
+        let new_record = if region.record == NO_RECORD {
+            allocator.records.create_bare(allocator.host(), key)?
         } else {
-            region.record
+            NO_RECORD
         };
-        let (found, _) = allocator.pools.find(key)?;
         let env = allocator.device_and_host();
-        let Some(target) = allocator.pools.reserve_target(env, key)? else {
+        let prepared = allocator.pools.prepare_move(env, key, new_record);
+        let is_attached = prepared
+            .as_ref()
+            .is_ok_and(|prepared| prepared.record == new_record);
+        if new_record != NO_RECORD && !is_attached {
+            allocator.records.cancel_bare(new_record);
+        }
+        let PreparedMove {
+            from: found,
+            target,
+            record,
+        } = prepared?;
+        let Some(target) = target else {
             return Ok(None);
         };
         Ok(Some(RegionMove {
@@ -250,12 +258,11 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             old_resource: known.map_or(0, |root| root.resource),
             new_resource: 0,
             asked: known.map_or(0, |root| root.asked),
-            description: known.and_then(|root| root.description),
             record,
             target: target.at,
             target_size: target.size,
             outcome: MoveOutcome::Ignored,
-            order,
+            order: order as u32,
         }))
     }
 
@@ -264,6 +271,18 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         allocator
             .pools
             .free_target(allocator.device_and_host(), of.target);
+    }
+
+    /// Frees the place that a region had, which is what its target is after the exchange.
+    pub(super) fn free_old_place(&self, of: &RegionMove) {
+        let block = self.blocks.as_slice().get(of.order as usize);
+        let block = block.map_or(of.target.place.block(), |drained| drained.block);
+        let place = RegionPlace::new(of.target.kind(), of.target.place.pool(), block);
+        let allocator = self.allocator;
+        allocator.pools.free_target(
+            allocator.device_and_host(),
+            RegionSlot { place, ..of.target },
+        );
     }
 }
 

@@ -7,7 +7,6 @@ use core::fmt;
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle};
 use crate::id::{PoolId, RegionId, RegionSlot};
 use crate::region::RegionContent;
-use crate::region_metadata::ResourceDescription;
 
 /// What may move, and how much of it at a time: [`GpuAllocator::defragment`](crate::GpuAllocator::defragment).
 #[derive(Clone, Copy)]
@@ -140,13 +139,12 @@ pub struct RegionMove {
     /// 0 until it is made.
     pub(super) new_resource: u64,
     pub(super) asked: u64,
-    pub(super) description: Option<ResourceDescription>,
     pub(super) record: u32,
     pub(super) target: RegionSlot,
     pub(super) target_size: u64,
     pub(super) outcome: MoveOutcome,
     /// Its block's place in the order of draining.
-    pub(super) order: usize,
+    pub(super) order: u32,
 }
 
 impl RegionMove {

@@ -37,6 +37,8 @@ pub(super) fn seen<S: Stage>(allocator: &Over<'_, S>) -> impl PartialEq + std::f
         MemoryTotals {
             blocks: 0,
             block_bytes: 0,
+            empty_bytes: 0,
+            largest_free_bound: 0,
             ..total
         },
         live.buffers,
