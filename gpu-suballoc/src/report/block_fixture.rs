@@ -116,3 +116,21 @@ pub(super) fn wrapped(number: u32, offset: u64, size: u64) -> BlockFixture {
         range.placement = RangePlacement::Wrapped
     })
 }
+
+/// A block with a free range, region 1 as `change` makes it, a crop of that and a spent range; and a wrapped buffer, region 6.
+pub(super) fn shared_and_wrapped(change: impl FnOnce(&mut RangeView)) -> MemoryMap<Memory> {
+    let shared = block(3, BlockContent::Linear, 0)
+        .free(512)
+        .with(1, 1024, change)
+        .spent(256);
+    let crop = CropView {
+        id: id(90),
+        root: id(1),
+        offset: 12,
+        size: 100,
+        tag: 0,
+        site: 0,
+        name: (0, 0),
+    };
+    picture([shared, wrapped(6, 0, 64)], [crop])
+}

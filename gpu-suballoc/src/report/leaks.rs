@@ -134,28 +134,14 @@ mod tests {
     use std::string::ToString;
     use std::vec::Vec;
 
-    use super::super::block_fixture::{block, id, picture, wrapped};
-    use super::super::view::{BlockContent, CropView};
+    use super::super::block_fixture::{id, shared_and_wrapped};
 
     #[test]
     fn each_live_thing_is_a_line_and_free_space_is_none() {
         let named = |range: &mut super::super::view::RangeView| {
             (range.padding, range.tag, range.site) = (24, 0xabc, 41)
         };
-        let shared = block(3, BlockContent::Linear, 0)
-            .free(512)
-            .with(1, 1024, named)
-            .spent(256);
-        let crop = CropView {
-            id: id(90),
-            root: id(1),
-            offset: 12,
-            size: 100,
-            tag: 0,
-            site: 0,
-            name: (0, 0),
-        };
-        let picture = picture([shared, wrapped(6, 0, 64)], [crop]);
+        let picture = shared_and_wrapped(named);
         let lines: Vec<_> = picture.leaks().map(|leak| leak.to_string()).collect();
         assert_eq!(
             lines,

@@ -112,28 +112,15 @@ mod tests {
     use std::string::ToString as _;
     use std::vec::Vec;
 
-    use super::super::block_fixture::{block, id, picture, wrapped};
-    use super::super::view::{BlockContent, CropView, RangeView, RegionResource};
+    use super::super::block_fixture::{id, picture, shared_and_wrapped};
+    use super::super::view::{RangeView, RegionResource};
 
     #[test]
     fn a_block_is_a_headline_and_each_range_a_line() {
         let buffer = |range: &mut RangeView| {
             (range.padding, range.resource, range.maps) = (24, RegionResource::Buffer, 1);
         };
-        let shared = block(3, BlockContent::Linear, 0)
-            .free(512)
-            .with(1, 1024, buffer)
-            .spent(256);
-        let crop = CropView {
-            id: id(90),
-            root: id(1),
-            offset: 12,
-            size: 100,
-            tag: 0,
-            site: 0,
-            name: (0, 0),
-        };
-        let text = picture([shared, wrapped(6, 0, 64)], [crop]).to_string();
+        let text = shared_and_wrapped(buffer).to_string();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(
             lines[..3],
