@@ -1,0 +1,237 @@
+//! What the workload computes, divides and leaves, on each driver.
+
+use ash::vk;
+use vk_accounts::{NoHooks, ObjectKind};
+use vk_steward::drivers::Selected;
+use vk_steward::workload::{self, Options, Validation, WorkloadError};
+
+use super::counting::{Counting, seed};
+use super::plain_callbacks::PlainCallbacks;
+use super::{Outcome, REFERENCE};
+
+pub(crate) fn every_result_is_right_in_every_round(driver: &Selected) -> Outcome {
+    let options = Options {
+        seed: seed(),
+        rounds: 3,
+        ..Options::default()
+    };
+    let report = workload::run(driver, &NoHooks, &options)
+        .unwrap_or_else(|error| panic!("seed {}: {error}", options.seed));
+    assert_eq!(report.rounds, 3);
+    // The fill, both dispatches, the drawn image, event and query; what came through the sub-allocator's buffers, and the odd bytes.
+    assert_eq!(
+        report.comparisons,
+        3 * (1024 + 2048 + 256 + 2 + 1024 / 4 + 1000 / 4)
+    );
+    let version = &report.driver_version;
+    match driver.info().driver_id.as_str() {
+        "MESA_LLVMPIPE" => assert!(
+            report.driver_name == "llvmpipe" && version.starts_with("Mesa "),
+            "{version}"
+        ),
+        _ if driver.info().stem == REFERENCE => assert_eq!(version, "0.1.0"),
+        _ => assert!(
+            report.driver_name == "SwiftShader driver" && version.contains('.'),
+            "{version}"
+        ),
+    }
+    println!(
+        "    {} {}, {}: {} commands",
+        report.driver_name, report.driver_version, report.device_name, report.commands
+    );
+    println!(
+        "    not exercised: {:?}",
+        report.not_exercised().collect::<Vec<_>>()
+    );
+    Ok(())
+}
+
+/// What a round has of the sub-allocator: every block is told with all that lies in it, and nothing is left.
+pub(crate) fn device_memory_is_told_block_by_block(driver: &Selected) -> Outcome {
+    let report = workload::run(
+        driver,
+        &NoHooks,
+        &Options {
+            seed: seed(),
+            ..Options::default()
+        },
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    let memory = report.device_memory.expect("a round ran");
+    println!("{memory}");
+    for block in &memory.blocks {
+        let mut end = 0;
+        for range in &block.ranges {
+            assert_eq!(range.offset, end, "{block:?}");
+            assert!(range.size > 0 && range.padding < range.size, "{range:?}");
+            end += range.size;
+        }
+        assert_eq!(end, block.size, "ranges tile their block: {block:?}");
+    }
+    let ranges = || memory.blocks.iter().flat_map(|block| &block.ranges);
+    let mut names: Vec<_> = ranges()
+        .filter(|range| !range.name.is_empty())
+        .map(|range| range.name.as_str())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "odd",
+            "on the device",
+            "read back",
+            "the application's",
+            "upload"
+        ]
+    );
+    let crops = |name: &str| {
+        let of = ranges().find(|range| range.name == name).expect("named");
+        of.crops
+            .iter()
+            .map(|crop| (crop.offset, crop.size))
+            .collect::<Vec<_>>()
+    };
+    // Crops of crops add up, and point at their root.
+    assert_eq!(crops("upload"), [(1004, 3000), (1504, 2048), (1540, 1024)]);
+    assert_eq!(
+        (crops("the application's"), crops("read back")),
+        (vec![(100, 2048)], vec![(132, 2044)])
+    );
+    assert_eq!(
+        (
+            memory.regions,
+            memory.wrapped,
+            memory.wrapped_bytes,
+            memory.crops
+        ),
+        (4, 1, 3000, 5)
+    );
+    assert_eq!(
+        memory.region_bytes,
+        4096 + 3000 + 1000 + 4096,
+        "as asked for"
+    );
+    assert!(
+        memory.padding_bytes > 0 && memory.host_bytes > 0,
+        "{memory:?}"
+    );
+    let none = workload::run(
+        driver,
+        &NoHooks,
+        &Options {
+            rounds: 0,
+            ..Options::default()
+        },
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(none.device_memory, None);
+    Ok(())
+}
+
+pub(crate) fn a_wrong_seed_is_a_mismatch_and_everything_is_destroyed(driver: &Selected) -> Outcome {
+    let seed = seed();
+    let hooks = Counting::default();
+    let options = Options {
+        seed,
+        rounds: 1,
+        expected_seed: Some(!seed),
+        ..Options::default()
+    };
+    let error =
+        workload::run(driver, &hooks, &options).expect_err("another seed gives other results");
+    assert!(
+        matches!(
+            error,
+            WorkloadError::Mismatch {
+                what: "fill",
+                round: 0,
+                index: 0,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(hooks.phases.borrow().last(), Some(&"teardown"));
+    let ended = hooks.ended.borrow();
+    for kind in [ObjectKind::Instance, ObjectKind::Device] {
+        assert_eq!(ended.get(&kind), Some(&1), "{kind}");
+    }
+    for (kind, asked) in hooks
+        .asked
+        .borrow()
+        .iter()
+        .filter(|(kind, _)| **kind != ObjectKind::Pipeline)
+    {
+        assert_eq!(ended.get(kind), Some(asked), "{kind}");
+    }
+    Ok(())
+}
+
+/// Blocks made through a kind's callbacks are freed through the same kind's: each count ends at 0.
+pub(crate) fn v42_every_block_is_given_back_to_its_kinds_callbacks(driver: &Selected) -> Outcome {
+    let hooks = PlainCallbacks::new();
+    let options = Options {
+        seed: seed(),
+        rounds: 2,
+        ..Options::default()
+    };
+    workload::run(driver, &hooks, &options).unwrap_or_else(|error| panic!("{error}"));
+    let asked: Vec<_> = ObjectKind::ALL
+        .into_iter()
+        .filter(|kind| hooks.calls(*kind) > 0)
+        .collect();
+    assert!(
+        asked.len() >= 15,
+        "kinds whose callbacks were called: {asked:?}"
+    );
+    for kind in ObjectKind::ALL {
+        // SwiftShader never frees the entries of an update template: a block a round.
+        let lost = driver.info().driver_id == "GOOGLE_SWIFTSHADER"
+            && kind == ObjectKind::DescriptorUpdateTemplate;
+        assert_eq!(
+            hooks.live(kind),
+            if lost { options.rounds.into() } else { 0 },
+            "{kind}"
+        );
+    }
+    Ok(())
+}
+
+pub(crate) fn rd6_the_validation_layer_is_silent_after_it_was_heard(driver: &Selected) -> Outcome {
+    let options = Options {
+        seed: seed(),
+        rounds: 2,
+        validation: Validation::OnAfterIntendedError,
+        ..Options::default()
+    };
+    let report = match workload::run(driver, &NoHooks, &options) {
+        Err(WorkloadError::Command {
+            command: "vkCreateInstance",
+            result: vk::Result::ERROR_LAYER_NOT_PRESENT,
+        }) => {
+            return Err((
+                "validation",
+                "the Khronos validation layer is not installed".into(),
+            ));
+        }
+        other => other.unwrap_or_else(|error| panic!("{error}")),
+    };
+    for intended in ["VkSemaphoreCreateInfo", "SYNC-HAZARD-WRITE-AFTER-WRITE"] {
+        let heard = report
+            .intended_messages
+            .iter()
+            .any(|message| message.contains(intended));
+        assert!(
+            heard,
+            "{intended} was not reported: {:?}",
+            report.intended_messages
+        );
+    }
+    assert!(
+        report.validation_messages.is_empty(),
+        "{:#?}",
+        report.validation_messages
+    );
+    assert_eq!(report.made(ObjectKind::DebugUtilsMessengerEXT), 1);
+    Ok(())
+}
