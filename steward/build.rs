@@ -1,6 +1,6 @@
 //! Compiles the meter (`meter.rs`, one file without dependencies) for the program to embed: what is preloaded into a
 //! child must be there wherever the program is, installed or not. Where it cannot be had the program is built without it, and
-//! says why when it is asked for the honour ratio.
+//! says why when it is asked for callback coverage.
 
 use std::env;
 use std::error::Error;
@@ -79,7 +79,7 @@ fn compile(library: &Path) -> Result<(), String> {
         .or(said.lines().next())
         .unwrap_or("without a word");
     println!(
-        "cargo::warning=the meter of the honour ratio could not be compiled, so it will not be measured: {line}"
+        "cargo::warning=the meter of callback coverage could not be compiled, so it will not be measured: {line}"
     );
     Err(format!(
         "the meter could not be compiled when the program was built ({line})"

@@ -1,4 +1,4 @@
-//! The honour ratio on live drivers, and the meter's cells against another method: where the call to `malloc` came from.
+//! Callback coverage on live drivers, and the meter's cells against another method: where the call to `malloc` came from.
 //!
 //! ```text
 //!   driver -> malloc of this test, by return address -> malloc of the meter, by flags -> C library
@@ -100,7 +100,7 @@ fn main() -> ExitCode {
         )) {
             panic!("{error}");
         }
-        testkit::skip("meter", "the honour ratio", &error.to_string());
+        testkit::skip("meter", "callback coverage", &error.to_string());
         return ExitCode::SUCCESS;
     }
     for case in &CASES {
@@ -160,7 +160,7 @@ fn sees_swiftshader(child: Child) -> Child {
 fn missing(driver: &str) -> Option<String> {
     let done = sees_swiftshader(Child::new(STEWARD).args([
         "drive",
-        "--no-honour",
+        "--no-coverage",
         "--rounds",
         "0",
         "--driver",
@@ -217,7 +217,8 @@ fn the_ratio_is_what_other_methods_found(case: &HonourCase) -> Result<(), String
             .as_str()
             .unwrap_or_default()
             .to_owned();
-        let honour: Honour = serde_json::from_value(report["honour"].clone()).expect("both ways");
+        let honour: Honour =
+            serde_json::from_value(report["callback_coverage"].clone()).expect("both ways");
         assert_eq!(honour.absent, None);
         let (with, without) = (
             honour.with_loader.expect("measured"),
@@ -229,7 +230,7 @@ fn the_ratio_is_what_other_methods_found(case: &HonourCase) -> Result<(), String
             percent(&with),
             percent(&without)
         );
-        assert!(said.stdout.contains("\nhonour ratio"), "{said}");
+        assert!(said.stdout.contains("\ncallback coverage"), "{said}");
 
         // The loader asks for memory through callbacks, and takes some past them; the driver does what it does without it.
         let loaders = with
@@ -351,10 +352,10 @@ fn what_cannot_be_measured_is_said() {
             "{done}"
         );
         let done = Child::new(STEWARD)
-            .args(["drive", "--driver", "lavapipe", "--no-honour"])
+            .args(["drive", "--driver", "lavapipe", "--no-coverage"])
             .run();
         assert!(
-            !done.assert_code(0).stdout.contains("honour ratio"),
+            !done.assert_code(0).stdout.contains("\ncallback coverage"),
             "{done}"
         );
     }

@@ -368,7 +368,7 @@ fn what_was_planted_is_named(driver: &Selected) {
         "{clean}"
     );
     assert_eq!(
-        clean.to_string().contains("every block was given back"),
+        clean.to_string().contains("every block was freed"),
         !is_swiftshader(driver),
         "{clean}"
     );
@@ -377,13 +377,14 @@ fn what_was_planted_is_named(driver: &Selected) {
     let text = report.to_string();
     // What is in front of a block is 64 for one that is aligned to 64; the report takes 16 off each.
     let sampler = 100 + 24 + (64 - 16);
-    let expected = format!("  VkSampler: 2 blocks, {sampler} bytes ({sampler} of scope object)\n");
+    let expected =
+        format!("  VkSampler: 2 blocks, {sampler} requested bytes ({sampler} of scope object)\n");
     assert!(
         text.contains("\nleftovers, never given back:\n") && text.contains(&expected),
         "{text}"
     );
     assert!(
-        text.contains("  VkFence: 1 block, 7 bytes (7 of scope device)\n"),
+        text.contains("  VkFence: 1 block, 7 requested bytes (7 of scope device)\n"),
         "{text}"
     );
     let [row] = &report.findings[..] else {

@@ -85,7 +85,13 @@ unsafe fn run(job: &Job, backing: &(impl HostAllocator + Sync)) -> Result<Honour
     };
     let ran = under_the_meter(&driver, &accounts, &options);
     accounts.finish().map_err(failed)?;
-    ran
+    let opening = driver.opening();
+    ran.map(|run| HonourRun {
+        opening_calls: opening.calls,
+        opening_bytes: opening.bytes,
+        opening_mapped_bytes: opening.mapped,
+        ..run
+    })
 }
 
 /// Runs the workload once under the meter of this process, on the calling thread, with the callbacks of `hooks`.

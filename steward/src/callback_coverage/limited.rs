@@ -20,7 +20,11 @@ const PAUSE: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// [`HonourError::Overtime`], or that it could not be run.
-pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Output, HonourError> {
+pub(super) fn run(
+    command: &mut Command,
+    limit: Duration,
+    step: &dyn Fn(),
+) -> Result<Output, HonourError> {
     let failed = |error: io::Error| HonourError::Failed {
         reason: error.to_string(),
     };
@@ -52,6 +56,7 @@ pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Output, Hono
                 seconds: limit.as_secs_f64().ceil() as u64,
             });
         }
+        step();
         thread::sleep(PAUSE);
     };
     Ok(Output {
@@ -86,6 +91,7 @@ mod tests {
         let hung = run(
             &mut shell("echo begun; sleep 30 & exec sleep 30"),
             Duration::from_millis(200),
+            &|| {},
         );
         assert_eq!(
             hung.expect_err("it hangs"),
@@ -98,7 +104,7 @@ mod tests {
         );
         let words = HonourError::Overtime { seconds: 60 }.to_string();
         assert!(
-            words.contains("60 s") && words.contains("--no-honour"),
+            words.contains("60 s") && words.contains("--no-coverage"),
             "{words}"
         );
     }
@@ -108,6 +114,7 @@ mod tests {
         let done = run(
             &mut shell("yes line | head -n 100000; echo why >&2; exit 3"),
             Duration::from_secs(60),
+            &|| {},
         )
         .expect("it ends");
         assert_eq!(
@@ -121,6 +128,7 @@ mod tests {
         let none = run(
             &mut Command::new("/nonexistent/program"),
             Duration::from_secs(60),
+            &|| {},
         );
         assert!(matches!(none, Err(HonourError::Failed { .. })), "{none:?}");
     }

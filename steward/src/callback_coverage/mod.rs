@@ -1,4 +1,4 @@
-//! The honour ratio: how much of the host memory that a driver takes comes through the callbacks it was given.
+//! Callback coverage: how much of the host memory that a driver takes comes through the callbacks it was given.
 //!
 //! ```text
 //!   ratio = bytes asked of callbacks / (those + heap bytes taken inside of commands + heap bytes of threads that issue none)
@@ -14,8 +14,9 @@
 //!             +-- child, meter preloaded: driver               without_loader
 //! ```
 //!
-//! The numbers leave out memory that the library's initialisers allocate while it is opened directly, because no command runs then;
-//! allocators with other names than C's; and mappings, which are counted apart, since device memory is among them.
+//! The numbers leave out memory that the library's initialisers allocate while it is opened directly, because no command runs then: it
+//! is a figure of its own (`opening_bytes`). The loader opens the library within commands, so with the loader it is among theirs. They
+//! also leave out allocators with other names than C's; and mappings, which are counted apart, since device memory is among them.
 
 mod child;
 mod hooks;
@@ -34,7 +35,7 @@ pub use vk_accounts::meter;
 use vk_accounts::report::{Honour, HonourRun};
 
 /// The hidden command that a child is started with; the job, as JSON, follows it.
-pub const CHILD_COMMAND: &str = "honour-child";
+pub const CHILD_COMMAND: &str = "coverage-child";
 
 /// What a driver finds in its cache on disk it does not compile: without these the first run on a machine differs from the second.
 const DISK_CACHES_OFF: [(&str, &str); 2] = [
@@ -73,7 +74,7 @@ pub enum HonourError {
     },
     /// The child did not end in time.
     #[error(
-        "the run under the meter was stopped after {seconds} s without an end: --no-honour leaves the ratio out"
+        "the run under the meter was stopped after {seconds} s without an end: --no-coverage leaves it out"
     )]
     Overtime {
         /// How much time it had, rounded up.
@@ -95,6 +96,17 @@ const MIN_TIME_LIMIT: Duration = Duration::from_secs(60);
 /// The children see the environment as it is, so call it while the driver is selected.
 #[must_use]
 pub fn measure(driver: &Selected, seed: u32, rounds: u32, took: Duration) -> Honour {
+    measure_watched(driver, (seed, rounds), took, &|_, _| {})
+}
+
+/// As [`measure`], and calls `step` again and again while a child runs, with what it runs.
+#[must_use]
+pub fn measure_watched(
+    driver: &Selected,
+    (seed, rounds): (u32, u32),
+    took: Duration,
+    step: &dyn Fn(u64, &str),
+) -> Honour {
     let preload = match Preload::new() {
         Ok(preload) => preload,
         Err(error) => {
@@ -115,6 +127,7 @@ pub fn measure(driver: &Selected, seed: u32, rounds: u32, took: Duration) -> Hon
                 way,
             },
             limit,
+            &|| step(rounds.into(), "rounds, again for callback coverage"),
         )
     };
     if drivers::is_reference(driver.info()) {
@@ -141,7 +154,12 @@ pub fn measure(driver: &Selected, seed: u32, rounds: u32, took: Duration) -> Hon
     }
 }
 
-fn child(preload: &Preload, job: &Job, limit: Duration) -> Result<HonourRun, HonourError> {
+fn child(
+    preload: &Preload,
+    job: &Job,
+    limit: Duration,
+    step: &dyn Fn(),
+) -> Result<HonourRun, HonourError> {
     let failed = |reason: String| HonourError::Failed { reason };
     let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
     let job = serde_json::to_string(job).map_err(|error| failed(error.to_string()))?;
@@ -151,6 +169,7 @@ fn child(preload: &Preload, job: &Job, limit: Duration) -> Result<HonourRun, Hon
             .envs(DISK_CACHES_OFF)
             .args([CHILD_COMMAND, &job]),
         limit,
+        step,
     )?;
     read(&String::from_utf8_lossy(&done.stdout)).unwrap_or_else(|| Err(failed(why(&done))))
 }

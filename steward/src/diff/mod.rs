@@ -73,7 +73,8 @@ pub enum Part {
     Phases,
     /// Observations of one rule at one place.
     Findings,
-    /// The honour ratio's terms.
+    /// Callback coverage's terms.
+    #[serde(rename = "callback_coverage")]
     Honour,
     /// What was not given back.
     Leftovers,
@@ -114,7 +115,7 @@ impl Part {
             Self::Contexts => "contexts",
             Self::Phases => "phases",
             Self::Findings => "findings",
-            Self::Honour => "honour ratio",
+            Self::Honour => "callback coverage",
             Self::Leftovers => "leftovers",
             Self::Memory => "device memory",
             Self::Alive => "alive",
@@ -146,7 +147,7 @@ const fn number(one: Option<u64>) -> u64 {
 
 impl Diff {
     /// The name of this form of data.
-    pub const FORMAT: &str = "steward diff 1";
+    pub const FORMAT: &str = "steward diff 2";
 
     /// Compares what two files say. One report each is compared whatever it is about; of several, those of the same driver.
     #[must_use]

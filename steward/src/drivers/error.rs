@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::info::{DriverInfo, DriverTable};
+use super::names;
 
 /// Why there is no driver to work with. Each says in one sentence what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,8 +50,9 @@ pub enum DriverError {
     },
     /// No driver is called that.
     #[error(
-        "no driver is called {name:?}; choose one of these by index, driver, id, file or alias (lavapipe, nvidia, radv, ..), or name \
+        "no driver is called {name:?}{}; choose one of these by index, driver, id, file or alias (lavapipe, nvidia, radv, ..), or name \
          the path of a manifest:\n{}",
+        names::like(.known, .name).map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default(),
         DriverTable(.known)
     )]
     UnknownName {
@@ -152,7 +154,7 @@ mod tests {
         }
         .to_string();
         assert!(
-            text.contains("\"x\"") && text.contains("\nindex") && text.contains("llvmpipe"),
+            text.contains("\"x\";") && text.contains("\nindex") && text.contains("llvmpipe"),
             "{text}"
         );
     }

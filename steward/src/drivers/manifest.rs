@@ -64,6 +64,63 @@ fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let added = variable("VK_ADD_DRIVER_FILES")
         .map(paths)
         .unwrap_or_default();
+    let roots = roots(variable).into_iter();
+    added
+        .into_iter()
+        .chain(roots.map(|root| root.join("vulkan/icd.d")))
+        .collect()
+}
+
+/// The names and files of all layers that are announced where the loader looks, explicit and implicit ones.
+pub(super) fn layers() -> Vec<(String, PathBuf)> {
+    let named = [
+        "VK_LAYER_PATH",
+        "VK_ADD_LAYER_PATH",
+        "VK_IMPLICIT_LAYER_PATH",
+    ];
+    let named = named.iter().filter_map(|name| set(name));
+    let mut places: Vec<_> = named
+        .flat_map(|value| env::split_paths(&value).collect::<Vec<_>>())
+        .collect();
+    for root in roots(&set) {
+        places.extend(
+            ["vulkan/explicit_layer.d", "vulkan/implicit_layer.d"].map(|name| root.join(name)),
+        );
+    }
+    let files = places.iter().flat_map(|place| files_at(place));
+    files.flat_map(|file| layers_of(&file)).collect()
+}
+
+/// The layers of one manifest: it has one, or a list.
+fn layers_of(file: &Path) -> Vec<(String, PathBuf)> {
+    #[derive(serde::Deserialize)]
+    struct LayerManifest {
+        layer: Option<Layer>,
+        #[serde(default)]
+        layers: Vec<Layer>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Layer {
+        name: String,
+        library_path: Option<PathBuf>,
+    }
+    let read = fs::read(file).ok();
+    let read = read.and_then(|text| serde_json::from_slice::<LayerManifest>(&text).ok());
+    let Some(LayerManifest { layer, layers }) = read else {
+        return Vec::new();
+    };
+    let all = layer.into_iter().chain(layers);
+    all.filter_map(|layer| Some((layer.name, layer.library_path?)))
+        .collect()
+}
+
+/// The folders below which manifests lie, in order.
+fn roots(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let paths = |value: OsString| {
+        env::split_paths(&value)
+            .filter(|path| !path.as_os_str().is_empty())
+            .collect::<Vec<_>>()
+    };
     let home = variable("HOME").map(PathBuf::from);
     let below_home = |name: &str, usual: &str| {
         variable(name)
@@ -72,14 +129,11 @@ fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
             .into_iter()
     };
     let several = |name: &str, usual: &str| paths(variable(name).unwrap_or_else(|| usual.into()));
-    let roots = below_home("XDG_CONFIG_HOME", ".config")
+    below_home("XDG_CONFIG_HOME", ".config")
         .chain(several("XDG_CONFIG_DIRS", "/etc/xdg"))
         .chain(["/usr/local/etc".into(), "/etc".into()])
         .chain(below_home("XDG_DATA_HOME", ".local/share"))
-        .chain(several("XDG_DATA_DIRS", "/usr/local/share:/usr/share"));
-    added
-        .into_iter()
-        .chain(roots.map(|root: PathBuf| root.join("vulkan/icd.d")))
+        .chain(several("XDG_DATA_DIRS", "/usr/local/share:/usr/share"))
         .collect()
 }
 

@@ -42,6 +42,25 @@ pub fn is_called(driver: &DriverInfo, name: &str) -> bool {
         || alias::driver_id(name).is_some_and(|id| same(&driver.driver_id, id))
 }
 
+/// The name of one of `known` that `name` may have been meant to be; none where nothing is near.
+pub(super) fn like<'a>(known: &'a [DriverInfo], name: &str) -> Option<&'a str> {
+    /// From 0, nothing in common, to 1, the same.
+    const NEAR: f64 = 0.8;
+    let name = name.trim().to_lowercase();
+    let names = known.iter().flat_map(|driver| {
+        let of_id = alias::ALIASES
+            .iter()
+            .filter(|(_, id)| *id == driver.driver_id)
+            .map(|(alias, _)| *alias);
+        let own = [&driver.driver_name, &driver.stem, &driver.driver_id];
+        of_id.chain(own.map(String::as_str))
+    });
+    let like = names.map(|own| (strsim::jaro_winkler(&own.to_lowercase(), &name), own));
+    like.filter(|(like, _)| *like > NEAR)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, own)| own)
+}
+
 fn without_prefix<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     let (head, rest) = name.split_at_checked(prefix.len())?;
     head.eq_ignore_ascii_case(prefix).then_some(rest)

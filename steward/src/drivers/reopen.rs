@@ -15,6 +15,7 @@ use super::info::DriverInfo;
 use super::manifest;
 use super::reference::{is_reference, reference};
 use super::select::{self, Selected};
+use vk_accounts::meter;
 
 /// Why a driver cannot be opened again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -93,8 +94,11 @@ pub unsafe fn directly(info: DriverInfo) -> Result<Selected, ReopenError> {
     let library = manifest::read(path)
         .ok_or(ReopenError::NoManifest)?
         .library_path;
+    let before = meter::read();
     // SAFETY: the caller vouches for its initialisers.
     let opened = unsafe { Library::new(file_name(path, &library)) };
+    let opening = before.zip(meter::read());
+    let opening = opening.map(|(before, after)| after.since(&before).sum());
     let opened = opened.map_err(|error| ReopenError::Library {
         library: library.clone(),
         reason: error.to_string(),
@@ -129,7 +133,7 @@ pub unsafe fn directly(info: DriverInfo) -> Result<Selected, ReopenError> {
     };
     // SAFETY: the driver's own function, which finds the commands that need no instance as the loader's does; never unloaded.
     let entry = unsafe { ash::Entry::from_static_fn(functions) };
-    Ok(Selected::new(entry, info))
+    Ok(Selected::new(entry, info).opened_with(opening.unwrap_or_default()))
 }
 
 /// Where to open the library that a manifest names: a bare name is left to the system, as the loader does; anything else is

@@ -9,6 +9,7 @@ use super::manifest::{self, IcdManifest};
 use super::names;
 use super::probe;
 use super::reference::{REFERENCE, reference};
+use vk_accounts::meter::MeteredBytes;
 
 /// Lists the devices of every driver, manifest by manifest. The environment is afterwards as it was before.
 ///
@@ -161,11 +162,29 @@ impl Listing {
 pub struct Selected {
     entry: ash::Entry,
     info: DriverInfo,
+    opening: MeteredBytes,
 }
 
 impl Selected {
     pub(super) fn new(entry: ash::Entry, info: DriverInfo) -> Self {
-        Self { entry, info }
+        Self {
+            entry,
+            info,
+            opening: MeteredBytes::default(),
+        }
+    }
+
+    /// With what the process allocated while the driver's library was opened.
+    pub(super) fn opened_with(mut self, opening: MeteredBytes) -> Self {
+        self.opening = opening;
+        self
+    }
+
+    /// What the process allocated while the driver's library was opened [directly](super::directly): 0 without a meter of the heap in the
+    /// process, and where the loader opens it.
+    #[must_use]
+    pub fn opening(&self) -> MeteredBytes {
+        self.opening
     }
 
     /// The loader's first functions; the library stays open while this, or a clone of it, lives.

@@ -23,9 +23,11 @@ mod checked;
 mod compare;
 mod file;
 mod fit;
+mod known;
 
 pub use bundled::{BundledExpectations, EXPECTATIONS, named, of_driver};
 pub use checked::{CheckSummary, Checked};
 pub use compare::{Difference, Verdict, compare};
 pub use file::{Expectations, Expected, FileFault};
 pub use fit::fit;
+pub use known::name_known;

@@ -29,9 +29,11 @@ pub(super) unsafe fn drive(
     let mut arguments = vec!["drive".to_owned()];
     arguments.extend(settings(options.rounds, options.seed, guarding));
     arguments.extend(output.findings.then(|| "--findings".to_owned()));
+    arguments.extend(output.all_rounds.then(|| "--all-rounds".to_owned()));
+    arguments.extend((output.depth > 0).then(|| format!("--depth={}", output.depth)));
     arguments.extend(options.no_check.then(|| "--no-check".to_owned()));
     arguments.extend(options.exit_code.then(|| "--exit-code".to_owned()));
-    arguments.extend(options.no_honour.then(|| "--no-honour".to_owned()));
+    arguments.extend(options.no_coverage.then(|| "--no-coverage".to_owned()));
     // SAFETY: forwarded.
     unsafe { each(&arguments, Report::FORMAT, output, out) }
 }
@@ -147,6 +149,12 @@ fn run(driver: &DriverInfo, arguments: &[String], json: &Path) -> Result<Finishe
 /// The child's own sentence; how it ended where it had none, as when a signal killed it.
 fn why(done: &Finished) -> String {
     let said = String::from_utf8_lossy(&done.stderr);
+    // What was written before it went wrong is in a folder that is gone.
+    let said: Vec<_> = said
+        .lines()
+        .filter(|line| !line.starts_with("wrote "))
+        .collect();
+    let said = said.join("\n");
     let said = said.trim().trim_start_matches("steward: ");
     if said.is_empty() {
         format!("its process ended with {}", done.status)

@@ -7,7 +7,7 @@ use std::path::Path;
 use vk_callbacks::Opened;
 
 use super::drive::{self, Driven, title};
-use super::files::write_whole;
+use super::files::write_and_say;
 use super::{Outcome, ProgramError, SYSTEM, all_drivers, child_run, is_all, outputs};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, Selected};
@@ -83,7 +83,7 @@ fn driver(
         let options = Drive {
             seed: check.seed,
             rounds,
-            no_honour: true,
+            no_coverage: true,
             ..Drive::default()
         };
         let opened = if check.direct || drivers::is_reference(selected.info()) {
@@ -269,7 +269,7 @@ fn write(
         writeln!(out, "note: {unjudged}\n{} was not written", file.display())?;
         return Ok(Outcome::Unexpected);
     }
-    write_whole(file, format!("{head}{text}").as_bytes())?;
+    write_and_say(file, format!("{head}{text}").as_bytes())?;
     let unexplained = fitted
         .findings
         .iter()
@@ -277,7 +277,7 @@ fn write(
         .count();
     writeln!(
         out,
-        "wrote {}: {} findings, {unexplained} without a cause",
+        "{}: {} findings, {unexplained} without a cause",
         file.display(),
         fitted.findings.len()
     )?;

@@ -116,7 +116,7 @@ fn sentence(ended: &str, plan: &str, heard: &RefusalLog) -> String {
     };
     let (refused, s) = (heard.refused, if heard.refused == 1 { "" } else { "s" });
     one_line(&format!(
-        "the driver's process {ended} after {refused} request{s} had been refused on purpose ({plan}), the last {place}: {bytes} bytes of \
+        "the driver's process {ended} after {refused} request{s} had been refused on purpose ({plan}), the last {place}: {bytes} charged bytes of \
          scope {scope}, asked of the callbacks of {owner}; a driver must answer ERROR_OUT_OF_HOST_MEMORY then"
     ))
 }
@@ -168,7 +168,7 @@ mod tests {
         };
         let told = sentence("crashed (SIGSEGV)", "from=9", &heard);
         assert!(
-            told.contains("after 2 requests had been refused on purpose (from=9), the last in vkCmdDraw, command 7: 64 bytes")
+            told.contains("after 2 requests had been refused on purpose (from=9), the last in vkCmdDraw, command 7: 64 charged bytes")
         );
         assert!(
             told.contains("of scope object, asked of the callbacks of VkDevice;"),

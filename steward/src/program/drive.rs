@@ -1,5 +1,6 @@
 //! One run on one driver.
 
+use std::cell::Cell;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,19 +9,20 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use alloc_core::HostAllocator;
 use vk_callbacks::Opened;
 
-use super::files::{unwritable, write_whole};
+use super::files::{unwritable, write_and_say};
+use super::progress::Progress;
 use super::{ProgramError, SYSTEM, files};
 use crate::callback_coverage;
 use crate::cli::Drive;
-use crate::drivers::Selected;
+use crate::drivers::{self, Selected};
 use crate::shared_context::{self, SharingError};
 use crate::symbols::Symbols;
-use crate::workload::{self, Options, WorkloadError};
+use crate::workload::{self, Moment, Options, WorkloadError};
 use vk_accounts::ObjectKind;
 use vk_accounts::accounting::{AccountError, Accounts, Watching};
 use vk_accounts::guard_run::{Guarding, Layers};
-use vk_accounts::report::Report;
 use vk_accounts::report::origins::{EventLog, SiteRecorder, StackCapture};
+use vk_accounts::report::{Report, RunEnvironment};
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +99,14 @@ fn drive_over(
         ..Options::default()
     };
     let began = Instant::now();
-    let ran = workload::run(selected, &accounts, &settings);
+    let progress = Progress::new(&title(selected), options.rounds.into());
+    let environment = Cell::new(None);
+    let ran = workload::run_watched(selected, &accounts, &settings, &|moment| match moment {
+        Moment::DeviceCreated => {
+            environment.set(Some(drivers::run_environment(selected, opened)));
+        }
+        Moment::RoundBegins(round) => progress.at(round.into(), "rounds"),
+    });
     let took = began.elapsed();
     if let Some(file) = recorded {
         write_trace(&accounts, &title(selected), file)?;
@@ -141,6 +150,12 @@ fn drive_over(
     };
     let mut report = Report::of_run(ran.source(seed), ran.device_memory, done);
     (report.guard, report.fail) = (guard, fail);
+    report.environment = environment.take();
+    let warning = report
+        .environment
+        .as_ref()
+        .and_then(RunEnvironment::warning);
+    report.limits.extend(warning);
     // No findings would otherwise look like none there are.
     report.limits.extend(
         options
@@ -162,8 +177,10 @@ fn drive_over(
         leaks.name_rules(&report.findings);
     }
     Symbols::default().name_leaks_of_run(&mut report);
-    report.honour = (!options.no_honour)
-        .then(|| callback_coverage::measure(selected, seed, options.rounds, took));
+    report.honour = (!options.no_coverage).then(|| {
+        let step = |done, next: &str| progress.at(done, next);
+        callback_coverage::measure_watched(selected, (seed, options.rounds), took, &step)
+    });
     Ok(Driven { report, events })
 }
 
@@ -227,7 +244,7 @@ fn write_trace(accounts: &Accounts<'_>, driver: &str, file: &Path) -> Result<(),
             .and_then(|()| packed.finish())
             .map_err(|reason| unwritable(file, reason))?;
     }
-    write_whole(file, &bytes)
+    write_and_say(file, &bytes)
 }
 
 /// The seed that was asked for, or one of the clock.

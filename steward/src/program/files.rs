@@ -20,6 +20,16 @@ pub(super) fn check(file: &Path) -> Result<(), ProgramError> {
     tried.map_err(|reason| unwritable(file, reason))
 }
 
+/// As [`write_whole`], and says on the error output that it did.
+pub(super) fn write_and_say(file: &Path, bytes: &[u8]) -> Result<(), ProgramError> {
+    write_whole(file, bytes)?;
+    // Of a pipe or a terminal whoever reads it knows.
+    if !in_place(file) {
+        let _ = writeln!(io::stderr(), "wrote {}", file.display());
+    }
+    Ok(())
+}
+
 /// Writes a file under another name first, so that a full disk leaves what was there before. What is no file, such as a pipe or
 /// the terminal, is added to as it is.
 pub(super) fn write_whole(file: &Path, bytes: &[u8]) -> Result<(), ProgramError> {

@@ -9,9 +9,11 @@ mod layer;
 mod mark;
 mod output_paths;
 mod outputs;
+mod progress;
 mod rules;
 mod run;
 mod symbols;
+mod terminal;
 mod top;
 
 use std::alloc::System;
@@ -26,10 +28,11 @@ use crate::device_memory::{self, DeviceMemoryError, MeasureOptions};
 use crate::devices::{self, DevicesError};
 use crate::diff::{self, Diff, DiffFilter};
 use crate::drivers::{self, DriverError, DriverTable, Selected};
-use crate::expectations::{EXPECTATIONS, FileFault};
+use crate::expectations::{self, EXPECTATIONS, FileFault};
 use crate::replay::{self, ReplayError, TraceFile};
 use crate::report::{ReadError, ReportOrList, html};
 use drive::Driven;
+use terminal::Terminal;
 use vk_accounts::guard_run::{Guarding, GuardingError};
 use vk_accounts::report::Report;
 
@@ -269,6 +272,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             Command::Drivers
                 | Command::Symbols(_)
                 | Command::Rules
+                | Command::Completions { .. }
                 | Command::Top(_)
                 | Command::Layer(_)
                 | Command::Mark { .. }
@@ -290,6 +294,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
                         | Command::Devices
                         | Command::Symbols(_)
                         | Command::Rules
+                        | Command::Completions { .. }
                         | Command::Top(_)
                         | Command::Layer(_)
                         | Command::Mark { .. }
@@ -424,6 +429,11 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             let text = rules::Rules.to_string();
             outputs::write(&cli.output, &text, &rules::as_data(), outputs::no_page, out)
         }
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::for_completions(), "steward", &mut script);
+            Ok(out.write_all(&script).and_then(|()| out.flush())?)
+        }
         Some(Command::HonourChild { job }) => {
             // SAFETY: manifests are trusted here as the loader trusts them; `SYSTEM` lives for ever.
             let answer = unsafe { callback_coverage::answer(job, &SYSTEM) };
@@ -496,7 +506,13 @@ fn finish(
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
     outputs::name_sites(output, &mut report);
-    let text = report.text(output.findings).depth(output.depth.into());
+    expectations::name_known(&mut report);
+    let terminal = Terminal::of_standard_output(output);
+    let text = report
+        .text(output.findings)
+        .depth(output.depth.into())
+        .width(terminal.columns())
+        .all_rounds(output.all_rounds);
     let text = text.to_string();
     let outcome = if report.is_clean() {
         Outcome::Done

@@ -8,6 +8,7 @@ use serde::Serialize;
 use vk_accounts::report::origins::{EventLog, SiteRecorder};
 use vk_accounts::report::{self, Report};
 
+use super::terminal::Terminal;
 use super::{ProgramError, files};
 use crate::cli::Output;
 use crate::profile::{ProfileFormat, ProfileInput, profile};
@@ -24,7 +25,8 @@ pub(super) fn write(
     let printed = if is_for_programs(output) {
         Ok(())
     } else {
-        write!(out, "{text}").and_then(|()| out.flush())
+        let text = Terminal::of_standard_output(output).rendered(&text.to_string());
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
     };
     let mut written = Ok(());
     if let Some(file) = &output.json {
@@ -93,7 +95,7 @@ pub(super) fn put(file: &Path, text: String, out: &mut dyn Write) -> Result<(), 
     if is_standard(file) {
         return Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?);
     }
-    files::write_whole(file, text.as_bytes())
+    files::write_and_say(file, text.as_bytes())
 }
 
 fn is_standard(file: &Path) -> bool {

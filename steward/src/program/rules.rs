@@ -14,7 +14,13 @@ impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "The rules of VkAllocationCallbacks: the numbers are the program's, the references the specification's.\n"
+            "The rules of VkAllocationCallbacks: the numbers are the program's, the references the specification's. {} of {} are judged; what \
+             breaks the others cannot be seen, and each says why.\n",
+            Rule::ALL
+                .iter()
+                .filter(|rule| !matches!(rule.sight, Sight::Never(_)))
+                .count(),
+            Rule::ALL.len()
         )?;
         Rule::ALL.iter().try_for_each(|rule| {
             let Rule {

@@ -199,7 +199,7 @@ pub fn replay_into<A: HostAllocator + Sync>(
     (report.contexts, report.fullest_phase) = owners.rows(&records, report.peak_bytes)?;
     report.timeline = owners.timeline();
     report.leftovers = owners.leftovers();
-    report.leaks = Some(sites.recorder.leaks(&report.phases));
+    report.leaks = Some(sites.leaks(&report.phases));
     report.call_sites = Some(sites.recorder.sites());
     report.findings = judge.findings(&records)?.iter().map(judged).collect();
     report.findings.extend(owners.findings());

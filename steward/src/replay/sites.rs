@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use alloc_core::Scope;
 use vk_accounts::report::origins::{BlockOrigin, LiveBlock, Moment, SiteRecorder};
+use vk_accounts::report::{Leaks, Phase};
 use vk_callbacks::{Caller, Pointer, Request, TraceEvent};
 
 /// A line has so many nanoseconds: traces say nothing of time.
@@ -83,6 +84,12 @@ impl TraceSites {
             }
             _ => {}
         }
+    }
+
+    /// What was never freed, each block with the line of its allocation.
+    pub(super) fn leaks(&self, phases: &[Phase]) -> Leaks {
+        let line = |at: u64| format!("line {}", at / LINE_NS);
+        self.recorder.leaks_named(phases, &line)
     }
 
     /// The numbers of ended and of fullest phases, before the step of a line and behind it.

@@ -64,9 +64,10 @@ pub enum ReadError {
     },
     /// It is JSON of some other kind.
     #[error(
-        "{file}{} is {found}, and `{}`, `{}` or `{}` is what can be read: write it again with `--json` of this program",
+        "{file}{} is {found}, and `{}`, `{}`, `{}` or `{}` is what can be read: write it again with `--json` of this program",
         Field(path),
         Report::FORMAT,
+        Report::FORMAT_3,
         Report::FORMAT_2,
         Report::FORMAT_1
     )]
@@ -172,10 +173,10 @@ fn one(file: &str, part: &RawValue, at: Place, path: &str) -> Result<ReportOrLis
     }
     let probe: Probe = typed(file, part, at, path)?;
     match probe.format.as_deref() {
-        Some(Report::FORMAT | Report::FORMAT_2) if probe.error.is_some() => {
+        Some(Report::FORMAT | Report::FORMAT_3 | Report::FORMAT_2) if probe.error.is_some() => {
             Ok(ReportOrList::Failed(typed(file, part, at, path)?))
         }
-        Some(Report::FORMAT | Report::FORMAT_2) => {
+        Some(Report::FORMAT | Report::FORMAT_3 | Report::FORMAT_2) => {
             Ok(ReportOrList::Report(typed(file, part, at, path)?))
         }
         Some(Report::FORMAT_1) => {

@@ -63,9 +63,32 @@ pub fn run(
     hooks: &dyn Hooks,
     options: &Options,
 ) -> Result<Report, WorkloadError> {
+    run_watched(driver, hooks, options, &|_| {})
+}
+
+/// A moment between two commands of the workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Instance and device live: what the loader loads is there.
+    DeviceCreated,
+    /// A round begins; so many are done.
+    RoundBegins(u32),
+}
+
+/// As [`run`], and calls `watch` between commands.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_watched(
+    driver: &Selected,
+    hooks: &dyn Hooks,
+    options: &Options,
+    watch: &dyn Fn(Moment),
+) -> Result<Report, WorkloadError> {
     let caller = Caller::new(hooks);
     let messages = Messages::default();
-    let mut outcome = everything(driver, &caller, options, &messages)?;
+    let mut outcome = everything(driver, &caller, (options, watch), &messages)?;
     outcome.unintended.extend(messages.drain());
     Ok(Report {
         driver_name: driver.info().title().to_owned(),
@@ -93,7 +116,7 @@ struct Outcome {
 fn everything(
     driver: &Selected,
     caller: &Caller<'_>,
-    options: &Options,
+    (options, watch): (&Options, &dyn Fn(Moment)),
     messages: &Messages,
 ) -> Result<Outcome, WorkloadError> {
     let mut outcome = Outcome::default();
@@ -110,6 +133,7 @@ fn everything(
 
     caller.phase("device");
     let device = Device::new(&instance, &physical)?;
+    watch(Moment::DeviceCreated);
     if options.validation == Validation::OnAfterIntendedError {
         outcome.unintended = messages.drain();
         break_a_rule(&device)?;
@@ -117,6 +141,7 @@ fn everything(
         outcome.intended = messages.drain();
     }
     for round in 0..options.rounds {
+        watch(Moment::RoundBegins(round));
         let inputs = Inputs::new(options.seed, round);
         let expected = Inputs::new(options.expected_seed.unwrap_or(options.seed), round);
         let done = round::run(&device, round, inputs, expected)?;

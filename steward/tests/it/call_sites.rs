@@ -54,7 +54,7 @@ fn call_sites_sum_up_to_their_contexts() {
         "reference",
         "--seed",
         "7",
-        "--no-honour",
+        "--no-coverage",
         "--depth",
         "3",
     ]);
@@ -116,7 +116,7 @@ fn call_sites_sum_up_to_their_contexts() {
         "reference",
         "--seed",
         "7",
-        "--no-honour",
+        "--no-coverage",
     ]);
     assert!(!shallow.stdout.contains("call sites"), "{shallow}");
 }
@@ -172,7 +172,8 @@ fn what_a_trace_never_frees_is_listed_by_command_with_object_and_growth() {
     let text = "\n     grows: +1 blocks (100 B) a round, in 3 of 3\n     oldest: 100 bytes for 0xa1, 100 bytes for 0xa2, ";
     assert!(done.stdout.contains(text), "{done}");
     assert!(
-        done.stdout.contains("\n  VkBuffer: 4 blocks, 400 bytes "),
+        done.stdout
+            .contains("\n  VkBuffer: 4 blocks, 400 requested bytes "),
         "{done}"
     );
 }

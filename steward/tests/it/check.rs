@@ -526,7 +526,7 @@ fn without_the_checker_the_accounts_say_the_same() {
                 "5",
                 "--rounds",
                 "3",
-                "--no-honour",
+                "--no-coverage",
                 "--json",
             ];
             steward(&args).args([&json]).args(more).run().assert_code(0);

@@ -226,7 +226,7 @@ fn a_replay_is_drawn() {
         "phases are numbered as in the drawing"
     );
     assert!(text_of(part(&dom, "honour")).contains("A trace holds callbacks only"));
-    assert!(text_of(part(&dom, "leftovers")).contains("every block was given back"));
+    assert!(text_of(part(&dom, "leftovers")).contains("every block was freed"));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn an_empty_report_says_so_in_every_part() {
         ("treemap", "no context held anything"),
         ("timeline", "no phase ran"),
         ("honour", "A trace holds callbacks only"),
-        ("leftovers", "every block was given back"),
+        ("leftovers", "every block was freed"),
     ] {
         assert!(
             text_of(part(&dom, id)).contains(said),

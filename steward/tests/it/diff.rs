@@ -96,12 +96,12 @@ fn each_number_that_changes_is_told() {
         ("/findings/0/count".to_owned(), Part::Findings, "times"),
         ("/findings/1/bytes".to_owned(), Part::Findings, "bytes"),
         (
-            "/honour/with_loader/callback_bytes".to_owned(),
+            "/callback_coverage/with_loader/callback_bytes".to_owned(),
             Part::Honour,
             "callbacks",
         ),
         (
-            "/honour/without_loader/never_issued_calls".to_owned(),
+            "/callback_coverage/without_loader/never_issued_calls".to_owned(),
             Part::Honour,
             "own threads",
         ),
@@ -184,7 +184,7 @@ fn of_layer(buffers: u64, heap: u64) -> String {
     json!({
         "layer_format": 1, "process": 7, "commands": 9, "executable": "game", "passed_through": [], "check": null,
         "instances": [{ "in_use": true, "kinds": [], "devices": [device] }], "settings": [], "guard": null,
-        "fail": null, "honour": null, "leaks": leaks,
+        "fail": null, "callback_coverage": null, "leaks": leaks,
     })
     .to_string()
 }
@@ -354,9 +354,9 @@ fn wrong_fields_are_named_with_line_and_path() {
         ("/findings/2/count", json!("many"), "findings[2].count"),
         ("/findings/0", json!(9), "findings[0]"),
         (
-            "/honour/with_loader/mapped_bytes",
+            "/callback_coverage/with_loader/mapped_bytes",
             json!(0.5),
-            "honour.with_loader.mapped_bytes",
+            "callback_coverage.with_loader.mapped_bytes",
         ),
         ("/timeline/1/at", Value::Null, "timeline[1].at"),
         ("/source/seed", json!(1_u64 << 40), "source.seed"),
@@ -419,8 +419,8 @@ fn other_files_are_refused_with_what_they_are() {
         ("[1]", "[0] is no object"),
         (r#"{"format":"steward check 1"}"#, r#""steward check 1""#),
         (
-            r#"[{"format":"steward report 4"}]"#,
-            r#"[0] is "steward report 4""#,
+            r#"[{"format":"steward report 5"}]"#,
+            r#"[0] is "steward report 5""#,
         ),
     ] {
         let error = ReportOrList::parse("a file", text.as_bytes())
@@ -429,7 +429,7 @@ fn other_files_are_refused_with_what_they_are() {
         assert!(
             error.starts_with("a file")
                 && error.contains(said)
-                && error.contains("steward report 3"),
+                && error.contains("steward report 4"),
             "{error}"
         );
     }
@@ -446,7 +446,7 @@ fn a_report_of_the_first_form_is_read_and_says_what_it_lacks() {
     let mut old = serde_json::to_value(of_trace(&TRACES[0])).expect("JSON");
     old["format"] = json!("steward report 1");
     old["findings"] = json!(["line 8: block 2 was freed a second time"]);
-    for field in ["honour", "timeline"] {
+    for field in ["callback_coverage", "timeline"] {
         old.as_object_mut().expect("an object").remove(field);
     }
     let entries = ReportOrList::parse("old", old.to_string().as_bytes()).expect("it is read");

@@ -38,7 +38,7 @@ fn ly46_the_workload_runs_through_the_layer_without_callbacks_of_its_own() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let layer = report(folder.path(), &[], "--layer");
-    let plain = report(folder.path(), &[], "--no-honour");
+    let plain = report(folder.path(), &[], "--no-coverage");
     let kinds = &layer["instances"][0]["devices"][0]["kinds"];
     let kinds = kinds.as_array().expect("rows");
     let mut compared = 0;
@@ -69,11 +69,18 @@ fn ly14_callbacks_of_the_program_are_counted_as_without_the_layer() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let without = report(folder.path(), &[], "--no-honour");
-    let with = report(folder.path(), &["run", "--", STEWARD], "--no-honour");
-    for member in ["source", "leftovers", "device_memory", "unjudged", "limits"] {
+    let without = report(folder.path(), &[], "--no-coverage");
+    let with = report(folder.path(), &["run", "--", STEWARD], "--no-coverage");
+    for member in ["source", "leftovers", "device_memory", "unjudged"] {
         assert_eq!(with[member], without[member], "{member}");
     }
+    let layers = |report: &Value| report["environment"]["layers"].as_array().map(Vec::len);
+    assert_eq!((layers(&with), layers(&without)), (Some(1), Some(0)));
+    assert!(
+        with["limits"]
+            .to_string()
+            .contains("VK_LAYER_STEWARD_memory")
+    );
     let rows = |report: &Value| -> Vec<Value> {
         let rows = report["contexts"].as_array().expect("rows").iter();
         // The loader allocates more for a chain with a layer: for the instance, and so in the sum of all.
@@ -101,7 +108,7 @@ fn ly19_the_layer_counts_what_a_program_counts_itself() {
     let path = |name: &str| folder.path().join(name);
     let manifest = steward(&["layer", "--print-manifest"]).run();
     std::fs::write(path("layer.json"), manifest.stdout).expect("a file");
-    let drive = steward(&DRIVE).args(["--no-honour", "--json"]);
+    let drive = steward(&DRIVE).args(["--no-coverage", "--json"]);
     drive
         .args([path("own.json")])
         .env("VK_ADD_LAYER_PATH", folder.path())

@@ -106,7 +106,7 @@ fn a_driver_that_crashes_is_told_with_signal_and_last_refusal() {
         "1",
         "--seed",
         "7",
-        "--no-honour",
+        "--no-coverage",
         &plan,
     ]);
     all.assert_code(1);

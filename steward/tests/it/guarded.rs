@@ -41,7 +41,7 @@ fn steward(args: &[&str]) -> (Finished, Value) {
 /// `drive` on one driver, with the same seed always.
 fn drive(driver: &str, more: &[&str]) -> (Finished, Value) {
     let args = [
-        &["drive", "--driver", driver, "--seed", SEED, "--no-honour"],
+        &["drive", "--driver", driver, "--seed", SEED, "--no-coverage"],
         more,
     ]
     .concat();
@@ -487,7 +487,7 @@ fn a_check_is_guarded_as_well() {
     ]);
     done.assert_code(0);
     assert_eq!(checked["fail"]["refused"], 1);
-    let (all, list) = steward(&["drive", "--driver", "all", "--no-honour", "--guard=fence"]);
+    let (all, list) = steward(&["drive", "--driver", "all", "--no-coverage", "--guard=fence"]);
     assert!(
         list.as_array()
             .is_some_and(|all| all.iter().any(|one| one["guard"]["unguarded"] == 0)),

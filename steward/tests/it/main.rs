@@ -29,5 +29,6 @@ mod shaders;
 mod sharing;
 mod support;
 mod symbols;
+mod terminal;
 mod text;
 mod words;

@@ -1,4 +1,4 @@
-//! `--meter`: the honour ratio of any program, on lavapipe.
+//! `--meter`: callback coverage of any program, on lavapipe.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use crate::drive_layer::{DRIVE, is_lavapipe_there};
 use crate::run::{STEWARD, json, steward};
 
 #[test]
-fn the_honour_ratio_of_any_program_is_measured_or_it_is_said_why_not() {
-    let test = "the_honour_ratio_of_any_program_is_measured_or_it_is_said_why_not";
+fn callback_coverage_of_any_program_is_measured_or_it_is_said_why_not() {
+    let test = "callback_coverage_of_any_program_is_measured_or_it_is_said_why_not";
     if !is_lavapipe_there(test) {
         return;
     }
@@ -25,8 +25,11 @@ fn the_honour_ratio_of_any_program_is_measured_or_it_is_said_why_not() {
         (json(&file), done.stderr)
     };
     let (report, text) = drive(&[]);
-    let number =
-        |report: &Value, name: &str| report["honour"]["with_loader"][name].as_u64().expect(name);
+    let number = |report: &Value, name: &str| {
+        report["callback_coverage"]["with_loader"][name]
+            .as_u64()
+            .expect(name)
+    };
     let rows = |report: &Value, name: &str| -> u64 {
         let instance = &report["instances"][0];
         let kinds = [&instance["kinds"], &instance["devices"][0]["kinds"]];
@@ -46,7 +49,7 @@ fn the_honour_ratio_of_any_program_is_measured_or_it_is_said_why_not() {
     assert!(number(&report, "in_command_bytes") > number(&report, "callback_bytes"));
     assert!(number(&report, "never_issued_bytes") > 0, "{report}");
     assert!(
-        text.contains("honour ratio, bytes through callbacks of all"),
+        text.contains("callback coverage, requested bytes through callbacks of all"),
         "{text}"
     );
 
@@ -55,14 +58,14 @@ fn the_honour_ratio_of_any_program_is_measured_or_it_is_said_why_not() {
         ("LD_PRELOAD", "libm.so.6"),
     ]);
     assert!(
-        report["honour"].is_null() && text.contains("LD_PRELOAD is set"),
+        report["callback_coverage"].is_null() && text.contains("LD_PRELOAD is set"),
         "{text}"
     );
 }
 
 #[test]
-fn callbacks_of_the_program_leave_the_honour_ratio_unknown() {
-    let test = "callbacks_of_the_program_leave_the_honour_ratio_unknown";
+fn callbacks_of_the_program_leave_coverage_unknown() {
+    let test = "callbacks_of_the_program_leave_coverage_unknown";
     if !is_lavapipe_there(test) {
         return;
     }
@@ -72,7 +75,7 @@ fn callbacks_of_the_program_leave_the_honour_ratio_unknown() {
             .args(["--", STEWARD])
             .args(DRIVE);
         let done = done
-            .args(["--no-honour"])
+            .args(["--no-coverage"])
             .env("VK_STEWARD_MEMORY_METER", "true")
             .run();
         done.assert_code(0);
@@ -80,7 +83,7 @@ fn callbacks_of_the_program_leave_the_honour_ratio_unknown() {
     };
     let own = run(&["--meter"]);
     assert!(
-        own.contains("honour ratio: not measured: the program passed callbacks of its own"),
+        own.contains("callback coverage: not measured: the program passed callbacks of its own"),
         "{own}"
     );
     let unloaded = run(&[]);

@@ -321,7 +321,7 @@ fn a_driver_is_found_by_the_path_of_its_manifest() {
             text(path),
             "--rounds",
             "0",
-            "--no-honour",
+            "--no-coverage",
         ]);
         if done.stderr.contains("no Vulkan loader") {
             return skip("lavapipe", TEST, done.stderr.trim());

@@ -243,12 +243,58 @@ fn rd12_not_a_byte_of_the_loaded_library_goes_past_the_callbacks() {
         .run();
     done.assert_code(0);
     let report = json(&file);
-    let honour = &report["honour"]["without_loader"];
+    let honour = &report["callback_coverage"]["without_loader"];
     if honour.is_null() {
-        return skip("meter", "rd12", &report["honour"]["absent"].to_string());
+        return skip(
+            "meter",
+            "rd12",
+            &report["callback_coverage"]["absent"].to_string(),
+        );
     }
     assert!(honour["callback_bytes"].as_u64() > Some(10_000), "{honour}");
     for past in ["in_command_bytes", "never_issued_bytes"] {
         assert_eq!(honour[past].as_u64(), Some(0), "{honour}");
     }
+}
+
+/// A driver that leaves a block; one that leaves none; and without the option nothing fails.
+#[test]
+fn a_leftover_fails_a_run_that_asks_for_an_exit_code() {
+    let manifest = Manifest::new();
+    if !is_loader_there(
+        "a_leftover_fails_a_run_that_asks_for_an_exit_code",
+        &manifest,
+    ) {
+        return;
+    }
+    let variable = reference_driver::VARIABLE.to_str().expect("plain");
+    let run = |options: &[&str], defect: Option<Defect>| {
+        let child = manifest
+            .steward("drive")
+            .args(["--no-coverage"])
+            .args(options);
+        let child = defect.into_iter().fold(child, |child, defect| {
+            child.env(variable, defect.to_string())
+        });
+        child.run()
+    };
+    let leaves = Some(Defect::LiveAfterDestroy);
+    let done = run(&["--exit-code"], leaves);
+    done.assert_code(1);
+    assert!(
+        done.stdout.contains(
+            "\nleftovers, never freed:\n  VkDescriptorUpdateTemplate: 1 block, 64 requested bytes (64 of scope object)\n"
+        ),
+        "{done}"
+    );
+    run(&[], leaves).assert_code(0);
+    let clean = run(&["--exit-code"], None);
+    clean.assert_code(0);
+    assert!(clean.stdout.contains("\nleftovers: none"), "{clean}");
+    // Of several drivers one is enough, and the other is still reported.
+    let all = manifest.program(env!("CARGO_BIN_EXE_steward"));
+    let all = all.args(["drive", "--driver", "all", "--no-coverage", "--exit-code"]);
+    all.env(variable, Defect::LiveAfterDestroy.to_string())
+        .run()
+        .assert_code(1);
 }

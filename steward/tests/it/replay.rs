@@ -372,7 +372,7 @@ fn wrong_frees_and_live_ends_are_findings() {
     assert_eq!(found("ReallocatedUnknown").1, 11);
     assert_eq!(found("LiveAtEnd").0, 2);
     assert!(
-        done.stdout.contains("\nleftovers, never given back:\n  VkBuffer: 2 blocks, 108 bytes (108 of scope object)\n"),
+        done.stdout.contains("\nleftovers, never freed:\n  VkBuffer: 2 blocks, 108 requested bytes (108 of scope object)\n"),
         "{done}"
     );
     let left = &report["leftovers"][0];

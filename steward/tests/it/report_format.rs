@@ -51,10 +51,16 @@ fn every_field_is_documented_and_nothing_else_is() {
     assert!(
         found
             .iter()
-            .any(|path| path.starts_with("honour.with_loader."))
+            .any(|path| path.starts_with("callback_coverage.with_loader."))
     );
-    found.retain(|path| !path.starts_with("honour.with_loader."));
-    found.extend(["honour.with_loader", "honour.without_loader"].map(str::to_owned));
+    found.retain(|path| !path.starts_with("callback_coverage.with_loader."));
+    found.extend(
+        [
+            "callback_coverage.with_loader",
+            "callback_coverage.without_loader",
+        ]
+        .map(str::to_owned),
+    );
     for same in [
         "vulkan_memory[].types[].",
         "leaks.stacks[].objects.",

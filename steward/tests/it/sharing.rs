@@ -12,7 +12,7 @@ const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
 
 fn driven(driver: &str, more: &[&str]) -> Option<Report> {
     let mut child = Child::new(STEWARD)
-        .args(["drive", "--no-honour", "--driver", driver, "--json", "-"])
+        .args(["drive", "--no-coverage", "--driver", driver, "--json", "-"])
         .args(more);
     if let Some(manifest) = testkit::swiftshader() {
         child = child.env("VK_ADD_DRIVER_FILES", &manifest);
@@ -232,7 +232,7 @@ fn each_refusal_ends_two_contexts_as_it_must_and_leaves_nothing() {
             "lavapipe",
             "--rounds",
             "0",
-            "--no-honour",
+            "--no-coverage",
             "--json",
             "-",
             &plan,
@@ -315,7 +315,7 @@ fn the_validation_layer_is_silent_after_it_was_heard() {
             skip("swiftshader", NAME, "no SwiftShader is named");
             continue;
         }
-        let child = Child::new(STEWARD).args(["drive", "--no-honour", "--driver", driver]);
+        let child = Child::new(STEWARD).args(["drive", "--no-coverage", "--driver", driver]);
         let child = testkit::swiftshader()
             .into_iter()
             .fold(child, |child, manifest| {

@@ -172,3 +172,22 @@ fn reports_of_other_programs_get_the_names_of_functions() {
     );
     steward(&["symbols", path, "--html", "x.html"]).assert_code(2);
 }
+
+/// The README's numbers are those of the program, which says why a rule cannot be judged.
+#[test]
+fn rules_that_cannot_be_judged_are_counted_and_say_why() {
+    let done = Child::new(env!("CARGO_BIN_EXE_steward"))
+        .args(["rules"])
+        .run();
+    let text = &done.assert_code(0).stdout;
+    let never = text.matches("; not seen: ").count();
+    let (all, judged) = (Rule::ALL.len(), Rule::ALL.len() - never);
+    assert!(
+        never > 0 && text.contains(&format!(" {judged} of {all} are judged; ")),
+        "{done}"
+    );
+    let readme = include_str!("../../README.md");
+    assert!(readme.contains(&format!(
+        "against {all} rules ({judged} can be seen to be broken;"
+    )));
+}

@@ -70,6 +70,7 @@ impl CallbackCoverage {
             application_bytes: cells.of(ThreadActivity::Application).bytes,
             in_callback_bytes: cells.of(ThreadActivity::InCallback).bytes,
             mapped_bytes: in_command.mapped.saturating_add(never_issued.mapped),
+            ..HonourRun::default()
         })
     }
 }

@@ -68,6 +68,18 @@ impl Cells {
         }
     }
 
+    /// All four together.
+    #[must_use]
+    pub fn sum(&self) -> MeteredBytes {
+        self.0
+            .iter()
+            .fold(MeteredBytes::default(), |sum, cell| MeteredBytes {
+                calls: sum.calls.saturating_add(cell.calls),
+                bytes: sum.bytes.saturating_add(cell.bytes),
+                mapped: sum.mapped.saturating_add(cell.mapped),
+            })
+    }
+
     /// What was added since `before` was read.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The honour ratio of a driver, measured twice.
+/// Callback coverage of a driver, measured twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Honour {
     /// As applications run: the loader between, whose own memory counts against the driver.
@@ -36,6 +36,28 @@ pub struct HonourRun {
     pub in_callback_bytes: u64,
     /// Bytes mapped directly (`mmap`): device memory may be among them, so they are in no ratio.
     pub mapped_bytes: u64,
+    /// Calls of malloc and its kin while the driver's library was opened, before any command: in no ratio. The loader opens it within
+    /// commands, so with the loader this is 0, and they are among those in commands.
+    #[serde(default)]
+    pub opening_calls: u64,
+    /// Bytes of those.
+    #[serde(default)]
+    pub opening_bytes: u64,
+    /// Bytes mapped directly meanwhile, the library's own file not among them.
+    #[serde(default)]
+    pub opening_mapped_bytes: u64,
+}
+
+impl Honour {
+    /// The figure that leads: of the driver alone where that was measured, else with the loader; and whether it is of the driver alone.
+    #[must_use]
+    pub fn leading(&self) -> Option<(&HonourRun, bool)> {
+        match (&self.without_loader, &self.with_loader) {
+            (Some(run), _) => Some((run, true)),
+            (None, Some(run)) => Some((run, false)),
+            (None, None) => None,
+        }
+    }
 }
 
 impl HonourRun {

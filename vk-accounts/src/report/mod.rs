@@ -6,10 +6,12 @@ mod by_scope;
 mod call_sites;
 mod device_memory;
 mod drill_down;
+mod environment;
 mod finding;
 mod guard;
 mod honour;
 mod json;
+mod known;
 mod leaks;
 #[expect(
     unsafe_code,
@@ -33,10 +35,12 @@ pub use by_scope::ByScope;
 pub use call_sites::{BlockSum, CallSite, CallSites};
 pub use device_memory::{DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
 pub use drill_down::DrillDown;
+pub use environment::{ActiveLayer, DiskCache, LoaderFile, RunEnvironment};
 pub use finding::FindingRow;
 pub use guard::{FailRun, GuardReport, GuardRun, Refusal};
 pub use honour::{Honour, HonourRun};
 pub use json::json;
+pub use known::KnownFindings;
 pub use leaks::{Growth, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks};
 pub use phase::{Counts, Phase, PhaseStart, title_of};
 pub use rows::{ContextRow, Leftover};
@@ -71,7 +75,14 @@ pub struct Report {
     /// What was wrong, or worth telling.
     #[serde(deserialize_with = "finding::read")]
     pub findings: Vec<FindingRow>,
-    /// How much of what the driver took went through callbacks; none where nobody asked.
+    /// Which of the findings are known of the driver; none where nothing is known of it.
+    #[serde(default)]
+    pub known_findings: Option<KnownFindings>,
+    /// The loader, the layers and the caches of the run; none where nothing was run.
+    #[serde(default)]
+    pub environment: Option<RunEnvironment>,
+    /// Callback coverage: how much of what the driver allocated went through callbacks; none where nobody asked.
+    #[serde(default, rename = "callback_coverage", alias = "honour")]
     pub honour: Option<Honour>,
     /// What a guard saw; none where there was none.
     #[serde(default)]
@@ -129,9 +140,12 @@ pub struct Accounted {
 
 impl Report {
     /// The name of this form of report, in its `format` field.
-    pub const FORMAT: &str = "steward report 3";
+    pub const FORMAT: &str = "steward report 4";
 
-    /// The form before: there were no reports of programs.
+    /// The form before: callback coverage was called `honour`.
+    pub const FORMAT_3: &str = "steward report 3";
+
+    /// The form before that: there were no reports of programs.
     pub const FORMAT_2: &str = "steward report 2";
 
     /// The form before that: findings were sentences.
@@ -162,6 +176,8 @@ impl Report {
             fullest_phase: done.fullest_phase,
             leftovers: done.leftovers,
             findings: done.findings,
+            known_findings: None,
+            environment: None,
             honour: None,
             guard: None,
             fail: None,
@@ -228,6 +244,8 @@ impl Report {
             fullest_phase: String::new(),
             leftovers: Vec::new(),
             findings: Vec::new(),
+            known_findings: None,
+            environment: None,
             honour: None,
             guard: None,
             fail: None,

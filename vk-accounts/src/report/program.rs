@@ -22,7 +22,8 @@ struct LayerReport {
     settings: Vec<String>,
     guard: Option<GuardRun>,
     fail: Option<FailRun>,
-    honour: Option<Honour>,
+    #[serde(alias = "honour")]
+    callback_coverage: Option<Honour>,
     leaks: Option<Leaks>,
     loader: Option<String>,
     #[serde(default)]
@@ -145,7 +146,7 @@ impl From<LayerReport> for Report {
             timeline: layer.timeline,
             leftovers,
             findings: check.findings,
-            honour: layer.honour,
+            honour: layer.callback_coverage,
             guard: layer.guard,
             fail: layer.fail,
             vulkan_memory: Some(vulkan_memory),
@@ -290,7 +291,7 @@ mod tests {
             "live_by_scope": { "command": 0, "object": 40, "cache": 0, "device": 0, "instance": 0 } }],
           "heaps": [{ "index": 1, "live_bytes": 0, "live_blocks": 0, "peak_bytes": 64, "total_bytes": 64, "total_blocks": 1, "refusals": 2 }],
           "types": [], "lost_blocks": 0, "description": "llvmpipe, driver 0.0.1" }] }],
-        "loader": "/usr/lib/libvulkan.so.1", "layers": ["VK_LAYER_X"], "check": null, "settings": ["a line"], "guard": null, "fail": null, "honour": null, "leaks": null }"#;
+        "loader": "/usr/lib/libvulkan.so.1", "layers": ["VK_LAYER_X"], "check": null, "settings": ["a line"], "guard": null, "fail": null, "callback_coverage": null, "leaks": null }"#;
 
     #[test]
     fn ly33_a_layers_report_is_a_report_of_the_program() {

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FindingRow, Unjudged};
+use super::{FindingRow, KnownFindings, Unjudged};
 
 /// Two contexts on one device of the application, a thread each, with one shader cache; then one was released.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +35,9 @@ pub struct SharedContexts {
     /// What was wrong about it, or worth telling.
     #[serde(default)]
     pub findings: Vec<FindingRow>,
+    /// Which of them are known of the driver; none where nothing is known of it.
+    #[serde(default)]
+    pub known_findings: Option<KnownFindings>,
     /// What of it was not judged; none where all was.
     #[serde(default)]
     pub unjudged: Option<Unjudged>,

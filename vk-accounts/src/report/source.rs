@@ -122,6 +122,21 @@ impl TryFrom<Fields> for Source {
     }
 }
 
+impl Source {
+    /// What the bytes of contexts and phases are: charged ones, or in a trace requested ones.
+    #[must_use]
+    pub const fn bytes_note(&self) -> &'static str {
+        match self {
+            Self::Trace { .. } | Self::Program { .. } => {
+                "requested bytes; a run of `drive` is charged 16 more for each block, its header"
+            }
+            Self::Driver { .. } => {
+                "charged bytes, here and in phases: requested, and a header of 16 for each block; leftovers: requested"
+            }
+        }
+    }
+}
+
 fn there<T>(field: Option<T>, name: &str) -> Result<T, String> {
     field.ok_or_else(|| format!("missing field `{name}`"))
 }

@@ -117,7 +117,7 @@ impl Rule {
         30 Driver Bracket, Violation, "scope object: from object, device, instance, the first that was given", FALL_BACK;
         31 Driver Bracket, Violation, "scope device: from device, instance, the first that was given", FALL_BACK;
         32 Driver Bracket, Violation, "scope instance: from the instance's", FALL_BACK;
-        33 Permission Never("memory that is taken elsewhere passes no callback; the honour ratio counts it"), Note, "where no allocator was given the implementation's own is used", FALL_BACK;
+        33 Permission Never("memory that is taken elsewhere passes no callback; callback coverage counts it"), Note, "where no allocator was given the implementation's own is used", FALL_BACK;
         34 Driver Bracket, Violation, "what is made from a pool draws on the pool's allocator", "Object Lifetime";
         35 Driver Callback, Violation, "a scope is one of the five", "VkSystemAllocationScope";
         36 Permission Bracket, Note, "any command may take memory of scope command, device and instance", SCOPES;

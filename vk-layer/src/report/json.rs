@@ -74,7 +74,7 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
     complaints(text)?;
     let (guard, fail) = guarding::results();
     text.try_write_fmt(format_args!(
-        ",\"guard\":{},\"fail\":{},\"honour\":{}",
+        ",\"guard\":{},\"fail\":{},\"callback_coverage\":{}",
         object(serde_json::to_string(&guard)),
         object(serde_json::to_string(&fail)),
         object(serde_json::to_string(&coverage::honour())),

@@ -49,7 +49,7 @@ pub(crate) struct Settings {
     pub(crate) frame: Frame,
     /// The signal that requests a mark.
     pub(crate) mark_signal: Option<i32>,
-    /// Whether the report has the honour ratio.
+    /// Whether the report has callback coverage.
     pub(crate) meter: bool,
     /// The signal that requests a report.
     pub(crate) signal: Option<i32>,

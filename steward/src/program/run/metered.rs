@@ -13,7 +13,7 @@ use crate::callback_coverage::Preload;
 pub(super) fn preload(command: &mut Command) -> Option<Preload> {
     if env::var_os("LD_PRELOAD").is_some_and(|libraries| !libraries.is_empty()) {
         complain(
-            "the honour ratio is not measured: LD_PRELOAD is set, and the meter must be the only library that it names",
+            "callback coverage is not measured: LD_PRELOAD is set, and the meter must be the only library that it names",
         );
         return None;
     }
@@ -24,7 +24,7 @@ pub(super) fn preload(command: &mut Command) -> Option<Preload> {
             Some(preload)
         }
         Err(error) => {
-            complain(&format!("the honour ratio is not measured: {error}"));
+            complain(&format!("callback coverage is not measured: {error}"));
             None
         }
     }

@@ -186,7 +186,7 @@ fn with_layer(
     if reports.texts.is_empty() {
         complain(&no_report(&program, status));
     } else if let Some(file) = wanted.text {
-        files::write_whole(file, reports.texts.join("\n").as_bytes())?;
+        files::write_and_say(file, reports.texts.join("\n").as_bytes())?;
     } else {
         // The error output may be gone; the exit status is the program's all the same.
         let _ = io::stderr().write_all(reports.texts.join("\n").as_bytes());

@@ -1,4 +1,4 @@
-//! One self-contained page: a treemap of contexts, a timeline, device memory, findings, the honour ratio, leftovers.
+//! One self-contained page: a treemap of contexts, a timeline, device memory, findings, callback coverage, leftovers.
 //!
 //! ```text
 //!  Report --treemap, timeline (geometry)--> view (strings) --templates/page.html--> text

@@ -17,7 +17,7 @@ use super::vulkan::vulkan_memory;
 use crate::expectations::CheckSummary;
 use crate::report::ReportOrList;
 use vk_accounts::report::title_of;
-use vk_accounts::report::{FindingRow, Report, Source, one_line};
+use vk_accounts::report::{FindingRow, Report, RunEnvironment, Source, one_line};
 use vk_accounts::units::bytes;
 
 /// One driver's part of the page.
@@ -155,18 +155,16 @@ impl Section {
         };
         Self {
             heading: heading(&report.source),
-            about: about(&report.source),
+            about: about(&report.source)
+                .into_iter()
+                .chain(report.environment.iter().flat_map(RunEnvironment::lines))
+                .collect(),
             limits: report.notes().map(|note| one_line(&note)).collect(),
             figures: figures(report, &known),
             fullest_phase: one_line(&title_of(&report.phases, &report.fullest_phase, |phase| {
                 phase.live_bytes
             })),
-            bytes_note: match live {
-                true => {
-                    "Bytes as taken from the host: what was asked for, and 16 in front of each block."
-                }
-                false => "Bytes as asked for; a live run counts 16 more in front of each block.",
-            },
+            bytes_note: report.source.bytes_note(),
             areas: areas(report),
             contexts,
             drill: drill_down(report.call_sites.as_ref()),
@@ -364,7 +362,7 @@ fn figures(report: &Report, known: &str) -> Vec<Figure> {
                 bytes(left.1)
             },
             detail: if left.0 == 0 {
-                "every block was given back".to_owned()
+                "every block was freed".to_owned()
             } else {
                 format!(
                     "{} block{}",
@@ -387,7 +385,7 @@ fn figures(report: &Report, known: &str) -> Vec<Figure> {
         figures.insert(
             2,
             Figure {
-                name: "Honour ratio",
+                name: "Callback coverage",
                 value: vk_accounts::units::percent(ratio),
                 detail: detail.to_owned(),
                 bad: false,

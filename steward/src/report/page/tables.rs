@@ -138,7 +138,7 @@ pub(super) fn leftovers(report: &Report) -> FigureTable {
     FigureTable::of(&LEFTOVER_COLUMNS, report.leftovers.iter().map(row))
 }
 
-/// One measurement of the honour ratio, as a bar and a row.
+/// One measurement of callback coverage, as a bar and a row.
 pub(super) struct Bar {
     pub(super) name: &'static str,
     pub(super) ratio: String,

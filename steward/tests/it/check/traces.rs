@@ -98,7 +98,7 @@ fn a_recorded_run_is_judged_as_the_live_one_was() {
             driver,
             "--rounds",
             "3",
-            "--no-honour",
+            "--no-coverage",
             "--record",
         ];
         steward(&drive)
@@ -254,6 +254,28 @@ fn v19_a_trace_that_breaks_a_rule_fails() {
     assert!(
         done.stdout
             .ends_with("\nresult: as expected: no findings\n"),
+        "{done}"
+    );
+}
+
+/// An application that was recorded without brackets: what depends on commands is not judged, and each leftover names its line.
+#[test]
+fn a_trace_without_commands_shows_what_is_left_and_where_it_came_from() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("mine.trace");
+    let text = "# steward host trace 2\n# driver: made up\no,1,0,VkBuffer\na,1,1,1,8,8,1\na,1,1,2,24,8,1\na,1,1,3,8,8,1\nf,1,1,1\nz,7\n";
+    fs::write(&trace, text).expect("a file");
+    let done = steward(&["check", "--trace"]).args([&trace]).run();
+    done.assert_code(0);
+    assert!(
+        flat(&done)
+            .contains("it has no command: what has to do with commands and threads is not judged"),
+        "{done}"
+    );
+    assert!(
+        done.stdout.contains(
+            "2 blocks of VkBuffer (32 B)\n     oldest: 24 bytes in line 5, 8 bytes in line 6\n"
+        ),
         "{done}"
     );
 }

@@ -27,7 +27,7 @@ fn swiftshader_leaves_a_block_for_each_update_template() {
         );
         let (bytes, s) = (96 * rounds, if rounds == 1 { "" } else { "s" });
         let left = format!(
-            "  VkDescriptorUpdateTemplate: {rounds} block{s}, {bytes} bytes ({bytes} of scope object)\n"
+            "  VkDescriptorUpdateTemplate: {rounds} block{s}, {bytes} requested bytes ({bytes} of scope object)\n"
         );
         assert!(done.stdout.contains(&left), "{left}\n{done}");
     }

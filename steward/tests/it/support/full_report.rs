@@ -2,10 +2,11 @@
 
 use alloc_core::FromGlobalAlloc;
 use vk_accounts::report::{
-    ByScope, CallSite, CallSites, DeviceMemory, FailRun, FindingRow, GuardReport, GuardRun, Honour,
-    HonourRun, LeakFrame, LeakObject, LeakStack, Leaks, Leftover, MemoryBlock, MemoryCrop,
-    MemoryRange, Refusal, Report, SharedContext, SharedContexts, Source, Unjudged, VulkanMemory,
-    VulkanMemoryRow, Went,
+    ActiveLayer, ByScope, CallSite, CallSites, DeviceMemory, DiskCache, FailRun, FindingRow,
+    GuardReport, GuardRun, Honour, HonourRun, KnownFindings, LeakFrame, LeakObject, LeakStack,
+    Leaks, Leftover, LoaderFile, MemoryBlock, MemoryCrop, MemoryRange, Refusal, Report,
+    RunEnvironment, SharedContext, SharedContexts, Source, Unjudged, VulkanMemory, VulkanMemoryRow,
+    Went,
 };
 use vk_steward::bundled::BundledTrace;
 use vk_steward::replay::{self, TraceFile};
@@ -27,7 +28,7 @@ pub(crate) fn empty() -> Report {
     replay::replay(&SYSTEM, &file).expect("a whole trace")
 }
 
-/// As of a driver, with findings of all levels, the honour ratio and leftovers.
+/// As of a driver, with findings of all levels, callback coverage and leftovers.
 pub(crate) fn full(trace: &BundledTrace) -> Report {
     let mut report = of_trace(trace);
     report.source = Source::Driver {
@@ -68,8 +69,14 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         application_bytes: 77,
         in_callback_bytes: 88,
         mapped_bytes: 1 << 20,
+        opening_calls: 30,
+        opening_bytes: 10_000,
+        opening_mapped_bytes: 1 << 20,
     };
     let with_loader = HonourRun {
+        opening_calls: 0,
+        opening_bytes: 0,
+        opening_mapped_bytes: 0,
         in_command_bytes: 32_000,
         ..run
     };
@@ -111,6 +118,23 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
             ..LeakStack::default()
         }],
         ..Leaks::default()
+    });
+    report.known_findings = Some(known_findings());
+    report.environment = Some(RunEnvironment {
+        loader: Some(LoaderFile {
+            file: "/usr/lib/libvulkan.so.1".into(),
+            version: "1.3.239".into(),
+        }),
+        layers: vec![ActiveLayer {
+            name: "VK_LAYER_X".into(),
+            file: "/usr/lib/libx.so".into(),
+        }],
+        driver_files: vec!["/usr/lib/libdriver.so".into()],
+        disk_cache: Some(DiskCache {
+            variable: "MESA_SHADER_CACHE_DISABLE".into(),
+            on: true,
+            on_in_coverage: false,
+        }),
     });
     report.honour = Some(Honour {
         with_loader: Some(with_loader),
@@ -170,6 +194,14 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
     report
 }
 
+fn known_findings() -> KnownFindings {
+    KnownFindings {
+        expectations: "a-driver-1.2".into(),
+        known: 2,
+        unknown: 0,
+    }
+}
+
 /// Two contexts, of which one went.
 fn shared_contexts(finding: FindingRow) -> SharedContexts {
     let context = |name: &str| SharedContext {
@@ -200,6 +232,7 @@ fn shared_contexts(finding: FindingRow) -> SharedContexts {
         callback_blocks: 62,
         judged: true,
         findings: vec![finding],
+        known_findings: Some(known_findings()),
         unjudged: Unjudged::live(3),
     }
 }

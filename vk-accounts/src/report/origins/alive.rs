@@ -16,6 +16,12 @@ impl SiteRecorder {
     /// What was never freed, by command, context and stack. `phases` are those that ran: a name that repeats says where rounds begin.
     #[must_use]
     pub fn leaks(&self, phases: &[Phase]) -> Leaks {
+        self.leaks_named(phases, &|_| String::new())
+    }
+
+    /// As [`leaks`](Self::leaks), and `name` says what to call a block by the moment of its allocation, as the line of a trace.
+    #[must_use]
+    pub fn leaks_named(&self, phases: &[Phase], name: &dyn Fn(u64) -> String) -> Leaks {
         let (rounds, number) = rounds(phases);
         let intervals = number.saturating_sub(WARM_UP);
         let mut blocks: Vec<_> = self.live.values().collect();
@@ -44,7 +50,7 @@ impl SiteRecorder {
                 oldest: blocks
                     .iter()
                     .take(MAX_BLOCKS)
-                    .map(|block| listed(block))
+                    .map(|block| listed(block, name(block.at)))
                     .collect(),
                 frames: stack
                     .and_then(|stack| self.stacks.get(stack))
@@ -68,14 +74,14 @@ impl SiteRecorder {
     }
 }
 
-fn listed(block: &LiveBlock) -> LeakObject {
+fn listed(block: &LiveBlock, name: String) -> LeakObject {
     LeakObject {
         handle: match block.handle {
             0 => String::new(),
             handle => format!("{handle:#x}"),
         },
         bytes: block.bytes,
-        name: String::new(),
+        name,
     }
 }
 

@@ -88,6 +88,8 @@ pub struct LiveBlock {
     born: u64,
     /// The object that its command created; 0 for none.
     handle: u64,
+    /// When it was allocated, as [`Moment::at`].
+    at: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -185,6 +187,7 @@ impl SiteRecorder {
             phase: self.phase,
             born: self.blocks,
             handle: 0,
+            at: moment.at,
         };
         self.blocks = self.blocks.saturating_add(1);
         self.live.insert(block, live);

@@ -1,35 +1,59 @@
-//! Findings and the honour ratio for a terminal.
+//! Findings and callback coverage for a terminal.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-use super::{WIDTH, one_line};
-use crate::report::{FindingRow, Honour, HonourRun};
+use super::one_line;
+use crate::report::{FindingRow, Honour, HonourRun, KnownFindings};
 use crate::units::{bytes, percent};
 
 /// Rules may take so much of a line before their sentences are pushed aside.
 const WIDEST_RULE: usize = 24;
+/// So much of a line is a sentence's, however narrow the terminal is.
+const MIN_SENTENCE: usize = 24;
 
-/// How many there are at each level, and each of them where `all` are wanted.
-pub(super) fn findings(f: &mut fmt::Formatter<'_>, rows: &[FindingRow], all: bool) -> fmt::Result {
-    if rows.is_empty() {
-        return writeln!(f, "findings: none");
+/// How many there are at each level, how many of them are known, and each of them where `all` are wanted. Notes, which are legal, stand
+/// apart.
+pub(super) fn findings(
+    f: &mut fmt::Formatter<'_>,
+    rows: &[FindingRow],
+    known: Option<&KnownFindings>,
+    (all, width): (bool, usize),
+) -> fmt::Result {
+    let (notes, broken): (Vec<_>, Vec<_>) =
+        rows.iter().partition(|row| row.level == FindingRow::NOTE);
+    if broken.is_empty() {
+        writeln!(f, "findings: none")?;
+    } else {
+        let words = known.map(KnownFindings::words).unwrap_or_default();
+        let comma = if words.is_empty() { "" } else { ", " };
+        let hint = match (all, words.is_empty()) {
+            (true, _) => "",
+            (false, true) => " (--findings lists them, `steward check` says which are known)",
+            (false, false) => " (--findings lists them, `steward check` says why)",
+        };
+        writeln!(f, "findings: {}{comma}{words}{hint}", by_level(&broken))?;
+        list(f, &broken, (all, width))?;
     }
-    writeln!(
-        f,
-        "findings: {}{}",
-        by_level(rows),
-        if all {
-            ""
-        } else {
-            " (--findings lists them, `steward check` says which are known)"
-        }
-    )?;
+    if notes.is_empty() {
+        return Ok(());
+    }
+    let hint = if all { "" } else { " (--findings lists them)" };
+    writeln!(f, "notes: {}, legal{hint}", notes.len())?;
+    list(f, &notes, (all, width))
+}
+
+/// Each row, the worst first, where `all` are wanted.
+fn list(
+    f: &mut fmt::Formatter<'_>,
+    rows: &[&FindingRow],
+    (all, line_width): (bool, usize),
+) -> fmt::Result {
     if !all {
         return Ok(());
     }
-    let mut sorted: Vec<_> = rows.iter().collect();
+    let mut sorted = rows.to_vec();
     sorted.sort_by_key(|row| row.rank());
     let width = sorted
         .iter()
@@ -50,7 +74,7 @@ pub(super) fn findings(f: &mut fmt::Formatter<'_>, rows: &[FindingRow], all: boo
         };
         for (nth, line) in [sentence, place]
             .iter()
-            .flat_map(|text| wrapped(text, WIDTH.saturating_sub(indent)))
+            .flat_map(|text| wrapped(text, line_width.saturating_sub(indent).max(MIN_SENTENCE)))
             .enumerate()
         {
             writeln!(
@@ -80,7 +104,7 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
 }
 
 /// `2 violations, 1 note`.
-fn by_level(rows: &[FindingRow]) -> String {
+fn by_level(rows: &[&FindingRow]) -> String {
     let known = FindingRow::LEVELS.map(|level| {
         (
             level.to_owned(),
@@ -133,15 +157,15 @@ impl fmt::Display for Honour {
 fn honour(f: &mut fmt::Formatter<'_>, honour: &Honour) -> fmt::Result {
     let reason = honour.absent.as_deref().map(one_line).unwrap_or_default();
     let runs = [
-        ("with the loader", &honour.with_loader),
         ("without the loader", &honour.without_loader),
+        ("with the loader", &honour.with_loader),
     ];
     if runs.iter().all(|(_, run)| run.is_none()) {
-        return writeln!(f, "honour ratio: not measured: {reason}");
+        return writeln!(f, "callback coverage: not measured: {reason}");
     }
     writeln!(
         f,
-        "honour ratio, bytes through callbacks of all that the driver took:"
+        "callback coverage, requested bytes through callbacks of all that the driver requested:"
     )?;
     runs.into_iter().try_for_each(|(name, run)| match run {
         Some(run) => one_run(f, name, run),
@@ -149,6 +173,25 @@ fn honour(f: &mut fmt::Formatter<'_>, honour: &Honour) -> fmt::Result {
         None if reason.is_empty() => Ok(()),
         None => writeln!(f, "  {name:<18}        -  {reason}"),
     })
+}
+
+/// The figure that leads, as the page has it.
+pub(super) fn leading(f: &mut fmt::Formatter<'_>, honour: &Honour) -> fmt::Result {
+    let Some((run, alone)) = honour.leading() else {
+        return Ok(());
+    };
+    let share = run.ratio().map_or_else(|| "-".to_owned(), percent);
+    let all = run.callback_bytes.saturating_add(run.past_bytes());
+    let whose = match alone {
+        true => "the driver alone",
+        false => "the driver and the loader",
+    };
+    writeln!(
+        f,
+        "callback coverage: {share} of the requested bytes of {whose}: {} of {} (below)",
+        bytes(run.callback_bytes),
+        bytes(all)
+    )
 }
 
 fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &HonourRun) -> fmt::Result {
@@ -170,6 +213,15 @@ fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &HonourRun) -> fmt::Resu
     writeln!(
         f,
         "{past} past them in {past_calls} calls: {within} in commands, {own} in its own threads"
+    )?;
+    if run.opening_calls == 0 && run.opening_mapped_bytes == 0 {
+        return Ok(());
+    }
+    let [opening, mapped] = [run.opening_bytes, run.opening_mapped_bytes].map(bytes);
+    writeln!(
+        f,
+        "{:31}{opening} in {} calls while its library was opened, and {mapped} mapped: in neither",
+        "", run.opening_calls
     )
 }
 
@@ -205,7 +257,7 @@ mod tests {
         let past = "\n                               3.00 KiB past them in 7 calls: 2.00 KiB in commands, 1.00 KiB in its own threads\n";
         assert!(text.contains(past), "{text}");
         assert!(
-            text.ends_with("\n  without the loader        -  it has no manifest\n"),
+            text.contains("\n  without the loader        -  it has no manifest\n"),
             "{text}"
         );
         let text = (Honour {
@@ -213,7 +265,10 @@ mod tests {
             ..Honour::default()
         })
         .to_string();
-        assert_eq!(text, "honour ratio: not measured: it has no manifest\n");
+        assert_eq!(
+            text,
+            "callback coverage: not measured: it has no manifest\n"
+        );
         let most = HonourRun {
             callback_bytes: u64::MAX,
             callback_calls: u64::MAX,

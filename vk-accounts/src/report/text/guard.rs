@@ -46,7 +46,7 @@ impl fmt::Display for GuardRun {
         } = self;
         writeln!(
             f,
-            "  and {own_blocks} blocks of the accounts' own; {} in all, {} of addresses",
+            "  and {own_blocks} blocks of the accounts' own; {} charged in all, {} of addresses",
             bytes(*sum),
             bytes(*reserved_bytes)
         )?;
@@ -184,7 +184,7 @@ impl fmt::Display for Refusal {
         };
         writeln!(
             f,
-            "  {place}: {bytes} bytes of scope {scope}, asked of the callbacks of {owner}"
+            "  {place}: {bytes} charged bytes of scope {scope}, asked of the callbacks of {owner}"
         )
     }
 }

@@ -34,7 +34,7 @@ impl fmt::Display for Leaks {
         }
         writeln!(
             f,
-            "{blocks} block{} of the driver ({}), by {stacks} call stack{}",
+            "{blocks} block{} of the driver ({} requested), by {stacks} call stack{}",
             plural(blocks),
             bytes(sum(|stack| stack.blocks.bytes)),
             plural(stacks),
@@ -124,7 +124,8 @@ impl Leaks {
                 };
                 let handle = one_line(&object.handle);
                 match objects.total {
-                    0 if handle.is_empty() => format!("{} bytes", object.bytes),
+                    0 if handle.is_empty() && name.is_empty() => format!("{} bytes", object.bytes),
+                    0 if handle.is_empty() => format!("{} bytes in {name}", object.bytes),
                     0 => format!("{} bytes for {handle}", object.bytes),
                     _ => format!("{handle}{named}"),
                 }
@@ -247,7 +248,7 @@ mod tests {
         };
         let text = leaks.to_string();
         let expected = "
-alive at the end: 1000 objects (3.90 MiB), 1000 blocks of the driver (93.7 KiB), by 1 call stack
+alive at the end: 1000 objects (3.90 MiB), 1000 blocks of the driver (93.7 KiB requested), by 1 call stack
   growth is counted over 990 frames (vkQueueSubmit), after 10 of warm-up
   1. vkCreateBuffer: 1000 of 1000 VkBuffer alive (3.90 MiB), 1000 blocks of VkBuffer (93.7 KiB)
      grows: +1 VkBuffer (4.00 KiB) a frame, in 990 of 990; +0.50 blocks (2.00 KiB) a frame, in 990 of 990

@@ -1,10 +1,12 @@
-//! The report for a terminal, in 120 columns.
+//! The report for a terminal, in 120 columns or as many as it has.
 
 #![forbid(unsafe_code)]
 
 mod call_sites;
+mod columns;
 mod device_memory;
 mod findings;
+mod folded;
 mod guard;
 mod leaks;
 mod shared_contexts;
@@ -13,12 +15,13 @@ use std::fmt;
 
 use alloc_core::Scope;
 
-use super::phase::{title_of, titles};
-use super::rows::HEADER_BYTES;
-use super::{ByScope, ContextRow, Phase, Report, Source};
+use super::phase::title_of;
+use super::{ByScope, ContextRow, Phase, Report, RunEnvironment, Source};
 use crate::units::bytes;
+use columns::Column;
+use folded::folded;
 
-/// Where lists break.
+/// Where lists and sentences break at most.
 const WIDTH: usize = 118;
 /// Names of contexts may take so much of a line before its numbers are pushed aside.
 const WIDEST_NAME: usize = 40;
@@ -29,16 +32,20 @@ pub struct Text<'r> {
     report: &'r Report,
     all_findings: bool,
     depth: usize,
+    width: usize,
+    all_rounds: bool,
 }
 
 impl Report {
-    /// This for a terminal, in 120 columns: with each finding, or with their number only.
+    /// This for a terminal, in some 120 columns: with each finding, or with their number only.
     #[must_use]
     pub const fn text(&self, all_findings: bool) -> Text<'_> {
         Text {
             report: self,
             all_findings,
             depth: 0,
+            width: usize::MAX,
+            all_rounds: false,
         }
     }
 }
@@ -50,6 +57,25 @@ impl Text<'_> {
         self.depth = levels;
         self
     }
+
+    /// For a terminal of so many columns: tables leave out what does not fit, and say so.
+    #[must_use]
+    pub const fn width(mut self, columns: usize) -> Self {
+        self.width = columns;
+        self
+    }
+
+    /// With the phases of each round; else those of the fourth round of many and those after it are one row.
+    #[must_use]
+    pub const fn all_rounds(mut self, all: bool) -> Self {
+        self.all_rounds = all;
+        self
+    }
+
+    /// Where sentences break.
+    fn sentence_width(&self) -> usize {
+        self.width.min(WIDTH)
+    }
 }
 
 impl fmt::Display for Report {
@@ -60,7 +86,7 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.report.numbers(f)?;
+        self.numbers(f)?;
         let sites = self.report.call_sites.as_ref();
         let sites = sites.filter(|_| self.depth > 0);
         sites.map_or(Ok(()), |sites| call_sites::write(f, sites, self.depth))?;
@@ -75,7 +101,12 @@ impl fmt::Display for Text<'_> {
             .shared_contexts
             .as_ref()
             .map_or(Ok(()), |shared| shared.write(f, self.all_findings))?;
-        findings::findings(f, &self.report.findings, self.all_findings)?;
+        findings::findings(
+            f,
+            &self.report.findings,
+            self.report.known_findings.as_ref(),
+            (self.all_findings, self.sentence_width()),
+        )?;
         self.report
             .guard
             .as_ref()
@@ -95,76 +126,74 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-impl Report {
+impl Text<'_> {
     fn numbers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.source, f)?;
-        for note in self.notes() {
-            let lines = findings::wrapped(&one_line(&note), WIDTH - "note: ".len());
+        let report = self.report;
+        fmt::Display::fmt(&report.source, f)?;
+        let environment = report.environment.iter().flat_map(RunEnvironment::lines);
+        environment
+            .into_iter()
+            .try_for_each(|line| writeln!(f, "{line}"))?;
+        for note in report.notes() {
+            let width = self.sentence_width().saturating_sub("note: ".len());
+            let lines = findings::wrapped(&one_line(&note), width);
             lines
                 .iter()
                 .zip(["note: "].into_iter().chain(std::iter::repeat("      ")))
                 .try_for_each(|(line, head)| writeln!(f, "{head}{line}"))?;
         }
-        if self.phases.is_empty() {
+        if report.phases.is_empty() {
             writeln!(f, "\nno requests at all")?;
         } else {
-            let fullest = title_of(&self.phases, &self.fullest_phase, |phase| phase.live_bytes);
+            let fullest = title_of(&report.phases, &report.fullest_phase, |phase| {
+                phase.live_bytes
+            });
             writeln!(
                 f,
                 "\ncontexts, live at the end of the phase \"{}\", when they held most:",
                 one_line(&fullest)
             )?;
-            contexts(f, &self.contexts)?;
-            if !matches!(self.source, Source::Trace { .. }) {
-                writeln!(
-                    f,
-                    "  bytes as taken from the host: what was asked for, and {HEADER_BYTES} in front of each block"
-                )?;
-            } else {
-                writeln!(
-                    f,
-                    "  bytes as asked for; a live run counts {HEADER_BYTES} more in front of each block"
-                )?;
-            }
-            if self.contexts.iter().any(|row| row.peak_slack > 0) {
+            self.contexts(f)?;
+            writeln!(f, "  {}", report.source.bytes_note())?;
+            if report.contexts.iter().any(|row| row.peak_slack > 0) {
                 writeln!(
                     f,
                     "  ~ an upper bound: scopes, contexts or threads may have had their peaks at different moments"
                 )?;
             }
             writeln!(f, "\nphases, live at the end of each:")?;
-            phases(f, &self.phases)?;
-            let slack = if self.peak_slack == 0 {
+            self.phases(f)?;
+            let slack = if report.peak_slack == 0 {
                 "exact".to_owned()
             } else {
-                format!("+-{} bytes", self.peak_slack)
+                format!("+-{} bytes", report.peak_slack)
             };
-            let peak_phase = title_of(&self.phases, &self.peak_phase, |phase| phase.peak_bytes);
-            let (short, phase) = (bytes(self.peak_bytes), one_line(&peak_phase));
+            let peak_phase = title_of(&report.phases, &report.peak_phase, |phase| phase.peak_bytes);
+            let (short, phase) = (bytes(report.peak_bytes), one_line(&peak_phase));
             writeln!(
                 f,
                 "\npeak: {short} ({} bytes, {slack}) in the phase \"{phase}\"",
-                self.peak_bytes
+                report.peak_bytes
             )?;
         }
-        if self.leftovers.is_empty() {
-            writeln!(f, "leftovers: none, every block was given back")?;
+        if report.leftovers.is_empty() {
+            writeln!(f, "leftovers: none, every block was freed")?;
         } else {
-            writeln!(f, "leftovers, never given back:")?;
-            for left in &self.leftovers {
-                let (name, plural) = (
-                    one_line(&left.context),
-                    if left.blocks == 1 { "" } else { "s" },
-                );
+            writeln!(f, "leftovers, never freed:")?;
+            for left in &report.leftovers {
                 write!(
                     f,
-                    "  {name}: {} block{plural}, {} bytes",
-                    left.blocks, left.bytes
+                    "  {}: {} block{}, {} requested bytes",
+                    one_line(&left.context),
+                    left.blocks,
+                    plural(left.blocks),
+                    left.bytes
                 )?;
                 scopes_in_words(f, &left.by_scope)?;
             }
         }
-        Ok(())
+        let honour = report.honour.as_ref();
+        honour.map_or(Ok(()), |honour| findings::leading(f, honour))
     }
 }
 
@@ -233,103 +262,105 @@ impl fmt::Display for Source {
     }
 }
 
-fn contexts(f: &mut fmt::Formatter<'_>, rows: &[ContextRow]) -> fmt::Result {
-    let (used, unused): (Vec<_>, Vec<_>) = rows
-        .iter()
-        .partition(|row| row.group || row.total_blocks > 0);
-    let name = |row: &ContextRow| {
-        format!(
-            "{:indent$}{}",
-            "",
-            one_line(&row.name),
-            indent = row.steps() * 2
-        )
-    };
-    let width = used
-        .iter()
-        .map(|row| name(row).chars().count())
-        .max()
-        .unwrap_or(0)
-        .clamp("context".len(), WIDEST_NAME);
-    write!(f, "  {:<width$}", "context")?;
-    scope_names(f)?;
-    writeln!(
-        f,
-        "{:>9}{:>10}{:>8}{:>9}",
-        "live", "peak", "blocks", "taken"
-    )?;
-    for row in used {
-        write!(f, "  {:<width$}", name(row))?;
-        scope_cells(f, &row.live_by_scope)?;
-        let peak = peak(row.peak_bytes, row.peak_slack);
-        writeln!(
-            f,
-            "{:>9}{peak:>10}{:>8}{:>9}",
-            cell(row.live_bytes),
-            row.total_blocks,
-            cell(row.total_bytes)
-        )?;
+/// A column of five, by allocation scope.
+fn scope_columns<T: 'static>(by_scope: fn(&T) -> ByScope) -> impl Iterator<Item = Column<T>> {
+    Scope::ALL.into_iter().map(move |scope| Column {
+        title: scope.name(),
+        width: 9,
+        rank: 3,
+        cell: Box::new(move |row| cell(by_scope(row).get(scope))),
+    })
+}
+
+/// A column of numbers.
+fn column<T: 'static>(
+    (title, width, rank): (&'static str, usize, u8),
+    cell: fn(&T) -> String,
+) -> Column<T> {
+    Column {
+        title,
+        width,
+        rank,
+        cell: Box::new(cell),
     }
-    if !unused.is_empty() {
+}
+
+impl Text<'_> {
+    fn contexts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (used, unused): (Vec<_>, Vec<_>) = self
+            .report
+            .contexts
+            .iter()
+            .partition(|row| row.group || row.total_blocks > 0);
+        let name = |row: &ContextRow| {
+            format!(
+                "{:indent$}{}",
+                "",
+                one_line(&row.name),
+                indent = row.steps() * 2
+            )
+        };
+        let rows: Vec<_> = used.into_iter().map(|row| (name(row), row)).collect();
+        let names = name_width(&rows, "context".len());
+        let columns: Vec<_> = scope_columns(|row: &ContextRow| row.live_by_scope)
+            .chain([
+                column(("live", 9, 0), |row: &ContextRow| cell(row.live_bytes)),
+                column(("peak", 10, 0), |row| peak(row.peak_bytes, row.peak_slack)),
+                column(("blocks", 8, 2), |row| row.total_blocks.to_string()),
+                column(("taken", 9, 1), |row| cell(row.total_bytes)),
+            ])
+            .collect();
+        columns::write(f, ("context", names), &rows, &columns, self.width)?;
+        if unused.is_empty() {
+            return Ok(());
+        }
         let mut line = "  never asked:".to_owned();
         for (number, row) in unused.iter().enumerate() {
             let comma = if number + 1 < unused.len() { "," } else { "" };
             let word = format!(" {}{comma}", one_line(&row.name));
-            if line.chars().count() + word.chars().count() > WIDTH {
+            if line.chars().count() + word.chars().count() > self.sentence_width() {
                 writeln!(f, "{line}")?;
                 line = "   ".to_owned();
             }
             line += &word;
         }
-        writeln!(f, "{line}")?;
+        writeln!(f, "{line}")
     }
-    Ok(())
-}
 
-fn phases(f: &mut fmt::Formatter<'_>, phases: &[Phase]) -> fmt::Result {
-    let titles: Vec<_> = titles(phases).iter().map(|title| one_line(title)).collect();
-    let width = titles
-        .iter()
-        .map(|title| title.chars().count())
-        .max()
-        .unwrap_or(0)
-        .clamp(12, WIDEST_NAME);
-    write!(
-        f,
-        "  {:<width$}{:>9}{:>8}{:>8}{:>9}",
-        "phase", "commands", "blocks", "freed", "taken"
-    )?;
-    scope_names(f)?;
-    writeln!(f, "{:>9}{:>9}", "live", "peak")?;
-    for (phase, title) in phases.iter().zip(&titles) {
-        write!(f, "  {title:<width$}")?;
-        let [commands, blocks, freed] = [phase.commands, phase.blocks, phase.freed].map(count);
-        write!(
-            f,
-            "{commands:>9}{blocks:>8}{freed:>8}{:>9}",
-            cell(phase.bytes)
-        )?;
-        scope_cells(f, &phase.live_by_scope)?;
+    fn phases(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let folded = folded(&self.report.phases, self.all_rounds);
+        let rows = folded.rows.iter();
+        let rows: Vec<_> = rows.map(|(title, row)| (one_line(title), row)).collect();
+        let names = name_width(&rows, 12);
+        let columns: Vec<_> = [
+            column(("commands", 9, 2), |row: &Phase| count(row.commands)),
+            column(("blocks", 8, 2), |row| count(row.blocks)),
+            column(("freed", 8, 2), |row| count(row.freed)),
+            column(("taken", 9, 1), |row| cell(row.bytes)),
+        ]
+        .into_iter()
+        .chain(scope_columns(|row: &Phase| row.live_by_scope))
+        .chain([
+            column(("live", 9, 0), |row: &Phase| cell(row.live_bytes)),
+            column(("peak", 9, 0), |row| peak(row.peak_bytes, row.peak_slack)),
+        ])
+        .collect();
+        columns::write(f, ("phase", names), &rows, &columns, self.width)?;
+        if folded.hidden == 0 {
+            return Ok(());
+        }
         writeln!(
             f,
-            "{:>9}{:>9}",
-            cell(phase.live_bytes),
-            peak(phase.peak_bytes, phase.peak_slack)
-        )?;
+            "  {} rounds with {} phases are folded; --all-rounds shows them",
+            folded.rounds, folded.hidden
+        )
     }
-    Ok(())
 }
 
-fn scope_names(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    Scope::ALL
-        .into_iter()
-        .try_for_each(|scope| write!(f, "{:>9}", scope.name()))
-}
-
-fn scope_cells(f: &mut fmt::Formatter<'_>, by_scope: &ByScope) -> fmt::Result {
-    Scope::ALL
-        .into_iter()
-        .try_for_each(|scope| write!(f, "{:>9}", cell(by_scope.get(scope))))
+/// What the longest name needs, within bounds.
+fn name_width<T>(rows: &[(String, &T)], least: usize) -> usize {
+    let longest = rows.iter().map(|(name, _)| name.chars().count()).max();
+    longest.unwrap_or(0).clamp(least, WIDEST_NAME)
 }
 
 fn cell(number: u64) -> String {

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::guard::paragraph;
 use super::{one_line, plural};
-use crate::report::{FindingRow, SharedContext, SharedContexts, Went};
+use crate::report::{FindingRow, KnownFindings, SharedContext, SharedContexts, Went};
 use crate::units::bytes;
 
 impl SharedContexts {
@@ -56,6 +56,7 @@ impl SharedContexts {
             callback_blocks,
             judged,
             findings,
+            known_findings,
             unjudged,
             ..
         } = self;
@@ -79,8 +80,12 @@ impl SharedContexts {
         } else {
             format!("{of}, not judged")
         };
+        let known = known_findings.as_ref().map(KnownFindings::words);
+        let known = known.filter(|words| !words.is_empty());
+        let known = known.map(|words| format!("  violations and suspects: {words}"));
         [head]
             .into_iter()
+            .chain(known)
             .chain(unjudged.iter().map(|unjudged| format!("  {unjudged}")))
             .collect()
     }

@@ -1,0 +1,90 @@
+//! What stands below the options in a command's help, and the commands in their groups.
+
+#![forbid(unsafe_code)]
+
+/// Of `drive`.
+pub(super) const DRIVE: &str = "\
+--guard: `fence` stops a write past a block at once and finds writes after free later; `strict` stops both,
+and reads; `cookie` finds writes later, at little cost; `sampled=N` is `strict` for one block in N of each
+call site, after its first eight. --fail: requests are numbered from 0; `each` runs the workload once for
+each request. steward/README.md describes both.";
+
+/// Of `check`.
+pub(super) const CHECK: &str = "\
+Exit code: 0 as expected; 1 if a finding is not expected, or an expected one is gone or comes more or less
+often, or not all could be judged; 2 if it could not run. Notes are legal and fail nothing. Bundled
+expectations: lavapipe-22.3, swiftshader-5.0, nvidia-580, reference-0.1.";
+
+/// Of `symbols`.
+pub(super) const SYMBOLS: &str = "\
+What `steward --guard` writes has names already. This is for reports of other programs, on this machine.";
+
+/// Of `run`.
+pub(super) const RUN: &str = "\
+Exit code: the program's; 1 instead of 0 if a guard reported a mistake, nothing met --fail, or --expect found
+something; 128 and the signal's number; 126 if it cannot be run, 127 if it is not there, 2 without the layer.
+The report goes to the error output, one for each process. vk-layer/README.md lists the layer's settings.";
+
+/// Of `top`.
+pub(super) const TOP: &str = "\
+Programs that `steward run` started have a state file. Ends when the program does.";
+
+/// Of `mark`.
+pub(super) const MARK: &str = "\
+Growth is then counted between marks, not frames. The program takes the mark with its next command that has
+a pAllocator.";
+
+/// Of `completions`.
+pub(super) const COMPLETIONS: &str = "\
+Bash: steward completions bash > ~/.local/share/bash-completion/completions/steward";
+
+/// The commands as `steward --help` shows them.
+const GROUPS: [(&str, &[&str]); 3] = [
+    ("Drivers", &["drive", "check", "drivers", "devices"]),
+    ("Programs", &["run", "top", "mark", "layer"]),
+    (
+        "Reports",
+        &["replay", "diff", "symbols", "rules", "completions"],
+    ),
+];
+
+/// The help of the program: commands by group, with what each says of itself.
+pub(super) fn grouped(command: clap::Command) -> clap::Command {
+    let mut text = String::from(
+        "{about}.\n\nUsage: steward [COMMAND] [OPTIONS]    without a command, or with options of `drive` alone: drive\n",
+    );
+    for (group, names) in GROUPS {
+        text.push_str(&format!("\n{group}:\n"));
+        for name in names {
+            let about = command
+                .find_subcommand(name)
+                .and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            text.push_str(&format!("  {name:<12} {}\n", about.trim_end_matches('.')));
+        }
+    }
+    text.push_str(
+        "\nOptions:\n{options}\n\n`steward COMMAND --help` lists the options of a command.\n",
+    );
+    command.help_template(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_that_is_not_hidden_is_in_one_group() {
+        use clap::CommandFactory as _;
+        let command = super::super::Cli::command();
+        let mut named: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).collect();
+        let mut there: Vec<_> = command
+            .get_subcommands()
+            .filter(|one| !one.is_hide_set())
+            .map(clap::Command::get_name)
+            .collect();
+        there.sort_unstable();
+        named.sort_unstable();
+        assert_eq!(named.into_iter().copied().collect::<Vec<_>>(), there);
+    }
+}

@@ -1,0 +1,135 @@
+//! The options of all commands: where results go, and what stands between a driver and its memory.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum};
+use debug_guard::{BackEnd, Fault};
+
+use vk_accounts::guard_run::{GuardChoice, Guarding, parse_back_end};
+
+/// Where results go besides the terminal, and how the terminal shows them.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Output")]
+pub struct Output {
+    /// Also write the result as JSON; `-`: standard output, and no text.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Also write a page: `drive`, `check`, `run`, `replay`, `diff`, `devices`.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Also write where blocks came from: .folded, .dhat, or Firefox Profiler.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// List each finding, not only how many there are.
+    #[arg(long, global = true)]
+    pub findings: bool,
+    /// Levels below contexts: 1 commands, 2 size classes, 3 call stacks.
+    #[arg(long, global = true, value_name = "LEVELS", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(..=3))]
+    pub depth: u8,
+    /// Show the phases of each round, also after the third.
+    #[arg(long, global = true)]
+    pub all_rounds: bool,
+    /// Colours: auto (a terminal, without NO_COLOR), always or never.
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorWhen::Auto, hide_default_value = true, hide_possible_values = true)]
+    pub color: ColorWhen,
+}
+
+/// When text has colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColorWhen {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Also in a file or a pipe.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// Not derived: values that say what they mean make `--help` longer than a screen.
+impl ValueEnum for ColorWhen {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Auto, Self::Always, Self::Never]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(match self {
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
+        }))
+    }
+}
+
+/// What stands between the driver and the memory that it is given.
+#[derive(Args, Clone, Copy, Debug, Default)]
+#[command(next_help_heading = "Guard and faults")]
+pub struct GuardArgs {
+    /// Guard each block of the driver: fence, strict, cookie or sampled[=N].
+    #[arg(long, global = true, value_name = "MODE")]
+    pub guard: Option<GuardChoice>,
+    /// userfaultfd-move, userfaultfd-copy, guard-markers or mprotect.
+    #[arg(long, global = true, value_name = "NAME", value_parser = parse_back_end)]
+    pub guard_back_end: Option<BackEnd>,
+    /// Refuse requests of the driver: nth=N, scope=S, context=C, each, ..
+    #[arg(long, global = true, value_name = "FAULT")]
+    pub fail: Option<FailArg>,
+}
+
+/// Which requests are refused.
+#[derive(Clone, Copy, Debug)]
+pub enum FailArg {
+    /// In one run.
+    Plan(Fault),
+    /// Each in a run of its own, of so many runs at most.
+    Each(u64),
+}
+
+impl FromStr for FailArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const RUNS: u64 = 1000;
+        if text == "each" {
+            return Ok(Self::Each(RUNS));
+        }
+        if let Some(runs) = text.strip_prefix("each=") {
+            let runs = runs
+                .parse()
+                .map_err(|_| "expected each=N, a whole number of runs")?;
+            return Ok(Self::Each(runs));
+        }
+        let plan = text
+            .parse()
+            .map_err(|error| format!("{error}; or each[=N]"))?;
+        Ok(Self::Plan(plan))
+    }
+}
+
+impl GuardArgs {
+    /// Of `--fail=each`: how many runs there may be.
+    #[must_use]
+    pub const fn runs_of_sweep(&self) -> Option<u64> {
+        match self.fail {
+            Some(FailArg::Each(runs)) => Some(runs),
+            _ => None,
+        }
+    }
+}
+
+impl From<GuardArgs> for Guarding {
+    fn from(args: GuardArgs) -> Self {
+        Self {
+            guard: args.guard,
+            back_end: args.guard_back_end,
+            fail: match args.fail {
+                Some(FailArg::Plan(plan)) => Some(plan),
+                Some(FailArg::Each(_)) | None => None,
+            },
+        }
+    }
+}

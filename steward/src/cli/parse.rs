@@ -1,0 +1,228 @@
+//! From words to a [`Cli`]: `drive` where no command is named, and tips for what was mistyped.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::ffi::OsString;
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, FromArgMatches as _};
+
+use super::{Cli, help};
+
+/// Options of all commands that mean nothing to some of them, by their ids.
+const OF_REPORTS: &[&str] = &["findings", "depth", "all_rounds"];
+const OF_PAGES: &[&str] = &["html"];
+const OF_SITES: &[&str] = &["profile"];
+const OF_DATA: &[&str] = &["json"];
+const OF_RUNS: &[&str] = &["guard", "guard_back_end", "fail"];
+
+/// The options that each command's help leaves out.
+const MEANINGLESS: [(&str, &[&[&str]]); 13] = [
+    ("replay", &[OF_RUNS]),
+    ("check", &[OF_REPORTS]),
+    ("diff", &[OF_SITES, OF_RUNS, OF_REPORTS]),
+    ("drivers", &[OF_SITES, OF_PAGES, OF_REPORTS, OF_RUNS]),
+    ("devices", &[OF_SITES, OF_REPORTS, OF_RUNS]),
+    ("symbols", &[OF_SITES, OF_PAGES, OF_REPORTS, OF_RUNS]),
+    ("run", &[OF_REPORTS]),
+    ("top", &[OF_SITES, OF_PAGES, OF_DATA, OF_REPORTS, OF_RUNS]),
+    ("layer", &[OF_SITES, OF_PAGES, OF_DATA, OF_REPORTS, OF_RUNS]),
+    ("mark", &[OF_SITES, OF_PAGES, OF_DATA, OF_REPORTS, OF_RUNS]),
+    ("rules", &[OF_SITES, OF_PAGES, OF_REPORTS, OF_RUNS]),
+    (
+        "completions",
+        &[OF_SITES, OF_PAGES, OF_DATA, OF_REPORTS, OF_RUNS],
+    ),
+    ("drive", &[]),
+];
+
+impl Cli {
+    /// What the process was called with. Ends the process where that asks for help, or is none of ours.
+    #[must_use]
+    pub fn from_command_line() -> Self {
+        Self::from_words(env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    /// What these words ask for, the program's name first. Options of `drive` without any command are those of `drive`.
+    ///
+    /// # Errors
+    /// They ask for help, or are none of ours; the error says so, with a tip where one is near.
+    pub fn from_words(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut words: Vec<OsString> = words.into_iter().collect();
+        let read = |words: &[OsString]| {
+            Self::shown()
+                .try_get_matches_from(words)
+                .and_then(|matches| Self::from_arg_matches(&matches))
+        };
+        let error = match read(&words) {
+            Ok(cli) => return Ok(cli),
+            Err(error) => error,
+        };
+        if error.kind() == ErrorKind::UnknownArgument && !names_command(&words) {
+            words.insert(1, "drive".into());
+            return read(&words).map_err(with_tip);
+        }
+        Err(with_tip(error))
+    }
+
+    /// The command line as its help shows it: options that mean nothing to a command are still told from mistyped ones, but not shown.
+    #[must_use]
+    pub fn shown() -> clap::Command {
+        let mut command = help::grouped(Self::command());
+        // Hands the options of all commands down.
+        command.build();
+        MEANINGLESS
+            .into_iter()
+            .fold(command, |command, (name, groups)| {
+                command.mut_subcommand(name, |one| {
+                    one.mut_args(|argument| {
+                        let id = argument.get_id().as_str();
+                        let hide = groups.iter().any(|options| options.contains(&id));
+                        if hide { argument.hide(true) } else { argument }
+                    })
+                })
+            })
+    }
+
+    /// The command line without what is for the program itself.
+    #[must_use]
+    pub fn for_completions() -> clap::Command {
+        let shown = Self::shown();
+        let own =
+            |argument: &&clap::Arg| !["help", "version"].contains(&argument.get_id().as_str());
+        let commands = shown.get_subcommands().filter(|one| !one.is_hide_set());
+        let commands = commands.filter(|one| one.get_name() != "help");
+        clap::Command::new("steward")
+            .version(env!("CARGO_PKG_VERSION"))
+            .args(shown.get_arguments().filter(own).cloned())
+            .subcommands(commands.cloned())
+    }
+}
+
+/// True where one of the words is a command's name, wherever it stands.
+fn names_command(words: &[OsString]) -> bool {
+    let command = Cli::command();
+    let words = words.iter().skip(1).take_while(|word| *word != "--");
+    words
+        .into_iter()
+        .any(|word| command.get_subcommands().any(|one| *word == one.get_name()))
+}
+
+/// The error, with what was meant where a driver is named without `--driver`.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let kind = match error.kind() {
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        _ => return error,
+    };
+    let Some(ContextValue::String(word)) = error.get(kind) else {
+        return error;
+    };
+    // A mistyped command is like one that there is.
+    if word.starts_with('-') || error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return error;
+    }
+    let tip = StyledStr::from(format!("a driver is named with '--driver {word}'"));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Command;
+    use super::*;
+
+    fn read(line: &str) -> Result<Cli, clap::Error> {
+        Cli::from_words(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn options_of_drive_need_no_command() {
+        for line in [
+            "steward --driver lavapipe --rounds 3",
+            "steward --json - --seed 7 --driver lavapipe --rounds 3",
+            "steward drive --driver lavapipe --rounds 3",
+        ] {
+            let cli = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+            let Some(Command::Drive(options)) = cli.command else {
+                panic!("{line}: {:?}", cli.command);
+            };
+            assert_eq!(
+                (options.driver.as_deref(), options.rounds),
+                (Some("lavapipe"), 3)
+            );
+        }
+        assert!(
+            read("steward --guard=strict")
+                .expect("right")
+                .command
+                .is_none()
+        );
+        // An option of `drive` is not one of another command.
+        assert!(read("steward rules --rounds 3").is_err());
+        assert!(read("steward --rounds 3 rules").is_err());
+    }
+
+    #[test]
+    fn near_misses_have_a_tip() {
+        let cases = [
+            ("steward drvie", "'drive'"),
+            ("steward --drivr lavapipe", "'--driver'"),
+            ("steward drive --ronds 3", "'--rounds'"),
+            ("steward drive lavapipe", "'--driver lavapipe'"),
+            ("steward check lavapipe", "'--driver lavapipe'"),
+            ("steward lavapipe", "'--driver lavapipe'"),
+            ("steward completions bsh", "'bash'"),
+        ];
+        for (line, tip) in cases {
+            let error = read(line).expect_err(line).to_string();
+            let said = error
+                .lines()
+                .find(|one| one.trim_start().starts_with("tip:"));
+            assert!(said.is_some_and(|one| one.contains(tip)), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn help_is_no_longer_than_a_screen() {
+        let mut command = Cli::shown().term_width(100);
+        let lines = |command: &mut clap::Command| command.render_help().to_string();
+        let text = lines(&mut command);
+        let count = text.lines().count();
+        assert!((24..=40).contains(&count), "{count} lines\n{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+        for one in command.get_subcommands_mut() {
+            let text = lines(one);
+            let count = text.lines().count();
+            assert!(count <= 60, "{}: {count} lines\n{text}", one.get_name());
+        }
+    }
+
+    /// An option of all commands says in its help which commands it is for.
+    #[test]
+    fn help_names_every_command_that_writes_a_page() {
+        let shown = Cli::shown();
+        let html = |command: &clap::Command| -> Option<bool> {
+            let mut options = command.get_arguments();
+            let html = options.find(|option| option.get_id() == "html")?;
+            Some(!html.is_hide_set())
+        };
+        let option = shown.get_arguments().find(|one| one.get_id() == "html");
+        let help = option
+            .and_then(|html| html.get_help())
+            .map(ToString::to_string);
+        let help = help.expect("a sentence");
+        for command in shown.get_subcommands().filter(|one| !one.is_hide_set()) {
+            if let Some(is_shown) = html(command) {
+                let name = format!("`{}`", command.get_name());
+                assert_eq!(help.contains(&name), is_shown, "{name}: {help}");
+            }
+        }
+        assert!(help.contains("`run`"), "{help}");
+    }
+}

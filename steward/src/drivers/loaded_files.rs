@@ -1,0 +1,132 @@
+//! The shared libraries of this process, and what they are to Vulkan. Linux only: elsewhere none are known.
+
+use std::ffi::c_void;
+#[cfg(target_os = "linux")]
+use std::fs;
+
+/// Part of a library in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LoadedPart {
+    from: usize,
+    to: usize,
+    file: String,
+}
+
+/// The libraries when they were looked at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LoadedFiles(Vec<LoadedPart>);
+
+/// What a library is to Vulkan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VulkanPart {
+    /// A driver.
+    Driver,
+    /// A layer.
+    Layer,
+}
+
+impl LoadedFiles {
+    /// Those that are loaded now.
+    pub(super) fn look() -> Self {
+        #[cfg(target_os = "linux")]
+        let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        #[cfg(not(target_os = "linux"))]
+        let maps = String::new();
+        Self(maps.lines().filter_map(part).collect())
+    }
+
+    /// The file in which an address lies.
+    pub(super) fn file_of(&self, address: *const c_void) -> Option<&str> {
+        let at = address.addr();
+        let part = self
+            .0
+            .iter()
+            .find(|part| (part.from..part.to).contains(&at));
+        part.map(|part| part.file.as_str())
+    }
+
+    /// All that are drivers or layers, each once; `loader` is neither.
+    pub(super) fn vulkan_parts(&self, loader: Option<&str>) -> Vec<(VulkanPart, String)> {
+        let mut files: Vec<_> = self.0.iter().map(|part| part.file.as_str()).collect();
+        files.sort_unstable();
+        files.dedup();
+        let files = files.into_iter().filter(|file| Some(*file) != loader);
+        files
+            .filter_map(|file| Some((self.kind(file)?, file.to_owned())))
+            .collect()
+    }
+
+    /// By the names that the loader's interfaces prescribe. A library may have functions of one that it needs: only its own count.
+    #[cfg(target_os = "linux")]
+    fn kind(&self, file: &str) -> Option<VulkanPart> {
+        use libloading::os::unix::{Library, RTLD_LAZY};
+        // SAFETY: what is loaded already is not initialised again, and nothing else is loaded.
+        let library = unsafe { Library::open(Some(file), RTLD_LAZY | libc::RTLD_NOLOAD) }.ok()?;
+        let has = |name: &str| {
+            // SAFETY: only the address is looked at.
+            let found = unsafe { library.get::<*const c_void>(name) };
+            found.is_ok_and(|symbol| self.file_of(symbol.into_raw()) == Some(file))
+        };
+        if has("vk_icdGetInstanceProcAddr") || has("vk_icdNegotiateLoaderICDInterfaceVersion") {
+            return Some(VulkanPart::Driver);
+        }
+        let is_layer = has("vkNegotiateLoaderLayerInterfaceVersion")
+            || has("vkEnumerateInstanceLayerProperties") && has("vkGetInstanceProcAddr");
+        is_layer.then_some(VulkanPart::Layer)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn kind(&self, _: &str) -> Option<VulkanPart> {
+        None
+    }
+}
+
+/// A line of `/proc/self/maps` that is about a shared library: `from-to perms offset device inode   file`.
+fn part(line: &str) -> Option<LoadedPart> {
+    let (range, rest) = line.split_once(' ')?;
+    let (from, to) = range.split_once('-')?;
+    let file = rest.get(rest.find('/')?..)?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    file.contains(".so").then_some(LoadedPart {
+        from: number(from)?,
+        to: number(to)?,
+        file: file.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_about_libraries_are_read() {
+        let line = "7f10-7f20 r-xp 00000000 08:01 77                     /usr/lib/lib x.so.1";
+        let expected = LoadedPart {
+            from: 0x7f10,
+            to: 0x7f20,
+            file: "/usr/lib/lib x.so.1".to_owned(),
+        };
+        assert_eq!(part(line), Some(expected.clone()));
+        for other in [
+            "",
+            "7f10-7f20 r-xp 0 0 0 [stack]",
+            "7f10-7f20 rw-p 0 0 0 ",
+            "x-y r 0 0 0 /a.so",
+        ] {
+            assert_eq!(part(other), None, "{other}");
+        }
+        let files = LoadedFiles(vec![expected]);
+        let file = |at: usize| files.file_of(std::ptr::without_provenance(at));
+        assert_eq!(file(0x7f1f), Some("/usr/lib/lib x.so.1"));
+        assert_eq!(file(0x7f20), None);
+    }
+
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[test]
+    fn the_c_library_is_loaded_and_no_part_of_vulkan() {
+        let files = LoadedFiles::look();
+        let libc = files.0.iter().find(|part| part.file.contains("libc.so"));
+        let file = &libc.expect("it is loaded").file;
+        assert_eq!(files.kind(file), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! What a terminal is shown that a file is not: colours, and lines that fit.
+
+#![forbid(unsafe_code)]
+
+mod fold;
+mod paint;
+
+use std::env;
+use std::io::{self, IsTerminal as _};
+
+use terminal_size::{Width, terminal_size_of};
+
+use crate::cli::{ColorWhen, Output};
+
+/// However narrow a terminal says it is.
+const MIN_WIDTH: usize = 40;
+
+/// How text is shown on the standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terminal {
+    /// Columns; none where the output is no terminal, which breaks no lines.
+    width: Option<usize>,
+    colours: bool,
+}
+
+impl Terminal {
+    /// As the command line and the environment say.
+    pub(super) fn of_standard_output(output: &Output) -> Self {
+        let out = io::stdout();
+        let is_terminal = out.is_terminal();
+        let told = || env::var("COLUMNS").ok()?.parse().ok();
+        let width = terminal_size_of(&out).map(|(Width(width), _)| usize::from(width));
+        let width = width.or_else(told).filter(|_| is_terminal);
+        Self {
+            width: width
+                .filter(|width| *width > 0)
+                .map(|width| width.max(MIN_WIDTH)),
+            colours: colours(output.color, is_terminal, &|name| {
+                env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+            }),
+        }
+    }
+
+    /// Columns that tables may take.
+    pub(super) fn columns(self) -> usize {
+        self.width.unwrap_or(usize::MAX)
+    }
+
+    /// The text as it is to be shown.
+    pub(super) fn rendered(self, text: &str) -> String {
+        let folded = self.width.map(|width| fold::folded(text, width));
+        let text = folded.as_deref().unwrap_or(text);
+        match self.colours {
+            true => paint::painted(text),
+            false => text.to_owned(),
+        }
+    }
+}
+
+/// Whether there are colours. `NO_COLOR` and `TERM` as <https://no-color.org> and terminfo have them.
+fn colours(when: ColorWhen, is_terminal: bool, variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    match when {
+        ColorWhen::Always => true,
+        ColorWhen::Never => false,
+        ColorWhen::Auto => {
+            is_terminal
+                && variable("NO_COLOR").is_none_or(|value| value.is_empty())
+                && variable("TERM").is_none_or(|term| term != "dumb")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_unless_somebody_wants_none() {
+        let set = |pairs: &'static [(&str, &str)]| {
+            move |name: &str| {
+                let pair = pairs.iter().find(|(one, _)| *one == name);
+                pair.map(|(_, value)| (*value).to_owned())
+            }
+        };
+        let auto = |is_terminal, pairs| colours(ColorWhen::Auto, is_terminal, &set(pairs));
+        assert!(auto(true, &[]) && auto(true, &[("NO_COLOR", ""), ("TERM", "xterm")]));
+        assert!(!auto(false, &[]));
+        assert!(!auto(true, &[("NO_COLOR", "1")]) && !auto(true, &[("TERM", "dumb")]));
+        assert!(colours(
+            ColorWhen::Always,
+            false,
+            &set(&[("NO_COLOR", "1")])
+        ));
+        assert!(!colours(ColorWhen::Never, true, &set(&[])));
+    }
+}

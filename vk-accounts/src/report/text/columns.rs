@@ -1,0 +1,136 @@
+//! A table whose columns fit a width: the least important ones go first, and the table says which.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// Nothing: what no number stands for.
+const EMPTY: &str = "-";
+
+/// A column of numbers.
+pub(super) struct Column<T> {
+    /// Its heading.
+    pub(super) title: &'static str,
+    /// Characters, the space in front among them.
+    pub(super) width: usize,
+    /// Of columns that do not fit those of the highest rank go first.
+    pub(super) rank: u8,
+    /// What a row has there.
+    pub(super) cell: Box<dyn Fn(&T) -> String>,
+}
+
+/// A heading, then a line for each row: its name, which has `names` characters, and its numbers.
+pub(super) fn write<T>(
+    f: &mut fmt::Formatter<'_>,
+    (head, names): (&str, usize),
+    rows: &[(String, &T)],
+    columns: &[Column<T>],
+    width: usize,
+) -> fmt::Result {
+    let is_empty = |column: &Column<T>| rows.iter().all(|(_, row)| (column.cell)(row) == EMPTY);
+    let (shown, left_out) = fitting(columns, &is_empty, width.saturating_sub(names + 2));
+    write!(f, "  {head:<names$}")?;
+    for column in &shown {
+        write!(f, "{:>w$}", column.title, w = column.width)?;
+    }
+    writeln!(f)?;
+    for (name, row) in rows {
+        write!(f, "  {name:<names$}")?;
+        for column in &shown {
+            write!(f, "{:>w$}", (column.cell)(row), w = column.width)?;
+        }
+        writeln!(f)?;
+    }
+    if left_out.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        f,
+        "  left out for want of columns: {}; --json has all",
+        left_out.join(", ")
+    )
+}
+
+/// The columns that fit, in their order, and the names of those that do not. What is empty in all rows goes before anything else, and is not
+/// missed.
+fn fitting<'c, T>(
+    columns: &'c [Column<T>],
+    is_empty: &dyn Fn(&Column<T>) -> bool,
+    width: usize,
+) -> (Vec<&'c Column<T>>, Vec<&'static str>) {
+    let mut shown: Vec<(&Column<T>, bool)> = columns
+        .iter()
+        .map(|column| (column, is_empty(column)))
+        .collect();
+    let mut left_out = Vec::new();
+    let sum = |shown: &[(&Column<T>, bool)]| -> usize {
+        shown.iter().map(|(column, _)| column.width).sum()
+    };
+    while sum(&shown) > width {
+        let last = shown
+            .iter()
+            .enumerate()
+            .max_by_key(|(at, (column, empty))| (*empty, column.rank, *at))
+            .map(|(at, (column, empty))| (at, column.rank, *empty));
+        match last {
+            Some((at, rank, empty)) if rank > 0 || empty => {
+                let (column, empty) = shown.remove(at);
+                if !empty {
+                    left_out.push(column.title);
+                }
+            }
+            _ => break,
+        }
+    }
+    left_out.reverse();
+    (
+        shown.into_iter().map(|(column, _)| column).collect(),
+        left_out,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Table(usize);
+
+    impl fmt::Display for Table {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let column = |title, rank, cell: fn(&u64) -> String| Column {
+                title,
+                width: 6,
+                rank,
+                cell: Box::new(cell),
+            };
+            let columns = [
+                column("none", 1, |_| EMPTY.to_owned()),
+                column("some", 2, |one| one.to_string()),
+                column("more", 1, |one| (one + 1).to_string()),
+                column("live", 0, |one| (one * 2).to_string()),
+            ];
+            let rows = [("a".to_owned(), &7), ("bc".to_owned(), &8)];
+            write(f, ("name", 5), &rows, &columns, self.0)
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_goes_by_rank_and_is_named() {
+        let whole = "  name   none  some  more  live\n  a         -     7     8    14\n  bc        -     8     9    16\n";
+        assert_eq!(Table(usize::MAX).to_string(), whole);
+        assert_eq!(Table(31).to_string(), whole);
+        // What is empty is not missed.
+        let without =
+            "  name   some  more  live\n  a         7     8    14\n  bc        8     9    16\n";
+        assert_eq!(Table(30).to_string(), without);
+        let narrow = Table(24).to_string();
+        assert!(narrow.starts_with("  name   more  live\n"), "{narrow}");
+        assert!(
+            narrow.ends_with("  left out for want of columns: some; --json has all\n"),
+            "{narrow}"
+        );
+        let least = Table(1).to_string();
+        assert!(least.starts_with("  name   live\n"), "{least}");
+        assert!(least.contains("columns: more, some;"), "{least}");
+    }
+}

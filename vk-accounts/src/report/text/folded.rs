@@ -1,0 +1,144 @@
+//! Phases of many rounds: those of the first three are shown, the others in one row.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use crate::report::Phase;
+use crate::report::phase::titles;
+
+/// Phases of one name that are shown one by one.
+const SHOWN: usize = 3;
+
+/// The phases of a table.
+#[derive(Debug, Default)]
+pub(super) struct Folded {
+    /// Each with what to call it, those that were folded together as one.
+    pub(super) rows: Vec<(String, Phase)>,
+    /// Phases that no row of their own has.
+    pub(super) hidden: usize,
+    /// Rounds that they belong to: how often the same name came again.
+    pub(super) rounds: usize,
+}
+
+/// The rows of `phases`; with `all` one for each.
+pub(super) fn folded(phases: &[Phase], all: bool) -> Folded {
+    let mut done = Folded::default();
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut open: Option<(usize, usize, Phase)> = None;
+    for (phase, title) in phases.iter().zip(titles(phases)) {
+        let nth = seen.entry(phase.name.as_str()).or_default();
+        *nth += 1;
+        if all || *nth <= SHOWN {
+            done.close(open.take());
+            done.rows.push((title, phase.clone()));
+            continue;
+        }
+        done.hidden += 1;
+        open = Some(match open {
+            None => (*nth, *nth, phase.clone()),
+            Some((first, last, sum)) => (first.min(*nth), last.max(*nth), plus(sum, phase)),
+        });
+    }
+    done.close(open);
+    done
+}
+
+impl Folded {
+    fn close(&mut self, open: Option<(usize, usize, Phase)>) {
+        let Some((first, last, sum)) = open else {
+            return;
+        };
+        self.rounds = self.rounds.max(last - first + 1);
+        let title = match last == first {
+            true => format!("#{first}"),
+            false => format!("#{first} to #{last}"),
+        };
+        self.rows.push((title, sum));
+    }
+}
+
+/// One phase after the other, as one.
+fn plus(sum: Phase, next: &Phase) -> Phase {
+    let most = if next.peak_bytes > sum.peak_bytes {
+        next
+    } else {
+        &sum
+    };
+    let (peak_bytes, peak_slack) = (most.peak_bytes, most.peak_slack);
+    Phase {
+        name: sum.name,
+        commands: sum.commands.saturating_add(next.commands),
+        blocks: sum.blocks.saturating_add(next.blocks),
+        freed: sum.freed.saturating_add(next.freed),
+        bytes: sum.bytes.saturating_add(next.bytes),
+        live_bytes: next.live_bytes,
+        live_by_scope: next.live_by_scope,
+        live_blocks: next.live_blocks,
+        live_blocks_by_scope: next.live_blocks_by_scope,
+        peak_bytes,
+        peak_slack,
+        ..Phase::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phases(rounds: u64) -> Vec<Phase> {
+        let phase = |name: &str, live_bytes, peak_bytes| Phase {
+            name: name.into(),
+            commands: 2,
+            blocks: 3,
+            freed: 1,
+            bytes: 100,
+            live_bytes,
+            peak_bytes,
+            ..Phase::default()
+        };
+        let mut all = vec![phase("device", 5, 9)];
+        for round in 1..=rounds {
+            all.extend([
+                phase("load", round, 5000 - round),
+                phase("draw", 10 * round, 1),
+            ]);
+        }
+        all.push(phase("end", 0, 3));
+        all
+    }
+
+    #[test]
+    fn the_fourth_round_and_those_after_it_are_one_row() {
+        let whole = phases(2000);
+        let done = folded(&whole, false);
+        assert_eq!((done.rows.len(), done.hidden, done.rounds), (9, 3994, 1997));
+        let titles: Vec<_> = done.rows.iter().map(|(title, _)| title.as_str()).collect();
+        let expected = [
+            "device",
+            "load",
+            "draw",
+            "load #2",
+            "draw #2",
+            "load #3",
+            "draw #3",
+            "#4 to #2000",
+            "end",
+        ];
+        assert_eq!(titles, expected);
+        let (_, sum) = &done.rows[7];
+        assert_eq!(
+            (sum.commands, sum.blocks, sum.freed),
+            (2 * 3994, 3 * 3994, 3994)
+        );
+        assert_eq!(
+            (sum.live_bytes, sum.peak_bytes),
+            (20_000, 4996),
+            "at its end; the highest"
+        );
+        assert_eq!(folded(&whole, true).rows.len(), whole.len());
+        let three = folded(&phases(3), false);
+        assert_eq!((three.rows.len(), three.hidden), (8, 0));
+        assert_eq!(folded(&phases(4), false).rows[7].0, "#4");
+    }
+}
