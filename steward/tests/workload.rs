@@ -32,7 +32,7 @@ use loader::{
 use manifest::Manifest;
 use results::{
     a_wrong_seed_is_a_mismatch_and_everything_is_destroyed, device_memory_is_told_block_by_block,
-    every_result_is_right_in_every_round, rd6_the_validation_layer_is_silent_after_it_was_heard,
+    every_result_is_right_in_every_round, the_validation_layer_is_silent_after_it_was_heard,
     v42_every_block_is_given_back_to_its_kinds_callbacks,
 };
 use vk_steward::drivers::Selected;
@@ -182,4 +182,9 @@ fn on_driver(driver: &str, wanted: &[&str]) -> ExitCode {
 fn is_required(what: &str) -> bool {
     std::env::var("STEWARD_REQUIRE")
         .is_ok_and(|required| required.split(',').any(|each| each.trim() == what))
+}
+
+/// The tests of rows are read from this file.
+fn rd6_the_validation_layer_is_silent_after_it_was_heard(driver: &Selected) -> Outcome {
+    the_validation_layer_is_silent_after_it_was_heard(driver)
 }

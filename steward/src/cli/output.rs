@@ -18,10 +18,10 @@ pub struct Output {
     /// Also write the result as JSON; `-`: standard output, and no text.
     #[arg(long, global = true, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Also write a page: `drive`, `check`, `run`, `replay`, `diff`, `devices`.
+    /// Also write a page (`drive` `check` `run` `replay` `diff` `devices`).
     #[arg(long, global = true, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Also write where blocks came from: .folded, .dhat, or Firefox Profiler.
+    /// Also write where blocks came from (.folded, .dhat, Firefox).
     #[arg(long, global = true, value_name = "FILE")]
     pub profile: Option<PathBuf>,
     /// List each finding, not only how many there are.

@@ -392,7 +392,7 @@ fn what_lies_below_a_context_unfolds_to_its_call_stacks() {
     };
     let page = browser.file("drill.html");
     let done = Child::new(STEWARD)
-        .args(["drive", "--driver", "reference", "--no-honour"])
+        .args(["drive", "--driver", "reference", "--no-coverage"])
         .args([Path::new("--html"), &page])
         .run();
     done.assert_code(0);

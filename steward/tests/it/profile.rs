@@ -54,7 +54,13 @@ fn of_trace(name: &str) -> Profiled {
 
 /// The program's own driver is always there.
 fn of_driver(name: &str) -> Profiled {
-    let arguments = ["drive", "--driver", "reference", "--no-honour", "--seed=7"];
+    let arguments = [
+        "drive",
+        "--driver",
+        "reference",
+        "--no-coverage",
+        "--seed=7",
+    ];
     profiled(&arguments, name).unwrap_or_else(|done| panic!("{}", done.stderr))
 }
 

@@ -197,7 +197,7 @@ pub(crate) fn v42_every_block_is_given_back_to_its_kinds_callbacks(driver: &Sele
     Ok(())
 }
 
-pub(crate) fn rd6_the_validation_layer_is_silent_after_it_was_heard(driver: &Selected) -> Outcome {
+pub(crate) fn the_validation_layer_is_silent_after_it_was_heard(driver: &Selected) -> Outcome {
     let options = Options {
         seed: seed(),
         rounds: 2,
