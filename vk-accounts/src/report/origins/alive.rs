@@ -33,10 +33,14 @@ impl SiteRecorder {
                 groups.entry(key).or_default().push(block);
             }
         }
-        let stack = |((command, context, stack), blocks): (_, Vec<&LiveBlock>)| {
-            let same = self.sites.iter().filter(|site| {
-                (site.key.command, site.key.context, site.key.stack) == (command, context, stack)
-            });
+        let mut totals: HashMap<_, u64> = HashMap::new();
+        for site in &self.sites {
+            let key = (site.key.command, site.key.context, site.key.stack);
+            let total = totals.entry(key).or_default();
+            *total = total.saturating_add(site.total.blocks);
+        }
+        let stack = |(key, blocks): (_, Vec<&LiveBlock>)| {
+            let (command, context, stack) = key;
             let round = |block: &LiveBlock| rounds.get(block.phase as usize).copied().flatten();
             LeakStack {
                 command: self.names.name(command),
@@ -44,7 +48,7 @@ impl SiteRecorder {
                 blocks: LeakCount {
                     live: blocks.len() as u64,
                     bytes: sum(&blocks),
-                    total: same.map(|site| site.total.blocks).sum(),
+                    total: totals.get(&key).copied().unwrap_or(0),
                     growth: growth(&blocks, round),
                 },
                 oldest: blocks

@@ -165,10 +165,9 @@ impl CallbackSink for SiteCallbacks {
         let block = unsafe { self.inner.reallocation(original, request) };
         match before {
             // Freed: a size of 0.
-            Some(live) if block.is_null() && request.size == 0 => self.capture.with(|recorder| {
-                recorder.end_resize(live, number(original), live.bytes, moment);
-                recorder.free(number(original), moment);
-            }),
+            Some(live) if block.is_null() && request.size == 0 => {
+                self.capture.with(|recorder| recorder.end_free(live));
+            }
             Some(live) if block.is_null() => self.capture.with(|recorder| {
                 recorder.end_resize(live, number(original), live.bytes, moment);
             }),

@@ -10,6 +10,7 @@
 
 mod alive;
 mod capture;
+mod command_blocks;
 mod events;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use alloc_core::Scope;
 use crate::report::{BlockSum, CallSite, CallSites, LeakFrame};
 
 pub use capture::{SiteCallbacks, StackCapture};
+use command_blocks::CommandBlocks;
 use events::EventRecorder;
 pub use events::{BlockEvent, CommandSpan, EventLog};
 
@@ -35,8 +37,10 @@ pub struct SiteRecorder {
     places: HashMap<SiteKey, usize>,
     sites: Vec<SiteCounts>,
     live: HashMap<u64, LiveBlock>,
-    /// Blocks that were allocated in the command that a thread runs or ran last.
-    of_command: HashMap<u64, Vec<u64>>,
+    /// Of each thread: what it allocated in its command.
+    of_command: HashMap<u64, CommandBlocks>,
+    /// Commands that have begun.
+    commands: u64,
     phase: u32,
     /// Blocks ever allocated.
     blocks: u64,
@@ -86,6 +90,8 @@ pub struct LiveBlock {
     phase: u32,
     /// How many blocks had been allocated before.
     born: u64,
+    /// The number of the command that allocated it; 0 for none.
+    command: u64,
     /// The object that its command created; 0 for none.
     handle: u64,
     /// When it was allocated, as [`Moment::at`].
@@ -181,19 +187,18 @@ impl SiteRecorder {
         if site == next {
             self.sites.push(SiteCounts::new(key, self.peak.number));
         }
+        let command = self.of_command.get(&moment.thread);
         let live = LiveBlock {
             site,
             bytes,
             phase: self.phase,
             born: self.blocks,
+            command: command.map_or(0, |blocks| blocks.command),
             handle: 0,
             at: moment.at,
         };
         self.blocks = self.blocks.saturating_add(1);
-        self.live.insert(block, live);
-        if let Some(blocks) = self.of_command.get_mut(&moment.thread) {
-            blocks.push(block);
-        }
+        self.insert(block, live, moment);
         self.change(site, |counts| counts.grow(1, bytes));
         self.live_bytes = self.live_bytes.saturating_add(bytes);
         self.reach_peak();
@@ -205,21 +210,33 @@ impl SiteRecorder {
 
     /// A block was freed. Does nothing for a block that is not known.
     pub fn free(&mut self, block: u64, moment: Moment) {
-        let Some(live) = self.live.remove(&block) else {
-            return;
-        };
+        if let Some(live) = self.begin_resize(block, moment) {
+            self.end_free(live);
+        }
+    }
+
+    /// A resize to nothing has freed the block. Its old number, which may be another block's by now, stays with that.
+    pub fn end_free(&mut self, live: LiveBlock) {
         let lived = self.blocks.saturating_sub(live.born);
         self.change(live.site, |counts| {
             counts.shrink(1, live.bytes);
             counts.lifetimes = counts.lifetimes.saturating_add(lived);
         });
         self.live_bytes = self.live_bytes.saturating_sub(live.bytes);
-        self.note(
-            block,
-            live.site,
-            signed(live.bytes).saturating_neg(),
-            moment,
-        );
+    }
+
+    /// The block is known by this number from now on. Where another block has it the free of that one was not seen: it is freed.
+    fn insert(&mut self, block: u64, live: LiveBlock, moment: Moment) {
+        if let Some(former) = self.live.insert(block, live) {
+            let bytes = signed(former.bytes).saturating_neg();
+            self.note(block, former.site, bytes, moment);
+            self.end_free(former);
+        }
+        if let Some(blocks) = self.of_command.get_mut(&moment.thread)
+            && blocks.command == live.command
+        {
+            blocks.push(block, &self.live);
+        }
     }
 
     /// A block may get another size and number: until [`end_resize`](Self::end_resize) it is known by none, and its bytes stay live.
@@ -236,6 +253,7 @@ impl SiteRecorder {
 
     /// The block is known by this number and has so many bytes. It stays with the site that it was allocated at.
     pub fn end_resize(&mut self, live: LiveBlock, block: u64, bytes: u64, moment: Moment) {
+        self.insert(block, LiveBlock { bytes, ..live }, moment);
         self.change(live.site, |counts| {
             if bytes >= live.bytes {
                 counts.grow(0, bytes - live.bytes);
@@ -247,14 +265,17 @@ impl SiteRecorder {
             .live_bytes
             .saturating_sub(live.bytes)
             .saturating_add(bytes);
-        self.live.insert(block, LiveBlock { bytes, ..live });
         self.reach_peak();
         self.note(block, live.site, signed(bytes), moment);
     }
 
     /// A thread begins a command: what it allocates from now on is the command's own.
     pub fn begin_command(&mut self, name: &str, moment: Moment) {
-        self.of_command.entry(moment.thread).or_default().clear();
+        self.commands = self.commands.saturating_add(1);
+        self.of_command
+            .entry(moment.thread)
+            .or_default()
+            .begin(self.commands);
         if let Some(events) = &mut self.events {
             events.begin_command(name, moment);
         }
@@ -267,17 +288,11 @@ impl SiteRecorder {
         }
     }
 
-    /// The command that the thread runs, or ran last, created an object: its blocks are the object's.
+    /// The command that the thread runs, or ran last, created an object: its blocks are the object's. Of several objects of one command
+    /// nobody knows which has which block, so that they are nobody's.
     pub fn created(&mut self, thread: u64, handle: u64) {
-        for block in self
-            .of_command
-            .get_mut(&thread)
-            .into_iter()
-            .flat_map(|blocks| blocks.drain(..))
-        {
-            if let Some(live) = self.live.get_mut(&block) {
-                live.handle = handle;
-            }
+        if let Some(blocks) = self.of_command.get_mut(&thread) {
+            blocks.created(handle, &mut self.live);
         }
     }
 

@@ -135,3 +135,172 @@ fn what_is_never_freed_is_listed_with_its_object_and_its_growth_by_round() {
     let one = recorder.leaks(&phases[..3]);
     assert_eq!((&*one.mark, one.intervals), ("none", 0));
 }
+
+#[test]
+fn a_number_that_comes_again_without_its_free_ends_the_block_that_had_it() {
+    let mut recorder = SiteRecorder::default().with_events();
+    let buffer = origin("vkCreateBuffer", None);
+    recorder.allocate(1, buffer, 1000, HERE);
+    recorder.allocate(1, buffer, 500, HERE);
+    recorder.allocate(2, buffer, 30, HERE);
+    let live = recorder.begin_resize(2, HERE).expect("live");
+    recorder.end_resize(live, 1, 40, HERE);
+    let left = recorder
+        .sites()
+        .sites
+        .iter()
+        .fold(BlockSum::default(), |sum, site| sum.plus(site.left));
+    let leaks: u64 = recorder
+        .leaks(&[])
+        .stacks
+        .iter()
+        .map(|stack| stack.blocks.bytes)
+        .sum();
+    assert_eq!((left, leaks), (sum(1, 40), 40));
+    recorder.free(1, HERE);
+    assert!(
+        recorder
+            .sites()
+            .sites
+            .iter()
+            .all(|site| site.left == sum(0, 0))
+    );
+    // Each is said to go once.
+    let events = recorder.drain_events();
+    assert_eq!(
+        events.blocks.iter().map(|event| event.bytes).sum::<i64>(),
+        0
+    );
+}
+
+#[test]
+fn an_object_has_the_blocks_of_its_command_and_no_other_ones() {
+    let other = Moment { at: 0, thread: 2 };
+    let mut recorder = SiteRecorder::default();
+    recorder.begin_command("", HERE);
+    recorder.begin_command("", other);
+    let buffer = origin("vkCreateBuffer", None);
+    recorder.allocate(5, buffer, 10, HERE);
+    recorder.free(5, HERE);
+    // Another thread is served where the temporary block was.
+    recorder.allocate(5, origin("vkCreateImage", None), 77, other);
+    recorder.allocate(6, buffer, 20, HERE);
+    let live = recorder.begin_resize(6, HERE).expect("live");
+    recorder.end_resize(live, 7, 40, HERE);
+    recorder.created(1, 0xa);
+    // Of two objects of one command nobody knows which has which block.
+    recorder.begin_command("", HERE);
+    recorder.allocate(8, origin("vkCreateGraphicsPipelines", None), 50, HERE);
+    recorder.created(1, 0xb);
+    recorder.created(1, 0xc);
+    let leaks = recorder.leaks(&[]);
+    let mut listed: Vec<_> = leaks
+        .stacks
+        .iter()
+        .flat_map(|stack| {
+            stack
+                .oldest
+                .iter()
+                .map(|block| (&*stack.command, block.bytes, &*block.handle))
+        })
+        .collect();
+    listed.sort_unstable();
+    assert_eq!(
+        listed,
+        [
+            ("vkCreateBuffer", 40, "0xa"),
+            ("vkCreateGraphicsPipelines", 50, ""),
+            ("vkCreateImage", 77, "")
+        ]
+    );
+}
+
+#[test]
+fn blocks_that_a_long_command_has_freed_take_no_memory() {
+    let mut recorder = SiteRecorder::default();
+    recorder.begin_command("", HERE);
+    for number in 0..100_000 {
+        recorder.allocate(number, origin("vkCreateBuffer", None), 8, HERE);
+        if number % 1000 != 0 {
+            recorder.free(number, HERE);
+        }
+    }
+    let kept = recorder.of_command[&1].numbers.len();
+    assert!(kept <= 400, "{kept}");
+    recorder.created(1, 0xa);
+    let leaks = recorder.leaks(&[]);
+    assert_eq!(leaks.stacks[0].blocks.live, 100);
+    assert!(
+        leaks.stacks[0]
+            .oldest
+            .iter()
+            .all(|block| block.handle == "0xa")
+    );
+}
+
+mod resize_to_nothing {
+    use std::ffi::c_void;
+    use std::ptr;
+    use std::sync::atomic::{AtomicPtr, Ordering};
+    use std::thread;
+
+    use vk_callbacks::{CallbackSink, RawCallbacks, RawNotice, RawRequest};
+
+    use crate::report::origins::{SiteCallbacks, SiteRecorder, StackCapture};
+
+    /// One place, which each request is served from. A resize to 0 frees it, and another thread is served there before the call returns.
+    struct OnePlace;
+
+    static SITES: AtomicPtr<SiteCallbacks> = AtomicPtr::new(ptr::null_mut());
+
+    impl CallbackSink for OnePlace {
+        unsafe fn allocation(&self, _: RawRequest) -> *mut c_void {
+            ptr::without_provenance_mut(0x1000)
+        }
+
+        unsafe fn reallocation(&self, _: *mut c_void, request: RawRequest) -> *mut c_void {
+            assert_eq!(request.size, 0);
+            let other = thread::spawn(|| {
+                // SAFETY: the test's own, which waits for this call.
+                let sites = unsafe { &*SITES.load(Ordering::SeqCst) };
+                let raw = sites.raw();
+                let allocate = raw.pfn_allocation.expect("a function");
+                // SAFETY: a plain request.
+                let block = unsafe { allocate(raw.p_user_data, 500, 16, 1) };
+                assert_eq!(block.addr(), 0x1000);
+            });
+            other.join().expect("the other thread");
+            ptr::null_mut()
+        }
+
+        unsafe fn free(&self, _: *mut c_void) {}
+
+        unsafe fn notification(&self, _: RawNotice) {}
+    }
+
+    #[test]
+    fn a_resize_to_0_leaves_another_threads_block_where_it_was() {
+        let capture = StackCapture::new(SiteRecorder::default()).expect("memory");
+        let inner = RawCallbacks::of_sink::<OnePlace>(ptr::from_ref(&OnePlace).cast_mut().cast());
+        let sites = capture.around(inner, "VkDevice");
+        SITES.store(ptr::from_ref(&*sites).cast_mut(), Ordering::SeqCst);
+        let raw = sites.raw();
+        let allocate = raw.pfn_allocation.expect("a function");
+        let reallocate = raw.pfn_reallocation.expect("a function");
+        let free = raw.pfn_free.expect("a function");
+        // SAFETY: a plain request.
+        let block = unsafe { allocate(raw.p_user_data, 100, 16, 1) };
+        // SAFETY: the block that was allocated.
+        unsafe { reallocate(raw.p_user_data, block, 0, 16, 1) };
+        let left = || -> u64 {
+            let sites = capture.with(|recorder| recorder.sites());
+            sites.sites.iter().map(|site| site.left.bytes).sum()
+        };
+        let leaks = capture.with(|recorder| recorder.leaks(&[]));
+        let listed: u64 = leaks.stacks.iter().map(|stack| stack.blocks.bytes).sum();
+        assert_eq!((listed, left()), (500, 500));
+        // SAFETY: the other thread's block, at the same place.
+        unsafe { free(raw.p_user_data, block) };
+        assert_eq!(left(), 0);
+    }
+}
