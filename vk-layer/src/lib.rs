@@ -38,6 +38,7 @@ mod description;
 mod device_memory;
 mod error_output;
 mod failing;
+mod file_limit;
 mod file_name;
 mod foreign;
 mod fork;

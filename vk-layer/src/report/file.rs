@@ -8,11 +8,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use alloc_core::TryString;
 
-use crate::error_output;
 use crate::record::own;
+use crate::{error_output, file_limit};
 
 /// Writes `text` beside the file, and then renames it to the file's name. Follows no link and makes no folder.
 pub(super) fn replace(name: &str, text: &str) -> io::Result<()> {
+    file_limit::admit(text.len())?;
     let mut part = TryString::new_in(own());
     part.try_write_fmt(format_args!("{name}.{}.part", std::process::id()))
         .map_err(|_| io::ErrorKind::OutOfMemory)?;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use alloc_core::{HostError, TryString};
 
 use crate::accounts::INSTANCES;
+use crate::file_limit::remedy;
 use crate::file_name::expand;
 use crate::hooks::{COMMANDS, caught, has_live_instance};
 use crate::once::OnceAcrossForks;
@@ -164,8 +165,9 @@ fn write_to(target: &Target, commands: u64, render: Render) {
             };
             if let Err(error) = file::replace(&name, &report) {
                 complain(format_args!(
-                    "{} cannot be written ({error}): name a file in a folder that can be written to",
-                    name.as_str()
+                    "{} cannot be written ({error}): {}",
+                    name.as_str(),
+                    remedy(&error)
                 ));
             }
         }

@@ -1,24 +1,30 @@
 //! The file of the state, mapped.
 
 use std::ffi::CStr;
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
 use alloc_core::TryString;
 use vk_accounts::state_file::{LENGTH, WORDS};
 
+use crate::file_limit;
 use crate::record::own;
 
 /// The words of a state file.
 pub(super) type Words = [AtomicU64; WORDS];
 
 /// Creates the file, for this user alone, and maps it for as long as the process lives. What an earlier process with this name left is
-/// removed; anything but a plain file stays, and is an error. No link is followed, and no folder made.
+/// removed; what a living one writes stays, as anything but a plain file, and is an error. No link is followed, and no folder made.
 pub(super) fn create(name: &str) -> io::Result<NonNull<Words>> {
-    match std::fs::symlink_metadata(name) {
-        Ok(earlier) if earlier.is_file() => std::fs::remove_file(name)?,
-        _ => (),
+    file_limit::admit(LENGTH)?;
+    if let Some(earlier) = earlier(name)? {
+        std::fs::remove_file(name)?;
+        // Locked until here, so that no other process takes it for one that is left.
+        drop(earlier);
     }
     let mut ended = TryString::new_in(own());
     ended
@@ -33,7 +39,8 @@ pub(super) fn create(name: &str) -> io::Result<NonNull<Words>> {
     if file < 0 {
         return Err(io::Error::last_os_error());
     }
-    let mapped = map(file);
+    // The mapping keeps the lock until the process ends.
+    let mapped = lock(file).and_then(|()| map(file));
     // SAFETY: opened above; a mapping stays without it.
     unsafe { libc::close(file) };
     if mapped.is_err() {
@@ -41,6 +48,45 @@ pub(super) fn create(name: &str) -> io::Result<NonNull<Words>> {
         unsafe { libc::unlink(name.as_ptr()) };
     }
     mapped
+}
+
+/// The plain file with this name, locked, unless there is none.
+///
+/// # Errors
+/// [`ResourceBusy`](io::ErrorKind::ResourceBusy): a living process writes it.
+fn earlier(name: &str) -> io::Result<Option<File>> {
+    let is_plain = std::fs::symlink_metadata(name).is_ok_and(|there| there.is_file());
+    if !is_plain {
+        return Ok(None);
+    }
+    // Should it be a pipe by now, nobody waits for a writer.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(name)?;
+    lock(file.as_raw_fd())?;
+    // Else another process has replaced it meanwhile, and the lock is one of a file without a name.
+    let (ours, there) = (file.metadata()?, std::fs::symlink_metadata(name)?);
+    if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
+        Ok(Some(file))
+    } else {
+        Err(io::ErrorKind::ResourceBusy.into())
+    }
+}
+
+/// For this process alone, until nothing of it has the file open or mapped any more. A file system without locks has none.
+fn lock(file: libc::c_int) -> io::Result<()> {
+    // SAFETY: an open file.
+    if unsafe { libc::flock(file, libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        error if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(io::ErrorKind::ResourceBusy.into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn map(file: libc::c_int) -> io::Result<NonNull<Words>> {

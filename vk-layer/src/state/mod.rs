@@ -16,6 +16,7 @@ use vk_accounts::state_file::{
 };
 
 use crate::commands::{self, FIRST_ROWS, kind_bit, row};
+use crate::file_limit::remedy;
 use crate::file_name::expand;
 use crate::hooks::{self, HookPhase};
 use crate::settings::{complain, settings};
@@ -49,8 +50,9 @@ pub(crate) fn open() {
     match mapping::create(&name) {
         Ok(words) => init(words),
         Err(error) => complain(format_args!(
-            "{} cannot be written ({error}): name a file in a folder that can be written to",
-            name.as_str()
+            "{} cannot be written ({error}): {}",
+            name.as_str(),
+            remedy(&error)
         )),
     }
 }

@@ -261,6 +261,64 @@ fn lc9_a_child_notes_what_was_deferred_though_a_thread_of_the_parent_was_noting_
     });
 }
 
+#[test]
+fn ly37_a_child_leaves_its_parents_state_file_alone() {
+    let test = "ly37_a_child_leaves_its_parents_state_file_alone";
+    let Some(folder) = env::var_os(FOLDER).filter(|_| Child::is_child(test)) else {
+        let folder = tempfile::tempdir().expect("a folder");
+        // What a process that has ended left is replaced.
+        fs::write(folder.path().join("state"), "left").expect("a file");
+        let child = Child::this_test(test)
+            .env(FOLDER, folder.path())
+            .env("VK_STEWARD_MEMORY_STATE", folder.path().join("state"));
+        let done = child.run();
+        done.assert_code(0);
+        assert!(done.stderr.contains("name a file with %p"), "{done}");
+        return;
+    };
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    in_child(|| {
+        let instance = layer.create_instance(NONE).expect("an instance");
+        layer.destroy_instance(instance, NONE);
+    });
+    let device = layer.create_device(instance, NONE).expect("a device");
+    let state = state_file::read(&Path::new(&folder).join("state")).expect("a state");
+    assert_eq!(state.process, u64::from(std::process::id()), "{state}");
+    assert_eq!(state.commands, 2, "{state}");
+    layer.destroy_device(device, NONE);
+    layer.destroy_instance(instance, NONE);
+}
+
+/// Past the process's limit of file sizes a write raises a signal that ends the process.
+#[test]
+fn ly35_a_limit_of_file_sizes_leaves_files_out_and_the_program_goes_on() {
+    let test = "ly35_a_limit_of_file_sizes_leaves_files_out_and_the_program_goes_on";
+    let Some(_) = env::var_os(FOLDER).filter(|_| Child::is_child(test)) else {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [state, json] = ["state", "json"].map(|name| folder.path().join(name));
+        let done = Child::this_test(test)
+            .env(FOLDER, folder.path())
+            .env("VK_STEWARD_MEMORY_STATE", &state)
+            .env("VK_STEWARD_MEMORY_JSON", &json)
+            .run();
+        done.assert_code(0);
+        assert_eq!(done.stderr.matches("(ulimit -f)").count(), 2, "{done}");
+        assert!(!state.exists() && !json.exists(), "{done}");
+        return;
+    };
+    let limit = libc::rlimit {
+        rlim_cur: 64,
+        rlim_max: 64,
+    };
+    // SAFETY: a limit of this process alone.
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
+    assert_eq!(set, 0);
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    layer.destroy_instance(instance, NONE);
+}
+
 /// Runs `work` in a forked child, which ends by `exit`, and waits for it.
 fn in_child(work: impl FnOnce()) {
     // SAFETY: what the child does until it ends needs no lock but the allocator's, which the C library sees to.

@@ -1,0 +1,31 @@
+//! Files that cannot be written, with what helps. The process's limit of file sizes is asked for before: past it a write ends the process.
+
+use std::io;
+
+/// A file of so many bytes is within the process's limit (`RLIMIT_FSIZE`).
+///
+/// # Errors
+/// [`FileTooLarge`](io::ErrorKind::FileTooLarge) where it is not: `SIGXFSZ` would end the program.
+pub(crate) fn admit(bytes: usize) -> io::Result<()> {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: room for the limit, which stays as it is where the call fails.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    if bytes as u64 > limit.rlim_cur {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
+    Ok(())
+}
+
+/// What the user can do.
+pub(crate) fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",
+        io::ErrorKind::ResourceBusy => {
+            "another process that runs writes it: name a file with %p, the number of the process"
+        }
+        _ => "name a file in a folder that can be written to",
+    }
+}
