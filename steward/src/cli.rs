@@ -265,13 +265,13 @@ pub struct DiffArgs {
     #[arg(long)]
     pub exit_code: bool,
     /// Leave out changes of less than so many percent.
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, allow_negative_numbers = true, value_parser = parse_percent)]
     pub threshold: f64,
     /// Only the N largest changes of each part.
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
     /// Leave out changes that name TEXT; may be repeated.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = parse_ignored)]
     pub ignore: Vec<String>,
     /// Also show what depends on when the driver's own threads run.
     #[arg(long)]
@@ -286,4 +286,20 @@ pub struct SymbolsArgs {
     /// Whole stacks, with the frames of the guard and of the runtime.
     #[arg(long)]
     pub all_frames: bool,
+}
+
+/// A share in percent that changes are compared with.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
+        _ => Err("give a number of percent, 0 or more, such as 1.5".to_owned()),
+    }
+}
+
+/// Every name contains an empty text: it would leave out all.
+fn parse_ignored(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("give a text that is not empty: every name contains an empty one".to_owned()),
+        text => Ok(text.to_owned()),
+    }
 }

@@ -282,7 +282,7 @@ fn numbered<T>(named: impl Iterator<Item = (String, T)>) -> impl Iterator<Item =
 }
 
 /// What makes two findings the same: not the sentence, which may name a block or a line. A finding without a rule has only that.
-fn finding(row: &FindingRow) -> String {
+pub(super) fn finding(row: &FindingRow) -> String {
     // Of calls on a foreign thread, V22/V23, it is a matter of time whether they show V22 as well.
     let rule = row.rule.rsplit('/').next().unwrap_or_default();
     let what = [&row.level, rule, &row.kind]

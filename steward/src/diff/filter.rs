@@ -2,15 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::HashSet;
-
 use super::{Change, Diff, Part};
-use crate::report::ReportOrList;
-
-/// Of memory that a driver's own threads take past the callbacks, a smaller share changes from run to run.
-const MAX_THREAD_NOISE: f64 = 0.1;
-/// Stands in the names of findings that depend on when a driver's own thread runs.
-const BY_THREAD: &str = "ForeignThread";
 
 /// What of a comparison is left out. The default is what time alone changes.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +22,7 @@ impl Diff {
     #[must_use]
     pub fn filtered(mut self, filter: &DiffFilter) -> Self {
         if !filter.all {
-            let noise = self.noise();
+            let noise = self.thread_noise.places(&self.changes);
             self.by_time = noise.len();
             let mut at = 0;
             self.changes.retain(|_| {
@@ -54,39 +46,6 @@ impl Diff {
         self
     }
 
-    /// The places of changes that time alone makes: what a driver's own threads take, and, where they free blocks, what was live of
-    /// contexts and phases that took the same.
-    fn noise(&self) -> HashSet<usize> {
-        let took: HashSet<_> = self
-            .changes
-            .iter()
-            .filter(|change| matches!(&*change.measure, "taken" | "blocks"))
-            .map(|change| (change.part, &change.name))
-            .collect();
-        let is_noise = |change: &Change| match change.part {
-            Part::Honour => {
-                change.measure == "own threads"
-                    && change
-                        .share()
-                        .is_some_and(|share| share.abs() < MAX_THREAD_NOISE)
-            }
-            Part::Findings => self.frees_on_threads && change.name.contains(BY_THREAD),
-            Part::Totals | Part::Contexts | Part::Phases => {
-                self.frees_on_threads
-                    && !took.contains(&(change.part, &change.name))
-                    && ["live", "peak", "freed"]
-                        .iter()
-                        .any(|word| change.measure.starts_with(word))
-            }
-            Part::Leftovers | Part::Memory | Part::Alive => false,
-        };
-        let places = self.changes.iter().enumerate();
-        places
-            .filter(|(_, change)| is_noise(change))
-            .map(|(at, _)| at)
-            .collect()
-    }
-
     /// One sentence that sums up.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -94,7 +53,10 @@ impl Diff {
             return "nothing to compare".to_owned();
         }
         let Some(first) = self.changes.first() else {
-            return "no difference".to_owned();
+            return match self.by_time + self.left_out {
+                0 => "no difference".to_owned(),
+                some => format!("no other difference; {some} not shown"),
+            };
         };
         let largest = self
             .changes
@@ -126,15 +88,4 @@ impl DiffFilter {
         let is_ignored = |text: &String| words.iter().any(|word| word.contains(text.as_str()));
         is_small || self.ignore.iter().any(is_ignored)
     }
-}
-
-/// Both say that the driver frees or allocates on threads of its own.
-pub(super) fn frees_on_threads(before: &ReportOrList, after: &ReportOrList) -> bool {
-    [before, after].iter().all(|entry| match entry {
-        ReportOrList::Report(report) => report
-            .findings
-            .iter()
-            .any(|row| row.kind.contains(BY_THREAD)),
-        ReportOrList::Failed(_) => false,
-    })
 }

@@ -12,6 +12,7 @@ mod facts;
 mod filter;
 mod page;
 mod text;
+mod thread_noise;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -21,6 +22,7 @@ use crate::report::ReportOrList;
 use facts::facts;
 pub use filter::DiffFilter;
 pub use page::html;
+use thread_noise::ThreadNoise;
 use vk_accounts::report::{Report, Source};
 
 /// What one driver's reports say differently.
@@ -39,7 +41,7 @@ pub struct Diff {
     /// Differences that were not wanted.
     pub left_out: usize,
     #[serde(skip)]
-    frees_on_threads: bool,
+    thread_noise: ThreadNoise,
     /// Numbers that differ: by part, then bytes before counts, then the largest change first.
     pub changes: Vec<Change>,
 }
@@ -202,13 +204,16 @@ impl Diff {
             }
             _ => Vec::new(),
         };
-        let threads = before
-            .zip(after)
-            .is_some_and(|(before, after)| filter::frees_on_threads(before, after));
+        let thread_noise = match (before, after) {
+            (Some(ReportOrList::Report(before)), Some(ReportOrList::Report(after))) => {
+                ThreadNoise::of(before, after)
+            }
+            _ => ThreadNoise::default(),
+        };
         Self {
             by_time: 0,
             left_out: 0,
-            frees_on_threads: threads,
+            thread_noise,
             format: Self::FORMAT,
             before: before.map(title),
             after: after.map(title),
@@ -217,7 +222,8 @@ impl Diff {
         }
     }
 
-    /// True when both were compared and say the same.
+    /// True when both were compared and no difference is shown. What [`filtered`](Self::filtered) took out is counted in `by_time` and
+    /// `left_out` and may differ.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.compared

@@ -20,6 +20,9 @@ struct View {
     before: String,
     after: String,
     compared: bool,
+    summary: String,
+    by_time: usize,
+    left_out: usize,
     parts: Vec<(&'static str, Vec<DiffRow>)>,
 }
 
@@ -79,6 +82,9 @@ fn view(diff: &Diff) -> View {
         before: side(&diff.before),
         after: side(&diff.after),
         compared: diff.compared,
+        summary: one_line(&diff.summary()),
+        by_time: diff.by_time,
+        left_out: diff.left_out,
         parts: Part::ALL.into_iter().filter_map(part).collect(),
     }
 }

@@ -1,0 +1,153 @@
+//! Which differences are a matter of when a driver's own threads ran, and which are too large for that, or of something else.
+//!
+//! What such a thread may free sooner or later is known: the checker's findings name each owner, and count blocks and bytes. No change by
+//! more than that is put down to time.
+
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{Change, Part, Unit, facts};
+use vk_accounts::report::{FindingRow, Report};
+
+/// A larger share of what was before does not change by time alone.
+const MAX_SHARE: f64 = 0.1;
+/// So many blocks more or fewer may be a matter of time, however few there were.
+const FEW_BLOCKS: u64 = 16;
+/// Findings of one owner may be so many times as many, and [`FEW_BLOCKS`] more.
+const MAX_RISE: u64 = 4;
+/// Stands in the names of findings that depend on when a driver's own thread runs.
+const BY_THREAD: &str = "ForeignThread";
+
+/// What a driver's own threads allocated and freed, as both reports say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ThreadNoise {
+    /// By owner: what they allocated and freed at most.
+    owners: HashMap<String, ThreadWork>,
+    /// Of all owners.
+    all: ThreadWork,
+    /// The names of findings that both reports have of that owner, no matter in which command.
+    findings: HashSet<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ThreadWork {
+    blocks: u64,
+    bytes: u64,
+}
+
+impl ThreadWork {
+    fn of(rows: &[&FindingRow]) -> Self {
+        rows.iter().fold(Self::default(), |sum, row| Self {
+            blocks: sum.blocks.saturating_add(row.count),
+            bytes: sum.bytes.saturating_add(row.bytes),
+        })
+    }
+}
+
+impl ThreadNoise {
+    pub(super) fn of(before: &Report, after: &Report) -> Self {
+        let mut noise = Self::default();
+        let (before, after) = (by_rule(before), by_rule(after));
+        for (key, rows) in &before {
+            // What only one of both has is new or gone.
+            let Some(later) = after.get(key) else {
+                continue;
+            };
+            let (first, second) = (ThreadWork::of(rows), ThreadWork::of(later));
+            let most = ThreadWork {
+                blocks: first.blocks.max(second.blocks),
+                bytes: first.bytes.max(second.bytes),
+            };
+            let rise = first.blocks.saturating_mul(MAX_RISE);
+            if second.blocks <= rise.saturating_add(FEW_BLOCKS) {
+                let both = rows.iter().chain(later);
+                noise.findings.extend(both.map(|row| facts::finding(row)));
+            }
+            let owner = noise.owners.entry(key.owner.to_owned()).or_default();
+            for sum in [owner, &mut noise.all] {
+                sum.blocks = sum.blocks.saturating_add(most.blocks);
+                sum.bytes = sum.bytes.saturating_add(most.bytes);
+            }
+        }
+        noise
+    }
+
+    /// The places of changes that time alone makes: what a driver's own threads take, and, where they free blocks, what was live of
+    /// contexts and phases that took the same.
+    pub(super) fn places(&self, changes: &[Change]) -> HashSet<usize> {
+        let took: HashSet<_> = changes
+            .iter()
+            .filter(|change| matches!(&*change.measure, "taken" | "blocks"))
+            .map(|change| (change.part, &change.name))
+            .collect();
+        let is_noise = |change: &Change| match change.part {
+            Part::Honour => change.measure == "own threads" && has_small_share(change),
+            Part::Findings => self.findings.contains(&change.name),
+            Part::Totals | Part::Phases => {
+                !took.contains(&(change.part, &change.name)) && self.all.explains(change)
+            }
+            Part::Contexts => {
+                // The second context of one kind is `VkDevice #2`.
+                let kind = change.name.split(" #").next().unwrap_or_default();
+                !took.contains(&(change.part, &change.name))
+                    && self
+                        .owners
+                        .get(kind)
+                        .is_some_and(|work| work.explains(change))
+            }
+            Part::Leftovers | Part::Memory | Part::Alive => false,
+        };
+        let places = changes.iter().enumerate();
+        places
+            .filter(|(_, change)| is_noise(change))
+            .map(|(at, _)| at)
+            .collect()
+    }
+}
+
+impl ThreadWork {
+    /// What was live or freed differs by no more than these blocks.
+    fn explains(self, change: &Change) -> bool {
+        let by = change.by().unsigned_abs();
+        let is_of_time = ["live", "peak", "freed"]
+            .iter()
+            .any(|word| change.measure.starts_with(word));
+        let is_small = match change.unit {
+            Unit::Bytes => by <= self.bytes.into() && has_small_share(change),
+            Unit::Count => {
+                by <= self.blocks.into() && (by <= FEW_BLOCKS.into() || has_small_share(change))
+            }
+        };
+        is_of_time && is_small
+    }
+}
+
+fn has_small_share(change: &Change) -> bool {
+    change.share().is_some_and(|share| share.abs() < MAX_SHARE)
+}
+
+/// What makes two findings of one rule the same, whichever command ran meanwhile.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct RuleOfOwner<'r> {
+    level: &'r str,
+    kind: &'r str,
+    owner: &'r str,
+}
+
+fn by_rule(report: &Report) -> BTreeMap<RuleOfOwner<'_>, Vec<&FindingRow>> {
+    let mut rules: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for row in report
+        .findings
+        .iter()
+        .filter(|row| row.kind.contains(BY_THREAD))
+    {
+        let key = RuleOfOwner {
+            level: &row.level,
+            kind: &row.kind,
+            owner: &row.owner,
+        };
+        rules.entry(key).or_default().push(row);
+    }
+    rules
+}
