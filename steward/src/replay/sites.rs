@@ -65,8 +65,12 @@ impl TraceSites {
                 by,
                 old: Pointer::Block(old),
             } => {
-                let live = self.recorder.begin_resize(*old, at(by));
-                self.resized.extend(live.map(|live| (by.thread, live)));
+                if let Some(live) = self.recorder.begin_resize(*old, at(by))
+                    && let Some(unfinished) = self.resized.insert(by.thread, live)
+                {
+                    // A thread resizes one block at a time: the trace lacks the end of this one.
+                    self.recorder.end_free(unfinished);
+                }
             }
             TraceEvent::Reallocate {
                 by,
@@ -137,14 +141,13 @@ impl TraceSites {
             (Some(live), _, Pointer::Block(new)) => {
                 self.recorder.end_resize(live, new, requested.size, moment);
             }
-            (Some(live), Pointer::Block(old), _) => {
+            // The old number may be another block's since the begin.
+            (Some(live), Pointer::Block(old), _) if requested.size != 0 => {
                 self.recorder.end_resize(live, old, live.bytes, moment);
-                if requested.size == 0 {
-                    self.recorder.free(old, moment);
-                }
             }
+            (Some(live), ..) => self.recorder.end_free(live),
             (None, _, Pointer::Block(new)) => self.allocate(new, by, requested, moment),
-            _ => {}
+            (None, ..) => {}
         }
     }
 }

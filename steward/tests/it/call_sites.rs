@@ -177,3 +177,41 @@ fn what_a_trace_never_frees_is_listed_by_command_with_object_and_growth() {
         "{done}"
     );
 }
+
+/// A trace's number is a block's until it is freed. Thread 2 gets the number while thread 1 resizes the block that had it to nothing; then a
+/// number comes twice, as where the line of its free is lost.
+#[test]
+fn call_sites_of_a_trace_hold_what_its_list_of_leaks_holds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let resized = [
+        "a,1,1,1,100,8,1",
+        "b,1,1,1",
+        "a,2,1,1,500,8,1",
+        "r,1,1,1,0,0,8,1",
+    ];
+    let twice = ["a,1,1,7,1000,8,1", "a,1,1,7,300,8,1"];
+    for (name, lines, bytes) in [("resized", &resized[..], 500), ("twice", &twice, 300)] {
+        let file = folder.path().join(format!("{name}.trace"));
+        let head = [
+            "# steward host trace 2",
+            "# driver: x",
+            "o,1,0,VkInstance",
+            "p,instance",
+        ];
+        let mut text = [&head, lines].concat().join("\n");
+        text += &format!("\nz,{}\n", head.len() + lines.len());
+        fs::write(&file, text).expect("a file");
+        let (done, report) = steward(&["replay", file.to_str().expect("text")]);
+        let sum = |list: &[Value], sum: &dyn Fn(&Value) -> &Value| -> u64 {
+            let numbers = list.iter().map(|one| sum(one).as_u64().expect("a number"));
+            numbers.sum()
+        };
+        let sites = sum(list(&report["call_sites"], "sites"), &|site| {
+            &site["left"]["bytes"]
+        });
+        let leaks = sum(list(&report["leaks"], "stacks"), &|stack| {
+            &stack["blocks"]["bytes"]
+        });
+        assert_eq!((sites, leaks), (bytes, bytes), "{name}: {done}");
+    }
+}

@@ -633,3 +633,31 @@ fn a_report_comes_back_from_json_as_it_was() {
         [failed.clone(), failed]
     );
 }
+
+#[test]
+fn kinds_that_have_no_line_side_by_side_are_counted_and_summed() {
+    let mut report = full(&TRACES[0]);
+    let one = report
+        .contexts
+        .iter()
+        .find(|row| !row.group && row.live_bytes > 0)
+        .expect("a context that holds something")
+        .clone();
+    report.contexts.retain(|row| row.group);
+    for number in 0..20 {
+        let mut row = one.clone();
+        row.name = format!("VkKind{number}x");
+        row.live_bytes = 1024 * (100 - number);
+        report.contexts.push(row);
+    }
+    let entry = || ReportOrList::Report(Box::new(report.clone()));
+    let page = html(&[entry(), entry()]).expect("a page");
+    let side = page.split("id=\"matrix\"").nth(1).expect("side by side");
+    let side = side.split("</section>").next().expect("its end");
+    assert!(side.contains("VkKind15x") && !side.contains("VkKind16x"));
+    // 84 + 83 + 82 + 81 times 1024.
+    assert!(
+        side.contains("<th scope=\"row\">4 more kinds</th><td class=\"n\">337\u{202f}920</td>"),
+        "{side}"
+    );
+}

@@ -10,12 +10,15 @@ use super::label::grouped;
 use super::rounds::Folded;
 use super::timeline::STACK;
 use alloc_core::Scope;
-use vk_accounts::report::{Phase, Sample};
+use vk_accounts::report::{Growth, LeakCount, Phase, Sample};
 
 const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 36.0;
-/// More points than this are not told apart.
+/// More points than this are not told apart: of those that lie together the lowest and the highest are drawn.
 const POINTS: usize = 480;
+
+/// From one round's end to the next: fewer say nothing of growth.
+const MIN_STEPS: usize = 2;
 
 /// Scopes that held anything.
 #[derive(Default)]
@@ -32,7 +35,7 @@ pub(super) struct GrowthRow {
     pub(super) lowest: String,
     pub(super) highest: String,
     pub(super) change: String,
-    /// It is higher at the end of each round than of the one before.
+    /// It is higher at the end of most rounds than of the one before, and lower of none.
     pub(super) grows: bool,
     /// The whole of it as a sentence, for those who do not see the line.
     pub(super) about: String,
@@ -69,8 +72,21 @@ fn drawn(scope: Scope, course: &[u64], (lowest, highest): (u64, u64), by_round: 
     let first = course.first().copied().unwrap_or_default();
     let last = course.last().copied().unwrap_or_default();
     let steps = course.len().saturating_sub(1);
-    let grew = course.windows(2).filter(|pair| pair[1] > pair[0]).count();
-    let grows = by_round && steps > 0 && grew == steps;
+    let count = |differs: fn(&[u64]) -> bool| {
+        let steps = course.windows(2).filter(|pair| differs(pair));
+        steps.count() as u64
+    };
+    // As of call stacks. One step alone may be a cache that filled.
+    let growth = Growth {
+        grew: count(|pair| pair[1] > pair[0]),
+        shrank: count(|pair| pair[1] < pair[0]),
+        ..Growth::default()
+    };
+    let count = LeakCount {
+        growth,
+        ..LeakCount::default()
+    };
+    let grows = by_round && steps >= MIN_STEPS && count.is_growing(steps as u64);
     let change = match last.checked_sub(first) {
         Some(0) => "none".to_owned(),
         Some(more) => format!("+{}", grouped(more)),
@@ -116,24 +132,38 @@ fn line(course: &[u64], lowest: u64, highest: u64, linear: bool) -> String {
         };
         2.0 + (HEIGHT - 4.0) * (1.0 - share)
     };
-    let every = course.len().div_ceil(POINTS).max(1);
     let last = course.len().saturating_sub(1).max(1) as f64;
     let mut points = Vec::new();
-    for (index, bytes) in course.iter().enumerate() {
-        if index % every != 0 && index + 1 != course.len() {
-            continue;
-        }
+    let mut before = None;
+    for (index, bytes) in drawn_points(course) {
         let x = unit(index as f64 / last * WIDTH);
         // A staircase: what was live stays so until the next moment.
-        if let Some(before) = index
-            .checked_sub(every)
-            .and_then(|before| course.get(before))
-        {
-            points.push(format!("{x},{}", unit(y(*before))));
+        if let Some(before) = before.replace(bytes) {
+            points.push(format!("{x},{}", unit(y(before))));
         }
-        points.push(format!("{x},{}", unit(y(*bytes))));
+        points.push(format!("{x},{}", unit(y(bytes))));
     }
     points.join(" ")
+}
+
+/// All of them, or where they are too many the lowest and the highest of those that lie together, and the last one.
+fn drawn_points(course: &[u64]) -> Vec<(usize, u64)> {
+    let indexed: Vec<_> = course.iter().copied().enumerate().collect();
+    if indexed.len() <= POINTS {
+        return indexed;
+    }
+    let extremes = |near: &[(usize, u64)]| {
+        let lowest = near.iter().min_by_key(|point| point.1).copied();
+        let highest = near.iter().max_by_key(|point| point.1).copied();
+        let mut both: Vec<_> = lowest.into_iter().chain(highest).collect();
+        both.sort_unstable();
+        both
+    };
+    let near = indexed.len().div_ceil(POINTS / 2);
+    let mut drawn: Vec<_> = indexed.chunks(near).flat_map(extremes).collect();
+    drawn.extend(indexed.last());
+    drawn.dedup();
+    drawn
 }
 
 #[cfg(test)]
@@ -201,5 +231,55 @@ mod tests {
             "half the height: {}",
             growth.rows[0].line
         );
+    }
+
+    #[test]
+    fn the_highest_and_the_lowest_of_many_samples_are_drawn() {
+        let sample = |object| Sample {
+            live_by_scope: ByScope {
+                object,
+                ..ByScope::default()
+            },
+            ..Sample::default()
+        };
+        for at in [1, 500, 997, 998, 999] {
+            let mut samples = vec![sample(100); 1000];
+            samples[at] = sample(1 << 30);
+            let growth = growth(&folded(&[phase("run", 0, 0)]), &samples);
+            let line = &growth.rows[0].line;
+            let high = line.split(' ').filter(|point| point.ends_with(",2"));
+            assert!(high.count() >= 1, "{at}: {line}");
+            // The step up begins at the bottom.
+            assert!(at == 1 || line.contains(",34"), "{at}: {line}");
+            assert!(line.split(' ').count() <= 2 * super::POINTS + 2);
+        }
+    }
+
+    #[test]
+    fn a_cache_that_fills_once_is_no_growth_and_a_leak_that_pauses_is() {
+        let object = |ends: &[u64]| {
+            let phases: Vec<_> = ends
+                .iter()
+                .flat_map(|end| [phase("use", 1, 1), phase("teardown", 1, *end)])
+                .collect();
+            let rows = growth(&folded(&phases), &[]).rows;
+            let row = rows.into_iter().find(|row| row.scope == "object");
+            let row = row.expect("a row");
+            (row.grows, row.change)
+        };
+        // The end of the last round is that of the device.
+        for (ends, grows, change) in [
+            (&[100, 150, 0][..], false, "+50"),
+            (&[100, 150, 150, 150, 0], false, "+50"),
+            (&[100, 200, 300, 200, 400, 0], false, "+300"),
+            (&[100, 200, 300, 0], true, "+200, 100 a round"),
+            (
+                &[100, 200, 300, 400, 400, 500, 600, 700, 800, 0],
+                true,
+                "+700, 87 a round",
+            ),
+        ] {
+            assert_eq!(object(ends), (grows, change.to_owned()), "{ends:?}");
+        }
     }
 }

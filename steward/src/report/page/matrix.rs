@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
+
 use alloc_core::Scope;
 
 use super::label::cell;
@@ -126,6 +128,21 @@ pub(super) fn matrix(entries: &[ReportOrList]) -> Option<Matrix> {
             cell(held.fold(0_u64, u64::saturating_add))
         })
     };
+    let mut by_kind: Vec<_> = kinds.iter().take(KINDS).map(kind).collect();
+    let more = kinds.get(KINDS..).unwrap_or_default();
+    if !more.is_empty() {
+        let names: HashSet<_> = more.iter().map(|(name, _)| *name).collect();
+        let name = format!(
+            "{} more kind{}",
+            more.len(),
+            if more.len() == 1 { "" } else { "s" }
+        );
+        by_kind.push(row(&name, &|report: &Report| {
+            let own = |context: &&ContextRow| !context.group && names.contains(&*context.name);
+            let held = report.contexts.iter().filter(own).map(|row| row.live_bytes);
+            cell(held.fold(0_u64, u64::saturating_add))
+        }));
+    }
     let groups = vec![
         MatrixGroup {
             title: "Host memory",
@@ -141,7 +158,7 @@ pub(super) fn matrix(entries: &[ReportOrList]) -> Option<Matrix> {
         },
         MatrixGroup {
             title: "Bytes by kind of object, when contexts held most",
-            rows: kinds.iter().take(KINDS).map(kind).collect(),
+            rows: by_kind,
         },
     ];
     Some(Matrix {
