@@ -8,6 +8,7 @@ use gpu_suballoc::{AshDevice, AshOptions};
 use vk_callbacks::RawCallbacks;
 
 use crate::gpu::StewardGpuDevice;
+use crate::gpu_refusal::GpuRefusal;
 
 /// `PFN_vkVoidFunction`.
 pub type StewardVoidFn = unsafe extern "system" fn();
@@ -21,14 +22,23 @@ pub const INITIALIZATION_FAILED: i32 = -3;
 /// Loads the device's commands. Takes no memory.
 ///
 /// # Errors
-/// `None` for a NULL among function and handles; else a `VkResult`.
+/// A NULL among function and handles, a feature that the header has not, a command of Vulkan 1.0 that is not there.
 ///
 /// # Safety
 /// As [`AshDevice::new`], for what the struct names.
-pub unsafe fn load(of: &StewardGpuDevice) -> Result<AshDevice, Option<i32>> {
-    let get = of.get_instance_proc_addr.ok_or(None)?;
+pub(crate) unsafe fn load(of: &StewardGpuDevice) -> Result<AshDevice, GpuRefusal> {
+    let get = of.get_instance_proc_addr.ok_or(GpuRefusal::Mistake(
+        "get_instance_proc_addr of the device is NULL",
+    ))?;
     if of.instance.is_null() || of.physical_device.is_null() || of.device.is_null() {
-        return Err(None);
+        return Err(GpuRefusal::Mistake(
+            "instance, physical_device or device is NULL",
+        ));
+    }
+    if of.features & !FEATURES != 0 {
+        return Err(GpuRefusal::Mistake(
+            "features has a bit that is none of STEWARD_GPU_*",
+        ));
     }
     // SAFETY: the same function: Vulkan's handle of an instance is an address, and a name a C string.
     let get =
@@ -37,16 +47,23 @@ pub unsafe fn load(of: &StewardGpuDevice) -> Result<AshDevice, Option<i32>> {
     let device = vk::Device::from_raw(of.device.expose_provenance() as u64);
     let physical = vk::PhysicalDevice::from_raw(of.physical_device.expose_provenance() as u64);
     // Ash's tables stand in for what is missing with functions that end the process.
+    for name in AshDevice::INSTANCE_COMMANDS {
+        // SAFETY: the caller's live instance.
+        if unsafe { get(instance, name.as_ptr()) }.is_none() {
+            return Err(GpuRefusal::NoCommand(name));
+        }
+    }
+    let name = c"vkGetDeviceProcAddr";
     // SAFETY: the caller's live instance.
-    let of_device = unsafe { get(instance, c"vkGetDeviceProcAddr".as_ptr()) };
-    let Some(of_device) = of_device else {
-        return Err(Some(INITIALIZATION_FAILED));
-    };
+    let of_device = unsafe { get(instance, name.as_ptr()) };
+    let of_device = of_device.ok_or(GpuRefusal::NoCommand(name))?;
     // SAFETY: the function of this name has this type.
     let of_device = unsafe { transmute::<StewardVoidFn, vk::PFN_vkGetDeviceProcAddr>(of_device) };
-    // SAFETY: the caller's live device.
-    if unsafe { of_device(device, c"vkAllocateMemory".as_ptr()) }.is_none() {
-        return Err(Some(INITIALIZATION_FAILED));
+    for name in AshDevice::DEVICE_COMMANDS {
+        // SAFETY: the caller's live device.
+        if unsafe { of_device(device, name.as_ptr()) }.is_none() {
+            return Err(GpuRefusal::NoCommand(name));
+        }
     }
     let functions = ash::StaticFn {
         get_instance_proc_addr: get,
@@ -62,6 +79,9 @@ pub unsafe fn load(of: &StewardGpuDevice) -> Result<AshDevice, Option<i32>> {
     // SAFETY: forwarded; all of it belongs together and outlives the allocator.
     Ok(unsafe { AshDevice::new(&entry, &instance, physical, &device, options) })
 }
+
+/// The bits of `STEWARD_GPU_*`.
+const FEATURES: u32 = 63;
 
 /// # Safety
 /// The callbacks are NULL or a live struct.

@@ -1,19 +1,20 @@
 //! Allocators of device memory: making and ending them, what they did, why they refused.
 
-use std::cell::Cell;
-use std::ffi::{c_char, c_void};
-use std::fmt::Write;
+use std::ffi::{CStr, c_char, c_void};
 use std::ops::ControlFlow;
 use std::ptr::{NonNull, null, null_mut};
 
 use alloc_core::{ContextHandle, TryBox};
-use gpu_suballoc::{AllocatorOptions, AshDevice, GpuAllocator, GpuError, GpuStats, MemoryTotals};
+use gpu_suballoc::{
+    AllocatorOptions, AshDevice, GpuAllocator, GpuError, GpuStats, MemoryTotals, OutstandingRegions,
+};
 use vk_callbacks::RawCallbacks;
 
 use crate::account::{Sink, StewardWriterFn};
 use crate::ash::{StewardGetInstanceProcAddrFn, load};
-use crate::edge::{StewardContext, context, enter, text};
-use crate::refusal::{NOT_READY, SUCCESS, UNKNOWN, misused, note};
+use crate::edge::{StewardContext, context, enter};
+use crate::gpu_refusal::{GpuRefusal, misused, refused, refused_because};
+use crate::refusal::{SUCCESS, UNKNOWN};
 use crate::sized::{self, SizedStruct};
 
 /// An allocator of device memory.
@@ -76,20 +77,7 @@ pub struct StewardGpuStats {
 // SAFETY: numbers, the first of them the size.
 unsafe impl SizedStruct for StewardGpuStats {}
 
-thread_local! {
-    static LAST: Cell<Option<GpuError>> = const { Cell::new(None) };
-}
-
-/// Notes why this thread was refused; what the host's memory refused also for `steward_last_refusal`.
-pub(crate) fn refused(error: GpuError) -> i32 {
-    // A thread that is ending has no place to note it.
-    let _ = LAST.try_with(|last| last.set(Some(error)));
-    match error {
-        GpuError::Host(error) => note(error),
-        GpuError::Misuse(_) => misused(),
-        other => other.as_vk_result(),
-    }
-}
+pub(crate) const NO_ALLOCATOR: &str = "the allocator is NULL";
 
 /// The allocator behind an address; `None` for NULL.
 ///
@@ -109,7 +97,7 @@ pub unsafe extern "C" fn steward_gpu_new(
 ) -> i32 {
     enter("steward_gpu_new", || {
         let Some(out) = NonNull::new(out) else {
-            return misused();
+            return misused("there is no place for the allocator");
         };
         // SAFETY: the caller's place.
         unsafe { out.write(null_mut()) };
@@ -118,14 +106,15 @@ pub unsafe extern "C" fn steward_gpu_new(
         // SAFETY: NULL or a live owner.
         let owner = unsafe { context(owner) };
         // SAFETY: the caller's string.
-        let words = unsafe { text(options) };
-        let options = if words.is_empty() {
-            Ok(AllocatorOptions::default())
-        } else {
-            words.parse()
+        let options = match unsafe { options_of(options) } {
+            Ok(options) => options,
+            Err(refusal) => return refused_because(refusal),
         };
-        let (Some(device), Some(owner), Ok(options)) = (device, owner, options) else {
-            return misused();
+        let Some(device) = device else {
+            return misused("there is no steward_gpu_device, or its size is not set");
+        };
+        let Some(owner) = owner else {
+            return misused("there is no context to take book-keeping from");
         };
         // SAFETY: the caller's device, which outlives the allocator.
         match unsafe { create(&owner.handle(), &device, options) } {
@@ -139,6 +128,25 @@ pub unsafe extern "C" fn steward_gpu_new(
     })
 }
 
+/// All of it is read, or none: what is cut could be "no limit".
+///
+/// # Safety
+/// `text` is NULL or a string that ends with a zero, and is not written meanwhile.
+unsafe fn options_of(text: *const c_char) -> Result<AllocatorOptions, GpuRefusal> {
+    if text.is_null() {
+        return Ok(AllocatorOptions::default());
+    }
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(text) };
+    match text.to_str() {
+        Ok("") => Ok(AllocatorOptions::default()),
+        Ok(text) => text.parse().map_err(GpuRefusal::Options),
+        Err(_) => Err(GpuRefusal::Mistake(
+            "the options are no UTF-8: write up to five decimal numbers with colons between them",
+        )),
+    }
+}
+
 /// # Safety
 /// The device is as the header asks.
 unsafe fn create(
@@ -148,9 +156,10 @@ unsafe fn create(
 ) -> Result<NonNull<Gpu>, i32> {
     // SAFETY: forwarded.
     let device = unsafe { load(device) };
-    let device = device.map_err(|result| result.unwrap_or_else(misused))?;
+    let device = device.map_err(refused_because)?;
     // The place first: what is made then has one.
-    let place = TryBox::<Gpu, _>::try_new_uninit_in(memory.clone()).map_err(note)?;
+    let place = TryBox::<Gpu, _>::try_new_uninit_in(memory.clone())
+        .map_err(|error| refused(GpuError::Host(error)))?;
     // SAFETY: the header asks of the caller what is promised here.
     let made = unsafe { GpuAllocator::new(device, memory.clone(), options) };
     let made = made.map_err(|rejected| refused(rejected.error))?;
@@ -164,7 +173,7 @@ pub unsafe extern "C" fn steward_gpu_close(raw: *mut StewardGpu) -> i32 {
     enter("steward_gpu_close", || unsafe {
         end(raw, |gpu| match gpu.close() {
             Ok((_device, memory)) => ControlFlow::Break(memory),
-            Err(rejected) => ControlFlow::Continue(rejected.value),
+            Err(rejected) => ControlFlow::Continue((rejected.value, rejected.error)),
         })
     })
 }
@@ -183,10 +192,10 @@ pub unsafe extern "C" fn steward_gpu_abandon(raw: *mut StewardGpu) {
 /// `raw` is NULL or a live allocator that nobody uses meanwhile, nor after a success.
 unsafe fn end(
     raw: *mut StewardGpu,
-    close: impl FnOnce(Gpu) -> ControlFlow<ContextHandle, Gpu>,
+    close: impl FnOnce(Gpu) -> ControlFlow<ContextHandle, (Gpu, OutstandingRegions)>,
 ) -> i32 {
     let Some(place) = NonNull::new(raw.cast::<Gpu>()) else {
-        return misused();
+        return misused(NO_ALLOCATOR);
     };
     // SAFETY: forwarded: written when it was made, and nobody else's now.
     match close(unsafe { place.read() }) {
@@ -197,10 +206,10 @@ unsafe fn end(
             });
             SUCCESS
         }
-        ControlFlow::Continue(back) => {
+        ControlFlow::Continue((back, left)) => {
             // SAFETY: the place that it was taken from.
             unsafe { place.write(back) };
-            NOT_READY
+            refused_because(GpuRefusal::NotClosed(left))
         }
     }
 }
@@ -221,11 +230,17 @@ pub unsafe extern "C" fn steward_gpu_usage(
 ) -> i32 {
     enter("steward_gpu_usage", || {
         // SAFETY: NULL or a live allocator.
-        let stats = unsafe { gpu(raw) }.and_then(|gpu| of_heap(&gpu.stats(), heap));
+        let Some(gpu) = (unsafe { gpu(raw) }) else {
+            return misused(NO_ALLOCATOR);
+        };
+        let Some(stats) = of_heap(&gpu.stats(), heap) else {
+            return misused("the device has no such heap");
+        };
         // SAFETY: NULL or the caller's place.
-        match stats.map(|stats| unsafe { sized::write(out, &stats) }) {
-            Some(true) => SUCCESS,
-            _ => misused(),
+        if unsafe { sized::write(out, &stats) } {
+            SUCCESS
+        } else {
+            misused("there is no place for the numbers, or its size is not set")
         }
     })
 }
@@ -261,7 +276,7 @@ pub unsafe extern "C" fn steward_gpu_json(
         // SAFETY: NULL or a live allocator.
         let gpu = unsafe { gpu(raw) };
         let (Some(gpu), Some(writer)) = (gpu, writer) else {
-            return misused();
+            return misused("there is no allocator, or no function that writes");
         };
         match gpu.memory_map() {
             Ok(map) => {
@@ -270,19 +285,5 @@ pub unsafe extern "C" fn steward_gpu_json(
             }
             Err(error) => refused(error),
         }
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_gpu_last_error(
-    writer: Option<StewardWriterFn>,
-    user: *mut c_void,
-) -> bool {
-    enter("steward_gpu_last_error", || {
-        let last = LAST.try_with(Cell::get).ok().flatten();
-        let (Some(error), Some(writer)) = (last, writer) else {
-            return false;
-        };
-        write!(Sink { writer, user }, "{error}").is_ok()
     })
 }

@@ -30,6 +30,7 @@ pub mod context;
 pub mod driver;
 pub mod edge;
 pub mod gpu;
+pub mod gpu_refusal;
 pub mod host;
 pub mod linear;
 pub mod ralloc;

@@ -1,5 +1,6 @@
 //! Regions of device memory, by their ids.
 
+use std::mem::offset_of;
 use std::ptr::NonNull;
 
 use gpu_suballoc::{
@@ -8,8 +9,9 @@ use gpu_suballoc::{
 };
 
 use crate::edge::{enter, text};
-use crate::gpu::{Gpu, StewardGpu, gpu, refused};
-use crate::refusal::{SUCCESS, misused};
+use crate::gpu::{Gpu, NO_ALLOCATOR, StewardGpu, gpu};
+use crate::gpu_refusal::{misused, refused};
+use crate::refusal::SUCCESS;
 use crate::region_request::{StewardRegionRequest, StewardWrapRequest};
 use crate::sized::{self, SizedStruct};
 
@@ -75,27 +77,44 @@ pub(crate) const fn id(of: StewardRegionId) -> RegionId {
     RegionId::from_raw(of.words)
 }
 
-/// Writes what a new region is. One that the caller has no place for is freed again.
+/// Makes a region, and writes what it is. Makes none where the caller has no place for its id: nobody could free it.
 ///
 /// # Safety
-/// `out` is NULL or the caller's place.
-unsafe fn store(gpu: &Gpu, made: Result<Region, GpuError>, out: *mut StewardRegion) -> i32 {
-    let region = match made {
+/// `raw` is NULL or a live allocator, `out` NULL or the caller's place.
+unsafe fn store(
+    raw: *const StewardGpu,
+    out: *mut StewardRegion,
+    make: impl FnOnce(&Gpu) -> Result<Region, GpuError>,
+) -> i32 {
+    const ID: usize = offset_of!(StewardRegion, id) + size_of::<StewardRegionId>();
+    // SAFETY: NULL or a live allocator.
+    let Some(gpu) = (unsafe { gpu(raw) }) else {
+        return misused(NO_ALLOCATOR);
+    };
+    // SAFETY: NULL or the caller's place.
+    if !unsafe { sized::has_room(out, ID) } {
+        return misused(NO_REGION);
+    }
+    let region = match make(gpu) {
         Ok(region) => region,
         Err(error) => return refused(error),
     };
     let id = region.id();
-    let written = match gpu.info(id) {
-        // SAFETY: forwarded.
-        Ok(info) => unsafe { sized::write(out, &StewardRegion::new(id, &info)) },
-        Err(_) => false,
-    };
-    if written {
-        return SUCCESS; // the caller frees it by its id
+    match gpu.info(id) {
+        Ok(info) => {
+            // SAFETY: the caller's place, which has room for the id.
+            unsafe { sized::write(out, &StewardRegion::new(id, &info)) };
+            SUCCESS // the caller frees it by its id
+        }
+        Err(rule) => {
+            let _nobody_knows_it = gpu.free(region);
+            refused(rule.into())
+        }
     }
-    let _nobody_knows_it = gpu.free(region);
-    misused()
 }
+
+const NO_REGION: &str =
+    "there is no place for the region, or its size is smaller than one with an id";
 
 /// # Safety
 /// As the functions that pass it on.
@@ -105,18 +124,16 @@ unsafe fn request(
     out: *mut StewardRegion,
     make: impl FnOnce(&Gpu, &StewardRegionRequest, &RegionOptions<'_>) -> Result<Region, GpuError>,
 ) -> i32 {
-    // SAFETY: NULL or a live allocator.
-    let gpu = unsafe { gpu(raw) };
     // SAFETY: the caller's struct.
     let request = NonNull::new(request.cast_mut()).and_then(|of| unsafe { sized::read(of) });
-    let (Some(gpu), Some(request)) = (gpu, request) else {
-        return misused();
+    let Some(request) = request else {
+        return misused("there is no request, or its size is not set");
     };
     // SAFETY: the caller's string.
     match request.options(unsafe { text(request.name) }) {
-        // SAFETY: NULL or the caller's place.
-        Some(options) => unsafe { store(gpu, make(gpu, &request, &options), out) },
-        None => misused(),
+        // SAFETY: NULL or the caller's allocator and place.
+        Ok(options) => unsafe { store(raw, out, |gpu| make(gpu, &request, &options)) },
+        Err(sentence) => misused(sentence),
     }
 }
 
@@ -156,17 +173,17 @@ pub unsafe extern "C" fn steward_region_wrap(
     out: *mut StewardRegion,
 ) -> i32 {
     enter("steward_region_wrap", || {
-        // SAFETY: NULL or a live allocator.
-        let gpu = unsafe { gpu(raw) };
         // SAFETY: the caller's struct.
         let wanted = NonNull::new(wanted.cast_mut()).and_then(|of| unsafe { sized::read(of) });
-        let (Some(gpu), Some(wanted)) = (gpu, wanted) else {
-            return misused();
+        let Some(wanted) = wanted else {
+            return misused("there is no request, or its size is not set");
         };
         // SAFETY: the caller's string.
-        let info = wanted.info(unsafe { text(wanted.name) });
-        // SAFETY: NULL or the caller's place.
-        unsafe { store(gpu, gpu.wrap(&info), out) }
+        match wanted.info(unsafe { text(wanted.name) }) {
+            // SAFETY: NULL or the caller's allocator and place.
+            Ok(info) => unsafe { store(raw, out, |gpu| gpu.wrap(&info)) },
+            Err(sentence) => misused(sentence),
+        }
     })
 }
 
@@ -179,15 +196,11 @@ pub unsafe extern "C" fn steward_region_crop(
     element_bytes: u64,
     out: *mut StewardRegion,
 ) -> i32 {
-    enter("steward_region_crop", || {
-        // SAFETY: NULL or a live allocator.
-        match unsafe { gpu(raw) } {
-            // SAFETY: NULL or the caller's place.
-            Some(gpu) => unsafe {
-                store(gpu, gpu.crop_id(id(of), offset, bytes, element_bytes), out)
-            },
-            None => misused(),
-        }
+    // SAFETY: forwarded.
+    enter("steward_region_crop", || unsafe {
+        store(raw, out, |gpu| {
+            gpu.crop_id(id(of), offset, bytes, element_bytes)
+        })
     })
 }
 
@@ -203,7 +216,7 @@ pub(crate) unsafe fn on(
     match unsafe { gpu(raw) }.map(call) {
         Some(Ok(())) => SUCCESS,
         Some(Err(error)) => refused(error),
-        None => misused(),
+        None => misused(NO_ALLOCATOR),
     }
 }
 
@@ -227,13 +240,13 @@ pub unsafe extern "C" fn steward_region_info(
         let info = match info {
             Some(Ok(info)) => info,
             Some(Err(rule)) => return refused(rule.into()),
-            None => return misused(),
+            None => return misused(NO_ALLOCATOR),
         };
         // SAFETY: NULL or the caller's place.
         if unsafe { sized::write(out, &StewardRegion::new(id(of), &info)) } {
             SUCCESS
         } else {
-            misused()
+            misused(NO_REGION)
         }
     })
 }

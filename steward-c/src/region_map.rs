@@ -5,7 +5,7 @@ use std::ptr::{NonNull, null_mut};
 
 use crate::edge::enter;
 use crate::gpu::StewardGpu;
-use crate::refusal::misused;
+use crate::gpu_refusal::misused;
 use crate::region::{StewardRegionId, id, on};
 
 #[unsafe(no_mangle)]
@@ -16,7 +16,7 @@ pub unsafe extern "C" fn steward_region_map(
 ) -> i32 {
     enter("steward_region_map", || {
         let Some(out) = NonNull::new(out) else {
-            return misused();
+            return misused("there is no place for the address");
         };
         let write = |start: *mut u8| {
             // SAFETY: the caller's place.

@@ -93,8 +93,9 @@ impl Default for StewardWrapRequest {
 unsafe impl SizedStruct for StewardWrapRequest {}
 
 impl StewardRegionRequest {
-    /// `None` where a word is none of the header's.
-    pub(crate) fn options<'n>(&self, name: &'n str) -> Option<RegionOptions<'n>> {
+    /// # Errors
+    /// What is wrong, where a word is none of the header's.
+    pub(crate) fn options<'n>(&self, name: &'n str) -> Result<RegionOptions<'n>, &'static str> {
         let [required, preferred, avoided] =
             [self.required, self.preferred, self.avoided].map(PropertyFlags::from_raw);
         let preference = MemoryPreference::requiring(required)
@@ -104,20 +105,20 @@ impl StewardRegionRequest {
             0 => Lifetime::Unknown,
             1 => Lifetime::Transient,
             2 => Lifetime::Persistent,
-            _ => return None,
+            _ => return Err("lifetime is none of STEWARD_LIFETIME_*"),
         };
         let kind = match self.kind {
             0 => ResourceKind::Linear,
             1 => ResourceKind::Optimal,
             2 => ResourceKind::Unknown,
-            _ => return None,
+            _ => return Err("kind is none of STEWARD_KIND_*"),
         };
         let dedicated = match self.dedicated {
             0 => DedicatedPolicy::Allowed,
             1 => DedicatedPolicy::Never,
             2 => DedicatedPolicy::Preferred,
             3 => DedicatedPolicy::Required,
-            _ => return None,
+            _ => return Err("dedicated is none of STEWARD_DEDICATED_*"),
         };
         let options = RegionOptions::new()
             .preference(preference)
@@ -125,7 +126,7 @@ impl StewardRegionRequest {
             .kind(kind)
             .dedicated(dedicated)
             .tag(self.tag);
-        Some(if name.is_empty() {
+        Ok(if name.is_empty() {
             options
         } else {
             options.name(name)
@@ -144,16 +145,21 @@ impl StewardRegionRequest {
 
 impl StewardWrapRequest {
     /// Zeros are what is not known.
-    pub(crate) fn info<'n>(&self, name: &'n str) -> WrapInfo<'n> {
+    ///
+    /// # Errors
+    /// What is wrong, where properties are none of Vulkan's.
+    pub(crate) fn info<'n>(&self, name: &'n str) -> Result<WrapInfo<'n>, &'static str> {
+        let properties = u32::try_from(self.properties)
+            .map_err(|_| "properties has a bit that VkMemoryPropertyFlags has not")?;
         let known = |bytes: u64| (bytes != 0).then_some(bytes);
         let backing = MemoryHandle::from_raw(self.memory).map(|memory| Backing {
             memory,
             offset: self.memory_offset,
             memory_size: self.memory_bytes,
-            properties: PropertyFlags::from_raw(self.properties as u32),
+            properties: PropertyFlags::from_raw(properties),
             mapped: NonNull::new(self.mapped.cast()),
         });
-        WrapInfo {
+        Ok(WrapInfo {
             offset: self.offset,
             size: known(self.bytes),
             buffer_size: known(self.buffer_bytes),
@@ -161,6 +167,6 @@ impl StewardWrapRequest {
             name: Some(name).filter(|name| !name.is_empty()),
             tag: self.tag,
             ..WrapInfo::new(BufferHandle::from_raw(self.buffer), 0)
-        }
+        })
     }
 }

@@ -64,6 +64,15 @@ pub unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> bool {
     true
 }
 
+/// Writes nothing, and says whether [`write`] will write the first `bytes` of the struct.
+///
+/// # Safety
+/// `to` is NULL, or aligned, and its size can be read.
+pub unsafe fn has_room<T: SizedStruct>(to: *const T, bytes: usize) -> bool {
+    // SAFETY: the size is the first field, and aligned as the struct is.
+    NonNull::new(to.cast_mut()).is_some_and(|to| unsafe { to.cast::<usize>().read() } >= bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,29 @@ use core::mem::transmute;
 
 use ash::vk;
 
+/// Each is in a table of ash's; every Vulkan 1.0 has it.
+pub(super) const OF_INSTANCE: [&CStr; 2] = [
+    c"vkGetPhysicalDeviceProperties",
+    c"vkGetPhysicalDeviceMemoryProperties",
+];
+/// As [`OF_INSTANCE`]: the first fields of [`DeviceCommands`].
+pub(super) const OF_DEVICE: [&CStr; 14] = [
+    c"vkAllocateMemory",
+    c"vkFreeMemory",
+    c"vkMapMemory",
+    c"vkUnmapMemory",
+    c"vkFlushMappedMemoryRanges",
+    c"vkInvalidateMappedMemoryRanges",
+    c"vkCreateBuffer",
+    c"vkDestroyBuffer",
+    c"vkGetBufferMemoryRequirements",
+    c"vkBindBufferMemory",
+    c"vkCreateImage",
+    c"vkDestroyImage",
+    c"vkGetImageMemoryRequirements",
+    c"vkBindImageMemory",
+];
+
 pub(super) struct DeviceCommands {
     pub(super) allocate_memory: vk::PFN_vkAllocateMemory,
     pub(super) free_memory: vk::PFN_vkFreeMemory,

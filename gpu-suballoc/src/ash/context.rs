@@ -66,27 +66,9 @@ impl LoadedDevice {
     }
 }
 
-/// Without these there is no context; every Vulkan 1.0 has them.
-const OF_INSTANCE: [&CStr; 3] = [
-    c"vkGetDeviceProcAddr",
-    c"vkGetPhysicalDeviceProperties",
-    c"vkGetPhysicalDeviceMemoryProperties",
-];
-const OF_DEVICE: [&CStr; 25] = [
-    c"vkAllocateMemory",
-    c"vkFreeMemory",
-    c"vkMapMemory",
-    c"vkUnmapMemory",
-    c"vkFlushMappedMemoryRanges",
-    c"vkInvalidateMappedMemoryRanges",
-    c"vkCreateBuffer",
-    c"vkDestroyBuffer",
-    c"vkGetBufferMemoryRequirements",
-    c"vkBindBufferMemory",
-    c"vkCreateImage",
-    c"vkDestroyImage",
-    c"vkGetImageMemoryRequirements",
-    c"vkBindImageMemory",
+/// Without these, and those of an [`AshDevice`], there is no context; every Vulkan 1.0 has them.
+const OF_INSTANCE: [&CStr; 1] = [c"vkGetDeviceProcAddr"];
+const OF_KERNELS: [&CStr; 11] = [
     c"vkCreateShaderModule",
     c"vkDestroyShaderModule",
     c"vkCreateDescriptorSetLayout",
@@ -166,7 +148,7 @@ unsafe fn load(
         note(
             &mut missing,
             CommandSource::Instance,
-            &OF_INSTANCE,
+            &[&OF_INSTANCE, &AshDevice::INSTANCE_COMMANDS],
             name,
             function,
         )
@@ -181,7 +163,7 @@ unsafe fn load(
         note(
             &mut missing,
             CommandSource::Device,
-            &OF_DEVICE,
+            &[&AshDevice::DEVICE_COMMANDS, &OF_KERNELS],
             name,
             function,
         )
@@ -225,13 +207,17 @@ unsafe fn load(
 fn note(
     missing: &mut Option<ContextError>,
     level: CommandSource,
-    needed: &[&'static CStr],
+    needed: &[&[&'static CStr]],
     name: &CStr,
     function: *const c_void,
 ) -> *const c_void {
     if function.is_null()
         && missing.is_none()
-        && let Some(name) = needed.iter().find(|needed| **needed == name)
+        && let Some(name) = needed
+            .iter()
+            .copied()
+            .flatten()
+            .find(|needed| **needed == name)
     {
         *missing = Some(ContextError::MissingCommand { level, name });
     }

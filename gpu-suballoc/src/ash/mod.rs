@@ -17,6 +17,7 @@ mod kernel_device;
 mod layout;
 mod physical_device_info;
 
+use core::ffi::CStr;
 use core::fmt;
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
@@ -168,6 +169,12 @@ pub struct AshDevice {
 }
 
 impl AshDevice {
+    /// What it calls of Vulkan 1.0, by `vkGetInstanceProcAddr`. Ash's tables stand in for a command that is not there with a function that
+    /// panics: ask for these before, where handles and functions may not belong together.
+    pub const INSTANCE_COMMANDS: [&CStr; 2] = commands::OF_INSTANCE;
+    /// The same, by `vkGetDeviceProcAddr`.
+    pub const DEVICE_COMMANDS: [&CStr; 14] = commands::OF_DEVICE;
+
     /// Asks for the functions, and for types, heaps and limits.
     ///
     /// A feature of the options whose command the driver does not have is left out, as [`properties`](DeviceMemory::properties) shows.

@@ -71,12 +71,67 @@ static void wrong_devices(const steward_context *owner)
    of.size = 0;
    CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == -13);
    of = device();
-   const char *const needed[] = {"vkGetDeviceProcAddr", "vkAllocateMemory"};
-   for (int i = 0; i < 2; i++) {
+   const char *const needed[] = {
+      "vkGetDeviceProcAddr", "vkGetPhysicalDeviceProperties", "vkGetPhysicalDeviceMemoryProperties", "vkAllocateMemory", "vkFreeMemory",
+      "vkMapMemory", "vkUnmapMemory", "vkFlushMappedMemoryRanges", "vkInvalidateMappedMemoryRanges", "vkCreateBuffer", "vkDestroyBuffer",
+      "vkGetBufferMemoryRequirements", "vkBindBufferMemory", "vkCreateImage", "vkDestroyImage", "vkGetImageMemoryRequirements",
+      "vkBindImageMemory",
+   };
+   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
       fake.missing = needed[i];
-      CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == VK_ERROR_INITIALIZATION_FAILED && gpu == NULL);
+      CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == VK_ERROR_INITIALIZATION_FAILED && gpu == NULL && because(needed[i]));
    }
    fake.missing = NULL;
+   of.features = 64;
+   CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == -13 && because("features"));
+}
+
+/* Options that are cut where they are no text would be "no limit". */
+static void options_that_are_none(const steward_context *owner)
+{
+   static const struct {
+      const char *options, *why;
+   } wrong[] = {{"1:2:x", "decimal"}, {"\xff" "4:1:4", "UTF-8"}, {"4:1:4\xff:1", "UTF-8"}, {"4:1:4:1\xff\xff", "UTF-8"}, {"4:1:4:1:1:1", "field"}};
+   steward_gpu_device of = device();
+   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+      steward_gpu *gpu;
+      CHECK(steward_gpu_new(owner, &of, wrong[i].options, &gpu) == -13 && gpu == NULL && because(wrong[i].why));
+   }
+}
+
+/* A refused call changes nothing: no call of the device either. A region whose id the caller has no place for could never be freed. */
+static void refused_calls_change_nothing(const steward_context *owner)
+{
+   steward_gpu *gpu = gpu_over(owner, NULL);
+   steward_region_request wanted = bytes(200 << 20);
+   wanted.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT;
+   int calls = fake.calls;
+   steward_region region;
+   memset(&region, 0, sizeof region);
+   for (size_t size = 0; size < 24; size++) {
+      region.size = size;
+      CHECK(steward_region_alloc(gpu, &wanted, &region) == -13 && because("place"));
+      CHECK(steward_region_create_buffer(gpu, &wanted, &region) == -13 && region.id.words[0] == 0);
+   }
+   CHECK(steward_region_alloc(gpu, &wanted, NULL) == -13 && steward_region_create_buffer(gpu, &wanted, NULL) == -13);
+   CHECK(fake.calls == calls && usage(gpu, -1).blocks == 0);
+   region.size = 24;
+   wanted.bytes = 1000;
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == 0);
+   CHECK(steward_region_crop(gpu, region.id, 0, 8, 1, NULL) == -13 && usage(gpu, -1).crops == 0);
+   /* Each refusal has a sentence of its own. */
+   CHECK(steward_gpu_close(gpu) == VK_NOT_READY && because("steward_gpu_json"));
+   steward_gpu_stats stats = {.size = sizeof stats};
+   CHECK(steward_gpu_usage(gpu, 99, &stats) == -13 && because("heap"));
+   CHECK(steward_region_alloc(gpu, NULL, &region) == -13 && because("request"));
+   wanted.lifetime = 9;
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == -13 && because("lifetime"));
+   wanted.lifetime = 0, wanted.kind = 9;
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == -13 && because("kind"));
+   CHECK(steward_region_free(NULL, region.id) == -13 && because("NULL"));
+   steward_wrap_request wrap = {.size = sizeof wrap, .buffer = 1, .bytes = 16, .memory = 2, .memory_bytes = 16, .properties = 0x200000000};
+   CHECK(steward_region_wrap(gpu, &wrap, &region) == -13 && because("properties"));
+   CHECK(steward_region_free(gpu, region.id) == 0 && steward_gpu_close(gpu) == 0);
 }
 
 /* Many regions in few blocks, none over another; ids that are never used again. */
@@ -222,6 +277,8 @@ int main(void)
    steward_context *root, *owner;
    CHECK(steward_root_malloc("root", &root) == 0 && steward_child(root, "device memory", NULL, &owner) == 0);
    wrong_devices(owner);
+   options_that_are_none(owner);
+   refused_calls_change_nothing(owner);
    many(owner);
    buffers(owner);
    steward_usage_info left = {.size = sizeof left};
