@@ -5,18 +5,18 @@
 //!                          refused by the plan: NULL, and the program is not asked
 //! ```
 //!
-//! Each set of callbacks that the program brings has a record, which stays: objects that were created with it may call it at any time.
+//! Each command that the program passes callbacks to has a record. It goes with the command and the last object that it created, which may
+//! call it at any time until it is destroyed.
 
 use std::ffi::c_void;
-use std::ptr;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use alloc_core::Scope;
 use vk_accounts::guard_run::Layers;
 use vk_callbacks::{CallbackSink, RawCallbacks, RawNotice, RawRequest};
 
-use crate::foreign::{identity, object_key};
 use crate::guarding::faults;
-use crate::handle_map::HandleMap;
 use crate::record::{free_record, new_record};
 use crate::settings::settings;
 
@@ -25,42 +25,56 @@ struct FailingCallbacks {
     inner: RawCallbacks,
     kind: &'static str,
     layers: &'static Layers,
+    /// The command, and objects that it created.
+    references: AtomicUsize,
 }
 
-/// By what they lead to.
-static FAILING: HandleMap<FailingCallbacks> = HandleMap::new();
+/// A reference to such callbacks, which the driver is to call in place of the program's.
+pub(crate) struct FailingRef(NonNull<FailingCallbacks>);
 
-/// What the driver is to call in place of callbacks of the program for this kind of object: the same ones where no plan is about them,
-/// or there is no memory.
-pub(crate) fn with_faults(raw: RawCallbacks, kind: &'static str) -> RawCallbacks {
-    if !settings().fail_application {
-        return raw;
-    }
-    let failing = faults().and_then(|layers| failing(raw, kind, layers));
-    failing.unwrap_or(raw)
-}
-
-fn failing(raw: RawCallbacks, kind: &'static str, layers: &'static Layers) -> Option<RawCallbacks> {
-    let key = object_key(kind.as_ptr().addr() as u64, &raw).get();
-    if FAILING.get(key).is_none() {
-        let new = new_record(FailingCallbacks {
+impl FailingRef {
+    /// For this kind of object. `None` where no plan is about them, or there is no memory.
+    pub(crate) fn new(raw: RawCallbacks, kind: &'static str) -> Option<Self> {
+        if !settings().fail_application {
+            return None;
+        }
+        let record = new_record(FailingCallbacks {
             inner: raw,
             kind,
-            layers,
-        })?;
-        if !FAILING.insert(key, new) {
-            // SAFETY: from `new_record`, and no map has it.
-            unsafe { free_record(new) };
+            layers: faults()?,
+            references: AtomicUsize::new(1),
+        });
+        record.map(Self)
+    }
+
+    /// Good until the last reference goes.
+    pub(crate) fn raw(&self) -> RawCallbacks {
+        let sink = self.0.as_ptr().cast();
+        RawCallbacks::of_sink::<FailingCallbacks>(sink).only_those_of(&self.record().inner)
+    }
+
+    fn record(&self) -> &FailingCallbacks {
+        // SAFETY: from `new_record`, and freed with the last reference.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for FailingRef {
+    fn clone(&self) -> Self {
+        self.record().references.fetch_add(1, Ordering::Relaxed);
+        Self(self.0)
+    }
+}
+
+impl Drop for FailingRef {
+    fn drop(&mut self) {
+        if self.record().references.fetch_sub(1, Ordering::Release) == 1 {
+            // What other threads did with theirs comes before.
+            fence(Ordering::Acquire);
+            // SAFETY: from `new_record`; this was the last reference.
+            unsafe { free_record(self.0) };
         }
     }
-    let there = FAILING.get(key)?;
-    // SAFETY: a record that stays.
-    let known = unsafe { there.as_ref() };
-    let is_same = identity(&known.inner) == identity(&raw) && ptr::eq(known.kind, kind);
-    // Two sets with one key: the later one is not refused.
-    is_same.then(|| {
-        RawCallbacks::of_sink::<FailingCallbacks>(there.as_ptr().cast()).only_those_of(&raw)
-    })
 }
 
 impl FailingCallbacks {

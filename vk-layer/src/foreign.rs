@@ -3,6 +3,7 @@
 //! Each object may bring its own (V5), in a struct that is gone after the command (V6). All of one kind are one owner to the checker.
 //! They are watched for as long as a command that got them runs or an object that was created with them lives.
 
+use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
@@ -11,7 +12,7 @@ use alloc_core::{ScopeUsage, TryBox};
 use vk_callbacks::{Checked, CheckedOwner, OwnerId, OwnerUsage, RawCallbacks};
 
 use crate::accounts::{KindAccount, UNCHECKED_OWNERS, checker};
-use crate::failing::with_faults;
+use crate::failing::FailingRef;
 use crate::handle_map::{HandleMap, key};
 use crate::hooks::caught;
 use crate::record::{Own, free_record, new_record, own};
@@ -19,10 +20,9 @@ use crate::record::{Own, free_record, new_record, own};
 /// What is known of the program's callbacks for one kind of object.
 pub(crate) struct ForeignOwner {
     pub(crate) id: OwnerId,
-    kind: &'static str,
     /// Objects that live, with the callbacks that they were created with: by the handle and those callbacks together, since two objects
     /// may have one handle.
-    objects: HandleMap<Checked>,
+    objects: HandleMap<WatchedObject>,
     /// The keys in `objects` of each handle. They stand as addresses that nobody follows.
     keys: HandleMap<u8>,
 }
@@ -34,7 +34,6 @@ impl ForeignOwner {
         checker()?.add_owner(owner).ok()?;
         Some(Self {
             id,
-            kind,
             objects: HandleMap::new(),
             keys: HandleMap::new(),
         })
@@ -56,10 +55,11 @@ impl ForeignOwner {
         self.keys.get(key(handle)).is_some()
     }
 
-    /// Where there is no memory nothing is kept. The callbacks stay watched then: the object may call them.
-    fn insert(&self, handle: u64, raw: &RawCallbacks, checked: Checked) {
+    /// Where there is no memory nothing is kept. The callbacks stay watched then, and good: the object may call them.
+    fn insert(&self, handle: u64, raw: &RawCallbacks, object: WatchedObject) {
         let own = object_key(handle, raw);
-        let Some(record) = new_record(checked) else {
+        let stays = ManuallyDrop::new(object.failing.clone());
+        let Some(record) = new_record(object) else {
             return;
         };
         if !self.objects.insert(own.get(), record) {
@@ -71,6 +71,9 @@ impl ForeignOwner {
             // Ours, or one that is like it.
             // SAFETY: from `new_record`; the table had it alone, and has it no longer.
             unsafe { free_record(record) };
+        } else {
+            // The table has the object's own reference.
+            drop(ManuallyDrop::into_inner(stays));
         }
     }
 
@@ -78,7 +81,7 @@ impl ForeignOwner {
     /// the handle as soon as it is back. Of several objects with the handle it is one that was created with the callbacks that are passed
     /// now, if there is one; others may be compatible too (V43). `None` for an object that was created when nobody watched.
     pub(crate) fn remove(&self, handle: u64, raw: &RawCallbacks) -> Option<EndedObject> {
-        let own = object_key(handle, &with_faults(*raw, self.kind));
+        let own = object_key(handle, raw);
         if let Some(record) = self.objects.remove(own.get()) {
             self.keys.remove_pair(key(handle), address(own));
             return Some(EndedObject(record));
@@ -93,18 +96,28 @@ impl ForeignOwner {
     }
 }
 
-/// What tells callbacks of the program apart: the user data and the functions that must be there.
-pub(crate) fn identity(raw: &RawCallbacks) -> [usize; 4] {
+/// An object that was created with callbacks of the program.
+struct WatchedObject {
+    checked: Checked,
+    failing: Option<FailingRef>,
+}
+
+/// What tells callbacks of the program apart: the user data and the functions.
+fn identity(raw: &RawCallbacks) -> [usize; 6] {
     [
         raw.p_user_data.addr(),
         raw.pfn_allocation.map_or(0, |function| function as usize),
         raw.pfn_reallocation.map_or(0, |function| function as usize),
         raw.pfn_free.map_or(0, |function| function as usize),
+        raw.pfn_internal_allocation
+            .map_or(0, |function| function as usize),
+        raw.pfn_internal_free
+            .map_or(0, |function| function as usize),
     ]
 }
 
 /// The key of an object that was created with these callbacks: above 1, as keys of handles are.
-pub(crate) fn object_key(handle: u64, raw: &RawCallbacks) -> NonZeroUsize {
+fn object_key(handle: u64, raw: &RawCallbacks) -> NonZeroUsize {
     let mixed = std::iter::once(key(handle))
         .chain(identity(raw))
         .fold(0_usize, |key, word| {
@@ -119,13 +132,13 @@ fn address(key: NonZeroUsize) -> NonNull<u8> {
 }
 
 /// What an object was created with that is being destroyed: watched until this goes. The record is this one's alone.
-pub(crate) struct EndedObject(NonNull<Checked>);
+pub(crate) struct EndedObject(NonNull<WatchedObject>);
 
 impl Drop for EndedObject {
     fn drop(&mut self) {
         // SAFETY: from `new_record`; the table had it alone, and has it no longer.
-        let checked = unsafe { free_record(self.0) };
-        caught(|| retire(&checked));
+        let object = unsafe { free_record(self.0) };
+        caught(|| retire(&object.checked));
     }
 }
 
@@ -136,7 +149,9 @@ pub(crate) type ForeignRecord<'a> = TryBox<ForeignUse<'a>, Own>;
 /// See [`ForeignRecord`].
 pub(crate) struct ForeignUse<'a> {
     owner: &'a ForeignOwner,
+    /// The program's own.
     raw: RawCallbacks,
+    failing: Option<FailingRef>,
     /// What the driver is given.
     pub(crate) checked: Checked,
 }
@@ -152,15 +167,17 @@ impl<'a> ForeignUse<'a> {
         raw: RawCallbacks,
     ) -> Option<ForeignRecord<'a>> {
         let owner = kind.foreign_or_new(name)?;
-        let raw = with_faults(raw, name);
+        let failing = FailingRef::new(raw, name);
+        let passed = failing.as_ref().map_or(raw, FailingRef::raw);
         // SAFETY: the caller's promise; they are retired when neither is there any more.
-        let checked = unsafe { checker()?.wrap_for(raw, owner.id) };
+        let checked = unsafe { checker()?.wrap_for(passed, owner.id) };
         if checked.is_err() {
             UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
         }
         let watched = Self {
             owner,
             raw,
+            failing,
             checked: checked.ok()?,
         };
         TryBox::try_new_in(watched, own()).ok()
@@ -172,10 +189,13 @@ impl<'a> ForeignUse<'a> {
 
     /// The command has created an object, which may call them until it is destroyed.
     pub(crate) fn created(&self, handle: u64) {
+        let passed = self.failing.as_ref().map_or(self.raw, FailingRef::raw);
         // SAFETY: as in `new`; they are retired when the object is gone.
-        let checked = checker().map(|checker| unsafe { checker.wrap_for(self.raw, self.owner.id) });
+        let checked = checker().map(|checker| unsafe { checker.wrap_for(passed, self.owner.id) });
         if let Some(checked) = checked.and_then(Result::ok) {
-            self.owner.insert(handle, &self.raw, checked);
+            let failing = self.failing.clone();
+            let object = WatchedObject { checked, failing };
+            self.owner.insert(handle, &self.raw, object);
         }
     }
 }
@@ -241,6 +261,7 @@ mod tests {
             ForeignUse {
                 owner: &owner,
                 raw,
+                failing: None,
                 checked: checked.expect("a place"),
             }
         });
@@ -250,7 +271,7 @@ mod tests {
         let ended = |raw: &RawCallbacks| {
             let ended = owner.remove(7, raw)?;
             // SAFETY: the record is this one's alone, and lives until it goes.
-            Some(number(unsafe { ended.0.as_ref() }))
+            Some(number(&unsafe { ended.0.as_ref() }.checked))
         };
         assert!(owner.has(7) && !owner.has(8));
         assert_eq!(ended(&uses[1].raw), Some(number(&uses[1].checked)));

@@ -196,6 +196,68 @@ fn ly21_what_the_layer_keeps_is_bounded_by_what_lives() {
     assert_eq!(row["live_blocks"], 0, "{row}");
 }
 
+/// Each object may bring callbacks of its own (V5). A plan stands in front of them for as long as the object lives.
+#[test]
+fn ly21_callbacks_of_objects_that_are_gone_take_no_memory_with_faults() {
+    const FEW: usize = 3_000;
+    const MANY: usize = 30_000;
+    unsafe extern "system" fn allocation(
+        _: *mut c_void,
+        size: usize,
+        _: usize,
+        _: RawScope,
+    ) -> *mut c_void {
+        // SAFETY: any size.
+        unsafe { libc::malloc(size) }
+    }
+    unsafe extern "system" fn reallocation(
+        _: *mut c_void,
+        block: *mut c_void,
+        size: usize,
+        _: usize,
+        _: RawScope,
+    ) -> *mut c_void {
+        // SAFETY: a block of `allocation`.
+        unsafe { libc::realloc(block, size) }
+    }
+    unsafe extern "system" fn free(_: *mut c_void, block: *mut c_void) {
+        // SAFETY: a block of `allocation`.
+        unsafe { libc::free(block) }
+    }
+    let test = "ly21_callbacks_of_objects_that_are_gone_take_no_memory_with_faults";
+    let settings = [("FAIL", "nth=100000000"), ("FAIL_APPLICATION", "true")];
+    let Some(report) = report_of(test, &settings, || {
+        let layer = Layer::new();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        let device = layer.create_device(instance, NONE).expect("a device");
+        let mut number = 0;
+        let mut some = |count: usize| {
+            for _ in 0..count {
+                number += 16;
+                let raw = RawCallbacks {
+                    p_user_data: ptr::without_provenance_mut(number),
+                    pfn_allocation: Some(allocation),
+                    pfn_reallocation: Some(reallocation),
+                    pfn_free: Some(free),
+                    pfn_internal_allocation: None,
+                    pfn_internal_free: None,
+                };
+                buffers(&layer, device, &raw const raw, 1);
+            }
+        };
+        some(FEW);
+        let before = resident_kilobytes();
+        some(MANY);
+        let grown = resident_kilobytes().saturating_sub(before);
+        assert!(grown <= 1024, "{grown} kB more after {MANY} objects");
+        layer.destroy_device(device, NONE);
+        layer.destroy_instance(instance, NONE);
+    }) else {
+        return;
+    };
+    assert_eq!(report["check"]["findings"], json!([]), "{report}");
+}
+
 #[test]
 fn ly24_one_checker_judges_all_and_can_be_switched_off() {
     let test = "ly24_one_checker_judges_all_and_can_be_switched_off";

@@ -1,11 +1,13 @@
 //! Faults of a plan, and of the driver, over the fake driver.
 
+use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 use vk_callbacks::RawCallbacks;
 
-use crate::driver::{Layer, create_object, destroy_object};
+use crate::driver::{Layer, create_object, destroy_object, device_callbacks};
 use crate::judging::{OwnCallbacks, report_of};
 
 const NONE: *const RawCallbacks = ptr::null();
@@ -112,4 +114,52 @@ fn create_a_buffer_each() {
     assert_eq!(own.calls.len(), 2);
     layer.destroy_device(device, NONE);
     layer.destroy_instance(instance, NONE);
+}
+
+/// Two sets of one user data and the same three functions, of which the second one is notified as well.
+#[test]
+fn ly14_a_second_set_of_callbacks_hears_its_notifications_with_and_without_faults() {
+    static NOTIFIED: AtomicU64 = AtomicU64::new(0);
+    unsafe extern "system" fn notified(
+        _: *mut c_void,
+        _: usize,
+        _: vk_callbacks::RawInternalType,
+        _: vk_callbacks::RawScope,
+    ) {
+        NOTIFIED.fetch_add(1, Ordering::Relaxed);
+    }
+    let test = "ly14_a_second_set_of_callbacks_hears_its_notifications_with_and_without_faults";
+    for fail_application in ["false", "true"] {
+        let settings = [
+            ("FAIL", "nth=1000000"),
+            ("FAIL_APPLICATION", fail_application),
+        ];
+        let report = report_of(test, &settings, || {
+            let layer = Layer::new();
+            let instance = layer.create_instance(NONE).expect("an instance");
+            let mut own = OwnCallbacks::default();
+            let first = own.raw();
+            let second = RawCallbacks {
+                pfn_internal_allocation: Some(notified),
+                pfn_internal_free: Some(notified),
+                ..first
+            };
+            for raw in [first, second] {
+                let device = layer
+                    .create_device(instance, &raw const raw)
+                    .expect("a device");
+                let passed = device_callbacks().expect("callbacks");
+                if let Some(notify) = passed.pfn_internal_allocation {
+                    // SAFETY: as a driver, of a device that lives.
+                    unsafe { notify(passed.p_user_data, 64, 0, 3) };
+                }
+                layer.destroy_device(device, &raw const raw);
+            }
+            assert_eq!(NOTIFIED.load(Ordering::Relaxed), 1);
+            layer.destroy_instance(instance, NONE);
+        });
+        if report.is_none() {
+            return;
+        }
+    }
 }

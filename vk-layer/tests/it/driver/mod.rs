@@ -66,6 +66,11 @@ pub(crate) fn seen() -> Vec<Seen> {
     DRIVER.with_borrow_mut(|driver| std::mem::take(&mut driver.seen))
 }
 
+/// The callbacks that the last device was created with.
+pub(crate) fn device_callbacks() -> Option<RawCallbacks> {
+    DRIVER.with_borrow(|driver| driver.device)
+}
+
 pub(crate) fn fail_creation(fail: bool) {
     DRIVER.with_borrow_mut(|driver| driver.fail_creation = fail);
 }
