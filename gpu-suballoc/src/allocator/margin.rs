@@ -59,8 +59,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn has_margin(&self, placed: &Suballocation) -> bool {
         let kind = placed.at.kind();
         matches!(kind, RegionPlaceKind::General | RegionPlaceKind::Linear)
-            && placed.properties.contains(PropertyFlags::HOST_VISIBLE)
-            && self.pools.margin() > 0
+            && self.pools.margin_of(placed.properties) > 0
     }
 
     /// The margin in its memory object.
@@ -68,7 +67,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         MappedRange {
             memory: placed.memory,
             offset: placed.offset.saturating_add(placed.size),
-            size: self.pools.margin(),
+            size: self.pools.margin_of(placed.properties),
         }
     }
 
@@ -79,11 +78,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let env = self.device_and_host();
         let first = self.pools.map(env, placed.at)?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
-        for (number, byte) in (0..self.pools.margin() as usize).zip(PATTERN.into_iter().cycle()) {
+        let range = self.margin_range(placed);
+        for (number, byte) in (0..range.size as usize).zip(PATTERN.into_iter().cycle()) {
             // SAFETY: the margin is the end of the region's range of the block, which is mapped as a whole until the unmap below.
             unsafe { margin.wrapping_add(number).write_volatile(byte) };
         }
-        let range = self.margin_range(placed);
         let flushed = self.sync_range(placed.properties, u64::MAX, range, true);
         self.pools.unmap(env, placed.at)?;
         flushed
@@ -108,8 +107,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let env = self.device_and_host();
         let (object, first) = self.pools.map_object(env, at).ok()?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
+        let range = self.margin_range(&placed);
         let look = || {
-            damage((0..self.pools.margin() as usize).map(|number| {
+            damage((0..range.size as usize).map(|number| {
                 // SAFETY: as in `write_margin`. Volatile, for whoever wrote here by mistake may be at it still.
                 unsafe { margin.wrapping_add(number).read_volatile() }
             }))
@@ -117,16 +117,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         // What the host wrote is seen before, what the device wrote after the invalidation, which may discard the former.
         let (mut found, mut read) = (look(), Ok(()));
         if found.is_none() && !placed.properties.contains(PropertyFlags::HOST_COHERENT) {
-            // Only atoms that are the margin's alone: in the first one may lie what the host wrote to the region and did not flush yet.
-            let mut range = self.margin_range(&placed);
-            let atom = self.limits.non_coherent_atom_size.max(1);
-            let start = range.offset.next_multiple_of(atom);
-            range.size = range.size.saturating_sub(start - range.offset);
-            range.offset = start;
-            if range.size > 0 {
-                read = self.sync_range(placed.properties, u64::MAX, range, false);
-                found = look();
-            }
+            // Whole atoms, none of which has a byte of the region: what the host wrote there and did not flush yet stays.
+            read = self.sync_range(placed.properties, u64::MAX, range, false);
+            found = look();
         }
         // Moved or freed by another thread before it was mapped, the margin was anybody's. The memory object is not: it is counted down
         // whatever became of the region.

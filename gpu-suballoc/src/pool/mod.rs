@@ -139,10 +139,22 @@ impl Pools {
         self.options.device_address && self.device_info.features.buffer_device_address
     }
 
-    /// Bytes behind each region of a shared block that the host sees; 0 for none.
+    /// Bytes that are asked for behind each region of a shared block that the host sees; 0 for none.
     #[inline]
     pub(crate) fn margin(&self) -> u64 {
         self.options.margin.into()
+    }
+
+    /// Bytes behind each region of a shared block of such memory. Where the host flushes they are whole atoms: what is flushed or invalidated
+    /// of a margin is then no byte of the region, which ends where the margin begins.
+    pub(crate) fn margin_of(&self, properties: PropertyFlags) -> u64 {
+        if !properties.contains(PropertyFlags::HOST_VISIBLE) {
+            0
+        } else if properties.contains(PropertyFlags::HOST_COHERENT) {
+            self.margin()
+        } else {
+            self.margin().next_multiple_of(self.device_info.atom)
+        }
     }
 
     /// Whether memory can have device addresses at all.
@@ -237,11 +249,7 @@ impl Pools {
             min_alignment: 1,
             export: ExternalHandleTypes::NONE,
             next: None,
-            margin: if described.properties.contains(PropertyFlags::HOST_VISIBLE) {
-                self.margin()
-            } else {
-                0
-            },
+            margin: self.margin_of(described.properties),
             has_device_address: self.blocks_have_device_addresses(),
         };
         Some((facts, growth))

@@ -38,8 +38,8 @@ pub struct MemoryOptions {
     /// Buffers in shared blocks may have device addresses (`bufferDeviceAddress` must be enabled; without it this does nothing).
     /// Where this is off, each such buffer gets a memory object of its own, if the feature is enabled.
     pub device_address: bool,
-    /// Bytes behind each region of a shared block that the host sees, with a pattern in them: up to 4096; 0, the default, for none. The
-    /// pattern is looked at when the region is freed ([`GpuMisuse::MarginOverwritten`](crate::GpuMisuse::MarginOverwritten)) and by
+    /// Bytes behind each region of a shared block that the host sees, with a pattern in them: up to 4096; 0, the default, for none. In
+    /// memory that the host must flush they are rounded up to whole `nonCoherentAtomSize`s. The pattern is looked at when the region is freed ([`GpuMisuse::MarginOverwritten`](crate::GpuMisuse::MarginOverwritten)) and by
     /// [`GpuAllocator::check_corruption`](crate::GpuAllocator::check_corruption). For looking for mistakes: with margins, pages, slabs and
     /// shards are not used, regions of such memory are not moved, and each is mapped when it comes and goes. Memory objects with one
     /// region have no margin.

@@ -270,3 +270,38 @@ fn a_look_at_a_margin_keeps_what_was_not_flushed() {
         });
     }
 }
+
+/// A refused free writes the pattern again, and nothing of what the device wrote to the region goes with that.
+#[test]
+fn a_margin_that_is_mended_keeps_what_the_device_wrote() {
+    for margin in MARGINS {
+        let options = AllocatorOptions {
+            memory: MemoryOptions {
+                margin,
+                ..MemoryOptions::default()
+            },
+            ..AllocatorOptions::default()
+        };
+        scene(MockProfile::Tiler, options, |s| {
+            let info = BufferInfo::new(1008, COPIED);
+            let region = s.gpu.create_buffer(&info, &host()).expect("room");
+            let buffer = region.buffer().expect("it has one");
+            assert!(s.mock.fill_buffer(buffer, 0, 1008, 9));
+            let map = s.gpu.memory_map().expect("memory");
+            let placed = map
+                .blocks_with_ranges()
+                .flat_map(|(_, ranges)| ranges)
+                .find(|range| range.id == Some(region.id()));
+            let last = placed.expect("live").size - 1;
+            drop(map);
+            stray(&s, &region, last as isize);
+            let refused = s.gpu.free(region).expect_err("it was written to");
+            assert_eq!(refused.error, GpuMisuse::MarginOverwritten.into());
+            let region = refused.value;
+            let all = s.read(&region, 1008);
+            let lost = all.iter().position(|byte| *byte != 9);
+            assert_eq!(lost, None, "the first byte that was lost, margin {margin}");
+            s.free(region);
+        });
+    }
+}
