@@ -182,7 +182,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     /// Makes blocks until the pool of `options` has at least `bytes` free, in one piece or in several: ahead of a frame that must not wait
     /// for the driver. That is the custom pool, or the one where resources of these memory types, preference and kind are placed first.
-    /// Blocks that nothing is allocated from go with [`trim`](GpuAllocator::trim).
+    /// Blocks that nothing is allocated from go with [`trim`](GpuAllocator::trim). Room in blocks that a defragmentation empties does not
+    /// count, and a linear pool has what lies between its ends, and one block. It stays within budgets if the options say so.
     ///
     /// # Errors
     /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`]; why no more could be made: what was made before stays.
@@ -195,10 +196,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_pool(options.pool)?;
         let env = self.device_and_host();
         match options.pool {
-            Some(pool) => self.pools.reserve_custom(env, pool, bytes),
+            Some(pool) => (self.pools).reserve_custom(env, pool, bytes, options.within_budget),
             None => {
                 let of = (memory_type_bits, options.preference);
-                self.pools.reserve_of_type(env, of, options.kind, bytes)
+                let within = options.within_budget;
+                (self.pools).reserve_of_type(env, of, options.kind, bytes, within)
             }
         }
     }

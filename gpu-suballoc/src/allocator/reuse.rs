@@ -95,7 +95,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// new one is undefined.
     ///
     /// # Errors
-    /// The region as it was, with [`GpuMisuse::IsCrop`], [`GpuMisuse::NoBuffer`], [`GpuMisuse::IsWrapped`] for a wrapped buffer that is too small,
+    /// The region as it was, with [`GpuMisuse::Moved`] where it is to be [refreshed](GpuAllocator::refresh), [`GpuMisuse::IsCrop`], [`GpuMisuse::NoBuffer`], [`GpuMisuse::IsWrapped`] for a wrapped buffer that is too small,
     /// [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] where others would lose what they use; or what a new buffer was refused with.
     pub fn ensure_buffer(
         &self,
@@ -106,7 +106,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let rule = match (region.ownership(), region.content) {
             (Ownership::CropAlias, _) => Some(GpuMisuse::IsCrop),
             (_, RegionContent::Bare | RegionContent::Image) => Some(GpuMisuse::NoBuffer),
-            _ => self.region_of(region.id).err(),
+            _ => match self.region_of(region.id) {
+                // Its buffer may be another one by now.
+                Ok(_) => self.check_place(&region).err(),
+                Err(rule) => Some(rule),
+            },
         };
         if let Some(rule) = rule {
             return Err(Rejected::new(region, rule));

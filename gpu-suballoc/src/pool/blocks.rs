@@ -549,13 +549,14 @@ impl Blocks {
             .map(|(block, _)| block)
     }
 
-    /// Bytes that are free in all blocks. A look at each.
-    pub(super) fn free_bytes(&self) -> u64 {
+    /// Bytes that are free in all blocks that are allocated from: in those that are being emptied nothing is. A look at each.
+    pub(super) fn available_bytes(&self) -> u64 {
         let live = self
             .slots
             .as_slice()
             .iter()
-            .filter_map(|slot| slot.live.as_ref());
+            .filter_map(|slot| slot.live.as_ref())
+            .filter(|live| live.listing != BlockListing::Draining);
         live.fold(0, |sum, live| sum.saturating_add(live.core.free_bytes()))
     }
 

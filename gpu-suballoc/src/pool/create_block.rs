@@ -63,6 +63,8 @@ impl From<DeviceError> for GrowthError {
 /// How a shared block is to be made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPlan {
+    /// Which of the pools that had the index it is for.
+    pub(super) generation: u32,
     /// Bytes that it must hold in one piece.
     pub(super) need: u64,
     /// Where the driver refuses everything larger, exactly the need is asked for.
@@ -89,7 +91,7 @@ impl Pools {
         let (facts, growth, block) = loop {
             let mut state = pool.lock();
             let facts = state.config;
-            if !state.is_open {
+            if !state.is_named(plan.generation) {
                 return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
             }
             if plan.seen.is_some_and(|seen| seen != state.blocks_created) {

@@ -28,6 +28,7 @@ impl Pools {
         let mut tries = 0u32;
         while pool.lock().blocks.len() < min_blocks {
             let plan = BlockPlan {
+                generation,
                 need,
                 exact: true,
                 within_budget: self.options.within_budget,
@@ -169,7 +170,7 @@ impl Pools {
             .filter(|_| (FIRST_CUSTOM..FIRST_PINNED).contains(&index))
             .ok_or(GpuMisuse::NoSuchPool)?;
         let state = pool.lock();
-        let same = state.is_open && state.config.generation == generation;
+        let same = state.is_named(generation);
         drop(state);
         same.then_some(pool).ok_or(GpuMisuse::NoSuchPool)
     }
@@ -188,7 +189,7 @@ impl Pools {
         let pool = self.custom(index, generation)?;
         {
             let mut state = pool.lock();
-            if !state.is_open || state.config.generation != generation {
+            if !state.is_named(generation) {
                 return Err(GpuMisuse::NoSuchPool);
             }
             if state.regions > 0 || state.blocks_in_creation > 0 {

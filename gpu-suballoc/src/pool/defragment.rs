@@ -64,14 +64,16 @@ impl Pools {
         }
     }
 
-    /// Begins to defragment a pool: false where nothing can move, as in a linear one.
+    /// Begins to defragment a pool: false where nothing can move, as in a linear one. With `generation` it is the custom pool of
+    /// that name; another one may have its place while host memory is asked for.
     ///
     /// # Errors
-    /// [`GpuMisuse::Defragmenting`] where somebody is at it already; what the host allocator refuses.
+    /// [`GpuMisuse::NoSuchPool`] where that one is gone; [`GpuMisuse::Defragmenting`] where somebody is at it already; what the host allocator refuses.
     pub(crate) fn begin_defragmentation(
         &self,
         env: DeviceAndHost<'_>,
         index: u16,
+        generation: Option<u32>,
     ) -> Result<bool, GpuError> {
         let Some(pool) = self.pool(index) else {
             return Ok(false);
@@ -79,6 +81,9 @@ impl Pools {
         loop {
             let layout = {
                 let mut state = pool.lock();
+                if generation.is_some_and(|generation| !state.is_named(generation)) {
+                    return Err(GpuMisuse::NoSuchPool.into());
+                }
                 if state.config.algorithm.is_linear()
                     || state.config.margin > 0
                     || state.config.is_pinned
@@ -245,7 +250,7 @@ impl Pools {
     /// the answer has another record, or none, the new one is the caller's.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] where the region was freed meanwhile; what the host allocator refuses. The region has no new record then.
+    /// [`GpuMisuse::Stale`] where the region was freed meanwhile, or is no range of its own; what the host allocator refuses. The region has no new record then.
     pub(crate) fn prepare_move(
         &self,
         env: DeviceAndHost<'_>,
@@ -282,7 +287,7 @@ impl Pools {
     }
 
     /// The region lies where room was reserved for it, and the reservation where the region lay. False, and nothing changed, where the
-    /// region is not there any more, or its block was mapped.
+    /// region is not there any more, its block was mapped, or the two are not ranges of one pool, the reserved one as large as the other.
     pub(crate) fn exchange(&self, at: RegionSlot, target: RegionSlot) -> bool {
         self.pool(at.place.pool())
             .is_some_and(|pool| pool.lock().exchange(at, target))
@@ -296,6 +301,9 @@ impl PoolState {
         at: RegionSlot,
         new_record: u32,
     ) -> Result<Result<PreparedMove, NodeShortage>, GpuMisuse> {
+        if at.kind() != RegionPlaceKind::General || at.place.pool() != self.config.index {
+            return Err(GpuMisuse::Stale);
+        }
         let (block, found) = self
             .blocks
             .range(at.place.block(), at.slot, at.generation)?;
@@ -341,6 +349,7 @@ impl PoolState {
             Err(lack) => Err(lack),
             Ok(false) => Ok(None),
             Ok(true) => {
+                debug_assert!(spot.size >= found.size, "asked for as much");
                 spot.kind = RegionPlaceKind::General;
                 spot.block = spot.containing_block;
                 self.moving = self.moving.saturating_add(1);
@@ -366,6 +375,13 @@ impl PoolState {
     }
 
     fn exchange(&mut self, at: RegionSlot, target: RegionSlot) -> bool {
+        // Slots of other kinds, and those of other pools, number something else.
+        let is_range = |slot: RegionSlot| {
+            slot.kind() == RegionPlaceKind::General && slot.place.pool() == self.config.index
+        };
+        if !is_range(at) || !is_range(target) {
+            return false;
+        }
         let blocks = &self.blocks;
         let (Ok((home, old)), Ok((_, new))) = (
             blocks.range(at.place.block(), at.slot, at.generation),
@@ -373,7 +389,9 @@ impl PoolState {
         ) else {
             return false;
         };
+        // A region never gets smaller: its value may say how large it is.
         let fits = new.user_data == MOVE_TARGET
+            && new.size >= old.size
             && !is_internal_range(old.user_data)
             && home.object.map.is_idle();
         if !fits

@@ -84,6 +84,11 @@ impl LinearRegions {
         })
     }
 
+    /// Bytes that can be had in the range, in one piece or two; `None` while there is none.
+    pub(super) fn available_bytes(&self) -> Option<u64> {
+        self.range_ref.map(|_| self.ranges.available_bytes())
+    }
+
     pub(super) fn find(
         &self,
         number: u32,

@@ -336,6 +336,7 @@ impl Pools {
                         env,
                         pool,
                         BlockPlan {
+                            generation: ask.pool.map_or(0, |id| id.generation),
                             need,
                             exact,
                             within_budget: within,

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::create_block::{BlockPlan, GrowthError};
 use super::device_and_host::DeviceAndHost;
+use super::state::PoolState;
 use super::{Pool, Pools};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::PoolId;
@@ -21,9 +22,10 @@ impl Pools {
         env: DeviceAndHost<'_>,
         id: PoolId,
         bytes: u64,
+        within_budget: bool,
     ) -> Result<(), GpuError> {
         let pool = self.custom(id.index, id.generation)?;
-        self.reserve_in(env, pool, bytes)
+        self.reserve_in(env, (pool, id.generation), bytes, within_budget)
     }
 
     /// The same in the pool where requests of these types and preference are placed first.
@@ -33,30 +35,38 @@ impl Pools {
         (memory_type_bits, preference): (u32, MemoryPreference),
         kind: ResourceKind,
         bytes: u64,
+        within_budget: bool,
     ) -> Result<(), GpuError> {
         let best = self.device_info.best_type(memory_type_bits, preference)?;
         let pool = self.pool_of(env, best, kind, false)?;
-        self.reserve_in(env, pool, bytes)
+        self.reserve_in(env, (pool, 0), bytes, within_budget)
     }
 
-    fn reserve_in(&self, env: DeviceAndHost<'_>, pool: &Pool, bytes: u64) -> Result<(), GpuError> {
+    fn reserve_in(
+        &self,
+        env: DeviceAndHost<'_>,
+        (pool, generation): (&Pool, u32),
+        bytes: u64,
+        within_budget: bool,
+    ) -> Result<(), GpuError> {
         let mut tries = 0u32;
         loop {
             let (missing, max, seen) = {
                 let state = pool.lock();
-                if !state.is_open {
+                if !state.is_named(generation) {
                     return Err(GpuMisuse::NoSuchPool.into());
                 }
-                let missing = bytes.saturating_sub(state.blocks.free_bytes());
+                let missing = bytes.saturating_sub(state.available_bytes());
                 (missing, state.growth.max(), state.blocks_created)
             };
             if missing == 0 {
                 return Ok(());
             }
             let plan = BlockPlan {
+                generation,
                 need: missing.min(max),
                 exact: false,
-                within_budget: self.options.within_budget,
+                within_budget: within_budget || self.options.within_budget,
                 seen: Some(seen),
             };
             self.grow(env, pool, plan, &mut tries)
@@ -67,5 +77,13 @@ impl Pools {
     /// The longest call of the driver for a memory object so far.
     pub(crate) fn longest_wait(&self) -> Duration {
         Duration::from_nanos(self.longest_wait.load(Ordering::Relaxed))
+    }
+}
+
+impl PoolState {
+    /// Bytes in which something can be allocated now. A look at each block.
+    fn available_bytes(&self) -> u64 {
+        let within = self.size_classes.linear.available_bytes();
+        within.unwrap_or_else(|| self.blocks.available_bytes())
     }
 }

@@ -88,6 +88,11 @@ impl PoolState {
         }
     }
 
+    /// Whether it is the pool of that generation, and was not destroyed. The device's own have generation 0.
+    pub(super) const fn is_named(&self, generation: u32) -> bool {
+        self.is_open && self.config.generation == generation
+    }
+
     /// Finds room in the blocks there are; with `classes` in a page or slab, where the request is for one.
     #[inline(always)]
     pub(super) fn place(

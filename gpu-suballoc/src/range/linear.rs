@@ -125,6 +125,13 @@ impl LinearRanges {
         self.nodes.missing_capacity(more)
     }
 
+    /// Whether `more` ranges lack nothing. False also where there cannot be so many, for which no memory would do.
+    pub(crate) fn has_capacity(&self, more: u32) -> bool {
+        let wanted = self.nodes.len().checked_add(more);
+        more == 1 && self.spare != NONE
+            || wanted.is_some_and(|wanted| wanted <= self.nodes.capacity())
+    }
+
     /// Hands in what was lacking; what is not needed comes back.
     pub(crate) fn grow_with(&mut self, memory: HostBlock) -> Option<HostBlock> {
         self.nodes.grow_with(memory)
@@ -261,6 +268,25 @@ impl LinearRanges {
             .checked_sub(size)
             .and_then(|offset| align_down(offset, alignment))
             .filter(|offset| *offset >= bottom)
+    }
+
+    /// Bytes in which something can be placed now: of a ring in two pieces perhaps. Constant time.
+    pub(crate) fn available_bytes(&self) -> u64 {
+        let (Some(first), Some(last)) = (
+            self.nodes.get(self.lower.first),
+            self.nodes.get(self.lower.last),
+        ) else {
+            return self.top().saturating_sub(self.start);
+        };
+        let behind = self.end_offset(last);
+        if self.algorithm != BlockAlgorithm::Ring {
+            self.top().saturating_sub(behind)
+        } else if last.offset < first.offset {
+            first.offset.saturating_sub(behind)
+        } else {
+            let in_front = first.offset.saturating_sub(self.start);
+            self.end.saturating_sub(behind).saturating_add(in_front)
+        }
     }
 
     fn node(&self, number: u32, generation: u32) -> Result<&LinearNode, LinearRefusal> {

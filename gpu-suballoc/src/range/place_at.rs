@@ -89,6 +89,9 @@ impl<A: HostAllocator> VirtualBlock<A> {
         if self.linear.is_some() {
             return Err(VirtualBlockError::PlacesItself);
         }
+        if options.alignment.is_power_of_two() && options.alignment > self.core.size() {
+            return Err(VirtualBlockError::TooLarge);
+        }
         self.prepare_one()?;
         let want = RangeRequest {
             size: options.size,

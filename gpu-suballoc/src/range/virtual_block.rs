@@ -23,7 +23,7 @@ use crate::host_block::HostBlock;
 ///
 /// All memory for its book-keeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): about 32 bytes for each range and each hole, in blocks of
 /// 4 KiB, and a table of at most 3.5 KiB. A request that finds none is refused and changes nothing. Freeing never takes memory and gives back what is no
-/// longer needed; dropping the block gives everything back.
+/// longer needed (a stack or a ring keeps its table); dropping the block gives everything back.
 ///
 /// One thread at a time (`&mut self`), any thread; each method says where it takes more than constant time.
 ///
@@ -472,7 +472,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
             .map_or_else(|| self.core.is_empty(), LinearRanges::is_empty)
     }
 
-    /// How the block is used. Constant time.
+    /// How the block is used. Constant time; of a stack or a ring it looks at each range.
     #[must_use]
     pub fn statistics(&self) -> VirtualBlockStatistics {
         if let Some(linear) = &self.linear {

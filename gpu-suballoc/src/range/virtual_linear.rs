@@ -21,8 +21,8 @@ impl From<LinearRefusal> for VirtualBlockError {
 }
 
 impl<A: HostAllocator> VirtualBlock<A> {
-    /// A block of `size` that finds space in this way, all free. It takes memory when something is first allocated: of a stack or a ring 48
-    /// bytes for each range that lives at once, in one table that doubles.
+    /// A block of `size` that finds space in this way, all free. It takes memory when something is first allocated: of a stack or a ring 40
+    /// bytes for each range that lives at once, in one table that doubles and stays until the block is dropped.
     ///
     /// Ranges of a stack or a ring are freed in their order, by [`free`](Self::free) and by
     /// [`free_batch`](Self::free_batch); any other is [`VirtualBlockError::OutOfOrder`]. Constant time, but for
@@ -104,13 +104,16 @@ impl<A: HostAllocator> VirtualBlock<A> {
 
     /// Memory for so many more ranges of a stack or ring.
     pub(super) fn reserve_linear(&mut self, more: u32) -> Result<(), VirtualBlockError> {
-        let Some(layout) = self
+        let Some(linear) = self
             .linear
             .as_ref()
-            .and_then(|linear| linear.missing_capacity(more))
+            .filter(|linear| !linear.has_capacity(more))
         else {
             return Ok(());
         };
+        let layout = linear
+            .missing_capacity(more)
+            .ok_or(VirtualBlockError::TooManyRanges)?;
         let block = HostBlock::allocate(&self.memory, layout).map_err(VirtualBlockError::Host)?;
         if let Some(outgrown) = self
             .linear

@@ -453,3 +453,16 @@ fn ge6_a_batch_that_finds_no_room_leaves_a_linear_pool_as_it_was() {
         });
     }
 }
+
+#[test]
+fn ge6_more_ranges_than_there_can_be_are_not_reserved() {
+    for algorithm in LINEAR {
+        let block = VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, SIZE, 256, algorithm);
+        let mut block = block.expect("sound");
+        block.allocate(256, 1).expect("room");
+        let before = block.memory_bytes();
+        let reserved = block.reserve(u32::MAX);
+        assert_eq!(reserved, Err(VirtualBlockError::TooManyRanges));
+        assert_eq!(block.memory_bytes(), before);
+    }
+}

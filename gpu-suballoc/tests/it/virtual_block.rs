@@ -313,3 +313,15 @@ fn ge7_what_is_not_free_or_not_there_is_refused() {
         assert_eq!(refused, Err(VirtualBlockError::PlacesItself));
     }
 }
+
+/// At offset 0, which is a multiple of everything, as anywhere else.
+#[test]
+fn allocate_at_refuses_an_alignment_above_the_block_as_allocate_with_does() {
+    let mut block = block(4096);
+    let wanted = VirtualAllocationOptions::new(256, 1 << 30);
+    let refused = Err(VirtualBlockError::TooLarge);
+    assert_eq!(block.allocate_with(&wanted), refused);
+    assert_eq!(block.allocate_at(0, &wanted), refused);
+    let wanted = VirtualAllocationOptions::new(256, 4096);
+    assert!(block.allocate_at(0, &wanted).is_ok(), "the block's size");
+}

@@ -30,12 +30,13 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         Ok(self.get(index)?.new_buffer().ok_or(GpuMisuse::NoBuffer)?)
     }
 
-    /// Makes an image, bound to the new place; `info` is that of the image that the region has. Layouts, views and descriptors are the
-    /// user's.
+    /// Makes an image, bound to the new place; `info` is that of the image that the region has: the allocator does not keep it, and finds
+    /// another one only by its usage, flags, sharing, tiling, and by what the driver says of its size and alignment. Layouts, views and
+    /// descriptors are the user's.
     ///
     /// # Errors
     /// [`GpuMisuse::Outside`] where there is no such move, [`GpuMisuse::NoImage`] where the region has none, [`GpuMisuse::Held`] where it was made already;
-    /// [`GpuMisuse::WrongPlace`] where an image of that info needs another place; what the driver refuses. No image is left then.
+    /// [`GpuMisuse::WrongPlace`] where an image of that info is another one, or needs another place; what the driver refuses. No image is left then.
     pub fn make_image(&mut self, index: usize, info: &ImageInfo) -> Result<ImageHandle, GpuError> {
         let one = *self.get(index)?;
         if one.content != RegionContent::Image {
@@ -73,7 +74,18 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         let allocator = self.run.allocator;
         let made = make()?;
         let needs = allocator.requirements(made);
-        let fits = needs.size <= one.target_size
+        // The same info has the same needs. The info of the first image is not known in full, but what it needs is.
+        let is_alike = match made {
+            UnboundResource::Image(_) => {
+                ImageHandle::from_raw(one.old_resource).is_some_and(|old| {
+                    let of_old = allocator.requirements(UnboundResource::Image(old));
+                    (of_old.size, of_old.alignment) == (needs.size, needs.alignment)
+                })
+            }
+            UnboundResource::Buffer(_) => true,
+        };
+        let fits = is_alike
+            && needs.size <= one.target_size
             && one.to.offset.is_multiple_of(needs.alignment.max(1))
             && needs.memory_type_bits >> (one.memory_type & 31) & 1 == 1
             && !needs.requires_dedicated;

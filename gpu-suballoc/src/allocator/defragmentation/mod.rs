@@ -44,8 +44,10 @@ const POOL_WORDS: usize = RegionPlace::POOLS as usize / 64;
 
 /// A defragmentation under way: see [`GpuAllocator::defragment`].
 ///
-/// Dropping it ends it: reservations are freed, and blocks that are not empty yet are ordinary blocks again. One that is forgotten keeps
-/// them, and no other one of the same pools can begin.
+/// Dropping it ends it: reservations are freed, and blocks that are not empty yet are ordinary blocks again. One that is forgotten
+/// (`core::mem::forget`) keeps them: no other one of the same pools can begin, the pools cannot be destroyed, regions of its last pass are
+/// never gone although they are freed, and [`close`](GpuAllocator::close) is refused. Only dropping the allocator, or
+/// [`abandon`](GpuAllocator::abandon), ends that.
 #[must_use = "dropping it ends the defragmentation before anything has moved"]
 pub struct Defragmentation<'a, D: DeviceMemory, A: HostAllocator> {
     allocator: &'a GpuAllocator<D, A>,
@@ -78,14 +80,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::Defragmenting`] where one of the pools is being defragmented already; [`GpuMisuse::NoSuchPool`]; what the host allocator
-    /// refuses. Everything is as it was then.
+    /// refuses. Everything is as it was then, but that after a refusal of the host allocator kept buffers may be gone.
     pub fn defragment<'a>(
         &'a self,
         options: DefragmentationOptions<'a>,
     ) -> Result<Defragmentation<'a, D, A>, GpuError> {
         self.check_pool(options.pool)?;
-        // Nobody's, and in the way.
-        self.evict_reusable(0, 0);
         let memory = Scoped::new(self.host(), Scope::Object);
         let mut run = Defragmentation {
             allocator: self,
@@ -104,8 +104,18 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         match options.pool {
             Some(pool) => {
                 self.pools.check_custom(pool.index, pool.generation)?;
-                run.plan_pool(pool.index)?;
+                run.begin_pool(pool.index, Some(pool.generation))?;
             }
+            None => {
+                for index in (0..RegionPlace::POOLS as u16).filter(|at| self.pools.has_pool(*at)) {
+                    run.begin_pool(index, None)?;
+                }
+            }
+        }
+        // Nobody's, and in the way.
+        self.evict_reusable(0, 0);
+        match options.pool {
+            Some(pool) => run.plan_pool(pool.index)?,
             None => {
                 let wrapped = self.records.counts().wrapped;
                 run.skipped.add(SkipReason::Wrapped, wrapped);

@@ -15,7 +15,8 @@ use crate::region_metadata::{MoveEnd, MoveEnding};
 /// Learns what became of each move.
 type MoveSink<'s> = &'s mut dyn FnMut(&RegionMove, MoveResult);
 
-/// Regions to copy, then to be [finished](Self::finish). Dropped instead, it leaves every region where it is.
+/// Regions to copy, then to be [finished](Self::finish). Dropped instead, it leaves every region where it is, destroys the second
+/// resources that were made, and frees the places: the device must have finished with them then too.
 #[must_use = "dropping it leaves every region where it is"]
 pub struct DefragmentationPass<'p, 'a, D: DeviceMemory, A: HostAllocator> {
     pub(super) run: &'p mut Defragmentation<'a, D, A>,
@@ -25,7 +26,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     /// The next regions to move, with room reserved for them; none when everything is done. It looks at each region of the next blocks.
     ///
     /// # Errors
-    /// What the host allocator refuses. The block in question is given up; the next call goes on with the others.
+    /// What the host allocator refuses, where no move is in hand. The block in question is given up either way, without being counted in
+    /// [`skipped`](Self::skipped); the next call goes on with the others.
     pub fn next_pass(&mut self) -> Result<DefragmentationPass<'_, 'a, D, A>, GpuError> {
         // A pass that was forgotten.
         self.end_pass(None);

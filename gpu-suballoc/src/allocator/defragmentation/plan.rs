@@ -24,9 +24,24 @@ pub(super) struct DrainedBlock {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
-    /// Chooses the blocks of a pool.
+    /// From now on the pool is this one's, where something can move in it.
+    pub(super) fn begin_pool(
+        &mut self,
+        index: u16,
+        generation: Option<u32>,
+    ) -> Result<(), GpuError> {
+        let (pools, env) = (&self.allocator.pools, self.allocator.device_and_host());
+        if pools.begin_defragmentation(env, index, generation)?
+            && let Some(word) = self.begun.get_mut(usize::from(index) / 64)
+        {
+            *word |= 1 << (index % 64);
+        }
+        Ok(())
+    }
+
+    /// Chooses the blocks of a pool, where it was begun; counts what does not move because of where it is.
     pub(super) fn plan_pool(&mut self, index: u16) -> Result<(), GpuError> {
-        let (allocator, env) = (self.allocator, self.allocator.device_and_host());
+        let allocator = self.allocator;
         let fixed = allocator.pools.unmovable_regions(index);
         for (reason, regions) in [
             (SkipReason::Dedicated, fixed.dedicated),
@@ -36,11 +51,9 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         ] {
             self.skipped.add(reason, regions);
         }
-        if !allocator.pools.begin_defragmentation(env, index)? {
+        let word = self.begun.get(usize::from(index) / 64);
+        if word.is_none_or(|word| word >> (index % 64) & 1 == 0) {
             return Ok(());
-        }
-        if let Some(word) = self.begun.get_mut(usize::from(index) / 64) {
-            *word |= 1 << (index % 64);
         }
         let mut sums = alloc_core::TryVec::new_in(*self.blocks.allocator());
         let max_blocks = loop {

@@ -4,6 +4,7 @@ mod custom;
 mod growth;
 mod limits;
 mod maps;
+mod moves;
 mod refusals;
 mod regions;
 mod rows;

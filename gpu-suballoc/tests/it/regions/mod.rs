@@ -14,6 +14,8 @@ mod limits;
 mod mapping;
 mod margins;
 mod options;
+mod pools_that_go;
+mod reserving;
 mod stale;
 mod sweeps;
 mod threads;

@@ -3,7 +3,7 @@
 use super::*;
 use alloc_core::HostAllocator;
 use debug_guard::{FailingAllocator, Fault as HostFault};
-use gpu_suballoc::{MockCall, MockFault};
+use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage, MockCall, MockFault, PoolOptions};
 
 type Failing = FailingAllocator<RecordingAllocator>;
 
@@ -131,4 +131,81 @@ fn df7_each_device_command_refused_leaves_the_region_where_it_is() {
             assert_eq!((totals.moves, totals.freed_blocks), (7, 1), "{totals:?}");
         }
     }
+}
+
+/// No pool of that name, and one that somebody is at: kept buffers stay.
+#[test]
+fn df4_a_defragmentation_that_is_refused_gives_nothing_up() {
+    let options = AllocatorOptions {
+        reuse: true,
+        max_reusable_buffers: 4,
+        ..small_blocks()
+    };
+    scene(MockProfile::Nvidia, options, |scene| {
+        let gone = scene.gpu.create_pool(&PoolOptions::new(0)).expect("room");
+        scene.gpu.destroy_pool(gone).expect("empty");
+        let two = PoolOptions {
+            min_blocks: 2,
+            block_size: Some(MIB),
+            ..PoolOptions::new(0)
+        };
+        let busy = scene.gpu.create_pool(&two).expect("room");
+        let run = scene
+            .gpu
+            .defragment(DefragmentationOptions::new().pool(busy));
+        let run = run.expect("nobody is at it");
+        let region = scene.piece(1, &shared());
+        scene.gpu.release(region).expect("kept");
+        assert_eq!(scene.mock.live_counts().buffers, 1);
+        let every = DefragmentationOptions::new();
+        for (options, rule) in [
+            (every.pool(gone), GpuMisuse::NoSuchPool),
+            (every.pool(busy), GpuMisuse::Defragmenting),
+            (every, GpuMisuse::Defragmenting),
+        ] {
+            let refused = scene.gpu.defragment(options).map(drop);
+            assert_eq!(refused, Err(rule.into()));
+            assert_eq!(scene.mock.live_counts().buffers, 1, "as it was");
+        }
+        drop(run);
+        scene.gpu.defragment(every).map(drop).expect("nobody is");
+        assert_eq!(scene.mock.live_counts().buffers, 0, "in the way");
+        scene.gpu.destroy_pool(busy).expect("empty");
+    });
+}
+
+/// The image of another info would be the region's afterwards.
+#[test]
+fn df7_a_second_image_needs_what_the_first_one_needs() {
+    small(|scene| {
+        let usage = ImageUsage::from_raw(COPIED.as_raw());
+        let info = ImageInfo::new_2d(37, 64, 64, usage);
+        let all: Vec<_> = (0..256)
+            .map(|_| scene.gpu.create_image(&info, &shared()).expect("room"))
+            .collect();
+        let mut left = Vec::new();
+        for (number, region) in all.into_iter().enumerate() {
+            if number % 16 == 0 {
+                left.push(region);
+            } else {
+                scene.free(region);
+            }
+        }
+        let run = scene.gpu.defragment(DefragmentationOptions::new());
+        let mut run = run.expect("nobody is at it");
+        let mut pass = run.next_pass().expect("memory");
+        assert!(!pass.is_empty());
+        let images = scene.mock.live_counts().images;
+        let other = pass.make_image(0, &ImageInfo::new_2d(37, 8, 8, usage));
+        assert_eq!(
+            other,
+            Err(GpuMisuse::WrongPlace.into()),
+            "8 x 8 for 64 x 64"
+        );
+        assert_eq!(scene.mock.live_counts().images, images);
+        assert!(pass.make_image(0, &info).is_ok());
+        drop(pass);
+        drop(run);
+        left.into_iter().for_each(|region| scene.free(region));
+    });
 }

@@ -186,3 +186,33 @@ fn ge8_the_block_of_a_moved_regions_id_is_a_hint_and_of_no_others() {
         }
     });
 }
+
+/// A value from before a move has a buffer that is destroyed: it is refused, or answered as it is now.
+#[test]
+fn df4_ensure_buffer_answers_no_buffer_that_is_destroyed() {
+    small(|scene| {
+        let info = BufferInfo::new(PIECE, COPIED);
+        let left = scene.sparse(2, 8);
+        let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+        assert!(totals.moves > 0);
+        let mut moved = 0;
+        for (number, region) in left {
+            let region = match scene.gpu.ensure_buffer(region, &info, &shared()) {
+                Ok(region) => region,
+                Err(refused) => {
+                    assert_eq!(refused.error, GpuMisuse::Moved.into());
+                    moved += 1;
+                    let mut region = refused.value;
+                    scene.gpu.refresh(&mut region).expect("it lives");
+                    let ensured = scene.gpu.ensure_buffer(region, &info, &shared());
+                    ensured.expect("refreshed, and large enough")
+                }
+            };
+            assert!(scene.mock.buffer(region.buffer().unwrap()).is_some());
+            let mut one = [(number, region)];
+            scene.check(&mut one);
+            one.into_iter().for_each(|(_, region)| scene.free(region));
+        }
+        assert_eq!(moved, totals.moves);
+    });
+}

@@ -1,0 +1,124 @@
+//! Room that is made ahead is room that the next regions get.
+
+use gpu_suballoc::{
+    BlockAlgorithm, DedicatedPolicy, DefragmentationOptions, GpuError, Limit, MemoryOptions,
+    MockCall, PoolOptions,
+};
+
+use super::*;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const PIECE: u64 = 64 * KIB;
+
+/// Blocks of 1 MiB: sixteen pieces.
+fn small(body: impl FnOnce(Scene<'_>)) {
+    let memory = MemoryOptions {
+        first_block: Some(MIB),
+        max_block: Some(MIB),
+        ..MemoryOptions::default()
+    };
+    let options = AllocatorOptions {
+        memory,
+        ..AllocatorOptions::default()
+    };
+    scene(MockProfile::Nvidia, options, body);
+}
+
+fn shared() -> RegionOptions<'static> {
+    any().dedicated(DedicatedPolicy::Never)
+}
+
+#[test]
+fn ge16_a_reserve_within_the_budget_stays_within_it() {
+    small(|scene| {
+        let within = shared().within_budget();
+        let probe = scene.gpu.allocate(&bytes(64), &within).expect("room");
+        let memory_type = probe.memory_type().expect("owned");
+        let heap = scene.mock.properties().types[memory_type as usize].heap_index;
+        scene.free(probe);
+        scene.mock.set_budget(heap as usize, Some(2 * MIB));
+        scene.gpu.set_frame(1);
+        let reserved = scene.gpu.reserve(8 * MIB, 1 << memory_type, &within);
+        assert!(reserved.is_err(), "8 MiB with a budget of 2");
+        assert!(scene.gpu.stats().total.block_bytes <= 2 * MIB);
+        // Who does not ask for that gets more.
+        let reserved = scene.gpu.reserve(8 * MIB, 1 << memory_type, &shared());
+        assert_eq!(reserved, Ok(()));
+        assert_eq!(scene.gpu.stats().total.block_bytes, 8 * MIB);
+    });
+}
+
+#[test]
+fn ge16_room_in_a_block_that_is_being_emptied_is_none() {
+    small(|scene| {
+        let needs = ResourceRequirements::new(PIECE, 256);
+        let bare = || scene.gpu.allocate(&needs, &shared()).expect("room");
+        let all: Vec<_> = (0..32).map(|_| bare()).collect();
+        let mut left = Vec::new();
+        for (number, region) in all.into_iter().enumerate() {
+            if number % 8 == 0 {
+                left.push(region);
+            } else {
+                scene.free(region);
+            }
+        }
+        let options = DefragmentationOptions::new().move_bare_regions();
+        let run = scene.gpu.defragment(options).expect("nobody is at it");
+        assert_eq!(run.totals().planned_blocks, 1);
+        // As much as a block and a half.
+        let reserved = scene.gpu.reserve(24 * PIECE, u32::MAX, &shared());
+        assert_eq!(reserved, Ok(()));
+        let calls = scene.mock.calls(MockCall::Allocate);
+        left.extend((0..24).map(|_| bare()));
+        assert_eq!(scene.mock.calls(MockCall::Allocate), calls, "reserved");
+        drop(run);
+        left.into_iter().for_each(|region| scene.free(region));
+    });
+}
+
+/// A linear pool has one block: what is free in it is between its ends.
+#[test]
+fn ge16_what_is_free_in_a_linear_pool_is_known() {
+    for algorithm in [
+        BlockAlgorithm::Stack,
+        BlockAlgorithm::DoubleStack,
+        BlockAlgorithm::Ring,
+    ] {
+        small(|scene| {
+            let options = PoolOptions {
+                block_size: Some(MIB),
+                algorithm,
+                ..PoolOptions::new(0)
+            };
+            let pool = scene.gpu.create_pool(&options).expect("room");
+            let within = shared().pool(pool);
+            let reserve = |bytes| scene.gpu.reserve(bytes, u32::MAX, &within);
+            let piece = || {
+                let needs = ResourceRequirements::new(PIECE, 256);
+                scene.gpu.allocate(&needs, &within).expect("room")
+            };
+            let one_block = Err(GpuError::Limit(Limit::Blocks { limit: 1 }));
+            assert_eq!(reserve(MIB), Ok(()));
+            let mut live = vec![piece(), piece(), piece()];
+            assert_eq!(reserve(MIB - 3 * PIECE), Ok(()));
+            assert_eq!(reserve(MIB - 3 * PIECE + 1), one_block);
+            if algorithm == BlockAlgorithm::Ring {
+                // The oldest goes: room at both ends, then behind the newest alone.
+                scene.free(live.remove(0));
+                assert_eq!(reserve(MIB - 2 * PIECE), Ok(()));
+                assert_eq!(reserve(MIB - 2 * PIECE + 1), one_block);
+                live.extend((0..14).map(|_| piece()));
+                assert_eq!(reserve(1), one_block, "full");
+                scene.free(live.remove(0));
+                assert_eq!(reserve(PIECE), Ok(()));
+                assert_eq!(reserve(PIECE + 1), one_block);
+            } else {
+                live.reverse();
+            }
+            live.into_iter().for_each(|region| scene.free(region));
+            assert_eq!(reserve(MIB), Ok(()));
+            scene.gpu.destroy_pool(pool).expect("empty");
+        });
+    }
+}
