@@ -135,6 +135,7 @@ fn defragment(gpu: &Gpu) -> Result<(), Failure> {
     }
     check(gpu, &memory, &kept)?;
     println!("{} meshes have what they had", kept.len());
+    support::print_report("with the meshes in few blocks", &memory)?;
     for mesh in kept {
         memory.free(mesh.region)?;
     }

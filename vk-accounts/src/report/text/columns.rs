@@ -93,9 +93,9 @@ fn fitting<'c, T>(
 mod tests {
     use super::*;
 
-    struct Table(usize);
+    struct TableOfWidth(usize);
 
-    impl fmt::Display for Table {
+    impl fmt::Display for TableOfWidth {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             let column = |title, rank, cell: fn(&u64) -> String| Column {
                 title,
@@ -117,19 +117,19 @@ mod tests {
     #[test]
     fn what_does_not_fit_goes_by_rank_and_is_named() {
         let whole = "  name   none  some  more  live\n  a         -     7     8    14\n  bc        -     8     9    16\n";
-        assert_eq!(Table(usize::MAX).to_string(), whole);
-        assert_eq!(Table(31).to_string(), whole);
+        assert_eq!(TableOfWidth(usize::MAX).to_string(), whole);
+        assert_eq!(TableOfWidth(31).to_string(), whole);
         // What is empty is not missed.
         let without =
             "  name   some  more  live\n  a         7     8    14\n  bc        8     9    16\n";
-        assert_eq!(Table(30).to_string(), without);
-        let narrow = Table(24).to_string();
+        assert_eq!(TableOfWidth(30).to_string(), without);
+        let narrow = TableOfWidth(24).to_string();
         assert!(narrow.starts_with("  name   more  live\n"), "{narrow}");
         assert!(
             narrow.ends_with("  left out for want of columns: some; --json has all\n"),
             "{narrow}"
         );
-        let least = Table(1).to_string();
+        let least = TableOfWidth(1).to_string();
         assert!(least.starts_with("  name   live\n"), "{least}");
         assert!(least.contains("columns: more, some;"), "{least}");
     }
