@@ -18,7 +18,8 @@ use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave, wanted};
 use support::subject::{ByScope, Subject, write};
 use support::trace::Trace;
-use vk_callbacks::{BareBridge, Bridge};
+use vk_callbacks::Bridge;
+use vk_callbacks::bridge::BareBridge;
 
 fn main() {
     let mut report = BenchReport::new("bridge", &["case", "raw", "bare", "context", "bridge"]);

@@ -14,9 +14,10 @@ use support::clock::{measure, processors};
 use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave, wanted};
 use support::trace::Trace;
-use vk_callbacks::{
-    BareBridge, BracketCoverage, CheckOptions, CheckedOwner, Checker, Command, OwnerId, Owners,
-};
+use vk_callbacks::bridge::BareBridge;
+use vk_callbacks::check::CheckedOwner;
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::{CheckOptions, Checker, Command, OwnerId, Owners};
 
 fn main() {
     let mut report = BenchReport::new("checked", &["case", "bridge", "checked"]);

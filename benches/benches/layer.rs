@@ -20,7 +20,9 @@ use support::backing::SYSTEM;
 use support::clock::{pinned, thread_ns};
 use support::report::BenchReport;
 use support::rounds::{amount, quick, wanted};
-use vk_callbacks::{BracketCoverage, Bridge, CheckOptions, CheckedOwner, Checker, Command, Owners};
+use vk_callbacks::check::CheckedOwner;
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::{Bridge, CheckOptions, Checker, Command, Owners};
 
 fn main() {
     if let Some(work) = process::work() {

@@ -12,7 +12,8 @@ use support::clock::{pinned, thread_ns};
 use support::report::BenchReport;
 use support::rounds::{Case, interleave};
 use support::trace::{Op, Trace};
-use vk_callbacks::{Bridge, RawCallbacks};
+use vk_callbacks::Bridge;
+use vk_callbacks::raw::RawCallbacks;
 
 // SAFETY: dhat's allocator has no state of its own.
 static DHAT: FromGlobalAlloc<dhat::Alloc> = unsafe { FromGlobalAlloc::new(dhat::Alloc) };

@@ -11,10 +11,9 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 
 use alloc_core::{Context, ContextOptions, Scope, Scoped};
-use gpu_suballoc::{
-    CacheDevice, CacheLimits, CacheOwner, CapabilityFlags, CompiledShader, DeviceCapabilities,
-    DeviceGroup, GroupDevice, MembershipCell, ShaderCache, ShaderKey,
-};
+use gpu_suballoc::cache::{CacheDevice, CacheLimits, CacheOwner, CompiledShader, ShaderKey};
+use gpu_suballoc::group::{CapabilityFlags, DeviceCapabilities, GroupDevice, MembershipCell};
+use gpu_suballoc::{DeviceGroup, ShaderCache};
 use support::backing::SYSTEM;
 use support::clock::{measure, pinned, thread_ns};
 use support::heap::keep_pages;

@@ -1,7 +1,7 @@
 //! Random op programs, see `testkit::programs::callback_stream`.
 #![no_main]
 use testkit::programs::{Stream, callback_stream};
-use vk_callbacks::BareBridge;
+use vk_callbacks::bridge::BareBridge;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let bridges = [(); 3].map(|()| {

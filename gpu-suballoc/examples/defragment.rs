@@ -11,9 +11,12 @@ mod support;
 
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
+use gpu_suballoc::allocator::{DefragmentationOptions, MoveOutcome, MoveResult};
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, BufferInfo, DedicatedPolicy, DefragmentationOptions, GpuAllocator,
-    MemoryOptions, MemoryPreference, MoveOutcome, MoveResult, PropertyFlags, Region, RegionOptions,
+    AllocatorOptions, AshDevice, BufferInfo, GpuAllocator, MemoryPreference, PropertyFlags, Region,
+    RegionOptions,
 };
 use support::{Failure, Gpu};
 

@@ -13,9 +13,10 @@ use std::collections::VecDeque;
 
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
+use gpu_suballoc::virtual_block::VirtualAllocation;
 use gpu_suballoc::{
     AllocatorOptions, BlockAlgorithm, BufferInfo, GpuAllocator, ImageInfo, MemoryPreference,
-    PropertyFlags, Region, RegionOptions, VirtualAllocation, VirtualBlock,
+    PropertyFlags, Region, RegionOptions, VirtualBlock,
 };
 use support::{Failure, Gpu};
 

@@ -14,9 +14,10 @@ use std::error::Error;
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Snapshot};
 use ash::vk;
+use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, AshOptions, BufferInfo, BufferUsage, GpuAllocator, Lifetime,
-    MemoryPreference, PropertyFlags, RegionOptions,
+    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, GpuAllocator, Lifetime, MemoryPreference,
+    PropertyFlags, RegionOptions,
 };
 use vk_callbacks::Bridge;
 

@@ -13,9 +13,11 @@ mod support;
 
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
+use gpu_suballoc::allocator::{Backing, WrapInfo};
+use gpu_suballoc::device::{BufferHandle, MemoryHandle};
 use gpu_suballoc::{
-    AllocatorOptions, Backing, BufferHandle, BufferInfo, GpuAllocator, GpuMisuse, MemoryHandle,
-    MemoryPreference, PropertyFlags, RegionOptions, WrapInfo,
+    AllocatorOptions, BufferInfo, GpuAllocator, GpuMisuse, MemoryPreference, PropertyFlags,
+    RegionOptions,
 };
 use support::{Failure, Gpu};
 

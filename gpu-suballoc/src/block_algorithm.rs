@@ -11,7 +11,7 @@
 ///   Ring          | d | e |  free  | b | c |  (left at the end) |    the oldest: b, c, d, e
 /// ```
 ///
-/// What is freed out of its order is refused: [`VirtualBlockError::OutOfOrder`](crate::VirtualBlockError::OutOfOrder),
+/// What is freed out of its order is refused: [`VirtualBlockError::OutOfOrder`](crate::virtual_block::VirtualBlockError::OutOfOrder),
 /// [`GpuMisuse::OutOfOrder`](crate::GpuMisuse::OutOfOrder). A region that is given up before its turn is passed to
 /// [`free_when_unused`](crate::GpuAllocator::free_when_unused): it is gone at once for its owner, and its room comes back in its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum BlockAlgorithm {
     /// One behind the other; the newest goes first. A pool has one block.
     Stack,
     /// A stack at each end: the lower one, and, for what asks for an
-    /// [`upper address`](crate::VirtualAllocationOptions::upper_address), the upper one. A pool has one block.
+    /// [`upper address`](crate::virtual_block::VirtualAllocationOptions::upper_address), the upper one. A pool has one block.
     DoubleStack,
     /// One behind the other, and at the start again where the end is reached; the oldest goes first. A pool has one block.
     Ring,

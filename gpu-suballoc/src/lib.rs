@@ -14,13 +14,13 @@
 //! ```
 //!
 //! - What a resource needs ([`ResourceRequirements`]) and what its user wants ([`RegionOptions`], [`MemoryPreference`]) choose the memory type
-//!   ([`choose_memory_type`]), the pool and the structure; or [`create_buffer`](GpuAllocator::create_buffer) and
+//!   ([`choose_memory_type`](memory_type::choose_memory_type)), the pool and the structure; or [`create_buffer`](GpuAllocator::create_buffer) and
 //!   [`create_image`](GpuAllocator::create_image) make the resource as well.
 //! - Buffers that the application made are [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop); neither
 //!   outlives what it refers to. [`map`](GpuAllocator::map) and [`descriptor`](GpuAllocator::descriptor) work on all of them.
-//! - Buffers that come and go are [kept](GpuAllocator::release) for the next exact fit. Threads with much to do have a [`Shard`].
-//! - [`stats`](GpuAllocator::stats) are counted as they change; a [`MemoryMap`] shows every byte, leaks and what could be moved.
-//! - [`VirtualBlock`] (ranges in any order, stacks and rings) and [`TransientPages`] are the structures alone, for memory of any other kind.
+//! - Buffers that come and go are [kept](GpuAllocator::release) for the next exact fit. Threads with much to do have a [`Shard`](allocator::Shard).
+//! - [`stats`](GpuAllocator::stats) are counted as they change; a [`MemoryMap`](report::MemoryMap) shows every byte, leaks and what could be moved.
+//! - [`VirtualBlock`] (ranges in any order, stacks and rings) and [`TransientPages`](virtual_block::TransientPages) are the structures alone, for memory of any other kind.
 //! - [`DeviceGroup`] says which devices reach whose memory, and at what cost.
 //! - [`ShaderCache`] shares compiled shaders between the contexts of a device, and cleans up after each owner.
 //! - [`DeviceContexts`] hands out contexts of devices, with an allocator each: an application's own, or made at first use. Those of Vulkan
@@ -40,9 +40,8 @@
 //! ```
 //! # #[cfg(feature = "testing")] {
 //! use alloc_core::FromGlobalAlloc;
-//! use gpu_suballoc::{
-//!     AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, GpuMisuse, MockDevice, MockProfile, PropertyFlags, RegionOptions, MemoryPreference,
-//! };
+//! use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, GpuMisuse, PropertyFlags, RegionOptions, MemoryPreference};
+//! use gpu_suballoc::mock::{MockDevice, MockProfile};
 //!
 //! let device = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::SYSTEM);
 //! // SAFETY: infos below are valid for the device, nothing foreign is wrapped, and nothing runs on it.
@@ -92,92 +91,65 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
-mod allocator;
+pub mod allocator;
 #[cfg(feature = "ash")]
-mod ash;
+pub mod ash;
 mod block_algorithm;
-mod cache;
+pub mod cache;
 mod classes;
-mod device;
-mod device_context;
-mod error;
-mod group;
+pub mod context;
+pub mod device;
+pub mod error;
+pub mod group;
 mod growable_vec;
 mod host_block;
 mod id;
 mod map_count;
-mod memory_type;
-mod pool;
+pub mod memory_type;
+pub mod pool;
 mod property_flags;
 mod range;
-mod region;
+pub mod region;
 mod region_metadata;
-mod report;
-mod request;
+pub mod report;
+pub mod request;
 mod shard;
 mod sync;
 mod threads;
 
-#[cfg(feature = "ash")]
-pub use crate::ash::{
-    AshContext, AshContextInfo, AshContextTable, AshContexts, AshDevice, AshOptions,
-    CompiledKernel, KernelError, KernelInfo, KernelPipeline, KernelStep, LoadedDevice,
-    physical_device_capabilities, physical_device_identity,
-};
-pub use allocator::{
-    AllocatorOptions, BatchError, Defragmentation, DefragmentationOptions, DefragmentationPass,
-    DefragmentationTotals, Descriptor, DescriptorUse, DetachedBuffer, GpuAllocator, Mapping,
-    MoveOutcome, MovePlace, MoveResult, OptionField, OptionsParseError, OutstandingRegions,
-    RegionInfo, RegionMove, Shard, ShardUsage, SkippedRegions, WrapInfo,
-};
-pub use block_algorithm::BlockAlgorithm;
-pub use cache::{
-    CacheDevice, CacheError, CacheLimits, CacheOwner, CacheStats, CompiledShader, ContentHash,
-    OwnerStats, RemovalCounts, ShaderCache, ShaderKey, ShaderRef, StoreError, StoreIdentity,
-    StoreSink, StoreWriter, StoredShader, StoredShaders, WorkRef, WriteError,
-};
-pub use classes::{TransientAllocation, TransientPages, TransientRange, TransientStatistics};
+/// The structures alone, for memory of any kind: ranges in any order, stacks and rings ([`VirtualBlock`]), and pages for what lives
+/// shortly ([`TransientPages`](virtual_block::TransientPages)).
+pub mod virtual_block {
+    pub use crate::classes::{
+        TransientAllocation, TransientPages, TransientRange, TransientStatistics,
+    };
+    pub use crate::range::{
+        VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock,
+        VirtualBlockError, VirtualBlockStatistics, VirtualPiece, VirtualRange,
+    };
+}
+
 #[cfg(feature = "testing")]
+pub use device::mock;
+
+#[cfg(feature = "ash")]
+pub use crate::ash::AshDevice;
+pub use allocator::{AllocatorOptions, GpuAllocator};
+pub use block_algorithm::BlockAlgorithm;
+pub use cache::ShaderCache;
+pub use context::DeviceContexts;
 pub use device::{
-    Breach, LoggedCall, MockCall, MockConfig, MockDevice, MockFault, MockHook, MockLiveCounts,
-    MockMemory, MockProfile, ResourceRules, Violation, Violations,
+    BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage, ResourceRequirements,
 };
-pub use device::{
-    BufferHandle, BufferInfo, BufferUsage, DedicatedResource, DeviceError, DeviceFeatures,
-    DeviceLimits, DeviceMemory, DeviceProperties, ExternalHandleTypes, HeapBudget, HeapFlags,
-    ImageHandle, ImageInfo, ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MappedRange, MemoryHandle,
-    MemoryHeap, MemoryRequest, NextChain, QueueFamilies, ResourceRequirements,
-};
-pub use device_context::{
-    AcquireContext, CommandSource, ContextAllocator, ContextDevice, ContextError, ContextHandle,
-    ContextHandlers, ContextOutstanding, ContextTable, DeviceContext, DeviceContextId,
-    DeviceContexts, DeviceState, ForcedRelease, LossAwareDevice, ReleaseBlocker, ReleaseContext,
-    ReleaseReport, VulkanHandles,
-};
-pub use error::{GpuError, GpuMisuse, Limit, MapRefusal};
-pub use group::{
-    CapabilityFlags, Contradiction, Cost, DeviceAccess, DeviceCapabilities, DeviceGroup,
-    DeviceGroupBuilder, Edge, GroupDevice, GroupError, GroupId, GroupStep, HandleTypes, LinkClass,
-    MAX_DEVICES, Membership, MembershipCell, OutOfRange, PciAddress, Reach, Topology,
-    TopologyBuilder, TopologyError, UseMode,
-};
+pub use error::{GpuError, GpuMisuse};
+pub use group::DeviceGroup;
 pub use id::{PoolId, RegionId};
-pub use memory_type::{
-    MAX_MEMORY_TYPES, MemoryPreference, MemoryType, MemoryTypeError, choose_memory_type,
-};
-pub use pool::{MapPolicy, MemoryOptions, PoolOptions};
+pub use memory_type::MemoryPreference;
+pub use pool::PoolOptions;
 pub use property_flags::PropertyFlags;
-pub use range::{
-    VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock,
-    VirtualBlockError, VirtualBlockStatistics, VirtualPiece, VirtualRange,
-};
-pub use region::{Ownership, Region};
-pub use region_metadata::Backing;
-pub use report::{
-    BlockContent, BlockView, CorruptedMargin, CropView, GpuStats, MemoryMap, MemoryTotals,
-    RangePlacement, RangeUse, RangeView, RegionLeak, RegionLeakKind, RegionResource,
-};
-pub use request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};
+pub use range::VirtualBlock;
+pub use region::Region;
+pub use request::{Lifetime, RegionOptions, ResourceKind};
 
 /// The samples of README.md, tested.
 #[cfg(all(doctest, feature = "std", feature = "testing"))]

@@ -40,7 +40,7 @@ pub enum DedicatedPolicy {
     #[default]
     Allowed,
     /// While fewer than three quarters of the memory objects that the device and
-    /// [`MemoryOptions::max_allocations`](crate::MemoryOptions::max_allocations) allow are live, and one more can be allocated; from a
+    /// [`MemoryOptions::max_allocations`](crate::pool::MemoryOptions::max_allocations) allow are live, and one more can be allocated; from a
     /// block otherwise. With a limit of `n` objects that is below `n - n / 4`, the quotient rounded down; shared blocks are objects too. The
     /// rest is left for blocks.
     Preferred,
@@ -71,7 +71,7 @@ pub struct RegionOptions<'n> {
     pub within_budget: bool,
     /// Memory for buffers with device addresses (`VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`). A buffer that the allocator creates with
     /// [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets such memory without this. Where blocks have none
-    /// ([`MemoryOptions::device_address`](crate::MemoryOptions::device_address)), the region gets a memory object of its own.
+    /// ([`MemoryOptions::device_address`](crate::pool::MemoryOptions::device_address)), the region gets a memory object of its own.
     pub device_address: bool,
     /// From the upper end of a pool of two stacks ([`BlockAlgorithm::DoubleStack`](crate::BlockAlgorithm::DoubleStack)); anywhere else it is
     /// [`GpuMisuse::NoUpperEnd`](crate::GpuMisuse::NoUpperEnd).

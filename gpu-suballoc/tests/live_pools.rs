@@ -16,7 +16,8 @@ const LAVAPIPE: [&str; 4] = ["budget", "non-coherent", "priority", "type fall-th
 
 #[cfg(feature = "ash")]
 mod machine {
-    use gpu_suballoc::{AshDevice, BufferHandle, DeviceMemory};
+    use gpu_suballoc::device::BufferHandle;
+    use gpu_suballoc::{AshDevice, DeviceMemory};
 
     use crate::live::Live;
     use crate::pools_of::Machine;
@@ -39,7 +40,7 @@ mod machine {
 fn main() {
     #[cfg(feature = "ash")]
     {
-        use gpu_suballoc::AshOptions;
+        use gpu_suballoc::ash::AshOptions;
 
         let ran = live::run(pools_of::CASES, |case, live| {
             let options = AshOptions {

@@ -10,9 +10,11 @@ use std::thread;
 
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
-use vk_callbacks::{
-    CommandCallbacks, Defect, DeviceDomain, Dispatch, FakeKind, InstanceDomain, OwnerId,
-    PassedCallbacks, PlantedDriver, PlantedState, RawCallbacks,
+use vk_callbacks::OwnerId;
+use vk_callbacks::driver::{DeviceDomain, InstanceDomain};
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::testing::{
+    CommandCallbacks, Defect, Dispatch, FakeKind, PassedCallbacks, PlantedDriver, PlantedState,
 };
 
 /// Those that can be planted here. The others are of the application or its allocator, of a layer, of an extension that the driver lacks, or

@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use ash::vk;
-use vk_callbacks::ArrayObject;
+use vk_callbacks::driver::ArrayObject;
 
 use crate::bytes::Bytes;
 use crate::edge::{Items, commands, look, raw, slice};

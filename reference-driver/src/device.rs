@@ -4,10 +4,9 @@ use core::sync::atomic::AtomicBool;
 
 use alloc_core::Scope;
 use ash::vk;
-use vk_callbacks::{
-    CallbackAllocator, DeviceDomain, DispatchableObject, DispatchablePlace, FallbackChain,
-    RawCallbacks,
-};
+use vk_callbacks::driver::{DeviceDomain, DispatchableObject, DispatchablePlace};
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::{CallbackAllocator, FallbackChain};
 
 use crate::edge::{answer, commands, list, raw, refused, slice, typed};
 use crate::instance::{Instance, PhysicalDevice, create_instance_object, destroy_instance_object};

@@ -87,10 +87,14 @@ macro_rules! reference {
         $crate::edge::Items::<$kind>::change(ash::vk::Handle::as_raw($arg))
     };
     (dispatch $kind:ty, $arg:ident) => {
-        vk_callbacks::DispatchableObject::<$kind>::borrow_handle(ash::vk::Handle::as_raw($arg))
+        vk_callbacks::driver::DispatchableObject::<$kind>::borrow_handle(ash::vk::Handle::as_raw(
+            $arg,
+        ))
     };
     (change_dispatch $kind:ty, $arg:ident) => {
-        vk_callbacks::DispatchableObject::<$kind>::borrow_handle_mut(ash::vk::Handle::as_raw($arg))
+        vk_callbacks::driver::DispatchableObject::<$kind>::borrow_handle_mut(
+            ash::vk::Handle::as_raw($arg),
+        )
     };
     (read $kind:ty, $arg:ident) => {
         $arg.as_ref()
@@ -119,14 +123,14 @@ impl<T: 'static, E: 'static> Items<(T, E)> {
     /// As `ArrayObject::borrow_handle`.
     pub(crate) unsafe fn look<'a>(handle: u64) -> Option<(&'a T, &'a [E])> {
         // SAFETY: forwarded.
-        unsafe { vk_callbacks::ArrayObject::borrow_handle(handle) }
+        unsafe { vk_callbacks::driver::ArrayObject::borrow_handle(handle) }
     }
 
     /// # Safety
     /// As `ArrayObject::borrow_handle_mut`.
     pub(crate) unsafe fn change<'a>(handle: u64) -> Option<(&'a mut T, &'a mut [E])> {
         // SAFETY: forwarded.
-        unsafe { vk_callbacks::ArrayObject::borrow_handle_mut(handle) }
+        unsafe { vk_callbacks::driver::ArrayObject::borrow_handle_mut(handle) }
     }
 }
 

@@ -3,7 +3,8 @@
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use ash::vk;
-use vk_callbacks::{DispatchableObject, Object};
+use vk_callbacks::Object;
+use vk_callbacks::driver::DispatchableObject;
 
 use crate::bytes::Bytes;
 use crate::device::Queue;

@@ -4,7 +4,7 @@ use std::alloc::System;
 
 use alloc_core::{FromGlobalAlloc, Scope};
 use ash::vk;
-use vk_callbacks::{DispatchableObject, DispatchablePlace, InstanceDomain};
+use vk_callbacks::driver::{DispatchableObject, DispatchablePlace, InstanceDomain};
 
 use crate::device::{PAllocator, callbacks};
 use crate::edge::refused;

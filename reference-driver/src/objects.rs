@@ -8,7 +8,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire};
 
 use alloc_core::{Rejected, Scope};
 use ash::vk;
-use vk_callbacks::{ArrayObject, CallbackError, DispatchableObject, FallbackChain, Object};
+use vk_callbacks::driver::{ArrayObject, DispatchableObject};
+use vk_callbacks::{CallbackError, FallbackChain, Object};
 
 use crate::bytes::{Bytes, Mapping};
 use crate::device::{Device, own};

@@ -4,7 +4,8 @@ use core::ffi::CStr;
 
 use alloc_core::Scope;
 use ash::vk;
-use vk_callbacks::{ArrayObject, FallbackChain};
+use vk_callbacks::FallbackChain;
+use vk_callbacks::driver::ArrayObject;
 
 use crate::device::{Device, own};
 use crate::edge::{Items, commands, raw, slice, slice_mut, typed};

@@ -2,7 +2,8 @@
 
 use alloc_core::ContextHandle;
 use ash::vk;
-use vk_callbacks::{DeviceDomain, FallbackChain, InstanceDomain, Object, PoolDomain};
+use vk_callbacks::driver::{DeviceDomain, InstanceDomain, PoolDomain};
+use vk_callbacks::{FallbackChain, Object};
 
 use crate::device::{Device, PAllocator, callbacks, own};
 use crate::edge::{raw, refused, typed};

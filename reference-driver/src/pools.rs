@@ -2,7 +2,8 @@
 
 use alloc_core::{ContextHandle, Rejected, Scope, TryVec};
 use ash::vk;
-use vk_callbacks::{ArrayObject, DispatchableObject, FallbackChain, Object};
+use vk_callbacks::driver::{ArrayObject, DispatchableObject};
+use vk_callbacks::{FallbackChain, Object};
 
 use crate::descriptors::{Descriptor, Set, Slot};
 use crate::device::Device;

@@ -4,8 +4,9 @@ use std::ffi::{c_char, c_void};
 use std::mem::transmute;
 
 use ash::vk::{self, Handle as _};
-use gpu_suballoc::{AshDevice, AshOptions};
-use vk_callbacks::RawCallbacks;
+use gpu_suballoc::AshDevice;
+use gpu_suballoc::ash::AshOptions;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::gpu::StewardGpuDevice;
 use crate::gpu_refusal::GpuRefusal;

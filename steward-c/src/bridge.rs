@@ -4,7 +4,8 @@ use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
 
 use alloc_core::Context;
-use vk_callbacks::{Bridge, CallbackError, RawCallbacks};
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::{Bridge, CallbackError};
 
 use crate::edge::{StewardContext, enter, raw};
 use crate::refusal::{NOT_READY, SUCCESS, misused, note};

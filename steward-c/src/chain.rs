@@ -4,7 +4,9 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use vk_callbacks::{CallbackAllocator, DeviceDomain, FallbackChain, InstanceDomain, RawCallbacks};
+use vk_callbacks::driver::{DeviceDomain, InstanceDomain};
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::{CallbackAllocator, FallbackChain};
 
 use crate::context::{layout_of, scope_of};
 use crate::driver::C_LIBRARY;
@@ -84,7 +86,7 @@ unsafe fn with_allocator<R>(
     chain: *const StewardChain,
     own: *const RawCallbacks,
     scope: i32,
-    call: impl FnOnce(&vk_callbacks::DynHost<'_>, alloc_core::Scope) -> R,
+    call: impl FnOnce(&vk_callbacks::driver::DynHost<'_>, alloc_core::Scope) -> R,
 ) -> Option<R> {
     // SAFETY: forwarded.
     let own = unsafe { CallbackAllocator::from_ptr(own) };
@@ -164,7 +166,7 @@ pub unsafe extern "C" fn steward_chain_free(
         let Some(block) = NonNull::new(block.cast::<u8>()) else {
             return;
         };
-        let free = |allocator: &vk_callbacks::DynHost<'_>, scope| {
+        let free = |allocator: &vk_callbacks::driver::DynHost<'_>, scope| {
             // SAFETY: the caller's live block of these callbacks, which are told neither size nor alignment.
             unsafe { allocator.deallocate(block, std::alloc::Layout::new::<u8>(), scope) };
         };

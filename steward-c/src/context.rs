@@ -8,7 +8,8 @@ use alloc_core::{
     Budget, Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, HostError,
     Misuse, Outstanding, Scope,
 };
-use vk_callbacks::{CallbackAllocator, RawCallbacks};
+use vk_callbacks::CallbackAllocator;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::edge::{
     StewardContext, StewardHandle, context, enter, quiet_panics, raw, raw_handle, text,

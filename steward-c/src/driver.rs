@@ -5,7 +5,8 @@ use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, HostError, Misuse, Scope, dangling};
-use vk_callbacks::{CallbackAllocator, RawCallbacks};
+use vk_callbacks::CallbackAllocator;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::context::{layout_of, scope_of};
 use crate::edge::enter;
@@ -50,7 +51,7 @@ unsafe impl HostAllocator for CLibrary {
 unsafe fn with_most_specific<R>(
     own: *const RawCallbacks,
     parent: *const RawCallbacks,
-    call: impl FnOnce(&vk_callbacks::DynHost<'_>) -> R,
+    call: impl FnOnce(&vk_callbacks::driver::DynHost<'_>) -> R,
 ) -> Option<R> {
     let callbacks = if own.is_null() { parent } else { own };
     // SAFETY: forwarded.
@@ -71,7 +72,7 @@ unsafe fn allocate(
     scope: i32,
     zeroed: bool,
 ) -> *mut c_void {
-    let serve = |allocator: &vk_callbacks::DynHost<'_>| {
+    let serve = |allocator: &vk_callbacks::driver::DynHost<'_>| {
         let layout = layout_of(size, align)?;
         let scope = scope_of(scope).ok_or(HostError::Misuse(Misuse::OtherScope))?;
         let block = match zeroed {
@@ -124,7 +125,7 @@ pub unsafe extern "C" fn steward_free2(
         let Some(memory) = NonNull::new(block.cast::<u8>()) else {
             return;
         };
-        let free = |allocator: &vk_callbacks::DynHost<'_>| {
+        let free = |allocator: &vk_callbacks::driver::DynHost<'_>| {
             // SAFETY: the caller's live block of these callbacks, which are told neither size nor scope.
             unsafe { allocator.deallocate(memory, Layout::new::<u8>(), Scope::Object) };
         };

@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 use std::ptr::{NonNull, null, null_mut};
 
 use alloc_core::{ContextHandle, TryBox};
-use gpu_suballoc::{
-    AllocatorOptions, AshDevice, GpuAllocator, GpuError, GpuStats, MemoryTotals, OutstandingRegions,
-};
-use vk_callbacks::RawCallbacks;
+use gpu_suballoc::allocator::OutstandingRegions;
+use gpu_suballoc::report::{GpuStats, MemoryTotals};
+use gpu_suballoc::{AllocatorOptions, AshDevice, GpuAllocator, GpuError};
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::account::{Sink, StewardWriterFn};
 use crate::ash::{StewardGetInstanceProcAddrFn, load};

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::fmt::{self, Write};
 
-use gpu_suballoc::{GpuError, OptionsParseError, OutstandingRegions};
+use gpu_suballoc::GpuError;
+use gpu_suballoc::allocator::{OptionsParseError, OutstandingRegions};
 
 use crate::account::{Sink, StewardWriterFn};
 use crate::ash::INITIALIZATION_FAILED;

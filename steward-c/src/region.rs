@@ -3,10 +3,10 @@
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
-use gpu_suballoc::{
-    BufferHandle, BufferInfo, BufferUsage, GpuError, MemoryHandle, Ownership, Region, RegionId,
-    RegionInfo, RegionOptions,
-};
+use gpu_suballoc::allocator::RegionInfo;
+use gpu_suballoc::device::{BufferHandle, MemoryHandle};
+use gpu_suballoc::region::Ownership;
+use gpu_suballoc::{BufferInfo, BufferUsage, GpuError, Region, RegionId, RegionOptions};
 
 use crate::edge::{enter, text};
 use crate::gpu::{Gpu, NO_ALLOCATOR, StewardGpu, gpu};

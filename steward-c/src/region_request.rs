@@ -3,9 +3,11 @@
 use std::ffi::{c_char, c_void};
 use std::ptr::{NonNull, null, null_mut};
 
+use gpu_suballoc::allocator::{Backing, WrapInfo};
+use gpu_suballoc::device::{BufferHandle, MemoryHandle};
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    Backing, BufferHandle, DedicatedPolicy, Lifetime, MemoryHandle, MemoryPreference,
-    PropertyFlags, RegionOptions, ResourceKind, ResourceRequirements, WrapInfo,
+    Lifetime, MemoryPreference, PropertyFlags, RegionOptions, ResourceKind, ResourceRequirements,
 };
 
 use crate::sized::SizedStruct;

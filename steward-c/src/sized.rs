@@ -64,7 +64,7 @@ pub unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> bool {
     true
 }
 
-/// Writes nothing, and says whether [`write`] will write the first `bytes` of the struct.
+/// Writes nothing, and says whether [`write()`] will write the first `bytes` of the struct.
 ///
 /// # Safety
 /// `to` is NULL, or aligned, and its size can be read.

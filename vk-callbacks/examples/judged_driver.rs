@@ -6,9 +6,10 @@
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope, Snapshot, TryString};
 use ash::vk::{self, Handle as _};
+use vk_callbacks::check::CheckedOwner;
+use vk_callbacks::command::BracketCoverage;
 use vk_callbacks::{
-    BracketCoverage, Bridge, CallbackAllocator, CheckOptions, CheckedOwner, Checker, Command,
-    FallbackChain, Object, Owners,
+    Bridge, CallbackAllocator, CheckOptions, Checker, Command, FallbackChain, Object, Owners,
 };
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;

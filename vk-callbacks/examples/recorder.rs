@@ -12,7 +12,8 @@ use std::error::Error;
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator};
 use ash::vk::{self, Handle as _};
-use vk_callbacks::{Bridge, Recorder, Tap, TraceReader};
+use vk_callbacks::recorder::Tap;
+use vk_callbacks::{Bridge, Recorder, TraceReader};
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 

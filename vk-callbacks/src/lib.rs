@@ -61,11 +61,11 @@
 
 #[cfg(feature = "ash")]
 mod ash;
-mod bridge;
-mod check;
-mod command;
-mod commands;
-mod driver;
+pub mod bridge;
+pub mod check;
+pub mod command;
+pub mod commands;
+pub mod driver;
 mod error;
 mod fence;
 mod header;
@@ -73,55 +73,30 @@ mod keyed_hash;
 mod level;
 mod live;
 mod pinned;
-mod raw;
+pub mod raw;
 mod realloc_rules;
-mod recorder;
-mod replay;
+pub mod recorder;
+pub mod replay;
 mod sink;
 #[cfg(feature = "testing")]
-mod testing;
-mod trace;
+pub mod testing;
+pub mod trace;
 
-pub use bridge::{
-    BareBridge, Bridge, BridgeCounters, Internal, LeakListener, LeakedBridge, leaked_bridges,
-};
-pub use check::{
-    CheckFinding, CheckOptions, Checked, CheckedOwner, Checker, Duty, FindingKind, HandedOut,
-    Judge, Opened, OwnerUsage, Rule, RuleLevel, Sight, stray_callbacks,
-};
-pub use command::{
-    BracketCoverage, Command, CommandFrame, CommandInfo, OwnerId, Owners, brackets_available,
-    command_depth, current_command, current_thread, in_callback,
-};
-pub use commands::{
-    AllocatorSource, CommandAction, CommandLevel, CommandRow, CommandSignature, ScopeMask,
-};
-pub use driver::{
-    ArrayObject, CallbackAllocator, DeviceDomain, DispatchableObject, DispatchablePlace,
-    DriverBlock, DynHost, FallbackChain, InstanceDomain, LOADER_MAGIC, Member, MultiAlloc,
-    MultiBlock, Object, ObjectPlace, ObjectRef, PoolDomain, ServedBlock, Stored,
-};
+pub use bridge::Bridge;
+pub use check::{CheckFinding, CheckOptions, Checker, Judge, Rule};
+pub use command::{Command, OwnerId, Owners};
+pub use commands::CommandRow;
+pub use driver::{CallbackAllocator, FallbackChain, MultiAlloc, Object};
 pub use error::{
     CallbackError, CallbacksInUse, Function, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN,
 };
 pub use level::Level;
 pub use live::{Live, LiveScope};
-pub use raw::{
-    AllocationCallbacks, INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotification,
-    PfnReallocation, RawCallbacks, RawInternalType, RawNotice, RawRequest, RawScope,
-};
-pub use recorder::{Recorder, Tap, Written};
-pub use replay::{OneSink, Replay, ReplayFinding, ReplayTarget, ScopeTotals, Totals};
+pub use raw::AllocationCallbacks;
+pub use recorder::Recorder;
+pub use replay::Replay;
 pub use sink::CallbackSink;
-#[cfg(feature = "testing")]
-pub use testing::{
-    Call, CommandCallbacks, Defect, Dispatch, FakeKind, FakeProgram, FaultyAllocator, Harm,
-    Interruption, PassedCallbacks, PlantedDriver, PlantedState,
-};
-pub use trace::{
-    Caller, Capabilities, Pointer, Request, Sighting, TraceError, TraceEvent, TraceFault,
-    TraceFormat, TraceReader, TraceWriter,
-};
+pub use trace::{TraceEvent, TraceReader};
 
 /// The samples of README.md, tested.
 #[cfg(all(doctest, feature = "std"))]

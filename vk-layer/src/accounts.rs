@@ -13,7 +13,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use alloc_core::{Context, ContextOptions, Scope, Usage};
-use vk_callbacks::{Bridge, CheckOptions, Checked, CheckedOwner, Checker, OwnerId, RawCallbacks};
+use vk_callbacks::check::{Checked, CheckedOwner};
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::{Bridge, CheckOptions, Checker, OwnerId};
 
 use crate::commands::{KINDS, ROWS, is_about_loader, kind_bit, row};
 use crate::count::Count;
@@ -436,7 +438,8 @@ mod tests {
     use std::thread;
 
     use alloc_core::{Context, ContextOptions};
-    use vk_callbacks::{OwnerId, stray_callbacks};
+    use vk_callbacks::OwnerId;
+    use vk_callbacks::check::stray_callbacks;
 
     use super::{KindAccount, KindOwner};
     use crate::record::SYSTEM;

@@ -2,7 +2,7 @@
 
 use vk_accounts::meter::{self, CallbackCoverage, CountingCallbacks, ThreadActivity, during};
 use vk_accounts::report::Honour;
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::accounts::{Accounts, INSTANCES};
 use crate::per_process::PerProcess;

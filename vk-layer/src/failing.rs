@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use alloc_core::Scope;
 use vk_accounts::guard_run::Layers;
-use vk_callbacks::{CallbackSink, RawCallbacks, RawNotice, RawRequest};
+use vk_callbacks::CallbackSink;
+use vk_callbacks::raw::{RawCallbacks, RawNotice, RawRequest};
 
 use crate::guarding::faults;
 use crate::record::{free_record, new_record};

@@ -9,7 +9,9 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use alloc_core::{ScopeUsage, TryBox};
-use vk_callbacks::{Checked, CheckedOwner, OwnerId, OwnerUsage, RawCallbacks};
+use vk_callbacks::OwnerId;
+use vk_callbacks::check::{Checked, CheckedOwner, OwnerUsage};
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::accounts::{KindAccount, UNCHECKED_OWNERS, checker};
 use crate::failing::FailingRef;
@@ -217,7 +219,8 @@ fn retire(checked: &Checked) {
 mod tests {
     use std::ptr;
 
-    use vk_callbacks::{Checked, RawCallbacks};
+    use vk_callbacks::check::Checked;
+    use vk_callbacks::raw::RawCallbacks;
 
     use super::{ForeignOwner, ForeignUse, checker};
 
@@ -227,7 +230,7 @@ mod tests {
             _: *mut std::ffi::c_void,
             _: usize,
             _: usize,
-            _: vk_callbacks::RawScope,
+            _: vk_callbacks::raw::RawScope,
         ) -> *mut std::ffi::c_void {
             ptr::null_mut()
         }
@@ -236,7 +239,7 @@ mod tests {
             _: *mut std::ffi::c_void,
             _: usize,
             _: usize,
-            _: vk_callbacks::RawScope,
+            _: vk_callbacks::raw::RawScope,
         ) -> *mut std::ffi::c_void {
             ptr::null_mut()
         }

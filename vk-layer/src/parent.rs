@@ -6,7 +6,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use alloc_core::support::floor_char_boundary;
-use vk_callbacks::{CommandLevel, CommandRow, OwnerId, Owners};
+use vk_callbacks::commands::CommandLevel;
+use vk_callbacks::{CommandRow, OwnerId, Owners};
 
 use crate::accounts::Accounts;
 use crate::chain::{GetProcAddr, VoidFunction};

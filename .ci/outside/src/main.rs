@@ -2,7 +2,8 @@
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use debug_guard::{Guard, GuardOptions, Mode};
-use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, MockDevice, MockProfile, RegionOptions};
+use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, RegionOptions};
+use gpu_suballoc::mock::{MockDevice, MockProfile};
 use vk_callbacks::Bridge;
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;

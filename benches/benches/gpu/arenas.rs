@@ -1,8 +1,9 @@
 //! Ranges alone: no driver, no blocks, one arena.
 
 use alloc_core::{Context, Scope};
-use gpu_suballoc::{
-    TransientAllocation, TransientPages, VirtualAllocation as OurAllocation, VirtualBlock,
+use gpu_suballoc::VirtualBlock;
+use gpu_suballoc::virtual_block::{
+    TransientAllocation, TransientPages, VirtualAllocation as OurAllocation,
 };
 use offset_allocator::Allocation;
 use vk_mem::{

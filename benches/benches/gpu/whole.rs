@@ -12,9 +12,11 @@ use gpu_alloc_types::{
 use gpu_allocator::vulkan::{
     Allocation, AllocationCreateDesc, AllocationScheme, AllocatorCreateDesc,
 };
+use gpu_suballoc::allocator::Shard;
+use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, AshOptions, GpuAllocator, Lifetime, MemoryPreference,
-    PropertyFlags, Region, RegionOptions, ResourceRequirements, Shard,
+    AllocatorOptions, AshDevice, GpuAllocator, Lifetime, MemoryPreference, PropertyFlags, Region,
+    RegionOptions, ResourceRequirements,
 };
 use vk::Handle;
 use vk_mem::{Alloc, AllocationCreateInfo, AllocatorCreateInfo};

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::ptr::NonNull;
 
 use alloc_core::Scope;
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use super::subject::{Subject, write};
 

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use alloc_core::Scope;
 use flate2::read::GzDecoder;
-use vk_callbacks::{Pointer, Request, TraceEvent, TraceReader};
+use vk_callbacks::trace::{Pointer, Request};
+use vk_callbacks::{TraceEvent, TraceReader};
 
 /// One call of a trace; blocks are slots, each used once.
 #[derive(Clone, Copy)]

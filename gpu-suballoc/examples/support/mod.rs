@@ -4,7 +4,8 @@ use std::error::Error;
 
 use alloc_core::HostAllocator;
 use ash::vk;
-use gpu_suballoc::{AshDevice, AshOptions, DeviceMemory, GpuAllocator};
+use gpu_suballoc::ash::AshOptions;
+use gpu_suballoc::{AshDevice, DeviceMemory, GpuAllocator};
 
 pub(crate) type Failure = Box<dyn Error>;
 

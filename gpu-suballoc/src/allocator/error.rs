@@ -6,7 +6,7 @@ use core::fmt;
 
 use crate::error::GpuError;
 
-/// What an allocator cannot be closed with; [`MemoryMap::leaks`](crate::MemoryMap::leaks) lists it.
+/// What an allocator cannot be closed with; [`MemoryMap::leaks`](crate::report::MemoryMap::leaks) lists it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutstandingRegions {
     /// The allocator's own, those of shards among them.

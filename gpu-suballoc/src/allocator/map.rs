@@ -97,7 +97,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Maps a region. Any number of regions of one block may be mapped at once, by any threads, and one region up to 65 535 times.
     ///
     /// # Errors
-    /// [`GpuError::MapUnsupported`] with the reason; [`Limit::Aliases`](crate::Limit::Aliases) for one mapping too many; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; what host allocator and driver refuse.
+    /// [`GpuError::MapUnsupported`] with the reason; [`Limit::Aliases`](crate::error::Limit::Aliases) for one mapping too many; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; what host allocator and driver refuse.
     pub fn map(&self, region: &Region) -> Result<Mapping<'_>, GpuError> {
         if region.id.tag() != self.tag {
             return Err(GpuMisuse::OtherAllocator.into());
@@ -133,7 +133,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// As [`map`](GpuAllocator::map), for tables and C: mapped until [`unmap_id`](GpuAllocator::unmap_id) was called as often.
     ///
     /// # Errors
-    /// As [`map`](GpuAllocator::map), and [`GpuMisuse::OtherShard`] for a region of a shard, which [`Shard::map_id`](crate::Shard::map_id)
+    /// As [`map`](GpuAllocator::map), and [`GpuMisuse::OtherShard`] for a region of a shard, which [`Shard::map_id`](crate::allocator::Shard::map_id)
     /// finds, and for crops of one.
     pub fn map_id(&self, id: RegionId) -> Result<NonNull<u8>, GpuError> {
         let mapping =

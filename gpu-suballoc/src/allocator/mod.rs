@@ -23,6 +23,7 @@ mod shard_map;
 mod thread_shard;
 mod wrap;
 
+pub use crate::region_metadata::Backing;
 pub use defragmentation::{
     Defragmentation, DefragmentationOptions, DefragmentationPass, DefragmentationTotals,
     MoveOutcome, MovePlace, MoveResult, RegionMove, SkippedRegions,
@@ -143,7 +144,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`];
-    /// [`Limit::Pools`](crate::Limit::Pools) where 384 live; and what device, memory and limits refuse; no pool was made then.
+    /// [`Limit::Pools`](crate::error::Limit::Pools) where 384 live; and what device, memory and limits refuse; no pool was made then.
     pub fn create_pool(&self, options: &PoolOptions) -> Result<PoolId, GpuError> {
         let (index, generation) =
             self.retry_after_evicting(|| self.pools.create_pool(self.device_and_host(), options))?;

@@ -41,7 +41,8 @@ const GRANULE: u64 = 256;
 /// ```
 /// # #[cfg(feature = "testing")] {
 /// use alloc_core::FromGlobalAlloc;
-/// use gpu_suballoc::{AllocatorOptions, GpuAllocator, Lifetime, MockDevice, MockProfile, RegionOptions, ResourceRequirements};
+/// use gpu_suballoc::{AllocatorOptions, GpuAllocator, Lifetime, RegionOptions, ResourceRequirements};
+/// use gpu_suballoc::mock::{MockDevice, MockProfile};
 ///
 /// let mock = MockDevice::new(MockProfile::ALL[0], FromGlobalAlloc::SYSTEM);
 /// // SAFETY: a mock has no buffers that could be described wrongly.

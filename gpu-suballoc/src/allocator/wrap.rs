@@ -130,7 +130,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::NullHandle`], [`GpuMisuse::ZeroSize`], [`GpuMisuse::Outside`] of what is known of buffer and memory; [`GpuMisuse::OwnMemory`] where
-    /// the backing is a memory object of this allocator and `HOST_VISIBLE`; [`Limit::WrappedBytes`](crate::Limit::WrappedBytes); what the host allocator
+    /// the backing is a memory object of this allocator and `HOST_VISIBLE`; [`Limit::WrappedBytes`](crate::error::Limit::WrappedBytes); what the host allocator
     /// refuses. Nothing is left then.
     pub fn wrap(&self, info: &WrapInfo<'_>) -> Result<Region, GpuError> {
         let (buffer, size) = info.check()?;

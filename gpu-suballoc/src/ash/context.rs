@@ -11,7 +11,7 @@ use super::kernel_device::KernelDevice;
 use super::{AshDevice, AshOptions};
 use crate::allocator::AllocatorOptions;
 use crate::cache::{CompiledShader, StoreIdentity};
-use crate::device_context::{
+use crate::context::{
     CommandSource, ContextDevice, ContextError, ContextTable, DeviceContext, DeviceContexts,
     DeviceState, VulkanHandles,
 };
@@ -95,7 +95,7 @@ impl AshContexts {
     /// - As [`acquire`](DeviceContexts::acquire), [`AshDevice::new`] and `vkGetInstanceProcAddr`.
     /// - The callbacks are good until the context, and all that holds a kernel of it, is gone.
     /// - `pipeline_cache_data` is empty, or all of what [`pipeline_cache_data`](AshContext::pipeline_cache_data) gave for such a device, as it was:
-    ///   a driver looks at its header and may trust the rest. In a file, [`StoredShaders`](crate::StoredShaders) sees to that.
+    ///   a driver looks at its header and may trust the rest. In a file, [`StoredShaders`](crate::cache::StoredShaders) sees to that.
     pub unsafe fn acquire_ash(&self, info: AshContextInfo<'_>) -> Result<AshContext, ContextError> {
         let handles = handles_of(info.instance, info.physical_device, info.device);
         let (memory, allocator) = (info.memory.clone(), info.allocator);
@@ -225,7 +225,7 @@ fn note(
 }
 
 impl AshContext {
-    /// Compiles a kernel, with this context's callbacks and in its memory: for [`get_or_compile`](crate::CacheOwner::get_or_compile) of its
+    /// Compiles a kernel, with this context's callbacks and in its memory: for [`get_or_compile`](crate::cache::CacheOwner::get_or_compile) of its
     /// [`shaders`](DeviceContext::shaders). Counts as many bytes as its code has.
     ///
     /// # Errors

@@ -4,8 +4,8 @@ use alloc_core::{ContextHandle, TryVec};
 use ash::vk;
 
 use super::kernel::{KernelError, KernelStep};
+use crate::context::{DeviceState, SharedBox};
 use crate::device::DeviceError;
-use crate::device_context::{DeviceState, SharedBox};
 use crate::error::GpuError;
 
 /// Counted: held by the context and by each kernel that was compiled with it.

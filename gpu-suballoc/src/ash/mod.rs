@@ -83,7 +83,7 @@ impl AshOptions {
     /// # // SAFETY: a static lives for ever.
     /// # let root = unsafe { alloc_core::Context::root(&SYSTEM, alloc_core::ContextOptions::new("application")) }?;
     /// let bridge = vk_callbacks::Bridge::new(root.child("vulkan device")?)?;
-    /// let options = gpu_suballoc::AshOptions::new(ash::vk::API_VERSION_1_3).with_callbacks(bridge.callbacks().as_ash());
+    /// let options = gpu_suballoc::ash::AshOptions::new(ash::vk::API_VERSION_1_3).with_callbacks(bridge.callbacks().as_ash());
     /// # assert!(options.callbacks.is_some());
     /// # bridge.close()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -134,7 +134,8 @@ impl fmt::Debug for AshOptions {
 /// ```no_run
 /// use alloc_core::FromGlobalAlloc;
 /// use ash::vk;
-/// use gpu_suballoc::{AllocatorOptions, AshDevice, AshOptions, BufferInfo, GpuAllocator, RegionOptions};
+/// use gpu_suballoc::{AllocatorOptions, AshDevice, BufferInfo, GpuAllocator, RegionOptions};
+/// use gpu_suballoc::ash::AshOptions;
 ///
 /// /// # Safety
 /// /// `instance` was made with `entry` for Vulkan 1.3, and `device` of `physical` with it.

@@ -30,7 +30,8 @@ use crate::sync::Ordering::Relaxed;
 ///
 /// ```
 /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
-/// use gpu_suballoc::{CacheDevice, CacheLimits, CompiledShader, ShaderCache, ShaderKey};
+/// use gpu_suballoc::ShaderCache;
+/// use gpu_suballoc::cache::{CacheDevice, CacheLimits, CompiledShader, ShaderKey};
 ///
 /// static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 /// let root = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;

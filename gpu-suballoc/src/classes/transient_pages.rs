@@ -27,7 +27,7 @@ use crate::range::VirtualBlockError;
 ///
 /// ```
 /// use alloc_core::FromGlobalAlloc;
-/// use gpu_suballoc::{TransientPages, VirtualBlockError};
+/// use gpu_suballoc::virtual_block::{TransientPages, VirtualBlockError};
 ///
 /// // Up to 64 MiB in pages of 4 MiB, in granules of 256 bytes.
 /// let mut pages = TransientPages::new(FromGlobalAlloc::SYSTEM, 64 << 20, 256, 4 << 20)?;

@@ -9,18 +9,13 @@ mod error;
 mod forward;
 mod handle;
 #[cfg(feature = "testing")]
-mod mock;
+pub mod mock;
 mod properties;
 mod request;
 mod resource;
 
 pub use error::DeviceError;
 pub use handle::{BufferHandle, ImageHandle, MemoryHandle};
-#[cfg(feature = "testing")]
-pub use mock::{
-    Breach, LoggedCall, MockCall, MockConfig, MockDevice, MockFault, MockHook, MockLiveCounts,
-    MockMemory, MockProfile, ResourceRules, Violation, Violations,
-};
 pub use properties::{
     DeviceFeatures, DeviceLimits, DeviceProperties, HeapBudget, HeapFlags, MAX_MEMORY_HEAPS,
     MemoryHeap,

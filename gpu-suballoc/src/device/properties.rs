@@ -10,7 +10,7 @@ pub const MAX_MEMORY_HEAPS: usize = 16;
 /// Memory types, heaps, limits and features of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceProperties<'a> {
-    /// By memory type index, at most [`MAX_MEMORY_TYPES`](crate::MAX_MEMORY_TYPES).
+    /// By memory type index, at most [`MAX_MEMORY_TYPES`](crate::memory_type::MAX_MEMORY_TYPES).
     pub types: &'a [MemoryType],
     /// By heap index, at most [`MAX_MEMORY_HEAPS`].
     pub heaps: &'a [MemoryHeap],
@@ -115,7 +115,7 @@ impl Default for DeviceLimits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFeatures {
     /// `VK_KHR_dedicated_allocation` or Vulkan 1.1: requirements say what wants a memory object of its own, and
-    /// [`DedicatedResource`](crate::DedicatedResource) may be passed.
+    /// [`DedicatedResource`](crate::device::DedicatedResource) may be passed.
     pub dedicated_allocation: bool,
     /// `VK_EXT_memory_budget`: [`budget`](crate::DeviceMemory::budget) answers.
     pub memory_budget: bool,

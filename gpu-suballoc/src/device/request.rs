@@ -10,7 +10,7 @@ use super::handle::{BufferHandle, ImageHandle, MemoryHandle};
 pub struct MemoryRequest {
     /// Bytes, above 0.
     pub size: u64,
-    /// Index into [`DeviceProperties::types`](crate::DeviceProperties).
+    /// Index into [`DeviceProperties::types`](crate::device::DeviceProperties).
     pub memory_type: u32,
     /// For one resource alone (`VkMemoryDedicatedAllocateInfo`).
     pub dedicated: Option<DedicatedResource>,

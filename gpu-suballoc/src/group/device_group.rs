@@ -23,7 +23,8 @@ use crate::id::RegionId;
 ///
 /// ```
 /// use alloc_core::{FromGlobalAlloc, Scope, Scoped};
-/// use gpu_suballoc::{DeviceCapabilities, DeviceGroup, GroupDevice, MembershipCell};
+/// use gpu_suballoc::DeviceGroup;
+/// use gpu_suballoc::group::{DeviceCapabilities, GroupDevice, MembershipCell};
 ///
 /// struct Card {
 ///     seat: MembershipCell,
@@ -53,7 +54,7 @@ use crate::id::RegionId;
 /// assert!(group.edge(one, other).is_some());
 /// drop(group);
 /// assert_eq!(cards[0].seat.membership(), None);
-/// # Ok::<(), gpu_suballoc::GroupError<core::convert::Infallible>>(())
+/// # Ok::<(), gpu_suballoc::group::GroupError<core::convert::Infallible>>(())
 /// ```
 pub struct DeviceGroup<T: GroupDevice, A: HostSource> {
     devices: TryVec<T, A>,

@@ -96,7 +96,7 @@ pub enum MapPolicy {
 }
 
 /// A pool of the user's own: memory of one type that nothing else lies in. At most 384 of them live at once; one more is
-/// [`Limit::Pools`](crate::Limit::Pools).
+/// [`Limit::Pools`](crate::error::Limit::Pools).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolOptions {
     /// Index of its memory type.

@@ -68,7 +68,8 @@ impl<A: HostAllocator> VirtualBlock<A> {
     ///
     /// ```
     /// use alloc_core::FromGlobalAlloc;
-    /// use gpu_suballoc::{VirtualAllocationOptions, VirtualBlock, VirtualBlockError};
+    /// use gpu_suballoc::VirtualBlock;
+    /// use gpu_suballoc::virtual_block::{VirtualAllocationOptions, VirtualBlockError};
     ///
     /// let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 1 << 20, 256)?;
     /// let wanted = VirtualAllocationOptions::new(1000, 256);

@@ -29,7 +29,8 @@ use crate::host_block::HostBlock;
 ///
 /// ```
 /// use alloc_core::FromGlobalAlloc;
-/// use gpu_suballoc::{VirtualBlock, VirtualBlockError};
+/// use gpu_suballoc::VirtualBlock;
+/// use gpu_suballoc::virtual_block::VirtualBlockError;
 ///
 /// // 64 MiB of some buffer, in granules of 256 bytes.
 /// let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 64 << 20, 256)?;

@@ -30,7 +30,8 @@ impl<A: HostAllocator> VirtualBlock<A> {
     ///
     /// ```
     /// use alloc_core::FromGlobalAlloc;
-    /// use gpu_suballoc::{BlockAlgorithm, VirtualBlock, VirtualBlockError};
+    /// use gpu_suballoc::{BlockAlgorithm, VirtualBlock};
+    /// use gpu_suballoc::virtual_block::VirtualBlockError;
     ///
     /// // A ring of 1 MiB for uploads: freed in the order in which the device gets done with them.
     /// let mut ring = VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, 1 << 20, 256, BlockAlgorithm::Ring)?;

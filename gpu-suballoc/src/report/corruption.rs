@@ -28,14 +28,14 @@ pub struct CorruptedMargin<'m> {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Looks at the margin of each region in host-visible memory ([`MemoryOptions::margin`](crate::MemoryOptions::margin)), and reports those
+    /// Looks at the margin of each region in host-visible memory ([`MemoryOptions::margin`](crate::pool::MemoryOptions::margin)), and reports those
     /// that somebody wrote to, in the order of memory. Answers how many were looked at: 0 without margins. What the device wrote must have
     /// been finished. A write in front of a region is one behind its neighbour, and is reported with the neighbour's name.
     ///
     /// `report` is called with no lock held.
     ///
     /// # Errors
-    /// The host memory for a [`MemoryMap`](crate::MemoryMap) was refused.
+    /// The host memory for a [`MemoryMap`](crate::report::MemoryMap) was refused.
     pub fn check_corruption(
         &self,
         mut report: impl FnMut(&CorruptedMargin<'_>),

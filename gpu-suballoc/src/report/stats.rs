@@ -32,9 +32,9 @@ pub struct MemoryTotals {
     /// Owned regions, [kept](crate::GpuAllocator::release) buffers among them.
     pub regions: u64,
     /// Bytes that they occupy: in shared blocks what was asked for, rounded up to whole granules; of a region with a memory object of its
-    /// own, whose object has the size that was asked for, that size to the byte. What rounding adds a [`MemoryMap`](crate::MemoryMap) knows.
+    /// own, whose object has the size that was asked for, that size to the byte. What rounding adds a [`MemoryMap`](crate::report::MemoryMap) knows.
     pub region_bytes: u64,
-    /// Of the regions, the pages and slabs of [shards](crate::Shard), each counted as one whatever lies in it. A picture lists what does.
+    /// Of the regions, the pages and slabs of [shards](crate::allocator::Shard), each counted as one whatever lies in it. A picture lists what does.
     pub shard_pages: u64,
     /// Their bytes.
     pub shard_page_bytes: u64,
@@ -42,7 +42,7 @@ pub struct MemoryTotals {
     pub wrapped: u64,
     /// Their bytes, as far as they were told.
     pub wrapped_bytes: u64,
-    /// Places that are reserved for regions which a [pass](crate::DefragmentationPass) moves, and freed with it.
+    /// Places that are reserved for regions which a [pass](crate::allocator::DefragmentationPass) moves, and freed with it.
     pub moving: u64,
     /// Their bytes: no region's yet, and nobody else's.
     pub moving_bytes: u64,

@@ -5,11 +5,12 @@ use std::ptr::NonNull;
 
 use crate::fake_vulkan::{COMMANDS, Fake, fake, set, vulkan};
 use ash::vk::{self, StructureType};
-use gpu_suballoc::{
-    AshDevice, AshOptions, BufferHandle, BufferInfo, BufferUsage, DedicatedResource, DeviceError,
-    DeviceFeatures, DeviceMemory, ExternalHandleTypes, HeapBudget, ImageInfo, ImageUsage,
+use gpu_suballoc::ash::AshOptions;
+use gpu_suballoc::device::{
+    BufferHandle, DedicatedResource, DeviceError, DeviceFeatures, ExternalHandleTypes, HeapBudget,
     MappedRange, MemoryRequest, NextChain, QueueFamilies,
 };
+use gpu_suballoc::{AshDevice, BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage};
 
 /// A device over the fake, as it is now.
 fn device(options: AshOptions) -> AshDevice {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
-use gpu_suballoc::{TransientPages, TransientRange, VirtualBlockError};
+use gpu_suballoc::virtual_block::{TransientPages, TransientRange, VirtualBlockError};
 
 /// The system's memory, counted; the `refuse`th request from now on is refused.
 #[derive(Default)]

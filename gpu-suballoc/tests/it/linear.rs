@@ -4,10 +4,13 @@ use std::collections::VecDeque;
 
 use alloc_core::FromGlobalAlloc;
 use debug_guard::{FailingAllocator, Fault};
+use gpu_suballoc::mock::{MockDevice, MockProfile};
+use gpu_suballoc::virtual_block::{
+    VirtualAllocationOptions, VirtualBlockError, VirtualPiece, VirtualRange,
+};
 use gpu_suballoc::{
-    AllocatorOptions, BlockAlgorithm, GpuAllocator, GpuMisuse, MockDevice, MockProfile,
-    PoolOptions, Region, RegionOptions, ResourceRequirements, VirtualAllocationOptions,
-    VirtualBlock, VirtualBlockError, VirtualPiece, VirtualRange,
+    AllocatorOptions, BlockAlgorithm, GpuAllocator, GpuMisuse, PoolOptions, Region, RegionOptions,
+    ResourceRequirements, VirtualBlock,
 };
 use testkit::RecordingAllocator;
 

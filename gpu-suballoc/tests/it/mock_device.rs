@@ -7,10 +7,12 @@ mod threads;
 
 use std::ptr::NonNull;
 
+use gpu_suballoc::device::{
+    BufferHandle, DeviceError, ImageHandle, MappedRange, MemoryHandle, MemoryRequest,
+};
+use gpu_suballoc::mock::{Breach, MockDevice, MockProfile};
 use gpu_suballoc::{
-    Breach, BufferHandle, BufferInfo, BufferUsage, DeviceError, DeviceMemory, ImageHandle,
-    ImageInfo, ImageUsage, MappedRange, MemoryHandle, MemoryRequest, MockDevice, MockProfile,
-    ResourceRequirements,
+    BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage, ResourceRequirements,
 };
 use testkit::RecordingAllocator;
 
@@ -188,7 +190,7 @@ fn right_use_is_silent_on_every_profile_and_leaves_nothing() {
         );
         assert_eq!(
             mock.live_counts(),
-            gpu_suballoc::MockLiveCounts::default(),
+            gpu_suballoc::mock::MockLiveCounts::default(),
             "{profile:?}"
         );
         drop(mock);

@@ -5,10 +5,14 @@ use std::alloc::System;
 
 use alloc_core::FromGlobalAlloc;
 use debug_guard::{FailingAllocator, Fault as HostFault};
+use gpu_suballoc::allocator::WrapInfo;
+use gpu_suballoc::mock::{MockDevice, MockFault, MockProfile};
+use gpu_suballoc::report::MemoryTotals;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, DedicatedPolicy, GpuAllocator, GpuError, ImageInfo,
-    ImageUsage, Lifetime, MemoryPreference, MemoryTotals, MockDevice, MockFault, MockProfile,
-    PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements, WrapInfo,
+    AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, GpuError, ImageInfo, ImageUsage,
+    Lifetime, MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions,
+    ResourceRequirements,
 };
 use testkit::{RecordingAllocator, Rng};
 
@@ -196,7 +200,7 @@ fn ten_thousand_pairs_of_refusals() {
         );
         assert_eq!(
             mock.live_counts(),
-            gpu_suballoc::MockLiveCounts::default(),
+            gpu_suballoc::mock::MockLiveCounts::default(),
             "{what}"
         );
         host.inner().assert_empty(&what);

@@ -1,7 +1,9 @@
 //! Blocks and pools on each of the mock's profiles.
 
 use crate::pools_of::{CASES, Machine};
-use gpu_suballoc::{BufferHandle, DeviceMemory, MockDevice, MockLiveCounts, MockProfile};
+use gpu_suballoc::DeviceMemory;
+use gpu_suballoc::device::BufferHandle;
+use gpu_suballoc::mock::{MockDevice, MockLiveCounts, MockProfile};
 use testkit::RecordingAllocator;
 
 struct Mock<'w>(MockDevice<&'w RecordingAllocator>);

@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use alloc_core::FromGlobalAlloc;
+use gpu_suballoc::allocator::Shard;
+use gpu_suballoc::mock::{MockDevice, MockProfile};
+use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
+use gpu_suballoc::region::Ownership;
 use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, Lifetime, MapPolicy, MemoryOptions,
-    MemoryPreference, MockDevice, MockProfile, Ownership, PropertyFlags, Region, RegionOptions,
-    ResourceRequirements, Shard,
+    AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, Lifetime, MemoryPreference,
+    PropertyFlags, Region, RegionOptions, ResourceRequirements,
 };
 use testkit::{RecordingAllocator, Rng};
 

@@ -11,11 +11,16 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
+use gpu_suballoc::allocator::{Backing, WrapInfo};
+use gpu_suballoc::device::MemoryRequest;
+use gpu_suballoc::mock::{MockCall, MockDevice, MockProfile};
+use gpu_suballoc::pool::MapPolicy;
+use gpu_suballoc::report::RangeUse;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, Backing, BufferInfo, BufferUsage, DedicatedPolicy, DeviceMemory,
-    GpuAllocator, GpuError, GpuMisuse, Lifetime, MapPolicy, MemoryPreference, MemoryRequest,
-    MockCall, MockDevice, MockProfile, PoolOptions, PropertyFlags, RangeUse, Region, RegionOptions,
-    ResourceRequirements, WrapInfo,
+    AllocatorOptions, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, GpuMisuse,
+    Lifetime, MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions,
+    ResourceRequirements,
 };
 
 type System = FromGlobalAlloc<std::alloc::System>;
@@ -581,7 +586,7 @@ fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a
             scene.gpu().trim(u64::MAX);
             assert_eq!(
                 scene.mock.live_counts(),
-                gpu_suballoc::MockLiveCounts::default()
+                gpu_suballoc::mock::MockLiveCounts::default()
             );
             scene.end();
         });

@@ -2,11 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use gpu_suballoc::allocator::WrapInfo;
+use gpu_suballoc::device::BufferHandle;
+use gpu_suballoc::mock::{MockDevice, MockProfile};
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::report::{
+    BlockContent, MemoryMap, RangePlacement, RangeUse, RangeView, RegionLeakKind, RegionResource,
+};
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, BlockContent, BufferHandle, BufferInfo, BufferUsage, DedicatedPolicy,
-    GpuAllocator, ImageInfo, ImageUsage, Lifetime, MemoryMap, MemoryOptions, MockDevice,
-    MockProfile, PoolOptions, RangePlacement, RangeUse, RangeView, Region, RegionLeakKind,
-    RegionOptions, RegionResource, ResourceRequirements, WrapInfo,
+    AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, ImageInfo, ImageUsage, Lifetime,
+    PoolOptions, Region, RegionOptions, ResourceRequirements,
 };
 use serde_json::Value;
 use testkit::RecordingAllocator;
@@ -116,7 +122,7 @@ fn give_back(mock: &Mock, gpu: &Gpu<'_>, (regions, own): (Vec<Region>, BufferHan
 fn regions<'p, M: alloc_core::HostSource>(
     picture: &'p MemoryMap<M>,
 ) -> impl Iterator<Item = (&'p RangeView, BlockContent)> {
-    let of = |(block, ranges): (&'p gpu_suballoc::BlockView, &'p [RangeView])| {
+    let of = |(block, ranges): (&'p gpu_suballoc::report::BlockView, &'p [RangeView])| {
         ranges.iter().map(move |range| (range, block.content))
     };
     picture
@@ -160,7 +166,7 @@ fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
             (stats.total.blocks, stats.total.block_bytes),
             (live.memory, live.bytes)
         );
-        let sum = |of: &[gpu_suballoc::MemoryTotals]| {
+        let sum = |of: &[gpu_suballoc::report::MemoryTotals]| {
             of.iter().fold((0, 0, 0), |sum, each| {
                 (
                     sum.0 + each.blocks,
@@ -244,7 +250,10 @@ fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
         );
         drop(picture);
         give_back(mock, gpu, all);
-        assert_eq!(gpu.stats().total, gpu_suballoc::MemoryTotals::default());
+        assert_eq!(
+            gpu.stats().total,
+            gpu_suballoc::report::MemoryTotals::default()
+        );
         assert!(gpu.memory_map().expect("memory").blocks().is_empty());
     });
 }

@@ -6,9 +6,11 @@ use std::thread;
 
 use alloc_core::{FromGlobalAlloc, held_state_locks};
 
+use gpu_suballoc::allocator::Shard;
+use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::{
-    AllocatorOptions, GpuAllocator, GpuError, GpuMisuse, Lifetime, MemoryPreference, MockDevice,
-    MockProfile, PropertyFlags, Region, RegionOptions, ResourceRequirements, Shard,
+    AllocatorOptions, GpuAllocator, GpuError, GpuMisuse, Lifetime, MemoryPreference, PropertyFlags,
+    Region, RegionOptions, ResourceRequirements,
 };
 
 type Host = FromGlobalAlloc<std::alloc::System>;
@@ -403,7 +405,7 @@ fn a_request_with_a_chain_is_not_served_from_a_page() {
         let structure = 0u64;
         // SAFETY: a mock follows no chain.
         let next = Some(unsafe {
-            gpu_suballoc::NextChain::new(std::ptr::NonNull::from(&structure).cast())
+            gpu_suballoc::device::NextChain::new(std::ptr::NonNull::from(&structure).cast())
         });
         let region = shard
             .allocate(

@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use alloc_core::FromGlobalAlloc;
+use gpu_suballoc::mock::{MockDevice, MockProfile};
+use gpu_suballoc::report::{RangePlacement, RangeUse, RegionLeakKind};
 use gpu_suballoc::{
-    AllocatorOptions, GpuAllocator, GpuMisuse, Lifetime, MemoryPreference, MockDevice, MockProfile,
-    PropertyFlags, RangePlacement, RangeUse, Region, RegionId, RegionLeakKind, RegionOptions,
-    ResourceRequirements,
+    AllocatorOptions, GpuAllocator, GpuMisuse, Lifetime, MemoryPreference, PropertyFlags, Region,
+    RegionId, RegionOptions, ResourceRequirements,
 };
 
 type Host = FromGlobalAlloc<std::alloc::System>;
@@ -67,7 +68,12 @@ fn assert_apart<'r>(regions: impl Iterator<Item = &'r Region>) {
             )
         })
         .collect();
-    places.sort_unstable_by_key(|place| (place.0.map(gpu_suballoc::MemoryHandle::as_raw), place.1));
+    places.sort_unstable_by_key(|place| {
+        (
+            place.0.map(gpu_suballoc::device::MemoryHandle::as_raw),
+            place.1,
+        )
+    });
     for two in places.windows(2) {
         assert!(
             two[0].0 != two[1].0 || two[0].2 <= two[1].1,

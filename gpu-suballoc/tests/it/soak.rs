@@ -3,9 +3,9 @@
 use std::alloc::System;
 
 use alloc_core::FromGlobalAlloc;
+use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::{
-    AllocatorOptions, GpuAllocator, Lifetime, MockDevice, MockProfile, Region, RegionOptions,
-    ResourceRequirements,
+    AllocatorOptions, GpuAllocator, Lifetime, Region, RegionOptions, ResourceRequirements,
 };
 use testkit::Rng;
 

@@ -8,10 +8,14 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
+use gpu_suballoc::allocator::WrapInfo;
+use gpu_suballoc::device::BufferHandle;
+use gpu_suballoc::mock::{MockDevice, MockProfile};
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, BlockAlgorithm, BufferHandle, BufferInfo, BufferUsage, DedicatedPolicy,
-    DeviceMemory, GpuAllocator, Lifetime, MemoryPreference, MockDevice, MockProfile, PoolOptions,
-    PropertyFlags, Region, RegionOptions, ResourceRequirements, VirtualBlock, WrapInfo,
+    AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
+    Lifetime, MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions,
+    ResourceRequirements, VirtualBlock,
 };
 use testkit::RecordingAllocator;
 

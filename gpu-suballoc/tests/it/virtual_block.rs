@@ -1,7 +1,8 @@
 //! Virtual blocks from outside: what their users know from `VmaVirtualBlock`, and what goes wrong.
 
 use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::{VirtualAllocationOptions, VirtualBlock, VirtualBlockError};
+use gpu_suballoc::VirtualBlock;
+use gpu_suballoc::virtual_block::{VirtualAllocationOptions, VirtualBlockError};
 
 const GRANULE: u64 = 16;
 

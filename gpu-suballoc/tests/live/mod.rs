@@ -5,7 +5,9 @@ mod callbacks;
 use std::ffi::CStr;
 
 use ash::vk;
-use gpu_suballoc::{AshDevice, AshOptions, BufferHandle, DeviceFeatures};
+use gpu_suballoc::AshDevice;
+use gpu_suballoc::ash::AshOptions;
+use gpu_suballoc::device::{BufferHandle, DeviceFeatures};
 
 pub(crate) use callbacks::{CALLBACKS, in_command, live_blocks, refuse, requests, taken_blocks};
 

@@ -1,10 +1,14 @@
 //! Each command of the trait does on a real device what it says.
 
 use ash::vk;
+use gpu_suballoc::ash::AshOptions;
+use gpu_suballoc::device::{
+    BufferHandle, DedicatedResource, DeviceError, HeapBudget, ImageHandle, MappedRange,
+    MemoryHandle, MemoryRequest,
+};
 use gpu_suballoc::{
-    AshDevice, AshOptions, BufferHandle, BufferInfo, BufferUsage, DedicatedResource, DeviceError,
-    DeviceMemory, HeapBudget, ImageHandle, ImageInfo, ImageUsage, MappedRange, MemoryHandle,
-    MemoryRequest, PropertyFlags, ResourceRequirements,
+    AshDevice, BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage, PropertyFlags,
+    ResourceRequirements,
 };
 
 use crate::live::{CALLBACKS, Live, live_blocks, refuse, requests, taken_blocks};

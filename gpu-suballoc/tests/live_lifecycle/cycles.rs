@@ -4,11 +4,17 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use alloc_core::{Context, ContextOptions, TryVec};
 use ash::vk;
+use gpu_suballoc::ash::{
+    AshContext, AshContextInfo, AshContexts, AshOptions, CompiledKernel, KernelError, KernelInfo,
+    KernelPipeline, physical_device_identity,
+};
+use gpu_suballoc::cache::{
+    CacheError, CacheLimits, ShaderKey, ShaderRef, StoreError, StoreWriter, StoredShaders,
+};
+use gpu_suballoc::device::BufferHandle;
 use gpu_suballoc::{
-    AllocatorOptions, AshContext, AshContextInfo, AshContexts, AshOptions, BufferHandle,
-    BufferInfo, BufferUsage, CacheError, CacheLimits, CompiledKernel, KernelError, KernelInfo,
-    KernelPipeline, MemoryPreference, PropertyFlags, Region, RegionOptions, ShaderKey, ShaderRef,
-    StoreError, StoreWriter, StoredShaders, physical_device_identity,
+    AllocatorOptions, BufferInfo, BufferUsage, MemoryPreference, PropertyFlags, Region,
+    RegionOptions,
 };
 use testkit::RecordingAllocator;
 
@@ -273,7 +279,7 @@ fn file(live: &Live) {
         .expect("memory");
     writer.finish().expect("memory");
     context.release().expect("nothing is in the way");
-    let other = gpu_suballoc::StoreIdentity {
+    let other = gpu_suballoc::cache::StoreIdentity {
         driver_version: mine.driver_version ^ 1,
         ..mine
     };

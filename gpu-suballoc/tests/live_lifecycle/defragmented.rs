@@ -4,10 +4,12 @@
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
 use ash::vk::Handle as _;
+use gpu_suballoc::allocator::{DefragmentationOptions, MoveOutcome, MoveResult};
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, DedicatedPolicy, DefragmentationOptions,
-    GpuAllocator, ImageInfo, ImageUsage, MemoryOptions, MemoryPreference, MoveOutcome, MoveResult,
-    PropertyFlags, Region, RegionOptions,
+    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, GpuAllocator, ImageInfo, ImageUsage,
+    MemoryPreference, PropertyFlags, Region, RegionOptions,
 };
 
 use crate::layer::{Missing, said, watched};

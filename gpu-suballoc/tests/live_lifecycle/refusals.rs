@@ -5,12 +5,16 @@ use std::sync::atomic::Ordering::SeqCst;
 use alloc_core::{Context, ContextOptions, HostAllocator};
 use ash::vk::{self, Handle};
 use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::{
-    AshContext, AshContextInfo, AshContextTable, AshContexts, BufferHandle, BufferInfo,
-    BufferUsage, CacheError, CacheLimits, CommandSource, ContextError, ContextHandle,
-    ContextOutstanding, DeviceError, GpuError, KernelError, KernelStep, Region, RegionOptions,
-    ReleaseBlocker, VulkanHandles, WrapInfo,
+use gpu_suballoc::allocator::WrapInfo;
+use gpu_suballoc::ash::{
+    AshContext, AshContextInfo, AshContextTable, AshContexts, KernelError, KernelStep,
 };
+use gpu_suballoc::cache::{CacheError, CacheLimits};
+use gpu_suballoc::context::{
+    CommandSource, ContextError, ContextHandle, ContextOutstanding, ReleaseBlocker, VulkanHandles,
+};
+use gpu_suballoc::device::{BufferHandle, DeviceError};
+use gpu_suballoc::{BufferInfo, BufferUsage, GpuError, Region, RegionOptions};
 use testkit::RecordingAllocator;
 
 use crate::counting;

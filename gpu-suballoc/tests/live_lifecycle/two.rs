@@ -3,7 +3,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use alloc_core::{Context, ContextOptions};
-use gpu_suballoc::{AshContext, AshContexts, CacheLimits};
+use gpu_suballoc::ash::{AshContext, AshContexts};
+use gpu_suballoc::cache::CacheLimits;
 use testkit::RecordingAllocator;
 
 use crate::cycles::{copied, filled, info, kernel};

@@ -4,10 +4,12 @@ use std::sync::{Barrier, Mutex};
 
 use alloc_core::{Context, ContextOptions};
 use ash::vk;
+use gpu_suballoc::allocator::WrapInfo;
+use gpu_suballoc::ash::{AshContext, AshContexts, CompiledKernel, KernelError};
+use gpu_suballoc::cache::{CacheLimits, WorkRef};
 use gpu_suballoc::{
-    AshContext, AshContexts, BufferInfo, BufferUsage, CacheLimits, CompiledKernel, ImageInfo,
-    ImageUsage, KernelError, Lifetime, MemoryPreference, PropertyFlags, Region, RegionOptions,
-    WorkRef, WrapInfo,
+    BufferInfo, BufferUsage, ImageInfo, ImageUsage, Lifetime, MemoryPreference, PropertyFlags,
+    Region, RegionOptions,
 };
 use testkit::RecordingAllocator;
 
@@ -197,7 +199,7 @@ fn cycle(live: &Live, home: &AshContexts, memory: &Context, number: u8) {
         .usage(vk::BufferUsageFlags::STORAGE_BUFFER);
     // SAFETY: a valid info; destroyed below.
     let own = unsafe { live.device.create_buffer(&raw, Some(&CALLBACKS)) }.expect("a buffer");
-    let handle = gpu_suballoc::BufferHandle::from_raw(vk::Handle::as_raw(own));
+    let handle = gpu_suballoc::device::BufferHandle::from_raw(vk::Handle::as_raw(own));
     let wrapped = gpu.wrap(&WrapInfo::new(handle, 512)).expect("wrapped");
     if number % 3 == 2 {
         let report = context.release_forced();

@@ -12,10 +12,9 @@ use steward_c::ralloc::{
     steward_ralloc_free, steward_ralloc_leave, steward_ralloc_root, steward_ralloc_size,
     steward_ralloc_steal, steward_rzalloc_size,
 };
-use vk_callbacks::{
-    BracketCoverage, Bridge, CheckOptions, Checked, CheckedOwner, Checker, Command, FindingKind,
-    Opened, Owners,
-};
+use vk_callbacks::check::{Checked, CheckedOwner, FindingKind, Opened};
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::{Bridge, CheckOptions, Checker, Command, Owners};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 /// Types that one shader asks for.

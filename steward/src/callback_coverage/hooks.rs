@@ -4,7 +4,7 @@ use std::ptr;
 
 use alloc_core::HostAllocator;
 use ash::vk;
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use vk_accounts::meter::{CountingCallbacks, RequestedBytes, ThreadActivity, during};
 use vk_accounts::{CreatedObject, Hooks, ObjectKind};

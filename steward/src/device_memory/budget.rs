@@ -2,10 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use gpu_suballoc::{
-    DeviceMemory, HeapBudget, MAX_MEMORY_HEAPS, MemoryPreference, MemoryTypeError, PropertyFlags,
-    choose_memory_type,
-};
+use gpu_suballoc::device::{HeapBudget, MAX_MEMORY_HEAPS};
+use gpu_suballoc::memory_type::{MemoryTypeError, choose_memory_type};
+use gpu_suballoc::{DeviceMemory, MemoryPreference, PropertyFlags};
 
 use super::traces::{MemoryTrace, SizeEnding, TraceScale, all_traces};
 

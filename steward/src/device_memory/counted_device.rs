@@ -5,9 +5,9 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpu_suballoc::{
-    DeviceError, DeviceMemory, DeviceProperties, HeapBudget, MappedRange, MemoryHandle,
-    MemoryRequest,
+use gpu_suballoc::DeviceMemory;
+use gpu_suballoc::device::{
+    DeviceError, DeviceProperties, HeapBudget, MappedRange, MemoryHandle, MemoryRequest,
 };
 
 /// What passed.

@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use ash::vk;
-use gpu_suballoc::{GpuError, MemoryTypeError};
+use gpu_suballoc::GpuError;
+use gpu_suballoc::memory_type::MemoryTypeError;
 
 /// Why there is no report. One sentence that says what to do.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,8 @@
 use std::ffi::CStr;
 
 use ash::vk;
-use gpu_suballoc::{AshDevice, AshOptions};
+use gpu_suballoc::AshDevice;
+use gpu_suballoc::ash::AshOptions;
 
 use super::error::DeviceMemoryError;
 use crate::drivers::Selected;

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gpu_suballoc::{DeviceMemory, MemoryHandle, MemoryRequest, Region};
+use gpu_suballoc::device::{MemoryHandle, MemoryRequest};
+use gpu_suballoc::{DeviceMemory, Region};
 
 use super::budget::MemoryBudget;
 use super::counted_device::CountedDevice;

@@ -4,8 +4,9 @@ use std::alloc::System;
 use std::time::Instant;
 
 use alloc_core::FromGlobalAlloc;
+use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::{
-    AllocatorOptions, DeviceMemory, GpuAllocator, GpuError, MemoryOptions, Region, RegionOptions,
+    AllocatorOptions, DeviceMemory, GpuAllocator, GpuError, Region, RegionOptions,
     ResourceRequirements,
 };
 

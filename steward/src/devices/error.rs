@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use ash::vk;
-use gpu_suballoc::GroupError;
+use gpu_suballoc::group::GroupError;
 
 use super::shown::Silent;
 

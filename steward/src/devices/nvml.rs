@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 
-use gpu_suballoc::PciAddress;
+use gpu_suballoc::group::PciAddress;
 use libloading::{Library, Symbol};
 
 /// `NVML_P2P_CAPS_INDEX_NVLINK`.

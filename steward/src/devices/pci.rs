@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpu_suballoc::{Cost, LinkClass, PciAddress};
+use gpu_suballoc::group::{Cost, LinkClass, PciAddress};
 
 /// Where Linux shows its devices.
 pub(super) const SYSTEM: &str = "/sys";

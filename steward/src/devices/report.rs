@@ -48,7 +48,7 @@ pub struct ShownDevice {
     pub semaphore_import: Vec<String>,
     /// Ways in which semaphores can be given out.
     pub semaphore_export: Vec<String>,
-    /// What it can do, in the words of `gpu_suballoc::CapabilityFlags`.
+    /// What it can do, in the words of `gpu_suballoc::group::CapabilityFlags`.
     pub capabilities: Vec<String>,
 }
 

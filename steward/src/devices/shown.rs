@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use ash::vk;
-use gpu_suballoc::{DeviceCapabilities, Edge, GroupDevice, LinkClass, MembershipCell};
+use gpu_suballoc::group::{DeviceCapabilities, Edge, GroupDevice, LinkClass, MembershipCell};
 
 use super::nvml::Nvml;
 use super::pci;

@@ -8,10 +8,9 @@ use std::path::PathBuf;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use ash::vk;
-use gpu_suballoc::{
-    CapabilityFlags, DeviceGroup, Edge, HandleTypes, LinkClass, MembershipCell,
-    physical_device_capabilities,
-};
+use gpu_suballoc::DeviceGroup;
+use gpu_suballoc::ash::physical_device_capabilities;
+use gpu_suballoc::group::{CapabilityFlags, Edge, HandleTypes, LinkClass, MembershipCell};
 
 use super::error::DevicesError;
 use super::groups;

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use vk_accounts::report::{ActiveLayer, DiskCache, LoaderFile, RunEnvironment};
-use vk_callbacks::Opened;
+use vk_callbacks::check::Opened;
 
 use super::info::DriverInfo;
 use super::loaded_files::{LoadedFiles, VulkanPart};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use vk_callbacks::Opened;
+use vk_callbacks::check::Opened;
 
 use super::drive::{self, Driven, title};
 use super::files::write_and_say;

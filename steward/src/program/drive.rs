@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use alloc_core::HostAllocator;
-use vk_callbacks::Opened;
+use vk_callbacks::check::Opened;
 
 use super::files::{unwritable, write_and_say};
 use super::progress::Progress;

@@ -20,7 +20,7 @@ use std::alloc::System;
 use std::io::{self, Write};
 
 use alloc_core::FromGlobalAlloc;
-use vk_callbacks::Opened;
+use vk_callbacks::check::Opened;
 
 use crate::callback_coverage;
 use crate::cli::{Cli, Command, DiffArgs, Drive, Output};

@@ -5,7 +5,8 @@
 use std::fmt;
 
 use serde_json::{Value, json};
-use vk_callbacks::{Rule, Sight};
+use vk_callbacks::Rule;
+use vk_callbacks::check::Sight;
 
 /// All rules, two lines each.
 pub(super) struct Rules;

@@ -5,7 +5,7 @@ use std::mem;
 use std::rc::Rc;
 
 use alloc_core::{Budget, Context, ContextOptions, HostError, Scope, Snapshot, SnapshotNode};
-use vk_callbacks::{ReplayFinding, ReplayTarget, Totals};
+use vk_callbacks::replay::{ReplayFinding, ReplayTarget, Totals};
 
 use super::sink::{Requested, Sink, Tally};
 use vk_accounts::report::{

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use alloc_core::Scope;
 use vk_accounts::report::origins::{BlockOrigin, LiveBlock, Moment, SiteRecorder};
 use vk_accounts::report::{Leaks, Phase};
-use vk_callbacks::{Caller, Pointer, Request, TraceEvent};
+use vk_callbacks::TraceEvent;
+use vk_callbacks::trace::{Caller, Pointer, Request};
 
 /// A line has so many nanoseconds: traces say nothing of time.
 const LINE_NS: u64 = 1000;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use ash::vk;
-use vk_callbacks::{BracketCoverage, Checker, Command, OwnerId, Owners};
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::{Checker, Command, OwnerId, Owners};
 
 use crate::workload::Answer;
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use alloc_core::{Context, Usage};
 use ash::vk;
-use vk_callbacks::{Bridge, CheckedOwner, Checker, OwnerId, RawCallbacks};
+use vk_callbacks::check::CheckedOwner;
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::{Bridge, Checker, OwnerId};
 
 use super::SharingError;
 use vk_accounts::report::Leftover;

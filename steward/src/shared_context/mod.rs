@@ -21,12 +21,17 @@ use alloc_core::{
     Context, ContextOptions, FromGlobalAlloc, HostAllocator, HostError, Scope, Scoped,
 };
 use ash::vk;
-use gpu_suballoc::{
-    AllocatorOptions, AshContext, AshContextInfo, AshContexts, AshOptions, BufferInfo, BufferUsage,
-    CacheError, CacheLimits, ContextError, DeviceError, GpuError, KernelError, KernelInfo,
-    KernelPipeline, MemoryOptions, RegionOptions, ReleaseReport, ShaderKey,
+use gpu_suballoc::ash::{
+    AshContext, AshContextInfo, AshContexts, AshOptions, KernelError, KernelInfo, KernelPipeline,
 };
-use vk_callbacks::{BracketCoverage, CallbackError, CheckOptions, Checker, Opened};
+use gpu_suballoc::cache::{CacheError, CacheLimits, ShaderKey};
+use gpu_suballoc::context::{ContextError, ReleaseReport};
+use gpu_suballoc::device::DeviceError;
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, GpuError, RegionOptions};
+use vk_callbacks::check::Opened;
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::{CallbackError, CheckOptions, Checker};
 
 use crate::drivers::Selected;
 use crate::workload::hash_kernel;

@@ -45,7 +45,7 @@ pub enum WorkloadError {
         /// Which resource.
         what: &'static str,
         /// Why not.
-        reason: gpu_suballoc::MemoryTypeError,
+        reason: gpu_suballoc::memory_type::MemoryTypeError,
     },
     /// The driver asked for sizes or alignments that do not add up.
     #[error(

@@ -3,10 +3,11 @@
 use std::ffi::CStr;
 
 use ash::vk;
-use gpu_suballoc::{
-    DeviceLimits, HeapFlags, MAX_MEMORY_HEAPS, MAX_MEMORY_TYPES, MemoryHeap, MemoryPreference,
-    MemoryType, MemoryTypeError, PropertyFlags, choose_memory_type,
+use gpu_suballoc::device::{DeviceLimits, HeapFlags, MAX_MEMORY_HEAPS, MemoryHeap};
+use gpu_suballoc::memory_type::{
+    MAX_MEMORY_TYPES, MemoryType, MemoryTypeError, choose_memory_type,
 };
+use gpu_suballoc::{MemoryPreference, PropertyFlags};
 
 use super::error::WorkloadError;
 use super::instance::Instance;

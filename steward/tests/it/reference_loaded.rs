@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use reference_driver::PLANTABLE;
 use serde_json::Value;
 use testkit::{Child, Finished, skip};
-use vk_callbacks::{Defect, FindingKind, RuleLevel};
+use vk_callbacks::check::{FindingKind, RuleLevel};
+use vk_callbacks::testing::Defect;
 
 use manifest::Manifest;
 

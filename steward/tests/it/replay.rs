@@ -10,7 +10,8 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 use testkit::{Child, Finished, RecordingAllocator};
-use vk_callbacks::{Replay, ReplayTarget, Totals, TraceReader};
+use vk_callbacks::replay::{ReplayTarget, Totals};
+use vk_callbacks::{Replay, TraceReader};
 use vk_steward::bundled::TRACES;
 use vk_steward::replay::{self, TraceFile};
 

@@ -13,7 +13,7 @@ use debug_guard::Fault;
 use testkit::{Child, Finished};
 use vk_accounts::ObjectKind;
 use vk_accounts::accounting::{Accounts, Watching};
-use vk_callbacks::BridgeCounters;
+use vk_callbacks::bridge::BridgeCounters;
 use vk_steward::drivers::{self, DriverInfo, child_environment};
 use vk_steward::workload::{self, Options, Report, WorkloadError};
 

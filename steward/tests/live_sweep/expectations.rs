@@ -27,7 +27,7 @@ pub(super) struct SweepRow {
     pub(super) identity: Identity,
     /// `ok`, `VK_ERROR_OUT_OF_HOST_MEMORY`, another `VK_ERROR_..(command)`, `wrong(result)`, a signal, `timeout`; with
     /// `+leak(blocks)` where blocks were left, `+unknown_pointers(1)` where the driver freed what is not a block, and other
-    /// counts of [`BridgeCounters`](vk_callbacks::BridgeCounters).
+    /// counts of [`BridgeCounters`](vk_callbacks::bridge::BridgeCounters).
     pub(super) outcomes: Vec<String>,
     /// Its number in the run, for information.
     pub(super) request: u64,

@@ -11,7 +11,7 @@ use alloc_core::{
 };
 use debug_guard::{FailingAllocator, Fault};
 use testkit::{RecordingAllocator, ScopeTally};
-use vk_callbacks::{current_command, in_callback};
+use vk_callbacks::command::{current_command, in_callback};
 
 /// What a bridge puts in front of a block that is aligned to no more than this.
 const HEADER: usize = 16;

@@ -6,7 +6,7 @@
 //!   alloc-core/src/account/{entry,row,table,registry,fold}.rs, scope.rs      included by path, unchanged
 //!   gpu-suballoc/src/classes/{slot,remote_free,types}.rs
 //!   gpu-suballoc/src/cache/{bucket,entry,ref_records,in_flight_compile}.rs
-//!   gpu-suballoc/src/device_context/{register,dispatch_lock}.rs
+//!   gpu-suballoc/src/context/{register,dispatch_lock}.rs
 //!   gpu-suballoc/src/region_metadata/root_state.rs
 //!        |                          |
 //!   crate::sync                crate::context, crate::threads

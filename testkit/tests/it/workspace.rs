@@ -217,7 +217,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
             &["pool"],
             &["region_metadata", "shard"],
             &["allocator"],
-            &["device_context", "report"],
+            &["context", "report"],
             &["ash"],
         ],
     ),

@@ -2,7 +2,9 @@
 
 use alloc_core::{HostAllocator, Scope};
 use ash::vk;
-use vk_callbacks::{BracketCoverage, Command, CommandLevel, CommandRow, Owners, current_thread};
+use vk_callbacks::command::{BracketCoverage, current_thread};
+use vk_callbacks::commands::CommandLevel;
+use vk_callbacks::{Command, CommandRow, Owners};
 
 use super::owner::{Owner, number};
 use super::{Accounts, Ending};

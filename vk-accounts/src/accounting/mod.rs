@@ -28,9 +28,10 @@ use alloc_core::{
     Budget, Context, ContextHandle, ContextOptions, HostAllocator, HostError, Scope, Snapshot,
     SnapshotNode, Usage,
 };
-use vk_callbacks::{
-    BracketCoverage, BridgeCounters, CallbackError, CheckOptions, Checker, Recorder, Written,
-};
+use vk_callbacks::bridge::BridgeCounters;
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::recorder::Written;
+use vk_callbacks::{CallbackError, CheckOptions, Checker, Recorder};
 
 use crate::object_kind::ObjectKind;
 use crate::report::origins::StackCapture;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use alloc_core::{Budget, Context, ContextId, ContextOptions, Scope, Usage};
-use vk_callbacks::{
-    Bridge, BridgeCounters, CheckedOwner, Checker, OwnerId, RawCallbacks, Recorder,
-};
+use vk_callbacks::bridge::BridgeCounters;
+use vk_callbacks::check::CheckedOwner;
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::{Bridge, Checker, OwnerId, Recorder};
 
 use super::AccountError;
 use crate::object_kind::ObjectKind;

@@ -69,7 +69,7 @@ mod tests {
 
     use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
 
-    use vk_callbacks::RawCallbacks;
+    use vk_callbacks::raw::RawCallbacks;
 
     use super::super::Watching;
     use super::*;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use alloc_core::HostAllocator;
-use vk_callbacks::Opened;
+use vk_callbacks::check::Opened;
 
 use crate::report::origins::StackCapture;
 

@@ -14,7 +14,7 @@ use debug_guard::{
     BackEnd, BackEnds, CommandMark, FailingAllocator, Fault, Guard, GuardError, GuardOptions,
     GuardStats, OnReport, Stacks,
 };
-use vk_callbacks::{current_command, in_callback};
+use vk_callbacks::command::{current_command, in_callback};
 
 use super::collected_reports::{CollectedReports, MAX_GUARDS};
 use super::refused::RefusalLine;

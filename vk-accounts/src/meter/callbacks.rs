@@ -4,7 +4,8 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use vk_callbacks::{CallbackSink, RawCallbacks, RawNotice, RawRequest};
+use vk_callbacks::CallbackSink;
+use vk_callbacks::raw::{RawCallbacks, RawNotice, RawRequest};
 
 use super::{ThreadActivity, during};
 

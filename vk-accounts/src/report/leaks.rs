@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
-use vk_callbacks::FindingKind;
+use vk_callbacks::check::FindingKind;
 
 use super::FindingRow;
 

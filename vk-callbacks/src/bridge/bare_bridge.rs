@@ -18,7 +18,7 @@ use crate::raw::RawCallbacks;
 ///
 /// ```
 /// use std::pin::pin;
-/// use vk_callbacks::BareBridge;
+/// use vk_callbacks::bridge::BareBridge;
 /// let bridge = pin!(BareBridge::new(alloc_core::FromGlobalAlloc::SYSTEM));
 /// let callbacks = bridge.as_ref().raw(); // to a C API as pAllocator; `bridge` outlives all that is made with it
 /// assert!(callbacks.pfn_allocation.is_some());

@@ -43,7 +43,9 @@ use crate::raw::RawCallbacks;
 ///
 /// ```
 /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope, Scoped};
-/// use vk_callbacks::{Bridge, CheckOptions, CheckedOwner, Checker, Command, BracketCoverage, FindingKind, Owners};
+/// use vk_callbacks::{Bridge, CheckOptions, Checker, Command, Owners};
+/// use vk_callbacks::check::{CheckedOwner, FindingKind};
+/// use vk_callbacks::command::BracketCoverage;
 ///
 /// static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 /// let root = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
@@ -189,7 +191,7 @@ impl<'h> Checker<'h> {
     ///
     /// # Safety
     /// If they were not wrapped more often than retired, none of their functions is running or will be called, not for a block that is
-    /// left either. (A later call finds nobody: it counts as [stray](crate::stray_callbacks).)
+    /// left either. (A later call finds nobody: it counts as [stray](crate::check::stray_callbacks).)
     pub unsafe fn retire(&self, checked: &Checked) {
         let shared = self.shared();
         let user_data = checked.raw().p_user_data;
@@ -414,7 +416,7 @@ impl<'h> Checker<'h> {
     ///
     /// # Safety
     /// No function of any callbacks that were answered is being called. (Later calls find nobody: they count as
-    /// [stray](crate::stray_callbacks), and are answered with NULL.)
+    /// [stray](crate::check::stray_callbacks), and are answered with NULL.)
     pub unsafe fn close_anyway(self) {
         let this = ManuallyDrop::new(self);
         // SAFETY: the caller's promise; `this` is not dropped again.

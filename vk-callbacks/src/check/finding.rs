@@ -46,7 +46,7 @@ pub struct CheckFinding<'t> {
     /// The thread that it was observed on, outside of any command, where it was one alone: as [`CommandInfo::thread`] numbers them.
     /// In a judged trace as the trace does.
     ///
-    /// [`CommandInfo::thread`]: crate::CommandInfo::thread
+    /// [`CommandInfo::thread`]: crate::command::CommandInfo::thread
     pub on_thread: Option<u64>,
     /// The alignment that each block was made with, and the one that its reallocation asked for, in bytes, where all are the same.
     pub alignments: Option<(u64, u64)>,

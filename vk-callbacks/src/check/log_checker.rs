@@ -34,7 +34,8 @@ use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceReader};
 ///
 /// ```
 /// use alloc_core::{FromGlobalAlloc, Scope, Scoped};
-/// use vk_callbacks::{CheckOptions, FindingKind, Judge, TraceReader};
+/// use vk_callbacks::{CheckOptions, Judge, TraceReader};
+/// use vk_callbacks::check::FindingKind;
 ///
 /// let trace = "# steward host trace 2\no,1,0,VkDevice\ne,1,1,vkDeviceWaitIdle\na,1,1,1,64,8,0\nl,1,0\nf,2,1,1\nz,6\n";
 /// let system = FromGlobalAlloc::SYSTEM;

@@ -7,7 +7,8 @@ use core::fmt;
 /// One rule of `VkAllocationCallbacks`. The numbers are ours; `reference` is the specification's.
 ///
 /// ```
-/// use vk_callbacks::{Rule, Sight};
+/// use vk_callbacks::Rule;
+/// use vk_callbacks::check::Sight;
 /// let unseen = Rule::ALL.iter().filter(|rule| matches!(rule.sight, Sight::Never(_))).count();
 /// assert_eq!((Rule::ALL.len(), unseen), (44, 7));
 /// assert_eq!(Rule::of(22).map(ToString::to_string).as_deref(), Some("V22"));

@@ -21,13 +21,14 @@ pub use owner::{BracketCoverage, OwnerId, Owners};
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use vk_callbacks::{Command, BracketCoverage, Owners};
+/// use vk_callbacks::{Command, Owners};
+/// use vk_callbacks::command::BracketCoverage;
 /// let answer = Command::new("vkCreateBuffer", Owners::default(), BracketCoverage::Partial).run(|frame| {
-///     assert_eq!(vk_callbacks::current_command().map(|c| c.serial), Some(frame.info().serial));
+///     assert_eq!(vk_callbacks::command::current_command().map(|c| c.serial), Some(frame.info().serial));
 ///     42 // the driver's function would be called here
 /// });
 /// assert_eq!(answer, 42);
-/// assert!(vk_callbacks::current_command().is_none());
+/// assert!(vk_callbacks::command::current_command().is_none());
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,8 @@ use super::table::TABLE;
 ///
 /// ```
 /// use alloc_core::Scope;
-/// use vk_callbacks::{AllocatorSource, CommandRow};
+/// use vk_callbacks::CommandRow;
+/// use vk_callbacks::commands::AllocatorSource;
 ///
 /// const DRAW: &CommandRow = CommandRow::of("vkCmdDraw");
 /// assert_eq!((DRAW.name, DRAW.source(Scope::Object)), ("vkCmd*", AllocatorSource::Pool));

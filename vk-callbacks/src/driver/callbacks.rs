@@ -26,7 +26,8 @@ use crate::raw::{
 /// ```
 /// # use std::pin::pin;
 /// # use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
-/// # use vk_callbacks::{BareBridge, CallbackAllocator};
+/// # use vk_callbacks::CallbackAllocator;
+/// # use vk_callbacks::bridge::BareBridge;
 /// # let application = pin!(BareBridge::new(FromGlobalAlloc::SYSTEM));
 /// # let p_allocator = application.as_ref().raw();
 /// // SAFETY: the application's functions keep Vulkan's rules while the object lives.

@@ -9,7 +9,8 @@ use crate::raw::RawCallbacks;
 ///
 /// ```
 /// # use alloc_core::{FromGlobalAlloc, Scope};
-/// # use vk_callbacks::{DeviceDomain, InstanceDomain, Level};
+/// # use vk_callbacks::Level;
+/// # use vk_callbacks::driver::{DeviceDomain, InstanceDomain};
 /// static DRIVERS_OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 /// // SAFETY: no callbacks were given.
 /// let instance = unsafe { InstanceDomain::new(std::ptr::null(), &DRIVERS_OWN) }?;

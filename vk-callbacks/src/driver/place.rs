@@ -20,7 +20,7 @@ use crate::error::CallbackError;
 ///
 /// ```
 /// # use alloc_core::{FromGlobalAlloc, Scope};
-/// # use vk_callbacks::{InstanceDomain, ObjectPlace};
+/// # use vk_callbacks::driver::{InstanceDomain, ObjectPlace};
 /// # static DRIVERS_OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 /// // SAFETY: no callbacks were given.
 /// let domain = unsafe { InstanceDomain::new(std::ptr::null(), &DRIVERS_OWN) }?;

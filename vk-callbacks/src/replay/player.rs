@@ -24,7 +24,8 @@ use crate::trace::{Caller, Pointer, Request, TraceEvent, TraceReader};
 /// ```
 /// use std::alloc::System;
 /// use alloc_core::{FromGlobalAlloc, Scope, Scoped};
-/// use vk_callbacks::{OneSink, Replay, TraceReader};
+/// use vk_callbacks::{Replay, TraceReader};
+/// use vk_callbacks::replay::OneSink;
 ///
 /// let trace = "# steward host trace 2\na,1,0,1,160,8,1\na,1,0,2,40,8,1\nf,1,0,1\nz,4\n";
 /// let system = FromGlobalAlloc::SYSTEM;

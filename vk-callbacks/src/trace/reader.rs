@@ -16,7 +16,8 @@ use super::{format1, format2};
 /// error the iterator ends. No input makes it panic.
 ///
 /// ```
-/// use vk_callbacks::{TraceEvent, TraceFormat, Pointer, TraceReader};
+/// use vk_callbacks::{TraceEvent, TraceReader};
+/// use vk_callbacks::trace::{TraceFormat, Pointer};
 ///
 /// let trace = "# steward host trace 2\n# driver: example\nf,1,0,?1\nz,3\n";
 /// let mut reader = TraceReader::new(trace)?;

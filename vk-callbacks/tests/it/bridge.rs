@@ -12,10 +12,9 @@ use alloc_core::{
 };
 use testkit::programs::{Stream, callback_stream};
 use testkit::{Child, RecordingAllocator, silence_panics};
-use vk_callbacks::leaked_bridges;
-use vk_callbacks::{
-    Bridge, CallbackAllocator, CallbackError, FallbackChain, LeakedBridge, Live, Object,
-};
+use vk_callbacks::bridge::LeakedBridge;
+use vk_callbacks::bridge::leaked_bridges;
+use vk_callbacks::{Bridge, CallbackAllocator, CallbackError, FallbackChain, Live, Object};
 
 static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 

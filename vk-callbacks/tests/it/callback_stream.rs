@@ -6,7 +6,7 @@ use std::pin::Pin;
 use alloc_core::HostAllocator;
 use testkit::programs::{Ran, Stream, callback_stream, replay};
 use testkit::{HookedAllocator, RecordingAllocator};
-use vk_callbacks::BareBridge;
+use vk_callbacks::bridge::BareBridge;
 
 fn stream<A: HostAllocator + Sync>(
     bridge: Pin<&BareBridge<A>>,

@@ -6,10 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 
 use alloc_core::FromGlobalAlloc;
-use vk_callbacks::{
-    BareBridge, BracketCoverage, Command, CommandInfo, Owners, brackets_available, command_depth,
-    current_command, current_thread,
+use vk_callbacks::bridge::BareBridge;
+use vk_callbacks::command::{
+    BracketCoverage, CommandInfo, brackets_available, command_depth, current_command,
+    current_thread,
 };
+use vk_callbacks::{Command, Owners};
 
 fn run<R>(name: &'static str, body: impl FnOnce(CommandInfo) -> R) -> R {
     Command::new(name, Owners::default(), BracketCoverage::Complete).run(|frame| body(frame.info()))

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloc_core::Scope;
-use vk_callbacks::{AllocatorSource, CommandAction, CommandLevel, CommandRow, ScopeMask};
+use vk_callbacks::CommandRow;
+use vk_callbacks::commands::{AllocatorSource, CommandAction, CommandLevel, ScopeMask};
 
 /// The registry's commands with a `pAllocator`, promoted names included.
 const WITH_ALLOCATOR: usize = 141;

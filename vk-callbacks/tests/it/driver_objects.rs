@@ -8,10 +8,11 @@ use crate::common::{App, Call};
 use std::sync::atomic::Ordering::SeqCst;
 
 use alloc_core::{FromGlobalAlloc, Scope, TryVec};
-use vk_callbacks::{
-    ArrayObject, CallbackAllocator, DeviceDomain, DispatchableObject, InstanceDomain, LOADER_MAGIC,
-    Level, Object, ObjectPlace, PoolDomain,
+use vk_callbacks::driver::{
+    ArrayObject, DeviceDomain, DispatchableObject, InstanceDomain, LOADER_MAGIC, ObjectPlace,
+    PoolDomain,
 };
+use vk_callbacks::{CallbackAllocator, Level, Object};
 
 static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 

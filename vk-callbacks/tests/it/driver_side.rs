@@ -12,10 +12,12 @@ use crate::common::{App, Call, assert_filled, fill, raw};
 use alloc_core::{
     FromGlobalAlloc, HostAllocator, HostError, Notice, NoticeEvent, NoticeKind, Scope,
 };
+use vk_callbacks::bridge::BareBridge;
+use vk_callbacks::driver::{DeviceDomain, DynHost, InstanceDomain};
+use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{
-    BareBridge, CallbackAllocator, CallbackError, CommandRow, DeviceDomain, DynHost, FallbackChain,
-    Function, InstanceDomain, Level, MultiAlloc, Object, RawCallbacks, VK_ERROR_OUT_OF_HOST_MEMORY,
-    VK_ERROR_UNKNOWN,
+    CallbackAllocator, CallbackError, CommandRow, FallbackChain, Function, Level, MultiAlloc,
+    Object, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN,
 };
 
 static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;

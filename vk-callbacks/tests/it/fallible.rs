@@ -10,7 +10,8 @@ use crate::common::{Driver, assert_filled, fill};
 use alloc_core::{AllocError, AllocatorTraits, Context, ContextOptions, HostAllocator, Scope};
 use proptest::prelude::*;
 use testkit::RecordingAllocator;
-use vk_callbacks::{BareBridge, Bridge, CallbackAllocator, FallbackChain, MultiAlloc, Object};
+use vk_callbacks::bridge::BareBridge;
+use vk_callbacks::{Bridge, CallbackAllocator, FallbackChain, MultiAlloc, Object};
 
 /// Refuses the requests whose numbers are set in `refuse` (bit n of 64, repeating), and the `nth`.
 struct Refuses {

@@ -7,10 +7,11 @@ use std::hash::BuildHasher as _;
 
 use alloc_core::{FoldState, FromGlobalAlloc, Scope, Scoped};
 use testkit::assert_linear;
-use vk_callbacks::{
-    BracketCoverage, CheckOptions, Judge, OneSink, Opened, Pointer, Replay, TraceError, TraceFault,
-    TraceReader,
-};
+use vk_callbacks::check::Opened;
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::replay::OneSink;
+use vk_callbacks::trace::{Pointer, TraceError, TraceFault};
+use vk_callbacks::{CheckOptions, Judge, Replay, TraceReader};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 const COMPLETE: CheckOptions = CheckOptions {

@@ -4,10 +4,10 @@
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use testkit::RecordingAllocator;
 use testkit::programs::{Ran, Stream, callback_stream, replay};
-use vk_callbacks::{
-    BareBridge, CheckOptions, FindingKind, Judge, Recorder, Replay, ReplayFinding, ReplayTarget,
-    TraceReader,
-};
+use vk_callbacks::bridge::BareBridge;
+use vk_callbacks::check::FindingKind;
+use vk_callbacks::replay::{ReplayFinding, ReplayTarget};
+use vk_callbacks::{CheckOptions, Judge, Recorder, Replay, TraceReader};
 
 /// Blocks come from a witness, and there is nothing that cannot be replayed.
 struct StrictTarget(RecordingAllocator);

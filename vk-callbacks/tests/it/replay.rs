@@ -11,10 +11,10 @@ use alloc_core::{
     NoticeKind, Scope, Scoped,
 };
 use testkit::RecordingAllocator;
-use vk_callbacks::{
-    CallbackError, CheckOptions, FindingKind, Judge, OneSink, Pointer, Replay, ReplayFinding,
-    ReplayTarget, Request, Totals, TraceError, TraceFault, TraceReader,
-};
+use vk_callbacks::check::FindingKind;
+use vk_callbacks::replay::{OneSink, ReplayFinding, ReplayTarget, Totals};
+use vk_callbacks::trace::{Pointer, Request, TraceError, TraceFault};
+use vk_callbacks::{CallbackError, CheckOptions, Judge, Replay, TraceReader};
 
 /// Listens to everything; all owners share the witness.
 struct ListeningTarget {

@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use testkit::{RecordingAllocator, Rng, TraceTruth, host_trace};
-use vk_callbacks::{
-    CallbackError, CheckOptions, FindingKind, Judge, Replay, ReplayFinding, ReplayTarget,
-    TraceReader,
-};
+use vk_callbacks::check::FindingKind;
+use vk_callbacks::replay::{ReplayFinding, ReplayTarget};
+use vk_callbacks::{CallbackError, CheckOptions, Judge, Replay, TraceReader};
 
 struct TruthTarget {
     sink: RecordingAllocator,

@@ -4,10 +4,10 @@ use std::io::Read as _;
 
 use alloc_core::NoticeEvent;
 use proptest::prelude::*;
-use vk_callbacks::{
-    Caller, Pointer, Request, Sighting, TraceError, TraceEvent, TraceFault, TraceFormat,
-    TraceReader, TraceWriter,
+use vk_callbacks::trace::{
+    Caller, Pointer, Request, Sighting, TraceError, TraceFault, TraceFormat, TraceWriter,
 };
+use vk_callbacks::{TraceEvent, TraceReader};
 
 /// An event that owns its text.
 #[derive(Clone, Debug)]

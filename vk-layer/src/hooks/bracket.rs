@@ -3,7 +3,9 @@
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use vk_callbacks::{Command, OwnerId, Owners, RawCallbacks, current_thread};
+use vk_callbacks::command::current_thread;
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::{Command, OwnerId, Owners};
 
 use super::fence::{HookPhase, caught, fenced};
 use super::names::coverage;

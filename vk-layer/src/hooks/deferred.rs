@@ -4,7 +4,9 @@ use std::ffi::c_void;
 use std::mem::transmute;
 use std::ptr::NonNull;
 
-use vk_callbacks::{OwnerId, Owners, RawCallbacks, current_thread};
+use vk_callbacks::command::current_thread;
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::{OwnerId, Owners};
 
 use super::bracket::{Passed, count_created, created_with, run_with};
 use super::fence::{caught, fenced};

@@ -9,7 +9,9 @@ use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use vk_callbacks::{AllocatorSource, Command, CommandRow, current_thread};
+use vk_callbacks::command::current_thread;
+use vk_callbacks::commands::AllocatorSource;
+use vk_callbacks::{Command, CommandRow};
 
 use super::fence::caught;
 use super::names::{HookedName, Role, SLOTS, coverage, in_slot, lose_coverage};

@@ -7,7 +7,8 @@ use std::ffi::c_void;
 use std::mem::transmute;
 use std::ptr::NonNull;
 
-use vk_callbacks::{OwnerId, Owners, RawCallbacks};
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::{OwnerId, Owners};
 
 use super::bracket::{Finished, created, ended, run};
 use super::fence::{caught, fenced};

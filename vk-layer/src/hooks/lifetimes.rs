@@ -7,7 +7,8 @@ use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use vk_callbacks::{Owners, RawCallbacks};
+use vk_callbacks::Owners;
+use vk_callbacks::raw::RawCallbacks;
 
 use super::bracket::{Finished, created, ended, run, undo};
 use super::fence::caught;

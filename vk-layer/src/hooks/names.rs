@@ -4,7 +4,9 @@
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use vk_callbacks::{BracketCoverage, CommandAction, CommandLevel, CommandRow};
+use vk_callbacks::CommandRow;
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::commands::{CommandAction, CommandLevel};
 
 use super::forward::hook_of_slot;
 use super::memory::MemoryCommand;

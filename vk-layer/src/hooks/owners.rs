@@ -2,7 +2,8 @@
 
 use std::ffi::c_void;
 
-use vk_callbacks::{AllocatorSource, CommandAction, CommandRow, Owners};
+use vk_callbacks::commands::{AllocatorSource, CommandAction};
+use vk_callbacks::{CommandRow, Owners};
 
 use super::forward::Arguments;
 use crate::chain::PoolAllocateInfo;

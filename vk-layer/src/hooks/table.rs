@@ -1,6 +1,6 @@
 //! The hooks: for each row of the table of commands the generic function of its signature, with the row's index built in.
 
-use vk_callbacks::CommandSignature;
+use vk_callbacks::commands::CommandSignature;
 
 use super::{deferred, generic, lifetimes};
 use crate::chain::VoidFunction;

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloc_core::{HostError, TryVec};
 use vk_accounts::report::ByScope;
-use vk_callbacks::{BracketCoverage, CheckFinding, FindingKind};
+use vk_callbacks::CheckFinding;
+use vk_callbacks::check::FindingKind;
+use vk_callbacks::command::BracketCoverage;
 
 use crate::accounts::{Accounts, KindAccount, KindOwner, checker};
 use crate::device_memory::MemoryCount;

@@ -6,7 +6,8 @@ use std::{fs, ptr, thread};
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use serde_json::{Value, json};
-use vk_callbacks::{Bridge, RawCallbacks, RawScope};
+use vk_callbacks::Bridge;
+use vk_callbacks::raw::{RawCallbacks, RawScope};
 
 use crate::driver::{
     Layer, create_object, create_with_table_of, destroy_object, do_meanwhile, seen,

@@ -6,7 +6,7 @@ use std::mem::transmute;
 use std::ptr;
 
 use serde_json::{Value, json};
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::driver::{Layer, VoidFunction, arguments, create_object, destroy_object, draw, unknown};
 use crate::judging::report_of;

@@ -5,7 +5,7 @@ use std::mem::transmute;
 use std::ptr;
 
 use serde_json::{Value, json};
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::driver::{self, BinaryList, Layer, VoidFunction, destroy_object};
 use crate::judging::{OwnCallbacks, of_device, report_of};

@@ -7,7 +7,8 @@ use std::ptr;
 
 use VkLayer_steward_memory::vkNegotiateLoaderLayerInterfaceVersion;
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
-use vk_callbacks::{Bridge, CommandRow, RawCallbacks};
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::{Bridge, CommandRow};
 
 use crate::driver::{
     CreateInfo, LINK, Layer, LinkInfo, VoidFunction, create_object, destroy, destroy_object,

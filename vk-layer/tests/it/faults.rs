@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::driver::{Layer, create_object, destroy_object, device_callbacks};
 use crate::judging::{OwnCallbacks, report_of};
@@ -123,8 +123,8 @@ fn ly14_a_second_set_of_callbacks_hears_its_notifications_with_and_without_fault
     unsafe extern "system" fn notified(
         _: *mut c_void,
         _: usize,
-        _: vk_callbacks::RawInternalType,
-        _: vk_callbacks::RawScope,
+        _: vk_callbacks::raw::RawInternalType,
+        _: vk_callbacks::raw::RawScope,
     ) {
         NOTIFIED.fetch_add(1, Ordering::Relaxed);
     }

@@ -11,7 +11,7 @@ use VkLayer_steward_memory::planted_panic::{HookPhase, plant_work};
 use serde_json::Value;
 use testkit::Child;
 use vk_accounts::state_file::{self, State};
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::driver::{Layer, VoidFunction, create_object, create_without_table, fail_creation};
 

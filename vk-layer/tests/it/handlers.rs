@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::driver::Layer;
 use crate::judging::report_of;

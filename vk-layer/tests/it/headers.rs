@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use testkit::skip;
-use vk_callbacks::{CommandRow, CommandSignature};
+use vk_callbacks::CommandRow;
+use vk_callbacks::commands::CommandSignature;
 
 /// A folder with `vulkan_core.h`: the system's, or that of a crate whose sources cargo has.
 pub(crate) fn folder() -> Option<PathBuf> {

@@ -8,7 +8,8 @@ use std::ptr;
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use serde_json::{Value, json};
 use testkit::Child;
-use vk_callbacks::{Bridge, RawCallbacks, RawScope};
+use vk_callbacks::Bridge;
+use vk_callbacks::raw::{RawCallbacks, RawScope};
 
 use crate::driver::{
     Layer, VoidFunction, create_object, create_without_table, destroy_object, seen,

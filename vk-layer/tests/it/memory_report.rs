@@ -6,7 +6,7 @@ use std::ptr;
 
 use serde_json::Value;
 use testkit::Child;
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::driver::{
     CreateInfo, LINK, Layer, LinkInfo, ReportEvent, create_object, destroy_object,

@@ -5,7 +5,7 @@ use std::{env, fs, ptr};
 use VkLayer_steward_memory::planted_panic::{HookPhase, plant_panic};
 use serde_json::{Value, json};
 use testkit::Child;
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::driver::{Layer, create_object, destroy_object, seen};
 

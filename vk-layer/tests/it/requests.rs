@@ -7,7 +7,7 @@ use std::{env, fs, ptr};
 
 use serde_json::Value;
 use testkit::Child;
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::driver::{Layer, VoidFunction, create_object, destroy_object};
 

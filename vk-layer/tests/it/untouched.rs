@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem::transmute;
 use std::ptr;
 
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use crate::driver::{CreateInfo, LINK, Layer, Link, LinkInfo, VoidFunction, last_info};
 

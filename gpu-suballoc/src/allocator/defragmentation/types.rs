@@ -200,7 +200,7 @@ impl RegionMove {
         }
     }
 
-    /// The buffer that [`make_buffer`](crate::DefragmentationPass::make_buffer) made.
+    /// The buffer that [`make_buffer`](crate::allocator::DefragmentationPass::make_buffer) made.
     #[must_use]
     pub const fn new_buffer(&self) -> Option<BufferHandle> {
         match self.content {
@@ -209,7 +209,7 @@ impl RegionMove {
         }
     }
 
-    /// The image that [`make_image`](crate::DefragmentationPass::make_image) made.
+    /// The image that [`make_image`](crate::allocator::DefragmentationPass::make_image) made.
     #[must_use]
     pub const fn new_image(&self) -> Option<ImageHandle> {
         match self.content {
@@ -249,7 +249,7 @@ pub struct SkippedRegions {
     pub pinned: u32,
     /// Of linear pools.
     pub linear: u32,
-    /// With [margins](crate::MemoryOptions::margin).
+    /// With [margins](crate::pool::MemoryOptions::margin).
     pub margin: u32,
 }
 

@@ -48,7 +48,9 @@ use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, ResourceNa
 ///
 /// ```
 /// use alloc_core::FromGlobalAlloc;
-/// use gpu_suballoc::{Breach, BufferInfo, BufferUsage, DeviceMemory, MemoryRequest, MockDevice, MockProfile};
+/// use gpu_suballoc::{BufferInfo, BufferUsage, DeviceMemory};
+/// use gpu_suballoc::device::MemoryRequest;
+/// use gpu_suballoc::mock::{Breach, MockDevice, MockProfile};
 ///
 /// let device = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::SYSTEM);
 /// // SAFETY: a mock; what is wrong it says.
@@ -60,7 +62,7 @@ use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, ResourceNa
 ///     assert!(device.bind_buffer(buffer, memory, 64).is_err());
 ///     assert_eq!(device.violations().iter().next().map(|violation| violation.breach), Some(Breach::AlreadyBound));
 /// }
-/// # Ok::<(), gpu_suballoc::DeviceError>(())
+/// # Ok::<(), gpu_suballoc::device::DeviceError>(())
 /// ```
 pub struct MockDevice<A: HostAllocator + Clone + Send + Sync> {
     /// Never changes: read without the gate.

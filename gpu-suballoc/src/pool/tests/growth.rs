@@ -5,7 +5,8 @@ use std::thread;
 use std::vec::Vec;
 
 use super::*;
-use crate::device::{DeviceError, MockCall, MockFault};
+use crate::device::DeviceError;
+use crate::device::mock::{MockCall, MockFault};
 use crate::error::Limit;
 use crate::id::{RegionPlace, RegionPlaceKind, RegionSlot};
 use crate::request::Lifetime;

@@ -21,7 +21,8 @@ use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Sc
 
 use super::walk::WalkItem;
 use super::{AllocationRequest, DeviceAndHost, MemoryOptions, Pools, Suballocation};
-use crate::device::{DeviceMemory, MockConfig, MockDevice, MockProfile};
+use crate::device::DeviceMemory;
+use crate::device::mock::{MockConfig, MockDevice, MockProfile};
 use crate::error::GpuError;
 use crate::memory_type::MemoryPreference;
 use crate::property_flags::PropertyFlags;
@@ -123,7 +124,7 @@ impl Bed {
     }
 
     pub(super) fn allocations(&self) -> u64 {
-        self.mock.calls(crate::device::MockCall::Allocate)
+        self.mock.calls(crate::device::mock::MockCall::Allocate)
     }
 
     /// Sums, tiles, limits: what must hold whenever nobody is at it.

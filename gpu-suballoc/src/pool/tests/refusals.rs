@@ -3,7 +3,8 @@
 use std::vec::Vec;
 
 use super::*;
-use crate::device::{DeviceError, MockFault};
+use crate::device::DeviceError;
+use crate::device::mock::MockFault;
 use crate::error::GpuMisuse;
 use crate::id::RegionSlot;
 use crate::pool::PoolOptions;
@@ -114,7 +115,7 @@ fn one_refusal_for_want_of_memory_is_none_to_the_user() {
         for nth in 1..6 {
             let bed = Bed::new(profile.config(), &MemoryOptions::default());
             bed.mock
-                .plant(MockFault::nth(nth).of(crate::device::MockCall::Allocate));
+                .plant(MockFault::nth(nth).of(crate::device::mock::MockCall::Allocate));
             let mut live = Vec::new();
             let alone_only = everything(&bed, &mut live).is_err();
             bed.mock.clear_faults();

@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use super::*;
-use crate::device::{MockCall, MockFault};
+use crate::device::mock::{MockCall, MockFault};
 use crate::id::RegionPlaceKind;
 use crate::property_flags::PropertyFlags as P;
 use crate::request::ResourceKind;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::vec::Vec;
 
 use super::*;
-use crate::device::{BufferInfo, BufferUsage, DedicatedResource, ExternalHandleTypes, MockCall};
+use crate::device::mock::MockCall;
+use crate::device::{BufferInfo, BufferUsage, DedicatedResource, ExternalHandleTypes};
 use crate::id::RegionPlaceKind;
 use crate::property_flags::PropertyFlags as P;
 use crate::request::{Lifetime, ResourceKind};

@@ -4,7 +4,8 @@ use std::alloc::System;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
-use gpu_suballoc::{CacheDevice, CacheLimits, CacheOwner, CompiledShader, ShaderCache, ShaderKey};
+use gpu_suballoc::ShaderCache;
+use gpu_suballoc::cache::{CacheDevice, CacheLimits, CacheOwner, CompiledShader, ShaderKey};
 
 pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
@@ -114,7 +115,7 @@ pub(crate) fn get<'o, 'c>(
     owner: &'o Owner<'c>,
     counts: &'c Counts,
     number: u64,
-) -> gpu_suballoc::ShaderRef<'o, Shader<'c>, Broken> {
+) -> gpu_suballoc::cache::ShaderRef<'o, Shader<'c>, Broken> {
     let hold = owner
         .get_or_compile(key(owner.device(), number), || counts.make(number))
         .expect("it compiles");

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use gpu_suballoc::{CacheDevice, CacheError, CompiledShader, ContentHash, ShaderKey};
+use gpu_suballoc::cache::{CacheDevice, CacheError, CompiledShader, ContentHash, ShaderKey};
 
 use super::bench::{Broken, Contexts, Counts, get, key};
 
@@ -265,8 +265,9 @@ fn a_refusal_of_host_memory_comes_before_the_compile_and_changes_nothing() {
         let root = unsafe { Context::root(&failing, ContextOptions::new("root")) }
             .expect("nothing fails yet");
         let counts = Counts::default();
-        let cache = gpu_suballoc::ShaderCache::new(root.handle(), gpu_suballoc::CacheLimits::NONE)
-            .expect("nothing fails yet");
+        let cache =
+            gpu_suballoc::ShaderCache::new(root.handle(), gpu_suballoc::cache::CacheLimits::NONE)
+                .expect("nothing fails yet");
         failing.arm(Fault::Nth(nth));
         let refused = cache
             .owner(CacheDevice::new_unique(), root.handle())
@@ -316,7 +317,7 @@ fn a_compiler_may_make_nothing_of_no_size() {
     let contexts = Contexts::new();
     let cache = gpu_suballoc::ShaderCache::<(), Broken>::new(
         contexts.shared.handle(),
-        gpu_suballoc::CacheLimits::NONE,
+        gpu_suballoc::cache::CacheLimits::NONE,
     )
     .expect("memory");
     let owner = cache

@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use gpu_suballoc::{CacheDevice, CacheError};
+use gpu_suballoc::cache::{CacheDevice, CacheError};
 
 use super::bench::{Broken, Cache, Contexts, Counts, Owner, get, key};
 

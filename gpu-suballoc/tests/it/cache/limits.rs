@@ -1,6 +1,6 @@
 //! H73: a limit lets go what nobody needs.
 
-use gpu_suballoc::{CacheDevice, CacheLimits, CompiledShader};
+use gpu_suballoc::cache::{CacheDevice, CacheLimits, CompiledShader};
 
 use super::bench::{Contexts, Counts, get, key};
 

@@ -1,6 +1,6 @@
 //! Whose entries they are: H25 to H27, H64 to H67, H74, H75.
 
-use gpu_suballoc::CacheDevice;
+use gpu_suballoc::cache::CacheDevice;
 
 use super::bench::{Contexts, Counts, get, key};
 
@@ -45,7 +45,7 @@ fn h64_a_running_kernel_outlives_the_release_of_its_owner() {
     let running = cache.get(key(device, 1)).expect("it is there");
     assert_eq!(
         a.release(),
-        gpu_suballoc::RemovalCounts {
+        gpu_suballoc::cache::RemovalCounts {
             destroyed: 1,
             held: 1
         }

@@ -1,9 +1,10 @@
 //! H73: shaders that outlive the program, in a file that is refused as a whole if anything in it is not right.
 
 use alloc_core::{ContextHandle, HostError, TryVec};
-use gpu_suballoc::{
-    CacheDevice, CacheLimits, CacheOwner, CompiledShader, ContentHash, ShaderCache, ShaderKey,
-    StoreError, StoreIdentity, StoreWriter, StoredShaders,
+use gpu_suballoc::ShaderCache;
+use gpu_suballoc::cache::{
+    CacheDevice, CacheLimits, CacheOwner, CompiledShader, ContentHash, ShaderKey, StoreError,
+    StoreIdentity, StoreWriter, StoredShaders,
 };
 
 use super::bench::{Broken, Contexts};
@@ -124,7 +125,7 @@ fn h73_shaders_come_back_as_they_were() {
     });
     assert_eq!(
         (refused, again.stats().entries),
-        (Err(gpu_suballoc::CacheError::Compile(Broken(1))), 1)
+        (Err(gpu_suballoc::cache::CacheError::Compile(Broken(1))), 1)
     );
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
-use gpu_suballoc::{CacheDevice, CacheLimits};
+use gpu_suballoc::cache::{CacheDevice, CacheLimits};
 
 use super::bench::{Contexts, Counts, get, key};
 

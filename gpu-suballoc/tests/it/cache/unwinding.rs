@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use gpu_suballoc::{CacheDevice, CacheLimits, CacheOwner, CompiledShader, ShaderCache};
+use gpu_suballoc::ShaderCache;
+use gpu_suballoc::cache::{CacheDevice, CacheLimits, CacheOwner, CompiledShader};
 
 use super::bench::{Contexts, key};
 

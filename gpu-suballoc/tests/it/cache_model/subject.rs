@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::{
+use gpu_suballoc::ShaderCache;
+use gpu_suballoc::cache::{
     CacheDevice, CacheError, CacheLimits, CacheOwner, CompiledShader, ContentHash, OwnerStats,
-    RemovalCounts, ShaderCache, ShaderKey, WorkRef,
+    RemovalCounts, ShaderKey, WorkRef,
 };
 use testkit::programs::{CacheSums, Compile, CompileOutcome, ShaderQuery, Shaders};
 

@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use std::fmt;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
-use gpu_suballoc::{
-    DeviceCapabilities, DeviceGroup, DeviceGroupBuilder, Edge, GroupDevice, LinkClass, Membership,
+use gpu_suballoc::DeviceGroup;
+use gpu_suballoc::group::{
+    DeviceCapabilities, DeviceGroupBuilder, Edge, GroupDevice, LinkClass, Membership,
     MembershipCell,
 };
 

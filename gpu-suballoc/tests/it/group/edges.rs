@@ -1,6 +1,6 @@
 //! What two devices say for themselves, compared: I3 to I8, I21 to I31, IW4, IW6 to IW10.
 
-use gpu_suballoc::{
+use gpu_suballoc::group::{
     CapabilityFlags as Flags, Contradiction, Cost, DeviceCapabilities, Edge,
     HandleTypes as Handles, LinkClass, UseMode,
 };

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 
 use alloc_core::{HostError, Scope, Scoped};
 use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::{CapabilityFlags, DeviceGroup, GroupError, GroupStep, LinkClass, TopologyError};
+use gpu_suballoc::DeviceGroup;
+use gpu_suballoc::group::{CapabilityFlags, GroupError, GroupStep, LinkClass, TopologyError};
 
 use super::card::{Card, Log, No, Refuses, SYSTEM, added, cards, memory};
 
@@ -238,7 +239,7 @@ fn i44_one_device_makes_a_group_in_one_call() {
     assert_eq!((group.count(), group.topology().count()), (1, 1));
     assert_eq!(
         group.topology().reach(0).copied(),
-        Some(gpu_suballoc::Reach::default())
+        Some(gpu_suballoc::group::Reach::default())
     );
     for refuses in [Refuses::Capabilities, Refuses::Join] {
         let mut card = Card::new(8, &log);

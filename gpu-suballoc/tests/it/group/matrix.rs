@@ -1,6 +1,6 @@
 //! The matrix by hand: I1, I14, I16 to I18, IW1, IW5.
 
-use gpu_suballoc::{
+use gpu_suballoc::group::{
     DeviceCapabilities, Edge, LinkClass, MAX_DEVICES, Topology, TopologyBuilder, TopologyError,
     UseMode,
 };

@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 
-use gpu_suballoc::{CapabilityFlags as Flags, DeviceGroup, HandleTypes, RegionId, UseMode};
+use gpu_suballoc::group::{CapabilityFlags as Flags, HandleTypes, UseMode};
+use gpu_suballoc::{DeviceGroup, RegionId};
 
 use super::card::{Card, added, cards, memory};
 

@@ -1,6 +1,6 @@
 //! Acquiring: H1 to H9, H13, H24.
 
-use gpu_suballoc::{CommandSource, ContextError, ContextHandle, VulkanHandles};
+use gpu_suballoc::context::{CommandSource, ContextError, ContextHandle, VulkanHandles};
 
 use super::fake::LifecycleDriver;
 use super::scene::{SceneHost, SceneMemory, acquire, buffer, handles, info, kernel, try_acquire};
@@ -198,7 +198,7 @@ fn h9_what_cannot_be_made_leaves_nothing() {
     assert!(driver.failed());
     assert_eq!(
         refused,
-        ContextError::Gpu(gpu_suballoc::DeviceError::OutOfHostMemory.into())
+        ContextError::Gpu(gpu_suballoc::device::DeviceError::OutOfHostMemory.into())
     );
     let mut bad = info(&memory, &driver, Some(&host));
     bad.allocator.max_reusable_buffers = u32::MAX;
@@ -225,13 +225,17 @@ fn h24_a_handler_is_what_it_is_in_other_runtimes() {
     fn acquire_context(
         _: *mut std::ffi::c_void,
         _: bool,
-    ) -> Result<Option<gpu_suballoc::DeviceContextId>, ContextError> {
+    ) -> Result<Option<gpu_suballoc::context::DeviceContextId>, ContextError> {
         Ok(None)
     }
-    fn release_context(_: *mut std::ffi::c_void, _: Option<gpu_suballoc::DeviceContextId>) {}
+    fn release_context(
+        _: *mut std::ffi::c_void,
+        _: Option<gpu_suballoc::context::DeviceContextId>,
+    ) {
+    }
     let memory = SceneMemory::new();
     let table = memory.table();
-    let handlers = gpu_suballoc::ContextHandlers {
+    let handlers = gpu_suballoc::context::ContextHandlers {
         acquire_context,
         release_context,
     };

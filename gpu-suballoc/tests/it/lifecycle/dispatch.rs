@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use gpu_suballoc::{AshContextTable, ContextError, ContextHandlers, DeviceContextId};
+use gpu_suballoc::ash::AshContextTable;
+use gpu_suballoc::context::{ContextError, ContextHandlers, DeviceContextId};
 
 use super::fake::LifecycleDriver;
 use super::scene::{SceneMemory, acquire, handles};

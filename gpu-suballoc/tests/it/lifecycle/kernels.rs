@@ -2,9 +2,9 @@
 
 use alloc_core::TryVec;
 use ash::vk;
-use gpu_suballoc::{
-    CacheError, ContentHash, KernelStep, ShaderKey, StoreError, StoreIdentity, StoreWriter,
-    StoredShaders,
+use gpu_suballoc::ash::KernelStep;
+use gpu_suballoc::cache::{
+    CacheError, ContentHash, ShaderKey, StoreError, StoreIdentity, StoreWriter, StoredShaders,
 };
 
 use super::fake::LifecycleDriver;
@@ -144,13 +144,13 @@ fn kernels_and_the_pipeline_cache_go_through_a_file_of_this_device_alone() {
 
     let stored = StoredShaders::open(&cache, &MINE).unwrap();
     let blob = stored
-        .iter(gpu_suballoc::CacheDevice::new_unique())
+        .iter(gpu_suballoc::cache::CacheDevice::new_unique())
         .next()
         .unwrap()
         .binary;
     let context = try_acquire(
         &home,
-        gpu_suballoc::AshContextInfo {
+        gpu_suballoc::ash::AshContextInfo {
             pipeline_cache_data: blob,
             ..info(&memory, &driver, None)
         },
@@ -166,7 +166,7 @@ fn kernels_and_the_pipeline_cache_go_through_a_file_of_this_device_alone() {
             .map(|word| u32::from_le_bytes(*word))
             .collect();
         assert_eq!(words, CODE);
-        let info = gpu_suballoc::KernelInfo {
+        let info = gpu_suballoc::ash::KernelInfo {
             code: &words,
             set_layouts: &[],
             push_constant_ranges: &[],

@@ -7,11 +7,12 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::{
-    AllocatorOptions, CacheLimits, CompiledShader, ContextError, ContextHandlers, ContextTable,
-    DeviceContext, DeviceContextId, DeviceContexts, MockDevice, MockProfile, ShaderKey,
-    VulkanHandles,
+use gpu_suballoc::cache::{CacheLimits, CompiledShader, ShaderKey};
+use gpu_suballoc::context::{
+    ContextError, ContextHandlers, ContextTable, DeviceContext, DeviceContextId, VulkanHandles,
 };
+use gpu_suballoc::mock::{MockDevice, MockProfile};
+use gpu_suballoc::{AllocatorOptions, DeviceContexts};
 
 use super::fake::LifecycleDriver;
 use super::scene::{SYSTEM, SceneHost, SceneMemory, acquire, info, kernel, try_acquire};

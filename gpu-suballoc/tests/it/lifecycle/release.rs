@@ -1,9 +1,11 @@
 //! Releasing: H10 to H17, H28, H30, H31.
 
-use gpu_suballoc::{
-    ContextError, ContextHandle, ContextOutstanding, DeviceError, GpuError, ReleaseBlocker,
-    ShaderKey, VulkanHandles,
+use gpu_suballoc::GpuError;
+use gpu_suballoc::cache::ShaderKey;
+use gpu_suballoc::context::{
+    ContextError, ContextHandle, ContextOutstanding, ReleaseBlocker, VulkanHandles,
 };
+use gpu_suballoc::device::DeviceError;
 
 use super::fake::LifecycleDriver;
 use super::scene::{

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator};
 use ash::vk;
-use gpu_suballoc::{
-    AllocatorOptions, AshContext, AshContextInfo, AshContextTable, AshContexts, AshOptions,
-    BufferInfo, BufferUsage, CacheError, CacheLimits, CompiledKernel, ContextError, KernelError,
-    KernelInfo, KernelPipeline, Region, RegionOptions, ShaderKey, ShaderRef, VulkanHandles,
+use gpu_suballoc::ash::{
+    AshContext, AshContextInfo, AshContextTable, AshContexts, AshOptions, CompiledKernel,
+    KernelError, KernelInfo, KernelPipeline,
 };
+use gpu_suballoc::cache::{CacheError, CacheLimits, ShaderKey, ShaderRef};
+use gpu_suballoc::context::{ContextError, VulkanHandles};
+use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, Region, RegionOptions};
 
 use super::fake::{LifecycleDriver, get_instance_proc_addr};
 

@@ -1,6 +1,6 @@
 //! Contexts beside one another: H25 to H27, and two drivers.
 
-use gpu_suballoc::CacheDevice;
+use gpu_suballoc::cache::CacheDevice;
 
 use super::fake::LifecycleDriver;
 use super::scene::{SceneHost, SceneMemory, acquire, buffer, info, kernel, try_acquire};

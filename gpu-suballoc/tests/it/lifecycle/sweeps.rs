@@ -3,7 +3,9 @@
 
 use ash::vk;
 use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::{AshContexts, DeviceError, GpuError};
+use gpu_suballoc::GpuError;
+use gpu_suballoc::ash::AshContexts;
+use gpu_suballoc::device::DeviceError;
 use testkit::RecordingAllocator;
 
 use super::fake::LifecycleDriver;

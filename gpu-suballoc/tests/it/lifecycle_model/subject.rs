@@ -11,13 +11,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use debug_guard::{FailingAllocator, Fault as HostFault};
+use gpu_suballoc::cache::{
+    CacheDevice, CacheError, CacheLimits, CompiledShader, ShaderKey, WorkRef,
+};
+use gpu_suballoc::context::{
+    CommandSource, ContextDevice, ContextError, ContextHandle, ContextHandlers, ContextOutstanding,
+    ContextTable, DeviceContext, DeviceContextId, DeviceState, ReleaseReport, VulkanHandles,
+};
+use gpu_suballoc::device::DeviceError;
+use gpu_suballoc::mock::{Breach, MockCall, MockDevice, MockFault, MockHook, MockProfile};
+use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::{
-    AllocatorOptions, Breach, BufferInfo, BufferUsage, CacheDevice, CacheError, CacheLimits,
-    CommandSource, CompiledShader, ContextDevice, ContextError, ContextHandle, ContextHandlers,
-    ContextOutstanding, ContextTable, DeviceContext, DeviceContextId, DeviceContexts, DeviceError,
-    DeviceState, GpuError, GpuMisuse, MemoryOptions, MemoryPreference, MockCall, MockDevice,
-    MockFault, MockHook, MockProfile, PropertyFlags, Region, RegionOptions, ReleaseReport,
-    ShaderKey, VulkanHandles, WorkRef,
+    AllocatorOptions, BufferInfo, BufferUsage, DeviceContexts, GpuError, GpuMisuse,
+    MemoryPreference, PropertyFlags, Region, RegionOptions,
 };
 use testkit::programs::{
     ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles, Refusal,

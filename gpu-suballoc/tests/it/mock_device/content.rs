@@ -1,6 +1,8 @@
 //! What the host writes is seen by the device when it should be, and not before.
 
-use gpu_suballoc::{BufferUsage, MemoryRequest, MockDevice, MockProfile};
+use gpu_suballoc::BufferUsage;
+use gpu_suballoc::device::MemoryRequest;
+use gpu_suballoc::mock::{MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
 use super::*;

@@ -1,10 +1,10 @@
 //! Failures come when they are planted, and leave the device as it was.
 
 use debug_guard::{FailingAllocator, Fault as Refuse};
-use gpu_suballoc::{
-    HeapBudget, HeapFlags, MemoryHeap, MemoryRequest, MemoryType, MockCall, MockDevice, MockFault,
-    MockProfile, PropertyFlags,
-};
+use gpu_suballoc::PropertyFlags;
+use gpu_suballoc::device::{HeapBudget, HeapFlags, MemoryHeap, MemoryRequest};
+use gpu_suballoc::memory_type::MemoryType;
+use gpu_suballoc::mock::{MockCall, MockDevice, MockFault, MockProfile};
 use testkit::RecordingAllocator;
 
 use super::*;

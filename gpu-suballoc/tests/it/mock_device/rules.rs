@@ -1,9 +1,8 @@
 //! Every kind of breach is provoked once and seen as itself.
 
-use gpu_suballoc::{
-    Breach, BufferInfo, BufferUsage, DedicatedResource, DeviceMemory, ExternalHandleTypes,
-    ImageTiling, MemoryRequest, MockDevice, MockProfile,
-};
+use gpu_suballoc::device::{DedicatedResource, ExternalHandleTypes, ImageTiling, MemoryRequest};
+use gpu_suballoc::mock::{Breach, MockDevice, MockProfile};
+use gpu_suballoc::{BufferInfo, BufferUsage, DeviceMemory};
 use testkit::RecordingAllocator;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use gpu_suballoc::{Breach, MockDevice, MockProfile};
+use gpu_suballoc::mock::{Breach, MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
 use super::*;

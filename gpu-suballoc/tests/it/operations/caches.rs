@@ -1,9 +1,10 @@
 //! The shader cache, and its file.
 
 use alloc_core::{Context, ContextOptions};
-use gpu_suballoc::{
-    CacheDevice, CacheError, CacheLimits, CacheOwner, CompiledShader, ContentHash, ShaderCache,
-    ShaderKey, StoreIdentity, StoreSink, StoreWriter, StoredShaders,
+use gpu_suballoc::ShaderCache;
+use gpu_suballoc::cache::{
+    CacheDevice, CacheError, CacheLimits, CacheOwner, CompiledShader, ContentHash, ShaderKey,
+    StoreIdentity, StoreSink, StoreWriter, StoredShaders,
 };
 use testkit::{MemoryUse, Stage};
 

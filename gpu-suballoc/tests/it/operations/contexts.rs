@@ -2,12 +2,15 @@
 
 use alloc_core::{Context, ContextHandle, ContextOptions, TryVec};
 use ash::vk;
-use gpu_suballoc::{
-    AllocatorOptions, AshContext, AshContextInfo, AshContexts, AshOptions, CacheLimits,
-    CompiledShader, ContextDevice, ContextError, ContextTable, DeviceContext, DeviceContextId,
-    DeviceContexts, KernelInfo, KernelPipeline, RegionOptions, ShaderKey, StoreIdentity,
-    VulkanHandles, physical_device_identity,
+use gpu_suballoc::ash::{
+    AshContext, AshContextInfo, AshContexts, AshOptions, KernelInfo, KernelPipeline,
+    physical_device_identity,
 };
+use gpu_suballoc::cache::{CacheLimits, CompiledShader, ShaderKey, StoreIdentity};
+use gpu_suballoc::context::{
+    ContextDevice, ContextError, ContextTable, DeviceContext, DeviceContextId, VulkanHandles,
+};
+use gpu_suballoc::{AllocatorOptions, DeviceContexts, RegionOptions};
 use testkit::{MemoryUse, Stage};
 
 use super::facade::{Mock, mock, needs};

@@ -1,8 +1,9 @@
 //! Passes that move regions.
 
+use gpu_suballoc::allocator::{DefragmentationOptions, MoveOutcome, MoveResult};
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    BufferInfo, BufferUsage, DedicatedPolicy, DefragmentationOptions, ImageInfo, ImageUsage,
-    MoveOutcome, MoveResult, PoolOptions, RegionId, RegionOptions,
+    BufferInfo, BufferUsage, ImageInfo, ImageUsage, PoolOptions, RegionId, RegionOptions,
 };
 use testkit::{MemoryUse, Stage};
 

@@ -1,9 +1,7 @@
 //! Devices: the mock through the trait, and ash over functions of this process.
 
-use gpu_suballoc::{
-    BufferInfo, BufferUsage, DeviceError, DeviceMemory, HeapBudget, ImageInfo, ImageUsage,
-    MappedRange, MemoryRequest,
-};
+use gpu_suballoc::device::{DeviceError, HeapBudget, MappedRange, MemoryRequest};
+use gpu_suballoc::{BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage};
 use testkit::{MemoryUse, Stage};
 
 use super::GpuOperation;

@@ -1,10 +1,12 @@
 //! Allocators, bare regions, pools.
 
 use alloc_core::FromGlobalAlloc;
+use gpu_suballoc::mock::{MockDevice, MockProfile};
+use gpu_suballoc::report::MemoryTotals;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, DedicatedPolicy, DeviceMemory, GpuAllocator, GpuMisuse, Lifetime,
-    MemoryPreference, MemoryTotals, MockDevice, MockProfile, PoolOptions, PropertyFlags, Region,
-    RegionOptions, ResourceRequirements,
+    AllocatorOptions, DeviceMemory, GpuAllocator, GpuMisuse, Lifetime, MemoryPreference,
+    PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
 };
 use testkit::{MemoryUse, Stage};
 

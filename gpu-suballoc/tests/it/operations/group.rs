@@ -3,10 +3,11 @@
 use std::convert::Infallible;
 
 use alloc_core::{Scope, Scoped};
-use gpu_suballoc::{
-    CapabilityFlags, Cost, DeviceCapabilities, DeviceGroup, DeviceGroupBuilder, Edge, GroupDevice,
-    HandleTypes, LinkClass, Membership, MembershipCell, RegionId, TopologyBuilder, UseMode,
+use gpu_suballoc::group::{
+    CapabilityFlags, Cost, DeviceCapabilities, DeviceGroupBuilder, Edge, GroupDevice, HandleTypes,
+    LinkClass, Membership, MembershipCell, TopologyBuilder, UseMode,
 };
+use gpu_suballoc::{DeviceGroup, RegionId};
 use testkit::{MemoryUse, Sink, Stage};
 
 use super::{GpuOperation, NONE};

@@ -1,7 +1,8 @@
 //! The device through ash's function tables, over functions of this process instead of a driver's.
 
 use ash::vk;
-use gpu_suballoc::{AshDevice, AshOptions, physical_device_capabilities};
+use gpu_suballoc::AshDevice;
+use gpu_suballoc::ash::{AshOptions, physical_device_capabilities};
 use testkit::{MemoryUse, Stage};
 
 use super::GpuOperation;
@@ -44,7 +45,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                         &[],
                     )
                 };
-                assert_eq!(says, gpu_suballoc::DeviceCapabilities::default());
+                assert_eq!(says, gpu_suballoc::group::DeviceCapabilities::default());
             });
         },
     }]

@@ -1,8 +1,7 @@
 //! Virtual blocks and transient pages.
 
-use gpu_suballoc::{
-    BlockAlgorithm, TransientPages, VirtualAllocationOptions, VirtualBlock, VirtualBlockError,
-};
+use gpu_suballoc::virtual_block::{TransientPages, VirtualAllocationOptions, VirtualBlockError};
+use gpu_suballoc::{BlockAlgorithm, VirtualBlock};
 use testkit::{MemoryUse, Stage};
 
 use super::GpuOperation;

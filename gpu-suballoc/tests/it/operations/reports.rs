@@ -1,7 +1,8 @@
 //! Totals, pictures, leaks, JSON.
 
 use alloc_core::{Scope, Scoped};
-use gpu_suballoc::{MemoryTotals, PoolOptions, RegionOptions};
+use gpu_suballoc::report::MemoryTotals;
+use gpu_suballoc::{PoolOptions, RegionOptions};
 use testkit::{MemoryUse, Sink, Stage};
 
 use super::GpuOperation;

@@ -1,8 +1,10 @@
 //! Buffers, images, wrapped buffers, crops, mappings.
 
+use gpu_suballoc::allocator::{DescriptorUse, WrapInfo};
+use gpu_suballoc::device::BufferHandle;
 use gpu_suballoc::{
-    BufferHandle, BufferInfo, BufferUsage, DescriptorUse, GpuMisuse, ImageInfo, ImageUsage,
-    MemoryPreference, PropertyFlags, Region, RegionOptions, WrapInfo,
+    BufferInfo, BufferUsage, GpuMisuse, ImageInfo, ImageUsage, MemoryPreference, PropertyFlags,
+    Region, RegionOptions,
 };
 use testkit::{MemoryUse, Stage};
 
@@ -238,7 +240,7 @@ fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
                         .buffer_bound(whole.buffer().expect("made"))
                         .expect("bound");
                     let found = mock.memory(memory).expect("live").request;
-                    let backing = gpu_suballoc::Backing {
+                    let backing = gpu_suballoc::allocator::Backing {
                         memory,
                         offset,
                         memory_size: found.size,

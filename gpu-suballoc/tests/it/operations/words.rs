@@ -2,12 +2,18 @@
 
 use std::fmt::Write;
 
+use gpu_suballoc::device::{
+    BufferHandle, DeviceError, ExternalHandleTypes, HeapFlags, ImageHandle, MemoryHandle,
+    MemoryHeap, MemoryRequest, NextChain, QueueFamilies,
+};
+use gpu_suballoc::error::Limit;
+use gpu_suballoc::memory_type::{MemoryType, choose_memory_type};
+use gpu_suballoc::report::MemoryTotals;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    BufferHandle, BufferInfo, BufferUsage, DedicatedPolicy, DeviceError, ExternalHandleTypes,
-    GpuError, GpuMisuse, HeapFlags, ImageHandle, ImageInfo, ImageUsage, Lifetime, Limit,
-    MemoryHandle, MemoryHeap, MemoryPreference, MemoryRequest, MemoryTotals, MemoryType, NextChain,
-    PoolOptions, PropertyFlags, QueueFamilies, RegionId, RegionOptions, ResourceKind,
-    ResourceRequirements, choose_memory_type,
+    BufferInfo, BufferUsage, GpuError, GpuMisuse, ImageInfo, ImageUsage, Lifetime,
+    MemoryPreference, PoolOptions, PropertyFlags, RegionId, RegionOptions, ResourceKind,
+    ResourceRequirements,
 };
 use testkit::{Sink, Stage};
 

@@ -1,8 +1,11 @@
 //! Blocks: how they grow, what bounds them, when they go.
 
+use gpu_suballoc::device::HeapBudget;
+use gpu_suballoc::error::Limit;
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    DedicatedPolicy, GpuError, HeapBudget, Limit, MemoryOptions, MemoryPreference, PoolOptions,
-    PropertyFlags, RegionOptions, ResourceRequirements,
+    GpuError, MemoryPreference, PoolOptions, PropertyFlags, RegionOptions, ResourceRequirements,
 };
 
 use super::*;
@@ -284,8 +287,10 @@ pub(super) fn budget(machine: &dyn Machine) -> Unseen {
 pub(super) fn fall_through(machine: &dyn Machine) -> Unseen {
     let device = machine.device().properties();
     let wish = MemoryPreference::default().preferring(PropertyFlags::DEVICE_LOCAL);
-    let ordinary = |kind: &&gpu_suballoc::MemoryType| (kind.properties & SPECIAL).is_empty();
-    let best = gpu_suballoc::choose_memory_type(device.types, u32::MAX, wish).expect("some type");
+    let ordinary =
+        |kind: &&gpu_suballoc::memory_type::MemoryType| (kind.properties & SPECIAL).is_empty();
+    let best = gpu_suballoc::memory_type::choose_memory_type(device.types, u32::MAX, wish)
+        .expect("some type");
     let heap = device.types[best as usize].heap_index;
     if device
         .types

@@ -2,9 +2,11 @@
 
 use std::sync::Barrier;
 
+use gpu_suballoc::device::{DedicatedResource, ExternalHandleTypes};
+use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    BufferInfo, DedicatedPolicy, DedicatedResource, ExternalHandleTypes, ImageInfo, ImageUsage,
-    MapPolicy, MemoryOptions, MemoryPreference, PoolOptions, PropertyFlags, RegionOptions,
+    BufferInfo, ImageInfo, ImageUsage, MemoryPreference, PoolOptions, PropertyFlags, RegionOptions,
     ResourceKind, ResourceRequirements,
 };
 

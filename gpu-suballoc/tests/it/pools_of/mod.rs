@@ -6,9 +6,11 @@ mod memory;
 mod watch;
 
 use alloc_core::HostAllocator;
+use gpu_suballoc::device::BufferHandle;
+use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::{
-    AllocatorOptions, BufferHandle, BufferUsage, DeviceMemory, GpuAllocator, MemoryOptions,
-    MemoryPreference, PropertyFlags, Region, RegionOptions, ResourceRequirements,
+    AllocatorOptions, BufferUsage, DeviceMemory, GpuAllocator, MemoryPreference, PropertyFlags,
+    Region, RegionOptions, ResourceRequirements,
 };
 use testkit::RecordingAllocator;
 

@@ -5,10 +5,11 @@ use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gpu_suballoc::{
-    BufferHandle, BufferInfo, DeviceError, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle,
-    ImageInfo, MappedRange, MemoryHandle, MemoryRequest, ResourceRequirements,
+use gpu_suballoc::device::{
+    BufferHandle, DeviceError, DeviceProperties, HeapBudget, ImageHandle, MappedRange,
+    MemoryHandle, MemoryRequest,
 };
+use gpu_suballoc::{BufferInfo, DeviceMemory, ImageInfo, ResourceRequirements};
 
 pub(crate) struct Watch<'m> {
     inner: &'m dyn DeviceMemory,

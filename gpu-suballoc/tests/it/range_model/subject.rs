@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 
 use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostError, Scope};
-use gpu_suballoc::{VirtualAllocation, VirtualAllocationOptions, VirtualBlock, VirtualBlockError};
+use gpu_suballoc::VirtualBlock;
+use gpu_suballoc::virtual_block::{VirtualAllocation, VirtualAllocationOptions, VirtualBlockError};
 use testkit::programs::{NoRange, RangeTotals, Ranges};
 
 /// The system's memory, of which one request can be refused. Nothing may be out when it ends.

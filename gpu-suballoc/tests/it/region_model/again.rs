@@ -5,10 +5,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use alloc_core::HostAllocator;
+use gpu_suballoc::mock::MockCall;
+use gpu_suballoc::report::RangeUse;
 use gpu_suballoc::{
     BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, GpuMisuse, Lifetime,
-    MemoryPreference, MockCall, PropertyFlags, RangeUse, Region, RegionId, RegionOptions,
-    ResourceRequirements,
+    MemoryPreference, PropertyFlags, Region, RegionId, RegionOptions, ResourceRequirements,
 };
 
 /// How often any of them did something.
@@ -171,7 +172,8 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
                     continue;
                 };
                 let place = (
-                    mine.memory().map_or(0, gpu_suballoc::MemoryHandle::as_raw),
+                    mine.memory()
+                        .map_or(0, gpu_suballoc::device::MemoryHandle::as_raw),
                     mine.offset(),
                 );
                 assert_eq!(

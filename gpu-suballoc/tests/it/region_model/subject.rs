@@ -11,12 +11,16 @@ use std::ptr::{self, NonNull};
 use again::{Again, How};
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use debug_guard::{FailingAllocator, Fault as HostFault};
+use gpu_suballoc::allocator::{Backing, WrapInfo};
+use gpu_suballoc::device::{BufferHandle, MemoryHandle, MemoryRequest};
+use gpu_suballoc::mock::{MockDevice, MockFault, MockHook, MockProfile};
+use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
+use gpu_suballoc::report::{BlockContent, RangePlacement, RangeUse};
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, Backing, BlockAlgorithm, BlockContent, BufferHandle, BufferInfo, BufferUsage,
-    DedicatedPolicy, DeviceMemory, GpuAllocator, GpuError, GpuMisuse, Lifetime, MapPolicy,
-    MemoryHandle, MemoryOptions, MemoryPreference, MemoryRequest, MockDevice, MockFault, MockHook,
-    MockProfile, PoolId, PoolOptions, PropertyFlags, RangePlacement, RangeUse, Region, RegionId,
-    RegionOptions, ResourceKind, ResourceRequirements, WrapInfo,
+    AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
+    GpuError, GpuMisuse, Lifetime, MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region,
+    RegionId, RegionOptions, ResourceKind, ResourceRequirements,
 };
 use testkit::RecordingAllocator;
 use testkit::programs::{
@@ -89,7 +93,7 @@ pub(crate) struct RegionSubject {
     backing: MemoryHandle,
     reuse: bool,
     /// Of mapped regions.
-    maps: RefCell<HashMap<RegionId, Vec<gpu_suballoc::Mapping<'static>>>>,
+    maps: RefCell<HashMap<RegionId, Vec<gpu_suballoc::allocator::Mapping<'static>>>>,
     ended: Cell<bool>,
 }
 
@@ -623,7 +627,7 @@ impl Regions for RegionSubject {
         unsafe { device.free(self.backing) };
         assert_eq!(
             device.live_counts(),
-            gpu_suballoc::MockLiveCounts::default(),
+            gpu_suballoc::mock::MockLiveCounts::default(),
             "the device has everything back"
         );
         assert!(device.violations().is_empty(), "{}", device.violations());

@@ -1,8 +1,11 @@
 //! Device addresses: memory with the flag, or a typed error, on every profile and with every option.
 
+use gpu_suballoc::mock::MockProfile;
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, DedicatedPolicy, DeviceMemory, GpuError, GpuMisuse,
-    Lifetime, MemoryOptions, MockProfile, PoolOptions, Region, RegionOptions,
+    AllocatorOptions, BufferInfo, BufferUsage, DeviceMemory, GpuError, GpuMisuse, Lifetime,
+    PoolOptions, Region, RegionOptions,
 };
 use testkit::RecordingAllocator;
 

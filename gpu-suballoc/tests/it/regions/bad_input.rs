@@ -1,9 +1,11 @@
 //! What nobody should ask, asked of every call: a typed error, and an allocator that is as it was.
 
 use alloc_core::Rejected;
+use gpu_suballoc::allocator::{OutstandingRegions, WrapInfo};
+use gpu_suballoc::mock::{MockCall, MockProfile};
 use gpu_suballoc::{
-    BufferInfo, GpuAllocator, GpuError, GpuMisuse, Lifetime, MockCall, MockProfile,
-    OutstandingRegions, PoolId, PoolOptions, Region, RegionOptions, ResourceRequirements, WrapInfo,
+    BufferInfo, GpuAllocator, GpuError, GpuMisuse, Lifetime, PoolId, PoolOptions, Region,
+    RegionOptions, ResourceRequirements,
 };
 use testkit::RecordingAllocator;
 

@@ -4,11 +4,16 @@ use std::num::NonZeroU64;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
+use gpu_suballoc::device::{
+    BufferHandle, DeviceError, DeviceProperties, HeapBudget, ImageHandle, MappedRange,
+    MemoryHandle, MemoryRequest,
+};
+use gpu_suballoc::error::Limit;
+use gpu_suballoc::mock::{MockCall, MockFault, MockProfile};
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    BufferHandle, BufferInfo, BufferUsage, DedicatedPolicy, DeviceError, DeviceMemory,
-    DeviceProperties, GpuAllocator, GpuError, GpuMisuse, HeapBudget, ImageHandle, ImageInfo,
-    ImageUsage, Limit, MappedRange, MemoryHandle, MemoryPreference, MemoryRequest, MockCall,
-    MockFault, MockProfile, PoolOptions, PropertyFlags, Region, RegionOptions,
+    BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, GpuMisuse, ImageInfo,
+    ImageUsage, MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions,
     ResourceRequirements,
 };
 use testkit::RecordingAllocator;

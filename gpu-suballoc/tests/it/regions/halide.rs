@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use gpu_suballoc::{BufferInfo, MockCall, MockProfile, Region, ResourceRequirements};
+use gpu_suballoc::mock::{MockCall, MockProfile};
+use gpu_suballoc::{BufferInfo, Region, ResourceRequirements};
 use testkit::Rng;
 
 use super::{AllocatorOptions, COPIED, any, bytes, nvidia, scene};
@@ -46,7 +47,7 @@ fn h106_reserve_reclaim_reuse_collect() {
 fn h106_half_and_half_and_a_third_fails_then_the_whole() {
     scene(MockProfile::Lavapipe, one_block(), |s| {
         let never = super::RegionOptions {
-            dedicated: gpu_suballoc::DedicatedPolicy::Never,
+            dedicated: gpu_suballoc::request::DedicatedPolicy::Never,
             ..any()
         };
         let half = || s.gpu.allocate(&bytes(512 << 10), &never);
@@ -114,7 +115,7 @@ fn h101_the_block_made_for_a_request_holds_its_region() {
                         s.mock.live_counts().memory,
                     );
                     let never = super::RegionOptions {
-                        dedicated: gpu_suballoc::DedicatedPolicy::Never,
+                        dedicated: gpu_suballoc::request::DedicatedPolicy::Never,
                         ..any()
                     };
                     let region = s

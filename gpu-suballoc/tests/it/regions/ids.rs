@@ -1,8 +1,10 @@
 //! Ids: stale, foreign, made up.
 
+use gpu_suballoc::allocator::WrapInfo;
+use gpu_suballoc::mock::MockProfile;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    BlockAlgorithm, DedicatedPolicy, GpuAllocator, GpuMisuse, Lifetime, MockProfile, PoolOptions,
-    Region, RegionId, RegionOptions, WrapInfo,
+    BlockAlgorithm, GpuAllocator, GpuMisuse, Lifetime, PoolOptions, Region, RegionId, RegionOptions,
 };
 use testkit::RecordingAllocator;
 

@@ -1,9 +1,7 @@
 //! Counts of users, and buffers that are kept for the next exact fit.
 
-use gpu_suballoc::{
-    BufferInfo, BufferUsage, GpuMisuse, Lifetime, MockCall, MockFault, MockProfile, Region,
-    ResourceRequirements,
-};
+use gpu_suballoc::mock::{MockCall, MockFault, MockProfile};
+use gpu_suballoc::{BufferInfo, BufferUsage, GpuMisuse, Lifetime, Region, ResourceRequirements};
 
 use super::{AllocatorOptions, COPIED, Mock, Scene, any, bytes, nvidia, scene, scene_on, visible};
 use testkit::RecordingAllocator;
@@ -293,7 +291,7 @@ fn kept_buffers_go_when_the_driver_has_none_left() {
         s.mock.plant(
             MockFault::nth(1)
                 .of(MockCall::CreateBuffer)
-                .with(gpu_suballoc::DeviceError::OutOfDeviceMemory),
+                .with(gpu_suballoc::device::DeviceError::OutOfDeviceMemory),
         );
         let other = s.buffer(77);
         assert_eq!(
@@ -306,14 +304,14 @@ fn kept_buffers_go_when_the_driver_has_none_left() {
         s.mock.plant(
             MockFault::nth(1)
                 .of(MockCall::CreateBuffer)
-                .with(gpu_suballoc::DeviceError::OutOfDeviceMemory),
+                .with(gpu_suballoc::device::DeviceError::OutOfDeviceMemory),
         );
         let refused = s
             .gpu
             .create_buffer(&BufferInfo::new(77, COPIED), &visible());
         assert_eq!(
             refused.unwrap_err(),
-            gpu_suballoc::DeviceError::OutOfDeviceMemory.into()
+            gpu_suballoc::device::DeviceError::OutOfDeviceMemory.into()
         );
     });
 }

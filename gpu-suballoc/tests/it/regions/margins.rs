@@ -2,10 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gpu_suballoc::mock::MockProfile;
+use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
+use gpu_suballoc::report::CorruptedMargin;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, BlockAlgorithm, BufferInfo, CorruptedMargin, DedicatedPolicy, DeviceMemory,
-    GpuMisuse, Lifetime, MapPolicy, MemoryOptions, MemoryPreference, MockProfile, PoolOptions,
-    PropertyFlags, Region, RegionOptions, ResourceRequirements,
+    AllocatorOptions, BlockAlgorithm, BufferInfo, DeviceMemory, GpuMisuse, Lifetime,
+    MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
 };
 
 use super::{COPIED, Scene, any, bytes, scene};

@@ -22,10 +22,11 @@ mod threads;
 mod users_meet;
 mod wrapping;
 
+use gpu_suballoc::device::BufferHandle;
+use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::{
-    AllocatorOptions, BufferHandle, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
-    MemoryPreference, MockDevice, MockProfile, PropertyFlags, Region, RegionOptions,
-    ResourceRequirements,
+    AllocatorOptions, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, MemoryPreference,
+    PropertyFlags, Region, RegionOptions, ResourceRequirements,
 };
 use testkit::RecordingAllocator;
 
@@ -144,7 +145,7 @@ impl Scene<'_> {
 struct Foreign<'m> {
     mock: &'m Mock,
     buffer: BufferHandle,
-    memory: gpu_suballoc::MemoryHandle,
+    memory: gpu_suballoc::device::MemoryHandle,
     size: u64,
 }
 
@@ -154,7 +155,7 @@ impl<'m> Foreign<'m> {
         let buffer = unsafe { mock.create_buffer(&BufferInfo::new(size, COPIED)) }.unwrap();
         // SAFETY: a mock.
         let memory = unsafe {
-            mock.allocate(&gpu_suballoc::MemoryRequest::new(
+            mock.allocate(&gpu_suballoc::device::MemoryRequest::new(
                 size.next_multiple_of(4096),
                 memory_type,
             ))

@@ -1,6 +1,7 @@
 //! Options as text, and where defaults come from.
 
-use gpu_suballoc::{AllocatorOptions, OptionField, OptionsParseError};
+use gpu_suballoc::AllocatorOptions;
+use gpu_suballoc::allocator::{OptionField, OptionsParseError};
 
 fn parse(text: &str) -> Result<AllocatorOptions, OptionsParseError> {
     text.parse()
@@ -110,7 +111,7 @@ fn h116_what_is_not_said_is_the_default() {
     assert_eq!(parse("7"), Ok(one));
     assert_eq!(
         default.memory,
-        gpu_suballoc::MemoryOptions::default(),
+        gpu_suballoc::pool::MemoryOptions::default(),
         "one source"
     );
 }
@@ -118,7 +119,7 @@ fn h116_what_is_not_said_is_the_default() {
 #[test]
 fn options_out_of_range_give_device_and_memory_back() {
     let mock = super::Mock::new(
-        gpu_suballoc::MockProfile::Nvidia,
+        gpu_suballoc::mock::MockProfile::Nvidia,
         testkit::RecordingAllocator::system(),
     );
     let mut bad = [AllocatorOptions::default(); 3];

@@ -7,7 +7,8 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
-use gpu_suballoc::{DefragmentationOptions, PoolId};
+use gpu_suballoc::PoolId;
+use gpu_suballoc::allocator::DefragmentationOptions;
 
 use super::*;
 use gpu_suballoc::{GpuMisuse, PoolOptions};

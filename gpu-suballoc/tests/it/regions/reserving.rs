@@ -1,9 +1,11 @@
 //! Room that is made ahead is room that the next regions get.
 
-use gpu_suballoc::{
-    BlockAlgorithm, DedicatedPolicy, DefragmentationOptions, GpuError, Limit, MemoryOptions,
-    MockCall, PoolOptions,
-};
+use gpu_suballoc::allocator::DefragmentationOptions;
+use gpu_suballoc::error::Limit;
+use gpu_suballoc::mock::MockCall;
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::request::DedicatedPolicy;
+use gpu_suballoc::{BlockAlgorithm, GpuError, PoolOptions};
 
 use super::*;
 

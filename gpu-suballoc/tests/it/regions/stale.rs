@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use gpu_suballoc::{
-    Backing, DedicatedPolicy, GpuError, GpuMisuse, MemoryPreference, MockProfile, PropertyFlags,
-    Region, RegionOptions, WrapInfo,
-};
+use gpu_suballoc::allocator::{Backing, WrapInfo};
+use gpu_suballoc::mock::MockProfile;
+use gpu_suballoc::request::DedicatedPolicy;
+use gpu_suballoc::{GpuError, GpuMisuse, MemoryPreference, PropertyFlags, Region, RegionOptions};
 
 use super::{AllocatorOptions, Foreign, Scene, any, bytes, nvidia, scene};
 

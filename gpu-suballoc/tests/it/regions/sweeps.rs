@@ -4,9 +4,10 @@ use std::fmt::Debug;
 
 use alloc_core::HostAllocator;
 use debug_guard::{FailingAllocator, Fault as HostFault};
+use gpu_suballoc::allocator::{Backing, WrapInfo};
+use gpu_suballoc::mock::MockProfile;
 use gpu_suballoc::{
-    AllocatorOptions, Backing, BufferInfo, GpuAllocator, GpuError, ImageInfo, ImageUsage, Lifetime,
-    MockProfile, Region, WrapInfo,
+    AllocatorOptions, BufferInfo, GpuAllocator, GpuError, ImageInfo, ImageUsage, Lifetime, Region,
 };
 use testkit::{RecordingAllocator, Sweep, Swept};
 
@@ -50,7 +51,7 @@ fn host_sweep(name: &str, operation: Operation<'_>) -> Swept {
 
 fn seen(gpu: &OnFailing<'_>, mock: &Mock) -> impl PartialEq + Debug + use<> {
     // A block that was made on the way stays as an empty one, within the pool's budget for those.
-    let gpu_suballoc::MemoryTotals {
+    let gpu_suballoc::report::MemoryTotals {
         regions,
         region_bytes,
         wrapped,

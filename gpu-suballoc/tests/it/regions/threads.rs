@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 use std::thread;
 
-use gpu_suballoc::{BufferInfo, GpuAllocator, GpuMisuse, Lifetime, Region, RegionId, WrapInfo};
+use gpu_suballoc::allocator::WrapInfo;
+use gpu_suballoc::{BufferInfo, GpuAllocator, GpuMisuse, Lifetime, Region, RegionId};
 use testkit::{RecordingAllocator, Rng};
 
 use super::{COPIED, Mock, any, bytes, nvidia};
@@ -98,7 +99,7 @@ fn everything_at_once_from_four_threads() {
         let left = shared.into_inner().unwrap();
         let (crops, roots): (Vec<_>, Vec<_>) = left
             .into_iter()
-            .partition(|region| region.ownership() == gpu_suballoc::Ownership::CropAlias);
+            .partition(|region| region.ownership() == gpu_suballoc::region::Ownership::CropAlias);
         crops
             .into_iter()
             .chain(roots)

@@ -1,10 +1,14 @@
 //! What users meet: ids of a shard's regions, refusals that were dropped, statements of the documentation.
 
 use alloc_core::FromGlobalAlloc;
+use gpu_suballoc::device::{
+    DeviceError, DeviceProperties, MappedRange, MemoryHandle, MemoryRequest,
+};
+use gpu_suballoc::mock::MockProfile;
+use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::{
-    AllocatorOptions, DeviceError, DeviceMemory, DeviceProperties, GpuAllocator, GpuMisuse,
-    Lifetime, MapPolicy, MappedRange, MemoryHandle, MemoryOptions, MemoryPreference, MemoryRequest,
-    MockProfile, PropertyFlags, RegionOptions, ResourceRequirements,
+    AllocatorOptions, DeviceMemory, GpuAllocator, GpuMisuse, Lifetime, MemoryPreference,
+    PropertyFlags, RegionOptions, ResourceRequirements,
 };
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -202,7 +206,7 @@ fn ge14_region_bytes_are_granules_in_blocks_and_exact_in_objects_of_their_own() 
             .allocate(&ResourceRequirements::new(1000, 1), &any())
             .expect("room");
         assert_eq!(s.gpu.stats().total.region_bytes, 1024, "granules of 256");
-        let dedicated = any().dedicated(gpu_suballoc::DedicatedPolicy::Required);
+        let dedicated = any().dedicated(gpu_suballoc::request::DedicatedPolicy::Required);
         let own = s
             .gpu
             .allocate(&ResourceRequirements::new(1001, 1), &dedicated)

@@ -2,10 +2,14 @@
 
 mod mapped;
 
+use gpu_suballoc::allocator::{Backing, DescriptorUse, WrapInfo};
+use gpu_suballoc::device::BufferHandle;
+use gpu_suballoc::error::{Limit, MapRefusal};
+use gpu_suballoc::mock::{MockCall, MockProfile};
+use gpu_suballoc::region::Ownership;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    Backing, BufferHandle, BufferInfo, DedicatedPolicy, DescriptorUse, DeviceMemory, GpuError,
-    GpuMisuse, Lifetime, Limit, MapRefusal, MockCall, MockProfile, Ownership, PropertyFlags,
-    RegionOptions, WrapInfo,
+    BufferInfo, DeviceMemory, GpuError, GpuMisuse, Lifetime, PropertyFlags, RegionOptions,
 };
 
 use super::{AllocatorOptions, COPIED, Scene, VISIBLE, any, bytes, nvidia, scene, visible};

@@ -7,9 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::{
-    CapabilityFlags, Cost, DeviceCapabilities, DeviceGroup, Edge, GroupDevice, GroupError,
-    GroupStep, HandleTypes, LinkClass, Membership, MembershipCell, TopologyError,
+use gpu_suballoc::DeviceGroup;
+use gpu_suballoc::group::{
+    CapabilityFlags, Cost, DeviceCapabilities, Edge, GroupDevice, GroupError, GroupStep,
+    HandleTypes, LinkClass, Membership, MembershipCell, TopologyError,
 };
 use testkit::programs::{DeviceSpec, Devices, EdgeSeen, GroupOutcome, Question};
 

@@ -5,11 +5,11 @@ use std::num::NonZeroU64;
 use std::ptr::{self, NonNull};
 
 use ash::vk::{self, Handle as _};
-use gpu_suballoc::{
-    BufferHandle, BufferInfo, DedicatedResource, DeviceError, DeviceFeatures, DeviceMemory,
-    DeviceProperties, GpuError, HeapBudget, ImageHandle, ImageInfo, ImageTiling, MappedRange,
-    MemoryHandle, MemoryRequest, ResourceRequirements,
+use gpu_suballoc::device::{
+    BufferHandle, DedicatedResource, DeviceError, DeviceFeatures, DeviceProperties, HeapBudget,
+    ImageHandle, ImageTiling, MappedRange, MemoryHandle, MemoryRequest,
 };
+use gpu_suballoc::{BufferInfo, DeviceMemory, GpuError, ImageInfo, ResourceRequirements};
 
 use crate::workload::device::Device;
 use crate::workload::error::WorkloadError;

@@ -2,10 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use gpu_suballoc::{
-    BlockContent, BlockView, DefragmentationOptions, DeviceMemory as _, GpuError, MemoryMap,
-    RangePlacement, RangeUse, RangeView,
+use gpu_suballoc::allocator::DefragmentationOptions;
+use gpu_suballoc::report::{
+    BlockContent, BlockView, MemoryMap, RangePlacement, RangeUse, RangeView,
 };
+use gpu_suballoc::{DeviceMemory as _, GpuError};
 
 use super::Allocator;
 use vk_accounts::report::{DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};

@@ -20,9 +20,12 @@ use std::ops::Deref;
 use alloc_core::HostAllocator;
 use alloc_core::Rejected;
 use ash::vk::{self, Handle as _};
+use gpu_suballoc::allocator::WrapInfo;
+use gpu_suballoc::device::BufferHandle;
+use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::{
-    AllocatorOptions, BufferHandle, BufferInfo, BufferUsage as Usage, GpuAllocator, GpuError,
-    Lifetime, MemoryOptions, MemoryPreference, PropertyFlags, Region, RegionOptions, WrapInfo,
+    AllocatorOptions, BufferInfo, BufferUsage as Usage, GpuAllocator, GpuError, Lifetime,
+    MemoryPreference, PropertyFlags, Region, RegionOptions,
 };
 
 use super::commands::Recorder;
@@ -87,12 +90,13 @@ impl<'d> Suballocator<'d> {
 
     /// Gives everything back: nothing may be left.
     pub(super) fn close(self) -> Result<(), WorkloadError> {
-        let left = |outstanding: gpu_suballoc::OutstandingRegions| WorkloadError::LeftBehind {
-            regions: outstanding
-                .regions
-                .saturating_add(outstanding.wrapped)
-                .saturating_add(outstanding.crops),
-        };
+        let left =
+            |outstanding: gpu_suballoc::allocator::OutstandingRegions| WorkloadError::LeftBehind {
+                regions: outstanding
+                    .regions
+                    .saturating_add(outstanding.wrapped)
+                    .saturating_add(outstanding.crops),
+            };
         self.0
             .close()
             .map(drop)

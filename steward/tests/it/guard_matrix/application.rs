@@ -4,7 +4,9 @@ use std::hint::black_box;
 use std::ptr;
 
 use alloc_core::{Context, ContextOptions, HostAllocator, Scope};
-use vk_callbacks::{Bridge, BridgeCounters, RawCallbacks, RawScope};
+use vk_callbacks::Bridge;
+use vk_callbacks::bridge::BridgeCounters;
+use vk_callbacks::raw::{RawCallbacks, RawScope};
 
 /// A context of the application's below a root, with a bridge over it.
 pub(crate) struct Application {

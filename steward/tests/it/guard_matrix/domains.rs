@@ -1,7 +1,8 @@
 //! GV21 to GV23: the callbacks' own state, the struct they come in, and panics.
 
 use debug_guard::OnReport;
-use vk_callbacks::{CallbackAllocator, RawCallbacks};
+use vk_callbacks::CallbackAllocator;
+use vk_callbacks::raw::RawCallbacks;
 
 use super::application::{Application, MatrixDriver};
 use super::common::{Lab, On, SIGSEGV, each, each_with, note, note_pointer};

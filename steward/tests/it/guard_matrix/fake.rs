@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Notice, Scope};
-use vk_callbacks::{FakeProgram, INTERNAL_EXECUTABLE};
+use vk_callbacks::raw::INTERNAL_EXECUTABLE;
+use vk_callbacks::testing::FakeProgram;
 
 use super::application::{Application, raw};
 use super::checking::{Checked, plants, run_checked};
@@ -135,7 +136,11 @@ fn gv11_blocks_that_outlive_their_object() {
                 },
             };
             let bracket = |name| {
-                vk_callbacks::Command::new(name, owners, vk_callbacks::BracketCoverage::Complete)
+                vk_callbacks::Command::new(
+                    name,
+                    owners,
+                    vk_callbacks::command::BracketCoverage::Complete,
+                )
             };
             checked.checker.run(bracket(create), |_| {
                 checked.driver().takes(200, 8, raw(scope))
@@ -343,7 +348,11 @@ fn gv28_what_a_driver_may_do_is_found_by_nobody() {
             ..Default::default()
         };
         let bracket = |name| {
-            vk_callbacks::Command::new(name, owners, vk_callbacks::BracketCoverage::Complete)
+            vk_callbacks::Command::new(
+                name,
+                owners,
+                vk_callbacks::command::BracketCoverage::Complete,
+            )
         };
         let driver = checked.driver();
         let block = checked.checker.run(bracket("vkCreatePipelineCache"), |_| {

@@ -1,7 +1,9 @@
 //! GV25: every request of a whole program fails once.
 
 use debug_guard::{FailingAllocator, Fault};
-use vk_callbacks::{FakeProgram, RuleLevel, VK_ERROR_OUT_OF_HOST_MEMORY};
+use vk_callbacks::VK_ERROR_OUT_OF_HOST_MEMORY;
+use vk_callbacks::check::RuleLevel;
+use vk_callbacks::testing::FakeProgram;
 
 use super::application::Application;
 use super::checking::run_checked;

@@ -3,7 +3,7 @@
 use loom::cell::UnsafeCell;
 use loom::thread::spawn;
 
-use super::context::DeviceContextId;
+use super::device_context::DeviceContextId;
 use super::error::ContextError;
 use super::register::ContextRegister;
 use crate::harness::{Mutant, holds_and_catches, mutant};

@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use alloc_core::{FromGlobalAlloc, HostError, Scope};
 use debug_guard::{ModuleFinder, StackDepot, StackId};
-use vk_callbacks::{
-    CallbackSink, RawCallbacks, RawNotice, RawRequest, current_command, current_thread,
-};
+use vk_callbacks::CallbackSink;
+use vk_callbacks::command::{current_command, current_thread};
+use vk_callbacks::raw::{RawCallbacks, RawNotice, RawRequest};
 
 use super::{BlockOrigin, Moment, SiteRecorder};
 use crate::report::LeakFrame;

@@ -244,7 +244,8 @@ mod resize_to_nothing {
     use std::sync::atomic::{AtomicPtr, Ordering};
     use std::thread;
 
-    use vk_callbacks::{CallbackSink, RawCallbacks, RawNotice, RawRequest};
+    use vk_callbacks::CallbackSink;
+    use vk_callbacks::raw::{RawCallbacks, RawNotice, RawRequest};
 
     use crate::report::origins::{SiteCallbacks, SiteRecorder, StackCapture};
 

@@ -10,9 +10,9 @@ use alloc_core::{
     AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Notice, NoticeEvent, Scope,
 };
 use testkit::Child;
-use vk_callbacks::{
-    BareBridge, BracketCoverage, Command, Owners, Recorder, TraceEvent, TraceReader,
-};
+use vk_callbacks::bridge::BareBridge;
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::{Command, Owners, Recorder, TraceEvent, TraceReader};
 
 use super::support::{Moody, Witness2, bridged, faultless, moody};
 use crate::common::{Driver, assert_filled, fill, raw};
@@ -91,12 +91,12 @@ fn v24_a_block_may_be_freed_and_reallocated_on_another_thread() {
 fn v25_the_thread_knows_that_it_is_inside_a_callback() {
     // `Moody` asserts it on every entry.
     moody(Moody::default(), |driver, _, notes| {
-        assert!(!vk_callbacks::in_callback());
+        assert!(!vk_callbacks::command::in_callback());
         let block = driver.alloc(8, 8, Scope::Command);
         let block = driver.realloc(block, 80, 8, Scope::Command);
         driver.free(block);
         driver.internal(true, 8, 0, 0);
-        assert!(!vk_callbacks::in_callback());
+        assert!(!vk_callbacks::command::in_callback());
         assert_eq!(notes().faults(), 0);
     });
 }

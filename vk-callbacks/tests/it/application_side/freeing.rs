@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use testkit::RecordingAllocator;
-use vk_callbacks::BareBridge;
+use vk_callbacks::bridge::BareBridge;
 
 use super::support::{Keeps, bridged, faultless};
 use crate::common::Driver;

@@ -11,7 +11,7 @@ use alloc_core::{
     AllocError, AllocatorTraits, HostAllocator, PointerStatus, Scope, with_requester,
 };
 use testkit::RecordingAllocator;
-use vk_callbacks::BareBridge;
+use vk_callbacks::bridge::BareBridge;
 
 use super::support::quietly;
 use crate::common::Driver;

@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use testkit::RecordingAllocator;
-use vk_callbacks::{BareBridge, BracketCoverage, Command, Owners};
+use vk_callbacks::bridge::BareBridge;
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::{Command, Owners};
 
 use super::support::{Keeps, Moody, bridged, faultless, moody, quietly};
 use crate::common::{Driver, assert_filled, fill, raw};
@@ -157,7 +159,7 @@ fn v8_a_panic_in_the_allocator_is_null_and_the_bridge_goes_on() {
             driver.internal(true, 64, 0, raw(Scope::Object));
             assert_eq!((notes().panics, notes().faults()), (7, 7));
             assert_filled(kept, 64, 7);
-            assert!(!vk_callbacks::in_callback());
+            assert!(!vk_callbacks::command::in_callback());
             backing.panics.store(false, SeqCst);
             let grown = driver.realloc(kept, 128, 8, Scope::Object);
             assert_filled(grown, 64, 7);

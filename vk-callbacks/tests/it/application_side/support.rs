@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Notice, Scope};
 use testkit::RecordingAllocator;
-use vk_callbacks::{BareBridge, BridgeCounters};
+use vk_callbacks::bridge::{BareBridge, BridgeCounters};
 
 use crate::common::Driver;
 
@@ -53,7 +53,7 @@ impl Default for Witness2 {
 impl Moody {
     pub(crate) fn mood(&self) -> Result<(), AllocError> {
         assert!(
-            vk_callbacks::in_callback(),
+            vk_callbacks::command::in_callback(),
             "entered from outside of a callback"
         );
         assert!(!self.panics.load(SeqCst), "an allocator with a bug");

@@ -3,7 +3,8 @@
 
 use std::thread;
 
-use vk_callbacks::{CallbackError, CommandRow, RuleLevel};
+use vk_callbacks::check::RuleLevel;
+use vk_callbacks::{CallbackError, CommandRow};
 
 use super::threads::Sent;
 use super::*;

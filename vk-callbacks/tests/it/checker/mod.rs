@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use crate::common::{self, App, Driver};
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope, Scoped};
-use vk_callbacks::{
-    BracketCoverage, CheckOptions, Checked, CheckedOwner, Checker, Command, FindingKind, Opened,
-    OwnerId, Owners, RawCallbacks,
-};
+use vk_callbacks::check::{Checked, CheckedOwner, FindingKind, Opened};
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::{CheckOptions, Checker, Command, OwnerId, Owners};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 const COMPLETE: CheckOptions = CheckOptions {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
 use std::{ptr, thread};
 
-use vk_callbacks::RawScope;
+use vk_callbacks::raw::RawScope;
 
 use super::*;
 

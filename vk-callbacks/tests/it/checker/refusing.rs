@@ -123,7 +123,7 @@ fn each_request_makes_room_for_what_the_frees_after_it_lead_to() {
     for request in requests {
         let bench = Bench::new(&SYSTEM);
         let many = strangers(&bench, 300);
-        let bridge = std::pin::pin!(vk_callbacks::BareBridge::new(&SYSTEM));
+        let bridge = std::pin::pin!(vk_callbacks::bridge::BareBridge::new(&SYSTEM));
         let driver = Driver(
             *wrap(
                 &bench.checker,

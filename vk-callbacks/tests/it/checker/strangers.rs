@@ -5,7 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
 use testkit::Child;
-use vk_callbacks::{RawScope, stray_callbacks};
+use vk_callbacks::check::stray_callbacks;
+use vk_callbacks::raw::RawScope;
 
 use super::*;
 

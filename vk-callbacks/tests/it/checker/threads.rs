@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use vk_callbacks::BareBridge;
+use vk_callbacks::bridge::BareBridge;
 
 use super::*;
 

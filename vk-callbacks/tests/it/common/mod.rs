@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use alloc_core::Scope;
-use vk_callbacks::{RawCallbacks, RawScope};
+use vk_callbacks::raw::{RawCallbacks, RawScope};
 
 /// Calls callbacks as a driver does. The tests pass only pointers whose 16 bytes in front can be read.
 #[derive(Clone, Copy, Debug)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
-use vk_callbacks::{
-    BracketCoverage, CheckFinding, CheckOptions, Checker, Defect, FakeKind, FakeProgram,
-    FindingKind, Opened,
-};
+use vk_callbacks::check::{FindingKind, Opened};
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::testing::{Defect, FakeKind, FakeProgram};
+use vk_callbacks::{CheckFinding, CheckOptions, Checker};
 
 use super::heap::{Heap, HeapSeen};
 use super::stage::{Allocators, Interrupted, Meeting, Stage};

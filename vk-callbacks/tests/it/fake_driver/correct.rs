@@ -1,6 +1,7 @@
 //! Nothing planted: a great deal is asked, and nothing found.
 
-use vk_callbacks::{Defect, FakeKind, FakeProgram, FindingKind, RuleLevel};
+use vk_callbacks::check::{FindingKind, RuleLevel};
+use vk_callbacks::testing::{Defect, FakeKind, FakeProgram};
 
 use super::checking::{checked, checked_for};
 use super::heap::{Heap, HeapSeen};

@@ -7,8 +7,10 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alloc_core::Scope;
-use vk_callbacks::AllocatorSource::Pool;
-use vk_callbacks::{CommandRow, RawCallbacks, RawScope, current_command, current_thread};
+use vk_callbacks::CommandRow;
+use vk_callbacks::command::{current_command, current_thread};
+use vk_callbacks::commands::AllocatorSource::Pool;
+use vk_callbacks::raw::{RawCallbacks, RawScope};
 
 /// Room before each block, so that what lies there can be read.
 const BEFORE: usize = 64;

@@ -5,7 +5,9 @@ use std::pin::pin;
 
 use debug_guard::{FailingAllocator, Fault};
 use testkit::{RecordingAllocator, Sweep};
-use vk_callbacks::{BareBridge, Checker, FakeProgram, VK_ERROR_OUT_OF_HOST_MEMORY};
+use vk_callbacks::bridge::BareBridge;
+use vk_callbacks::testing::FakeProgram;
+use vk_callbacks::{Checker, VK_ERROR_OUT_OF_HOST_MEMORY};
 
 use super::checking::{Checking, OPTIONS, SYSTEM, found_by};
 use super::stage::{Allocators, Interrupted, Meeting, Stage};

@@ -5,10 +5,11 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
-use vk_callbacks::{
-    Call, Defect, Dispatch, FakeKind, FaultyAllocator, Interruption, OwnerId, Owners,
-    PassedCallbacks, RawCallbacks,
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::testing::{
+    Call, Defect, Dispatch, FakeKind, FaultyAllocator, Interruption, PassedCallbacks,
 };
+use vk_callbacks::{OwnerId, Owners};
 
 /// Two threads that meet in the midst of a reallocation, and a command to be called there.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! For each kind of finding the shortest log that leads to it, and to nothing else.
 
-use vk_callbacks::FindingKind;
+use vk_callbacks::check::FindingKind;
 
 /// The owners that all logs know, and in what chain they stand.
 pub(crate) const OWNERS: &str = "o,1,0,VkInstance\no,2,1,VkDevice\no,3,2,VkBuffer\no,4,2,VkImage\no,5,2,VkPipelineCache\n\

@@ -10,9 +10,9 @@ use std::alloc::System;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use logs::{OWNERS, log};
-use vk_callbacks::{
-    BracketCoverage, CheckOptions, FindingKind, Judge, Opened, Rule, Sight, TraceReader,
-};
+use vk_callbacks::check::{FindingKind, Opened, Sight};
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::{CheckOptions, Judge, Rule, TraceReader};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 const COMPLETE: CheckOptions = CheckOptions {

@@ -2,10 +2,11 @@
 
 use alloc_core::Scope;
 use testkit::{Sink, Stage};
-use vk_callbacks::{
-    BracketCoverage, Command, CommandRow, Owners, brackets_available, command_depth,
-    current_command, current_thread, in_callback,
+use vk_callbacks::command::{
+    BracketCoverage, brackets_available, command_depth, current_command, current_thread,
+    in_callback,
 };
+use vk_callbacks::{Command, CommandRow, Owners};
 
 use super::{Ground, Operation, nothing};
 use crate::common::Driver;

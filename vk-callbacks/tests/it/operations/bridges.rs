@@ -4,7 +4,9 @@ use std::pin::pin;
 
 use alloc_core::{Budget, ContextOptions, Scope};
 use testkit::{Sink, Stage};
-use vk_callbacks::{BareBridge, Bridge, RawCallbacks, leaked_bridges};
+use vk_callbacks::Bridge;
+use vk_callbacks::bridge::{BareBridge, leaked_bridges};
+use vk_callbacks::raw::RawCallbacks;
 
 use super::{Ground, Operation, nothing, takes};
 use crate::common::Driver;

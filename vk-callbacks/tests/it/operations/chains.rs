@@ -4,9 +4,8 @@ use std::alloc::Layout;
 
 use alloc_core::{Context, ContextOptions, HostAllocator, Scope, TryVec};
 use testkit::{Sink, Stage};
-use vk_callbacks::{
-    CallbackAllocator, DeviceDomain, FallbackChain, InstanceDomain, Level, MultiAlloc,
-};
+use vk_callbacks::driver::{DeviceDomain, InstanceDomain};
+use vk_callbacks::{CallbackAllocator, FallbackChain, Level, MultiAlloc};
 
 use super::{Ground, Operation, SYSTEM, nothing, takes};
 

@@ -2,10 +2,11 @@
 
 use alloc_core::{Context, Scope};
 use testkit::{Sink, Stage};
-use vk_callbacks::{
-    BracketCoverage, CallbackError, CheckOptions, Checked, CheckedOwner, Checker, Command,
-    FindingKind, OwnerId, OwnerUsage, Owners, Rule, RuleLevel, stray_callbacks,
+use vk_callbacks::check::{
+    Checked, CheckedOwner, FindingKind, OwnerUsage, RuleLevel, stray_callbacks,
 };
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::{CallbackError, CheckOptions, Checker, Command, OwnerId, Owners, Rule};
 
 use super::{Ground, Operation, SYSTEM, nothing, spares, takes};
 use crate::common::Driver;

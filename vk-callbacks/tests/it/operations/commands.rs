@@ -2,7 +2,8 @@
 
 use alloc_core::Scope;
 use testkit::{Sink, Stage};
-use vk_callbacks::{AllocatorSource, CommandRow, ScopeMask};
+use vk_callbacks::CommandRow;
+use vk_callbacks::commands::{AllocatorSource, ScopeMask};
 
 use super::{Ground, Operation, nothing};
 

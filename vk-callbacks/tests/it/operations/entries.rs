@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use alloc_core::Scope;
 use testkit::Stage;
-use vk_callbacks::{CallbackSink, RawCallbacks, RawNotice, RawRequest};
+use vk_callbacks::CallbackSink;
+use vk_callbacks::raw::{RawCallbacks, RawNotice, RawRequest};
 
 use super::{Ground, Operation, nothing, takes};
 use crate::common::{Driver, assert_filled, fill, raw};

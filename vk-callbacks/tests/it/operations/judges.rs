@@ -4,9 +4,8 @@ use std::alloc::System;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use testkit::{Sink, Stage};
-use vk_callbacks::{
-    CallbackError, Caller, CheckOptions, Judge, Pointer, Request, Sighting, TraceEvent, TraceReader,
-};
+use vk_callbacks::trace::{Caller, Pointer, Request, Sighting};
+use vk_callbacks::{CallbackError, CheckOptions, Judge, TraceEvent, TraceReader};
 
 use super::{Operation, SYSTEM, nothing, spares, takes};
 

@@ -21,9 +21,9 @@ use std::pin::pin;
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
 use testkit::{MemoryUse, Once, OperationTable, Stage, picture};
-use vk_callbacks::{
-    BareBridge, Bridge, BridgeCounters, CallbackAllocator, FallbackChain, RawCallbacks, Recorder,
-};
+use vk_callbacks::bridge::{BareBridge, BridgeCounters};
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::{Bridge, CallbackAllocator, FallbackChain, Recorder};
 
 use crate::common::Driver;
 

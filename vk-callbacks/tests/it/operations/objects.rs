@@ -4,10 +4,11 @@ use std::cell::RefCell;
 
 use alloc_core::{Rejected, Scope};
 use testkit::{Sink, Stage};
-use vk_callbacks::{
-    ArrayObject, CallbackError, DeviceDomain, DispatchableObject, DispatchablePlace, FallbackChain,
-    InstanceDomain, Level, Object, ObjectPlace, PoolDomain,
+use vk_callbacks::driver::{
+    ArrayObject, DeviceDomain, DispatchableObject, DispatchablePlace, InstanceDomain, ObjectPlace,
+    PoolDomain,
 };
+use vk_callbacks::{CallbackError, FallbackChain, Level, Object};
 
 use super::{Ground, Operation, SYSTEM, nothing, takes};
 

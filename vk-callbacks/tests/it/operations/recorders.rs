@@ -2,7 +2,8 @@
 
 use alloc_core::{Context, Scope};
 use testkit::{Sink, Stage};
-use vk_callbacks::{Recorder, Sighting};
+use vk_callbacks::Recorder;
+use vk_callbacks::trace::Sighting;
 
 use super::{Ground, Operation, nothing, spares, takes};
 use crate::common::Driver;

@@ -4,10 +4,9 @@ use std::cell::RefCell;
 
 use alloc_core::{ContextHandle, Scope};
 use testkit::{Sink, Stage};
-use vk_callbacks::{
-    CallbackError, Caller, OneSink, Pointer, Replay, ReplayFinding, ReplayTarget, Request, Totals,
-    TraceEvent, TraceReader,
-};
+use vk_callbacks::replay::{OneSink, ReplayFinding, ReplayTarget, Totals};
+use vk_callbacks::trace::{Caller, Pointer, Request};
+use vk_callbacks::{CallbackError, Replay, TraceEvent, TraceReader};
 
 use super::{Ground, Operation, SYSTEM, nothing, spares, takes};
 

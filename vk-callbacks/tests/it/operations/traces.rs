@@ -1,7 +1,8 @@
 //! Reading and writing traces.
 
 use testkit::{Sink, Stage};
-use vk_callbacks::{CallbackError, Function, TraceFormat, TraceReader, TraceWriter};
+use vk_callbacks::trace::{TraceFormat, TraceWriter};
+use vk_callbacks::{CallbackError, Function, TraceReader};
 
 use super::replays::TEXT;
 use super::{Ground, Operation, nothing};

@@ -18,10 +18,12 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope, Scoped};
 use proptest::prelude::*;
 use testkit::RecordingAllocator;
-use vk_callbacks::{
-    CallbackError, Caller, Pointer, RawCallbacks, Recorder, Replay, ReplayFinding, ReplayTarget,
-    Request, Tap, Totals, TraceEvent, TraceReader, Written, current_thread,
-};
+use vk_callbacks::command::current_thread;
+use vk_callbacks::raw::RawCallbacks;
+use vk_callbacks::recorder::{Tap, Written};
+use vk_callbacks::replay::{ReplayFinding, ReplayTarget, Totals};
+use vk_callbacks::trace::{Caller, Pointer, Request};
+use vk_callbacks::{CallbackError, Recorder, Replay, TraceEvent, TraceReader};
 
 use malloc::{Malloc, churn, drain};
 use model::{ModelDriver, RecorderModel};

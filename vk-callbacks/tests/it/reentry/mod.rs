@@ -18,11 +18,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::common::{Driver, assert_filled, fill};
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope, Scoped};
 use testkit::{Call, HookedAllocator, Moment, Request, run_hook, with_hook};
+use vk_callbacks::bridge::{BareBridge, leaked_bridges};
+use vk_callbacks::check::{Checked, CheckedOwner, FindingKind, Opened};
+use vk_callbacks::command::{BracketCoverage, current_command};
+use vk_callbacks::raw::{RawCallbacks, RawScope};
+use vk_callbacks::replay::OneSink;
 use vk_callbacks::{
-    BareBridge, BracketCoverage, Bridge, CallbackAllocator, CheckOptions, Checked, CheckedOwner,
-    Checker, Command, FallbackChain, FindingKind, Judge, MultiAlloc, Object, OneSink, Opened,
-    OwnerId, Owners, RawCallbacks, RawScope, Recorder, Replay, TraceReader, current_command,
-    leaked_bridges,
+    Bridge, CallbackAllocator, CheckOptions, Checker, Command, FallbackChain, Judge, MultiAlloc,
+    Object, OwnerId, Owners, Recorder, Replay, TraceReader,
 };
 
 type Hooked = HookedAllocator<FromGlobalAlloc<System>>;

@@ -5,10 +5,9 @@ use std::alloc::System;
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use testkit::programs::Ran;
 use testkit::{HookedAllocator, host_trace};
-use vk_callbacks::{
-    BracketCoverage, CallbackError, CheckOptions, Judge, TraceEvent, TraceFormat, TraceReader,
-    TraceWriter,
-};
+use vk_callbacks::command::BracketCoverage;
+use vk_callbacks::trace::{TraceFormat, TraceWriter};
+use vk_callbacks::{CallbackError, CheckOptions, Judge, TraceEvent, TraceReader};
 
 /// Runs the hook of a test at each request, where there is one.
 static SYSTEM: HookedAllocator<FromGlobalAlloc<System>> =

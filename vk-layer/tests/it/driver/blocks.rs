@@ -1,6 +1,6 @@
 //! The blocks of the driver: as it should, and with mistakes that the environment orders.
 
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use super::Callbacks;
 

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 use super::blocks::{allocate, free};
 use super::{DRIVER, Handle};

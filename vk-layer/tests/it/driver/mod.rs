@@ -11,7 +11,7 @@ mod reports;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_void};
 
-use vk_callbacks::RawCallbacks;
+use vk_callbacks::raw::RawCallbacks;
 
 pub(crate) use commands::{draw, unknown};
 pub(crate) use layer::{

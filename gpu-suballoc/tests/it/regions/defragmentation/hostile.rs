@@ -6,10 +6,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use gpu_suballoc::{
-    BufferHandle, DeviceError, DeviceProperties, GpuMisuse, Lifetime, MappedRange, MemoryHandle,
-    MemoryRequest, PoolOptions, RegionId, ResourceRequirements,
+use gpu_suballoc::device::{
+    BufferHandle, DeviceError, DeviceProperties, MappedRange, MemoryHandle, MemoryRequest,
 };
+use gpu_suballoc::{GpuMisuse, Lifetime, PoolOptions, RegionId, ResourceRequirements};
 
 use super::*;
 

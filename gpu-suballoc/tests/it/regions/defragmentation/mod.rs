@@ -12,10 +12,14 @@ mod reasons;
 mod refusals;
 mod values;
 
+use gpu_suballoc::allocator::{
+    DefragmentationOptions, DefragmentationPass, DefragmentationTotals, MoveOutcome, MoveResult,
+};
+use gpu_suballoc::mock::MockProfile;
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, DedicatedPolicy, DefragmentationOptions, DefragmentationPass,
-    DefragmentationTotals, DeviceMemory, GpuAllocator, MemoryOptions, MockProfile, MoveOutcome,
-    MoveResult, Region, RegionOptions,
+    AllocatorOptions, BufferInfo, DeviceMemory, GpuAllocator, Region, RegionOptions,
 };
 
 use super::{COPIED, Mock, Scene, any, scene, visible};

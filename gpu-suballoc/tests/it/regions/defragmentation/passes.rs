@@ -1,7 +1,8 @@
 //! What is planned, how it is cut into passes, and that it ends.
 
 use super::*;
-use gpu_suballoc::{GpuMisuse, PoolOptions, RangeUse};
+use gpu_suballoc::report::RangeUse;
+use gpu_suballoc::{GpuMisuse, PoolOptions};
 
 #[test]
 fn df13_four_blocks_with_a_buffer_at_offset_0_each_become_one() {

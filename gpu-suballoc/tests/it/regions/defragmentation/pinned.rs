@@ -1,9 +1,8 @@
 //! What never moves lies in blocks of its own; what moves keeps everything that a device asks for.
 
 use super::*;
-use gpu_suballoc::{
-    GpuMisuse, ImageInfo, ImageUsage, Lifetime, MemoryHandle, PoolOptions, ResourceRequirements,
-};
+use gpu_suballoc::device::MemoryHandle;
+use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage, Lifetime, PoolOptions, ResourceRequirements};
 use std::collections::HashSet;
 
 #[test]

@@ -1,10 +1,10 @@
 //! What keeps a block as it is, reason by reason.
 
 use super::*;
-use gpu_suballoc::{
-    BlockAlgorithm, BufferUsage, ExternalHandleTypes, Lifetime, MockDevice, PoolOptions,
-    ResourceRequirements, SkippedRegions, WrapInfo,
-};
+use gpu_suballoc::allocator::{SkippedRegions, WrapInfo};
+use gpu_suballoc::device::ExternalHandleTypes;
+use gpu_suballoc::mock::MockDevice;
+use gpu_suballoc::{BlockAlgorithm, BufferUsage, Lifetime, PoolOptions, ResourceRequirements};
 
 /// Two blocks; what `put` adds lies in the one with less in it, so that this one would be emptied.
 fn pinned(

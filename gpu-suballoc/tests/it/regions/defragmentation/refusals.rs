@@ -3,7 +3,8 @@
 use super::*;
 use alloc_core::HostAllocator;
 use debug_guard::{FailingAllocator, Fault as HostFault};
-use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage, MockCall, MockFault, PoolOptions};
+use gpu_suballoc::mock::{MockCall, MockFault};
+use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage, PoolOptions};
 
 type Failing = FailingAllocator<RecordingAllocator>;
 
@@ -100,7 +101,10 @@ fn refused(
         (errors, totals, was_met)
     };
     assert!(mock.violations().is_empty(), "{}", mock.violations());
-    assert_eq!(mock.live_counts(), gpu_suballoc::MockLiveCounts::default());
+    assert_eq!(
+        mock.live_counts(),
+        gpu_suballoc::mock::MockLiveCounts::default()
+    );
     host.inner().assert_empty("defragmentation");
     result
 }

@@ -140,7 +140,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     }
 
     /// Says that the device is lost (`VK_ERROR_DEVICE_LOST`), or that the application is about to destroy it: no call of a context of it that
-    /// begins from now on reaches its driver, and what they are asked for is [`DeviceError::DeviceLost`](crate::DeviceError::DeviceLost). It
+    /// begins from now on reaches its driver, and what they are asked for is [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost). It
     /// does not wait for calls that other threads are in: before it destroys the device the application does. Release them then: only
     /// host memory is given back. Nobody else joins the device; its handle's value is another device from now on.
     pub fn device_lost(&self) {

@@ -9,7 +9,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::context::DeviceContextId;
+use super::device_context::DeviceContextId;
 use super::error::ContextError;
 use crate::sync::StateMutex;
 

@@ -6,7 +6,7 @@ use core::fmt;
 
 use alloc_core::ContextHandle;
 
-use super::context::{DeviceContext, DeviceContextId};
+use super::device_context::{DeviceContext, DeviceContextId};
 use super::error::ContextError;
 use super::handles::VulkanHandles;
 use super::loss_aware_device::ContextDevice;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::context::DeviceContext;
+use super::device_context::DeviceContext;
 use super::loss_aware_device::ContextDevice;
 use crate::allocator::{LiveRegion, write_in_use};
 use crate::cache::ShaderKey;

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicBool;
 
 use alloc_core::{ContextHandle, HostError};
 
-use super::context::DeviceContext;
+use super::device_context::DeviceContext;
 use super::error::ContextError;
 use super::handles::VulkanHandles;
 use super::loss_aware_device::{ContextDevice, LossAwareDevice};

@@ -11,8 +11,8 @@
 //! ```
 //! The crate neither destroys nor waits for the application's handles. It has no globals. After the loss of a device it calls no driver.
 
-mod context;
 mod contexts;
+mod device_context;
 mod dispatch_lock;
 mod error;
 mod handles;
@@ -22,8 +22,8 @@ mod release;
 mod shared_box;
 mod table;
 
-pub use context::{ContextAllocator, DeviceContext, DeviceContextId};
 pub use contexts::{DeviceContexts, DeviceState};
+pub use device_context::{ContextAllocator, DeviceContext, DeviceContextId};
 pub use error::{CommandSource, ContextError};
 pub use handles::{ContextHandle, VulkanHandles};
 pub use loss_aware_device::{ContextDevice, LossAwareDevice};
