@@ -37,7 +37,7 @@ pub fn public_api(src: &Path) -> Vec<String> {
 
 #[derive(Default)]
 struct Walk {
-    /// Names that a `pub use` names.
+    /// Names that a `pub use` names, and types of public modules: their functions may stand in private ones.
     exported: BTreeSet<String>,
     /// Modules that a `pub use module::*` names.
     everything: BTreeSet<String>,
@@ -76,6 +76,12 @@ impl Walk {
                         Some((_, items)) => self.items(items, &inside, &name, public),
                         None => self.file(&module_file(dir, &name), &inside, public),
                     }
+                }
+                Item::Struct(item) if public && is_pub(&item.vis) => {
+                    self.exported.insert(item.ident.to_string());
+                }
+                Item::Enum(item) if public && is_pub(&item.vis) => {
+                    self.exported.insert(item.ident.to_string());
                 }
                 Item::Fn(item) if is_pub(&item.vis) => {
                     let name = item.sig.ident.to_string();

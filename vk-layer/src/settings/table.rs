@@ -58,7 +58,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "state",
         values: "a file",
         default: "none",
-        about: "The file that keeps the last numbers however the process ends, named in the same way; `steward top` reads it.",
+        about: "The file that keeps the last numbers however the process ends, named in the same way; `steward top` reads it. With `%p` in the name each process has its own: what a living process writes is no other's.",
         set: |settings, value| {
             settings.state = Some(file_name::pattern(value)?);
             Ok(())

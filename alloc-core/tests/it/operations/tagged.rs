@@ -211,7 +211,7 @@ fn slabs<S: Stage>(stage: &S, ground: &Ground) {
         let collector = GcBlocks::init(block);
         let new = || collector.allocate(512, Fill::Zeros);
         // 520 bytes each: the first slab has room for seven.
-        let first: Vec<TaggedBlock> = (0..7).map(|_| new().expect("refused nothing")).collect();
+        let first: [TaggedBlock; 7] = core::array::from_fn(|_| new().expect("refused nothing"));
         collector.begin_sweep();
         first.iter().for_each(|block| collector.mark(*block));
         let further = stage.attempt(|| ground.picture(), new);

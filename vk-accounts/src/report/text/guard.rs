@@ -301,7 +301,7 @@ mod tests {
         };
         let text = fail.to_string();
         assert!(
-            text.starts_with("refused on purpose (nth=3): 1 of 4 requests\n  in vkCreateBuffer, command 9: 128 bytes"),
+            text.starts_with("refused on purpose (nth=3): 1 of 4 requests\n  in vkCreateBuffer, command 9: 128 charged bytes"),
             "{text}"
         );
         assert!(
