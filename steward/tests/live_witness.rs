@@ -381,7 +381,7 @@ fn what_was_planted_is_named(driver: &Selected) {
     let expected =
         format!("  VkSampler: 2 blocks, {sampler} requested bytes ({sampler} of scope object)\n");
     assert!(
-        text.contains("\nleftovers, never given back:\n") && text.contains(&expected),
+        text.contains("\nleftovers, never freed:\n") && text.contains(&expected),
         "{text}"
     );
     assert!(
