@@ -39,7 +39,7 @@ pub(crate) const SUBJECTS: [LayerSubject; 4] = [
     LayerSubject {
         name: "checked-state",
         has_layer: true,
-        settings: &[("VK_STEWARD_MEMORY_STATE", "state")],
+        settings: &[("VK_STEWARD_MEMORY_STATE", "state.%p")],
     },
 ];
 
