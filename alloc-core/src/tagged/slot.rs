@@ -49,8 +49,8 @@ pub(super) struct Slab {
     pub(super) live: Cell<u16>,
 }
 
-/// Where a slab's first slot begins.
-pub(super) const FIRST: usize = size_of::<Slab>();
+/// Where a slab's first slot begins: behind the slab, and so that the payload is aligned, whatever the size of an address.
+pub(super) const FIRST: usize = (size_of::<Slab>() + TAIL).next_multiple_of(UNIT) - TAIL;
 
 const _: () = assert!((FIRST + TAIL).is_multiple_of(UNIT) && FIRST + TAIL >= 32);
 
