@@ -285,7 +285,10 @@ impl Blocks {
         blank.core.begin(&self.store, &self.open).ok()?;
         self.turnover.note_opened(blank.listed_bytes(), 0);
         self.blank = self.blank.saturating_sub(1);
-        self.open.find(&self.store, want)
+        // The quick search looks at the first range of a few bins. With an alignment the block that was just listed may be behind another.
+        self.open
+            .find(&self.store, want)
+            .or_else(|| self.open.find_full(&self.store, want))
     }
 
     /// Frees a range that has `word`: its size, and whether the block is empty now. Memory for records that is not needed any more
