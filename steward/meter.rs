@@ -11,7 +11,7 @@
 //! Counted are requests that were granted, with the bytes asked for; `realloc` counts as a request for the new size. What
 //! `mmap` gives (code of a JIT, device memory, shared memory) is no heap and is counted apart. Frees are not counted: the
 //! figures are gross. `free` is here so that a block always goes back to the heap it came from, whatever allocator a library
-//! brings along.
+//! brings along. A judge, where somebody has set one, is shown what drivers free and reallocate, and says what must stay.
 //!
 //! It takes nothing itself: the C library's own functions are called by their second names (`__libc_malloc`), so that nothing
 //! is looked up within an allocation; the thread's byte and the address of its counters lie in static thread-local storage
@@ -35,7 +35,10 @@ use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_long, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicPtr, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 #[cfg(panic = "abort")]
 #[panic_handler]
@@ -85,24 +88,30 @@ pub struct MeteredBytes {
     pub mapped: u64,
 }
 
+/// Says whether a block is none of the heap's, so that it must not be freed there.
+pub type Judge = extern "C" fn(*mut c_void) -> bool;
+
 /// What the program looks for, once, by the name `steward_meter`.
 #[repr(C)]
 pub struct Meter {
-    /// Of this struct and of what the cells mean: 1.
+    /// Of this struct and of what the cells mean: 2.
     pub version: u32,
     /// The number of the cell that the calling thread's requests go to; the thread alone may write it, 0 to 3, while it lives.
     pub doing: extern "C" fn() -> *mut u8,
     /// Writes the sums of all threads to `CELLS` elements.
     pub read: unsafe extern "C" fn(*mut MeteredBytes),
+    /// From now on the judge is shown each block that is freed or reallocated in a command, or on a thread that never issued one.
+    pub judge_frees: extern "C" fn(Judge),
 }
 
 /// See [`Meter`].
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "a name for C")]
 pub static steward_meter: Meter = Meter {
-    version: 1,
+    version: 2,
     doing,
     read,
+    judge_frees,
 };
 
 // --- one thread -------------------------------------------------------------------------------------------------------------
@@ -324,6 +333,43 @@ unsafe extern "C" fn read(out: *mut MeteredBytes) {
     }
 }
 
+// --- what is freed that the heap did not give --------------------------------------------------------------------------------
+
+/// NULL, or a [`Judge`].
+static JUDGE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+extern "C" fn judge_frees(judge: Judge) {
+    JUDGE.store(judge as *mut (), Release);
+}
+
+/// Whether the block must stay: the judge says so.
+#[inline(always)]
+fn must_stay(block: *mut c_void) -> bool {
+    let judge = JUDGE.load(Acquire);
+    !judge.is_null() && !block.is_null() && is_refused(judge, block)
+}
+
+#[inline(never)]
+fn is_refused(judge: *mut (), block: *mut c_void) -> bool {
+    const IN_CALLBACK: u8 = 3;
+    let doing = doing();
+    // SAFETY: the thread's own byte.
+    let before = unsafe { doing.read_volatile() };
+    // What the application and callbacks free is theirs to know.
+    if before == 1 || before == IN_CALLBACK {
+        return false;
+    }
+    // SAFETY: stored by `judge_frees`.
+    let judge = unsafe { core::mem::transmute::<*mut (), Judge>(judge) };
+    // What the judge itself takes and frees is not the driver's.
+    // SAFETY: the thread's own byte.
+    unsafe { doing.write_volatile(IN_CALLBACK) };
+    let refused = judge(block);
+    // SAFETY: as above.
+    unsafe { doing.write_volatile(before) };
+    refused
+}
+
 // --- the malloc family ------------------------------------------------------------------------------------------------------
 // The names, arguments and answers of C and POSIX. Each passes on what it was given, so the caller's promises hold for the
 // function behind it; blocks are the C library's, and may meet its own names as well as these.
@@ -347,6 +393,9 @@ pub extern "C" fn calloc(number: usize, size: usize) -> *mut c_void {
 /// `block` is NULL or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
+    if must_stay(block) {
+        return refuse(ENOMEM);
+    }
     // SAFETY: the caller's promise.
     count(unsafe { __libc_realloc(block, size) }, size)
 }
@@ -420,6 +469,9 @@ pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
 /// `block` is NULL or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
+    if must_stay(block) {
+        return;
+    }
     // SAFETY: the caller's promise.
     unsafe { __libc_free(block) }
 }

@@ -12,9 +12,7 @@
 
 use std::error::Error;
 
-use alloc_core::{
-    Budget, ByteCount, Context, ContextOptions, FromGlobalAlloc, HostError, Snapshot, TryVec,
-};
+use alloc_core::{Budget, ByteCount, Context, ContextOptions, FromGlobalAlloc, HostError, TryVec};
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 
@@ -59,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     graph.try_reserve_exact(500)?;
     say("the tokens are freed, and the pass goes on", &compiler);
 
-    println!("\n{}", Snapshot::capture(&root, &root)?);
+    println!("\n{}", root.snapshot()?);
     drop(graph);
     drop((parse, optimise, compiler));
     root.close_root()?; // an error, with the root, while anything is allocated

@@ -5,8 +5,8 @@
 use std::error::Error;
 
 use alloc_core::{
-    Arena, ByteCount, Context, ContextHandle, ContextOptions, FromGlobalAlloc, Scope, Snapshot,
-    TryBox, TryMap, TryString, TryVec,
+    Arena, ByteCount, Context, ContextHandle, ContextOptions, FromGlobalAlloc, Scope, TryBox,
+    TryMap, TryString, TryVec,
 };
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             shader.words.len()
         );
     }
-    println!("\n{}", Snapshot::capture(&root, &root)?);
+    println!("\n{}", root.snapshot()?);
 
     let removed = shaders.remove(&2).ok_or("it was inserted")?;
     let before = cache.usage().total().live_bytes;

@@ -11,7 +11,7 @@ use alloc_core::{Context, ContextOptions};
 use gpu::ENDINGS;
 use gpu::arenas::{Offset, OurPages, Ours, VmaVirtual};
 use gpu::stamps::Scale;
-use gpu::table::{Subject, common, figures, rows};
+use gpu::table::{Crowds, Row, Subject, common, figures, rows};
 use support::backing::SYSTEM;
 use support::clock::pinned;
 use support::heap::keep_pages;
@@ -52,6 +52,7 @@ fn main() {
             }
         }
     }
+    let mut crowds = Crowds::default();
     for (count, live) in [
         ("1k", 1000),
         ("10k", 10_000),
@@ -67,9 +68,11 @@ fn main() {
                 amount(100_000),
                 64 << 10,
             );
-            pinned(|| crowded(&mut report, &label, &trace, live, clock, root));
+            let rows = pinned(|| crowded(&mut report, &label, &trace, live, clock, root));
+            crowds.add(count, &rows);
         }
     }
+    crowds.ratios(&mut report);
     report.print();
 }
 
@@ -125,7 +128,7 @@ fn crowded(
     live: usize,
     clock: Scale,
     root: &Context,
-) {
+) -> Vec<Row> {
     let rows = rows(&[
         Subject::steady("ours", trace, live, clock, || Ours::new(root, ENDLESS)),
         Subject::steady("vma-virtual", trace, live, clock, || {
@@ -144,4 +147,5 @@ fn crowded(
         );
     }
     figures(report, label, &rows);
+    rows
 }

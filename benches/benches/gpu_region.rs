@@ -14,7 +14,7 @@ use gpu::ENDINGS;
 use gpu::driver::{self, Driver};
 use gpu::play::Places;
 use gpu::stamps::Scale;
-use gpu::table::{Subject, common, figures, rows};
+use gpu::table::{Crowds, Row, Subject, common, figures, rows};
 use gpu::whole::{GpuAlloc, OurShard, Ours, Raw, Traverse, Vma};
 use gpu_alloc::UsageFlags;
 use gpu_suballoc::Lifetime;
@@ -64,7 +64,7 @@ fn main() {
             }
         }
     }
-    let mut ours: Vec<(&str, Vec<f64>)> = Vec::new();
+    let mut crowds = Crowds::default();
     for (count, live) in [
         ("1k", 1000),
         ("10k", 10_000),
@@ -80,21 +80,11 @@ fn main() {
                 amount(100_000),
                 64 << 10,
             );
-            ours.push((
-                count,
-                pinned(|| crowded(&mut report, &label, &trace, live, clock, &hollow, root)),
-            ));
+            let rows = pinned(|| crowded(&mut report, &label, &trace, live, clock, &hollow, root));
+            crowds.add(count, &rows);
         }
     }
-    let of = |wanted: &str| {
-        ours.iter()
-            .find(|(count, _)| *count == wanted)
-            .map(|(_, times)| times)
-    };
-    if let (Some(few), Some(many)) = (of("1k"), of("100k")) {
-        report.ratio("take-p99-at-100k", "at-1k", many[2], few[2]);
-        report.ratio("give-p99-at-100k", "at-1k", many[4], few[4]);
-    }
+    crowds.ratios(&mut report);
     if let Some(drivers) = Driver::software() {
         for trace in &all_traces(SizeEnding::Rounded, TraceScale::SMALL, amount) {
             let label = format!("lavapipe-{}", trace.name);
@@ -241,7 +231,7 @@ fn one(report: &mut BenchReport, label: &str, trace: &MemoryTrace, subjects: &[S
     figures(report, label, &rows);
 }
 
-/// Single operations while so many pieces live; our times.
+/// Single operations while so many pieces live.
 fn crowded(
     report: &mut BenchReport,
     label: &str,
@@ -250,7 +240,7 @@ fn crowded(
     clock: Scale,
     driver: &Driver,
     root: &Context,
-) -> Vec<f64> {
+) -> Vec<Row> {
     let mut subjects = vec![
         Subject::steady("ours", trace, live, clock, || {
             Ours::new(driver, root, Lifetime::Unknown)
@@ -276,5 +266,5 @@ fn crowded(
         );
     }
     figures(report, label, &rows);
-    rows[0].times.clone()
+    rows
 }

@@ -12,7 +12,7 @@
 
 use std::error::Error;
 
-use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Snapshot};
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use ash::vk;
 use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::{
@@ -110,7 +110,7 @@ fn use_memory(memory: AshDevice, root: &Context) -> Result<(), Box<dyn Error>> {
         &RegionOptions::new().name("vertices"),
     )?;
 
-    println!("{}", Snapshot::capture(root, root)?); // host memory, a row a context
+    println!("{}", root.snapshot()?); // host memory, a row a context
     println!("{}", gpu.stats()); // device memory, a row a heap and a pool
     println!("{}", gpu.memory_map()?); // each block, and what lies where in it
 

@@ -172,6 +172,14 @@ pub enum GpuMisuse {
     NoImage,
     /// A resource that is to be moved needs another place than the one that is reserved.
     WrongPlace,
+    /// The pool has no block of that number, or it ends before the place does.
+    NoSuchPlace,
+    /// Not all bytes of the place are free.
+    PlaceTaken,
+    /// The place begins at no multiple of the region's alignment, or of the granule.
+    PlaceMisaligned,
+    /// A linear pool: it says itself where a region lies.
+    PlacesItself,
 }
 
 impl GpuError {
@@ -262,13 +270,13 @@ impl fmt::Display for Limit {
             Self::Bytes { short_by } => {
                 write!(
                     f,
-                    "{short_by} bytes are missing in what all blocks may have together: free regions, trim, or raise the limit"
+                    "{short_by} bytes are missing in what all blocks may have together: free regions, trim (shards too), or raise the limit"
                 )
             }
             Self::Heap { heap, short_by } => {
                 write!(
                     f,
-                    "heap {heap} is short by {short_by} bytes: free regions, trim, or accept memory of another heap"
+                    "heap {heap} is short by {short_by} bytes: free regions, trim (shards too), or accept memory of another heap"
                 )
             }
             Self::Blocks { limit } => write!(
@@ -278,7 +286,7 @@ impl fmt::Display for Limit {
             Self::Objects { limit } => {
                 write!(
                     f,
-                    "no more memory objects than {limit} are allowed: free dedicated regions, or trim"
+                    "no more memory objects than {limit} are allowed: free dedicated regions, or trim (shards too)"
                 )
             }
             Self::Pools => f.write_str("there is no room for another pool: destroy one"),
@@ -365,6 +373,12 @@ impl fmt::Display for GpuMisuse {
             Self::Moved => "the region was moved: refresh its value, and descriptors that name its buffer",
             Self::Defragmenting => "the pool is being defragmented: end that first",
             Self::NoImage => "the region has no image: make it with create_image",
+            Self::NoSuchPlace => {
+                "the pool has no such block, or it is too small for that place: reserve as many blocks as there were, of the same block_size"
+            }
+            Self::PlaceTaken => "not all bytes of that place are free: free what lies there, or choose another place",
+            Self::PlaceMisaligned => "the place begins at no multiple of the alignment or of the granule: choose one that does",
+            Self::PlacesItself => "a linear pool places its regions itself: allocate them in the order in which they were captured",
             Self::WrongPlace => "the resource needs another place than the one that is reserved: pass the info that the first one was made with",
         })
     }

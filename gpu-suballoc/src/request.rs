@@ -15,7 +15,7 @@ pub enum Lifetime {
     /// Nobody knows.
     #[default]
     Unknown,
-    /// Long. Small ones get slabs.
+    /// Long. Small ones get slabs, which a defragmentation does not move: their blocks stay.
     Persistent,
 }
 

@@ -9,6 +9,9 @@
 /* No allocator serves as many bytes: a size that overflows becomes this one, so that the refusal is noted as every other. */
 #define TOO_LARGE SIZE_MAX
 
+/* A tail of a text that is longer than this is formatted in a block below the text, and not on the stack. */
+#define BRIEF 512
+
 static size_t product(size_t size, size_t count)
 {
    return count != 0 && size > SIZE_MAX / count ? TOO_LARGE : size * count;
@@ -20,24 +23,27 @@ static size_t text_size(size_t before, size_t length)
    return length >= SIZE_MAX - before ? TOO_LARGE : before + length + 1;
 }
 
-/* The length of the formatted text; TOO_LARGE where the C library cannot format it. */
-static size_t measure(const char *format, va_list arguments)
+/* Formats as vsnprintf, which keeps the arguments and errno. The text's length; TOO_LARGE where the C library cannot format it. */
+static size_t format_text(char *place, size_t size, const char *format, va_list arguments)
 {
    int callers = errno;
    va_list copy;
    va_copy(copy, arguments);
-   int measured = vsnprintf(NULL, 0, format, copy);
+   int length = vsnprintf(place, size, format, copy);
    va_end(copy);
    errno = callers;
-   return measured < 0 ? TOO_LARGE : (size_t)measured;
+   return length < 0 ? TOO_LARGE : (size_t)length;
+}
+
+static size_t measure(const char *format, va_list arguments)
+{
+   return format_text(NULL, 0, format, arguments);
 }
 
 /* Writes a text that was measured. */
 static void write_text(char *place, size_t length, const char *format, va_list arguments)
 {
-   int callers = errno;
-   vsnprintf(place, length + 1, format, arguments);
-   errno = callers;
+   format_text(place, length + 1, format, arguments);
 }
 
 void *steward_rerzalloc_size(const void *parent, void *old, size_t old_size, size_t size)
@@ -99,12 +105,26 @@ char *steward_ralloc_strdup(const void *parent, const char *text)
    return text == NULL ? NULL : steward_ralloc_strndup(parent, text, strlen(text));
 }
 
+/* Where in a block a text lies, which is below the block's size; OUTSIDE where it does not lie there. Pointers into different objects cannot be
+ * compared, so addresses are. */
+#define OUTSIDE SIZE_MAX
+static size_t offset_in(const char *block, size_t size, const char *text)
+{
+   uintptr_t offset = (uintptr_t)text - (uintptr_t)block;
+   return offset < size ? (size_t)offset : OUTSIDE;
+}
+
 bool steward_ralloc_str_append(char **text, const char *more, size_t text_length, size_t more_length)
 {
-   char *both = steward_reralloc_size(NULL, *text, text_size(text_length, more_length));
+   size_t old_size = steward_ralloc_block_size(*text), size = text_size(text_length, more_length);
+   size_t offset = offset_in(*text, old_size, more);
+   /* What is appended may be a part of the text itself. It moves with the block, and must not be cut off. */
+   if (offset != OUTSIDE && size < old_size)
+      size = old_size;
+   char *both = steward_reralloc_size(NULL, *text, size);
    if (both == NULL)
       return false;
-   memcpy(both + text_length, more, more_length);
+   memmove(both + text_length, offset == OUTSIDE ? more : both + offset, more_length);
    both[text_length + more_length] = 0;
    *text = both;
    return true;
@@ -147,14 +167,25 @@ bool steward_ralloc_vasprintf_rewrite_tail(char **text, size_t *start, const cha
          *start = strlen(*text);
       return *text != NULL;
    }
-   size_t length = measure(format, arguments);
+   /* The text is formatted before its block is resized, since the format or an argument may be the text itself. */
+   char brief[BRIEF], *tail = brief;
+   size_t length = format_text(brief, sizeof brief, format, arguments);
+   if (length != TOO_LARGE && length >= sizeof brief) {
+      tail = steward_ralloc_size(*text, text_size(0, length));
+      if (tail == NULL)
+         return false;
+      write_text(tail, length, format, arguments);
+   }
    char *whole = steward_reralloc_size(NULL, *text, text_size(*start, length));
-   if (whole == NULL)
-      return false;
-   write_text(whole + *start, length, format, arguments);
-   *text = whole;
-   *start += length;
-   return true;
+   if (whole != NULL) {
+      memcpy(whole + *start, tail, length);
+      whole[*start + length] = 0;
+      *text = whole;
+      *start += length;
+   }
+   if (tail != brief)
+      steward_ralloc_free(tail);
+   return whole != NULL;
 }
 
 bool steward_ralloc_asprintf_rewrite_tail(char **text, size_t *start, const char *format, ...)

@@ -62,7 +62,7 @@ void steward_ralloc_adopt(const void *parent, void *from);
 void *steward_ralloc_parent(const void *of);
 size_t steward_ralloc_block_size(const void *of);
 /* Called once all below the block is gone. It may free siblings and allocate below the block; it must not unwind. NULL removes it. A process has
- * room for 4093 different destructors. False, and nothing changed: for one more, for a block that a collector frees, and for a destructor of a
+ * room for 4092 different destructors. False, and nothing changed: for one more, for a block that a collector frees, and for a destructor of a
  * block that is being freed. */
 bool steward_ralloc_set_destructor(const void *of, steward_destructor_fn destructor);
 
@@ -89,7 +89,7 @@ void *steward_linear_realloc(void *handle, void *old, size_t size);
 void *steward_linear_block(void *handle);
 
 /* Text: c/ralloc_text.c. NULL or false where there is no memory, or no text; a text that the C library cannot format is too large. Where *text is
- * NULL, *start is not read, and becomes the text's length. */
+ * NULL, *start is not read, and becomes the text's length. What is appended, a format and its arguments may be *text itself or parts of it. */
 void *steward_rerzalloc_size(const void *parent, void *old, size_t old_size, size_t size);
 void *steward_ralloc_array_size(const void *parent, size_t size, size_t count);
 void *steward_rzalloc_array_size(const void *parent, size_t size, size_t count);

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::fmt;
 
-use alloc_core::{BudgetUsage, ContextHandle, HostError, Misuse, Snapshot, Usage};
+use alloc_core::{BudgetUsage, ContextHandle, HostError, Misuse, Usage};
 
 use crate::edge::{StewardContext, context, enter};
 use crate::refusal::{SUCCESS, UNKNOWN, misused, note};
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn steward_snapshot_json(
             return misused();
         };
         // The copy is memory of the context itself.
-        match Snapshot::capture(&context, &*context) {
+        match context.snapshot() {
             Ok(snapshot) => {
                 let mut sink = Sink { writer, user };
                 snapshot.write_json(&mut sink).map_or(UNKNOWN, |()| SUCCESS)

@@ -25,18 +25,24 @@ pub struct StewardHandle {
 /// Runs what a function of the interface does. `errno` is the caller's. A panic is a mistake of this library: it is printed in one line,
 /// and the process ends.
 ///
-/// Each look at a thread's own place is a call in a shared library: there is one for `errno`, and one for the mark.
+/// Each look at a thread's own place is a call in a shared library: there is one.
 #[inline]
 pub fn enter<R>(function: &'static str, call: impl FnOnce() -> R) -> R {
-    let errno = Errno::save();
-    let answer = INSIDE.with(|inside| {
-        let outer = inside.replace(true);
+    EDGE.with(|edge| {
+        let errno = edge.save_errno();
+        let outer = edge.inside.replace(true);
         let answer = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| panicked(function));
-        inside.set(outer);
+        edge.inside.set(outer);
+        errno.restore();
         answer
-    });
-    errno.restore();
-    answer
+    })
+}
+
+/// Runs what a function of the interface does that calls nobody: no allocator, no function that was passed, nothing of the C library that
+/// sets `errno`. It has nothing to panic for either; if it did, the process would end all the same.
+#[inline]
+pub fn call_nobody<R>(call: impl FnOnce() -> R) -> R {
+    call()
 }
 
 #[cold]
@@ -54,9 +60,23 @@ fn panicked(function: &str) -> ! {
     std::process::abort()
 }
 
-thread_local! {
+/// What a thread has for itself.
+struct Edge {
     /// True while this thread runs a function of the interface.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    inside: Cell<bool>,
+    /// Where the thread's `errno` lies, since it was asked first.
+    #[cfg(target_os = "linux")]
+    errno: Cell<*mut i32>,
+}
+
+thread_local! {
+    static EDGE: Edge = const {
+        Edge {
+            inside: Cell::new(false),
+            #[cfg(target_os = "linux")]
+            errno: Cell::new(std::ptr::null_mut()),
+        }
+    };
 }
 
 #[expect(
@@ -77,7 +97,7 @@ pub fn quiet_panics() {
     OUTER.get_or_init(|| {
         let outer = take_hook();
         set_hook(Box::new(|panic| {
-            if !INSIDE.get()
+            if !EDGE.with(|edge| edge.inside.get())
                 && let Some(outer) = OUTER.get()
             {
                 outer(panic);
@@ -95,26 +115,35 @@ struct Errno {
     value: i32,
 }
 
-impl Errno {
+impl Edge {
     #[cfg(target_os = "linux")]
     #[inline]
-    fn save() -> Self {
-        // SAFETY: the address of this thread's errno.
-        let place = unsafe { libc::__errno_location() };
-        // SAFETY: as above, never NULL.
-        let place = unsafe { NonNull::new_unchecked(place) };
-        Self {
+    fn save_errno(&self) -> Errno {
+        let place = NonNull::new(self.errno.get()).unwrap_or_else(|| self.find_errno());
+        Errno {
             place,
-            // SAFETY: as above, always readable.
+            // SAFETY: this thread's errno, always readable.
             value: unsafe { place.read() },
         }
     }
 
-    #[cfg(not(target_os = "linux"))]
-    fn save() -> Self {
-        Self {}
+    #[cfg(target_os = "linux")]
+    #[cold]
+    fn find_errno(&self) -> NonNull<i32> {
+        // SAFETY: the address of this thread's errno, which stays where it is.
+        let place = unsafe { libc::__errno_location() };
+        self.errno.set(place);
+        // SAFETY: as above, never NULL.
+        unsafe { NonNull::new_unchecked(place) }
     }
 
+    #[cfg(not(target_os = "linux"))]
+    fn save_errno(&self) -> Errno {
+        Errno {}
+    }
+}
+
+impl Errno {
     #[inline]
     fn restore(self) {
         // SAFETY: this thread's still: the value is not passed to another one. Always writable.

@@ -1,7 +1,7 @@
 //! The C interface: conversions and calls, no logic. the headers in `include` say what each function does, who may
 //! call it and what it returns; a test compares them with this side.
 //!
-//! Every function goes through [`edge::enter`], which lets no panic out and leaves `errno` as it was. Objects that C holds are addresses
+//! A function that calls anybody goes through [`edge::enter`], which lets no panic out and leaves `errno` as it was. Objects that C holds are addresses
 //! of memory of the caller's own allocator: nothing here takes memory past it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(

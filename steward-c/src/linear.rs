@@ -5,7 +5,7 @@ use std::ptr::{NonNull, null_mut};
 
 use alloc_core::tagged::{Fill, LinearBlocks};
 
-use crate::edge::enter;
+use crate::edge::{call_nobody, enter};
 use crate::ralloc::allocate;
 use crate::refusal::{of_some, pointer};
 
@@ -44,18 +44,32 @@ pub unsafe extern "C" fn steward_linear_context(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_linear_alloc(handle: *mut c_void, size: usize) -> *mut c_void {
-    enter("steward_linear_alloc", || {
-        // SAFETY: the caller's live linear memory.
-        let new = linear(handle).map(|linear| unsafe { linear.allocate(size, Fill::Undefined) });
-        of_some(new, |new| pointer(new).cast())
-    })
+    // SAFETY: forwarded.
+    unsafe { suballocation("steward_linear_alloc", handle, size, Fill::Undefined) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_linear_zalloc(handle: *mut c_void, size: usize) -> *mut c_void {
-    enter("steward_linear_zalloc", || {
+    // SAFETY: forwarded.
+    unsafe { suballocation("steward_linear_zalloc", handle, size, Fill::Zeros) }
+}
+
+#[inline]
+unsafe fn suballocation(
+    function: &'static str,
+    handle: *mut c_void,
+    size: usize,
+    fill: Fill,
+) -> *mut c_void {
+    let linear = linear(handle);
+    // SAFETY: the caller's live linear memory.
+    let quick = call_nobody(|| linear.and_then(|at| unsafe { at.allocate_in_chunk(size, fill) }));
+    if let Some(new) = quick {
+        return new.as_ptr().cast();
+    }
+    enter(function, || {
         // SAFETY: the caller's live linear memory.
-        let new = linear(handle).map(|linear| unsafe { linear.allocate(size, Fill::Zeros) });
+        let new = linear.map(|linear| unsafe { linear.allocate(size, fill) });
         of_some(new, |new| pointer(new).cast())
     })
 }
@@ -79,7 +93,7 @@ pub unsafe extern "C" fn steward_linear_realloc(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_linear_block(handle: *mut c_void) -> *mut c_void {
-    enter("steward_linear_block", || {
+    call_nobody(|| {
         // SAFETY: the caller's live linear memory.
         let block = linear(handle).map(|linear| unsafe { linear.block() });
         block.map_or(null_mut(), |block| block.payload().as_ptr().cast())

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use alloc_core::tagged::{DomainId, Fill, GcBlocks, TaggedBlock, TaggedDestructor, TaggedDomain};
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Misuse, Scope};
 
-use crate::edge::{StewardContext, context, enter, quiet_panics};
+use crate::edge::{StewardContext, call_nobody, context, enter, quiet_panics};
 use crate::refusal::{SUCCESS, misused, note, of_some, pointer};
 
 /// The owner of a domain.
@@ -79,7 +79,7 @@ fn payload(made: Result<TaggedBlock, HostError>) -> *mut c_void {
     pointer(made.map(TaggedBlock::payload)).cast()
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn allocate(
     parent: *const c_void,
     size: usize,
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn steward_domain_reset_refused(domain: *const StewardDoma
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_enter(domain: *mut StewardDomain) -> *mut StewardDomain {
-    enter("steward_ralloc_enter", || {
+    call_nobody(|| {
         CURRENT
             .try_with(|current| current.replace(domain))
             .unwrap_or(null_mut())
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn steward_ralloc_enter(domain: *mut StewardDomain) -> *mu
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_leave(before: *mut StewardDomain) {
-    enter("steward_ralloc_leave", || {
+    call_nobody(|| {
         let _ = CURRENT.try_with(|current| current.set(before));
     });
 }
@@ -247,7 +247,7 @@ pub unsafe extern "C" fn steward_ralloc_free(dying: *mut c_void) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_steal(parent: *const c_void, stolen: *mut c_void) {
-    enter("steward_ralloc_steal", || {
+    call_nobody(|| {
         if let Some(stolen) = block(stolen) {
             // SAFETY: the caller's live blocks.
             unsafe { stolen.steal(block(parent)) };
@@ -257,7 +257,7 @@ pub unsafe extern "C" fn steward_ralloc_steal(parent: *const c_void, stolen: *mu
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_adopt(parent: *const c_void, from: *mut c_void) {
-    enter("steward_ralloc_adopt", || {
+    call_nobody(|| {
         if let (Some(parent), Some(from)) = (block(parent), block(from)) {
             // SAFETY: the caller's live blocks.
             unsafe { parent.adopt(from) };
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn steward_ralloc_adopt(parent: *const c_void, from: *mut 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_parent(of: *const c_void) -> *mut c_void {
-    enter("steward_ralloc_parent", || {
+    call_nobody(|| {
         // SAFETY: the caller's live block.
         let parent = block(of).and_then(|block| unsafe { block.parent() });
         parent.map_or(null_mut(), |parent| parent.payload().as_ptr().cast())
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn steward_ralloc_parent(of: *const c_void) -> *mut c_void
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_block_size(of: *const c_void) -> usize {
-    enter("steward_ralloc_block_size", || {
+    call_nobody(|| {
         // SAFETY: the caller's live block.
         block(of).map_or(0, |block| unsafe { block.size() })
     })
@@ -315,9 +315,15 @@ pub unsafe extern "C" fn steward_gc_alloc_size(
     align: usize,
 ) -> *mut c_void {
     // SAFETY: forwarded.
-    enter("steward_gc_alloc_size", || unsafe {
-        collected(collector, size, align, Fill::Undefined)
-    })
+    unsafe {
+        collected(
+            "steward_gc_alloc_size",
+            collector,
+            size,
+            align,
+            Fill::Undefined,
+        )
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -327,19 +333,41 @@ pub unsafe extern "C" fn steward_gc_zalloc_size(
     align: usize,
 ) -> *mut c_void {
     // SAFETY: forwarded.
-    enter("steward_gc_zalloc_size", || unsafe {
-        collected(collector, size, align, Fill::Zeros)
-    })
+    unsafe {
+        collected(
+            "steward_gc_zalloc_size",
+            collector,
+            size,
+            align,
+            Fill::Zeros,
+        )
+    }
 }
 
-unsafe fn collected(collector: *mut c_void, size: usize, align: usize, fill: Fill) -> *mut c_void {
-    if !align.is_power_of_two() || align > 16 {
-        note(HostError::Misuse(Misuse::BadAlignment));
-        return null_mut();
-    }
+#[inline]
+unsafe fn collected(
+    function: &'static str,
+    collector: *mut c_void,
+    size: usize,
+    align: usize,
+    fill: Fill,
+) -> *mut c_void {
+    let is_aligned = align.is_power_of_two() && align <= 16;
+    let collector = gc(collector).filter(|_| is_aligned);
     // SAFETY: the caller's live collector.
-    let new = gc(collector).map(|gc| unsafe { gc.allocate(size, fill) });
-    of_some(new, payload)
+    let quick = call_nobody(|| collector.and_then(|gc| unsafe { gc.allocate_in_slab(size, fill) }));
+    if let Some(new) = quick {
+        return new.payload().as_ptr().cast();
+    }
+    enter(function, || {
+        if !is_aligned {
+            note(HostError::Misuse(Misuse::BadAlignment));
+            return null_mut();
+        }
+        // SAFETY: the caller's live collector.
+        let new = collector.map(|gc| unsafe { gc.allocate(size, fill) });
+        of_some(new, payload)
+    })
 }
 
 fn gc(collector: *mut c_void) -> Option<GcBlocks> {
@@ -348,7 +376,7 @@ fn gc(collector: *mut c_void) -> Option<GcBlocks> {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gc_sweep_start(collector: *mut c_void) {
-    enter("steward_gc_sweep_start", || {
+    call_nobody(|| {
         if let Some(gc) = gc(collector) {
             // SAFETY: the caller's live collector.
             if !unsafe { gc.begin_sweep() } {
@@ -360,7 +388,7 @@ pub unsafe extern "C" fn steward_gc_sweep_start(collector: *mut c_void) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gc_mark_live(collector: *mut c_void, kept: *const c_void) {
-    enter("steward_gc_mark_live", || {
+    call_nobody(|| {
         if let (Some(gc), Some(kept)) = (gc(collector), block(kept)) {
             // SAFETY: the caller's live collector and block.
             unsafe { gc.mark(kept) };

@@ -245,6 +245,9 @@ pub struct Check {
     /// Write down what the driver does, instead of comparing.
     #[arg(long, value_name = "FILE")]
     pub write_expect: Option<PathBuf>,
+    /// What the page of several drivers is made of, for the program that runs this one for one of them.
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub page_part: Option<PathBuf>,
 }
 
 /// What to replay.

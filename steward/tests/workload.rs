@@ -32,7 +32,8 @@ use loader::{
 use manifest::Manifest;
 use results::{
     a_wrong_seed_is_a_mismatch_and_everything_is_destroyed, device_memory_is_told_block_by_block,
-    every_result_is_right_in_every_round, the_validation_layer_is_silent_after_it_was_heard,
+    df12_a_defragmentation_frees_blocks_and_keeps_contents, every_result_is_right_in_every_round,
+    the_validation_layer_is_silent_after_it_was_heard,
     v42_every_block_is_given_back_to_its_kinds_callbacks,
 };
 use vk_steward::drivers::Selected;
@@ -41,7 +42,7 @@ use vk_steward::drivers::Selected;
 type Outcome = Result<(), (&'static str, String)>;
 type Test = (&'static str, fn(&Selected) -> Outcome);
 
-const TESTS: [Test; 11] = [
+const TESTS: [Test; 12] = [
     (
         "every_result_is_right_in_every_round",
         every_result_is_right_in_every_round,
@@ -59,6 +60,10 @@ const TESTS: [Test; 11] = [
     (
         "device_memory_is_told_block_by_block",
         device_memory_is_told_block_by_block,
+    ),
+    (
+        "df12_a_defragmentation_frees_blocks_and_keeps_contents",
+        df12_a_defragmentation_frees_blocks_and_keeps_contents,
     ),
     (
         "a_wrong_seed_is_a_mismatch_and_everything_is_destroyed",

@@ -82,6 +82,16 @@ impl Child {
         self
     }
 
+    /// Runs it with one of its outputs on a terminal of `columns`, without a time limit; what it shows there.
+    ///
+    /// # Panics
+    /// When it cannot be started, or no terminal can be opened.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn run_on_terminal(self, columns: u16, output: crate::TerminalOutput) -> String {
+        crate::terminal::shown(self.command, columns, output)
+    }
+
     /// Runs it and waits for the end.
     ///
     /// # Panics

@@ -14,21 +14,35 @@ static COMPILED: Mutex<BTreeMap<PathBuf, bool>> = Mutex::new(BTreeMap::new());
 /// When the source does not compile without a warning.
 #[must_use]
 pub fn compile_c(source: &Path, folder: &Path) -> Option<PathBuf> {
-    let program = folder.join(source.file_stem()?);
+    compiled(source, folder.join(source.file_stem()?), &[])
+}
+
+/// The same for a shared library, which has the file's name behind `lib`.
+///
+/// # Panics
+/// As [`compile_c`].
+#[must_use]
+pub fn compile_c_library(source: &Path, folder: &Path) -> Option<PathBuf> {
+    let name = format!("lib{}.so", source.file_stem()?.to_str()?);
+    compiled(source, folder.join(name), &["-shared", "-fPIC"])
+}
+
+fn compiled(source: &Path, program: PathBuf, options: &[&str]) -> Option<PathBuf> {
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let has_compiler = *compiled
         .entry(program.clone())
-        .or_insert_with_key(|program| has_compiled(source, program));
+        .or_insert_with_key(|program| has_compiled(source, program, options));
     has_compiler.then_some(program)
 }
 
 /// False where there is no `cc`.
-fn has_compiled(source: &Path, program: &Path) -> bool {
+fn has_compiled(source: &Path, program: &Path, options: &[&str]) -> bool {
     // Another process may be running the program: it is replaced, not overwritten.
     let new = program.with_extension(std::process::id().to_string());
     let status = Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-o"])
         .args([&new, source])
+        .args(options)
         .args(["-ldl", "-lpthread"])
         .status();
     let Ok(status) = status else { return false };

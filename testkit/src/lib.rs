@@ -23,10 +23,12 @@ mod child;
 mod compile;
 mod complete;
 mod contracts;
+mod example;
 mod fixture;
 mod frozen_global;
 mod growth;
 mod hooked;
+mod layer_order;
 mod operation_table;
 pub mod programs;
 mod public_api;
@@ -35,16 +37,20 @@ mod recording_allocator;
 mod require;
 mod rng;
 mod sweep;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod traces;
 
 pub use child::{Child, Finished};
-pub use compile::compile_c;
+pub use compile::{compile_c, compile_c_library};
 pub use complete::{assert_bodies_call, assert_every_function_is_named};
 pub use contracts::{ContractReport, check_contracts};
+pub use example::example;
 pub use fixture::{MemoryUse, Sink, Stage, picture};
 pub use frozen_global::{Once, Refusing, STILL, Still};
 pub use growth::assert_linear;
 pub use hooked::{Call, HookedAllocator, Moment, Request, in_hook, run_hook, with_hook};
+pub use layer_order::layer_order;
 pub use operation_table::OperationTable;
 pub use public_api::public_api;
 pub use quiet::silence_panics;
@@ -52,6 +58,8 @@ pub use recording_allocator::{RecordingAllocator, ScopeTally};
 pub use require::{skip, swiftshader};
 pub use rng::Rng;
 pub use sweep::{Counted, Sweep, Swept, Trial};
+#[cfg(target_os = "linux")]
+pub use terminal::TerminalOutput;
 pub use traces::{TraceTruth, host_trace};
 
 /// The samples of README.md, tested.

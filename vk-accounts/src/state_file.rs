@@ -5,8 +5,8 @@
 //! ```text
 //! word  0 MAGIC      1 LENGTH in bytes   2 SEQUENCE: odd while the numbers are written
 //!       3 PROCESS    4 COMMANDS that the numbers know of    5 REPORTED: those that the last report knows of
-//!       6 STARTED: number of the last command that began    7 STARTED_ROW: its row in vk-callbacks' table, and 1; 0 for none
-//!       8 ROWS of that table                                9 to 31 zero
+//!       6 STARTED: the last command that began, see [`started`]   7 zero
+//!       8 ROWS of vk-callbacks' table                             9 to 31 zero
 //!      32 HEAPS: 16 of 8 words   live bytes, live blocks, peak bytes, total bytes, total blocks, refusals, 0, 0
 //!     160 KINDS: 64 of 16 words  name in 5 words, live bytes, live blocks, peak bytes, total bytes, total blocks,
 //!                                objects created, objects ended, commands with callbacks of the program, 0, 0, 0
@@ -25,7 +25,7 @@ use serde::Serialize;
 use vk_callbacks::CommandRow;
 
 /// The first word.
-pub const MAGIC: u64 = u64::from_ne_bytes(*b"STEWARD\x01");
+pub const MAGIC: u64 = u64::from_ne_bytes(*b"STEWARD\x02");
 /// The number of words.
 pub const WORDS: usize = KINDS + MAX_KINDS * KIND_WORDS;
 /// The length in bytes.
@@ -39,10 +39,8 @@ pub const PROCESS: usize = 3;
 pub const COMMANDS: usize = 4;
 /// Where the number of commands is that the last report knows of.
 pub const REPORTED: usize = 5;
-/// Where the number of the last command is that began.
+/// Where the last command is that began.
 pub const STARTED: usize = 6;
-/// Where its row is, and 1.
-pub const STARTED_ROW: usize = 7;
 /// Where the number of rows is.
 pub const ROWS: usize = 8;
 /// Where the heaps begin.
@@ -59,6 +57,16 @@ pub const MAX_KINDS: usize = 64;
 pub const KIND_WORDS: usize = 16;
 /// The words of its name.
 pub const NAME_WORDS: usize = 5;
+
+/// The bits of a row in [`STARTED`].
+const ROW_BITS: u32 = 16;
+
+/// The word of [`STARTED`]: the number of a command, and the index of its row. One word, since several threads begin commands at once: the
+/// number and the row are one command's.
+#[must_use]
+pub const fn started(number: u64, row: usize) -> u64 {
+    number << ROW_BITS | (row as u64 + 1)
+}
 
 /// Attempts to read a file between two updates.
 const ATTEMPTS: u32 = 1000;
@@ -208,7 +216,7 @@ impl State {
             process: word(bytes, PROCESS),
             commands: word(bytes, COMMANDS),
             reported_commands: word(bytes, REPORTED),
-            started_commands: word(bytes, STARTED),
+            started_commands: word(bytes, STARTED) >> ROW_BITS,
             last_command: last_command(bytes),
             is_whole: word(bytes, SEQUENCE).is_multiple_of(2),
             kinds,
@@ -272,7 +280,8 @@ fn heap(bytes: &[u8], index: usize) -> Option<StateHeap> {
 fn last_command(bytes: &[u8]) -> Option<&'static str> {
     let rows = CommandRow::all();
     let is_same_table = word(bytes, ROWS) == rows.len() as u64;
-    let row = word(bytes, STARTED_ROW).checked_sub(1)?;
+    let row = word(bytes, STARTED) & ((1 << ROW_BITS) - 1);
+    let row = row.checked_sub(1)?;
     let row = rows.get(usize::try_from(row).ok()?)?;
     is_same_table.then_some(row.name)
 }
@@ -381,14 +390,13 @@ mod tests {
         let row = CommandRow::all()
             .iter()
             .position(|row| row.name == "vkCreateBuffer");
-        let row = row.expect("a row") as u64;
+        let row = row.expect("a row");
         for (index, value) in [
             (SEQUENCE, 3),
             (PROCESS, 77),
             (COMMANDS, 10),
             (REPORTED, 9),
-            (STARTED, 12),
-            (STARTED_ROW, row + 1),
+            (STARTED, started(12, row)),
             (ROWS, CommandRow::all().len() as u64),
         ] {
             put(&mut bytes, index, value);

@@ -4,7 +4,7 @@
 //!  driver -> Checker -> Bridge -> Context "device" -> Context "application" -> system
 //! ```
 
-use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope, Snapshot, TryString};
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope, TryString};
 use ash::vk::{self, Handle as _};
 use vk_callbacks::check::CheckedOwner;
 use vk_callbacks::command::BracketCoverage;
@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         *device.get(name)?,
         bridge.live().scope(Scope::Object).bytes
     );
-    println!("{}\n", Snapshot::capture(&application, &application)?);
+    println!("{}\n", application.snapshot()?);
 
     // Vulkan lets callbacks come during a command only (V22), and this driver frees in none.
     // SAFETY: the chain that it was created with.

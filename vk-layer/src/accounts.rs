@@ -17,6 +17,7 @@ use vk_callbacks::check::{Checked, CheckedOwner};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{Bridge, CheckOptions, Checker, OwnerId};
 
+use crate::caller_module::caller_module;
 use crate::commands::{KINDS, ROWS, is_about_loader, kind_bit, row};
 use crate::count::Count;
 use crate::coverage;
@@ -394,19 +395,22 @@ pub(crate) fn restart_peak() {
 /// The checker of this process, unless it is switched off or there is no memory for it.
 #[inline]
 pub(crate) fn checker() -> Option<&'static Checker<'static>> {
-    CHECKER.get().or_else(new_checker)
+    CHECKER.get().or_else(|| {
+        if settings().check {
+            new_checker()
+        } else {
+            None
+        }
+    })
 }
 
 #[inline(never)]
 fn new_checker() -> Option<&'static Checker<'static>> {
-    if !settings().check {
-        return None;
-    }
     let options = CheckOptions {
         coverage: coverage(),
         ..CheckOptions::default()
     };
-    CHECKER.get_or_make(|| Checker::new(&SYSTEM, options).ok())
+    CHECKER.get_or_make(|| Checker::naming_callers(&SYSTEM, options, caller_module).ok())
 }
 
 /// In the child of a fork: its instances are the next ones.

@@ -1,6 +1,7 @@
 //! What the loader and a layer say to one another, as `vk_layer.h` has it, and the few structs of Vulkan that are read.
 
 use std::ffi::{c_char, c_void};
+use std::ptr::NonNull;
 
 use crate::hooks::{get_device_proc_addr, get_instance_proc_addr};
 
@@ -116,14 +117,17 @@ pub(crate) struct NextLayer {
 /// # Safety
 /// `info` is NULL or a create info as the loader hands it to a layer.
 pub(crate) unsafe fn advance_link(info: *const c_void, s_type: i32) -> Option<NextLayer> {
-    let mut at = info.cast_mut().cast::<BaseStruct>();
-    loop {
+    let mut at = NonNull::new(info.cast_mut().cast::<BaseStruct>());
+    while let Some(base) = at {
         // SAFETY: the caller's promise: the chain's structs all begin so, and end with NULL.
-        let base = unsafe { at.as_ref() }?;
-        if base.s_type == s_type {
-            let layer = at.cast::<LayerCreateInfo>();
-            // SAFETY: structs of this type are the loader's own, and this large.
-            let layer = unsafe { &mut *layer };
+        let BaseStruct {
+            s_type: this_type,
+            p_next,
+        } = unsafe { base.read() };
+        if this_type == s_type {
+            let mut layer = base.cast::<LayerCreateInfo>();
+            // SAFETY: structs of this type are the loader's own, and this large; nobody else uses them meanwhile.
+            let layer = unsafe { layer.as_mut() };
             if layer.function == LINK_INFO {
                 // SAFETY: a struct with this function holds a link, or NULL where the chain is wrong.
                 let link = unsafe { layer.link.as_ref() }?;
@@ -134,8 +138,9 @@ pub(crate) unsafe fn advance_link(info: *const c_void, s_type: i32) -> Option<Ne
                 });
             }
         }
-        at = base.p_next;
+        at = NonNull::new(p_next);
     }
+    None
 }
 
 /// `VK_MAX_MEMORY_TYPES`.
@@ -252,18 +257,74 @@ impl MemoryAllocateInfo {
         let mut at = self.base.p_next;
         // SAFETY: the caller's promise: the chain's structs all begin so, and end with NULL.
         while let Some(base) = unsafe { at.as_ref() } {
+            let next = base.p_next;
             let [imported, exported, dedicated] = &mut uses;
             match base.s_type {
-                // Of handles of Windows, Zircon and Metal, of file descriptors, Android's buffers and host pointers.
-                1_000_073_000 | 1_000_364_000 | 1_000_602_000 | 1_000_074_000 | 1_000_129_003
-                | 1_000_178_000 => *imported = true,
-                1_000_072_002 => *exported = true,
-                1_000_127_001 => *dedicated = true,
+                // Of handles of Windows, Zircon and Metal, and of file descriptors. Without a type of handle nothing is imported.
+                1_000_073_000 | 1_000_364_000 | 1_000_602_000 | 1_000_074_000 => {
+                    // SAFETY: structs of these types go on with the type of handle.
+                    *imported |= unsafe { handle_types(at) } != 0;
+                }
+                // Of Android's buffers, and of host pointers, whose type of handle is one.
+                1_000_129_003 | 1_000_178_000 => *imported = true,
+                1_000_072_002 => {
+                    // SAFETY: as above, with the types of handles.
+                    *exported |= unsafe { handle_types(at) } != 0;
+                }
+                1_000_127_001 => {
+                    // SAFETY: a struct of this type.
+                    let info = unsafe { &*at.cast::<DedicatedInfo>() };
+                    *dedicated |= (info.image, info.buffer) != (0, 0);
+                }
                 _ => {}
             }
-            at = base.p_next;
+            at = next;
         }
         uses
+    }
+}
+
+/// What exports and imports go on with: the bits of the types of handles, none of which means that there is no export or import.
+///
+/// # Safety
+/// A struct of such a type.
+unsafe fn handle_types(at: *const BaseStruct) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { &*at.cast::<HandleTypes>() }.bits
+}
+
+/// `VkExportMemoryAllocateInfo`, `VkImportMemoryFdInfoKHR` and their like, as far as the types of handles.
+#[repr(C)]
+pub(crate) struct HandleTypes {
+    base: BaseStruct,
+    bits: u32,
+}
+
+/// `VkMemoryDedicatedAllocateInfo`: for no image and no buffer, it is as if it was not there.
+#[repr(C)]
+pub(crate) struct DedicatedInfo {
+    base: BaseStruct,
+    image: u64,
+    buffer: u64,
+}
+
+#[cfg(test)]
+impl HandleTypes {
+    pub(crate) const fn new(s_type: i32, p_next: *mut BaseStruct, bits: u32) -> Self {
+        let base = BaseStruct::new(s_type, p_next);
+        Self { base, bits }
+    }
+}
+
+#[cfg(test)]
+impl DedicatedInfo {
+    pub(crate) const fn new(p_next: *mut BaseStruct, image: u64, buffer: u64) -> Self {
+        let base = BaseStruct::new(1_000_127_001, p_next);
+        Self {
+            base,
+            image,
+            buffer,
+        }
     }
 }
 
@@ -322,20 +383,60 @@ pub(crate) struct PipelineBinaryList {
 mod tests {
     use std::ptr;
 
-    use super::{BaseStruct, MemoryAllocateInfo};
+    use super::{
+        BaseStruct, DedicatedInfo, HandleTypes, LOADER_INSTANCE, LayerCreateInfo, LayerLink,
+        MemoryAllocateInfo, advance_link,
+    };
 
     #[test]
-    fn the_chain_says_what_memory_is_for() {
-        let mut last = BaseStruct::new(1_000_074_000, ptr::null_mut());
-        let mut other = BaseStruct::new(1_000_060_000, &raw mut last);
-        let mut first = BaseStruct::new(1_000_127_001, &raw mut other);
-        for (p_next, uses) in [
-            (ptr::null_mut(), [false; 3]),
-            (&raw mut first, [true, false, true]),
-        ] {
+    fn ly20_the_chain_says_what_memory_is_for() {
+        let uses = |p_next: *mut BaseStruct| {
             let info = MemoryAllocateInfo::new(p_next, 1, 0);
-            // SAFETY: a chain of three structs that live, or none.
-            assert_eq!(unsafe { info.uses() }, uses);
+            // SAFETY: a chain of structs that live, or none.
+            unsafe { info.uses() }
+        };
+        assert_eq!(uses(ptr::null_mut()), [false; 3]);
+        // The types of handles of an import and of an export; an image and a buffer.
+        for ((import, export), (image, buffer), expected) in [
+            ((1, 0), (0, 7), [true, false, true]),
+            ((0, 1), (7, 0), [false, true, true]),
+            // As libraries chain them always, with nothing in them: these ask for nothing.
+            ((0, 0), (0, 0), [false; 3]),
+        ] {
+            let mut last = HandleTypes::new(1_000_074_000, ptr::null_mut(), import);
+            let mut other = BaseStruct::new(1_000_060_000, (&raw mut last).cast());
+            let mut middle = HandleTypes::new(1_000_072_002, &raw mut other, export);
+            let mut first = DedicatedInfo::new((&raw mut middle).cast(), image, buffer);
+            assert_eq!(uses((&raw mut first).cast()), expected);
         }
+    }
+
+    #[test]
+    fn ly2_of_several_structs_of_the_loader_the_one_with_links_is_advanced() {
+        let mut link = LayerLink {
+            next: ptr::dangling_mut(),
+            get_instance_proc_addr: Some(super::get_instance_proc_addr),
+            get_device_proc_addr: None,
+        };
+        let layer = |p_next, function, link| LayerCreateInfo {
+            base: BaseStruct::new(LOADER_INSTANCE, p_next),
+            function,
+            link,
+        };
+        let mut last = layer(ptr::null_mut(), super::LINK_INFO, &raw mut link);
+        let mut other = BaseStruct::new(1, (&raw mut last).cast());
+        // Its third word is a function, and not a link.
+        let mut first = layer(&raw mut other, 1, ptr::without_provenance_mut(8));
+        let info = BaseStruct::new(1, (&raw mut first).cast());
+        // SAFETY: a chain of structs that live.
+        let next = unsafe { advance_link((&raw const info).cast(), LOADER_INSTANCE) };
+        assert!(next.is_some_and(|next| next.get_device_proc_addr.is_none()));
+        assert_eq!(last.link, ptr::dangling_mut());
+        assert_eq!(first.link.addr(), 8);
+        // SAFETY: as above.
+        let none = unsafe { advance_link((&raw const info).cast(), super::LOADER_DEVICE) };
+        assert!(none.is_none());
+        // SAFETY: NULL.
+        assert!(unsafe { advance_link(ptr::null(), LOADER_INSTANCE) }.is_none());
     }
 }

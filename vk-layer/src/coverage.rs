@@ -1,10 +1,14 @@
 //! Callback coverage, with the setting `meter`: what came through callbacks beside what the meter of the heap saw meanwhile.
 
+use std::ffi::c_void;
+
 use vk_accounts::meter::{self, CallbackCoverage, CountingCallbacks, ThreadActivity, during};
 use vk_accounts::report::Honour;
+use vk_callbacks::OwnerId;
 use vk_callbacks::raw::RawCallbacks;
 
-use crate::accounts::{Accounts, INSTANCES};
+use crate::accounts::{Accounts, INSTANCES, checker};
+use crate::hooks::caught;
 use crate::per_process::PerProcess;
 use crate::record::new_record;
 use crate::report::get;
@@ -17,7 +21,27 @@ pub(crate) fn start() {
     if settings().meter {
         meter::this_thread_is_application();
         COVERAGE.get_or_make(CallbackCoverage::begin);
+        if settings().check {
+            meter::judge_frees(is_of_callbacks);
+        }
     }
+}
+
+/// Whether `free` or `realloc` of the C library got a block that the driver was given through callbacks of ours (LY52). Blocks of the
+/// program's own callbacks may be the C library's, and others than the driver may know them.
+extern "C" fn is_of_callbacks(block: *mut c_void) -> bool {
+    caught(|| checker().is_some_and(|checker| checker.freed_elsewhere(block, is_ours)))
+        .unwrap_or(false)
+}
+
+fn is_ours(owner: OwnerId) -> bool {
+    INSTANCES.iter().any(|instance| {
+        let has = |accounts: &Accounts| {
+            let owners = accounts.known_kinds().filter_map(|(_, kind)| kind.owner());
+            owners.into_iter().any(|known| known.id() == owner)
+        };
+        has(instance) || instance.devices.iter().any(has)
+    })
 }
 
 /// In the child of a fork: what was counted is the parent's.

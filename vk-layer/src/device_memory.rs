@@ -229,14 +229,15 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use super::{DeviceMemory, MemoryBlocks, MemoryCount};
-    use crate::chain::{BaseStruct, MemoryAllocateInfo, MemoryProperties, WHOLE_SIZE};
+    use crate::chain::{DedicatedInfo, MemoryAllocateInfo, MemoryProperties, WHOLE_SIZE};
 
     #[test]
     fn dedicated_memory_is_counted_apart_until_it_is_freed() {
         let counts = DeviceMemory::new();
         let blocks = MemoryBlocks::new(MemoryProperties::default());
-        let mut dedicated = BaseStruct::new(1_000_127_001, ptr::null_mut());
-        for (handle, p_next) in [(1, ptr::null_mut()), (2, &raw mut dedicated)] {
+        let mut dedicated = DedicatedInfo::new(ptr::null_mut(), 0, 7);
+        let dedicated = (&raw mut dedicated).cast();
+        for (handle, p_next) in [(1, ptr::null_mut()), (2, dedicated)] {
             let info = MemoryAllocateInfo::new(p_next, 4096, 3);
             // SAFETY: a chain of one live struct, or none.
             unsafe { blocks.allocated(&counts, &info, handle) };

@@ -5,10 +5,11 @@
 
 use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
+use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
-use alloc_core::{ScopeUsage, TryBox};
+use alloc_core::ScopeUsage;
 use vk_callbacks::OwnerId;
 use vk_callbacks::check::{Checked, CheckedOwner, OwnerUsage};
 use vk_callbacks::raw::RawCallbacks;
@@ -17,7 +18,7 @@ use crate::accounts::{KindAccount, UNCHECKED_OWNERS, checker};
 use crate::failing::FailingRef;
 use crate::handle_map::{HandleMap, key};
 use crate::hooks::caught;
-use crate::record::{Own, free_record, new_record, own};
+use crate::record::{free_record, new_record};
 
 /// What is known of the program's callbacks for one kind of object.
 pub(crate) struct ForeignOwner {
@@ -145,8 +146,25 @@ impl Drop for EndedObject {
 }
 
 /// Callbacks of the program that a command has got: over when it goes. In a record, since most commands have none: theirs would move
-/// its room about.
-pub(crate) type ForeignRecord<'a> = TryBox<ForeignUse<'a>, Own>;
+/// its room about. One word, as a `TryBox` is not: what a command without them moves is then free of padding, whose copies in pieces
+/// the processor waits for.
+pub(crate) struct ForeignRecord<'a>(NonNull<ForeignUse<'a>>);
+
+impl<'a> Deref for ForeignRecord<'a> {
+    type Target = ForeignUse<'a>;
+
+    fn deref(&self) -> &ForeignUse<'a> {
+        // SAFETY: from `new_record`, and this one's until it goes.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for ForeignRecord<'_> {
+    fn drop(&mut self) {
+        // SAFETY: from `new_record`; whoever borrowed it has let go.
+        drop(unsafe { free_record(self.0) });
+    }
+}
 
 /// See [`ForeignRecord`].
 pub(crate) struct ForeignUse<'a> {
@@ -158,7 +176,7 @@ pub(crate) struct ForeignUse<'a> {
     pub(crate) checked: Checked,
 }
 
-impl<'a> ForeignUse<'a> {
+impl<'a> ForeignRecord<'a> {
     /// Watches them; `None` where nobody can: then the driver is given them as they came.
     ///
     /// # Safety
@@ -167,7 +185,7 @@ impl<'a> ForeignUse<'a> {
         kind: &'a KindAccount,
         name: &'static str,
         raw: RawCallbacks,
-    ) -> Option<ForeignRecord<'a>> {
+    ) -> Option<Self> {
         let owner = kind.foreign_or_new(name)?;
         let failing = FailingRef::new(raw, name);
         let passed = failing.as_ref().map_or(raw, FailingRef::raw);
@@ -176,15 +194,17 @@ impl<'a> ForeignUse<'a> {
         if checked.is_err() {
             UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
         }
-        let watched = Self {
+        let watched = ForeignUse {
             owner,
             raw,
             failing,
             checked: checked.ok()?,
         };
-        TryBox::try_new_in(watched, own()).ok()
+        new_record(watched).map(Self)
     }
+}
 
+impl ForeignUse<'_> {
     pub(crate) const fn id(&self) -> OwnerId {
         self.owner.id
     }
@@ -192,7 +212,7 @@ impl<'a> ForeignUse<'a> {
     /// The command has created an object, which may call them until it is destroyed.
     pub(crate) fn created(&self, handle: u64) {
         let passed = self.failing.as_ref().map_or(self.raw, FailingRef::raw);
-        // SAFETY: as in `new`; they are retired when the object is gone.
+        // SAFETY: as in [`ForeignRecord::new`]; they are retired when the object is gone.
         let checked = checker().map(|checker| unsafe { checker.wrap_for(passed, self.owner.id) });
         if let Some(checked) = checked.and_then(Result::ok) {
             let failing = self.failing.clone();

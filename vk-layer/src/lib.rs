@@ -30,6 +30,7 @@
 )]
 
 mod accounts;
+mod caller_module;
 mod chain;
 mod commands;
 mod count;
@@ -58,6 +59,7 @@ mod report;
 mod request;
 mod settings;
 mod state;
+mod sync;
 mod timeline;
 
 pub use chain::{NegotiateLayerInterface, vkNegotiateLoaderLayerInterfaceVersion};

@@ -27,6 +27,13 @@ struct DeviceInfo {
 struct BufferInfo {
     int type; const void *next; uint32_t flags; uint64_t size; uint32_t usage; int sharing; uint32_t families; const uint32_t *family;
 };
+struct Callbacks {
+    void *data;
+    void *(*allocate)(void *, size_t, size_t, int);
+    void *(*reallocate)(void *, void *, size_t, size_t, int);
+    void (*free)(void *, void *);
+    void (*notifications[2])(void *, size_t, int, int);
+};
 struct MessengerInfo { int type; const void *next; uint32_t flags, severity, types; uint32_t (*callback)(void); void *data; };
 
 static void *loader;
@@ -111,6 +118,82 @@ static void mistake(void) {
     destroy_instance(instance);
 }
 
+// What one buffer's own callbacks were called for.
+struct OwnData { uint64_t magic; long allocated, reallocated, freed; };
+static const uint64_t magic = 0x5eed5eed5eed5eed;
+
+static struct OwnData *own_data(void *data) {
+    struct OwnData *own = data;
+    if (own->magic != magic) fail("strange user data");
+    return own;
+}
+
+static void *own_allocate(void *data, size_t size, size_t align, int scope) {
+    void *block = NULL;
+    (void)scope;
+    own_data(data)->allocated++;
+    return posix_memalign(&block, align < 16 ? 16 : align, size) ? NULL : block;
+}
+
+static void *own_reallocate(void *data, void *old, size_t size, size_t align, int scope) {
+    (void)scope;
+    own_data(data)->reallocated++;
+    return align > 16 ? NULL : realloc(old, size);
+}
+
+static void own_free(void *data, void *block) {
+    own_data(data)->freed += block != NULL;
+    free(block);
+}
+
+// In a struct that nobody may use once the command is back.
+static int call_with_own(struct OwnData *own, int (*call)(void *, const struct Callbacks *), void *with) {
+    struct Callbacks given = {.data = own, .allocate = own_allocate, .reallocate = own_reallocate, .free = own_free};
+    int result = call(with, &given);
+    for (volatile unsigned char *byte = (void *)&given; byte < (unsigned char *)(&given + 1); byte++) *byte = 0xee;
+    return result;
+}
+
+struct BufferCall { void *device, *function; uint64_t *buffer; };
+
+static int create_one(void *with, const struct Callbacks *given) {
+    struct BufferCall *call = with;
+    struct BufferInfo info = {.type = 12, .size = 256, .usage = 32};
+    return ((int (*)(void *, const void *, const void *, uint64_t *))call->function)(call->device, &info, given, call->buffer);
+}
+
+static int destroy_one(void *with, const struct Callbacks *given) {
+    struct BufferCall *call = with;
+    ((void (*)(void *, uint64_t, const void *))call->function)(call->device, *call->buffer, given);
+    return 0;
+}
+
+// So many buffers at once, each with user data of its own. Prints what all of them were called for.
+static void with_own_callbacks(int number) {
+    void *instance = create_instance(), *device = create_device(instance);
+    struct OwnData *own = calloc(number, sizeof *own), all = {0};
+    uint64_t *buffers = calloc(number, sizeof *buffers);
+    for (int index = 0; index < number; index++) {
+        struct BufferCall call = {device, (void *)of_instance(instance, "vkCreateBuffer"), &buffers[index]};
+        own[index].magic = magic;
+        if (call_with_own(&own[index], create_one, &call) != 0) fail("no buffer");
+    }
+    for (int index = 0; index < number; index++) {
+        int other = (index + number / 2) % number;
+        struct BufferCall call = {device, (void *)of_instance(instance, "vkDestroyBuffer"), &buffers[other]};
+        call_with_own(&own[other], destroy_one, &call);
+        if (own[other].allocated != own[other].freed) fail("a buffer's callbacks got what is another's");
+        all.allocated += own[other].allocated;
+        all.reallocated += own[other].reallocated;
+        all.freed += own[other].freed;
+    }
+    printf("%ld %ld %ld\n", all.allocated, all.reallocated, all.freed);
+    destroy_device(instance, device);
+    destroy_instance(instance);
+    free(buffers);
+    free(own);
+}
+
 // An instance and a device with three buffers, all of which stay.
 static void leave(void) {
     void *instance = create_instance();
@@ -131,6 +214,20 @@ static void many_devices(int number) {
     }
     free(devices);
     destroy_instance(instance);
+}
+
+// In a copy of this file that is a library: it opens the loader itself, and what it leaves is nobody's when it is unloaded.
+void of_library(void) {
+    open_loader();
+    whole_life(10);
+    leave();
+}
+
+static void use_library(const char *path) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) fail(dlerror());
+    ((void (*)(void))dlsym(library, "of_library"))();
+    dlclose(library);
 }
 
 static void *eight_lives(void *unused) {
@@ -203,13 +300,47 @@ static int fake_create(const void *info, const void *allocator, void **instance)
 
 static void fake_destroy(void *instance, const void *allocator) { (void)instance, (void)allocator; }
 
+// A driver that takes the C library's heap and the callbacks for one another. Through pointers, so that no compiler says it knows better.
+static void (*volatile c_free)(void *) = free;
+static void *(*volatile c_realloc)(void *, size_t) = realloc;
+
+static void *free_on_thread(void *block) {
+    c_free(block);
+    return NULL;
+}
+
+static int careless_create(const void *info, const void *allocator, void **instance) {
+    const struct Callbacks *given = allocator;
+    unsigned char *blocks[3], seven[64];
+    pthread_t thread;
+    memset(seven, 7, sizeof seven);
+    for (int index = 0; index < 3; index++) {
+        blocks[index] = given->allocate(given->data, sizeof seven, 8, 4);
+        if (!blocks[index]) fail("no block");
+        memcpy(blocks[index], seven, sizeof seven);
+    }
+    c_free(blocks[0]);
+    if (c_realloc(blocks[1], 128)) fail("the block was reallocated");
+    pthread_create(&thread, NULL, free_on_thread, blocks[2]);
+    pthread_join(thread, NULL);
+    for (int index = 0; index < 3; index++) {
+        if (memcmp(blocks[index], seven, sizeof seven) != 0) fail("the block is gone");
+    }
+    void *of_heap = malloc(64);
+    given->free(given->data, of_heap);
+    c_free(of_heap);
+    return fake_create(info, allocator, instance);
+}
+
+static int (*create_with)(const void *, const void *, void **) = fake_create;
+
 static Function fake_get(void *instance, const char *name) {
     (void)instance;
-    if (strcmp(name, "vkCreateInstance") == 0) return (Function)fake_create;
+    if (strcmp(name, "vkCreateInstance") == 0) return (Function)create_with;
     return strcmp(name, "vkDestroyInstance") == 0 ? (Function)fake_destroy : NULL;
 }
 
-static void secure(const char *library) {
+static void one_life_of_fake(const char *library) {
     void *layer = dlopen(library, RTLD_NOW);
     if (!layer) fail(dlerror());
     struct Negotiation negotiation = {.type = 1, .version = 2};
@@ -222,6 +353,10 @@ static void secure(const char *library) {
     int (*create)(const void *, const void *, void **) = (void *)negotiation.instance(NULL, "vkCreateInstance");
     if (create(&info, NULL, &instance) != 0) fail("no instance");
     ((void (*)(void *, const void *))negotiation.instance(instance, "vkDestroyInstance"))(instance, NULL);
+}
+
+static void secure(const char *library) {
+    one_life_of_fake(library);
     printf("privileged %d replaced %d\n", getauxval(AT_SECURE) != 0, replaced);
 }
 
@@ -245,7 +380,17 @@ int main(int number, char **arguments) {
         secure(arguments[2]);
         return 0;
     }
+    if (strcmp(mode, "past-callbacks") == 0 && number > 2) {
+        create_with = careless_create;
+        one_life_of_fake(arguments[2]);
+        puts("went on");
+        return 0;
+    }
     if (strcmp(mode, "static") == 0) return 0;
+    if (strcmp(mode, "library") == 0 && number > 2) {
+        use_library(arguments[2]);
+        return 0;
+    }
     // The driver stays loaded: what comes and goes is the loader.
     if (strcmp(mode, "many") == 0 || strcmp(mode, "dlclose") == 0) dlopen("libvulkan_lvp.so", RTLD_NOW);
     if (strcmp(mode, "dlclose") != 0) open_loader();
@@ -291,6 +436,10 @@ int main(int number, char **arguments) {
         pthread_t thread;
         pthread_create(&thread, NULL, leave_and_exit, NULL);
         pthread_join(thread, NULL);
+    } else if (strcmp(mode, "app") == 0) {
+        with_own_callbacks(8);
+    } else if (strcmp(mode, "app5000") == 0) {
+        with_own_callbacks(5000);
     } else if (strcmp(mode, "messenger") == 0) {
         leak_messenger();
     } else {

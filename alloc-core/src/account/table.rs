@@ -75,6 +75,7 @@ impl AccountTable {
         let row = node.row(scope);
         let _table = self.lock.lock();
         retire(entry);
+        node.note_scope(scope);
         row.touch(self.residue.load(Ordering::Relaxed));
         let ceiling = {
             let row = row.lock();

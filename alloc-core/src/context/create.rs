@@ -11,7 +11,6 @@ use super::backing::{Backing, Link, root_layout, root_offset};
 use super::node::{BUDGETED, ContextNode, OWNS_BACKING};
 use super::options::ContextOptions;
 use super::tree;
-use crate::account::evict;
 use crate::budget::{Budget, BudgetKind};
 use crate::error::HostError;
 use crate::host::HostAllocator;
@@ -85,7 +84,7 @@ unsafe fn begin_root(
     }
     // SAFETY: forwarded from this function's contract.
     let link = unsafe { Link::new(backing) };
-    let mut node = ContextNode::new(link, scope, scope, options.name, None);
+    let mut node = ContextNode::new(link, scope, scope, options.name, None, None);
     let block = node.with_requester(|backing| backing.allocate(layout, scope));
     let block = block.map_err(|_| node.backing.refusal(layout, scope))?;
     node.label = match copy_label(options.label, |layout| {
@@ -148,22 +147,25 @@ pub(super) unsafe fn make_child(
         Some(backing) => unsafe { Link::new(backing) },
         None => parent.backing.inherit(),
     };
-    let mut node = ContextNode::new(
+    let node = ContextNode::new(
         backing,
         options.scope.unwrap_or(home),
         home,
         options.name,
+        label,
         Some(parent.root_ptr().unwrap_or(above)),
     );
-    node.label = label;
+    // What is still to be set is set where it stays, so that the compiler can make all of the long record there.
+    let node = place(block, node);
+    // SAFETY: just placed.
+    let this = unsafe { node.as_ref() };
     if parent.is_budgeted() {
-        node.set_flags(BUDGETED);
-        node.budget.slice.store(parent.slice(), Ordering::Relaxed);
+        this.set_flags(BUDGETED);
+        this.budget.slice.store(parent.slice(), Ordering::Relaxed);
     }
     if let Some(budget) = options.budget {
-        set_budget(&node, budget, parent.is_budgeted().then(|| parent.slice()));
+        set_budget(this, budget, parent.is_budgeted().then(|| parent.slice()));
     }
-    let node = place(block, node);
     tree::link(retain(above), node);
     Ok(node)
 }
@@ -182,6 +184,7 @@ fn set_budget(node: &ContextNode, budget: Budget, above: Option<u64>) {
     );
 }
 
+#[inline]
 fn place(block: NonNull<u8>, node: ContextNode) -> NonNull<ContextNode> {
     let at = block.cast::<ContextNode>();
     // SAFETY: the block has the layout of a `ContextNode` and is nobody else's.
@@ -305,7 +308,7 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     // SAFETY: not yet freed.
     let this = unsafe { node.as_ref() };
     crate::owned::free_table(this);
-    evict(Scope::ALL.map(|scope| (this.row(scope), this.tag(scope))));
+    this.evict_entries();
     let label = this.label;
     let Some(parent) = tree::unlink(this) else {
         let owns_backing = this.flags() & OWNS_BACKING != 0;

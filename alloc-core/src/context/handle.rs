@@ -13,6 +13,7 @@ use crate::adapters::Scoped;
 use crate::budget::BudgetUsage;
 use crate::error::{ContextId, HostError};
 use crate::scope::Scope;
+use crate::snapshot::Snapshot;
 
 /// Refers to a context without owning it: what a collection, a thread or a job stores that outlives a borrow.
 ///
@@ -138,6 +139,15 @@ impl ContextHandle {
     #[must_use]
     pub fn subtree_usage(&self) -> Usage {
         tree::subtree_usage(self.node())
+    }
+
+    /// The accounts of this context and all below, to print or to write as JSON. The copy lies in memory of this context, so it is in its
+    /// account while it lives, and the printed total says with how many bytes. [`Snapshot::capture`] takes another allocator.
+    ///
+    /// # Errors
+    /// As of every allocation from this context.
+    pub fn snapshot(&self) -> Result<Snapshot<&Self>, HostError> {
+        Snapshot::copy_of(self.node(), self, true)
     }
 
     /// The budget set on this very context.

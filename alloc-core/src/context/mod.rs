@@ -46,7 +46,7 @@ use crate::sync::Ordering;
 /// it; what those own is destroyed, children before their parents, the newest first (see [`ContextHandle::own`]); contexts
 /// [left](Context::leave) to their parents end with them; blocks that collections still hold stay valid and charged until they go.
 ///
-/// To print a tree: [`Snapshot::capture`](crate::Snapshot::capture).
+/// To print a tree: [`snapshot`](ContextHandle::snapshot).
 ///
 /// Thread rules: `Send + Sync`; every operation may be called from any thread. Not from a signal handler, nor in a forked child
 /// while another thread of the parent was counting (a lock may be held for ever there).

@@ -1,7 +1,7 @@
 //! The memory layout of a context.
 //!
 //! ```text
-//!   0  read by every operation: backing {data, allocate, deallocate, rest, made_with}, tag base, flags, scopes, root
+//!   0  read by every operation: backing {data, allocate, deallocate, rest, made_with}, tag base, flags, scopes, root; what it holds
 //!  64  hardly ever written: name, label, tree links, budget {limit, charged, high, slice, kind}
 //! 176  references; sums of children that are gone
 //! 344  memory taken elsewhere, by kind (see `foreign::cells`)
@@ -16,7 +16,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::backing::Link;
-use crate::account::{AccountRow, Counts, ScopeUsage, read_row, slot, try_read_row};
+use crate::account::{AccountRow, Counts, ScopeUsage, evict, read_row, slot, try_read_row};
 use crate::error::ContextId;
 use crate::foreign::ForeignCells;
 use crate::owned::ValueTable;
@@ -41,6 +41,11 @@ pub(crate) const TRACKS_REQUESTER: u8 = 64;
 /// A root's backing lies in front of it, and goes with it. Never changes.
 pub(crate) const OWNS_BACKING: u8 = 128;
 
+/// In `holds`, beside a bit for each scope that was counted in: memory taken elsewhere was declared.
+const FOREIGN: u8 = 1 << Scope::COUNT;
+/// In `holds`: children are gone that left sums.
+const GONE: u8 = 2 << Scope::COUNT;
+
 /// See the file's head. Made by `create`, ended there.
 #[repr(C, align(16))]
 pub(crate) struct ContextNode {
@@ -50,6 +55,8 @@ pub(crate) struct ContextNode {
     pub(crate) scope: Scope,
     /// The scope that the record itself was taken in: the default one of the parent that it was made below.
     pub(crate) home: Scope,
+    /// Which parts of the account have ever been written; see [`FOREIGN`]. Whoever sums up reads no others.
+    holds: AtomicU8,
     /// `None` = this is the root.
     root: Option<NonNull<ContextNode>>,
     pub(crate) name: &'static str,
@@ -120,6 +127,7 @@ impl ContextNode {
         scope: Scope,
         home: Scope,
         name: &'static str,
+        label: Option<NonNull<[u8]>>,
         root: Option<NonNull<Self>>,
     ) -> Self {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
@@ -134,11 +142,12 @@ impl ContextNode {
             flags: AtomicU8::new(flags),
             scope,
             home,
+            holds: AtomicU8::new(0),
             root,
             references: AtomicUsize::new(1),
             tree: TreeLinks::new(),
             name,
-            label: None,
+            label,
             budget: BudgetCell::none(),
             closed_children: ClosedSums::zero(),
             foreign: ForeignCells::new(),
@@ -264,19 +273,75 @@ impl ContextNode {
         )
     }
 
+    fn note(&self, held: u8) {
+        if self.holds.load(Ordering::Relaxed) & held == 0 {
+            self.holds.fetch_or(held, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that something will be counted in `scope`: before it is, so that whoever has to see the count sees this.
+    pub(crate) fn note_scope(&self, scope: Scope) {
+        self.note(1 << scope.index());
+    }
+
+    /// The same of memory that was taken elsewhere.
+    pub(crate) fn note_foreign(&self) {
+        self.note(FOREIGN);
+    }
+
+    /// The same of the sums of children that are gone.
+    pub(crate) fn note_gone(&self) {
+        self.note(GONE);
+    }
+
+    /// Whether anything was ever counted in `scope`.
+    pub(crate) fn counts_in(&self, scope: Scope) -> bool {
+        self.holds.load(Ordering::Relaxed) & 1 << scope.index() != 0
+    }
+
+    pub(crate) fn has_foreign(&self) -> bool {
+        self.holds.load(Ordering::Relaxed) & FOREIGN != 0
+    }
+
+    pub(crate) fn has_gone(&self) -> bool {
+        self.holds.load(Ordering::Relaxed) & GONE != 0
+    }
+
     /// The account of one scope of this node.
     pub(crate) fn usage(&self, scope: Scope) -> ScopeUsage {
+        if !self.counts_in(scope) {
+            return ScopeUsage::default();
+        }
         read_row(self.row(scope), self.tag(scope))
     }
 
     /// As [`ContextNode::usage`]; `None` where a lock is held that it would wait for.
     pub(crate) fn try_usage(&self, scope: Scope) -> Option<ScopeUsage> {
+        if !self.counts_in(scope) {
+            return Some(ScopeUsage::default());
+        }
         try_read_row(self.row(scope), self.tag(scope))
+    }
+
+    /// As [`ContextNode::usage`], when nobody counts here any more and all is folded.
+    pub(crate) fn folded_usage(&self, scope: Scope) -> ScopeUsage {
+        if !self.counts_in(scope) {
+            return ScopeUsage::default();
+        }
+        self.row(scope).folded()
+    }
+
+    /// Nobody counts for this node any more: each thread's entries are folded.
+    pub(crate) fn evict_entries(&self) {
+        if Scope::ALL.into_iter().any(|scope| self.counts_in(scope)) {
+            evict(Scope::ALL.map(|scope| (self.row(scope), self.tag(scope))));
+        }
     }
 
     /// Counts on the shared row itself: for threads that are ending, and where there are no thread-locals.
     #[cold]
     pub(crate) fn count_directly(&self, scope: Scope, counts: &Counts) {
+        self.note_scope(scope);
         self.row(scope).touch_directly();
         let row = self.row(scope).lock();
         row.fold(counts);

@@ -10,7 +10,6 @@ use super::node::{BUDGETED, CLOSED, ContextNode, ORPHANED, OWNED_BY_PARENT};
 use super::refusal::Shortage;
 use super::transfer::apart;
 use super::{Context, ContextHandle, create, tree};
-use crate::account::evict;
 use crate::error::{HostError, Misuse};
 use crate::rejected::Rejected;
 use crate::scope::Scope;
@@ -358,8 +357,8 @@ fn weigh(held: &Held<'_>, top: &ContextNode) {
         |node| !node.is_budgeted(),
         |node| {
             if !node.is_budgeted() {
-                evict(Scope::ALL.map(|scope| (node.row(scope), node.tag(scope))));
-                let live = Scope::ALL.map(|scope| node.row(scope).folded().live_bytes);
+                node.evict_entries();
+                let live = Scope::ALL.map(|scope| node.folded_usage(scope).live_bytes);
                 node.budget.charged.store(
                     live.into_iter().fold(0, u64::saturating_add),
                     Ordering::Relaxed,

@@ -18,7 +18,10 @@ pub(super) fn link(above: NonNull<ContextNode>, new: NonNull<ContextNode>) {
     child.tree.parent.store(above.as_ptr(), Ordering::Relaxed);
     put_first(parent, new, new);
     // A parent that was closed meanwhile closes its new child as well.
-    child.set_flags(parent.flags() & (CLOSED | ABANDONED));
+    let inherited = parent.flags() & (CLOSED | ABANDONED);
+    if inherited != 0 {
+        child.set_flags(inherited);
+    }
     if child.flags() & ABANDONED != 0 && child.backing.dies_with(&parent.backing) {
         child.backing.abandon();
     }
@@ -38,19 +41,25 @@ pub(super) fn unlink(node: &ContextNode) -> Option<NonNull<ContextNode>> {
         return None;
     }
     // Nobody counts for the node any more: the rows hold everything.
-    let usage = Scope::ALL.map(|scope| node.row(scope).folded());
+    let usage = Scope::ALL.map(|scope| node.folded_usage(scope));
     let _held = node.root().tree_lock.lock();
     // Asked under the lock: the children of a context may be adopted by another one, those that are ending as well.
     let above = node.parent_ptr()?;
     // SAFETY: the node's own reference on its parent.
     let parent = unsafe { above.as_ref() };
     detach(parent, node, node);
-    parent.foreign.inherit(&node.foreign);
+    if node.has_foreign() || node.has_gone() {
+        parent.note_gone();
+        parent.foreign.inherit(&node.foreign);
+    }
     for (scope, own) in Scope::ALL.into_iter().zip(usage) {
-        for gone in [own, node.closed_children.sum(scope)] {
-            if gone != ScopeUsage::default() {
-                parent.closed_children.add(scope, &gone);
-            }
+        if node.counts_in(scope) {
+            parent.note_gone();
+            parent.closed_children.add(scope, &own);
+        }
+        if node.has_gone() {
+            let below = node.closed_children.sum(scope);
+            parent.closed_children.add(scope, &below);
         }
     }
     Some(above)
@@ -330,8 +339,20 @@ pub(crate) fn subtree_usage(top: &ContextNode) -> Usage {
 pub(super) fn subtree_usage_under(held: &Held<'_>, top: &ContextNode) -> Usage {
     let mut sum = Usage::default();
     each_under(held, top, |node, _| {
-        for own in [node_usage(node), gone_usage(node)] {
-            sum.add(&own.scopes, &own.foreign);
+        for (place, scope) in sum.scopes.iter_mut().zip(Scope::ALL) {
+            if node.counts_in(scope) {
+                *place = place.plus(&node.usage(scope));
+            }
+        }
+        if node.has_foreign() {
+            sum.add(
+                &[ScopeUsage::default(); Scope::COUNT],
+                &node.foreign.usage(),
+            );
+        }
+        if node.has_gone() {
+            let gone = gone_usage(node);
+            sum.add(&gone.scopes, &gone.foreign);
         }
     });
     sum

@@ -163,10 +163,16 @@ impl ContextHandle {
 
 impl ContextNode {
     fn declare_foreign(&self, kind: ForeignKind, bytes: usize) -> Result<(), HostError> {
-        if isize::try_from(bytes).is_err() || !self.foreign.declare(kind, bytes as u64) {
+        if isize::try_from(bytes).is_err() || !self.count_foreign(kind, bytes as u64) {
             return Err(HostError::TooLarge);
         }
         Ok(())
+    }
+
+    /// As [`ForeignCells::declare`](cells::ForeignCells::declare), noted.
+    fn count_foreign(&self, kind: ForeignKind, bytes: u64) -> bool {
+        self.note_foreign();
+        self.foreign.declare(kind, bytes)
     }
 
     /// Counts that what was `old` bytes is `new` bytes now. Only the difference: nothing is counted twice at any moment.
@@ -200,7 +206,7 @@ impl ContextNode {
         };
         // What cannot be true (more given back than there is) is not counted, but passed on: others may have rules for that.
         let _counted = match notice.event {
-            NoticeEvent::Allocated => self.foreign.declare(kind, bytes),
+            NoticeEvent::Allocated => self.count_foreign(kind, bytes),
             NoticeEvent::Freed => self.foreign.subtract(kind, bytes),
         };
         self.backing.notify(notice);

@@ -12,25 +12,40 @@ impl<A: HostSource + Clone> Snapshot<A> {
     /// Its two blocks are live in the account of `allocator` as long as the copy is. Where that is `top`, or below it, the copy
     /// counts them as well, since room is made first: name a context beside `top`, or an allocator of no tree, to keep them out.
     ///
+    /// [`ContextHandle::snapshot`](crate::ContextHandle::snapshot) is the short form, into memory of `top` itself.
+    ///
     /// # Errors
     /// [`HostError`] when `allocator` refuses the room.
     pub fn capture(top: &Context, allocator: A) -> Result<Self, HostError> {
+        Self::copy_of(top.node(), allocator, false)
+    }
+
+    /// `counted`: the copy is known to be in the accounts that it shows.
+    pub(crate) fn copy_of(
+        top: &ContextNode,
+        allocator: A,
+        counted: bool,
+    ) -> Result<Self, HostError> {
         let mut nodes = TryVec::new_in(allocator.clone());
         let mut labels = TryVec::new_in(allocator);
         loop {
             let (mut count, mut label_bytes) = (0usize, 0usize);
-            tree::each(top.node(), |node, _| {
+            tree::each(top, |node, _| {
                 count = count.saturating_add(1);
                 label_bytes = label_bytes.saturating_add(node.label().map_or(0, str::len));
             });
             nodes.try_reserve_exact(count)?;
             labels.try_reserve_exact(label_bytes)?;
             let mut fits = true;
-            tree::each(top.node(), |node, depth| {
+            tree::each(top, |node, depth| {
                 fits &= copy(node, depth, &mut nodes, &mut labels)
             });
             if fits {
-                return Ok(Self { nodes, labels });
+                return Ok(Self {
+                    nodes,
+                    labels,
+                    counted,
+                });
             }
             // The tree grew in between: once more.
             nodes.clear();

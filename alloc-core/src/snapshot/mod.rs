@@ -19,6 +19,8 @@ use crate::scope::Scope;
 pub struct Snapshot<A: HostSource> {
     nodes: TryVec<SnapshotNode, A>,
     labels: TryVec<u8, A>,
+    /// Whether its two blocks are known to be in the accounts that it shows.
+    counted: bool,
 }
 
 /// One context of a [`Snapshot`].
@@ -46,6 +48,14 @@ pub struct SnapshotNode {
 }
 
 impl<A: HostSource> Snapshot<A> {
+    /// The bytes of its two blocks.
+    fn copy_bytes(&self) -> usize {
+        self.nodes
+            .capacity()
+            .saturating_mul(size_of::<SnapshotNode>())
+            .saturating_add(self.labels.capacity())
+    }
+
     /// The contexts, parents before children, older siblings first.
     #[must_use]
     pub fn nodes(&self) -> &[SnapshotNode] {

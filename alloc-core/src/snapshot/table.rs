@@ -14,7 +14,7 @@ const NAME_WIDTH: usize = 34;
 
 /// A tree with live bytes by scope, in sum, at the peak, live blocks and bytes ever taken. A row is the sum of its context and of all
 /// below it, so that a context's row is its `own` bytes and its children's rows; a sum of peaks is an upper limit, `<=`. A line with the
-/// totals follows and, where there is any, foreign memory by kind and by the contexts that declared it.
+/// totals follows, which says how much of them the copy itself is where that is known, and, where there is any, foreign memory by kind and by the contexts that declared it.
 impl<A: HostSource> fmt::Display for Snapshot<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:NAME_WIDTH$}", "context")?;
@@ -85,7 +85,7 @@ impl<A: HostSource> Snapshot<A> {
     fn write_total(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.total().total();
         let contexts = self.nodes().len();
-        writeln!(
+        write!(
             f,
             "total: {} ({} bytes) live in {} blocks of {contexts} contexts, each with its own record; at most {} ({} bytes) at the peak",
             ByteCount(all.live_bytes),
@@ -93,7 +93,11 @@ impl<A: HostSource> Snapshot<A> {
             all.live_blocks,
             ByteCount(all.peak_bytes),
             all.peak_bytes,
-        )
+        )?;
+        if self.counted {
+            write!(f, "; {} bytes are this snapshot's", self.copy_bytes())?;
+        }
+        writeln!(f)
     }
 
     fn write_foreign(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -176,7 +176,7 @@ impl TaggedBlock {
     /// Sets, exchanges or removes what is called when the block is freed.
     ///
     /// # Errors
-    /// [`Misuse::TableFull`] when the process has 4 093 other destructors; the former one stays. [`Misuse::Dying`] from within a
+    /// [`Misuse::TableFull`] when the process has 4 092 other destructors; the former one stays. [`Misuse::Dying`] from within a
     /// destructor, for a block that is being freed: a destructor that set itself again would be called without end. [`Misuse::Held`] for a
     /// block that a [collector](super::GcBlocks) frees.
     ///

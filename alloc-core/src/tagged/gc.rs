@@ -59,18 +59,43 @@ impl GcBlocks {
     ///
     /// # Safety
     /// See the type.
+    #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
         // SAFETY: forwarded.
+        if let Some(new) = unsafe { self.allocate_in_slab(size, fill) } {
+            return Ok(new);
+        }
+        // SAFETY: forwarded.
+        unsafe { self.allocate_further(size, fill) }
+    }
+
+    /// As [`allocate`](Self::allocate), where one of the collector's slabs has room for the block; else nothing happens. Calls nobody: no
+    /// allocator, no function of a C library but what fills memory.
+    ///
+    /// # Safety
+    /// See the type.
+    #[inline]
+    pub unsafe fn allocate_in_slab(self, size: usize, fill: Fill) -> Option<TaggedBlock> {
+        // SAFETY: forwarded.
         let collector = unsafe { self.0.block() };
-        if slot::is_collector(collector) && size <= slot::MAX_SIZE {
+        if !has_slot_for(collector, size) {
+            return None;
+        }
+        // SAFETY: forwarded.
+        let new = unsafe { slabs::allocate(collector, size) }?;
+        Some(filled(new, size, fill))
+    }
+
+    /// # Safety
+    /// See the type.
+    #[inline(never)]
+    unsafe fn allocate_further(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
+        // SAFETY: forwarded.
+        let collector = unsafe { self.0.block() };
+        if has_slot_for(collector, size) {
             // SAFETY: forwarded.
-            let new = unsafe { slabs::allocate(collector, size) }?;
-            paint(new, collector);
-            if fill == Fill::Zeros {
-                // SAFETY: the slot has that many bytes.
-                unsafe { new.payload().write_bytes(0, size) };
-            }
-            return Ok(TaggedBlock::from_payload(new.payload()));
+            let new = unsafe { slabs::allocate_in_further(collector, size) }?;
+            return Ok(filled(new, size, fill));
         }
         if collector.is_collected() {
             return Err(HostError::Misuse(Misuse::Held));
@@ -148,6 +173,21 @@ impl GcBlocks {
         // SAFETY: forwarded.
         unsafe { walk::free(dying) };
     }
+}
+
+/// Whether blocks of that size lie in slabs of the collector.
+fn has_slot_for(collector: Block, size: usize) -> bool {
+    slot::is_collector(collector) && size <= slot::MAX_SIZE
+}
+
+/// A new slot, filled.
+#[inline]
+fn filled(slot: Block, size: usize, fill: Fill) -> TaggedBlock {
+    if fill == Fill::Zeros {
+        // SAFETY: the slot has that many bytes.
+        unsafe { slot.payload().write_bytes(0, size) };
+    }
+    TaggedBlock::from_payload(slot.payload())
 }
 
 /// Gives a block its collector's colour.

@@ -14,6 +14,7 @@
 
 use core::alloc::Layout;
 use core::cell::Cell;
+use core::mem::{MaybeUninit, offset_of};
 use core::ptr::NonNull;
 
 use super::domain::DomainId;
@@ -28,7 +29,7 @@ const HUGE: u16 = 2;
 pub(super) const DYING: u16 = 4;
 /// The colour of a garbage collector's sweep; see `gc`.
 pub(super) const MARKED: u16 = 8;
-const DESTRUCTOR_SHIFT: u32 = 4;
+pub(super) const DESTRUCTOR_SHIFT: u32 = 4;
 
 const ALIGN: usize = 16;
 const HEADER_SIZE: usize = size_of::<Header>();
@@ -41,10 +42,16 @@ pub(super) struct Header {
     pub(super) link: Cell<Option<Block>>,
     pub(super) next: Cell<Option<Block>>,
     pub(super) prev: Cell<Option<Block>>,
+    /// What shorter addresses leave of the links' room.
+    rest: [MaybeUninit<u8>; REST],
     tail: Tail,
 }
 
+const REST: usize = 3 * (size_of::<u64>() - size_of::<Option<Block>>());
+
 const _: () = assert!(HEADER_SIZE == 32 && size_of::<Tail>() == 8);
+// Directly in front of the payload, whatever the size of an address.
+const _: () = assert!(offset_of!(Header, tail) == HEADER_SIZE - size_of::<Tail>());
 
 /// What stands directly in front of each payload.
 #[repr(C)]
@@ -121,6 +128,7 @@ impl Block {
             link: Cell::new(None),
             next: Cell::new(None),
             prev: Cell::new(None),
+            rest: [MaybeUninit::uninit(); REST],
             tail: Tail {
                 size: Cell::new(0),
                 bits: Cell::new(0),
@@ -213,6 +221,11 @@ impl Block {
         cell.set(cell.get() & !bits);
     }
 
+    /// [`MARKED`], or 0.
+    pub(super) fn colour(self) -> u16 {
+        self.tail().bits.get() & MARKED
+    }
+
     pub(super) fn domain(self) -> DomainId {
         DomainId::of_block(self.tail().domain)
     }
@@ -235,12 +248,21 @@ impl Block {
     /// Whether nothing but its memory has to be freed: no children, no destructor (or a collector's number, which is none).
     pub(super) fn is_plain_leaf(self) -> bool {
         let bits = self.tail().bits.get();
-        bits & PARENT == 0 && matches!(bits >> DESTRUCTOR_SHIFT, 0 | tables::COLLECTED)
+        bits & PARENT == 0
+            && matches!(
+                bits >> DESTRUCTOR_SHIFT,
+                0 | tables::SLAB | tables::COLLECTED
+            )
     }
 
     /// Whether a garbage collector frees the block.
     pub(super) fn is_collected(self) -> bool {
         self.destructor_number() == tables::COLLECTED
+    }
+
+    /// Whether the block is a slab of its parent, which nobody else knows.
+    pub(super) fn is_slab(self) -> bool {
+        self.destructor_number() == tables::SLAB
     }
 
     pub(super) fn set_destructor_number(self, number: u16) {

@@ -139,44 +139,69 @@ impl LinearBlocks {
     ///
     /// # Safety
     /// See the type.
+    #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<NonNull<u8>, HostError> {
         // SAFETY: forwarded.
+        if let Some(new) = unsafe { self.allocate_in_chunk(size, fill) } {
+            return Ok(new);
+        }
+        // SAFETY: forwarded.
+        let start = unsafe { self.further_chunk(size) }?;
+        // SAFETY: the chunk's first bytes were set apart for this.
+        Ok(unsafe { self.place(start, size, fill) })
+    }
+
+    /// As [`allocate`](Self::allocate), where the chunk that was begun has room for it; else nothing happens. Calls nobody: no
+    /// allocator, no function of a C library but what fills memory.
+    ///
+    /// # Safety
+    /// See the type.
+    #[inline]
+    pub unsafe fn allocate_in_chunk(self, size: usize, fill: Fill) -> Option<NonNull<u8>> {
+        // SAFETY: forwarded.
         let state = unsafe { self.state() };
-        let front = state.front();
-        let need = padded(size)?
-            .checked_add(front)
-            .ok_or(HostError::TooLarge)?;
+        let need = state.need(size).ok()?;
         let (at, room) = (state.at.get(), state.room.get());
-        let start = if need <= room {
-            // SAFETY: the chunk goes on for `room` bytes.
-            state.at.set(unsafe { at.add(need) });
-            state.room.set(room.saturating_sub(need));
-            at
-        } else {
-            // SAFETY: forwarded.
-            unsafe { self.further_chunk(need) }?
-        };
-        // SAFETY: what was just set apart has that many bytes, and `size` more.
+        if need > room {
+            return None;
+        }
+        // SAFETY: the chunk goes on for `room` bytes.
+        state.at.set(unsafe { at.add(need) });
+        state.room.set(room.saturating_sub(need));
+        // SAFETY: just set apart.
+        Some(unsafe { self.place(at, size, fill) })
+    }
+
+    /// The suballocation in what was set apart for it.
+    ///
+    /// # Safety
+    /// See the type; behind `start` are as many bytes as [`LinearState::need`] says.
+    #[inline]
+    unsafe fn place(self, start: NonNull<u8>, size: usize, fill: Fill) -> NonNull<u8> {
+        // SAFETY: forwarded.
+        let front = unsafe { self.state() }.front();
+        // SAFETY: what was set apart has that many bytes, and `size` more.
         let new = unsafe { start.add(front) };
         if front != 0 {
-            // SAFETY: the size's place is part of what was just set apart.
+            // SAFETY: the size's place is part of what was set apart.
             unsafe { write_size(new, size) };
         }
         if fill == Fill::Zeros {
             // SAFETY: the suballocation has `size` bytes.
             unsafe { new.write_bytes(0, size) };
         }
-        Ok(new)
+        new
     }
 
-    /// A chunk whose first `need` bytes are the caller's.
+    /// A chunk whose first bytes are set apart for a suballocation.
     ///
     /// # Safety
     /// See the type.
     #[cold]
-    unsafe fn further_chunk(self, need: usize) -> Result<NonNull<u8>, HostError> {
+    unsafe fn further_chunk(self, size: usize) -> Result<NonNull<u8>, HostError> {
         // SAFETY: forwarded.
         let state = unsafe { self.state() };
+        let need = state.need(size)?;
         // SAFETY: forwarded.
         let block = unsafe { self.block() };
         let length = need.max(state.chunk.get() & !UNSIZED);
@@ -226,6 +251,13 @@ impl LinearBlocks {
 }
 
 impl LinearState {
+    /// Bytes to set apart for a suballocation of `size`.
+    #[inline]
+    fn need(&self, size: usize) -> Result<usize, HostError> {
+        let whole = padded(size)?.checked_add(self.front());
+        whole.ok_or(HostError::TooLarge)
+    }
+
     /// Bytes in front of each suballocation.
     fn front(&self) -> usize {
         if self.chunk.get() & UNSIZED == 0 {

@@ -11,7 +11,7 @@
 //! Nothing lies beside the blocks, so that only allocating and resizing can fail: freeing, stealing, adopting and asking for a parent take no
 //! memory. A block keeps the domain that it was allocated in, wherever it is stolen to, and is freed to that domain's context.
 //!
-//! Two tables of the process hold what a header has no room for: 65 535 domains, and 4 093 functions that are destructors. They are
+//! Two tables of the process hold what a header has no room for: 65 535 domains, and 4 092 functions that are destructors. They are
 //! static arrays, half a MiB of address space of which the pages in use cost memory.
 
 mod block;

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use super::header::{Block, DYING, MARKED};
 use super::slot::{self, CLASS_COUNT, FIRST, FreeLinks, Slab};
-use super::{Fill, TaggedBlock, walk};
+use super::{Fill, TaggedBlock, tables, walk};
 use crate::error::{HostError, Misuse};
 
 /// Bytes of a collector's first slab; each one is twice as long as the one before.
@@ -76,60 +76,81 @@ unsafe fn lists<'c>(collector: Block) -> &'c SlabLists {
     unsafe { collector.payload().cast::<SlabLists>().as_ref() }
 }
 
-/// A slot in its collector's colour. What it holds is undefined.
+/// A slot in its collector's colour, of a slab that has room for it: nobody is called. What it holds is undefined.
 ///
 /// # Safety
 /// The block is a live collector with slabs, and its tree this thread's.
-pub(super) unsafe fn allocate(collector: Block, size: usize) -> Result<Block, HostError> {
+#[inline]
+pub(super) unsafe fn allocate(collector: Block, size: usize) -> Option<Block> {
+    if collector.has(DYING) {
+        return None;
+    }
+    // SAFETY: forwarded.
+    let lists = unsafe { lists(collector) };
+    let head = lists.free.get(slot::class(size))?;
+    let (slot, slab) = match head.get() {
+        Some(free) => {
+            lists.remove(free);
+            // SAFETY: what is in a list lies in a live slab.
+            (free, unsafe { slot::slab_of(free) })
+        }
+        None => {
+            let newest = lists.newest.get()?;
+            // SAFETY: forwarded.
+            (unsafe { unused(newest, slot::stride(size)) }?, newest)
+        }
+    };
+    slot::set_live(slot, size, collector);
+    // SAFETY: as above.
+    let live = unsafe { &slab.as_ref().live };
+    live.set(live.get().wrapping_add(1));
+    Some(slot)
+}
+
+/// As [`allocate`], from a further slab if need be.
+///
+/// # Errors
+/// [`Misuse::Dying`] where the collector is being freed; the domain's refusal of a slab.
+///
+/// # Safety
+/// As [`allocate`].
+#[cold]
+pub(super) unsafe fn allocate_in_further(
+    collector: Block,
+    size: usize,
+) -> Result<Block, HostError> {
     if collector.has(DYING) {
         return Err(HostError::Misuse(Misuse::Dying));
     }
     // SAFETY: forwarded.
-    let lists = unsafe { lists(collector) };
-    let free = lists.free.get(slot::class(size)).and_then(Cell::get);
-    let slot = if let Some(free) = free {
-        lists.remove(free);
-        free
-    } else {
-        // SAFETY: forwarded.
-        unsafe { unused(collector, lists, slot::stride(size)) }?
-    };
-    slot::set_live(slot, size);
-    // SAFETY: the slot's slab is live.
-    let slab = unsafe { slot::slab_of(slot) };
-    // SAFETY: as above.
-    let live = unsafe { &slab.as_ref().live };
-    live.set(live.get().wrapping_add(1));
-    Ok(slot)
+    unsafe { further(collector) }?;
+    // SAFETY: forwarded. A slab has room for the longest slot.
+    unsafe { allocate(collector, size) }.ok_or(HostError::Misuse(Misuse::Held))
 }
 
-/// The next slot of the newest slab, or the first one of another.
+/// The next slot of a slab, if there is one.
 ///
 /// # Safety
-/// As [`allocate`].
-unsafe fn unused(collector: Block, lists: &SlabLists, stride: usize) -> Result<Block, HostError> {
-    let fits = |slab: &NonNull<Slab>| {
-        // SAFETY: a collector's slabs are live.
-        let slab = unsafe { slab.as_ref() };
-        usize::from(slab.used.get()).saturating_add(stride) <= usize::from(slab.end)
-    };
-    let place = match lists.newest.get().filter(fits) {
-        Some(newest) => newest,
-        // SAFETY: forwarded.
-        None => unsafe { further(collector, lists) }?,
-    };
-    // SAFETY: as above.
-    let used = unsafe { &place.as_ref().used };
-    let at = usize::from(used.get());
-    used.set(at.saturating_add(stride) as u16);
+/// The slab is live.
+#[inline]
+unsafe fn unused(slab: NonNull<Slab>, stride: usize) -> Option<Block> {
+    // SAFETY: forwarded.
+    let state = unsafe { slab.as_ref() };
+    let at = usize::from(state.used.get());
+    let end = at.saturating_add(stride);
+    if end > usize::from(state.end) {
+        return None;
+    }
+    state.used.set(end as u16);
     // SAFETY: the slab goes on for so many bytes, which were not used.
-    Ok(unsafe { slot::init(place, at) })
+    Some(unsafe { slot::init(slab, at) })
 }
 
 /// # Safety
 /// As [`allocate`].
-#[cold]
-unsafe fn further(collector: Block, lists: &SlabLists) -> Result<NonNull<Slab>, HostError> {
+unsafe fn further(collector: Block) -> Result<(), HostError> {
+    // SAFETY: forwarded.
+    let lists = unsafe { lists(collector) };
     let older = lists.newest.get();
     let bytes = older.map_or(MIN_SLAB, |older| {
         // SAFETY: a collector's slabs are live.
@@ -152,12 +173,14 @@ unsafe fn further(collector: Block, lists: &SlabLists) -> Result<NonNull<Slab>, 
     };
     // SAFETY: the block is new, longer than this, and aligned to 16.
     unsafe { new.write(slab) };
+    // SAFETY: as above: a block's payload.
+    unsafe { block.block() }.set_destructor_number(tables::SLAB);
     if let Some(older) = older {
         // SAFETY: as above.
         unsafe { older.as_ref() }.newer.set(Some(new));
     }
     lists.newest.set(Some(new));
-    Ok(new)
+    Ok(())
 }
 
 /// Frees a slot. Nothing happens to one that is free, and none of a collector that is being freed: it goes with its slab.
@@ -223,8 +246,13 @@ unsafe fn empty(collector: Block, slab: NonNull<Slab>) {
     // SAFETY: forwarded.
     let lists = unsafe { lists(collector) };
     // SAFETY: the slab is live until the end of this function.
-    for slot in unsafe { slots(slab) }.filter(|slot| !slot.is_collected()) {
-        lists.remove(slot);
+    for slot in unsafe { slots(slab) } {
+        if slot.is_collected() {
+            // Where the slab stays, whoever frees it again finds it free.
+            slot::set_free(slot);
+        } else {
+            lists.remove(slot);
+        }
     }
     // SAFETY: forwarded.
     let state = unsafe { slab.as_ref() };

@@ -10,7 +10,7 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::header::{Block, Tail};
+use super::header::{Block, DESTRUCTOR_SHIFT, Tail};
 use super::{tables, tree};
 
 /// The largest payload that a slab has slots for.
@@ -96,12 +96,14 @@ pub(super) fn size(slot: Block) -> usize {
     (slot.tail().size.get() >> 16) as usize
 }
 
-/// Marks a slot as one that is in use for `size` bytes.
-pub(super) fn set_live(slot: Block, size: usize) {
+/// Marks a slot as one that is in use for `size` bytes, in its collector's colour.
+#[inline]
+pub(super) fn set_live(slot: Block, size: usize, collector: Block) {
     let tail = slot.tail();
     let place = tail.size.get() & 0xffff;
     tail.size.set(place | (size as u32) << 16);
-    slot.set_destructor_number(tables::COLLECTED);
+    tail.bits
+        .set(collector.colour() | tables::COLLECTED << DESTRUCTOR_SHIFT);
 }
 
 /// Keeps its size, which says how long the slot is.

@@ -19,10 +19,13 @@ pub(super) const COLLECTED: u16 = 4095;
 /// The number of a collector that has slabs (see `slabs`), which no function has either.
 pub(super) const COLLECTOR: u16 = 4094;
 
+/// The number of a collector's slab, which no function has either.
+pub(super) const SLAB: u16 = 4093;
+
 /// Where to look for a free number next.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// By number; numbers 0, [`COLLECTOR`] and [`COLLECTED`] stay null. Never cleared: a function that is gone with its library costs a slot.
+/// By number; numbers 0, [`SLAB`], [`COLLECTOR`] and [`COLLECTED`] stay null. Never cleared: a function that is gone with its library costs a slot.
 static DESTRUCTORS: [AtomicPtr<()>; DESTRUCTOR_COUNT] =
     [const { AtomicPtr::new(null_mut()) }; DESTRUCTOR_COUNT];
 
@@ -62,7 +65,7 @@ pub(super) fn number_of_destructor(destructor: TaggedDestructor) -> Option<u16> 
     let first = (function.addr() >> 4) % DESTRUCTOR_COUNT;
     let (before, from) = DESTRUCTORS.split_at_checked(first)?;
     let places = (first..).zip(from).chain((0..).zip(before));
-    let is_free = |number: usize| (1..usize::from(COLLECTOR)).contains(&number);
+    let is_free = |number: usize| (1..usize::from(SLAB)).contains(&number);
     for (number, slot) in places.filter(|(number, _)| is_free(*number)) {
         let found = match slot.load(Ordering::Acquire) {
             free if free.is_null() => slot

@@ -174,6 +174,7 @@ pub(super) fn relocate(old: Block, new: Block) {
 
 impl TaggedBlock {
     /// The newest child of the block, and of a child, by [`next_older`](Self::next_older), its next older sibling: a walk over children.
+    /// A [collector](super::GcBlocks)'s slabs, and what lies in them, are passed over.
     ///
     /// # Safety
     /// See the type.
@@ -184,7 +185,7 @@ impl TaggedBlock {
         if block.is_slot() {
             return None;
         }
-        newest_child(block).map(|child| Self::from_payload(child.payload()))
+        first_known(newest_child(block))
     }
 
     /// The next older sibling.
@@ -198,10 +199,14 @@ impl TaggedBlock {
         if block.is_slot() {
             return None;
         }
-        block
-            .header()
-            .next
-            .get()
-            .map(|sibling| Self::from_payload(sibling.payload()))
+        first_known(block.header().next.get())
     }
+}
+
+/// The first of some siblings that is no slab: freed, moved or given a destructor by somebody else, one would leave its collector with its
+/// address.
+fn first_known(first: Option<Block>) -> Option<TaggedBlock> {
+    core::iter::successors(first, |sibling| sibling.header().next.get())
+        .find(|sibling| !sibling.is_slab())
+        .map(|sibling| TaggedBlock::from_payload(sibling.payload()))
 }

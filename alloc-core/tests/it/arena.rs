@@ -472,7 +472,11 @@ fn arenas_are_small_and_belong_to_one_thread_at_a_time() {
     let w = Witness::new();
     let arena = Arena::new_in(w.source());
     send(&arena);
-    assert_eq!(size_of::<Arena<&Context>>(), 48);
+    if cfg!(target_pointer_width = "64") {
+        assert_eq!(size_of::<Arena<&Context>>(), 48);
+    } else {
+        assert!(size_of::<Arena<&Context>>() < 48);
+    }
     assert_eq!(
         format!("{arena:?}"),
         "Arena { bytes_held: 0, bytes_used: 0, chunks_held: 0, .. }"

@@ -246,7 +246,7 @@ fn m20_what_is_left_at_the_end_is_listed_by_name() {
         ),
         (1000, 1)
     );
-    let report = Snapshot::capture(&refused.value, &refused.value).expect("room");
+    let report = refused.value.snapshot().expect("room");
     let left: Vec<_> = report
         .nodes()
         .iter()

@@ -1,24 +1,17 @@
-//! The examples end without an error and say what their first lines promise. `cargo test` builds them; a run of one test alone may not have.
+//! The examples end without an error and say what their first lines promise.
 
-use testkit::{Child, Finished, skip};
+use testkit::Finished;
 
-/// Runs an example; none, with a reason printed, where it was not built.
-fn example(name: &str) -> Option<Finished> {
-    let this = std::env::current_exe().expect("a path");
-    let folder = this.ancestors().nth(2).expect("deps, in a folder");
-    let file = folder.join("examples").join(name);
-    if !file.exists() {
-        skip("examples", name, "it was not built");
-        return None;
-    }
-    let done = Child::new(file).run();
+/// What an example prints.
+fn run(name: &str) -> Option<Finished> {
+    let done = testkit::example(name)?.run();
     done.assert_code(0);
     Some(done)
 }
 
 #[test]
 fn budgets_names_whose_budget_was_short() {
-    let Some(done) = example("budgets") else {
+    let Some(done) = run("budgets") else {
         return;
     };
     for said in [
@@ -33,7 +26,7 @@ fn budgets_names_whose_budget_was_short() {
 
 #[test]
 fn collections_shows_what_a_context_holds() {
-    let Some(done) = example("collections") else {
+    let Some(done) = run("collections") else {
         return;
     };
     for said in [

@@ -271,9 +271,11 @@ fn a_move_that_is_refused_says_what_was_missing() {
         matches!(error, HostError::OverBudget { context, short_by: 500.., leased_elsewhere: 0 } if context == to.id()),
         "{error:?}"
     );
+    let before = from.usage().total().live_bytes;
     let mut child = from.child("child").expect("memory");
+    let node = from.usage().total().live_bytes - before;
     child.own([0_u8; 1500]).expect("memory");
-    let all = child.usage().total().live_bytes + 800;
+    let all = child.usage().total().live_bytes + node;
     let error = child.reparent(&to).expect_err("it does not fit");
     assert_eq!(
         error,

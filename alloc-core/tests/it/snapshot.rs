@@ -5,7 +5,7 @@
 use std::alloc::System;
 
 use alloc_core::{
-    Budget, ByteCount, Context, ContextOptions, FromGlobalAlloc, Scope, Snapshot, TryVec,
+    Budget, ByteCount, Context, ContextOptions, FromGlobalAlloc, Scope, Scoped, Snapshot, TryVec,
 };
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -80,4 +80,31 @@ fn a_snapshot_shows_the_tree_in_order_of_birth() {
         "{table}"
     );
     drop((v, snapshot));
+}
+
+/// Whoever prints the tree into its own memory reads how much of the figures the print itself is.
+#[test]
+fn a_tree_prints_itself_and_says_what_the_copy_takes() {
+    let root = Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("root");
+    let child = root
+        .child_with(ContextOptions::new("child").label("a label"))
+        .expect("child");
+    let before = root.subtree_usage().total();
+    let snapshot = root.snapshot().expect("room");
+    let counted = root.subtree_usage().total();
+    let copy = counted.live_bytes - before.live_bytes;
+    assert_eq!(counted.live_blocks - before.live_blocks, 2);
+    assert_eq!(snapshot.total().total().live_bytes, counted.live_bytes);
+    let says = |text: &str| text.contains(&format!("; {copy} bytes are this snapshot's\n"));
+    assert!(copy > 0 && says(&snapshot.to_string()), "{snapshot}");
+    drop(snapshot);
+    assert_eq!(root.subtree_usage().total().live_bytes, before.live_bytes);
+    // Elsewhere: the figures hold no byte of the copy, and say nothing of one.
+    let beside = Snapshot::capture(&root, Scoped::new(&SYSTEM, Scope::Object)).expect("room");
+    assert_eq!(beside.total().total().live_bytes, before.live_bytes);
+    assert!(!beside.to_string().contains("this snapshot's"), "{beside}");
+    drop(beside);
+    // Of a part of the tree, by a handle.
+    let part = child.handle();
+    assert_eq!(part.snapshot().expect("room").nodes().len(), 1);
 }

@@ -91,6 +91,46 @@ pub struct Row {
     pub refused: [Option<usize>; 4],
 }
 
+/// The slowest takes and gives (the 99th of a hundred) as ever more pieces live: ours, and VMA's in the same run.
+#[derive(Default)]
+pub struct Crowds(Vec<(&'static str, [Slowest; 2])>);
+
+/// Of takes, and of gives.
+type Slowest = (f64, f64);
+
+impl Crowds {
+    pub fn add(&mut self, count: &'static str, rows: &[Row]) {
+        let of = |name: &str| {
+            let row = rows.iter().find(|row| row.name.starts_with(name));
+            row.map_or((f64::NAN, f64::NAN), |row| (row.times[2], row.times[4]))
+        };
+        self.0.push((count, [of("ours"), of("vma")]));
+    }
+
+    /// How much slower they become: ours alone, and over VMA's growth.
+    pub fn ratios(&self, report: &mut BenchReport) {
+        for (few, many) in [("1k", "100k"), ("10k", "1m")] {
+            let of = |wanted| self.0.iter().find(|(count, _)| *count == wanted);
+            let (Some((_, [ours, vma])), Some((_, [ours_many, vma_many]))) = (of(few), of(many))
+            else {
+                continue;
+            };
+            let take = [ours_many.0 / ours.0, vma_many.0 / vma.0];
+            let give = [ours_many.1 / ours.1, vma_many.1 / vma.1];
+            for (what, [growth, theirs]) in [("take", take), ("give", give)] {
+                report.ratio(
+                    &format!("{what}-p99-at-{many}"),
+                    &format!("at-{few}"),
+                    growth,
+                    1.0,
+                );
+                let case = format!("{what}-p99-growth-{few}-to-{many}");
+                report.ratio(&case, "vma", growth, theirs);
+            }
+        }
+    }
+}
+
 /// Longer than this, in ns for the trace and for an operation of it, and rounds would take minutes: then the times of the checked play are
 /// all there is.
 const LONG: (u64, u64) = (200_000_000, 3000);

@@ -38,7 +38,8 @@ pub struct GuardOptions {
     pub(crate) max_guarded_bytes: Option<u64>,
     pub(crate) command: Option<fn() -> Option<CommandMark>>,
     pub(crate) report_to: i32,
-    pub(crate) json: bool,
+    /// `None`: unless `report_to` is a terminal.
+    pub(crate) json: Option<bool>,
     pub(crate) profile: bool,
     pub(crate) exit_leaks: Option<i32>,
     pub(crate) pages: Option<usize>,
@@ -133,7 +134,7 @@ impl GuardOptions {
             max_guarded_bytes: None,
             command: None,
             report_to: 2,
-            json: true,
+            json: None,
             profile: false,
             exit_leaks: None,
             pages: None,
@@ -223,10 +224,10 @@ impl GuardOptions {
         self
     }
 
-    /// Whether each report and each leak is written as a line of JSON as well, behind its text. It is, unless this says no: a terminal
-    /// shows the text alone better.
+    /// Whether each report and each leak is written as a line of JSON as well, after its text. Without this call it is, unless the
+    /// descriptor that reports are written to is a terminal when the report is made: people read there.
     pub const fn json(mut self, json: bool) -> Self {
-        self.json = json;
+        self.json = Some(json);
         self
     }
 

@@ -8,6 +8,7 @@ use crate::block::{Accused, Known, SiteId};
 use crate::call_sites::CommandMark;
 use crate::call_sites::SiteView;
 use crate::mode::BackEnd;
+use crate::os;
 use crate::report::OnReport;
 use crate::report::ReportingGuard;
 use crate::report_kind::ReportKind;
@@ -30,7 +31,10 @@ impl ReportingGuard for GuardState {
     }
 
     fn json(&self) -> bool {
-        self.options.json
+        let options = &self.options;
+        options
+            .json
+            .unwrap_or_else(|| !os::is_terminal(options.report_to))
     }
 
     fn report_to(&self) -> i32 {

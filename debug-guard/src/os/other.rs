@@ -98,6 +98,17 @@ pub(crate) fn write(fd: i32, bytes: &[u8]) {
 #[cfg(not(feature = "std"))]
 pub(crate) fn write(_: i32, _: &[u8]) {}
 
+#[cfg(feature = "std")]
+pub(crate) fn is_terminal(fd: i32) -> bool {
+    use std::io::IsTerminal;
+    fd == 2 && std::io::stderr().is_terminal()
+}
+
+#[cfg(not(feature = "std"))]
+pub(crate) fn is_terminal(_: i32) -> bool {
+    false
+}
+
 /// Lets other threads run, where that can be asked for.
 #[cfg(feature = "std")]
 pub(crate) fn pause() {

@@ -14,7 +14,7 @@ use crate::report_kind::ReportKind;
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub enum OnReport {
-    /// Written to the standard error, as text and as a line of JSON, then the process is aborted.
+    /// Written to the standard error, as text and, unless that is a terminal, as a line of JSON, then the process is aborted.
     #[default]
     Abort,
     /// Written, then the thread panics. Reports of the signal handler abort: a signal cannot unwind.

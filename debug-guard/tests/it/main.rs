@@ -15,4 +15,6 @@ mod profiles;
 mod racing_frees;
 mod reenters;
 mod sweep;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod terminal;
 mod traits;

@@ -1,5 +1,6 @@
 //! Regions without a resource, and the end of every region.
 
+use super::margin::Arming;
 use super::{BatchError, GpuAllocator};
 use crate::device::{BufferHandle, DeviceMemory, ImageHandle, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
@@ -29,10 +30,39 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_options(options)?;
         let ask = self.allocation_request(requirements, options);
         if options.name.is_some() || options.tag != 0 || options.site != 0 {
-            return self.allocate_named(&ask, options);
+            return self.allocate_named(&ask, options, |ask| self.place(ask));
         }
         let placed = self.place(&ask)?;
         Ok(self.region(&placed, NO_RECORD))
+    }
+
+    /// Takes memory at a place of the custom pool that the options name: where a captured region lay, or where a plan says. Block and
+    /// offset are those of a [memory map](GpuAllocator::memory_map)'s blocks and ranges, whose sizes have their padding. The block is one that there is:
+    /// [`reserve`](GpuAllocator::reserve) makes them, and in a pool with a [`block_size`](crate::PoolOptions::block_size) each is as large as the last.
+    /// It looks at each region and hole in front of the place. `lifetime` and `within_budget` are not read.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::NoSuchPlace`], [`GpuMisuse::PlaceTaken`], [`GpuMisuse::PlaceMisaligned`]; [`GpuMisuse::PlacesItself`] for a linear pool;
+    /// [`GpuMisuse::Defragmenting`] for a block that is being emptied; [`GpuMisuse::NoSuchPool`] where the options name none;
+    /// [`GpuMisuse::BadOptions`] for what needs a memory object of its own; otherwise as [`allocate`](GpuAllocator::allocate).
+    pub fn allocate_at(
+        &self,
+        block: u32,
+        offset: u64,
+        requirements: &ResourceRequirements,
+        options: &RegionOptions<'_>,
+    ) -> Result<Region, GpuError> {
+        self.check_options(options)?;
+        let ask = self.allocation_request(requirements, options);
+        let place = |ask: &AllocationRequest| {
+            let _arming = Arming::begin(&self.arming);
+            let placed = (self.pools).place_at(self.device_and_host(), ask, block, offset)?;
+            self.with_margin(placed, ask.user_data)
+        };
+        if options.name.is_some() || options.tag != 0 || options.site != 0 {
+            return self.allocate_named(&ask, options, place);
+        }
+        Ok(self.region(&place(&ask)?, NO_RECORD))
     }
 
     #[cold]
@@ -40,10 +70,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         &self,
         ask: &AllocationRequest,
         options: &RegionOptions<'_>,
+        place: impl FnOnce(&AllocationRequest) -> Result<Suballocation, GpuError>,
     ) -> Result<Region, GpuError> {
         let new = self.records.prepare_root(self.host(), None, options)?;
         let number = new.number();
-        match self.place(&AllocationRequest {
+        match place(&AllocationRequest {
             user_data: number,
             ..*ask
         }) {
@@ -107,6 +138,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             else {
                 continue;
             };
+            let _arming = (self.pools.margin() > 0).then(|| Arming::begin(&self.arming));
             self.retry_after_evicting(|| {
                 self.pools.place_batch(self.device_and_host(), asks, placed)
             })?;

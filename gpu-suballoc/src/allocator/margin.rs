@@ -1,16 +1,38 @@
 //! Margins behind regions: a pattern that is written when a region is placed, and looked at when it is freed, or on demand.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use alloc_core::HostAllocator;
 
 use super::GpuAllocator;
 use crate::device::{DeviceMemory, MappedRange};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{RegionPlaceKind, RegionSlot};
-use crate::pool::Suballocation;
+use crate::pool::{AllocationRequest, Suballocation};
 use crate::property_flags::PropertyFlags;
 
 /// Neither zeros nor text nor a small number, whatever the width.
 const PATTERN: [u8; 4] = [0x9d, 0xe3, 0xb7, 0xc5];
+
+/// So often it is asked whether all margins are written.
+const LOOKS: u32 = 1 << 14;
+
+/// From before a region can be found until its margin is written.
+pub(super) struct Arming<'c>(&'c AtomicU32);
+
+impl<'c> Arming<'c> {
+    pub(super) fn begin(count: &'c AtomicU32) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Arming<'_> {
+    fn drop(&mut self) {
+        // Whoever sees the count fall sees the margin.
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
 
 /// The first byte of a margin that is not the pattern, and how many from there to the last one.
 fn damage(margin: impl Iterator<Item = u8>) -> Option<(u64, u64)> {
@@ -35,6 +57,40 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Finds room, giving up what is kept before giving up, and writes the margin.
+    #[cold]
+    pub(super) fn place_with_margin(
+        &self,
+        ask: &AllocationRequest,
+    ) -> Result<Suballocation, GpuError> {
+        let _arming = Arming::begin(&self.arming);
+        let placed = match self.pools.place(self.device_and_host(), ask) {
+            Err(error) => self.place_after_evicting(ask, error)?,
+            Ok(placed) => placed,
+        };
+        self.arm_margin(placed, ask.user_data)
+    }
+
+    /// As [`read_margin`](Self::read_margin), for regions of any thread. A region can be found before its margin is written: damage counts where
+    /// no thread was about to write a margin. `None` where that did not come to be.
+    pub(crate) fn read_settled_margin(
+        &self,
+        at: RegionSlot,
+    ) -> Option<(Suballocation, Option<(u64, u64)>)> {
+        let seen = self.read_margin(at)?;
+        if seen.1.is_none() {
+            return Some(seen);
+        }
+        for _ in 0..LOOKS {
+            // The region was found before: whoever places it is counted here until the margin is written.
+            if self.arming.load(Ordering::Acquire) == 0 {
+                return self.read_margin(at);
+            }
+            core::hint::spin_loop();
+        }
+        None
     }
 
     /// Writes the pattern behind a region that was just placed; on refusal the region is freed again.

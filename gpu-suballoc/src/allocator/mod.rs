@@ -19,6 +19,7 @@ mod margin;
 mod options;
 mod outstanding;
 mod reuse;
+mod shard_lanes;
 mod shard_map;
 mod thread_shard;
 mod wrap;
@@ -35,12 +36,13 @@ pub use info::RegionInfo;
 pub use map::Mapping;
 pub use options::{AllocatorOptions, OptionField, OptionsParseError};
 pub(crate) use outstanding::LiveRegion;
-pub use thread_shard::{Shard, ShardUsage};
+pub use shard_lanes::ShardUsage;
+pub use thread_shard::Shard;
 pub use wrap::{DetachedBuffer, WrapInfo};
 
 use core::fmt;
 use core::mem::ManuallyDrop;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use alloc_core::{HostAllocator, Rejected};
 
@@ -72,6 +74,8 @@ pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     reuse: AtomicBool,
     /// Something was moved: values of regions may say where they were.
     has_moved: AtomicBool,
+    /// Calls that place regions and have not written their margins yet.
+    arming: AtomicU32,
     max_reusable_buffers: u32,
     max_reusable_bytes: u64,
     device: ManuallyDrop<D>,
@@ -121,6 +125,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             limits,
             reuse: AtomicBool::new(options.reuse),
             has_moved: AtomicBool::new(false),
+            arming: AtomicU32::new(0),
             max_reusable_buffers: options.max_reusable_buffers,
             max_reusable_bytes: options.max_reusable_bytes,
             device: ManuallyDrop::new(device),
@@ -169,9 +174,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Gives kept buffers and empty blocks back to the driver until `bytes` are, or there are no more; `u64::MAX` for all. Answers how
-    /// many bytes of memory objects went.
+    /// many bytes of memory objects went. Empty pages of shards go before buffers, as far as their threads let go of them:
+    /// [`Shard`] says when.
     pub fn trim(&self, bytes: u64) -> u64 {
         let mut given = self.pools.trim(self.device_and_host(), bytes);
+        if given < bytes && self.shards.free_idle(self.device_and_host(), &self.pools) {
+            given = given.saturating_add(self.pools.trim(self.device_and_host(), bytes - given));
+        }
         for _ in 0..self.records.counts().reusable {
             if given >= bytes || !self.evict_one(0, 0) {
                 break;
@@ -201,7 +210,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             None => {
                 let of = (memory_type_bits, options.preference);
                 let within = options.within_budget;
-                (self.pools).reserve_of_type(env, of, options.kind, bytes, within)
+                let kind = (options.kind, options.pinned);
+                (self.pools).reserve_of_type(env, of, kind, bytes, within)
             }
         }
     }
@@ -337,15 +347,23 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Finds room, giving up kept buffers before giving up.
+    /// Finds room, giving up what is kept before giving up.
     #[inline(always)]
     fn place(&self, ask: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        let placed = match self.pools.place(self.device_and_host(), ask) {
-            Err(error) => self.place_after_evicting(ask, error)?,
-            Ok(placed) => placed,
-        };
         if self.pools.margin() > 0 {
-            return self.arm_margin(placed, ask.user_data);
+            return self.place_with_margin(ask);
+        }
+        match self.pools.place(self.device_and_host(), ask) {
+            Err(error) => self.place_after_evicting(ask, error),
+            Ok(placed) => Ok(placed),
+        }
+    }
+
+    /// A region that was just placed, with its margin where there are some.
+    #[inline(always)]
+    fn with_margin(&self, placed: Suballocation, word: u32) -> Result<Suballocation, GpuError> {
+        if self.pools.margin() > 0 {
+            return self.arm_margin(placed, word);
         }
         Ok(placed)
     }
@@ -356,21 +374,26 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         ask: &AllocationRequest,
         error: GpuError,
     ) -> Result<Suballocation, GpuError> {
-        if !error.is_out_of_device_memory() || self.evict_reusable(0, 0) == 0 {
+        if !error.is_out_of_device_memory() || !self.evict_everything() {
             return Err(error);
         }
         self.pools.place(self.device_and_host(), ask)
     }
 
-    /// Tries again without kept buffers where device memory is short.
+    /// Lets go of kept buffers, and of empty pages of shards. Whether there was one.
+    #[cold]
+    fn evict_everything(&self) -> bool {
+        let evicted = self.evict_reusable(0, 0) > 0;
+        self.shards.free_idle(self.device_and_host(), &self.pools) | evicted
+    }
+
+    /// Tries again without what is kept where device memory is short.
     fn retry_after_evicting<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, GpuError>,
     ) -> Result<T, GpuError> {
         match attempt() {
-            Err(error) if error.is_out_of_device_memory() && self.evict_reusable(0, 0) > 0 => {
-                attempt()
-            }
+            Err(error) if error.is_out_of_device_memory() && self.evict_everything() => attempt(),
             result => result,
         }
     }

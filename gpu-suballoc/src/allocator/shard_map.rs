@@ -35,13 +35,7 @@ impl<D: DeviceMemory, A: HostAllocator> Shard<'_, D, A> {
             return Err(GpuMisuse::OtherAllocator);
         }
         let at = id.at();
-        let shard_pages = self
-            .pages
-            .iter()
-            .flatten()
-            .map(|(_, pages)| *pages)
-            .find(|pages| pages.number == at.place.pool())
-            .ok_or(GpuMisuse::OtherShard)?;
+        let shard_pages = self.lane_of(at.place.pool()).ok_or(GpuMisuse::OtherShard)?;
         // SAFETY: the pages are this shard's, and nobody has a reference to what is its owner's, for this is `&mut self`.
         let own = unsafe { shard_pages.owner_state() };
         let (groups, group) = shard_pages.groups_of(at.place.block());
@@ -56,6 +50,10 @@ impl<D: DeviceMemory, A: HostAllocator> Shard<'_, D, A> {
                 own.pages.range_ref(groups, group),
             )
         };
+        let backing = backing.copied();
+        if own.is_empty() {
+            self.park(shard_pages);
+        }
         let (found, backing) = (
             found.map_err(|_| GpuMisuse::Stale)?,
             backing.ok_or(GpuMisuse::Stale)?,

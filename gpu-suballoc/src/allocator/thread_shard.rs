@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 
 use alloc_core::{HostAllocator, Rejected};
 
+use super::shard_lanes::Parked;
 use super::{BatchError, GpuAllocator};
 use crate::classes::{ClassShortage, RangeShortage, SlotAllocation, SubAllocator};
 use crate::device::{DeviceMemory, ExternalHandleTypes, ResourceRequirements};
@@ -23,7 +24,7 @@ use crate::shard::{
 /// Kinds of requests that one shard serves itself.
 const MAX_KINDS: usize = 8;
 /// Every offset of a shard is a multiple of this, or of the device's `nonCoherentAtomSize` where that is more.
-const GRANULE: u64 = 256;
+pub(super) const GRANULE: u64 = 256;
 
 /// One thread's own share of an allocator: small regions without a lock, and without an atomic instruction that other threads would feel.
 ///
@@ -31,6 +32,10 @@ const GRANULE: u64 = 256;
 /// to the allocator, so that it can be asked for anything that the allocator can be asked for. Its regions are the allocator's: any
 /// thread may free them, map them, cut crops from them. What is freed elsewhere comes back by a bit that was reserved for it when
 /// it was taken, and is taken back when the shard next runs out of room.
+///
+/// A shard that nothing lives in keeps its empty pages as long as nobody wants them: the allocator takes them where memory is short and when
+/// it is [trimmed](GpuAllocator::trim). What other threads freed it does not see before its next call, so [`trim`](Shard::trim) it before
+/// its thread waits for long: from then on every page and slab goes back at once when its last region is freed, whoever frees it.
 ///
 /// Rules of threads: a shard is `Send`, not `Sync`: it may move to another thread, and is used by one at a time. Dropping it gives
 /// what is empty back to the allocator; its regions stay valid and are freed through the allocator, and another shard goes on with
@@ -68,20 +73,11 @@ const GRANULE: u64 = 256;
 pub struct Shard<'a, D: DeviceMemory, A: HostAllocator> {
     pub(super) allocator: &'a GpuAllocator<D, A>,
     pub(super) pages: [Option<(RequestKind, &'a ShardPages)>; MAX_KINDS],
+    /// Those that it does not work in at the moment, in places that `pages` has empty.
+    pub(super) parked: [Option<Parked<'a>>; MAX_KINDS],
     /// The lane that was last asked.
-    last_used: usize,
+    pub(super) last_used: usize,
     not_sync: PhantomData<Cell<()>>,
-}
-
-/// What is in a [`Shard`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ShardUsage {
-    /// Regions that live.
-    pub regions: u64,
-    /// Their bytes, in whole granules.
-    pub region_bytes: u64,
-    /// Bytes of the pages and slabs that they lie in, which the allocator counts as regions.
-    pub page_bytes: u64,
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
@@ -91,6 +87,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Shard {
             allocator: self,
             pages: [None; MAX_KINDS],
+            parked: [None; MAX_KINDS],
             last_used: 0,
             not_sync: PhantomData,
         }
@@ -180,7 +177,14 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
         let own = unsafe { lane.owner_state() };
         match allocate_slot(lane, own, slab, requirements) {
             Ok(taken) => self.region(lane, own, slab, taken),
-            Err(lack) => self.allocate_slowly(lane, own, slab, requirements, options, lack),
+            Err(lack) => {
+                let served = self.allocate_slowly(lane, own, slab, requirements, options, lack);
+                // SAFETY: as above.
+                if unsafe { lane.owner_state() }.is_empty() {
+                    self.park(lane);
+                }
+                served
+            }
         }
     }
 
@@ -219,34 +223,6 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
             memory_type: home.memory_type,
             content: RegionContent::Bare,
         })
-    }
-
-    /// A lane of this shard for such requests. `None` where it has others already, as many as it can have.
-    #[cold]
-    fn pages_for(&mut self, kind: RequestKind) -> Result<Option<&'a ShardPages>, GpuError> {
-        let same = |place: &Option<(RequestKind, &ShardPages)>| {
-            place.is_none_or(|(asked, _)| asked == kind)
-        };
-        let Some(index) = self.pages.iter().position(same) else {
-            return Ok(None);
-        };
-        let Some(place) = self.pages.get_mut(index) else {
-            return Ok(None);
-        };
-        if let Some((_, lane)) = place {
-            self.last_used = index;
-            return Ok(Some(lane));
-        }
-        let granule = self.allocator.limits.non_coherent_atom_size.max(GRANULE);
-        let lane =
-            self.allocator
-                .shards
-                .pages_for(self.allocator.device_and_host(), kind, granule)?;
-        if let Some(lane) = lane {
-            *place = Some((kind, lane));
-            self.last_used = index;
-        }
-        Ok(lane)
     }
 
     /// Takes back what others freed, and gets what is still lacking.
@@ -384,16 +360,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
         {
             return None;
         }
-        let has = |entry: &Option<(RequestKind, &'a ShardPages)>| {
-            entry
-                .map(|(_, lane)| lane)
-                .filter(|lane| lane.number == at.place.pool())
-        };
-        let lane = self
-            .pages
-            .get(self.last_used)
-            .and_then(has)
-            .or_else(|| self.pages.iter().find_map(has))?;
+        let lane = self.lane_of(at.place.pool())?;
         // SAFETY: as in `allocate`.
         let own = unsafe { lane.owner_state() };
         let (group, slot, generation) = (at.place.block(), at.slot, at.generation);
@@ -409,15 +376,14 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
             own.pages
                 .free(&lane.page_groups, group, slot, generation, NO_RECORD)
         };
-        Some(match given {
-            Ok(given) => {
-                if given.is_emptied {
-                    lane.trim(own, self.allocator.device_and_host(), &self.allocator.pools);
-                }
-                Ok(())
-            }
-            Err(_) => Err(GpuMisuse::Stale),
-        })
+        let given = given.map_err(|_| GpuMisuse::Stale);
+        if given.is_ok_and(|given| given.is_emptied) {
+            lane.trim(own, self.allocator.device_and_host(), &self.allocator.pools);
+        }
+        if own.is_empty() {
+            self.park(lane);
+        }
+        Some(given.map(|_| ()))
     }
 
     /// Gives regions back, each place of `regions` that has one, as [`GpuAllocator::free_batch`].
@@ -437,33 +403,6 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
         }
         first.map_or(Ok(()), Err)
     }
-
-    /// Takes back what other threads freed, and gives back every page and slab that is empty: for the end of a frame, or of a phase.
-    pub fn trim(&mut self) {
-        let (env, pools) = (self.allocator.device_and_host(), &self.allocator.pools);
-        for (_, lane) in self.pages.iter().flatten() {
-            // SAFETY: as in `allocate`.
-            let own = unsafe { lane.owner_state() };
-            lane.collect(own);
-            lane.free_empty(own, env, pools);
-        }
-    }
-
-    /// What is in it. Takes back what other threads freed first, so that it is exact when they pause.
-    pub fn usage(&mut self) -> ShardUsage {
-        let mut usage = ShardUsage::default();
-        for (_, lane) in self.pages.iter().flatten() {
-            // SAFETY: as in `allocate`.
-            let own = unsafe { lane.owner_state() };
-            lane.collect(own);
-            for totals in [own.pages.totals(), own.slabs.totals()] {
-                usage.regions += u64::from(totals.live);
-                usage.region_bytes += totals.used_bytes;
-                usage.page_bytes += totals.reserved_bytes;
-            }
-        }
-        usage
-    }
 }
 
 /// A range of the pools that no page or slab lies in yet. Dropped, also by a panic of the host allocator, it goes back.
@@ -479,18 +418,11 @@ impl Drop for UnusedRange<'_> {
     }
 }
 
-impl<D: DeviceMemory, A: HostAllocator> Drop for Shard<'_, D, A> {
-    fn drop(&mut self) {
-        for (_, lane) in self.pages.iter().flatten() {
-            lane.abandon(self.allocator.device_and_host(), &self.allocator.pools);
-        }
-    }
-}
-
 impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for Shard<'_, D, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shard")
             .field("lanes", &self.pages.iter().flatten().count())
+            .field("parked", &self.parked.iter().flatten().count())
             .finish_non_exhaustive()
     }
 }

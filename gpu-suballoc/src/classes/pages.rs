@@ -202,6 +202,12 @@ impl<H: Copy> PageAllocator<H> {
         }
     }
 
+    /// Regions that live.
+    #[inline]
+    pub(crate) const fn live(&self) -> u32 {
+        self.live
+    }
+
     const fn page_bytes(&self) -> u64 {
         (self.capacity as u64) << self.granule_log2
     }

@@ -51,9 +51,10 @@ impl RemoteFreeList {
     }
 
     /// Whether nobody owns it. For certain only under the lock that [`adopt`](RemoteFreeList::adopt) and [`abandon`](RemoteFreeList::abandon) are called
-    /// under.
+    /// under: what the last owner did is over then.
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.head.load(Ordering::Relaxed) & ABANDONED != 0
+        // Acquire: an owner that pauses has no lock.
+        self.head.load(Ordering::Acquire) & ABANDONED != 0
     }
 
     /// Any thread hands in a seat that it has claimed. True where nobody owns the mailbox: then
@@ -95,6 +96,15 @@ impl RemoteFreeList {
         each: impl FnMut(u32, u32),
     ) {
         walk(self.head.swap(ABANDONED, Ordering::AcqRel), find, each);
+    }
+
+    /// As [`abandon`](RemoteFreeList::abandon) without a lock, if there is nothing to collect. False where there is: the caller owns it still.
+    #[must_use]
+    pub(crate) fn try_abandon(&self) -> bool {
+        // Release: the owner has done with everything.
+        self.head
+            .compare_exchange(0, ABANDONED, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Under the lock that [`adopt`](RemoteFreeList::adopt) is called under: collects where there is no owner. False where there is one by now,

@@ -122,6 +122,12 @@ impl<H: Copy> SlabAllocator<H> {
         }
     }
 
+    /// Regions that live.
+    #[inline]
+    pub(crate) const fn live(&self) -> u32 {
+        self.live
+    }
+
     /// Bytes in regions, and bytes in slabs.
     const fn bytes(&self) -> (u64, u64) {
         (

@@ -276,19 +276,32 @@ impl Blocks {
         if self.blank == 0 {
             return None;
         }
-        let blank = self
-            .slots
-            .as_mut_slice()
-            .iter_mut()
-            .filter_map(|slot| slot.live.as_mut())
-            .find(|live| live.core.is_blank() && live.core.granules().0 >= want.count)?;
-        blank.core.begin(&self.store, &self.open).ok()?;
-        self.turnover.note_opened(blank.listed_bytes(), 0);
-        self.blank = self.blank.saturating_sub(1);
+        let is_it = |slot: &BlockSlot| {
+            slot.live
+                .as_ref()
+                .is_some_and(|live| live.core.is_blank() && live.core.granules().0 >= want.count)
+        };
+        let blank = self.slots.as_slice().iter().position(is_it)?;
+        self.begin_blank(blank as u32);
         // The quick search looks at the first range of a few bins. With an alignment the block that was just listed may be behind another.
         self.open
             .find(&self.store, want)
             .or_else(|| self.open.find_full(&self.store, want))
+    }
+
+    /// Lists a block that nothing was allocated from yet. Nodes for it are there.
+    pub(super) fn begin_blank(&mut self, block: u32) {
+        let live = self
+            .slots
+            .get_mut(block)
+            .and_then(|slot| slot.live.as_mut());
+        let Some(live) = live.filter(|live| live.core.is_blank()) else {
+            return;
+        };
+        if live.core.begin(&self.store, &self.open).is_ok() {
+            self.turnover.note_opened(live.listed_bytes(), 0);
+            self.blank = self.blank.saturating_sub(1);
+        }
     }
 
     /// Frees a range that has `word`: its size, and whether the block is empty now. Memory for records that is not needed any more

@@ -34,6 +34,7 @@ mod map;
 mod object;
 mod options;
 mod place;
+mod place_at;
 mod request;
 mod reserve;
 mod shard_page;

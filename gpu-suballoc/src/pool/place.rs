@@ -1,6 +1,7 @@
 //! Places a region: in existing room, else with newly allocated records or a new block, else in memory of another type.
 
 use super::blocks::BlockSpace;
+use super::config::PoolConfig;
 use super::create_block::{BlockPlan, GrowthError};
 use super::device_and_host::DeviceAndHost;
 use super::growth::Growth;
@@ -9,6 +10,7 @@ use super::size_class::PoolShortage;
 use super::{Pool, Pools};
 use crate::block_algorithm::BlockAlgorithm;
 use crate::error::{GpuError, GpuMisuse};
+use crate::id::PoolId;
 use crate::request::DedicatedPolicy;
 
 /// A region of more than this part of a pool's largest block gets a memory object of its own, if it may.
@@ -17,7 +19,7 @@ const LARGE_PART: u64 = 2;
 impl AllocationRequest {
     /// What no pool could do is refused before anything is looked for.
     #[inline(always)]
-    fn check(&self) -> Result<(), GpuMisuse> {
+    pub(super) fn check(&self) -> Result<(), GpuMisuse> {
         if self.size == 0 {
             return Err(GpuMisuse::ZeroSize);
         }
@@ -41,7 +43,7 @@ impl AllocationRequest {
             && self.pool.is_none()
     }
 
-    fn must_be_dedicated(&self) -> bool {
+    pub(super) fn must_be_dedicated(&self) -> bool {
         self.requires_dedicated
             || self.dedicated == DedicatedPolicy::Required
             || self.own_device_address
@@ -125,21 +127,7 @@ impl Pools {
         let budget_first = [true, false];
         let within_only = ask.within_budget || self.options.within_budget;
         if let Some(id) = ask.pool {
-            let pool = self.custom(id.index, id.generation)?;
-            let facts = pool.lock().config;
-            let (_, heap_size) = self
-                .device_info
-                .memory_type(facts.memory_type)
-                .ok_or(GpuMisuse::NoSuchPool)?;
-            if ask.memory_type_bits >> facts.memory_type & 1 == 0 {
-                return Err(GpuMisuse::WrongPool.into());
-            }
-            if ask.upper_address && facts.algorithm != BlockAlgorithm::DoubleStack {
-                return Err(GpuMisuse::NoUpperEnd.into());
-            }
-            if ask.pinned && !facts.is_pinned {
-                return Err(GpuMisuse::PoolNotPinned.into());
-            }
+            let (pool, facts, heap_size) = self.custom_for(ask, id)?;
             self.check_size(ask, pool.lock().growth, heap_size.min(facts.max_bytes))?;
             return self
                 .place_in(env, pool, ask, within_only)
@@ -181,6 +169,33 @@ impl Pools {
             }
         }
         Err(first.unwrap_or(GpuError::Misuse(GpuMisuse::BadOptions)))
+    }
+
+    /// The custom pool that a request names, and the size of its heap.
+    ///
+    /// # Errors
+    /// Why the pool is not for it.
+    pub(super) fn custom_for(
+        &self,
+        ask: &AllocationRequest,
+        id: PoolId,
+    ) -> Result<(&Pool, PoolConfig, u64), GpuMisuse> {
+        let pool = self.custom(id.index, id.generation)?;
+        let facts = pool.lock().config;
+        let (_, heap_size) = self
+            .device_info
+            .memory_type(facts.memory_type)
+            .ok_or(GpuMisuse::NoSuchPool)?;
+        if ask.memory_type_bits >> facts.memory_type & 1 == 0 {
+            return Err(GpuMisuse::WrongPool);
+        }
+        if ask.upper_address && facts.algorithm != BlockAlgorithm::DoubleStack {
+            return Err(GpuMisuse::NoUpperEnd);
+        }
+        if ask.pinned && !facts.is_pinned {
+            return Err(GpuMisuse::PoolNotPinned);
+        }
+        Ok((pool, facts, heap_size))
     }
 
     /// What no memory type could ever hold is refused before anybody is asked.

@@ -33,12 +33,12 @@ impl Pools {
         &self,
         env: DeviceAndHost<'_>,
         (memory_type_bits, preference): (u32, MemoryPreference),
-        kind: ResourceKind,
+        (kind, is_pinned): (ResourceKind, bool),
         bytes: u64,
         within_budget: bool,
     ) -> Result<(), GpuError> {
         let best = self.device_info.best_type(memory_type_bits, preference)?;
-        let pool = self.pool_of(env, best, kind, false)?;
+        let pool = self.pool_of(env, best, kind, is_pinned)?;
         self.reserve_in(env, (pool, 0), bytes, within_budget)
     }
 

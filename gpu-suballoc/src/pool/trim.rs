@@ -27,6 +27,13 @@ impl Pools {
         any
     }
 
+    /// Empty pages and slabs of a pool are holes of their blocks again.
+    pub(crate) fn free_empty_ranges(&self, env: DeviceAndHost<'_>, index: u16) {
+        if let Some(pool) = self.pool(index) {
+            self.trim_pool(env, pool, 0);
+        }
+    }
+
     /// As [`trim`](Pools::trim), of one pool; and whether a page or slab became a hole of its block. No more steps than there was to free in
     /// the beginning: who calls back from each of them and leaves something empty does not keep this for ever.
     pub(super) fn trim_pool(&self, env: DeviceAndHost<'_>, pool: &Pool, bytes: u64) -> (u64, bool) {

@@ -23,6 +23,7 @@ use crate::host_block::HostBlock;
 
 /// How many free ranges behind the first are examined for the place of another one: each costs some nanoseconds and makes the high-water
 /// mark of churn lower, of which 2 is most (mean of eight seeds: 1.071 of peak live without, 1.066 with 1, 1.063 with 2, 1.059 with all).
+/// Where nodes are many none is: there waste is next to nothing (1.02 with 100 000 live), and each step is a cache miss that the next one waits for.
 const STEPS: u32 = 2;
 
 /// See the drawing above. What is listed changes through `&self`; memory comes and goes through `&mut self`.
@@ -165,7 +166,8 @@ impl FreeIndex {
             return head.set(hole);
         }
         let (mut ahead, mut behind) = (old, front.link.get());
-        for _ in 0..STEPS {
+        let steps = if store.is_crowded() { 0 } else { STEPS };
+        for _ in 0..steps {
             let next = store.at(behind);
             if behind == NIL || first < next.first.get() {
                 break;

@@ -23,6 +23,8 @@ use crate::host_block::HostBlock;
 
 /// Nodes of a chunk.
 pub(super) const CHUNK_NODES: u32 = 128;
+/// Chunks that a core's cache holds, of 4 KiB each.
+const CROWD: u32 = 256;
 const CHUNK: Layout = Layout::new::<[RangeNode; CHUNK_NODES as usize]>();
 const MAX_SLOTS: u32 = u32::MAX / CHUNK_NODES;
 const ABSENT: u16 = u16::MAX;
@@ -107,6 +109,12 @@ impl NodeStore {
     #[inline]
     pub(super) fn spare_nodes(&self) -> u32 {
         self.spare.get()
+    }
+
+    /// So many nodes that hardly one of them is in a cache: whoever follows links from one to the next waits for memory each time.
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.slots.len() > CROWD
     }
 
     #[inline]

@@ -17,7 +17,7 @@ impl RangeAllocator {
     /// # Errors
     /// As [`allocate`](Self::allocate); [`RangeError::Alignment`] for an offset that is no multiple of alignment and granule;
     /// [`RangeError::Full`] where not all of it is free.
-    pub(super) fn allocate_at(
+    pub(crate) fn allocate_at(
         &mut self,
         store: &NodeStore,
         index: &FreeIndex,

@@ -30,7 +30,7 @@ pub struct CorruptedMargin<'m> {
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Looks at the margin of each region in host-visible memory ([`MemoryOptions::margin`](crate::pool::MemoryOptions::margin)), and reports those
     /// that somebody wrote to, in the order of memory. Answers how many were looked at: 0 without margins. What the device wrote must have
-    /// been finished. A write in front of a region is one behind its neighbour, and is reported with the neighbour's name.
+    /// been finished. Damage is not reported while another thread allocates all the time, for its margin may be unwritten. A write in front of a region is one behind its neighbour, and is reported with the neighbour's name.
     ///
     /// `report` is called with no lock held.
     ///
@@ -51,7 +51,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 continue;
             };
             // What was freed since then, or cannot be mapped, is not looked at.
-            let Some((placed, found)) = self.read_margin(id.at()) else {
+            let Some((placed, found)) = self.read_settled_margin(id.at()) else {
                 continue;
             };
             checked += 1;

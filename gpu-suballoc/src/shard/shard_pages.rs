@@ -10,6 +10,10 @@
 //!
 //! The owner alone touches `own`. Others see groups, which are made of atomics, and the mailbox. When the shard goes, the mailbox is
 //! marked: from then on whoever frees the last of something takes the lock and does what the owner would have done.
+//!
+//! An owner of which nothing lives, or that was told to trim, *parks* the lane: it marks the mailbox as well, so that what is empty can be
+//! taken from it, and comes back by the lock at its next call. Another shard may take the lane over meanwhile if nothing lives in it; the
+//! term says whether one did.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -20,8 +24,8 @@ use alloc_core::support::StateLock;
 
 use crate::classes::remote_free::{RemoteFreeBits, RemoteFreeList};
 use crate::classes::{
-    FreedSlot, HostShortage, MAX_GROUPS, PageAllocator, SlabAllocator, SlotGroups, SpareRange,
-    SubAllocator,
+    ClassTotals, FreedSlot, HostShortage, MAX_GROUPS, PageAllocator, SlabAllocator, SlotGroups,
+    SpareRange, SubAllocator,
 };
 use crate::device::MemoryHandle;
 use crate::error::{GpuError, GpuMisuse};
@@ -64,6 +68,10 @@ pub(crate) struct OwnerState {
     pub(crate) kind: RequestKind,
     pub(crate) pages: PageAllocator<BackingRegion>,
     pub(crate) slabs: SlabAllocator<BackingRegion>,
+    /// How often it had another owner.
+    term: u64,
+    /// The last owner comes back.
+    is_parked: bool,
 }
 
 /// See the module. It stays where it is until the allocator goes, and changes hands.
@@ -113,9 +121,20 @@ impl OwnerState {
             .or_else(|| self.slabs.remove_spare(slabs, keep_slabs))
     }
 
+    /// Whether nothing lives in it.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pages.live() | self.slabs.live() == 0
+    }
+
+    /// What is in it: in pages, and in slabs.
+    pub(crate) fn totals(&self) -> [ClassTotals; 2] {
+        [self.pages.totals(), self.slabs.totals()]
+    }
+
     /// Regions that live, and the pages and slabs that there are.
     fn counts(&self) -> (u64, u64) {
-        let (pages, slabs) = (self.pages.totals(), self.slabs.totals());
+        let [pages, slabs] = self.totals();
         (
             u64::from(pages.live) + u64::from(slabs.live),
             u64::from(pages.ranges) + u64::from(slabs.ranges),
@@ -130,6 +149,8 @@ impl ShardPages {
             kind,
             pages: PageAllocator::new(granule, PAGE.max(granule * 64)),
             slabs: SlabAllocator::new(granule),
+            term: 0,
+            is_parked: false,
         };
         let (page_groups, slab_groups) = (SlotGroups::new(), SlotGroups::new());
         let (own, mailbox, lock) = (
@@ -206,7 +227,7 @@ impl ShardPages {
             .map_err(|_| GpuMisuse::Stale)?;
         let returned = groups.remote_free(number).ok_or(GpuMisuse::Stale)?;
         if self.remote_frees.push(group, returned, at.slot) {
-            self.clear_abandoned(env, pools);
+            self.free_idle(env, pools);
         }
         Ok(())
     }
@@ -230,24 +251,93 @@ impl ShardPages {
 
     /// The owner goes. What lives stays valid, and is freed through the allocator; what is empty goes back to the pools.
     pub(crate) fn abandon(&self, env: DeviceAndHost<'_>, pools: &Pools) {
-        {
-            let _held = self.lock.lock();
-            // SAFETY: the owner is still this thread, until the mailbox says otherwise, and then whoever has the lock.
-            let own = unsafe { self.owner_state() };
-            self.remote_frees.abandon(
-                |group| self.remote_free(group),
-                |group, slot| {
-                    own.reclaim(&self.page_groups, &self.slab_groups, group, slot);
-                },
-            );
-        }
-        self.clear_abandoned(env, pools);
+        self.leave(false);
+        self.free_idle(env, pools);
     }
 
-    /// Does the owner's work where there is none. Pages and slabs are given back outside of the lock, one at a time.
+    /// The owner pauses, as if it went, and comes back by the term: [`unpark`](ShardPages::unpark). What is empty is left to
+    /// [`free_idle`](ShardPages::free_idle).
+    pub(crate) fn park(&self) -> u64 {
+        self.leave(true)
+    }
+
+    /// The owner leaves, and says whether it comes back. Its term.
+    fn leave(&self, parks: bool) -> u64 {
+        let _held = self.lock.lock();
+        // SAFETY: the owner is still this thread, until the mailbox says otherwise, and then whoever has the lock.
+        let own = unsafe { self.owner_state() };
+        own.is_parked = parks;
+        self.remote_frees.abandon(
+            |group| self.remote_free(group),
+            |group, slot| {
+                own.reclaim(&self.page_groups, &self.slab_groups, group, slot);
+            },
+        );
+        own.term
+    }
+
+    /// The owner pauses, without a lock, and keeps what is empty until somebody wants it. `None` where something came from another thread
+    /// just now: the caller is the owner still.
+    ///
+    /// # Safety
+    /// The caller is the owner, and uses no reference to what only the owner touches until it has the lane again.
+    pub(crate) unsafe fn park_empty(&self) -> Option<u64> {
+        // SAFETY: the caller's promise.
+        let own = unsafe { self.owner_state() };
+        own.is_parked = true;
+        let term = own.term;
+        if self.remote_frees.try_abandon() {
+            return Some(term);
+        }
+        // SAFETY: the mailbox has its owner still.
+        unsafe { self.owner_state() }.is_parked = false;
+        None
+    }
+
+    /// Who parked the lane in that term has it again. False where another shard has taken it over.
+    pub(crate) fn unpark(&self, term: u64) -> bool {
+        let _held = self.lock.lock();
+        self.parked(term)
+            .map(|own| own.is_parked = false)
+            .is_some_and(|()| self.remote_frees.adopt())
+    }
+
+    /// Who parked the lane in that term does not come back.
+    pub(crate) fn abandon_parked(&self, term: u64, env: DeviceAndHost<'_>, pools: &Pools) {
+        {
+            let _held = self.lock.lock();
+            if let Some(own) = self.parked(term) {
+                own.is_parked = false;
+            }
+        }
+        self.free_idle(env, pools);
+    }
+
+    /// What is in a lane that was parked in that term.
+    pub(crate) fn parked_totals(&self, term: u64) -> Option<[ClassTotals; 2]> {
+        let _held = self.lock.lock();
+        self.parked(term).map(|own| own.totals())
+    }
+
+    /// Under the lock: what the owner has, where it parked in that term.
+    #[expect(clippy::mut_from_ref, reason = "whoever has the lock is the owner")]
+    fn parked(&self, term: u64) -> Option<&mut OwnerState> {
+        if !self.remote_frees.is_abandoned() {
+            return None;
+        }
+        // SAFETY: nobody owns the lane, and this thread has the lock.
+        let own = unsafe { self.owner_state() };
+        (own.term == term).then_some(own)
+    }
+
+    /// Does the owner's work where there is none: pages and slabs that are empty go back to the pools, outside of the lock, one at a time.
+    /// No more of them than there are in the beginning: who calls back from each of them and leaves another one does not keep this for
+    /// ever. Whether there was one.
     #[cold]
-    fn clear_abandoned(&self, env: DeviceAndHost<'_>, pools: &Pools) {
-        loop {
+    pub(crate) fn free_idle(&self, env: DeviceAndHost<'_>, pools: &Pools) -> bool {
+        let mut left = None;
+        let mut any = false;
+        while left != Some(0) {
             let held = self.lock.lock();
             let mut came = None;
             let abandoned = self.remote_frees.collect_abandoned(
@@ -260,16 +350,16 @@ impl ShardPages {
             );
             if abandoned {
                 // SAFETY: as above.
-                came = unsafe { self.owner_state() }.remove_spare(
-                    &self.page_groups,
-                    &self.slab_groups,
-                    true,
-                );
+                let own = unsafe { self.owner_state() };
+                left = Some(left.unwrap_or_else(|| own.counts().1).saturating_sub(1));
+                came = own.remove_spare(&self.page_groups, &self.slab_groups, true);
             }
             drop(held);
-            let Some(spare) = came else { return };
+            let Some(spare) = came else { break };
             free_region(env, pools, &spare.range_ref);
+            any = true;
         }
+        any
     }
 
     /// A shard takes the lane over, if nobody has it, and if it serves such requests or can be made to.
@@ -283,10 +373,13 @@ impl ShardPages {
         }
         // SAFETY: nobody owns the lane, and this thread has the lock.
         let own = unsafe { self.owner_state() };
-        if own.kind != kind && own.counts().1 > 0 {
+        let (live, ranges) = own.counts();
+        if own.kind != kind && ranges > 0 || own.is_parked && live > 0 {
             return false;
         }
         own.kind = kind;
+        own.term += 1;
+        own.is_parked = false;
         self.remote_frees.adopt()
     }
 
@@ -308,13 +401,6 @@ impl ShardPages {
                 own.pages.grow_with(&self.page_groups, need, block)
             }
         })
-    }
-
-    /// The owner gives back everything that is empty.
-    pub(crate) fn free_empty(&self, own: &mut OwnerState, env: DeviceAndHost<'_>, pools: &Pools) {
-        while let Some(spare) = own.remove_spare(&self.page_groups, &self.slab_groups, true) {
-            free_region(env, pools, &spare.range_ref);
-        }
     }
 
     /// Regions that live, and the pages and slabs that there are, where there is no owner; nothing where there is.

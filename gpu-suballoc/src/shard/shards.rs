@@ -116,6 +116,17 @@ impl Shards {
         Ok(self.pages(number))
     }
 
+    /// Gives every empty page and slab back to the pools, of lanes that no shard works in at the moment. Whether there was one.
+    pub(crate) fn free_idle(&self, env: DeviceAndHost<'_>, pools: &Pools) -> bool {
+        let mut any = false;
+        for number in 0..self.count.load(Ordering::Acquire) {
+            if let Some(lane) = self.pages(number) {
+                any |= lane.free_idle(env, pools);
+            }
+        }
+        any
+    }
+
     /// Gives every empty page and slab back to the pools, of lanes without a shard. Those of shards that were forgotten are taken from
     /// them: nobody has one, for this is `&mut self`.
     ///

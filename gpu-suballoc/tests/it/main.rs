@@ -27,6 +27,7 @@ mod region_model;
 mod regions;
 mod reports;
 mod shard;
+mod shard_idle;
 mod shard_pages;
 mod soak;
 mod sweep;

@@ -11,6 +11,9 @@ use gpu_suballoc::device::{BufferHandle, DeviceFeatures};
 
 pub(crate) use callbacks::{CALLBACKS, in_command, live_blocks, refuse, requests, taken_blocks};
 
+/// What ends before the instance does, whether it had a device or not.
+pub(crate) type Between = Option<Box<dyn FnOnce() + Send + Sync>>;
+
 /// Instance, device and one queue that can copy. Destroyed with the value.
 pub(crate) struct Live {
     pub(crate) name: String,
@@ -25,7 +28,7 @@ pub(crate) struct Live {
     /// The device's.
     callbacks: Option<&'static vk::AllocationCallbacks<'static>>,
     /// Called when the device went, while the instance is there.
-    pub(crate) between: Option<Box<dyn FnOnce() + Send + Sync>>,
+    between: Between,
 }
 
 impl Live {
@@ -52,20 +55,32 @@ impl Live {
         // SAFETY: a valid info; destroyed with the value.
         let instance = unsafe { entry.create_instance(&info, None) }
             .map_err(|result| format!("no driver: {result:?}"))?;
-        Self::on(&entry, instance, (version, callbacks), which)
+        Self::on(&entry, instance, (version, callbacks), None, which)
     }
 
-    /// The same on an instance of this version, which is the value's from now on, and with these callbacks for the device.
+    /// The same on an instance of this version, which is the value's from now on, and with these callbacks for the device. `between` is called when
+    /// the device went, or when there is none.
     pub(crate) fn on(
         entry: &ash::Entry,
         instance: ash::Instance,
         how: (u32, Option<&'static vk::AllocationCallbacks<'static>>),
+        between: Between,
         which: impl Fn(&str) -> bool,
     ) -> Result<Self, String> {
-        Self::device_of(entry, &instance, how, which).inspect_err(|_| {
-            // SAFETY: the caller's gift; nothing of it is left.
-            unsafe { instance.destroy_instance(None) };
-        })
+        match Self::device_of(entry, &instance, how, which) {
+            Ok(mut live) => {
+                live.between = between;
+                Ok(live)
+            }
+            Err(absent) => {
+                if let Some(between) = between {
+                    between();
+                }
+                // SAFETY: the caller's gift; nothing of it is left.
+                unsafe { instance.destroy_instance(None) };
+                Err(absent)
+            }
+        }
     }
 
     fn device_of(

@@ -12,7 +12,7 @@ use gpu_suballoc::{
     MemoryPreference, PropertyFlags, Region, RegionOptions,
 };
 
-use crate::layer::{Missing, said, watched};
+use crate::layer::{Missing, on_each_driver, said, watched};
 use crate::live::Live;
 
 const NAME: &str = "df11_contents_are_equal_after_passes";
@@ -27,25 +27,10 @@ static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 
 /// Runs the test on each driver that is there.
 pub(crate) fn run() {
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with('-'))
-        .collect();
-    if std::env::args().any(|word| word == "--list") {
-        return println!("{NAME}: test");
-    }
-    if !words.is_empty() && !words.iter().any(|word| NAME.contains(word.as_str())) {
-        return;
-    }
-    on("lavapipe", |driver| driver == "llvmpipe");
-    on("swiftshader", |driver| driver.contains("SwiftShader"));
-}
-
-fn on(driver: &'static str, which: fn(&str) -> bool) {
-    match df11_contents_are_equal_after_passes(driver, which) {
-        Ok((driver, moves)) => println!("test {NAME} on {driver}: {moves} moves ... ok"),
-        Err((what, reason)) => testkit::skip(what, NAME, &reason),
-    }
+    on_each_driver(NAME, |driver, which| {
+        let (driver, moves) = df11_contents_are_equal_after_passes(driver, which)?;
+        Ok(format!("{driver}: {moves} moves"))
+    });
 }
 
 fn image_info() -> ImageInfo {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ash::vk;
 
-use crate::live::{Live, loader};
+use crate::live::{Between, Live, loader};
 
 const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
@@ -51,6 +51,39 @@ fn messenger<'a>() -> vk::DebugUtilsMessengerCreateInfoEXT<'a> {
 /// What is missing, and why.
 pub(crate) type Missing = (&'static str, String);
 
+/// Whether a driver's own name is that of the wanted one.
+type IsDriver = fn(&str) -> bool;
+
+/// The drivers by name, each with how it calls itself.
+const DRIVERS: [(&str, IsDriver); 3] = [
+    ("lavapipe", |driver| driver == "llvmpipe"),
+    ("swiftshader", |driver| driver.contains("SwiftShader")),
+    ("nvidia", |driver| driver == "NVIDIA"),
+];
+
+/// Runs a test, if it is asked for, on each driver that is there. It answers what it has to say.
+pub(crate) fn on_each_driver(
+    name: &str,
+    test: impl Fn(&'static str, IsDriver) -> Result<String, Missing>,
+) {
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    if std::env::args().any(|word| word == "--list") {
+        return println!("{name}: test");
+    }
+    if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
+        return;
+    }
+    for (driver, which) in DRIVERS {
+        match test(driver, which) {
+            Ok(said) => println!("test {name} on {said} ... ok"),
+            Err((what, reason)) => testkit::skip(what, name, &reason),
+        }
+    }
+}
+
 /// The first device of a driver, watched from its instance's first call to its last; or what is missing.
 pub(crate) fn watched(driver: &'static str, which: impl Fn(&str) -> bool) -> Result<Live, Missing> {
     let absent = |reason| (driver, reason);
@@ -91,7 +124,6 @@ pub(crate) fn watched(driver: &'static str, which: impl Fn(&str) -> bool) -> Res
         unsafe { debug.create_debug_utils_messenger(&messenger(), None) }.expect("a messenger");
     // SAFETY: the only one of it, while the instance lives.
     let end = move || unsafe { debug.destroy_debug_utils_messenger(ear, None) };
-    let mut live = Live::on(&entry, instance, (version, None), which).map_err(absent)?;
-    live.between = Some(Box::new(end));
-    Ok(live)
+    let between: Between = Some(Box::new(end));
+    Live::on(&entry, instance, (version, None), between, which).map_err(absent)
 }

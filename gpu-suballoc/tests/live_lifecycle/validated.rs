@@ -14,7 +14,7 @@ use gpu_suballoc::{
 use testkit::RecordingAllocator;
 
 use crate::cycles::{copied, filled, info, kernel};
-use crate::layer::{Missing, said, watched};
+use crate::layer::{Missing, on_each_driver, said, watched};
 use crate::live::{CALLBACKS, Live, live_blocks};
 
 const NAME: &str = "the_validation_layer_is_silent_after_it_was_heard";
@@ -22,31 +22,13 @@ const CYCLES: u8 = 50;
 
 /// Runs the test on each driver that is there.
 pub(crate) fn run() {
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with('-'))
-        .collect();
-    if std::env::args().any(|word| word == "--list") {
-        return println!("{NAME}: test");
-    }
-    if !words.is_empty() && !words.iter().any(|word| NAME.contains(word.as_str())) {
-        return;
-    }
-    on("lavapipe", |driver| driver == "llvmpipe");
-    on("swiftshader", |driver| driver.contains("SwiftShader"));
-}
-
-fn on(driver: &'static str, which: fn(&str) -> bool) {
-    match heard(driver, which)
-        .and_then(|intended| silent(driver, which).map(|driver| (intended, driver)))
-    {
-        Ok((intended, driver)) => {
-            println!(
-                "test {NAME} on {driver}: {intended} intended messages, then none in {CYCLES} cycles ... ok"
-            );
-        }
-        Err((what, reason)) => testkit::skip(what, NAME, &reason),
-    }
+    on_each_driver(NAME, |driver, which| {
+        let intended = heard(driver, which)?;
+        let driver = silent(driver, which)?;
+        Ok(format!(
+            "{driver}: {intended} intended messages, then none in {CYCLES} cycles"
+        ))
+    });
 }
 
 /// The application's memory, with a home for contexts in it.

@@ -390,6 +390,65 @@ static void wrong_texts(void)
    steward_ralloc_free(top);
 }
 
+/* Every resize moves the block, and spoils the place that it had. */
+static void *moving_resize(void *data, void *block, size_t old_size, size_t size, size_t align, int32_t scope)
+{
+   void *moved = host_alloc(data, size, align, scope);
+   if (moved != NULL) {
+      memcpy(moved, block, old_size < size ? old_size : size);
+      memset(block, '#', old_size);
+      host_free(data, block, old_size, align, scope);
+   }
+   return moved;
+}
+
+/* A text may be appended to itself, in part and in whole, and be its own format and argument, also where its block moves. */
+static void texts_of_themselves(void)
+{
+   struct host host = {0, 0, -1};
+   steward_host functions = {sizeof functions, &host, host_alloc, moving_resize, host_free};
+   steward_context *root = NULL;
+   steward_domain *domain = NULL;
+   CHECK(steward_root(&functions, "root", &root) == 0 && steward_domain_new(root, NULL, &domain) == 0);
+   void *top = steward_ralloc_root(domain);
+   char *text = steward_ralloc_strdup(top, "abc"), *before = text;
+   CHECK(steward_ralloc_strcat(&text, text) && strcmp(text, "abcabc") == 0 && text != before);
+   CHECK(steward_ralloc_strcat(&text, text + 4) && strcmp(text, "abcabcbc") == 0);
+   CHECK(steward_ralloc_strncat(&text, text + 2, 2) && strcmp(text, "abcabcbcca") == 0);
+   CHECK(steward_ralloc_strcat(&text, text + strlen(text)) && strcmp(text, "abcabcbcca") == 0);
+   /* What is appended overlaps its new place; and lies where a smaller block would end before it. */
+   CHECK(steward_ralloc_str_append(&text, text + 1, 3, 6) && strcmp(text, "abcbcabcb") == 0);
+   CHECK(steward_ralloc_str_append(&text, text + 7, 1, 2) && strcmp(text, "acb") == 0);
+   before = text;
+   CHECK(steward_ralloc_asprintf_append(&text, "<%s,%s>", text, text + 1) && strcmp(text, "acb<acb,cb>") == 0 && text != before);
+   size_t start = 3;
+   CHECK(steward_ralloc_asprintf_rewrite_tail(&text, &start, "%s", text + 4) && start == 10 && strcmp(text, "acbacb,cb>") == 0);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-security"
+   CHECK(steward_ralloc_asprintf_append(&text, text) && strcmp(text, "acbacb,cb>acbacb,cb>") == 0);
+#pragma GCC diagnostic pop
+   /* Of all lengths up to some that are formatted in a block of their own, which does not stay. */
+   char expected[5000] = "x";
+   text[0] = 'x', text[1] = 0;
+   long live = host.live;
+   for (size_t length = 1; length < 2000; length = strlen(text)) {
+      CHECK(steward_ralloc_asprintf_append(&text, "%s%c", text, 'a' + (int)(length % 26)));
+      memcpy(expected + length, expected, length);
+      expected[2 * length] = 'a' + (int)(length % 26), expected[2 * length + 1] = 0;
+      CHECK(strcmp(text, expected) == 0 && steward_ralloc_parent(text) == top && host.live == live);
+   }
+   /* Refused, whichever request it is: the text is as it was. */
+   for (long refused = 0; refused < 2; refused++) {
+      host.requests = 0, host.refused = refused, before = text;
+      CHECK(!steward_ralloc_asprintf_append(&text, "%s", text) && text == before && strcmp(text, expected) == 0 && host.live == live);
+   }
+   host.refused = -1;
+   CHECK(steward_ralloc_strcat(&text, text) && strlen(text) == 2 * strlen(expected));
+   steward_ralloc_free(top);
+   steward_domain_close(domain);
+   CHECK(host.live == 0);
+}
+
 /* Without sizes: no gap between suballocations, text calls all the same, and nothing can be resized. */
 static void unsized_linear(void)
 {
@@ -444,7 +503,7 @@ static void formats(void)
    steward_ralloc_free(top);
 }
 
-#define BLOCKS 20000
+#define BLOCKS 200000
 
 static void *build(void *domain)
 {
@@ -489,6 +548,7 @@ int main(void)
    refusals();
    wrong_sizes();
    wrong_texts();
+   texts_of_themselves();
    unsized_linear();
    formats();
    threads();

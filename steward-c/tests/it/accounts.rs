@@ -8,7 +8,7 @@ use std::ptr::{NonNull, null_mut};
 
 use alloc_core::{
     Budget, Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, HostError,
-    Outstanding, Scope, ScopeUsage, Snapshot,
+    Outstanding, Scope, ScopeUsage,
 };
 use steward_c::account::{
     StewardBudgetInfo, StewardScopeUsage, StewardUsageInfo, steward_budget, steward_set_limit,
@@ -444,7 +444,7 @@ impl Interface for Rust {
     }
 
     fn json(&self) -> String {
-        let snapshot = Snapshot::capture(&self.contexts[0], &self.contexts[0]).expect("memory");
+        let snapshot = self.contexts[0].snapshot().expect("memory");
         let mut text = String::new();
         snapshot.write_json(&mut text).expect("written");
         text

@@ -28,6 +28,20 @@ pub(super) struct Measure {
     scope: Option<&'static str>,
 }
 
+impl Measure {
+    /// The same of one round; none of what does not add up over rounds.
+    pub(super) fn a_round(self) -> Option<Self> {
+        let what = match self.what {
+            "taken" => "taken a round",
+            "blocks" => "blocks a round",
+            "times" => "times a round",
+            "bytes" => "bytes a round",
+            _ => return None,
+        };
+        Some(Self { what, ..self })
+    }
+}
+
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.what)?;
@@ -39,7 +53,7 @@ impl fmt::Display for Measure {
 #[derive(Default)]
 struct ReportFigures(BTreeMap<Key, u64>);
 
-/// With `a_round`, phases of one name are one, with the mean of their numbers: the two reports ran unlike many rounds.
+/// With `a_round` the two reports ran unlike many rounds: a phase is that of the last round, and nothing is summed up over all of them.
 pub(super) fn facts(report: &Report, a_round: bool) -> BTreeMap<Key, u64> {
     let mut facts = ReportFigures::default();
     let sum = |of: fn(&vk_accounts::report::Phase) -> u64| {
@@ -50,24 +64,13 @@ pub(super) fn facts(report: &Report, a_round: bool) -> BTreeMap<Key, u64> {
             .fold(0_u64, u64::saturating_add)
     };
     facts.bytes(Part::Totals, "all contexts", "peak", report.peak_bytes);
-    facts.bytes(
-        Part::Totals,
-        "all contexts",
-        "taken",
-        sum(|phase| phase.bytes),
-    );
-    facts.count(
-        Part::Totals,
-        "all contexts",
-        "blocks",
-        sum(|phase| phase.blocks),
-    );
-    facts.count(
-        Part::Totals,
-        "all contexts",
-        "commands",
-        sum(|phase| phase.commands),
-    );
+    if !a_round {
+        let (bytes, blocks) = (sum(|phase| phase.bytes), sum(|phase| phase.blocks));
+        let commands = sum(|phase| phase.commands);
+        facts.bytes(Part::Totals, "all contexts", "taken", bytes);
+        facts.count(Part::Totals, "all contexts", "blocks", blocks);
+        facts.count(Part::Totals, "all contexts", "commands", commands);
+    }
     // Groups are sums. Where a context hangs is left out: a replay has it elsewhere than the run that was recorded.
     let contexts = report.contexts.iter().filter(|row| !row.group);
     for (name, row) in numbered(contexts.map(|row| (row.name.clone(), row))) {
@@ -76,16 +79,12 @@ pub(super) fn facts(report: &Report, a_round: bool) -> BTreeMap<Key, u64> {
         facts.bytes(Part::Contexts, &name, "taken", row.total_bytes);
         facts.count(Part::Contexts, &name, "blocks", row.total_blocks);
     }
-    let mut occurrences: BTreeMap<String, u64> = BTreeMap::new();
-    for phase in &report.phases {
-        *occurrences.entry(phase.name.clone()).or_default() += 1;
-    }
     let phases = report
         .phases
         .iter()
         .map(|phase| (phase.name.clone(), phase));
     let phases: Vec<_> = if a_round {
-        phases.collect()
+        phases.collect::<BTreeMap<_, _>>().into_iter().collect()
     } else {
         numbered(phases).collect()
     };
@@ -96,15 +95,6 @@ pub(super) fn facts(report: &Report, a_round: bool) -> BTreeMap<Key, u64> {
         facts.count(Part::Phases, &name, "blocks", phase.blocks);
         facts.count(Part::Phases, &name, "freed", phase.freed);
         facts.count(Part::Phases, &name, "commands", phase.commands);
-    }
-    if a_round {
-        for (key, sum) in facts
-            .0
-            .iter_mut()
-            .filter(|(key, _)| key.part == Part::Phases)
-        {
-            *sum /= occurrences.get(&key.name).copied().unwrap_or(1).max(1);
-        }
     }
     for row in &report.findings {
         facts.count(Part::Findings, &finding(row), "times", row.count);

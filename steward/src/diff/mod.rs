@@ -11,6 +11,7 @@
 mod facts;
 mod filter;
 mod page;
+mod rounds;
 mod text;
 mod thread_noise;
 
@@ -22,8 +23,9 @@ use crate::report::ReportOrList;
 use facts::facts;
 pub use filter::DiffFilter;
 pub use page::html;
+use rounds::by_round;
 use thread_noise::ThreadNoise;
-use vk_accounts::report::{Report, Source};
+use vk_accounts::report::Source;
 
 /// What one driver's reports say differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,6 +38,8 @@ pub struct Diff {
     pub after: Option<String>,
     /// False where one of the two is missing, or is of a driver that could not be run: no numbers were compared.
     pub compared: bool,
+    /// The reports ran unlike many rounds: phases are those of the last one, and `a round` in a measure says that it is a mean.
+    pub unlike_rounds: bool,
     /// Differences that time alone makes, and that are not in `changes`.
     pub by_time: usize,
     /// Differences that were not wanted.
@@ -175,10 +179,15 @@ impl Diff {
             (before, after),
             (Some(ReportOrList::Report(_)), Some(ReportOrList::Report(_)))
         );
+        let rounds = rounds(before).zip(rounds(after));
+        let unlike_rounds = rounds.is_some_and(|(before, after)| before != after);
         let changes = match (before, after) {
             (Some(ReportOrList::Report(before)), Some(ReportOrList::Report(after))) => {
-                let a_round = rounds(before) != rounds(after);
-                let (before, after) = (facts(before, a_round), facts(after, a_round));
+                let [first, second] = [before, after].map(|report| facts(report, unlike_rounds));
+                let (mut before, mut after) = (first, second);
+                if let (Some((first, second)), true) = (rounds, unlike_rounds) {
+                    by_round((&mut before, first), (&mut after, second));
+                }
                 let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
                 let change = |key: &facts::Key| Change {
                     part: key.part,
@@ -211,6 +220,7 @@ impl Diff {
             _ => ThreadNoise::default(),
         };
         Self {
+            unlike_rounds,
             by_time: 0,
             left_out: 0,
             thread_noise,
@@ -231,9 +241,12 @@ impl Diff {
 }
 
 /// How many rounds a driver ran.
-fn rounds(report: &Report) -> Option<u32> {
-    match report.source {
-        Source::Driver { rounds, .. } => Some(rounds),
+fn rounds(entry: Option<&ReportOrList>) -> Option<u32> {
+    match entry {
+        Some(ReportOrList::Report(report)) => match report.source {
+            Source::Driver { rounds, .. } => Some(rounds),
+            _ => None,
+        },
         _ => None,
     }
 }

@@ -4,7 +4,7 @@
 
 use askama::Template;
 
-use super::text::{remark, shown, signed};
+use super::text::{UNLIKE_ROUNDS, remark, shown, signed};
 use super::{Change, Diff, Part, Unit};
 use crate::report::grouped;
 use vk_accounts::report::one_line;
@@ -21,6 +21,8 @@ struct View {
     after: String,
     compared: bool,
     summary: String,
+    /// Empty where the reports ran as many rounds.
+    rounds: &'static str,
     by_time: usize,
     left_out: usize,
     parts: Vec<(&'static str, Vec<DiffRow>)>,
@@ -83,6 +85,11 @@ fn view(diff: &Diff) -> View {
         after: side(&diff.after),
         compared: diff.compared,
         summary: one_line(&diff.summary()),
+        rounds: if diff.unlike_rounds {
+            UNLIKE_ROUNDS
+        } else {
+            ""
+        },
         by_time: diff.by_time,
         left_out: diff.left_out,
         parts: Part::ALL.into_iter().filter_map(part).collect(),

@@ -12,6 +12,9 @@ use vk_accounts::units::{bytes, percent};
 const NAME: usize = 48;
 const MEASURE: usize = 16;
 
+/// What is compared of reports whose numbers of rounds differ.
+pub(super) const UNLIKE_ROUNDS: &str = "the numbers of rounds differ: phases are those of the last round, \"a round\" is a mean, and what is also created outside of the rounds is a total";
+
 impl fmt::Display for Diff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = |side: &Option<String>| {
@@ -21,6 +24,9 @@ impl fmt::Display for Diff {
         writeln!(f, "before: {}", side(&self.before))?;
         writeln!(f, "after:  {}", side(&self.after))?;
         writeln!(f, "\n{}", one_line(&self.summary()))?;
+        if self.unlike_rounds {
+            writeln!(f, "{UNLIKE_ROUNDS}")?;
+        }
         if self.by_time > 0 {
             writeln!(
                 f,

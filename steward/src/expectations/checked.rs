@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::compare::{Difference, Verdict};
@@ -36,7 +37,7 @@ pub struct Checked<'a> {
 }
 
 /// The result of a check in a few words.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckSummary {
     /// Nothing is different, and nothing went wrong.
     pub is_as_expected: bool,
@@ -46,6 +47,18 @@ pub struct CheckSummary {
     pub known: usize,
     /// What is not as expected, a sentence each.
     pub differences: Vec<String>,
+}
+
+impl CheckSummary {
+    /// The result in two words.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match (self.is_as_expected, self.differences.len()) {
+            (true, _) => "as expected".to_owned(),
+            (false, 1) => "1 difference".to_owned(),
+            (false, number) => format!("{number} differences"),
+        }
+    }
 }
 
 impl Checked<'_> {

@@ -39,10 +39,10 @@ pub struct Expected {
     /// The scope of the request.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub scope: String,
-    /// Exactly so often in each round; not compared when absent.
+    /// Exactly so often in each round, beside those of [`per_run`](Self::per_run). Without both the number is not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_round: Option<u64>,
-    /// Exactly so often in a run, however many rounds; not compared when absent.
+    /// Exactly so often in a run, however many rounds, beside those of each round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_run: Option<u64>,
     /// The first round in which it happens; a run with fewer does not miss it. 0: also in a run without any.
@@ -159,10 +159,16 @@ impl Expected {
         let in_rounds = rounds
             .saturating_add(1)
             .saturating_sub(self.from_round.max(1));
-        let often = |each: u64| each.saturating_mul(in_rounds.into());
-        self.per_round.map(often).or(self
+        let in_all = self
+            .per_round
+            .map(|each| each.saturating_mul(in_rounds.into()));
+        let once = self
             .per_run
-            .map(|count| if rounds < self.from_round { 0 } else { count }))
+            .map(|count| if rounds < self.from_round { 0 } else { count });
+        match (in_all, once) {
+            (Some(in_all), Some(once)) => Some(in_all.saturating_add(once)),
+            (one, other) => one.or(other),
+        }
     }
 
     /// Whether a run of so many rounds has to show it.
@@ -305,6 +311,11 @@ mod tests {
         assert_eq!(one("per_round = 3\nfrom_round = 2").count(4), Some(9));
         assert_eq!(one("per_round = 3\nfrom_round = 5").count(4), Some(0));
         assert_eq!(one("per_run = 3").count(4), Some(3));
+        let both = one("per_round = 3\nper_run = 5\nfrom_round = 2");
+        assert_eq!(
+            [1, 2, 4].map(|rounds| both.count(rounds)),
+            [0, 8, 14].map(Some)
+        );
         assert_eq!(
             (
                 one("per_run = 3").count(0),

@@ -58,7 +58,8 @@ pub(super) fn dhat(input: ProfileInput<'_>) -> Result<String, serde_json::Error>
         .reports
         .iter()
         .filter_map(|report| report.call_sites.as_ref());
-    let end: u64 = sites.clone().map(|sites| sites.blocks).sum();
+    let sum = |numbers: &mut dyn Iterator<Item = u64>| numbers.fold(0, u64::saturating_add);
+    let end = sum(&mut sites.clone().map(|sites| sites.blocks));
     let mut file = json!({
         "dhatFileVersion": 2,
         "mode": "steward",
@@ -75,7 +76,7 @@ pub(super) fn dhat(input: ProfileInput<'_>) -> Result<String, serde_json::Error>
     });
     if has_totals {
         file["tuth"] = SHORT.into();
-        file["tg"] = sites.map(|sites| sites.most_at).sum::<u64>().into();
+        file["tg"] = sum(&mut sites.map(|sites| sites.most_at)).into();
     }
     serde_json::to_string(&file)
 }

@@ -8,16 +8,18 @@ use std::time::SystemTime;
 
 use alloc_core::Scope;
 use fxprof_processed_profile::{
-    CategoryColor, CategoryHandle, CounterHandle, Frame, FrameFlags, FrameInfo, GraphColor,
-    MarkerTiming, ProcessHandle, Profile, SamplingInterval, StackHandle, ThreadHandle, Timestamp,
+    CategoryColor, CategoryHandle, Frame, FrameFlags, FrameInfo, GraphColor, MarkerTiming,
+    ProcessHandle, Profile, SamplingInterval, StackHandle, ThreadHandle, Timestamp,
 };
 use vk_accounts::report::origins::{CommandSpan, EventLog};
 use vk_accounts::report::{Phase, Report};
 
-use self::markers::{CommandMarker, PhaseMarker};
+use self::counters::ScopeCounters;
+use self::markers::SpanMarker;
 use super::sites::ProfileSite;
 use super::{ProfileInput, process, title};
 
+mod counters;
 mod markers;
 
 /// How the viewer may colour a scope, most like the page's colours: frames, and counters.
@@ -50,9 +52,12 @@ pub(super) fn firefox(input: ProfileInput<'_>) -> Result<String, serde_json::Err
     profile.set_symbolicated(true);
     let mut categories = HashMap::new();
     for (scope, color, _) in SCOPES {
-        let name = format!("scope {}", scope.name());
-        categories.insert(scope.name(), profile.add_category(&name, color));
+        categories.insert(
+            scope.name(),
+            profile.add_category(&scope_label(scope), color),
+        );
     }
+    let mut counters = ScopeCounters::default();
     for report in input.reports {
         let process = profile.add_process(&title(report), process(report), at(0));
         let main = profile.add_thread(process, super::process(report), at(0), true);
@@ -67,11 +72,16 @@ pub(super) fn firefox(input: ProfileInput<'_>) -> Result<String, serde_json::Err
         };
         let sites = super::sites::of(report);
         match input.events.filter(|_| report.call_sites.is_some()) {
-            Some(events) => writer.run(report, &sites, events),
+            Some(events) => writer.run(report, &sites, events, &mut counters),
             None => writer.alive(&sites),
         }
     }
-    serde_json::to_string(&profile)
+    counters.label(&serde_json::to_string(&profile)?)
+}
+
+/// What the viewer calls a scope, of frames and of counters.
+fn scope_label(scope: Scope) -> String {
+    format!("scope {}", scope.name())
 }
 
 fn at(nanoseconds: u64) -> Timestamp {
@@ -79,9 +89,14 @@ fn at(nanoseconds: u64) -> Timestamp {
 }
 
 impl ProcessWriter<'_> {
-    fn run(&mut self, report: &Report, sites: &[ProfileSite], events: &EventLog) {
+    fn run(
+        &mut self,
+        report: &Report,
+        sites: &[ProfileSite],
+        events: &EventLog,
+        counters: &mut ScopeCounters,
+    ) {
         let stacks: Vec<_> = sites.iter().map(|site| self.stack(site)).collect();
-        self.counters(sites, events);
         for change in events.blocks.iter().filter(|change| change.bytes != 0) {
             let stack = stacks.get(change.site).copied().flatten();
             self.profile.add_allocation_sample(
@@ -100,6 +115,7 @@ impl ProcessWriter<'_> {
             events.phase_ends.last().copied(),
         ];
         let end = at(ends.into_iter().flatten().max().unwrap_or(0));
+        counters.add(self.profile, self.process, (sites, events), end);
         self.profile.set_process_end_time(self.process, end);
         self.profile.set_thread_end_time(self.main, end);
     }
@@ -137,34 +153,10 @@ impl ProcessWriter<'_> {
             .intern_stack_frames(self.main, frames.into_iter())
     }
 
-    /// A track for each scope that anything was allocated for.
-    fn counters(&mut self, sites: &[ProfileSite], events: &EventLog) {
-        let mut counters: HashMap<&str, CounterHandle> = HashMap::new();
-        for (scope, _, color) in SCOPES {
-            if sites.iter().any(|site| site.scope == scope.name()) {
-                let name = format!("Scope {}", scope.name());
-                let what = format!("Live bytes of scope {}", scope.name());
-                let counter = self
-                    .profile
-                    .add_counter(self.process, &name, "Memory", &what);
-                self.profile.set_counter_color(counter, color);
-                self.profile.add_counter_sample(counter, at(0), 0.0, 0);
-                counters.insert(scope.name(), counter);
-            }
-        }
-        for change in &events.blocks {
-            let scope = sites.get(change.site).map_or("", |site| &*site.scope);
-            if let Some(counter) = counters.get(scope) {
-                self.profile
-                    .add_counter_sample(*counter, at(change.at), change.bytes as f64, 1);
-            }
-        }
-    }
-
     fn phases(&mut self, phases: &[Phase], ends: &[u64]) {
         let mut begin = 0;
         for (phase, end) in phases.iter().zip(ends) {
-            let marker = PhaseMarker::new(self.profile, phase);
+            let marker = SpanMarker::phase(self.profile, phase);
             let timing = MarkerTiming::Interval(at(begin), at(*end));
             self.profile.add_marker(self.main, timing, marker);
             begin = *end;
@@ -185,7 +177,7 @@ impl ProcessWriter<'_> {
                 self.profile.add_initial_visible_thread(thread);
                 thread
             });
-            let marker = CommandMarker::new(self.profile, command);
+            let marker = SpanMarker::command(self.profile, command);
             let timing = MarkerTiming::Interval(at(command.begin), at(command.end));
             self.profile.add_marker(thread, timing, marker);
         }

@@ -12,9 +12,16 @@ use super::{Outcome, ProgramError, outputs};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, DriverInfo};
 use crate::expectations::Checked;
-use crate::report::{ReportOrList, html};
+use crate::report::{CheckedDriver, Failed, ReportOrList, html, html_of_checks};
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::report::Report;
+
+/// What is done with every driver.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AllDrivers {
+    Drive,
+    Check,
+}
 
 /// Runs the workload on every driver there is.
 ///
@@ -35,7 +42,7 @@ pub(super) unsafe fn drive(
     arguments.extend(options.exit_code.then(|| "--exit-code".to_owned()));
     arguments.extend(options.no_coverage.then(|| "--no-coverage".to_owned()));
     // SAFETY: forwarded.
-    unsafe { each(&arguments, Report::FORMAT, output, out) }
+    unsafe { each(&arguments, AllDrivers::Drive, output, out) }
 }
 
 /// Checks every driver there is, each against the bundled file that is about it.
@@ -52,7 +59,7 @@ pub(super) unsafe fn check(
     arguments.extend(settings(options.rounds, options.seed, guarding));
     arguments.extend(options.direct.then(|| "--direct".to_owned()));
     // SAFETY: forwarded.
-    unsafe { each(&arguments, Checked::FORMAT, output, out) }
+    unsafe { each(&arguments, AllDrivers::Check, output, out) }
 }
 
 fn settings(rounds: u32, seed: Option<u32>, guarding: &Guarding) -> Vec<String> {
@@ -78,10 +85,14 @@ fn settings(rounds: u32, seed: Option<u32>, guarding: &Guarding) -> Vec<String> 
 /// As for [`drivers::list`].
 unsafe fn each(
     arguments: &[String],
-    format: &str,
+    what: AllDrivers,
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
+    let format = match what {
+        AllDrivers::Drive => Report::FORMAT,
+        AllDrivers::Check => Checked::FORMAT,
+    };
     // SAFETY: forwarded.
     let listing = unsafe { drivers::list() }?;
     if listing.drivers.is_empty() {
@@ -89,11 +100,14 @@ unsafe fn each(
     }
     let folder = tempfile::tempdir()?;
     let mut reports = Vec::new();
+    let mut checked = Vec::new();
     let mut text = Vec::new();
     let (mut failed, mut outcome) = (0, Outcome::Done);
     for driver in &listing.drivers {
         let file = folder.path().join(format!("{}.json", driver.index));
-        let done = run(driver, arguments, &file)?;
+        let part = folder.path().join(format!("{}.part", driver.index));
+        let wanted = (what == AllDrivers::Check && output.html.is_some()).then_some(&*part);
+        let done = run(driver, arguments, &file, wanted)?;
         text.extend_from_slice(&done.stdout);
         let unexpected = done.status.code() == Some(1);
         if unexpected {
@@ -112,6 +126,7 @@ unsafe fn each(
             writeln!(text, "driver: {} could not be run: {why}", driver.title())?;
             reports.push(json!({ "format": format, "driver": driver.title(), "error": why }));
         }
+        checked.extend(wanted.map(|part| checked_driver(part, driver, reports.last())));
         writeln!(text)?;
     }
     for refusal in &listing.refused {
@@ -122,6 +137,9 @@ unsafe fn each(
         writeln!(text, "driver: {name} shows no device: {}", refusal.reason)?;
     }
     let page = || {
+        if what == AllDrivers::Check {
+            return Ok(html_of_checks(&checked)?);
+        }
         let reports = serde_json::to_vec(&reports).map_err(std::io::Error::from)?;
         Ok(html(&ReportOrList::parse(
             "the drivers' reports",
@@ -138,12 +156,41 @@ unsafe fn each(
     }
 }
 
-fn run(driver: &DriverInfo, arguments: &[String], json: &Path) -> Result<Finished, ProgramError> {
+fn run(
+    driver: &DriverInfo,
+    arguments: &[String],
+    json: &Path,
+    page_part: Option<&Path>,
+) -> Result<Finished, ProgramError> {
     let mut child = Command::new(env::current_exe()?);
     child
         .args(arguments)
         .args(["--driver", &driver.index.to_string()]);
+    if let Some(part) = page_part {
+        child.arg("--page-part").arg(part);
+    }
     Ok(child.arg("--json").arg(json).output()?)
+}
+
+/// What the child wrote for the page; where it could not, `written` says why.
+fn checked_driver(part: &Path, driver: &DriverInfo, written: Option<&Value>) -> CheckedDriver {
+    let part = fs::read(part).ok();
+    let part = part.and_then(|part| serde_json::from_slice(&part).ok());
+    if let Some((report, check)) = part {
+        return CheckedDriver {
+            report: ReportOrList::Report(report),
+            check: Some(check),
+        };
+    }
+    let error = written.and_then(|written| written["error"].as_str());
+    CheckedDriver {
+        report: ReportOrList::Failed(Failed {
+            format: Report::FORMAT.to_owned(),
+            driver: driver.title().to_owned(),
+            error: error.unwrap_or("it wrote no report").to_owned(),
+        }),
+        check: None,
+    }
 }
 
 /// The child's own sentence; how it ended where it had none, as when a signal killed it.

@@ -14,10 +14,10 @@ use crate::drivers::{self, Selected};
 use crate::expectations::{self, Checked, Expectations, compare, fit};
 use crate::input;
 use crate::replay::{self, TraceFile};
-use crate::report::html_of_check;
+use crate::report::{CheckedDriver, ReportOrList, html_of_checks};
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::report::origins::EventLog;
-use vk_accounts::report::{FindingRow, Report, Source};
+use vk_accounts::report::{self, FindingRow, Report, Source};
 
 /// A file is written from runs of no round, of 1, .. to so many: how often something happens shows only then.
 const FITTED_ROUNDS: u32 = 4;
@@ -52,9 +52,6 @@ pub(super) unsafe fn check(
     if check.driver.as_deref().is_some_and(is_all) {
         if check.expect.is_some() || check.write_expect.is_some() {
             return Err(ProgramError::ExpectAll);
-        }
-        if output.html.is_some() {
-            return Err(ProgramError::CheckPageAll);
         }
         // SAFETY: forwarded.
         return unsafe { all_drivers::check(check, guarding, output, out) };
@@ -209,7 +206,17 @@ fn report_step(
         faults: &faults,
         verdict: compare(&known, (&report.findings, report.unjudged), run.rounds),
     };
-    let page = || Ok(html_of_check(report, checked.summary())?);
+    let page = || {
+        let driver = CheckedDriver {
+            report: ReportOrList::Report(Box::new(report.clone())),
+            check: Some(checked.summary()),
+        };
+        Ok(html_of_checks(&[driver])?)
+    };
+    if let Some(file) = &check.page_part {
+        let part = (report, checked.summary());
+        std::fs::write(file, report::json(&part).map_err(std::io::Error::from)?)?;
+    }
     let reports = std::slice::from_ref(report);
     let profiled = outputs::write_profile(output, reports, Some(&run.events), out);
     let written = outputs::write(output, &checked, &checked.to_json(), page, out).and(profiled);

@@ -149,6 +149,7 @@ fn drive_over(
         })?,
     };
     let mut report = Report::of_run(ran.source(seed), ran.device_memory, done);
+    report.defragmentation = ran.defragmentation;
     (report.guard, report.fail) = (guard, fail);
     report.environment = environment.take();
     let warning = report
@@ -220,6 +221,7 @@ fn unfinished(selected: &Selected, commands: u64) -> workload::Report {
         validation_messages: Vec::new(),
         intended_messages: Vec::new(),
         device_memory: None,
+        defragmentation: None,
     }
 }
 

@@ -172,11 +172,6 @@ pub enum ProgramError {
         "--html draws a report, and this makes none: leave it out, or use it with `drive`, `check`, `run`, `replay`, `diff` or `devices`"
     )]
     NoPage,
-    /// There is one page a driver.
-    #[error(
-        "--html of `check` is about one driver: name it with --driver, `steward drivers` lists them"
-    )]
-    CheckPageAll,
     /// There are no call stacks.
     #[error(
         "--profile needs one run whose call stacks are kept: leave it out, or use it with `drive` or `check` of one driver, `replay` or `run`, \

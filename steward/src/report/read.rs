@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use vk_accounts::report::Report;
 
+use crate::expectations::CheckSummary;
 use crate::input;
 
 /// One driver's part of a file: `--driver all` writes a list of them.
@@ -31,6 +32,15 @@ pub struct Failed {
     pub driver: String,
     /// Why, in one sentence.
     pub error: String,
+}
+
+/// A driver that was checked, or could not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckedDriver {
+    /// What was checked.
+    pub report: ReportOrList,
+    /// What came of it; none where there is no report.
+    pub check: Option<CheckSummary>,
 }
 
 /// Why a file is no report that can be read. One sentence that names the place.

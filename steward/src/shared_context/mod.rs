@@ -4,7 +4,7 @@
 //!   root -- shader cache                   the shared table
 //!        |- first's books    first context      what gpu-suballoc keeps | what the driver takes
 //!        |- second's books   second context
-//!        |- the device of both                  what objects share in the driver
+//!        |- the shared device                   what objects share in the driver
 //! ```
 //! This test runs after the workload, on its own instance and device. It uses the same allocator, so `--guard` and `--fail` apply. A context
 //! loads its own table of commands. Each command runs in a [bracket](brackets), so callbacks are judged by the rules.
@@ -139,7 +139,7 @@ pub unsafe fn run<A: HostAllocator + Sync>(
     let cache = root.child("shader cache")?;
     let stacks = StackCapture::new(SiteRecorder::default())?;
     let watching = (checker.as_ref(), &stacks);
-    let device = Callbacks::new(&root, "the device of both", watching)?;
+    let device = Callbacks::new(&root, "the shared device", watching)?;
     let first = Memory::new(&root, ["first's books", "first context"], watching)?;
     let second = Memory::new(&root, ["second's books", "second context"], watching)?;
     let brackets = Brackets::new(checker.as_ref(), device.owner());

@@ -19,6 +19,8 @@ pub(super) struct Caller<'h> {
     commands: Cell<u64>,
     made: [Cell<u32>; ObjectKind::COUNT],
     phase: Cell<&'static str>,
+    /// No other phase begins.
+    phase_is_kept: Cell<bool>,
 }
 
 impl<'h> Caller<'h> {
@@ -28,6 +30,7 @@ impl<'h> Caller<'h> {
             commands: Cell::new(0),
             made: [const { Cell::new(0) }; ObjectKind::COUNT],
             phase: Cell::new(""),
+            phase_is_kept: Cell::new(false),
         }
     }
 
@@ -111,9 +114,18 @@ impl<'h> Caller<'h> {
 
     /// Announces a phase, unless it is the one that runs already.
     pub(super) fn phase(&self, name: &'static str) {
-        if self.phase.replace(name) != name {
+        if !self.phase_is_kept.get() && self.phase.replace(name) != name {
             self.hooks.phase(name);
         }
+    }
+
+    /// Runs all of it in one phase, whatever it destroys on its way.
+    pub(super) fn in_phase<R>(&self, name: &'static str, run: impl FnOnce() -> R) -> R {
+        self.phase(name);
+        let kept = self.phase_is_kept.replace(true);
+        let answer = run();
+        self.phase_is_kept.set(kept);
+        answer
     }
 
     /// Commands called so far.

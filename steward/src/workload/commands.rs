@@ -13,14 +13,14 @@ use super::resources::COLOR;
 use vk_accounts::CreatedObject;
 use vk_accounts::ObjectKind;
 
-/// The round's two command buffers. Fields stand in reverse order of making.
-pub(super) struct Commands<'d> {
-    buffers: Children<'d>,
+/// Command buffers, and their pool. Fields stand in reverse order of making.
+pub(super) struct Commands<'d, const N: usize> {
+    buffers: Children<'d, N>,
     /// Frees nothing before `buffers` has.
     _pool: Guard<'d, vk::CommandPool>,
 }
 
-impl<'d> Commands<'d> {
+impl<'d, const N: usize> Commands<'d, N> {
     pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
         let info =
             vk::CommandPoolCreateInfo::default().queue_family_index(device.physical().queue_family);
@@ -32,31 +32,31 @@ impl<'d> Commands<'d> {
         })
     }
 
-    /// The command buffers for the first and for the second submit.
-    pub(super) fn both(&self) -> [vk::CommandBuffer; 2] {
+    /// The command buffers, each to be recorded once.
+    pub(super) fn all(&self) -> [vk::CommandBuffer; N] {
         self.buffers.handles
     }
 }
 
-struct Children<'d> {
+struct Children<'d, const N: usize> {
     device: &'d Device<'d>,
     pool: vk::CommandPool,
-    handles: [vk::CommandBuffer; 2],
+    handles: [vk::CommandBuffer; N],
 }
 
-impl<'d> Children<'d> {
+impl<'d, const N: usize> Children<'d, N> {
     fn new(device: &'d Device<'d>, pool: vk::CommandPool) -> Result<Self, WorkloadError> {
         let info = vk::CommandBufferAllocateInfo::default()
             .command_pool(pool)
             .level(vk::CommandBufferLevel::PRIMARY)
-            .command_buffer_count(2);
-        let mut handles = [vk::CommandBuffer::null(); 2];
+            .command_buffer_count(N as u32);
+        let mut handles = [vk::CommandBuffer::null(); N];
         let out = handles.as_mut_ptr();
         device.caller().check(
             "vkAllocateCommandBuffers",
             ObjectKind::CommandBuffer,
             || {
-                // SAFETY: the pool lives, and `out` has room for two handles.
+                // SAFETY: the pool lives, and `out` has room for as many handles.
                 unsafe {
                     (device.v1_0().allocate_command_buffers)(device.handle(), &raw const info, out)
                 }
@@ -74,22 +74,27 @@ impl<'d> Children<'d> {
         Ok(children)
     }
 
-    fn made(&self) -> [CreatedObject<'d>; 2] {
+    fn made(&self) -> [CreatedObject<'d>; N] {
         self.handles
             .map(|buffer| CreatedObject::in_pool(ObjectKind::CommandBuffer, buffer, self.pool))
     }
 }
 
-impl Drop for Children<'_> {
+impl<const N: usize> Drop for Children<'_, N> {
     fn drop(&mut self) {
         let (device, pool, handles) = (self.device, self.pool, &self.handles);
         device.caller().phase("teardown");
         device
             .caller()
             .end("vkFreeCommandBuffers", &self.made(), || {
-                // SAFETY: both come from this pool and are not pending: `InFlight` was dropped before.
+                // SAFETY: all come from this pool and are not pending: `InFlight` was dropped before.
                 unsafe {
-                    (device.v1_0().free_command_buffers)(device.handle(), pool, 2, handles.as_ptr())
+                    (device.v1_0().free_command_buffers)(
+                        device.handle(),
+                        pool,
+                        N as u32,
+                        handles.as_ptr(),
+                    )
                 }
             });
     }

@@ -115,7 +115,7 @@ impl<'d> Device<'d> {
 
 impl Drop for Device<'_> {
     fn drop(&mut self) {
-        self.caller.phase("teardown");
+        self.caller.phase("shutdown");
         self.caller.end(
             "vkDestroyDevice",
             &[made(self.instance, self.handle, self.allocator)],

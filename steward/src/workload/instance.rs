@@ -133,7 +133,7 @@ impl<'h> Instance<'h> {
 
 impl Drop for Instance<'_> {
     fn drop(&mut self) {
-        self.caller.phase("teardown");
+        self.caller.phase("shutdown");
         let made = CreatedObject {
             kind: ObjectKind::Instance,
             handle: self.handle.as_raw(),

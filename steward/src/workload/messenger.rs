@@ -121,7 +121,7 @@ impl<'i> Messenger<'i> {
 
 impl Drop for Messenger<'_> {
     fn drop(&mut self) {
-        self.instance.caller().phase("teardown");
+        self.instance.caller().phase("shutdown");
         self.instance
             .caller()
             .end("vkDestroyDebugUtilsMessengerEXT", &[self.made()], || {

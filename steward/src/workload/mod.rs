@@ -2,7 +2,7 @@
 //!
 //! [`run`] makes an instance and a device on the [`Selected`] driver. Each round then makes buffers, images, views, samplers,
 //! descriptors, pipelines and the rest, and buffers of gpu-suballoc, records two command buffers, submits them, compares every word that comes back with what
-//! the processor computes from the same seed, and destroys everything in reverse order.
+//! the processor computes from the same seed, and destroys everything in reverse order. Behind the last round buffers are defragmented.
 //!
 //! An observer is a [`Hooks`]: it hands in `VkAllocationCallbacks` for each [`ObjectKind`](vk_accounts::ObjectKind) and is told of every command, in a
 //! bracket as tight as Rust allows, and of every handle that comes and goes. The workload keeps its promise when callbacks refuse: whichever command fails, what was
@@ -47,11 +47,11 @@ use crate::drivers::Selected;
 use caller::Caller;
 use commands::{Commands, Recorder};
 use device::Device;
-use expect::Inputs;
 use instance::Instance;
 use messenger::{Messages, Messenger};
 use physical::Physical;
-use vk_accounts::report::DeviceMemory;
+use suballocation::defragmentation;
+use vk_accounts::report::{Defragmentation, DeviceMemory};
 
 /// Runs the workload on one driver.
 ///
@@ -101,6 +101,7 @@ pub fn run_watched(
         validation_messages: outcome.unintended,
         intended_messages: outcome.intended,
         device_memory: outcome.device_memory,
+        defragmentation: outcome.defragmentation,
     })
 }
 
@@ -111,6 +112,7 @@ struct Outcome {
     intended: Vec<String>,
     unintended: Vec<String>,
     device_memory: Option<DeviceMemory>,
+    defragmentation: Option<Defragmentation>,
 }
 
 fn everything(
@@ -142,11 +144,16 @@ fn everything(
     }
     for round in 0..options.rounds {
         watch(Moment::RoundBegins(round));
-        let inputs = Inputs::new(options.seed, round);
-        let expected = Inputs::new(options.expected_seed.unwrap_or(options.seed), round);
+        let (inputs, expected) = options.inputs(round);
         let done = round::run(&device, round, inputs, expected)?;
         outcome.comparisons = outcome.comparisons.saturating_add(done.comparisons);
         outcome.device_memory = Some(done.device_memory);
+    }
+    if let Some(last) = options.rounds.checked_sub(1) {
+        let (inputs, expected) = options.inputs(last);
+        let moved = defragmentation::run(&device, last, inputs, expected)?;
+        outcome.comparisons = outcome.comparisons.saturating_add(moved.comparisons);
+        outcome.defragmentation = Some(moved.report);
     }
     Ok(outcome)
 }
@@ -175,7 +182,7 @@ fn forget_a_barrier(device: &Device<'_>) -> Result<(), WorkloadError> {
         MemoryPreference::default(),
     )?;
     let commands = Commands::new(device)?;
-    let [twice, _] = commands.both();
+    let [twice] = commands.all();
     // SAFETY: a fresh command buffer; what it uses is declared above it, and no device ever runs it.
     unsafe {
         Recorder::record(device, twice, |to| {

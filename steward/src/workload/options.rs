@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use super::expect::Inputs;
+
 /// How a run is to be done. The default is one round with seed 0 and without validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -13,6 +15,14 @@ pub struct Options {
     pub expected_seed: Option<u32>,
     /// Whether the validation layer watches.
     pub validation: Validation,
+}
+
+impl Options {
+    /// What a round puts in, and what it expects.
+    pub(super) fn inputs(&self, round: u32) -> (Inputs, Inputs) {
+        let expected = self.expected_seed.unwrap_or(self.seed);
+        (Inputs::new(self.seed, round), Inputs::new(expected, round))
+    }
 }
 
 impl Default for Options {

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use vk_accounts::ObjectKind;
-use vk_accounts::report::{DeviceMemory, Source};
+use vk_accounts::report::{Defragmentation, DeviceMemory, Source};
 
 /// What a finished run has to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Report {
     pub intended_messages: Vec<String>,
     /// How the sub-allocator had divided device memory in the last round; none without rounds.
     pub device_memory: Option<DeviceMemory>,
+    /// What a defragmentation did behind the last round; none without rounds.
+    pub defragmentation: Option<Defragmentation>,
 }
 
 impl Report {

@@ -55,7 +55,7 @@ pub(super) fn run(
 
     caller.phase("recording");
     let commands = Commands::new(device)?;
-    let [compute, draw] = commands.both();
+    let [compute, draw] = commands.all();
     // SAFETY: fresh command buffers of this device; everything they use is declared above and lives until after `in_flight`.
     unsafe {
         Recorder::record(device, compute, |to| {
@@ -193,9 +193,9 @@ fn record_draw(
 }
 
 /// Compares what the device wrote with what the processor computes.
-struct Check {
-    round: u32,
-    expected: Inputs,
+pub(super) struct Check {
+    pub(super) round: u32,
+    pub(super) expected: Inputs,
 }
 
 impl Check {
@@ -222,7 +222,7 @@ impl Check {
         self.at(what, 0, found, expected)
     }
 
-    fn at(
+    pub(super) fn at(
         &self,
         what: &'static str,
         index: u32,

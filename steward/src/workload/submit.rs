@@ -1,10 +1,11 @@
-//! Two submits in order, and the promise that nothing is destroyed while the device works.
+//! Submits in order, and the promise that nothing is destroyed while the device works.
 
 use ash::vk;
 
 use super::commands::Commands;
 use super::device::Device;
 use super::error::WorkloadError;
+use super::object::Guard;
 use super::sync::Sync;
 use vk_accounts::ObjectKind;
 
@@ -35,16 +36,11 @@ impl<'d> InFlight<'d> {
     /// The command buffers are recorded, and everything they use lives until the guard is dropped.
     pub(super) unsafe fn submit(
         device: &'d Device<'d>,
-        commands: &Commands<'_>,
+        commands: &Commands<'_, 2>,
         sync: &Sync<'_>,
     ) -> Result<Self, WorkloadError> {
-        let mut in_flight = Self {
-            device,
-            fences: [*sync.first_done, *sync.second_done],
-            taken: 0,
-            ended: false,
-        };
-        let [first, second] = commands.both().map(|buffer| [buffer]);
+        let mut in_flight = Self::nothing(device, [*sync.first_done, *sync.second_done]);
+        let [first, second] = commands.all().map(|buffer| [buffer]);
         let computed = [*sync.computed];
         let compute = vk::SubmitInfo::default()
             .command_buffers(&first)
@@ -59,6 +55,33 @@ impl<'d> InFlight<'d> {
         // SAFETY: as the caller promises; the first submit signals the semaphore, and the fence is unsignalled.
         unsafe { in_flight.queue(&draw, *sync.second_done) }?;
         Ok(in_flight)
+    }
+
+    /// Hands one command buffer to the queue.
+    ///
+    /// # Safety
+    ///
+    /// As for [`submit`](Self::submit); the fence is of the device and unsignalled.
+    pub(super) unsafe fn submit_one(
+        device: &'d Device<'d>,
+        commands: &Commands<'_, 1>,
+        fence: &Guard<'_, vk::Fence>,
+    ) -> Result<Self, WorkloadError> {
+        let mut in_flight = Self::nothing(device, [**fence, vk::Fence::null()]);
+        let buffers = commands.all();
+        let work = vk::SubmitInfo::default().command_buffers(&buffers);
+        // SAFETY: as the caller promises; it is the first of the fences.
+        unsafe { in_flight.queue(&work, **fence) }?;
+        Ok(in_flight)
+    }
+
+    fn nothing(device: &'d Device<'d>, fences: [vk::Fence; 2]) -> Self {
+        Self {
+            device,
+            fences,
+            taken: 0,
+            ended: false,
+        }
     }
 
     /// # Safety

@@ -183,6 +183,36 @@ fn write(browser: &Browser, name: &str, report: Report) -> PathBuf {
     file
 }
 
+/// A comparison, and drivers side by side: every cell is within a phone's width, with the name of its column.
+#[test]
+fn comparisons_and_several_drivers_fit_a_phone() {
+    let Some(browser) = Browser::new("comparisons_and_several_drivers_fit_a_phone") else {
+        return;
+    };
+    let report = |peak| {
+        let mut report = full(&TRACES[0]);
+        report.peak_bytes = peak;
+        ReportOrList::Report(Box::new(report))
+    };
+    let [one, other] = [report(3 << 20), report(4 << 20)];
+    let compared = vk_steward::diff::Diff::of(Some(&one), Some(&other));
+    let compared = vk_steward::diff::html(&[compared]).expect("a page");
+    let several = html(&[one, other]).expect("a page");
+    for (name, text, label) in [
+        ("diff.html", compared, "data-label=\"before\""),
+        ("several.html", several, "data-label=\"a driver 1.2\""),
+    ] {
+        assert!(text.contains(label), "{name}");
+        let page = browser.file(name);
+        fs::write(&page, text).expect("a file");
+        for width in [360, 1400] {
+            let said = browser.outside(&page, width);
+            let expected = format!("said: {width} {width} boxes outside:");
+            assert_eq!(said.trim(), expected, "{name}: nothing is cut off");
+        }
+    }
+}
+
 /// What `check` asks for could be missing.
 #[test]
 fn a_blank_page_has_a_small_picture() {

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use crate::support::parts::text_of;
 use serde_json::Value;
 use testkit::{Child, Finished, skip};
 
@@ -114,6 +115,20 @@ fn a_driver_that_crashes_is_told_with_signal_and_last_refusal() {
         list.as_array()
             .is_some_and(|all| all.iter().any(|one| one["error"] == error)),
         "{all}"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("page.html");
+    let done = Child::new(STEWARD)
+        .args([
+            "check", "--driver", "all", "--rounds", "1", "--seed", "7", &plan, "--html",
+        ])
+        .args([&page])
+        .run();
+    done.assert_code(1);
+    let page = text_of(&std::fs::read_to_string(&page).expect("a page"));
+    assert!(
+        page.contains("There is no report: the driver's process crashed (SIGSEGV)"),
+        "{page}"
     );
     let args = [
         "drive", "--driver", "lavapipe", "--rounds", "1", "--seed", "7", &plan, "--json", "-",

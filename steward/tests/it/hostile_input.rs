@@ -95,6 +95,59 @@ fn a_report_of_any_depth_and_any_rule_is_shown() {
     assert!(report.text(true).to_string().contains("what V22 is about"));
 }
 
+/// Every number of `json` as large as its type has it.
+fn with_largest_numbers(json: &mut serde_json::Value) {
+    match json {
+        serde_json::Value::Number(number) if number.is_u64() => *json = u64::MAX.into(),
+        serde_json::Value::Array(all) => all.iter_mut().for_each(with_largest_numbers),
+        serde_json::Value::Object(all) => all.values_mut().for_each(with_largest_numbers),
+        _ => {}
+    }
+}
+
+/// Sums of such numbers stay at the largest: they neither begin anew nor end the program.
+#[test]
+fn a_report_with_numbers_near_two_to_the_64_is_shown_and_compared() {
+    let whole = serde_json::to_value(full(&TRACES[0])).expect("JSON");
+    let before = parse(&whole.to_string());
+    for part in whole.as_object().expect("an object").keys() {
+        let mut large = whole.clone();
+        with_largest_numbers(&mut large[part]);
+        // Some numbers are smaller than 64 bits: a report whose numbers do not fit is none.
+        let Ok(after) = ReportOrList::parse("hostile", large.to_string().as_bytes()) else {
+            continue;
+        };
+        let [ReportOrList::Report(report)] = &after[..] else {
+            panic!("one report")
+        };
+        assert!(!report.text(true).to_string().is_empty(), "{part}");
+        html(&after).unwrap_or_else(|error| panic!("{part}: {error:?}"));
+        for diff in Diff::all(&before, &after) {
+            assert!(
+                !diff
+                    .filtered(&diff::DiffFilter::default())
+                    .summary()
+                    .is_empty()
+            );
+        }
+    }
+    let stack = |bytes| vk_accounts::report::LeakStack {
+        objects: vk_accounts::report::LeakCount {
+            live: bytes,
+            bytes,
+            total: bytes,
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    let leaks = vk_accounts::report::Leaks {
+        stacks: vec![stack(u64::MAX), stack(2)],
+        ..Default::default()
+    };
+    let text = leaks.to_string();
+    assert!(text.contains(&u64::MAX.to_string()), "{text}");
+}
+
 #[test]
 fn many_owners_are_replayed_in_linear_time() {
     assert_linear("owners", 1000, |count| {

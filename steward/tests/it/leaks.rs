@@ -1,6 +1,7 @@
 //! `steward run --stacks` names what a program leaks: the example of the README, as a child of a child.
 
-use crate::profile::{check_format, retained, viewed};
+use crate::profile::dhat::viewed;
+use crate::profile::firefox::{check_format, retained};
 use serde_json::Value;
 use testkit::{Child, Finished, skip};
 

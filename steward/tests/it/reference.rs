@@ -23,7 +23,7 @@ fn rd8_rd9_each_request_refused_leaves_nothing_behind() {
         let ran = workload::run(&selected, &accounts, &Options::default());
         done = backing.requests() <= request;
         match ran {
-            Ok(report) => assert!(report.comparisons == 3836, "request {request}"),
+            Ok(report) => assert!(report.comparisons == 20220, "request {request}"),
             Err(error) => {
                 assert!(
                     error.is_out_of_host_memory() && !done,

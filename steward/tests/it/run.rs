@@ -12,11 +12,15 @@ const LAYER: &str = "VK_LAYER_STEWARD_memory";
 
 /// With the layer that cargo has built for these tests, and lavapipe alone.
 pub(crate) fn steward(args: &[&str]) -> Child {
+    with_our_layer(Child::new(STEWARD)).args(args)
+}
+
+/// The environment of such a run.
+pub(crate) fn with_our_layer(child: Child) -> Child {
     let test = std::env::current_exe().expect("a path");
     let library = test.with_file_name("libVkLayer_steward_memory.so");
     assert!(library.is_file(), "{} is not built", library.display());
-    Child::new(STEWARD)
-        .args(args)
+    child
         .env("STEWARD_LAYER", library)
         .env("VK_LOADER_DRIVERS_SELECT", "lvp*")
         .env_remove("VK_INSTANCE_LAYERS")
@@ -346,7 +350,7 @@ fn ly49_no_file_socket_or_thread_but_the_named_files() {
                 "-f",
                 "-qq",
                 "-e",
-                "trace=open,openat,creat,mkdir,mkdirat,socket,clone,clone3,fork,vfork",
+                "trace=open,openat,creat,memfd_create,mkdir,mkdirat,socket,socketpair,clone,clone3,fork,vfork",
             ])
             .args(["-o".as_ref(), log.as_os_str()])
             .args(before)
@@ -379,10 +383,17 @@ fn ly49_no_file_socket_or_thread_but_the_named_files() {
         format!("VK_INSTANCE_LAYERS={LAYER}"),
         format!("VK_STEWARD_MEMORY_TEXT={}", path("report.txt")),
         format!("VK_STEWARD_MEMORY_JSON={}", path("report.json")),
+        format!("VK_STEWARD_MEMORY_STATE={}", path("state")),
+        "VK_STEWARD_MEMORY_STACKS=true".to_owned(),
+        "VK_STEWARD_MEMORY_GUARD=strict".to_owned(),
     ];
     let mut before = vec!["env"];
     before.extend(set.iter().map(String::as_str));
-    let with = traced(&before).expect("as without");
+    let mut with = traced(&before).expect("as without");
+    // A guard keeps what it reports in a file that has no name.
+    let calls = with.len();
+    with.retain(|call| !call.contains("O_TMPFILE"));
+    assert_eq!(calls - with.len(), 1, "{with:#?}");
     let kind = |call: &str| call.split('(').next().unwrap_or_default().to_owned();
     let (ours, others): (Vec<_>, Vec<_>) = with
         .iter()
@@ -393,24 +404,20 @@ fn ly49_no_file_socket_or_thread_but_the_named_files() {
         kinds(&without.iter().collect::<Vec<_>>()),
         "{others:#?}\n{without:#?}"
     );
-    assert_eq!(ours.len(), 2, "{ours:#?}");
-    for call in ours {
-        for flag in [
-            "O_CREAT",
-            "O_EXCL",
-            "O_NOFOLLOW",
-            "O_CLOEXEC",
-            "0600",
-            ".part",
-        ] {
+    assert_eq!(ours.len(), 3, "{ours:#?}");
+    for call in &ours {
+        for flag in ["O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC", "0600"] {
             assert!(call.contains(flag), "{flag}: {call}");
         }
     }
+    // A report comes whole; the state is there from the beginning.
+    let parts = ours.iter().filter(|call| call.contains(".part"));
+    assert_eq!(parts.count(), 2, "{ours:#?}");
     let mut left: Vec<_> = files(folder.path());
     left.retain(|file| !file.ends_with("layer.json"));
     assert_eq!(
         left,
-        [path("report.json"), path("report.txt")].map(PathBuf::from)
+        [path("report.json"), path("report.txt"), path("state")].map(PathBuf::from)
     );
 }
 

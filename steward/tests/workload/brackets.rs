@@ -39,10 +39,16 @@ pub(crate) fn phases_come_in_their_order(driver: &Selected) -> Outcome {
     let (hooks, _) = counted(driver, 2);
     assert_eq!(
         *hooks.phases.borrow(),
-        [&["instance", "device"][..], &round, &round].concat()
+        [
+            &["instance", "device"][..],
+            &round,
+            &round,
+            &["defragmentation", "shutdown"]
+        ]
+        .concat()
     );
     let (hooks, _) = counted(driver, 0);
-    assert_eq!(*hooks.phases.borrow(), ["instance", "device", "teardown"]);
+    assert_eq!(*hooks.phases.borrow(), ["instance", "device", "shutdown"]);
     Ok(())
 }
 

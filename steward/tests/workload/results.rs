@@ -1,6 +1,7 @@
 //! What the workload computes, divides and leaves, on each driver.
 
 use ash::vk;
+use vk_accounts::report::DeviceMemory;
 use vk_accounts::{NoHooks, ObjectKind};
 use vk_steward::drivers::Selected;
 use vk_steward::workload::{self, Options, Validation, WorkloadError};
@@ -8,6 +9,9 @@ use vk_steward::workload::{self, Options, Validation, WorkloadError};
 use super::counting::{Counting, seed};
 use super::plain_callbacks::PlainCallbacks;
 use super::{Outcome, REFERENCE};
+
+/// Words of eight buffers of 8 KiB.
+const MOVED_WORDS: u64 = 8 * (8 << 10) / 4;
 
 pub(crate) fn every_result_is_right_in_every_round(driver: &Selected) -> Outcome {
     let options = Options {
@@ -18,10 +22,11 @@ pub(crate) fn every_result_is_right_in_every_round(driver: &Selected) -> Outcome
     let report = workload::run(driver, &NoHooks, &options)
         .unwrap_or_else(|error| panic!("seed {}: {error}", options.seed));
     assert_eq!(report.rounds, 3);
-    // The fill, both dispatches, the drawn image, event and query; what came through the sub-allocator's buffers, and the odd bytes.
+    // The fill, both dispatches, the drawn image, event and query; what came through the sub-allocator's buffers, and the odd bytes; once
+    // what a defragmentation moved.
     assert_eq!(
         report.comparisons,
-        3 * (1024 + 2048 + 256 + 2 + 1024 / 4 + 1000 / 4)
+        3 * (1024 + 2048 + 256 + 2 + 1024 / 4 + 1000 / 4) + MOVED_WORDS
     );
     let version = &report.driver_version;
     match driver.info().driver_id.as_str() {
@@ -124,7 +129,53 @@ pub(crate) fn device_memory_is_told_block_by_block(driver: &Selected) -> Outcome
         },
     )
     .unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(none.device_memory, None);
+    assert_eq!((none.device_memory, none.defragmentation), (None, None));
+    Ok(())
+}
+
+/// Blocks that are a sixth full are gathered on the device; every word that moved was compared.
+pub(crate) fn df12_a_defragmentation_frees_blocks_and_keeps_contents(driver: &Selected) -> Outcome {
+    let options = Options {
+        seed: seed(),
+        rounds: 2,
+        ..Options::default()
+    };
+    let run = |options| {
+        workload::run(driver, &NoHooks, &options).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let report = run(options);
+    let moved = report.defragmentation.expect("a round ran");
+    println!("{moved}");
+    let state = |memory: &DeviceMemory| (memory.regions, memory.free_bytes_in_use > 0);
+    assert_eq!(
+        state(&moved.before),
+        (9, true),
+        "eight and where they come from"
+    );
+    assert_eq!(state(&moved.after), (9, true));
+    assert!(
+        moved.passes >= 2 && moved.moves >= 4 && moved.freed_blocks >= 2,
+        "{moved}"
+    );
+    assert_eq!(moved.moved_bytes, moved.moves * (8 << 10));
+    assert!(moved.most_moving_bytes > 0 && moved.most_moving_bytes < moved.moved_bytes);
+    let freed = moved.before.block_bytes - moved.after.block_bytes;
+    assert_eq!(freed, moved.freed_bytes);
+    assert_eq!(
+        moved.before.peak_block_bytes, moved.after.peak_block_bytes,
+        "nothing was added"
+    );
+    assert!(moved.after.reserved_percent < moved.before.reserved_percent);
+    // Once a run, however many rounds.
+    let one = run(Options {
+        rounds: 1,
+        ..options
+    });
+    assert_eq!(
+        report.comparisons - MOVED_WORDS,
+        2 * (one.comparisons - MOVED_WORDS),
+        "each word was compared"
+    );
     Ok(())
 }
 
@@ -151,7 +202,7 @@ pub(crate) fn a_wrong_seed_is_a_mismatch_and_everything_is_destroyed(driver: &Se
         ),
         "{error}"
     );
-    assert_eq!(hooks.phases.borrow().last(), Some(&"teardown"));
+    assert_eq!(hooks.phases.borrow().last(), Some(&"shutdown"));
     let ended = hooks.ended.borrow();
     for kind in [ObjectKind::Instance, ObjectKind::Device] {
         assert_eq!(ended.get(&kind), Some(&1), "{kind}");

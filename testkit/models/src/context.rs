@@ -1,6 +1,7 @@
 //! A node of the tree, as far as the accounts know it, which notices when it is used after its end.
 
 use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicU8, Ordering};
 
 use crate::account::{AccountRow, evict};
 use crate::scope::Scope;
@@ -8,6 +9,8 @@ use crate::scope::Scope;
 pub(crate) struct ContextNode {
     serial: u64,
     rows: [AccountRow; Scope::COUNT],
+    /// A bit for each scope that was counted in: the others have no entries to evict.
+    holds: AtomicU8,
     /// Read at each use, written at the end: loom reports a use that is not ordered before the end.
     alive: UnsafeCell<bool>,
 }
@@ -24,6 +27,7 @@ impl ContextNode {
         Box::leak(Box::new(Self {
             serial,
             rows,
+            holds: AtomicU8::new(0),
             alive: UnsafeCell::new(true),
         }))
     }
@@ -36,14 +40,21 @@ impl ContextNode {
 
     /// As the last reference to a node does: no thread's table may name it after this.
     pub(crate) fn end(&self) {
-        evict(Scope::ALL.map(|scope| {
-            (
-                &self.rows[scope.index()],
-                self.serial << 3 | scope.index() as u64,
-            )
-        }));
+        if self.holds.load(Ordering::Relaxed) != 0 {
+            evict(Scope::ALL.map(|scope| {
+                (
+                    &self.rows[scope.index()],
+                    self.serial << 3 | scope.index() as u64,
+                )
+            }));
+        }
         // SAFETY: loom panics where a use is not ordered with this.
         self.alive.with_mut(|alive| unsafe { *alive = false });
+    }
+
+    pub(crate) fn note_scope(&self, scope: Scope) {
+        self.used();
+        self.holds.fetch_or(1 << scope.index(), Ordering::Relaxed);
     }
 
     pub(crate) fn tag(&self, scope: Scope) -> u64 {

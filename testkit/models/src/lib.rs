@@ -1,6 +1,6 @@
 //! Loom models of the accounts, of remote frees to a shard, of the shader cache, of device contexts in use and release, and of regions that
-//! are moved: small programs of two or three threads, run in every order that the memory model allows (up to three preemptions), over the source files of
-//! alloc-core and gpu-suballoc.
+//! are moved, and of what the layer counts: small programs of two or three threads, run in every order that the memory model allows (up to three
+//! preemptions), over the source files of alloc-core, gpu-suballoc and vk-layer.
 //!
 //! ```text
 //!   alloc-core/src/account/{entry,row,table,registry,fold}.rs, scope.rs      included by path, unchanged
@@ -8,6 +8,7 @@
 //!   gpu-suballoc/src/cache/{bucket,entry,ref_records,in_flight_compile}.rs
 //!   gpu-suballoc/src/context/{register,dispatch_lock}.rs
 //!   gpu-suballoc/src/region_metadata/root_state.rs
+//!   vk-layer/src/peak/count.rs, vk-layer/src/state/changed.rs
 //!        |                          |
 //!   crate::sync                crate::context, crate::threads
 //!   loom's atomics             a node that knows whether it is alive; threads that carry their table
@@ -26,6 +27,7 @@ mod account;
 mod cache;
 mod context;
 mod defragmentation;
+mod layer;
 mod lifecycle;
 #[path = "../../../alloc-core/src/scope.rs"]
 mod scope;

@@ -104,6 +104,26 @@ impl Lane {
         );
     }
 
+    /// What the owner does: a region comes and goes.
+    fn works(&self) {
+        // SAFETY: as above.
+        self.live.with_mut(|live| unsafe { *live += 1 });
+        // SAFETY: as above.
+        self.live.with_mut(|live| unsafe { *live -= 1 });
+    }
+
+    /// Memory is short: another thread looks at what nobody works with.
+    fn takes_what_is_empty(&self) {
+        let _held = self.lock.lock();
+        let idle = self.mailbox.collect_abandoned(
+            |group| self.groups.get(group as usize),
+            |group, slot| self.settle(group, slot),
+        );
+        if idle {
+            self.works();
+        }
+    }
+
     fn live(&self) -> u32 {
         // SAFETY: as above.
         self.live.with(|live| unsafe { *live })
@@ -183,6 +203,30 @@ fn an_heir_and_a_free_do_not_meet() {
         lane.collects();
         assert_eq!(lane.live(), 0, "every region was accounted for");
     });
+}
+
+/// An owner pauses without a lock and comes back, while one thread takes what is empty, and another frees what it had.
+#[test]
+fn an_owner_that_pauses_meets_nobody() {
+    for wrong in [Mutant::RelaxedExchanges, Mutant::NoLocks] {
+        holds_and_catches(wrong, || {
+            let lane = Lane::new(1);
+            let freeing = spawn(move || lane.frees(0));
+            let taking = spawn(move || lane.takes_what_is_empty());
+            lane.works();
+            lane.collects();
+            if lane.mailbox.try_abandon() {
+                let _held = lane.lock.lock();
+                assert!(lane.mailbox.is_abandoned(), "nobody else wants it");
+                assert!(lane.mailbox.adopt());
+            }
+            lane.works();
+            freeing.join().expect("the freer ends");
+            taking.join().expect("the taker ends");
+            lane.collects();
+            assert_eq!(lane.live(), 0, "every region was accounted for");
+        });
+    }
 }
 
 /// Two threads free one region by its id. (That its owner may do so at the same time rests on a store coming after the exchange that it

@@ -189,8 +189,11 @@ macro_rules! atomic {
                     }
                     return if found == from { Ok(found) } else { Err(found) };
                 }
-                self.cell()
-                    .compare_exchange(from, to, exchanged(ordering), failed)
+                let found =
+                    self.cell()
+                        .compare_exchange(from, to, exchanged(ordering), acquired(failed));
+                fenced(ordering);
+                found
             }
         }
     };

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::common::files;
+use crate::common::{files, text};
 
 #[test]
 fn every_name_in_a_document_exists() {
@@ -13,6 +13,18 @@ fn every_name_in_a_document_exists() {
     println!("{count} code spans");
     let stale = stale_names(&files);
     assert!(stale.is_empty(), "{stale:#?}");
+}
+
+/// What a newcomer reads first stays short enough to be read.
+#[test]
+fn the_first_documents_stay_short() {
+    for (path, most) in [("README.md", 220), ("ARCHITECTURE.md", 250)] {
+        let lines = text(path).lines().count();
+        assert!(
+            (most / 2..=most).contains(&lines),
+            "{path} has {lines} lines, of at most {most}"
+        );
+    }
 }
 
 fn documents(files: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {

@@ -97,7 +97,12 @@ struct MeterTable {
     version: u32,
     doing: extern "C" fn() -> *mut u8,
     read: unsafe extern "C" fn(*mut MeteredBytes),
+    judge_frees: extern "C" fn(FreeJudge),
 }
+
+/// Says whether a block must not be freed, or reallocated, by the C library, which did not give it. It is called on any thread, and must not
+/// panic.
+pub type FreeJudge = extern "C" fn(*mut std::ffi::c_void) -> bool;
 
 /// The meter of this process, looked up once.
 fn table() -> Option<&'static MeterTable> {
@@ -115,7 +120,7 @@ fn table() -> Option<&'static MeterTable> {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn look_up() -> Option<&'static MeterTable> {
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     let process = libloading::os::unix::Library::this();
     // SAFETY: nobody else has this name. Its version is looked at before anything else of it.
     let table = unsafe { process.get::<*const MeterTable>(c"steward_meter") }.ok()?;
@@ -140,9 +145,17 @@ pub fn is_there() -> bool {
 pub fn read() -> Option<Cells> {
     let table = table()?;
     let mut cells = Cells::default();
-    // SAFETY: room for as many cells as version 1 writes.
+    // SAFETY: room for as many cells as version 2 writes.
     unsafe { (table.read)(cells.0.as_mut_ptr()) };
     Some(cells)
+}
+
+/// From now on the judge is shown each block that the C library is asked to free or to reallocate within commands, or on threads that never
+/// issued one. What it says must stay is not freed, and its reallocation is refused. False without a meter.
+pub fn judge_frees(judge: FreeJudge) -> bool {
+    let Some(table) = table() else { return false };
+    (table.judge_frees)(judge);
+    true
 }
 
 /// Says that what this thread takes outside of commands is the application's. A thread that has called a command is known; one

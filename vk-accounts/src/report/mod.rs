@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::origins::EventLog;
 pub use by_scope::ByScope;
 pub use call_sites::{BlockSum, CallSite, CallSites};
-pub use device_memory::{DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
+pub use device_memory::{Defragmentation, DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
 pub use drill_down::DrillDown;
 pub use environment::{ActiveLayer, DiskCache, LoaderFile, RunEnvironment};
 pub use finding::FindingRow;
@@ -93,6 +93,9 @@ pub struct Report {
     /// How device memory was divided; none where nothing was sub-allocated.
     #[serde(default)]
     pub device_memory: Option<DeviceMemory>,
+    /// What a defragmentation did; none where there was none.
+    #[serde(default)]
+    pub defragmentation: Option<Defragmentation>,
     /// Of a program: the device memory that it allocated, by device.
     #[serde(default)]
     pub vulkan_memory: Option<Vec<VulkanMemory>>,
@@ -182,6 +185,7 @@ impl Report {
             guard: None,
             fail: None,
             device_memory,
+            defragmentation: None,
             shared_contexts: None,
             vulkan_memory: None,
             leaks,
@@ -250,6 +254,7 @@ impl Report {
             guard: None,
             fail: None,
             device_memory: None,
+            defragmentation: None,
             shared_contexts: None,
             vulkan_memory: None,
             leaks: None,

@@ -199,7 +199,7 @@ impl<'t> Engine<'_, 't> {
 
     /// A block that was live is not on record any more. One in transit is counted until its reallocation is over.
     #[inline]
-    fn discount(&self, block: &BlockRecord<'t>, owner: &CallbackOwner<'t>) {
+    pub(super) fn discount(&self, block: &BlockRecord<'t>, owner: &CallbackOwner<'t>) {
         self.counts_of(block, owner, |owner| {
             owner.discount_usage(block);
             owner.discount_block();
@@ -237,10 +237,7 @@ impl<'t> Engine<'_, 't> {
         if own.is_some() && own == owner.id {
             owner.making();
             let many = row.many || row.action == CommandAction::Join;
-            bracket.making.set(Some(Making {
-                owner: owner.number(),
-                many,
-            }));
+            bracket.making.set(Some(Making::new(owner.number(), many)));
         }
     }
 
@@ -323,7 +320,10 @@ impl<'t> Engine<'_, 't> {
             before
         });
         let Some(block) = block else {
-            self.report(self.row(FindingKind::FreedUnknown, who, owner, None));
+            self.report(FindingRow {
+                module: self.module(),
+                ..self.row(FindingKind::FreedUnknown, who, owner, None)
+            });
             return Pass::Not;
         };
         if block.doubted() && block.state() == BlockState::Gone && self.finish_free(&block, owner) {
@@ -417,7 +417,7 @@ impl<'t> Engine<'_, 't> {
     }
 
     /// A row about a block and the command that took it.
-    fn of_block(
+    pub(super) fn of_block(
         &self,
         kind: FindingKind,
         who: &CallerContext<'_, 't>,
@@ -451,7 +451,10 @@ impl<'t> Engine<'_, 't> {
         });
         let scope = asked.and_then(BlockRequest::scope);
         let Some(mut block) = block else {
-            self.report(self.row(FindingKind::ReallocatedUnknown, who, owner, scope));
+            self.report(FindingRow {
+                module: self.module(),
+                ..self.row(FindingKind::ReallocatedUnknown, who, owner, scope)
+            });
             return Err(Pass::Not);
         };
         if block.state() != BlockState::Live || !self.may_pass(&block, owner) {
@@ -627,7 +630,7 @@ impl<'t> Engine<'_, 't> {
 
     /// One block of scope command more or less of the running command.
     #[inline]
-    fn command_block(&self, who: &CallerContext<'_, 't>, counts: bool, by: i32) {
+    pub(super) fn command_block(&self, who: &CallerContext<'_, 't>, counts: bool, by: i32) {
         if counts && let Some(bracket) = who.bracket {
             bracket
                 .command_live

@@ -4,6 +4,7 @@ use core::alloc::Layout;
 use core::ffi::c_void;
 use core::fmt;
 use core::mem::ManuallyDrop;
+use core::num::NonZeroU64;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -106,7 +107,27 @@ impl<'h> Checker<'h> {
         memory: &'h (dyn HostAllocator + Sync),
         options: CheckOptions,
     ) -> Result<Self, CallbackError> {
-        let engine = Engine::new(memory, options, false).frugal()?;
+        Self::of_engine(Engine::new(memory, options, false).frugal()?)
+    }
+
+    /// As [`Checker::new`], with `module`, which names the file of the program or library that is calling a callback of this thread, or an
+    /// [allocator past them](Checker::freed_elsewhere); an empty name where that is not known. It is called for findings about pointers that
+    /// no callback gave or that went past them, with no lock held, and must not call a callback.
+    ///
+    /// # Errors
+    /// As of [`Checker::new`].
+    pub fn naming_callers(
+        memory: &'h (dyn HostAllocator + Sync),
+        options: CheckOptions,
+        module: fn() -> &'static str,
+    ) -> Result<Self, CallbackError> {
+        let mut engine = Engine::new(memory, options, false).frugal()?;
+        engine.caller_module = Some(module);
+        Self::of_engine(engine)
+    }
+
+    fn of_engine(engine: Engine<'h, 'static>) -> Result<Self, CallbackError> {
+        let memory = engine.memory();
         let mut watched = ShardedTable::new(memory, false, usize::MAX);
         let layout = Layout::new::<[Option<WatchedEntry>; WATCHED_ROOM]>();
         watched
@@ -341,6 +362,23 @@ impl<'h> Checker<'h> {
         }
     }
 
+    /// Another allocator, such as the C library's, is asked to free or to reallocate `block`. Whether that is a live block of callbacks of
+    /// an owner that is to be judged: then it is reported (V19), counts as gone, and **must not** be freed, since the allocator did not give
+    /// it. Takes no memory, and reads nothing at the address. False inside of callbacks, which free what they like.
+    #[must_use]
+    pub fn freed_elsewhere(
+        &self,
+        block: *const c_void,
+        is_judged: impl FnOnce(OwnerId) -> bool,
+    ) -> bool {
+        let Some(address) = NonZeroU64::new(block.addr() as u64).filter(|_| !is_busy()) else {
+            return false;
+        };
+        self.shared()
+            .engine
+            .freed_elsewhere(caller_context, address, is_judged)
+    }
+
     /// A struct of these callbacks that can be [spoilt](HandedOut::poison) once the command that got it has returned (V6).
     ///
     /// # Errors
@@ -492,8 +530,8 @@ fn report_pending(
     let pending = thread.swap_making(None);
     let of_it = |of: *const (), making: Making| {
         of == ptr::from_ref(engine).cast()
-            && !making.many
-            && owner.is_some_and(|owner| owner.number() == making.owner)
+            && !making.many()
+            && owner.is_some_and(|owner| owner.number() == making.owner())
     };
     match pending {
         Some((of, making)) if of_it(of, making) => engine.object_created(making, owner),

@@ -56,7 +56,11 @@ pub(crate) struct Engine<'h, 't> {
     pub(super) groups_reported: bool,
     /// A pointer that nobody gave is told apart from a block that was given before.
     pub(super) knows_strangers: bool,
+    pub(super) caller_module: Option<CallerModule>,
 }
+
+/// Names the file of the program or library that has called a callback of this thread, or an allocator past them; empty where it is not known.
+pub(crate) type CallerModule = fn() -> &'static str;
 
 /// Who did something: the running command, the thread.
 #[derive(Clone, Copy)]
@@ -112,6 +116,7 @@ impl<'h, 't> Engine<'h, 't> {
             is_notified: AtomicBool::new(false),
             groups_reported: !numbered,
             knows_strangers: true,
+            caller_module: None,
         }
     }
 
@@ -248,6 +253,11 @@ impl<'h, 't> Engine<'h, 't> {
         {
             self.rows.make_ready();
         }
+    }
+
+    /// The module that calls now.
+    pub(super) fn module(&self) -> &'static str {
+        self.caller_module.map_or("", |name| name())
     }
 
     /// A row about what is happening at an owner's callbacks.

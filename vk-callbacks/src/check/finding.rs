@@ -52,6 +52,8 @@ pub struct CheckFinding<'t> {
     pub alignments: Option<(u64, u64)>,
     /// Of an object that was ended with another allocator than it was made with: whose that was, where it was one alone.
     pub passed: Option<OwnerId>,
+    /// The file of the program or library that called, where that [is known](crate::Checker::naming_callers) and was one alone; else empty.
+    pub module: &'t str,
     /// Whether callbacks that are compatible were told to be. In a trace they cannot be.
     pub groups_reported: bool,
     /// The checker's word on who may have called.
@@ -92,6 +94,9 @@ impl<'t> CheckFinding<'t> {
         self.on_thread = common(self.on_thread, more.on_thread);
         self.alignments = common(self.alignments, more.alignments);
         self.passed = common(self.passed, more.passed);
+        if self.module != more.module {
+            self.module = "";
+        }
     }
 }
 

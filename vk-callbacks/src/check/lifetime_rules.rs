@@ -258,8 +258,8 @@ impl<'t> Engine<'_, 't> {
 
     /// The object that a command was making has been told of, or nobody will. `owner` may be the one that it draws on.
     pub(crate) fn object_created(&self, making: Making, owner: Option<&CallbackOwner<'t>>) {
-        let known = owner.filter(|owner| owner.number() == making.owner);
-        if let Some(owner) = known.or_else(|| self.numbered(making.owner)) {
+        let known = owner.filter(|owner| owner.number() == making.owner());
+        if let Some(owner) = known.or_else(|| self.numbered(making.owner())) {
             owner.count_created();
         }
     }

@@ -200,7 +200,7 @@ impl<'h, 't> Judge<'h, 't> {
                 let last = thread.and_then(|thread| {
                     thread
                         .making
-                        .take_if(|making| !making.many && making.owner == number)
+                        .take_if(|making| !making.many() && making.owner() == number)
                 });
                 last.into_iter()
                     .for_each(|making| self.engine.object_created(making, None));

@@ -21,6 +21,9 @@ impl fmt::Display for CheckFinding<'_> {
                 self.predicate(f)?;
             }
         }
+        if !self.module.is_empty() {
+            write!(f, "; called from {}", self.module)?;
+        }
         if self.count > 1 {
             write!(f, "; {} times", self.count)?;
         }

@@ -33,6 +33,7 @@ mod options;
 mod owner;
 mod owner_list;
 mod owner_usage;
+mod past_callbacks;
 mod row;
 mod rules;
 mod table;

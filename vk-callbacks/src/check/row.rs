@@ -37,6 +37,8 @@ pub(crate) struct FindingRow<'t> {
     pub(crate) alignments: Option<(u64, u64)>,
     /// The owner of what was passed at the end of an object, while all are the same.
     pub(crate) passed: Option<OwnerId>,
+    /// The module that called, while all are the same.
+    pub(crate) module: &'t str,
 }
 
 impl<'t> FindingRow<'t> {
@@ -61,6 +63,7 @@ impl<'t> FindingRow<'t> {
             on_thread: None,
             alignments: None,
             passed: None,
+            module: "",
         }
     }
 
@@ -86,6 +89,9 @@ impl<'t> FindingRow<'t> {
         self.on_thread = common(self.on_thread, more.on_thread);
         self.alignments = common(self.alignments, more.alignments);
         self.passed = common(self.passed, more.passed);
+        if self.module != more.module {
+            self.module = "";
+        }
     }
 }
 

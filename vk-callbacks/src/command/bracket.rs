@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
+use core::num::NonZeroU64;
 
 use super::owner::{BracketCoverage, Owners};
 use crate::commands::{CommandAction, CommandRow};
@@ -10,13 +11,33 @@ use crate::commands::{CommandAction, CommandRow};
 /// Not returned yet, or returns nothing.
 const NO_RESULT: i32 = 0;
 
-/// A command that is making an object, or has made one that nobody has told of yet.
+/// A command that is making an object, or has made one that nobody has told of yet: the owner's number, and whether it may make several.
+///
+/// One word, without padding: padding of a frame would be copied with what lies beside it, in pieces other than those that it was
+/// stored in, and the processor waits for those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Making {
+pub(crate) struct Making(NonZeroU64);
+
+impl Making {
+    const MANY: u64 = 1 << 32;
+    /// Not 0, whatever the owner.
+    const SOME: u64 = 1 << 33;
+
+    pub(crate) fn new(owner: u32, many: bool) -> Self {
+        let many = if many { Self::MANY } else { 0 };
+        let word = NonZeroU64::new(Self::SOME | many | u64::from(owner));
+        Self(word.unwrap_or(NonZeroU64::MIN))
+    }
+
     /// The owner's number.
-    pub(crate) owner: u32,
+    pub(crate) const fn owner(self) -> u32 {
+        self.0.get() as u32
+    }
+
     /// It may make several: then that one was told does not end it, the thread's next command does.
-    pub(crate) many: bool,
+    pub(crate) const fn many(self) -> bool {
+        self.0.get() & Self::MANY != 0
+    }
 }
 
 /// One command of one thread.

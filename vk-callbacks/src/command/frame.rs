@@ -13,7 +13,8 @@ use super::owner::{BracketCoverage, Owners};
 pub struct CommandInfo {
     /// The command's name.
     pub name: &'static str,
-    /// Counted up from 1 over the process.
+    /// The command's number: from 1, never used twice in a process. Those of one thread count up; a thread takes 64 of them at once, so
+    /// those of several threads do not say which command came first. 0 without the feature `std`.
     pub serial: u64,
     /// 1 for the outermost command of a thread, 2 for one called within it, ..
     pub depth: u32,

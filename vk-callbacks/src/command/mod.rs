@@ -91,7 +91,7 @@ impl Command {
         let above = thread.top();
         // SAFETY: a non-null top is the frame of a `run` further up this thread's stack, which ends after this one.
         let depth = unsafe { above.as_ref() }.map_or(1, |frame| frame.depth().saturating_add(1));
-        let bracket = Bracket::new(self.name, thread::next_serial(), self.owners, self.coverage)
+        let bracket = Bracket::new(self.name, thread.next_serial(), self.owners, self.coverage)
             .with_row(self.row);
         let frame = CommandFrame::new(
             bracket,

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use super::bracket::Making;
 use super::frame::CommandFrame;
 
-pub(crate) use imp::{next_serial, random_seed, thread_number, with_state};
+pub(crate) use imp::{random_seed, thread_number, with_state};
 
 /// What a command of this thread was making under the checker at this address, and nobody has told of yet.
 pub(crate) type Pending = Option<(*const (), Making)>;
@@ -22,6 +22,8 @@ pub(crate) struct ThreadState {
     top: Cell<*const CommandFrame>,
     making: Cell<Pending>,
     number: Cell<u64>,
+    /// Of its last command.
+    serial: Cell<u64>,
     reported_early: Cell<*const ()>,
     growths: Cell<u32>,
     in_callback: Cell<bool>,
@@ -43,6 +45,9 @@ pub(crate) struct Growth(());
 
 /// So many such requests may be nested. That memory may call callbacks which need more of it; if each call does, it must end somewhere.
 const MAX_GROWTHS: u32 = 4;
+
+/// So many commands of one thread have numbers that follow each other. With one thread all have.
+const SERIALS: u64 = 64;
 
 /// So many threads, the first that were numbered, write down where all can read which checker's command they run.
 const RUNNING_PLACES: usize = 256;
@@ -71,6 +76,7 @@ impl ThreadState {
             top: Cell::new(ptr::null()),
             making: Cell::new(None),
             number: Cell::new(0),
+            serial: Cell::new(0),
             reported_early: Cell::new(ptr::null()),
             growths: Cell::new(0),
             in_callback: Cell::new(false),
@@ -113,6 +119,21 @@ impl ThreadState {
             }
             number => number,
         }
+    }
+
+    /// A number for a command: never 0, never used twice. A thread takes [`SERIALS`] of them at once, since a command each would cost
+    /// a locked instruction.
+    #[inline]
+    pub(crate) fn next_serial(&self) -> u64 {
+        let last = self.serial.get();
+        let before = if last.is_multiple_of(SERIALS) {
+            imp::reserve_serials(SERIALS)
+        } else {
+            last
+        };
+        let serial = before.wrapping_add(1);
+        self.serial.set(serial);
+        serial
     }
 
     /// Whether a callback came before the thread's first command, and `checker` was not the last to ask: each has to hear it once,
@@ -274,11 +295,11 @@ mod imp {
         NEXT.fetch_add(1, Relaxed)
     }
 
-    /// Counted up from 1 over the process.
-    #[inline]
-    pub(crate) fn next_serial() -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        NEXT.fetch_add(1, Relaxed)
+    /// So many numbers that nobody else gets: those behind the one that is answered, a multiple of them.
+    #[cold]
+    pub(super) fn reserve_serials(number: u64) -> u64 {
+        static TAKEN: AtomicU64 = AtomicU64::new(0);
+        TAKEN.fetch_add(number, Relaxed)
     }
 }
 
@@ -322,7 +343,7 @@ mod imp {
         0
     }
 
-    pub(crate) const fn next_serial() -> u64 {
-        0
+    pub(super) const fn reserve_serials(_: u64) -> u64 {
+        u64::MAX
     }
 }

@@ -65,8 +65,8 @@ impl<'d> InstanceDomain<'d> {
     #[must_use]
     pub fn chain<'a>(&'a self, p_allocator: Option<&'a CallbackAllocator>) -> FallbackChain<'a> {
         FallbackChain::new(self.default)
-            .instance(as_dyn(self.own.as_ref()))
-            .object(as_dyn(p_allocator))
+            .instance(&self.own)
+            .object(p_allocator)
     }
 }
 
@@ -98,12 +98,6 @@ impl DeviceDomain {
         instance: &'a InstanceDomain<'_>,
         p_allocator: Option<&'a CallbackAllocator>,
     ) -> FallbackChain<'a> {
-        instance
-            .chain(p_allocator)
-            .device(as_dyn(self.own.as_ref()))
+        instance.chain(p_allocator).device(&self.own)
     }
-}
-
-fn as_dyn(allocator: Option<&CallbackAllocator>) -> Option<&DynHost<'_>> {
-    allocator.map(|allocator| allocator as &DynHost<'_>)
 }

@@ -23,6 +23,57 @@ use crate::level::Level;
 /// Any allocator that threads may share, for as long as `'h`.
 pub type DynHost<'h> = dyn HostAllocator + Sync + 'h;
 
+/// What a [`FallbackChain`] has at one level: an allocator, or none.
+///
+/// Made of what a driver has: the `Option<CallbackAllocator>` of [`CallbackAllocator::from_ptr`](super::CallbackAllocator::from_ptr), by
+/// reference or by its `as_ref()`, or an `Option<&A>` of any allocator. A `None` that is written out has no type: say [`NONE`](Self::NONE).
+///
+/// ```
+/// # use alloc_core::FromGlobalAlloc;
+/// # use vk_callbacks::{CallbackAllocator, FallbackChain};
+/// static DRIVERS_OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+/// // SAFETY: no callbacks were given.
+/// let of_device = unsafe { CallbackAllocator::from_ptr(std::ptr::null()) }?;
+/// let chain = FallbackChain::new(&DRIVERS_OWN).device(&of_device).object(Some(&DRIVERS_OWN));
+/// # let _ = chain.device(of_device.as_ref());
+/// # Ok::<(), vk_callbacks::CallbackError>(())
+/// ```
+#[derive(Clone, Copy, Default)]
+pub struct LevelAllocator<'a>(Option<&'a DynHost<'a>>);
+
+impl LevelAllocator<'_> {
+    /// No allocator: the level's `pAllocator` was NULL.
+    pub const NONE: Self = Self(None);
+}
+
+impl<'a, A: HostAllocator + Sync> From<Option<&'a A>> for LevelAllocator<'a> {
+    fn from(allocator: Option<&'a A>) -> Self {
+        Self(allocator.map(|allocator| allocator as &DynHost<'_>))
+    }
+}
+
+impl<'a, A: HostAllocator + Sync> From<&'a Option<A>> for LevelAllocator<'a> {
+    fn from(allocator: &'a Option<A>) -> Self {
+        allocator.as_ref().into()
+    }
+}
+
+impl<'a> From<Option<&'a DynHost<'a>>> for LevelAllocator<'a> {
+    fn from(allocator: Option<&'a DynHost<'a>>) -> Self {
+        Self(allocator)
+    }
+}
+
+impl fmt::Debug for LevelAllocator<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() {
+            "LevelAllocator"
+        } else {
+            "LevelAllocator::NONE"
+        })
+    }
+}
+
 /// The allocators one command may use. Made for the command, on the stack; two words a level.
 #[derive(Clone, Copy)]
 pub struct FallbackChain<'a> {
@@ -58,33 +109,33 @@ impl<'a> FallbackChain<'a> {
 
     /// With what `vkCreateInstance` got.
     #[must_use]
-    pub const fn instance(mut self, allocator: Option<&'a DynHost<'a>>) -> Self {
-        self.instance = allocator;
+    pub fn instance(mut self, allocator: impl Into<LevelAllocator<'a>>) -> Self {
+        self.instance = allocator.into().0;
         self
     }
 
     /// With what `vkCreateDevice` got.
     #[must_use]
-    pub const fn device(mut self, allocator: Option<&'a DynHost<'a>>) -> Self {
-        self.device = allocator;
+    pub fn device(mut self, allocator: impl Into<LevelAllocator<'a>>) -> Self {
+        self.device = allocator.into().0;
         self
     }
 
     /// With this command's `pAllocator`, or its pool's.
     #[must_use]
-    pub const fn object(mut self, allocator: Option<&'a DynHost<'a>>) -> Self {
-        self.object = allocator;
+    pub fn object(mut self, allocator: impl Into<LevelAllocator<'a>>) -> Self {
+        self.object = allocator.into().0;
         self
     }
 
     /// With what the pipeline cache of `vkCreate*Pipelines`, or the validation cache of `vkCreateShaderModule`, was created with;
-    /// `None` if that was nothing. Memory of scope cache comes from there or from the device, and never from the object's allocator:
+    /// [`LevelAllocator::NONE`] if that was NULL. Memory of scope cache comes from there or from the device, and never from the object's allocator:
     /// the cache will outlive the object.
     ///
     /// A command that creates or destroys a cache has it as its [`object`](Self::object) and does not call this.
     #[must_use]
-    pub const fn cache(mut self, allocator: Option<&'a DynHost<'a>>) -> Self {
-        self.cache = Some(allocator);
+    pub fn cache(mut self, allocator: impl Into<LevelAllocator<'a>>) -> Self {
+        self.cache = Some(allocator.into().0);
         self
     }
 

@@ -16,7 +16,7 @@ pub use block::{DriverBlock, Stored};
 pub use callbacks::CallbackAllocator;
 pub use dispatchable::{DispatchableObject, DispatchablePlace, LOADER_MAGIC};
 pub use domain::{DeviceDomain, InstanceDomain};
-pub use fallback_chain::{DynHost, FallbackChain, ServedBlock};
+pub use fallback_chain::{DynHost, FallbackChain, LevelAllocator, ServedBlock};
 pub use multi_alloc::{Member, MultiAlloc, MultiBlock};
 pub use object::{Object, ObjectRef};
 pub use place::ObjectPlace;

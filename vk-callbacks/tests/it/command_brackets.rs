@@ -123,3 +123,28 @@ fn a_command_says_where_on_the_stack_it_lies() {
     let here = 0_u8;
     assert!(outer().stack < std::hint::black_box(&raw const here).addr());
 }
+
+#[test]
+fn serials_of_a_thread_follow_each_other_and_those_of_several_are_never_the_same() {
+    use std::collections::BTreeSet;
+    const COMMANDS: u64 = 300;
+    let work = || {
+        let serials: Vec<u64> = (0..COMMANDS)
+            .map(|_| run("vkQueueSubmit", |info| info.serial))
+            .collect();
+        let gaps = serials
+            .windows(2)
+            .filter(|pair| pair[1] != pair[0] + 1)
+            .count();
+        // At most one for each 64.
+        assert!(gaps <= 5 && serials.is_sorted(), "{serials:?}");
+        serials
+    };
+    let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(work)).collect();
+    let mut all: BTreeSet<u64> = work().into_iter().collect();
+    for thread in threads {
+        all.extend(thread.join().expect("a thread that ends"));
+    }
+    assert_eq!(all.len() as u64, 5 * COMMANDS);
+    assert!(!all.contains(&0));
+}

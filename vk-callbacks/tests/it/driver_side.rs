@@ -13,7 +13,7 @@ use alloc_core::{
     FromGlobalAlloc, HostAllocator, HostError, Notice, NoticeEvent, NoticeKind, Scope,
 };
 use vk_callbacks::bridge::BareBridge;
-use vk_callbacks::driver::{DeviceDomain, DynHost, InstanceDomain};
+use vk_callbacks::driver::{DeviceDomain, DynHost, InstanceDomain, LevelAllocator};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{
     CallbackAllocator, CallbackError, CommandRow, FallbackChain, Function, Level, MultiAlloc,

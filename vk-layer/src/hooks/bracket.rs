@@ -230,7 +230,7 @@ fn choose<'a>(
     let name = row(index).object;
     let is_watched = (ends.is_none() || ended.is_some()) && !is_about_loader(index);
     // SAFETY: Vulkan's promise about `pAllocator`: valid for the command, and for what it creates.
-    let watch = || unsafe { ForeignUse::new(kind, name, *raw) };
+    let watch = || unsafe { ForeignRecord::new(kind, name, *raw) };
     Chosen {
         replacement: None,
         foreign: is_watched.then(watch).flatten(),

@@ -10,11 +10,11 @@ use vk_callbacks::{OwnerId, Owners};
 
 use super::bracket::{Passed, count_created, created_with, run_with};
 use super::fence::{caught, fenced};
-use super::generic::{CREATE_CACHE, Next, handles};
+use super::generic::{CREATE_CACHE, Next, clear, handles};
 use crate::accounts::Accounts;
 use crate::chain::{ERROR_INITIALIZATION_FAILED, OPERATION_DEFERRED, VoidFunction};
 use crate::commands::{known_row, row};
-use crate::foreign::{ForeignRecord, ForeignUse};
+use crate::foreign::ForeignRecord;
 use crate::handle_map::{HandleMap, key};
 use crate::leaks::{Origin, last_origin};
 use crate::once::OnceAcrossForks;
@@ -58,7 +58,7 @@ impl Deferred {
         let foreign = unsafe { allocator.as_ref() }.and_then(|raw| {
             let kind = accounts.kind(index)?;
             // SAFETY: the caller's promise.
-            unsafe { ForeignUse::new(kind, row(index).object, *raw) }
+            unsafe { ForeignRecord::new(kind, row(index).object, *raw) }
         });
         Self {
             index,
@@ -160,6 +160,8 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         deferred: next.owner_of(CREATE_DEFERRED, operation),
         ..next.parent.owners()
     };
+    // SAFETY: the caller's promise: room for so many.
+    unsafe { clear(count, objects) };
     let mut record = None;
     if operation != 0 {
         // SAFETY: the caller's promise: until the operation is done all that the command came with stays valid.

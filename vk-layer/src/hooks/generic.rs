@@ -105,6 +105,18 @@ pub(super) unsafe fn handles<'h>(
     objects.iter().copied().filter(|handle| *handle != 0)
 }
 
+/// Writes 0 to each of an array that a command is about to write handles to: whoever refuses the command before that, as a validation layer below
+/// may, leaves none there, whatever stood there before.
+///
+/// # Safety
+/// `objects` is NULL, or points to so many handles that may be written.
+pub(super) unsafe fn clear(count: u32, objects: *mut u64) {
+    if let Some(objects) = NonNull::new(objects) {
+        // SAFETY: the caller's promise.
+        unsafe { objects.write_bytes(0, count as usize) };
+    }
+}
+
 pub(super) unsafe extern "system" fn create<const ROW: usize>(
     parent: Handle,
     info: Info,
@@ -238,6 +250,8 @@ pub(super) unsafe extern "system" fn create_many<const ROW: usize>(
     };
     // SAFETY: the row's command has this signature.
     let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    // SAFETY: the caller's promise: room for so many.
+    unsafe { clear(count, objects) };
     let finished = run(
         ROW,
         next.accounts(),
@@ -270,6 +284,11 @@ pub(super) unsafe extern "system" fn create_list<const ROW: usize>(
     };
     // SAFETY: the row's command has this signature.
     let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    // SAFETY: the caller's promise.
+    let room = unsafe { &*list };
+    let (count, handles) = (room.count, room.handles);
+    // SAFETY: the caller's promise: room for so many where there is an array.
+    unsafe { clear(count, handles) };
     let finished = run(
         ROW,
         next.accounts(),
@@ -307,6 +326,8 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         cache: next.owner_of(CREATE_CACHE, cache),
         ..next.parent.owners()
     };
+    // SAFETY: the caller's promise: room for so many.
+    unsafe { clear(count, objects) };
     let finished = run(
         ROW,
         next.accounts(),

@@ -18,14 +18,14 @@ use std::alloc::System;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use alloc_core::FromGlobalAlloc;
+use alloc_core::{FromGlobalAlloc, HostError};
 use debug_guard::{Stack, StackDepot};
 
 pub(crate) use counts::LiveCount;
 pub(crate) use marks::{Frame, FrameCommand};
 pub(crate) use memory::{TRACKED, TrackedMemory};
 pub(crate) use object_type::object_kind;
-pub(crate) use objects::AliveObject;
+pub(crate) use objects::{AliveObject, OldestObjects};
 pub(crate) use origins::Origin;
 
 use crate::commands::{KINDS, row};
@@ -231,13 +231,18 @@ impl Leaks {
         self.depot.get(origin.stack?).map(|(_, stack)| stack)
     }
 
-    /// Calls `each` with the oldest objects of an origin that are alive, as many as `objects` has room for.
-    pub(crate) fn oldest_objects(
+    /// The oldest objects of all stacks.
+    pub(crate) fn oldest_objects(&self) -> Result<OldestObjects, HostError> {
+        self.objects.oldest()
+    }
+
+    /// Calls `each` with those of an origin that are alive still.
+    pub(crate) fn each_oldest(
         &self,
+        oldest: &OldestObjects,
         origin: &'static Origin,
-        max: usize,
         each: &mut dyn FnMut(u64, &AliveObject),
     ) {
-        self.objects.oldest(origin, max, each);
+        self.objects.each_oldest(oldest, origin, each);
     }
 }

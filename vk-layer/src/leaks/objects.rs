@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alloc_core::support::floor_char_boundary;
-use alloc_core::{TryMap, TryString};
+use alloc_core::{HostError, TryMap, TryString};
 
 use super::origins::Origin;
 use crate::record::{Own, own};
@@ -32,6 +32,30 @@ impl AliveObject {
 }
 
 type Shard = TryMap<Key, AliveObject, Own>;
+
+/// So many objects of an origin are listed.
+const MAX_OLDEST: usize = 4;
+
+/// By the address of an origin its oldest objects, the oldest first: the number of each, and where it is.
+pub(crate) struct OldestObjects(TryMap<usize, [Option<(u64, Key)>; MAX_OLDEST], Own>);
+
+impl OldestObjects {
+    fn add(&mut self, key: Key, object: &AliveObject) -> Result<(), HostError> {
+        let origin = ptr::from_ref(object.origin).addr();
+        let oldest = self
+            .0
+            .try_get_or_insert_with(origin, |_| [None; MAX_OLDEST]);
+        let oldest = oldest.map_err(|rejected| rejected.error)?;
+        let mut next = Some((object.number, key));
+        for place in oldest {
+            let is_younger = |there: &(u64, Key)| next.is_some_and(|next| next.0 < there.0);
+            if place.as_ref().is_none_or(is_younger) {
+                std::mem::swap(place, &mut next);
+            }
+        }
+        Ok(())
+    }
+}
 
 const SHARDS: usize = 16;
 /// Of longer debug names the beginning is kept.
@@ -99,34 +123,32 @@ impl ObjectTable {
         });
     }
 
-    /// Calls `each` with the `max` oldest objects of an origin, in the order of their creation.
-    pub(super) fn oldest(
+    /// The oldest objects of every origin that has some: one walk over all objects, however many origins there are.
+    pub(super) fn oldest(&self) -> Result<OldestObjects, HostError> {
+        let mut oldest = OldestObjects(TryMap::new_in(own()));
+        for shard in &self.shards {
+            for (key, object) in lock(shard).iter() {
+                oldest.add(*key, object)?;
+            }
+        }
+        Ok(oldest)
+    }
+
+    /// Calls `each` with those of an origin that are alive still, in the order of their creation.
+    pub(super) fn each_oldest(
         &self,
+        oldest: &OldestObjects,
         origin: &Origin,
-        max: usize,
         each: &mut dyn FnMut(u64, &AliveObject),
     ) {
-        let mut from = 0;
-        for _ in 0..max {
-            let mut oldest: Option<(u64, Key)> = None;
-            for shard in &self.shards {
-                let shard = lock(shard);
-                let later = shard
-                    .iter()
-                    .filter(|(_, object)| ptr::eq(object.origin, origin) && object.number >= from);
-                for (key, object) in later {
-                    if oldest.is_none_or(|(number, _)| object.number < number) {
-                        oldest = Some((object.number, *key));
-                    }
-                }
-            }
-            let Some((number, key)) = oldest else { return };
-            self.with(key, |shard| {
-                if let Some(object) = shard.get(&key) {
+        let first = oldest.0.get(&ptr::from_ref(origin).addr());
+        for (number, key) in first.into_iter().flatten().flatten() {
+            self.with(*key, |shard| {
+                // Else another object has the handle by now.
+                if let Some(object) = shard.get(key).filter(|object| object.number == *number) {
                     each(key.1, object);
                 }
             });
-            from = number.saturating_add(1);
         }
     }
 
@@ -194,5 +216,37 @@ mod tests {
         assert_eq!(counted(), [(0, 0), (1, 32)]);
         assert!(table.remove((1, 7)).is_some() && table.remove((1, 7)).is_none());
         assert_eq!(counted(), [(0, 0); 2]);
+    }
+    #[test]
+    fn ly36_the_oldest_objects_of_each_origin_are_found_in_linear_time() {
+        let origins = OriginTable::new();
+        testkit::assert_linear("objects, each with an origin", 500, |count| {
+            let table = ObjectTable::new();
+            // A kind stands for a stack here.
+            let kinds: Vec<&'static str> = (0..count)
+                .map(|number| &*Box::leak(format!("kind {number}").into_boxed_str()))
+                .collect();
+            let of_kind: Vec<_> = kinds
+                .iter()
+                .map(|kind| origins.get_or_insert(None, "", kind).expect("memory"))
+                .collect();
+            for (handle, origin) in (1_u64..).zip(&of_kind) {
+                assert!(table.insert((1, handle), origin));
+            }
+            // Of one there are more than are listed, and some of these are gone, or another object has their handle.
+            let first = of_kind[0];
+            for handle in (100_000..).take(9) {
+                assert!(table.insert((1, handle), first));
+            }
+            let oldest = table.oldest().expect("memory");
+            assert!(table.remove((1, 100_000)).is_some());
+            assert!(table.insert((1, 100_001), first));
+            let mut handles = Vec::new();
+            for origin in &of_kind {
+                table.each_oldest(&oldest, origin, &mut |handle, _| handles.push(handle));
+            }
+            let expected: Vec<_> = [1, 100_002].into_iter().chain(2..=count as u64).collect();
+            assert_eq!(handles, expected);
+        });
     }
 }

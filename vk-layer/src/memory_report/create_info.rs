@@ -57,7 +57,9 @@ pub(crate) struct ExtensionProperties {
 impl ExtensionProperties {
     fn is_wanted(&self) -> bool {
         let wanted = EXTENSION.to_bytes_with_nul();
-        let name = self.name.iter().map(|byte| byte.cast_unsigned());
+        // A character of C has a sign on some processors.
+        let bytes = self.name.iter().map(|byte| byte.to_ne_bytes());
+        let name = bytes.map(u8::from_ne_bytes);
         name.take(wanted.len()).eq(wanted.iter().copied())
     }
 }

@@ -8,11 +8,8 @@ use debug_guard::ModuleFinder;
 use super::json::{Escaped, separate};
 use super::rows::get;
 use crate::description::is_loader;
-use crate::leaks::{AliveObject, Leaks, LiveCount, Origin, leaks};
+use crate::leaks::{AliveObject, Leaks, LiveCount, OldestObjects, Origin, leaks};
 use crate::record::Own;
-
-/// So many objects of a stack are listed.
-const MAX_OBJECTS: usize = 4;
 
 /// Appends the member `leaks`.
 pub(super) fn render(text: &mut TryString<Own>) -> Result<(), HostError> {
@@ -33,6 +30,7 @@ pub(super) fn render(text: &mut TryString<Own>) -> Result<(), HostError> {
     let layer = modules.find(render as *const () as usize);
     let mut own_module = TryString::new_in(crate::record::own());
     own_module.try_push_str(layer.map_or("", |(path, _)| path))?;
+    let oldest = leaks.oldest_objects()?;
     for (number, origin) in (0..).zip(leaks.live_origins()) {
         separate(number, text)?;
         text.try_write_fmt(format_args!(
@@ -41,7 +39,7 @@ pub(super) fn render(text: &mut TryString<Own>) -> Result<(), HostError> {
         ))?;
         count("objects", &origin.objects, text)?;
         count("blocks", &origin.blocks, text)?;
-        objects(leaks, origin, text)?;
+        objects(leaks, &oldest, origin, text)?;
         frames(leaks, origin, (&mut modules, &own_module), text)?;
         text.try_push('}')?;
     }
@@ -64,12 +62,13 @@ fn count(name: &str, count: &LiveCount, text: &mut TryString<Own>) -> Result<(),
 
 fn objects(
     leaks: &Leaks,
+    oldest: &OldestObjects,
     origin: &'static Origin,
     text: &mut TryString<Own>,
 ) -> Result<(), HostError> {
     text.try_push_str(",\"oldest\":[")?;
     let (mut number, mut written) = (0, Ok(()));
-    leaks.oldest_objects(origin, MAX_OBJECTS, &mut |handle, object| {
+    leaks.each_oldest(oldest, origin, &mut |handle, object| {
         if written.is_ok() {
             written = separate(number, text).and_then(|()| one_object(handle, object, text));
         }

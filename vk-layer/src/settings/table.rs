@@ -183,7 +183,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "meter",
         values: "true or false",
         default: "false",
-        about: "Whether the report has callback coverage: how much of what the driver allocates goes through callbacks. The meter's library has to be preloaded, as `steward run --meter` does.",
+        about: "Whether the report has callback coverage: how much of what the driver allocates goes through callbacks. The meter's library has to be preloaded, as `steward run --meter` does. With `check`, what callbacks gave and the driver frees by the C library is reported, and not freed.",
         set: |settings, value| {
             settings.meter = boolean(value)?;
             Ok(())

@@ -4,15 +4,16 @@
 //! those of the kinds that commands came about since. One thread updates at a time, and the others pass by; who would have to wait for
 //! a number leaves the update out.
 
+mod changed;
 mod mapping;
 mod sums;
 
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
 
 use vk_accounts::state_file::{
     COMMANDS, HEAP_WORDS, HEAPS, KIND_WORDS, KINDS, LENGTH, MAGIC, MAX_HEAPS, MAX_KINDS,
-    NAME_WORDS, PROCESS, REPORTED, ROWS, SEQUENCE, STARTED, STARTED_ROW,
+    NAME_WORDS, PROCESS, REPORTED, ROWS, SEQUENCE, STARTED, started,
 };
 
 use crate::commands::{self, FIRST_ROWS, kind_bit, row};
@@ -20,6 +21,7 @@ use crate::file_limit::remedy;
 use crate::file_name::expand;
 use crate::hooks::{self, HookPhase};
 use crate::settings::{complain, settings};
+use changed::ChangedKinds;
 use mapping::Words;
 use sums::{ChangedSums, HeapNumbers, KindNumbers, Sums};
 
@@ -34,7 +36,7 @@ static IS_OPENED: AtomicBool = AtomicBool::new(false);
 static IS_UPDATED: AtomicBool = AtomicBool::new(false);
 
 /// The [bits](kind_bit) of kinds that commands came about since the last update.
-static CHANGED: AtomicU64 = AtomicU64::new(0);
+static CHANGED: ChangedKinds = ChangedKinds::new();
 
 /// The first instance is about to be created: makes the file, if the settings name one.
 pub(crate) fn open() {
@@ -67,14 +69,13 @@ pub(crate) fn after_fork() {
     STATE.store(ptr::null_mut(), Ordering::Relaxed);
     IS_OPENED.store(false, Ordering::Relaxed);
     IS_UPDATED.store(false, Ordering::Relaxed);
-    CHANGED.store(0, Ordering::Relaxed);
+    CHANGED.reset();
 }
 
 /// A command begins, so that a command that never ends is known.
 pub(crate) fn command_begins(number: u64, index: usize) {
     if let Some(words) = words() {
-        put(words, STARTED_ROW, index as u64 + 1);
-        put(words, STARTED, number);
+        put(words, STARTED, started(number, index));
     }
 }
 
@@ -82,10 +83,7 @@ pub(crate) fn command_begins(number: u64, index: usize) {
 pub(crate) fn command_ended(index: usize, number: u64) {
     let Some(words) = words() else { return };
     // First, so that an update that comes too early for this command leaves it to the next one.
-    let bit = kind_bit(index);
-    if CHANGED.load(Ordering::Relaxed) & bit != bit {
-        CHANGED.fetch_or(bit, Ordering::Release);
-    }
+    CHANGED.note(kind_bit(index));
     if number <= EVERY_COMMAND_UNTIL || number.is_multiple_of(INTERVAL) {
         update(words, hooks::COMMANDS.get(), u64::MAX);
     }
@@ -96,7 +94,7 @@ pub(crate) fn submit_ended(number: u64) {
     let Some(words) = words() else { return };
     if number.is_multiple_of(INTERVAL) {
         update(words, hooks::COMMANDS.get(), u64::MAX);
-    } else if CHANGED.load(Ordering::Relaxed) != 0 {
+    } else if CHANGED.is_any() {
         update(words, hooks::COMMANDS.get(), 0);
     }
 }
@@ -143,7 +141,7 @@ fn update(words: &Words, number: u64, kinds: u64) -> bool {
     let Some(_turn) = UpdateTurn::new(&IS_UPDATED) else {
         return false;
     };
-    let changed = CHANGED.swap(0, Ordering::Acquire);
+    let changed = CHANGED.drain();
     let kinds = kinds | changed;
     let is_small = kinds.count_ones() as usize <= ChangedSums::MAX;
     let is_written = if is_small {
@@ -152,7 +150,7 @@ fn update(words: &Words, number: u64, kinds: u64) -> bool {
         Sums::of_all().map(|sums| write(words, number, sums.iter(), &sums.heaps))
     };
     if is_written.is_none() {
-        CHANGED.fetch_or(changed, Ordering::Relaxed);
+        CHANGED.note(changed);
     }
     is_written.is_some()
 }

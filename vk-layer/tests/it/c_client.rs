@@ -7,16 +7,17 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{Child, compile_c, skip};
+use testkit::{Child, compile_c, compile_c_library, layer_order, skip};
 use vk_accounts::state_file;
 
 use crate::client::{library, with_layer};
 
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client.c");
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
 /// The program, where there is a compiler.
-static CLIENT: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/client.c");
-    compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR")))
-});
+static CLIENT: LazyLock<Option<PathBuf>> =
+    LazyLock::new(|| compile_c(Path::new(SOURCE), Path::new(FOLDER)));
 
 /// The program on lavapipe, without the layer.
 fn client(program: &Path, mode: &str) -> Child {
@@ -115,6 +116,33 @@ fn ly5_threads_with_instances_of_their_own_are_all_counted() {
 }
 
 #[test]
+fn ly15_each_buffer_brings_its_own_user_data_on_lavapipe() {
+    let test = "ly15_each_buffer_brings_its_own_user_data_on_lavapipe";
+    let Some(program) = program(test) else { return };
+    for (mode, number) in [("app", 8), ("app5000", 5000)] {
+        let without = client(program, mode).run();
+        without.assert_code(0);
+        let folder = folder();
+        let with = in_folder(program, mode, &folder).run();
+        with.assert_code(0);
+        // Allocated, reallocated and freed through all of them: the client itself looks at each.
+        assert_eq!(with.stdout, without.stdout, "{mode}");
+        let report = only_report(&folder);
+        let allocated = with.stdout.split(' ').next().and_then(|it| it.parse().ok());
+        let blocks = sum(&report, "VkBuffer", "total_blocks");
+        assert!(Some(blocks) == allocated && blocks >= number, "{report}");
+        let commands = sum(&report, "VkBuffer", "foreign_commands");
+        let created = sum(&report, "VkBuffer", "objects_created");
+        assert_eq!((commands, created), (2 * number, number), "{mode}");
+        for nothing in ["objects_alive", "live_bytes", "live_blocks"] {
+            assert_eq!(sum(&report, "VkBuffer", nothing), 0, "{mode} {nothing}");
+        }
+        assert_eq!(report["check"]["findings"], json!([]), "{mode}");
+        assert_eq!(report["check"]["unchecked_kinds"], 0, "{mode}");
+    }
+}
+
+#[test]
 fn ly5_instances_one_after_the_other_leave_nothing() {
     let test = "ly5_instances_one_after_the_other_leave_nothing";
     let Some(program) = program(test) else { return };
@@ -172,26 +200,49 @@ fn ly9_the_validation_layer_says_the_same_above_and_below() {
     let test = "ly9_the_validation_layer_says_the_same_above_and_below";
     let Some(program) = program(test) else { return };
     let (ours, validation) = ("VK_LAYER_STEWARD_memory", "VK_LAYER_KHRONOS_validation");
-    // The rules that it says are broken, in the order of its messages.
-    let rules = |mode: &str, layers: &[&str]| {
+    // The rules that it says are broken, in the order of its messages; and where its manifest is.
+    let rules = |mode: &str, layers: &[&str], theirs: &Path| {
         let folder = folder();
+        let mut paths = [folder.path(), theirs];
+        if layers.first() == Some(&validation) {
+            paths.reverse();
+        }
         let ran = with_layer(client(program, mode), folder.path())
             .env("VK_INSTANCE_LAYERS", layers.join(":"))
+            .env(
+                "VK_ADD_LAYER_PATH",
+                std::env::join_paths(paths).expect("no colons"),
+            )
+            .env("VK_LOADER_DEBUG", "layer")
             .run();
         ran.assert_code(0);
         let is_ours = layers.contains(&ours);
         assert_eq!(folder.path().join("report.json").exists(), is_ours, "{ran}");
+        let mut order = layer_order(&ran.stderr);
+        order.retain(|(name, _)| [ours, validation].contains(&&**name));
+        let names: Vec<_> = order.iter().map(|(name, _)| &**name).collect();
+        let theirs = order.iter().find(|(name, _)| name == validation);
+        if theirs.is_some() {
+            assert_eq!(names, layers, "{ran}");
+        }
         let lines = ran.stdout.lines().chain(ran.stderr.lines());
         let rules = lines.filter_map(|line| line.split("VUID-").nth(1)?.split(' ').next());
-        rules.map(str::to_owned).collect::<Vec<_>>()
+        let folder = theirs.and_then(|(_, manifest)| manifest.parent());
+        (
+            rules.map(str::to_owned).collect::<Vec<_>>(),
+            folder.map(Path::to_owned),
+        )
     };
-    let alone = rules("mistake", &[validation]);
-    if alone.is_empty() {
+    let (alone, folder) = rules("mistake", &[validation], Path::new("/nonexistent"));
+    let Some(folder) = folder else {
         return skip("validation", test, "there is no validation layer");
-    }
+    };
+    assert!(!alone.is_empty());
     for order in [[ours, validation], [validation, ours]] {
-        assert_eq!(rules("mistake", &order), alone, "{order:?}");
-        assert_eq!(rules("plain", &order), [""; 0], "{order:?}");
+        for (mode, said) in [("mistake", &alone[..]), ("plain", &[])] {
+            let (rules, found) = rules(mode, &order, &folder);
+            assert_eq!((&rules[..], found.is_some()), (said, true), "{order:?}");
+        }
     }
 }
 
@@ -354,6 +405,28 @@ fn ly38_instances_of_constructors_and_an_exit_from_a_thread_are_reported() {
         assert!(sum(&report, kind, "objects_created") > 0, "{mode}");
         assert_eq!(sum(&report, kind, "objects_alive"), alive, "{mode}");
     }
+}
+
+#[test]
+fn ly38_instances_of_a_library_that_comes_and_goes_are_reported() {
+    let test = "ly38_instances_of_a_library_that_comes_and_goes_are_reported";
+    let Some(program) = program(test) else { return };
+    let library = compile_c_library(Path::new(SOURCE), Path::new(FOLDER));
+    let library = library.expect("it compiled the program");
+    let folder = folder();
+    let child = in_folder(program, "library", &folder).args([&library]);
+    child.run().assert_code(0);
+    // One life that ends while the library is there, and one whose objects it leaves when it is unloaded.
+    let report = only_report(&folder);
+    for (kind, created, alive) in [
+        ("VkInstance", 2, 1),
+        ("VkDevice", 2, 1),
+        ("VkBuffer", 14, 3),
+    ] {
+        assert_eq!(sum(&report, kind, "objects_created"), created, "{kind}");
+        assert_eq!(sum(&report, kind, "objects_alive"), alive, "{kind}");
+    }
+    assert_eq!(report["check"]["findings"], json!([]));
 }
 
 #[test]

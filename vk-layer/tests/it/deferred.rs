@@ -166,6 +166,52 @@ fn ly16_each_object_of_a_command_that_failed_in_part_counts() {
 }
 
 #[test]
+fn ly16_what_a_refused_command_did_not_write_is_no_object() {
+    type Create = unsafe extern "system" fn(
+        Handle,
+        u64,
+        u32,
+        *const c_void,
+        *const RawCallbacks,
+        *mut u64,
+    ) -> i32;
+    let test = "ly16_what_a_refused_command_did_not_write_is_no_object";
+    let Some(report) = report_of(test, &[], || {
+        let layer = Layer::new();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        let device = layer.create_device(instance, NONE).expect("a device");
+        let create = layer.of_device(device, c"vkCreateComputePipelines");
+        // SAFETY: the command has this signature.
+        let create = unsafe { transmute::<VoidFunction, Create>(create.expect("it is there")) };
+        // What stands in memory that the program has not written.
+        let mut pipelines = [0x7f00_dead_beef_u64, u64::MAX];
+        let at = pipelines.as_mut_ptr();
+        // SAFETY: a live device, and room for two.
+        let result = unsafe { create(device, 0, 2, ptr::null(), NONE, at) };
+        assert_eq!(
+            result,
+            driver::VALIDATION_FAILED,
+            "the driver's answer comes through"
+        );
+        layer.destroy_device(device, NONE);
+        layer.destroy_instance(instance, NONE);
+    }) else {
+        return;
+    };
+    let row = of_device(&report, "VkPipeline");
+    assert_row(
+        row,
+        [
+            ("objects_created", 0),
+            ("objects_alive", 0),
+            ("total_blocks", 0),
+            ("live_blocks", 0),
+        ],
+    );
+    assert_eq!(report["check"]["findings"], json!([]), "{report}");
+}
+
+#[test]
 fn ly16_each_object_of_a_list_counts() {
     type Create = unsafe extern "system" fn(
         Handle,

@@ -51,6 +51,8 @@ fn ly37_a_forked_child_reports_what_is_its_own() {
     assert_eq!(of_child["commands"], 2, "{of_child}");
     assert_eq!(of_child["instances"].as_array().map(Vec::len), Some(1));
     assert_eq!(of_child["instances"][0]["devices"], Value::Array(vec![]));
+    // What the parent's checker has on record is live there, and was not left by the child.
+    assert_eq!(of_child["check"]["findings"], Value::Array(vec![]));
     assert_eq!(of_parent["commands"], 5, "{of_parent}");
     let kinds = &of_parent["instances"][0]["devices"][0]["kinds"];
     assert!(kinds.to_string().contains("VkBuffer"), "{of_parent}");

@@ -12,6 +12,11 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             "of a tree with labels, into the tree itself",
             take::<S>,
         ),
+        takes(
+            &["ContextHandle::snapshot"],
+            "of a tree into itself",
+            take_own::<S>,
+        ),
         nothing(
             &[
                 "Snapshot::label",
@@ -43,6 +48,17 @@ fn take<S: Stage>(stage: &S, ground: &Ground) {
     );
     assert_eq!(snapshot.nodes().len(), 2);
     drop((snapshot, budgeted, labelled));
+}
+
+fn take_own<S: Stage>(stage: &S, ground: &Ground) {
+    let labelled = ContextOptions::new("labelled").label("label");
+    let labelled = ground
+        .context()
+        .child_with(labelled)
+        .expect("refused nothing");
+    let snapshot = stage.attempt(|| ground.picture(), || ground.context().snapshot());
+    assert_eq!(snapshot.label(&snapshot.nodes()[1]), Some("label"));
+    drop((snapshot, labelled));
 }
 
 fn read<S: Stage>(stage: &S, ground: &Ground) {

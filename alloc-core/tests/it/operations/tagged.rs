@@ -98,6 +98,14 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             "there is no memory beside the blocks",
             moves::<S>,
         ),
+        nothing(
+            &[
+                "GcBlocks::allocate_in_slab",
+                "LinearBlocks::allocate_in_chunk",
+            ],
+            "what was allocated before is given out, or nothing",
+            room::<S>,
+        ),
     ]
 }
 
@@ -256,6 +264,48 @@ fn linear_without_sizes<S: Stage>(stage: &S, ground: &Ground) {
         let large = stage.attempt(|| ground.picture(), || linear.allocate(10_000, Fill::Zeros));
         assert_eq!(large.add(9_999).read(), 0);
         block.free();
+    }
+}
+
+/// What a slab and a chunk have room for, until they have none.
+fn room<S: Stage>(stage: &S, ground: &Ground) {
+    let domain = domain_of(ground);
+    let new = |size| {
+        domain
+            .allocate(size, Fill::Undefined)
+            .expect("refused nothing")
+    };
+    let (block, chunk) = (
+        new(GcBlocks::BLOCK_SIZE),
+        new(LinearBlocks::block_size(8).expect("small")),
+    );
+    // SAFETY: all blocks are live where they are used.
+    unsafe {
+        let (collector, linear) = (GcBlocks::init(block), LinearBlocks::init(chunk, 8));
+        assert_eq!(collector.allocate_in_slab(512, Fill::Zeros), None);
+        let kept = collector
+            .allocate(512, Fill::Zeros)
+            .expect("refused nothing");
+        stage.attempt_plainly(|| {
+            let live = ground.context().subtree_usage();
+            // 520 bytes each: the slab has room for seven.
+            let slots: [TaggedBlock; 6] = core::array::from_fn(|_| {
+                let slot = collector.allocate_in_slab(512, Fill::Zeros);
+                slot.expect("there is room")
+            });
+            assert_eq!(collector.allocate_in_slab(512, Fill::Zeros), None);
+            assert_eq!(collector.allocate_in_slab(513, Fill::Zeros), None);
+            slots.iter().for_each(|slot| slot.free());
+            let all: usize = core::iter::from_fn(|| linear.allocate_in_chunk(100, Fill::Zeros))
+                .map(|piece| usize::from(piece.add(99).read()) + 1)
+                .sum();
+            assert_eq!(all, 17, "pieces of 112 bytes in what is left of 2048");
+            assert_eq!(linear.allocate_in_chunk(usize::MAX, Fill::Zeros), None);
+            assert_eq!(ground.context().subtree_usage(), live);
+        });
+        assert_eq!(kept.parent(), Some(block));
+        block.free();
+        chunk.free();
     }
 }
 

@@ -180,6 +180,62 @@ fn what_a_slot_is_not_asked_for_is_refused() {
     root.close_root().expect("nothing is left");
 }
 
+/// The last slot of the newest slab, which starts anew: a second free would put it into a list as well.
+#[test]
+fn the_last_slot_freed_twice_is_used_once() {
+    let root = root();
+    let domain = domain(&root);
+    let collector = collector(&domain);
+    // SAFETY: blocks are used while they are live, but for the frees that are to change nothing.
+    unsafe {
+        let only = collector.allocate(8, Fill::Zeros).expect("memory");
+        only.free();
+        only.free();
+        let [first, second] = [(); 2].map(|()| collector.allocate(8, Fill::Zeros).expect("memory"));
+        assert_ne!(first, second);
+        // Swept, and freed once more.
+        assert!(collector.begin_sweep());
+        collector.end_sweep();
+        first.free();
+        second.free();
+        let third = collector.allocate(8, Fill::Zeros).expect("memory");
+        let fourth = collector.allocate(8, Fill::Zeros).expect("memory");
+        assert_ne!(third, fourth);
+        collector.block().free();
+    }
+    drop(domain);
+    root.close_root().expect("nothing is left");
+}
+
+/// Who walks over a collector's children, and frees, moves or changes each, does that to no slab.
+#[test]
+fn a_slab_is_no_child_that_anybody_finds() {
+    let root = root();
+    let domain = domain(&root);
+    let collector = collector(&domain);
+    // SAFETY: blocks are used while they are live.
+    unsafe {
+        let older = collector.block().allocate(8, Fill::Zeros).expect("memory");
+        let slot = collector.allocate(40, Fill::Zeros).expect("memory");
+        let large = collector.allocate(600, Fill::Zeros).expect("memory");
+        // Slabs newer and older than these.
+        for _ in 0..400 {
+            collector.allocate(40, Fill::Undefined).expect("memory");
+        }
+        assert_eq!(collector.block().newest_child(), Some(large));
+        assert_eq!(large.next_older(), Some(older));
+        assert_eq!(older.next_older(), None);
+        while let Some(child) = collector.block().newest_child() {
+            child.free();
+        }
+        let new = collector.allocate(40, Fill::Zeros).expect("memory");
+        assert!(new != slot && slot.parent() == Some(collector.block()));
+        collector.block().free();
+    }
+    drop(domain);
+    root.close_root().expect("nothing is left");
+}
+
 /// From a destructor below a collector that is being freed: its slabs may be gone already.
 #[test]
 fn a_dying_collector_allocates_and_frees_no_slots() {

@@ -26,7 +26,7 @@ pub(crate) use handler::install_fault_handler;
 pub(crate) use maps::mapping_at;
 pub(super) use probe::probe;
 pub(crate) use process::{
-    abort, page_size, pause, process_id, random_u64, thread_id, thread_name, write,
+    abort, is_terminal, page_size, pause, process_id, random_u64, thread_id, thread_name, write,
 };
 pub(crate) use read::{CATCHES_READS, parse_u64, read_u64};
 pub(crate) use region::Region;

@@ -97,6 +97,16 @@ pub(crate) fn write(fd: i32, bytes: &[u8]) {
     super::memory::set_errno(errno);
 }
 
+/// True when a descriptor is a terminal. One system call, so that a signal handler may ask; leaves errno alone.
+pub(crate) fn is_terminal(fd: i32) -> bool {
+    let errno = super::memory::errno();
+    let mut size = core::mem::MaybeUninit::<libc::winsize>::uninit();
+    // SAFETY: this request writes one `winsize`, for which there is room; other descriptors than a terminal's refuse it.
+    let answer = unsafe { libc::ioctl(fd, libc::TIOCGWINSZ, size.as_mut_ptr()) };
+    super::memory::set_errno(errno);
+    answer == 0
+}
+
 /// Lets other threads run for a while, a tenth of a millisecond or more. Async-signal-safe.
 pub(crate) fn pause() {
     let errno = super::memory::errno();

@@ -114,6 +114,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
         // Nobody's, and in the way.
         self.evict_reusable(0, 0);
+        self.shards.free_idle(self.device_and_host(), &self.pools);
         match options.pool {
             Some(pool) => run.plan_pool(pool.index)?,
             None => {

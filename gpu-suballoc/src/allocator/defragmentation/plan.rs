@@ -55,6 +55,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         if word.is_none_or(|word| word >> (index % 64) & 1 == 0) {
             return Ok(());
         }
+        (allocator.pools).free_empty_ranges(allocator.device_and_host(), index);
         let mut sums = alloc_core::TryVec::new_in(*self.blocks.allocator());
         let max_blocks = loop {
             let (count, spare) = allocator.pools.block_counts(index);

@@ -6,6 +6,7 @@ use super::*;
 use crate::device::ExternalHandleTypes;
 use crate::error::{GpuMisuse, Limit};
 use crate::id::{NO_RECORD, PoolId, RegionPlaceKind};
+use crate::pool::blocks::BlockListing;
 use crate::pool::{BlockAlgorithm, PoolOptions};
 
 fn id((index, generation): (u16, u32)) -> PoolId {
@@ -372,5 +373,35 @@ fn a_linear_pool_agrees_with_a_list_of_intervals() {
         }
         assert!(taken > 1500, "{taken}");
         live.iter().for_each(|region| bed.free(region));
+    });
+}
+
+/// A place in a closed block is had all the same, and the block is open from then on; what is left of it is counted as such.
+#[test]
+fn ge7_a_place_in_a_closed_block_opens_it() {
+    on_every(&MemoryOptions::default(), |bed| {
+        let options = PoolOptions {
+            block_size: Some(MIB),
+            min_blocks: 2,
+            ..PoolOptions::new(0)
+        };
+        let pool = bed.pools.create_pool(bed.env(), &options).unwrap();
+        let ask = in_pool(pool, 4 * KIB);
+        let first = bed.pools.place_at(bed.env(), &ask, 1, MIB / 2).unwrap();
+        {
+            let mut state = bed.pools.custom(pool.0, pool.1).unwrap().lock();
+            assert!(state.blocks.list_as(1, BlockListing::Closed));
+        }
+        let second = bed.pools.place_at(bed.env(), &ask, 1, 0).unwrap();
+        assert_eq!((second.memory, second.offset), (first.memory, 0));
+        {
+            let state = bed.pools.custom(pool.0, pool.1).unwrap().lock();
+            let listing = state.blocks.block(1).map(|live| live.listing);
+            assert_eq!(listing, Ok(BlockListing::Open));
+        }
+        bed.check();
+        [first, second].iter().for_each(|region| bed.free(region));
+        bed.check();
+        bed.pools.destroy_pool(bed.env(), pool.0, pool.1).unwrap();
     });
 }

@@ -304,6 +304,26 @@ fn taking<S: Stage>() -> Vec<GpuOperation<S>> {
             body: |stage| take(stage, 5000, RegionOptions::new().name("the name")),
         },
         GpuOperation {
+            names: &["GpuAllocator::allocate_at"],
+            how: "with a name",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mock = mock();
+                let allocator = allocator(stage, &mock);
+                let pool = PoolOptions {
+                    min_blocks: 1,
+                    ..PoolOptions::new(0)
+                };
+                let pool = allocator.create_pool(&pool).expect("refused nothing");
+                let options = RegionOptions::new().pool(pool).name("the name");
+                let place = || allocator.allocate_at(0, 8192, &needs(5000), &options);
+                let region = stage.attempt(|| seen::<S>(&allocator), place);
+                assert_eq!(region.offset(), 8192);
+                allocator.free(region).expect("live");
+                end::<S>(allocator);
+            },
+        },
+        GpuOperation {
             names: &["GpuAllocator::allocate_batch"],
             how: "of 40",
             takes: MemoryUse::Memory,

@@ -1,13 +1,10 @@
 //! Make, ask, place, bind: and all of it undone when one of them is refused.
 
 use std::num::NonZeroU64;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use gpu_suballoc::device::{
-    BufferHandle, DeviceError, DeviceProperties, HeapBudget, ImageHandle, MappedRange,
-    MemoryHandle, MemoryRequest,
-};
+use gpu_suballoc::device::{BufferHandle, DeviceError, HeapBudget, ImageHandle, MemoryHandle};
 use gpu_suballoc::error::Limit;
 use gpu_suballoc::mock::{MockCall, MockFault, MockProfile};
 use gpu_suballoc::request::DedicatedPolicy;
@@ -171,38 +168,7 @@ impl<'m> Meddling<'m> {
 
 // SAFETY: everything is the mock's; the requirements that are given are stricter than the mock's own.
 unsafe impl DeviceMemory for Meddling<'_> {
-    fn properties(&self) -> DeviceProperties<'_> {
-        self.mock.properties()
-    }
-    unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { self.mock.allocate(request) }
-    }
-    unsafe fn free(&self, memory: MemoryHandle) {
-        // SAFETY: forwarded.
-        unsafe { self.mock.free(memory) }
-    }
-    unsafe fn map(
-        &self,
-        memory: MemoryHandle,
-        offset: u64,
-        size: u64,
-    ) -> Result<NonNull<u8>, DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { self.mock.map(memory, offset, size) }
-    }
-    unsafe fn unmap(&self, memory: MemoryHandle) {
-        // SAFETY: forwarded.
-        unsafe { self.mock.unmap(memory) }
-    }
-    unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { self.mock.flush(ranges) }
-    }
-    unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { self.mock.invalidate(ranges) }
-    }
+    forward_memory!(mock);
     unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
         self.meddle();
         // SAFETY: forwarded.

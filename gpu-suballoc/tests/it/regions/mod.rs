@@ -1,6 +1,53 @@
 //! Regions of buffers and images, wrapped buffers, crops, mappings and kept buffers, on the mock device: what each call promises,
 //! and what is left when one is refused.
 
+/// What a device does with memory is another one's. Resources are the user's.
+macro_rules! forward_memory {
+    ($device:ident) => {
+        fn properties(&self) -> gpu_suballoc::device::DeviceProperties<'_> {
+            self.$device.properties()
+        }
+        unsafe fn allocate(
+            &self,
+            request: &gpu_suballoc::device::MemoryRequest,
+        ) -> Result<gpu_suballoc::device::MemoryHandle, gpu_suballoc::device::DeviceError> {
+            // SAFETY: forwarded.
+            unsafe { self.$device.allocate(request) }
+        }
+        unsafe fn free(&self, memory: gpu_suballoc::device::MemoryHandle) {
+            // SAFETY: forwarded.
+            unsafe { self.$device.free(memory) }
+        }
+        unsafe fn map(
+            &self,
+            memory: gpu_suballoc::device::MemoryHandle,
+            offset: u64,
+            size: u64,
+        ) -> Result<core::ptr::NonNull<u8>, gpu_suballoc::device::DeviceError> {
+            // SAFETY: forwarded.
+            unsafe { self.$device.map(memory, offset, size) }
+        }
+        unsafe fn unmap(&self, memory: gpu_suballoc::device::MemoryHandle) {
+            // SAFETY: forwarded.
+            unsafe { self.$device.unmap(memory) }
+        }
+        unsafe fn flush(
+            &self,
+            ranges: &[gpu_suballoc::device::MappedRange],
+        ) -> Result<(), gpu_suballoc::device::DeviceError> {
+            // SAFETY: forwarded.
+            unsafe { self.$device.flush(ranges) }
+        }
+        unsafe fn invalidate(
+            &self,
+            ranges: &[gpu_suballoc::device::MappedRange],
+        ) -> Result<(), gpu_suballoc::device::DeviceError> {
+            // SAFETY: forwarded.
+            unsafe { self.$device.invalidate(ranges) }
+        }
+    };
+}
+
 mod addresses;
 mod bad_input;
 mod creation;
@@ -14,9 +61,11 @@ mod limits;
 mod mapping;
 mod margins;
 mod options;
+mod placed;
 mod pools_that_go;
 mod reserving;
 mod stale;
+mod steady;
 mod sweeps;
 mod threads;
 mod users_meet;

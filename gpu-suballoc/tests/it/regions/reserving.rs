@@ -124,3 +124,18 @@ fn ge16_what_is_free_in_a_linear_pool_is_known() {
         });
     }
 }
+
+#[test]
+fn df9_room_for_pinned_regions_is_made_in_their_pool() {
+    small(|scene| {
+        let needs = ResourceRequirements::new(PIECE, 256);
+        let pinned = shared().pinned();
+        assert_eq!(scene.gpu.reserve(MIB, u32::MAX, &pinned), Ok(()));
+        let calls = scene.mock.calls(MockCall::Allocate);
+        let all: Vec<_> = (0..16)
+            .map(|_| scene.gpu.allocate(&needs, &pinned).expect("room"))
+            .collect();
+        assert_eq!(scene.mock.calls(MockCall::Allocate), calls);
+        all.into_iter().for_each(|region| scene.free(region));
+    });
+}

@@ -27,6 +27,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::layer::{library, manifest};
+use super::terminal::Terminal;
 use super::{Outcome, ProgramError, files, outputs};
 use crate::cli::{Output, RunArgs};
 use crate::expectations::Expectations;
@@ -188,8 +189,9 @@ fn with_layer(
     } else if let Some(file) = wanted.text {
         files::write_and_say(file, reports.texts.join("\n").as_bytes())?;
     } else {
+        let text = Terminal::of_standard_error(output).rendered(&reports.texts.join("\n"));
         // The error output may be gone; the exit status is the program's all the same.
-        let _ = io::stderr().write_all(reports.texts.join("\n").as_bytes());
+        let _ = io::stderr().write_all(text.as_bytes());
     }
     if !reports.json.is_empty() {
         let json = reports.to_json();

@@ -4,9 +4,11 @@
 
 mod fold;
 mod paint;
+mod squeeze;
 
 use std::env;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 
 use terminal_size::{Width, terminal_size_of};
 
@@ -15,7 +17,7 @@ use crate::cli::{ColorWhen, Output};
 /// However narrow a terminal says it is.
 const MIN_WIDTH: usize = 40;
 
-/// How text is shown on the standard output.
+/// How text is shown on one of the program's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terminal {
     /// Columns; none where the output is no terminal, which breaks no lines.
@@ -24,18 +26,26 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// As the command line and the environment say.
+    /// The standard output, as the command line and the environment say.
     pub(super) fn of_standard_output(output: &Output) -> Self {
-        let out = io::stdout();
-        let is_terminal = out.is_terminal();
+        Self::of(io::stdout(), output.color)
+    }
+
+    /// The standard error, likewise.
+    pub(super) fn of_standard_error(output: &Output) -> Self {
+        Self::of(io::stderr(), output.color)
+    }
+
+    fn of(stream: impl IsTerminal + AsFd, color: ColorWhen) -> Self {
+        let is_terminal = stream.is_terminal();
         let told = || env::var("COLUMNS").ok()?.parse().ok();
-        let width = terminal_size_of(&out).map(|(Width(width), _)| usize::from(width));
+        let width = terminal_size_of(&stream).map(|(Width(width), _)| usize::from(width));
         let width = width.or_else(told).filter(|_| is_terminal);
         Self {
             width: width
                 .filter(|width| *width > 0)
                 .map(|width| width.max(MIN_WIDTH)),
-            colours: colours(output.color, is_terminal, &|name| {
+            colours: colours(color, is_terminal, &|name| {
                 env::var_os(name).map(|value| value.to_string_lossy().into_owned())
             }),
         }
@@ -48,7 +58,9 @@ impl Terminal {
 
     /// The text as it is to be shown.
     pub(super) fn rendered(self, text: &str) -> String {
-        let folded = self.width.map(|width| fold::folded(text, width));
+        let folded = self
+            .width
+            .map(|width| fold::folded(&squeeze::squeezed(text, width), width));
         let text = folded.as_deref().unwrap_or(text);
         match self.colours {
             true => paint::painted(text),

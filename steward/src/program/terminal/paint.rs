@@ -11,13 +11,16 @@ const GREEN: Style = AnsiColor::Green.on_default();
 const CYAN: Style = AnsiColor::Cyan.on_default();
 
 /// The beginnings of lines that are painted whole, the first that fits.
-const LINES: [(&str, Style); 12] = [
+const LINES: [(&str, Style); 14] = [
     ("leftovers: none", GREEN),
     ("leftovers", RED),
     ("never freed:", RED),
     ("alive at the end: nothing", GREEN),
     ("alive at the end:", YELLOW),
     ("findings: none", GREEN),
+    // The layer's: a count alone, and what is known of the driver is not in it.
+    ("Findings: 0", GREEN),
+    ("Findings: ", RED),
     ("result: as expected", GREEN),
     ("result: not as expected", RED),
     ("not as expected:", RED),
@@ -29,8 +32,8 @@ const LINES: [(&str, Style); 12] = [
 /// The levels of findings, where they begin a line that is set in.
 const LEVELS: [(&str, Style); 3] = [("violation", RED), ("suspect", YELLOW), ("note", CYAN)];
 
-/// Headings of tables.
-const HEADS: [&str; 2] = ["  context ", "  phase "];
+/// Headings of tables: what stands first.
+const HEADS: [&str; 3] = ["context ", "phase ", "live  "];
 
 /// `text` with colours.
 pub(super) fn painted(text: &str) -> String {
@@ -59,11 +62,11 @@ fn paint(line: &str, out: &mut String) {
         };
         return styled(style, line, out);
     }
-    if HEADS.iter().any(|head| line.starts_with(head)) {
-        return styled(BOLD, line, out);
-    }
     let inner = line.trim_start_matches(' ');
     let indent = line.len() - inner.len();
+    if indent > 0 && HEADS.iter().any(|head| inner.starts_with(head)) {
+        return styled(BOLD, line, out);
+    }
     if indent > 0 {
         let level = LEVELS.iter().find(|(name, _)| {
             let behind = inner.strip_prefix(name);
@@ -115,7 +118,8 @@ mod tests {
     fn colours_say_what_is_wrong_and_change_no_word() {
         let text = "driver: llvmpipe\n\n  context  live\n  VkDevice 7\nleftovers: none, every block was freed\n\
             findings: 9 violations, all known of x 1 (--findings lists them)\n  violation V23 words\n  note      V7 words\n\
-            findings: 2 violations\nresult: not as expected: 1 difference\n";
+            findings: 2 violations\nresult: not as expected: 1 difference\n\
+            \n            live        peak\nFindings: 0\nFindings: 2\n  violation: V23: words\n";
         let done = painted(text);
         assert_eq!(plain(&done), text);
         let has = |part: &str| assert!(done.contains(part), "{part:?}\n{done:?}");
@@ -127,5 +131,9 @@ mod tests {
         has("\u{1b}[1m\u{1b}[31mresult: not");
         has("\n  VkDevice 7\n");
         has("  \u{1b}[36mnote\u{1b}[0m      V7");
+        has("\n\u{1b}[1m            live        peak");
+        has("\u{1b}[32mFindings: 0");
+        has("\u{1b}[1m\u{1b}[31mFindings: 2");
+        has("  \u{1b}[1m\u{1b}[31mviolation\u{1b}[0m: V23");
     }
 }

@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use super::label::{cell, fitted, grouped, tick};
-use vk_accounts::report::{DeviceMemory, MemoryBlock, MemoryRange, one_line};
+use vk_accounts::report::{Defragmentation, DeviceMemory, MemoryBlock, MemoryRange, one_line};
 
 /// Units of a drawing's width.
 const WIDTH: f64 = 1000.0;
@@ -77,6 +77,37 @@ pub(super) fn blocks(memory: Option<&DeviceMemory>) -> (Vec<Drawn>, usize) {
         blocks.iter().take(BLOCKS).map(drawn).collect(),
         blocks.len().saturating_sub(BLOCKS),
     )
+}
+
+/// A defragmentation: how the memory was divided before and after.
+pub(super) struct Moved {
+    pub(super) title: String,
+    pub(super) states: [State; 2],
+}
+
+/// How the memory was divided at one moment.
+pub(super) struct State {
+    pub(super) when: &'static str,
+    pub(super) figures: String,
+    pub(super) blocks: Vec<Drawn>,
+    /// Blocks that were left out.
+    pub(super) more: usize,
+}
+
+pub(super) fn moved(of: &Defragmentation) -> Moved {
+    let state = |when, memory: &DeviceMemory| {
+        let (blocks, more) = blocks(Some(memory));
+        State {
+            when,
+            figures: sentence(&memory.figures()),
+            blocks,
+            more,
+        }
+    };
+    Moved {
+        title: sentence(&of.title()),
+        states: [state("Before", &of.before), state("After", &of.after)],
+    }
 }
 
 /// What stands above the drawings.

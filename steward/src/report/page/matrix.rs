@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use alloc_core::Scope;
 
 use super::label::cell;
+use crate::expectations::CheckSummary;
 use crate::report::ReportOrList;
 use vk_accounts::report::{ContextRow, FindingRow, HonourRun, Report, one_line};
 use vk_accounts::units::{bytes, percent};
@@ -32,8 +33,8 @@ pub(super) struct MatrixRow {
     pub(super) cells: Vec<String>,
 }
 
-/// None where fewer than two drivers have a report.
-pub(super) fn matrix(entries: &[ReportOrList]) -> Option<Matrix> {
+/// None where fewer than two drivers have a report. `checks` has what came of each check, or nothing.
+pub(super) fn matrix(entries: &[ReportOrList], checks: &[Option<&CheckSummary>]) -> Option<Matrix> {
     let reports: Vec<Option<&Report>> = entries
         .iter()
         .map(|entry| match entry {
@@ -145,6 +146,10 @@ pub(super) fn matrix(entries: &[ReportOrList]) -> Option<Matrix> {
     }
     let groups = vec![
         MatrixGroup {
+            title: "Check",
+            rows: of_checks(checks),
+        },
+        MatrixGroup {
             title: "Host memory",
             rows: memory,
         },
@@ -165,4 +170,26 @@ pub(super) fn matrix(entries: &[ReportOrList]) -> Option<Matrix> {
         drivers: drivers.collect(),
         groups,
     })
+}
+
+/// What came of the checks; no rows where there were none.
+fn of_checks(checks: &[Option<&CheckSummary>]) -> Vec<MatrixRow> {
+    if checks.iter().all(Option::is_none) {
+        return Vec::new();
+    }
+    let row = |name: &str, of: fn(&CheckSummary) -> String| MatrixRow {
+        name: name.to_owned(),
+        cells: checks
+            .iter()
+            .map(|check| check.map_or_else(|| "no report".to_owned(), of))
+            .collect(),
+    };
+    vec![
+        row("Result", CheckSummary::words),
+        row("Compared with", |check| match &check.expectations {
+            Some(name) => one_line(name),
+            None => "nothing".to_owned(),
+        }),
+        row("Known findings", |check| cell(check.known as u64)),
+    ]
 }

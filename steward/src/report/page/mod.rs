@@ -30,11 +30,9 @@ mod vulkan;
 use askama::Template;
 pub(crate) use label::grouped;
 
-use super::ReportOrList;
-use crate::expectations::CheckSummary;
+use super::{CheckedDriver, ReportOrList};
 use matrix::Matrix;
 use section::Section;
-use vk_accounts::report::Report;
 
 /// A page about one report or several.
 #[derive(Template)]
@@ -54,15 +52,26 @@ struct ReportPage {
 pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
     let sections = entries.iter().enumerate();
     let sections = sections.map(|(index, entry)| Section::new(index, entry));
-    page(sections.collect(), matrix::matrix(entries))
+    page(sections.collect(), matrix::matrix(entries, &[]))
 }
 
-/// The page about one report that was checked, with what came of that.
+/// The page about drivers that were checked, each with what came of that.
 ///
 /// # Errors
 /// As [`html`].
-pub fn html_of_check(report: &Report, check: CheckSummary) -> Result<String, askama::Error> {
-    page(vec![Section::of_check(report, check)], None)
+pub fn html_of_checks(drivers: &[CheckedDriver]) -> Result<String, askama::Error> {
+    let sections = drivers.iter().enumerate().map(|(index, driver)| {
+        let section = Section::new(index, &driver.report);
+        match &driver.check {
+            Some(check) => section.checked(check.clone()),
+            None => section,
+        }
+    });
+    let (entries, checks): (Vec<_>, Vec<_>) = drivers
+        .iter()
+        .map(|driver| (driver.report.clone(), driver.check.as_ref()))
+        .unzip();
+    page(sections.collect(), matrix::matrix(&entries, &checks))
 }
 
 fn page(sections: Vec<Section>, matrix: Option<Matrix>) -> Result<String, askama::Error> {

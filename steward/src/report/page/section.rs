@@ -54,8 +54,12 @@ pub(super) struct Section {
     pub(super) memory_about: Vec<String>,
     /// Two contexts and one shader cache, a sentence each; empty where they were not run.
     pub(super) shared: Vec<String>,
+    /// What is found in them.
+    pub(super) shared_findings: Vec<String>,
     /// Blocks that were left out.
     pub(super) memory_more: usize,
+    /// A defragmentation, before and after.
+    pub(super) defragmentation: Option<blocks::Moved>,
     pub(super) findings: Vec<FindingLine>,
     /// How many of them are notes, which are folded.
     pub(super) notes: usize,
@@ -104,27 +108,21 @@ impl Section {
         }
     }
 
-    pub(super) fn of_check(report: &Report, mut check: CheckSummary) -> Self {
+    /// With what came of a check.
+    pub(super) fn checked(mut self, mut check: CheckSummary) -> Self {
         for difference in &mut check.differences {
             *difference = one_line(difference);
         }
-        let mut section = Self::of(report);
-        let number = check.differences.len();
-        let s = if number == 1 { "" } else { "s" };
         let figure = Figure {
             name: "Check",
-            value: if check.is_as_expected {
-                "as expected".to_owned()
-            } else {
-                format!("{number} difference{s}")
-            },
+            value: check.words(),
             detail: format!("{} known of this driver", check.known),
             bad: !check.is_as_expected,
         };
-        section.figures.insert(0, figure);
+        self.figures.insert(0, figure);
         Self {
             check: Some(check),
-            ..section
+            ..self
         }
     }
 
@@ -191,10 +189,18 @@ impl Section {
                 .map(blocks::about)
                 .unwrap_or_default(),
             memory_more,
+            defragmentation: report.defragmentation.as_ref().map(blocks::moved),
             shared: report
                 .shared_contexts
                 .iter()
-                .flat_map(|shared| shared.lines().chain(shared.found()))
+                .fold(Vec::new(), |lines, shared| {
+                    shared.lines().fold(lines, sentence)
+                }),
+            shared_findings: report
+                .shared_contexts
+                .iter()
+                .flat_map(|shared| shared.found())
+                .map(|line| line.trim_start().to_owned())
                 .collect(),
             notes: findings
                 .iter()
@@ -213,6 +219,18 @@ impl Section {
             ..Self::default()
         }
     }
+}
+
+/// Adds a line to those before. One that is set in goes on with the sentence before it.
+fn sentence(mut lines: Vec<String>, line: String) -> Vec<String> {
+    match (line.strip_prefix("  "), lines.last_mut()) {
+        (Some(more), Some(last)) => {
+            last.push(' ');
+            last.push_str(more);
+        }
+        _ => lines.push(line),
+    }
+    lines
 }
 
 pub(super) fn heading(source: &Source) -> String {

@@ -46,6 +46,10 @@ pub(super) fn memory_report(allocator: &Allocator<'_>) -> Result<DeviceMemory, G
         host_bytes: stats.host_bytes,
         moves,
         moves_free_blocks: u64::from(planned.planned_blocks),
+        free_bytes_in_use: stats.total.free_bytes_in_use(),
+        largest_free_bytes: stats.total.largest_free_bound,
+        peak_block_bytes: stats.peak_block_bytes,
+        reserved_percent: stats.total.reserved_percent(),
     })
 }
 

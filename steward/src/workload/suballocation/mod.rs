@@ -12,6 +12,7 @@
 //!
 //! All offsets are odd multiples of a word, as far from any alignment as copies allow.
 
+pub(super) mod defragmentation;
 mod device;
 mod memory_report;
 
@@ -62,11 +63,15 @@ pub(super) struct Suballocator<'d>(Allocator<'d>);
 
 impl<'d> Suballocator<'d> {
     pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
-        let bracketed = BracketedDevice::new(device);
         let memory = MemoryOptions {
             first_block: Some(FIRST_BLOCK),
             ..MemoryOptions::default()
         };
+        Self::with(device, memory)
+    }
+
+    fn with(device: &'d Device<'d>, memory: MemoryOptions) -> Result<Self, WorkloadError> {
+        let bracketed = BracketedDevice::new(device);
         let options = AllocatorOptions {
             memory,
             ..AllocatorOptions::default()
@@ -109,19 +114,59 @@ impl<'d> Suballocator<'d> {
 
     fn buffer<'a>(
         &'a self,
-        info: (&'static str, u64, Usage),
-        wish: MemoryPreference,
-        lifetime: Lifetime,
+        (name, size, usage): (&'static str, u64, Usage),
+        options: RegionOptions<'_>,
     ) -> Result<OwnedRegion<'a, 'd>, WorkloadError> {
-        let (name, size, usage) = info;
-        let options = RegionOptions::new()
-            .name(name)
-            .preference(wish)
-            .lifetime(lifetime);
         let made = self
             .0
-            .create_buffer(&BufferInfo::new(size, usage), &options);
+            .create_buffer(&BufferInfo::new(size, usage), &options.name(name));
         self.own(name, made)
+    }
+
+    /// Writes every word of a buffer that the host sees.
+    fn write(&self, region: &Region, word: impl Fn(u32) -> u32) -> Result<(), WorkloadError> {
+        let mapping = self
+            .0
+            .map(region)
+            .map_err(|error| self.reason("the mapping of what is uploaded", error))?;
+        let words = mapping.as_ptr().cast::<u32>();
+        for index in 0..(region.size() / WORD) as u32 {
+            // SAFETY: inside the mapping, which has so many words.
+            let place = unsafe { words.add(index as usize) };
+            // SAFETY: regions begin at granules, so a word is aligned; the device does not use the buffer now.
+            unsafe { place.write(word(index)) };
+        }
+        self.0
+            .flush(region, 0, region.size())
+            .map_err(|error| self.reason("the flush of what is uploaded", error))
+    }
+
+    /// Shows words of a buffer to `look`, with their numbers: some parts of it, each by its offset and its bytes.
+    fn read(
+        &self,
+        region: &Region,
+        parts: &[(u64, u64)],
+        mut look: impl FnMut(usize, u32, u32) -> Result<(), WorkloadError>,
+    ) -> Result<u64, WorkloadError> {
+        let mapping = self
+            .0
+            .map(region)
+            .map_err(|error| self.reason("the mapping of what is read back", error))?;
+        self.0
+            .invalidate(region, 0, region.size())
+            .map_err(|error| self.reason("the invalidation of what is read back", error))?;
+        let words = mapping.as_ptr().cast::<u32>();
+        let mut seen = 0;
+        for (part, (at, bytes)) in parts.iter().enumerate() {
+            for index in 0..(bytes / WORD) as u32 {
+                // SAFETY: inside the mapping: all parts lie in the buffer.
+                let place = unsafe { words.add((at / WORD) as usize + index as usize) };
+                // SAFETY: mapped, aligned as all words of it, written by the device, which is done, or never: any bits are a word.
+                look(part, index, unsafe { place.read() })?;
+                seen += 1;
+            }
+        }
+        Ok(seen)
     }
 
     fn crop<'a>(
@@ -160,11 +205,23 @@ impl Deref for OwnedRegion<'_, '_> {
     }
 }
 
+impl OwnedRegion<'_, '_> {
+    /// Learns where it lies now.
+    fn refresh(&mut self) -> Result<(), GpuError> {
+        self.region
+            .as_mut()
+            .map_or(Ok(()), |region| self.allocator.refresh(region))
+    }
+}
+
 impl Drop for OwnedRegion<'_, '_> {
     fn drop(&mut self) {
-        if let Some(Err(refused)) = self.region.take().map(|region| self.allocator.free(region)) {
-            debug_assert!(false, "{refused}");
-        }
+        let freed = self.refresh().and_then(|()| {
+            self.region.take().map_or(Ok(()), |region| {
+                self.allocator.free(region).map_err(|refused| refused.error)
+            })
+        });
+        debug_assert!(freed.is_ok(), "{freed:?}");
     }
 }
 
@@ -204,17 +261,19 @@ impl<'a, 'd> Transfers<'a, 'd> {
         let seen = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE);
         let cached = seen.preferring(PropertyFlags::HOST_CACHED);
         let both = Usage::TRANSFER_SRC | Usage::TRANSFER_DST;
+        let options = |wish| RegionOptions::new().preference(wish);
         let upload = by.buffer(
             ("upload", UPLOADED, Usage::TRANSFER_SRC),
-            seen,
-            Lifetime::Transient,
+            options(seen).lifetime(Lifetime::Transient),
         )?;
-        let on_device = by.buffer(("on the device", ROOM, both), fast, Lifetime::Unknown)?;
-        let odd = by.buffer(("odd", ODD, both), fast, Lifetime::Persistent)?;
+        let on_device = by.buffer(("on the device", ROOM, both), options(fast))?;
+        let odd = by.buffer(
+            ("odd", ODD, both),
+            options(fast).lifetime(Lifetime::Persistent),
+        )?;
         let read_back = by.buffer(
             ("read back", UPLOADED, Usage::TRANSFER_DST),
-            cached,
-            Lifetime::Unknown,
+            options(cached),
         )?;
         let wrapped = WrapInfo {
             buffer_size: Some(UPLOADED),
@@ -231,19 +290,7 @@ impl<'a, 'd> Transfers<'a, 'd> {
         let wrapped_part = by.crop(&wrapped, (100, 2048))?;
         let read_part = by.crop(&read_back, (READ_AT[0], 2044))?;
 
-        let mapping =
-            by.0.map(&upload)
-                .map_err(|error| by.reason("the mapping of what is uploaded", error))?;
-        let words = mapping.as_ptr().cast::<u32>();
-        for index in 0..WORDS {
-            // SAFETY: inside the mapping, which has so many words.
-            let place = unsafe { words.add(index as usize) };
-            // SAFETY: regions begin at granules, so a word is aligned; the device does not use the buffer yet.
-            unsafe { place.write(inputs.uploaded(index)) };
-        }
-        by.0.flush(&upload, 0, UPLOADED)
-            .map_err(|error| by.reason("the flush of what is uploaded", error))?;
-        drop(mapping);
+        by.write(&upload, |index| inputs.uploaded(index))?;
         let (parts, _application) = ([inner, middle, outer], (memory, own));
         Ok(Self {
             read_part,
@@ -285,26 +332,13 @@ impl<'a, 'd> Transfers<'a, 'd> {
         by: &Suballocator<'_>,
         mut look: impl FnMut(&'static str, u32, u32) -> Result<(), WorkloadError>,
     ) -> Result<u64, WorkloadError> {
-        let mapping =
-            by.0.map(&self.read_back)
-                .map_err(|error| by.reason("the mapping of what is read back", error))?;
-        let invalidated = by.0.invalidate(&self.read_back, 0, UPLOADED);
-        invalidated.map_err(|error| by.reason("the invalidation of what is read back", error))?;
-        let first = (CROPPED_AT.iter().sum::<u64>() / WORD) as u32;
-        let words = mapping.as_ptr().cast::<u32>();
-        for (what, at, bytes, first) in [
-            ("cropped", READ_AT[0], THROUGH, first),
-            ("odd", READ_AT[1], ODD, 0),
-        ] {
-            for index in 0..(bytes / WORD) as u32 {
-                // SAFETY: inside the mapping: both parts lie in the buffer.
-                let place = unsafe { words.add((at / WORD) as usize + index as usize) };
-                // SAFETY: mapped, aligned as all words of it, written by the device, which is done, or never: any bits are a word.
-                look(what, first + index, unsafe { place.read() })?;
-            }
-        }
         debug_assert_eq!(self.wrapped.size(), ROOM);
-        Ok((THROUGH + ODD) / WORD)
+        let first = (CROPPED_AT.iter().sum::<u64>() / WORD) as u32;
+        let parts = [(READ_AT[0], THROUGH), (READ_AT[1], ODD)];
+        by.read(&self.read_back, &parts, |part, index, found| match part {
+            0 => look("cropped", first + index, found),
+            _ => look("odd", index, found),
+        })
     }
 }
 
@@ -322,11 +356,13 @@ fn between_copies(to: &Recorder<'_>) {
 
 /// Copies `size` bytes from an offset of one region to an offset of another.
 fn copy(to: &Recorder<'_>, from: (&Region, u64), into: (&Region, u64), size: u64) {
-    let place = |(region, offset): (&Region, u64)| {
-        let buffer = region.buffer().map_or(vk::Buffer::null(), |buffer| {
-            vk::Buffer::from_raw(buffer.as_raw())
-        });
-        (buffer, region.copy_offset() + offset)
-    };
+    let place =
+        |(region, offset): (&Region, u64)| (handle(region.buffer()), region.copy_offset() + offset);
     to.copy_buffer(place(from), place(into), size);
+}
+
+fn handle(buffer: Option<BufferHandle>) -> vk::Buffer {
+    buffer.map_or(vk::Buffer::null(), |buffer| {
+        vk::Buffer::from_raw(buffer.as_raw())
+    })
 }

@@ -2,9 +2,9 @@
 
 use alloc_core::FromGlobalAlloc;
 use vk_accounts::report::{
-    ActiveLayer, ByScope, CallSite, CallSites, DeviceMemory, DiskCache, FailRun, FindingRow,
-    GuardReport, GuardRun, Honour, HonourRun, KnownFindings, LeakFrame, LeakObject, LeakStack,
-    Leaks, Leftover, LoaderFile, MemoryBlock, MemoryCrop, MemoryRange, Refusal, Report,
+    ActiveLayer, ByScope, CallSite, CallSites, Defragmentation, DeviceMemory, DiskCache, FailRun,
+    FindingRow, GuardReport, GuardRun, Honour, HonourRun, KnownFindings, LeakFrame, LeakObject,
+    LeakStack, Leaks, Leftover, LoaderFile, MemoryBlock, MemoryCrop, MemoryRange, Refusal, Report,
     RunEnvironment, SharedContext, SharedContexts, Source, Unjudged, VulkanMemory, VulkanMemoryRow,
     Went,
 };
@@ -188,6 +188,7 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         ended: Some("it ended".into()),
     });
     report.device_memory = Some(device_memory());
+    report.defragmentation = Some(defragmentation());
     report.shared_contexts = Some(shared_contexts(finding("V29", FindingRow::VIOLATION, 7)));
     report.unjudged = Unjudged::of_trace(7, 3);
     report.limits = vec!["what cannot be told".into()];
@@ -294,6 +295,37 @@ fn device_memory() -> DeviceMemory {
         host_bytes: 4_567,
         moves: 3,
         moves_free_blocks: 1,
+        free_bytes_in_use: 982_528,
+        largest_free_bytes: 978_176,
+        peak_block_bytes: 3 << 20,
+        reserved_percent: Some(1_588),
+    }
+}
+
+/// Three blocks that become one.
+fn defragmentation() -> Defragmentation {
+    let state = |count: u32| {
+        let one = device_memory();
+        let blocks = (0..count).map(|number| MemoryBlock {
+            number,
+            ..one.blocks[0].clone()
+        });
+        DeviceMemory {
+            blocks: blocks.collect(),
+            block_bytes: u64::from(count) << 20,
+            reserved_percent: Some(u64::from(count) * 1_588),
+            ..one
+        }
+    };
+    Defragmentation {
+        passes: 2,
+        moves: 5,
+        moved_bytes: 123_456,
+        most_moving_bytes: 65_536,
+        freed_blocks: 2,
+        freed_bytes: 2 << 20,
+        before: state(3),
+        after: state(1),
     }
 }
 

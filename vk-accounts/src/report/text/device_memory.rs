@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::{one_line, plural};
-use crate::report::{DeviceMemory, MemoryBlock, MemoryRange};
+use crate::report::{Defragmentation, DeviceMemory, MemoryBlock, MemoryRange};
 use crate::units::bytes;
 
 /// So many regions of a block are named.
@@ -21,11 +21,7 @@ impl fmt::Display for DeviceMemory {
             moves_free_blocks,
             ..
         } = self;
-        let own = self
-            .blocks
-            .iter()
-            .filter(|block| block.content != "wrapped")
-            .count() as u64;
+        let own = self.own_blocks();
         writeln!(
             f,
             "\ndevice memory, sub-allocated, when the last round had all of it in use: {} in {own} block{}",
@@ -51,6 +47,59 @@ impl fmt::Display for DeviceMemory {
             )?;
         }
         writeln!(f)
+    }
+}
+
+impl fmt::Display for Defragmentation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.title())?;
+        for (when, memory) in [("before", &self.before), ("after", &self.after)] {
+            writeln!(f, "  {when:<7} {}", memory.figures())?;
+        }
+        Ok(())
+    }
+}
+
+impl Defragmentation {
+    /// `defragmentation: 6 moves of 48.0 KiB in 2 passes freed 3 blocks of 192 KiB`.
+    pub fn title(&self) -> String {
+        let Self {
+            passes,
+            moves,
+            freed_blocks,
+            ..
+        } = self;
+        format!(
+            "defragmentation: {moves} move{} of {} in {passes} pass{} freed {freed_blocks} block{} of {}",
+            plural(*moves),
+            bytes(self.moved_bytes),
+            if *passes == 1 { "" } else { "es" },
+            plural(u64::from(*freed_blocks)),
+            bytes(self.freed_bytes),
+        )
+    }
+}
+
+impl DeviceMemory {
+    /// `320 KiB in 5 blocks, 250 % of what is live; 128 KiB free in blocks in use, no hole above 16 KiB`.
+    pub fn figures(&self) -> String {
+        let own = self.own_blocks();
+        let share = self
+            .reserved_percent
+            .map(|percent| format!(", {percent} % of what is live"))
+            .unwrap_or_default();
+        format!(
+            "{} in {own} block{}{share}; {} free in blocks in use, no hole above {}",
+            bytes(self.block_bytes),
+            plural(own),
+            bytes(self.free_bytes_in_use),
+            bytes(self.largest_free_bytes),
+        )
+    }
+
+    fn own_blocks(&self) -> u64 {
+        let own = |block: &&MemoryBlock| block.content != "wrapped";
+        self.blocks.iter().filter(own).count() as u64
     }
 }
 

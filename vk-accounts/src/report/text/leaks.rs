@@ -16,7 +16,10 @@ impl fmt::Display for Leaks {
         if self.stacks.is_empty() {
             return writeln!(f, "\nalive at the end: nothing");
         }
-        let sum = |of: fn(&LeakStack) -> u64| self.stacks.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&LeakStack) -> u64| {
+            let numbers = self.stacks.iter().map(of);
+            numbers.fold(0, u64::saturating_add)
+        };
         let (objects, blocks) = (
             sum(|stack| stack.objects.live),
             sum(|stack| stack.blocks.live),

@@ -98,6 +98,10 @@ impl fmt::Display for Text<'_> {
             .as_ref()
             .map_or(Ok(()), |memory| fmt::Display::fmt(memory, f))?;
         self.report
+            .defragmentation
+            .as_ref()
+            .map_or(Ok(()), |moved| fmt::Display::fmt(moved, f))?;
+        self.report
             .shared_contexts
             .as_ref()
             .map_or(Ok(()), |shared| shared.write(f, self.all_findings))?;

@@ -136,7 +136,7 @@ impl Went {
         };
         [
             format!(
-                "{name} released: {kernels} kernel{plural}, {blocks} memory object{} of {of}, {books} of books",
+                "{name} released: {kernels} kernel{plural}, {blocks} memory object{} of {of}, {books} of bookkeeping",
                 super::plural(*blocks)
             ),
             format!(

@@ -143,6 +143,7 @@ impl<'t> Engine<'_, 't> {
             on_thread: row.on_thread,
             alignments: row.alignments,
             passed: row.passed,
+            module: row.module,
             groups_reported: self.groups_reported,
             opened: self.options.opened,
             coverage: self.coverage(),

@@ -5,6 +5,7 @@ mod commands;
 mod layers;
 mod objects;
 mod order;
+mod past_callbacks;
 mod refusing;
 mod strangers;
 mod threads;

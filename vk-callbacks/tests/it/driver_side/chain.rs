@@ -14,7 +14,13 @@ fn v29_cache_memory_comes_from_the_cache_and_never_from_the_object() {
         chain.cache(Some(&cache)).resolve(Scope::Cache).level,
         Level::Cache
     );
-    assert_eq!(chain.cache(None).resolve(Scope::Cache).level, Level::Device);
+    assert_eq!(
+        chain
+            .cache(LevelAllocator::NONE)
+            .resolve(Scope::Cache)
+            .level,
+        Level::Device
+    );
     assert_eq!(
         chain.resolve(Scope::Cache).level,
         Level::Object,
@@ -225,4 +231,35 @@ fn m29_instance_and_device_keep_callbacks_by_value_and_fall_back() {
         (for_instance.calls().len(), for_device.calls().len()),
         (2, 2)
     );
+}
+
+/// The options of callbacks that a driver keeps go into a chain as they are: by reference, by `as_ref()`, and as any allocator's.
+#[test]
+fn a_chain_takes_the_options_that_a_driver_keeps() {
+    let app = App::default();
+    let given = app.callbacks();
+    // SAFETY: the application outlives the body.
+    let kept = unsafe { CallbackAllocator::from_ptr(&raw const given) }.expect("whole");
+    // SAFETY: NULL.
+    let none = unsafe { CallbackAllocator::from_ptr(ptr::null()) }.expect("NULL is whole");
+    let level = |chain: FallbackChain<'_>| chain.resolve(Scope::Cache).level;
+    let own = FallbackChain::new(&OWN);
+    assert_eq!(level(own.instance(&kept).device(&none)), Level::Instance);
+    assert_eq!(level(own.device(kept.as_ref())), Level::Device);
+    assert_eq!(
+        level(own.object(kept.as_ref().map(|kept| kept as &DynHost<'_>))),
+        Level::Object
+    );
+    assert_eq!(level(own.device(&kept).cache(&none)), Level::Device);
+    assert_eq!(level(own.object(&kept).cache(&kept)), Level::Cache);
+    assert_eq!(
+        level(own.object(none.as_ref()).device(LevelAllocator::NONE)),
+        Level::Default
+    );
+    drop(
+        own.device(&kept)
+            .allocate(layout(8, 8), Scope::Object)
+            .expect("memory"),
+    );
+    assert_eq!(app.calls().len(), 2);
 }

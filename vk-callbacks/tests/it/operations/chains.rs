@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use alloc_core::{Context, ContextOptions, HostAllocator, Scope, TryVec};
 use testkit::{Sink, Stage};
-use vk_callbacks::driver::{DeviceDomain, InstanceDomain};
+use vk_callbacks::driver::{DeviceDomain, InstanceDomain, LevelAllocator};
 use vk_callbacks::{CallbackAllocator, FallbackChain, Level, MultiAlloc};
 
 use super::{Ground, Operation, SYSTEM, nothing, takes};
@@ -156,16 +156,19 @@ fn resolving<S: Stage>(stage: &S, ground: &Ground<'_>) {
         assert!(instance.own().is_some() && device.own().is_none());
         let chain = device.chain(&instance, object.as_ref());
         assert_eq!(
-            chain.cache(None).resolve(Scope::Cache).level,
+            chain
+                .cache(LevelAllocator::NONE)
+                .resolve(Scope::Cache)
+                .level,
             Level::Instance
         );
         assert_eq!(chain.resolve(Scope::Command).level, Level::Object);
         assert_eq!(chain.resolve(Scope::Device).level, Level::Instance);
         assert_eq!(instance.chain(None).resolve(SCOPE).level.name(), "instance");
         let whole = FallbackChain::new(&SYSTEM)
-            .instance(None)
+            .instance(LevelAllocator::NONE)
             .device(Some(ground.callbacks))
-            .object(None);
+            .object(LevelAllocator::NONE);
         assert!(whole.at(Level::Object).is_none() && Sink::debug((chain, whole)) > 0);
         assert_eq!(object.map_or(1, |object| object.misaligned_answers()), 0);
     });

@@ -26,6 +26,11 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             );
             checker.close().expect("nothing is live");
         }),
+        takes(&["Checker::naming_callers"], "", |s, g| {
+            let new = || Checker::naming_callers(g.root, CheckOptions::default(), || "");
+            let checker = s.attempt(|| g.picture(), new);
+            checker.close().expect("nothing is live");
+        }),
         takes(&["Checker::wrap"], "", |s, g| {
             let checker = checker(g.root);
             // SAFETY: nothing is called.
@@ -101,6 +106,19 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 checker.findings(g.root).expect("refused nothing").len() as u64 + checker.lost(),
                 1
             );
+        }),
+        nothing(&["Checker::freed_elsewhere"], ROOM, |s, g| {
+            let (checker, checked) = checked(g.root, g);
+            let driver = Driver(*checked.raw());
+            let block = checker.run(command(g), |_| driver.alloc(64, 8, Scope::Object));
+            s.attempt_plainly(|| assert!(checker.freed_elsewhere(block.cast(), |_| true)));
+            assert_eq!(
+                checker.findings(g.root).expect("refused nothing").len() as u64 + checker.lost(),
+                1
+            );
+            // Past the checker, to which it is gone.
+            Driver(g.raw).free(block);
+            checker.close().expect("nothing is live");
         }),
         nothing(
             &[

@@ -17,7 +17,7 @@ pub(crate) use commands::{draw, unknown};
 pub(crate) use layer::{
     CreateInfo, LINK, Layer, Link, LinkInfo, create_object, destroy, destroy_object, interface,
 };
-pub(crate) use pipelines::{BinaryList, join};
+pub(crate) use pipelines::{BinaryList, VALIDATION_FAILED, join};
 pub(crate) use reports::ReportEvent;
 
 pub(crate) type VoidFunction = unsafe extern "system" fn();

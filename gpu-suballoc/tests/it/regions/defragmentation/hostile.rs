@@ -1,14 +1,11 @@
 //! What nobody should do, and what others do between two looks: places, names and pools that are not what they were.
 
 use core::num::NonZeroU64;
-use core::ptr::NonNull;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use gpu_suballoc::device::{
-    BufferHandle, DeviceError, DeviceProperties, MappedRange, MemoryHandle, MemoryRequest,
-};
+use gpu_suballoc::device::{BufferHandle, DeviceError, MemoryHandle};
 use gpu_suballoc::{GpuMisuse, Lifetime, PoolOptions, RegionId, ResourceRequirements};
 
 use super::*;
@@ -240,38 +237,7 @@ impl Reusing<'_> {
 
 // SAFETY: all is handed on; names are exchanged one to one.
 unsafe impl DeviceMemory for Reusing<'_> {
-    fn properties(&self) -> DeviceProperties<'_> {
-        self.inner.properties()
-    }
-    unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.allocate(request) }
-    }
-    unsafe fn free(&self, memory: MemoryHandle) {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.free(memory) }
-    }
-    unsafe fn map(
-        &self,
-        memory: MemoryHandle,
-        offset: u64,
-        size: u64,
-    ) -> Result<NonNull<u8>, DeviceError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.map(memory, offset, size) }
-    }
-    unsafe fn unmap(&self, memory: MemoryHandle) {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.unmap(memory) }
-    }
-    unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.flush(ranges) }
-    }
-    unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.invalidate(ranges) }
-    }
+    forward_memory!(inner);
     unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
         // SAFETY: as the caller promises.
         let made = unsafe { self.inner.create_buffer(info) }?;

@@ -6,10 +6,12 @@ mod images;
 mod meanwhile;
 mod outcomes;
 mod passes;
+mod pays;
 mod pinned;
 mod programs;
 mod reasons;
 mod refusals;
+mod slabs;
 mod values;
 
 use gpu_suballoc::allocator::{

@@ -3,62 +3,16 @@
 //! An exact budget would know it, too; below one each allocation walks up the tree of contexts under a lock. Here it costs two atomic
 //! additions a block.
 
+mod count;
+
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloc_core::{
     AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope,
 };
 
-/// Bytes that are live, and the most that were.
-#[derive(Default)]
-pub(crate) struct PeakCount {
-    live: AtomicU64,
-    /// Since the last restart.
-    peak: AtomicU64,
-    /// Before it.
-    earlier_peak: AtomicU64,
-}
-
-impl PeakCount {
-    /// Exact when nothing is allocated or freed.
-    pub(crate) fn live_bytes(&self) -> u64 {
-        self.live.load(Ordering::Relaxed)
-    }
-
-    /// The most bytes that were live at once. Blocks count from when they are there until just before they are freed.
-    pub(crate) fn peak_bytes(&self) -> u64 {
-        self.recent_peak_bytes()
-            .max(self.earlier_peak.load(Ordering::Relaxed))
-    }
-
-    /// The same since [`PeakCount::restart`].
-    pub(crate) fn recent_peak_bytes(&self) -> u64 {
-        self.peak.load(Ordering::Relaxed)
-    }
-
-    /// What comes from here on has a recent peak of its own.
-    pub(crate) fn restart(&self) {
-        let before = self.peak.swap(self.live_bytes(), Ordering::Relaxed);
-        self.earlier_peak.fetch_max(before, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn add(&self, bytes: usize) {
-        let bytes = bytes as u64;
-        let live = self.live.fetch_add(bytes, Ordering::Relaxed);
-        let live = live.wrapping_add(bytes);
-        if live > self.peak.load(Ordering::Relaxed) {
-            self.peak.fetch_max(live, Ordering::Relaxed);
-        }
-    }
-
-    #[inline]
-    fn subtract(&self, bytes: usize) {
-        self.live.fetch_sub(bytes as u64, Ordering::Relaxed);
-    }
-}
+pub(crate) use count::PeakCount;
 
 /// Hands on to `inner`, and counts.
 pub(crate) struct PeakMemory<B: 'static> {
@@ -110,8 +64,11 @@ unsafe impl<B: HostAllocator + Sync> HostAllocator for PeakMemory<B> {
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
         let block = unsafe { self.inner.resize(block, old, new, scope) }?;
-        self.count.subtract(old.size());
-        self.count.add(new.size());
+        // The difference at once: between two steps others would take their peaks without the block.
+        match new.size().checked_sub(old.size()) {
+            Some(more) => self.count.add(more),
+            None => self.count.subtract(old.size().saturating_sub(new.size())),
+        }
         Ok(block)
     }
 
@@ -133,6 +90,9 @@ mod tests {
     use std::alloc::Layout;
 
     use alloc_core::{HostAllocator as _, Scope};
+
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
 
     use super::PeakMemory;
     use crate::record::SYSTEM;
@@ -161,5 +121,32 @@ mod tests {
             unsafe { memory.deallocate(block, layout(bytes), Scope::Object) };
         }
         assert_eq!(counts(), (0, 150));
+    }
+    #[test]
+    fn ly22_a_block_that_grows_is_live_all_the_time() {
+        let memory = PeakMemory::new(&SYSTEM);
+        let layout = |bytes| Layout::from_size_align(bytes, 16).expect("a layout");
+        let (small, large) = (layout(64), layout(4096));
+        let mut block = memory.allocate(small, Scope::Object).expect("memory");
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let live = memory.count.live_bytes();
+                    assert!(live == 64 || live == 4096, "{live}");
+                }
+            });
+            for _ in 0..if cfg!(miri) { 20 } else { 20_000 } {
+                for (old, new) in [(small, large), (large, small)] {
+                    // SAFETY: a live block, with the layout that it was given with last.
+                    let resized = unsafe { memory.resize(block, old, new, Scope::Object) };
+                    block = resized.expect("memory");
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        // SAFETY: as above.
+        unsafe { memory.deallocate(block, small, Scope::Object) };
+        assert_eq!(memory.count.live_bytes(), 0);
     }
 }

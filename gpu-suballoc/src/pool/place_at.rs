@@ -1,0 +1,144 @@
+//! Regions at a given place of a custom pool: what was captured is restored, and plans of offsets are carried out.
+
+#![forbid(unsafe_code)]
+
+use super::Pools;
+use super::blocks::{BlockListing, BlockSpace, Blocks, LiveBlock};
+use super::device_and_host::DeviceAndHost;
+use super::request::{AllocationRequest, Suballocation};
+use super::state::PoolState;
+use crate::error::{GpuError, GpuMisuse};
+use crate::id::RegionPlaceKind;
+use crate::range::{Fit, NODES_PER_ALLOCATION, NodeShortage, RangeError, RangeRequest};
+
+/// Why a place was not had.
+enum PlaceMiss {
+    /// Records lack memory.
+    Records(NodeShortage),
+    Misuse(GpuMisuse),
+}
+
+impl From<GpuMisuse> for PlaceMiss {
+    fn from(rule: GpuMisuse) -> Self {
+        Self::Misuse(rule)
+    }
+}
+
+impl Pools {
+    /// Places a region at `offset` of a block that there is. The driver is not called.
+    ///
+    /// # Errors
+    /// What is wrong with the request, the pool or the place; what the host allocator refused.
+    pub(crate) fn place_at(
+        &self,
+        env: DeviceAndHost<'_>,
+        ask: &AllocationRequest,
+        block: u32,
+        offset: u64,
+    ) -> Result<Suballocation, GpuError> {
+        ask.check()?;
+        let id = ask.pool.ok_or(GpuMisuse::NoSuchPool)?;
+        let (pool, facts, _) = self.custom_for(ask, id)?;
+        if ask.must_be_dedicated() {
+            return Err(GpuMisuse::BadOptions.into());
+        }
+        if facts.algorithm.is_linear() {
+            return Err(GpuMisuse::PlacesItself.into());
+        }
+        loop {
+            let mut state = pool.lock();
+            if !state.is_named(id.generation) {
+                return Err(GpuMisuse::NoSuchPool.into());
+            }
+            let lack = match state.place_at(ask, block, offset) {
+                Ok(placed) => return Ok(placed),
+                Err(PlaceMiss::Misuse(rule)) => return Err(rule.into()),
+                Err(PlaceMiss::Records(lack)) => lack,
+            };
+            drop(state);
+            env.grow(lack.layout(), |memory| {
+                pool.lock().blocks.store.grow_with(lack, memory)
+            })?;
+        }
+    }
+}
+
+impl PoolState {
+    fn place_at(
+        &mut self,
+        ask: &AllocationRequest,
+        block: u32,
+        offset: u64,
+    ) -> Result<Suballocation, PlaceMiss> {
+        let (size, alignment) = self.config.padded(ask);
+        let want = RangeRequest {
+            size,
+            alignment,
+            user_data: ask.user_data,
+            fit: Fit::Low,
+        };
+        let mut spot = BlockSpace::NOWHERE;
+        self.blocks.allocate_at(block, offset, &want, &mut spot)?;
+        spot.kind = RegionPlaceKind::General;
+        spot.block = block;
+        self.regions = self.regions.saturating_add(1);
+        self.used_bytes = self.used_bytes.saturating_add(spot.size);
+        Ok(self.region(&spot).ok_or(GpuMisuse::NoSuchPlace)?)
+    }
+}
+
+impl Blocks {
+    /// Allocates a range that begins at `offset` of a block. It looks at each range and hole before it.
+    fn allocate_at(
+        &mut self,
+        block: u32,
+        offset: u64,
+        want: &RangeRequest,
+        spot: &mut BlockSpace,
+    ) -> Result<(), PlaceMiss> {
+        if let Some(lack) = self.store.missing_capacity(NODES_PER_ALLOCATION) {
+            return Err(PlaceMiss::Records(lack));
+        }
+        let live = self.block(block).map_err(|_| GpuMisuse::NoSuchPlace)?;
+        let end = offset.checked_add(want.size);
+        if end.is_none_or(|end| end > live.core.size()) {
+            return Err(GpuMisuse::NoSuchPlace.into());
+        }
+        if live.listing == BlockListing::Draining {
+            return Err(GpuMisuse::Defragmenting.into());
+        }
+        // Its free bytes are counted with those of open blocks from now on, as where a request found room nowhere else.
+        if live.listing == BlockListing::Closed && !self.list_as(block, BlockListing::Open) {
+            return Err(GpuMisuse::NoSuchPlace.into());
+        }
+        self.begin_blank(block);
+        let Some(LiveBlock { object, core, .. }) = self
+            .slots
+            .get_mut(block)
+            .and_then(|slot| slot.live.as_mut())
+        else {
+            return Err(GpuMisuse::NoSuchPlace.into());
+        };
+        let was_empty = core.is_empty();
+        let range = core
+            .allocate_at(&self.store, &self.open, offset, want)
+            .map_err(|refusal| match refusal {
+                RangeError::Full | RangeError::NoNodes => GpuMisuse::PlaceTaken,
+                RangeError::Alignment => GpuMisuse::PlaceMisaligned,
+                RangeError::ZeroSize => GpuMisuse::ZeroSize,
+                _ => GpuMisuse::NoSuchPlace,
+            })?;
+        if was_empty {
+            self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
+        }
+        spot.containing_block = block;
+        spot.slot = range.node;
+        spot.generation = range.generation;
+        spot.offset = range.offset;
+        spot.size = range.size;
+        if self.turnover.note_allocation(range.size) {
+            self.end_turnover();
+        }
+        Ok(())
+    }
+}

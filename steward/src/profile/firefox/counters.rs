@@ -1,0 +1,112 @@
+//! Live bytes by scope as tracks of their own.
+
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, HashMap};
+
+use fxprof_processed_profile::{CounterHandle, GraphColor, ProcessHandle, Profile, Timestamp};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use vk_accounts::report::origins::EventLog;
+
+use super::super::sites::ProfileSite;
+use super::{SCOPES, at, scope_label};
+
+/// The category that the viewer knows as bytes that add up.
+const CATEGORY: &str = "Memory";
+
+/// How the viewer draws each counter of a profile, in the order in which they were added.
+#[derive(Debug, Default)]
+pub(super) struct ScopeCounters {
+    displays: Vec<Display>,
+}
+
+/// What the viewer reads from version 62 of its format on. Without it all counters of [`CATEGORY`] are called "Memory", and lie in the
+/// order of their names. The crate that writes the rest writes an older version, and readers of newer ones keep what stands here.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Display {
+    graph_type: &'static str,
+    unit: &'static str,
+    color: GraphColor,
+    marker_schema_location: Option<&'static str>,
+    sort_weight: usize,
+    label: String,
+}
+
+/// A scope's counter, and the moment of its last sample.
+#[derive(Debug)]
+struct Track {
+    counter: CounterHandle,
+    last: Timestamp,
+}
+
+impl ScopeCounters {
+    /// A track for each scope that anything was allocated for, up to `end`.
+    pub(super) fn add(
+        &mut self,
+        profile: &mut Profile,
+        process: ProcessHandle,
+        (sites, events): (&[ProfileSite], &EventLog),
+        end: Timestamp,
+    ) {
+        let mut tracks: HashMap<&str, Track> = HashMap::new();
+        for (sort_weight, (scope, _, color)) in SCOPES.into_iter().enumerate() {
+            if !sites.iter().any(|site| site.scope == scope.name()) {
+                continue;
+            }
+            let label = scope_label(scope);
+            let what = format!("Live bytes of {label}");
+            let counter = profile.add_counter(process, &label, CATEGORY, &what);
+            profile.set_counter_color(counter, color);
+            profile.add_counter_sample(counter, at(0), 0.0, 0);
+            let last = at(0);
+            tracks.insert(scope.name(), Track { counter, last });
+            self.displays.push(Display {
+                graph_type: "line-accumulated",
+                unit: "bytes",
+                color,
+                marker_schema_location: None,
+                sort_weight,
+                label,
+            });
+        }
+        for change in &events.blocks {
+            let scope = sites.get(change.site).map_or("", |site| &*site.scope);
+            if let Some(track) = tracks.get_mut(scope) {
+                track.stay(profile, at(change.at));
+                profile.add_counter_sample(track.counter, track.last, change.bytes as f64, 1);
+            }
+        }
+        for track in tracks.values_mut() {
+            track.stay(profile, end);
+        }
+    }
+
+    /// The profile with what is to be read beside each counter.
+    pub(super) fn label(&self, profile: &str) -> Result<String, serde_json::Error> {
+        let mut parts: BTreeMap<String, &RawValue> = serde_json::from_str(profile)?;
+        let Some(written) = parts.get("counters") else {
+            return Ok(profile.to_owned());
+        };
+        let mut counters: Vec<BTreeMap<String, &RawValue>> = serde_json::from_str(written.get())?;
+        let displays = self.displays.iter().map(to_raw_value);
+        let displays = displays.collect::<Result<Vec<_>, _>>()?;
+        for (counter, display) in counters.iter_mut().zip(&displays) {
+            counter.insert("display".to_owned(), display);
+        }
+        let counters = to_raw_value(&counters)?;
+        parts.insert("counters".to_owned(), &counters);
+        serde_json::to_string(&parts)
+    }
+}
+
+impl Track {
+    /// Says that nothing changed up to `moment`: the viewer draws a slope from sample to sample, and bytes come at once.
+    fn stay(&mut self, profile: &mut Profile, moment: Timestamp) {
+        if moment > self.last {
+            profile.add_counter_sample(self.counter, moment, 0.0, 0);
+            self.last = moment;
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Bytes that are live, and the most that were. `testkit/models` runs it in every order of its steps.
+
+#![forbid(unsafe_code)]
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Bytes that are live, and the most that were.
+#[derive(Default)]
+pub(crate) struct PeakCount {
+    live: AtomicU64,
+    /// Since the last restart.
+    peak: AtomicU64,
+    /// Before it.
+    earlier_peak: AtomicU64,
+}
+
+impl PeakCount {
+    /// Exact when nothing is allocated or freed.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that were live at once. Blocks count from when they are there until just before they are freed.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.recent_peak_bytes()
+            .max(self.earlier_peak.load(Ordering::Relaxed))
+    }
+
+    /// The same since [`PeakCount::restart`].
+    pub(crate) fn recent_peak_bytes(&self) -> u64 {
+        self.peak.load(Ordering::Acquire)
+    }
+
+    /// What comes from here on has a recent peak of its own.
+    pub(crate) fn restart(&self) {
+        let mut before = self.peak.load(Ordering::SeqCst);
+        loop {
+            // Before it is gone from `peak`: whoever reads both meanwhile finds it in one of them.
+            self.earlier_peak.fetch_max(before, Ordering::SeqCst);
+            let swapped = self
+                .peak
+                .compare_exchange(before, 0, Ordering::SeqCst, Ordering::SeqCst);
+            match swapped {
+                Ok(_) => break,
+                Err(now) => before = now,
+            }
+        }
+        // After the exchange, and in one order with it and with `add`: what came before is live still and counted here, or comes later
+        // than the exchange, and `add` itself counts it.
+        let live = self.live.load(Ordering::SeqCst);
+        self.peak.fetch_max(live, Ordering::SeqCst);
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, bytes: usize) {
+        let bytes = bytes as u64;
+        let live = self.live.fetch_add(bytes, Ordering::SeqCst);
+        let live = live.wrapping_add(bytes);
+        if live > self.peak.load(Ordering::SeqCst) {
+            self.peak.fetch_max(live, Ordering::SeqCst);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn subtract(&self, bytes: usize) {
+        self.live.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+}
