@@ -26,6 +26,9 @@ pub(super) struct ThreadNoise {
     owners: HashMap<String, ThreadWork>,
     /// Of all owners.
     all: ThreadWork,
+    /// The smaller peak of both runs. A phase's change is a share of that: one scope may be empty at a phase's end but for what a thread
+    /// had no time to free.
+    peak_bytes: u64,
     /// The names of findings that both reports have of that owner, no matter in which command.
     findings: HashSet<String>,
 }
@@ -47,7 +50,10 @@ impl ThreadWork {
 
 impl ThreadNoise {
     pub(super) fn of(before: &Report, after: &Report) -> Self {
-        let mut noise = Self::default();
+        let mut noise = Self {
+            peak_bytes: before.peak_bytes.min(after.peak_bytes),
+            ..Self::default()
+        };
         let (before, after) = (by_rule(before), by_rule(after));
         for (key, rows) in &before {
             // What only one of both has is new or gone.
@@ -85,7 +91,8 @@ impl ThreadNoise {
             Part::Honour => change.measure == "own threads" && has_small_share(change),
             Part::Findings => self.findings.contains(&change.name),
             Part::Totals | Part::Phases => {
-                !took.contains(&(change.part, &change.name)) && self.all.explains(change)
+                !took.contains(&(change.part, &change.name))
+                    && self.all.explains(change, Some(self.peak_bytes))
             }
             Part::Contexts => {
                 // The second context of one kind is `VkDevice #2`.
@@ -94,7 +101,7 @@ impl ThreadNoise {
                     && self
                         .owners
                         .get(kind)
-                        .is_some_and(|work| work.explains(change))
+                        .is_some_and(|work| work.explains(change, None))
             }
             Part::Leftovers | Part::Memory | Part::Alive => false,
         };
@@ -107,14 +114,20 @@ impl ThreadNoise {
 }
 
 impl ThreadWork {
-    /// What was live or freed differs by no more than these blocks.
-    fn explains(self, change: &Change) -> bool {
+    /// What was live or freed differs by no more than these blocks, and by a small share of `whole` bytes, or of what was before.
+    fn explains(self, change: &Change, whole: Option<u64>) -> bool {
         let by = change.by().unsigned_abs();
         let is_of_time = ["live", "peak", "freed"]
             .iter()
             .any(|word| change.measure.starts_with(word));
         let is_small = match change.unit {
-            Unit::Bytes => by <= self.bytes.into() && has_small_share(change),
+            Unit::Bytes => {
+                let is_small = whole.map_or_else(
+                    || has_small_share(change),
+                    |whole| (by as f64) < whole as f64 * MAX_SHARE,
+                );
+                by <= self.bytes.into() && is_small
+            }
             Unit::Count => {
                 by <= self.blocks.into() && (by <= FEW_BLOCKS.into() || has_small_share(change))
             }

@@ -114,3 +114,23 @@ fn only_small_changes_of_the_owner_whose_blocks_threads_free_are_noise() {
         "{page}"
     );
 }
+
+/// Of one scope nothing may be live at a phase's end but what a thread had no time to free, and then it falls by all of it.
+#[test]
+fn what_a_phase_has_of_one_scope_is_a_share_of_the_run() {
+    let before = with_foreign_frees();
+    let changed = |by: u64, peak: u64| {
+        let (mut before, mut after) = (before.clone(), before.clone());
+        for (report, object) in [(&mut before, 0), (&mut after, by)] {
+            report.peak_bytes = peak;
+            let phase = report.phases.first_mut().expect("a phase");
+            phase.live_by_scope.object = object;
+        }
+        let both_ways = [diff(&before, &after), diff(&after, &before)];
+        both_ways.map(|diff| diff.filtered(&DiffFilter::default()).is_empty())
+    };
+    // Threads freed 3000 bytes.
+    assert_eq!(changed(3000, 100_000), [true; 2]);
+    assert_eq!(changed(3001, 100_000), [false; 2]);
+    assert_eq!(changed(3000, 30_000), [false; 2]);
+}
