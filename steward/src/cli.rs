@@ -73,7 +73,7 @@ pub enum Command {
     },
     /// One measurement of callback coverage, in a child of this program.
     #[command(name = crate::callback_coverage::CHILD_COMMAND, hide = true)]
-    HonourChild {
+    CoverageChild {
         /// What to do, as JSON.
         job: String,
     },

@@ -19,7 +19,7 @@ mod planted;
 use std::process::ExitCode;
 
 use testkit::{Child, Finished};
-use vk_steward::callback_coverage::{HonourError, Preload};
+use vk_steward::callback_coverage::{CoverageError, Preload};
 
 /// As the first argument: what a child is to do.
 const CHILD: &str = "in-a-child";
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
                 test(&preload);
                 println!("test {name} ... ok");
             }
-            Err(error @ HonourError::NotBuilt { .. }) if !POSSIBLE => {
+            Err(error @ CoverageError::NotBuilt { .. }) if !POSSIBLE => {
                 testkit::skip("meter", name, &error.to_string())
             }
             Err(error) => panic!("{error}"),

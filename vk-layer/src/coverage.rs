@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use vk_accounts::meter::{self, CallbackCoverage, CountingCallbacks, ThreadActivity, during};
-use vk_accounts::report::Honour;
+use vk_accounts::report::Coverage;
 use vk_callbacks::OwnerId;
 use vk_callbacks::raw::RawCallbacks;
 
@@ -78,7 +78,7 @@ pub(crate) fn counted(callbacks: RawCallbacks) -> Option<RawCallbacks> {
 }
 
 /// The coverage until now, or why it is not known; none where nobody asked for it.
-pub(crate) fn honour() -> Option<Honour> {
+pub(crate) fn measured() -> Option<Coverage> {
     if !settings().meter {
         return None;
     }
@@ -90,7 +90,7 @@ pub(crate) fn honour() -> Option<Honour> {
         let devices = instance.devices.iter().map(commands);
         commands(instance) + devices.sum::<u64>()
     });
-    Some(CallbackCoverage::honour(
+    Some(CallbackCoverage::report(
         COVERAGE.get(),
         foreign_commands.sum(),
     ))

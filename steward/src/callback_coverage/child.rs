@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use alloc_core::HostAllocator;
 
-use super::HonourError;
+use super::CoverageError;
 use super::hooks::Metered;
 use crate::drivers::{self, DriverInfo, ReopenError, Selected};
 use crate::workload::{self, Options};
 use vk_accounts::Hooks;
 use vk_accounts::accounting::{Accounts, Watching};
 use vk_accounts::meter::{self, CallbackCoverage};
-use vk_accounts::report::HonourRun;
+use vk_accounts::report::CoverageRun;
 
 /// What a child is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub enum Way {
 /// What a child says, in a line of its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
-    Run(HonourRun),
+    Run(CoverageRun),
     NotLoaded,
     Closed(ReopenError),
     Failed(String),
@@ -56,8 +56,8 @@ pub unsafe fn answer(job: &str, backing: &(impl HostAllocator + Sync)) -> String
         // SAFETY: forwarded.
         Ok(job) => match unsafe { run(&job, backing) } {
             Ok(run) => Answer::Run(run),
-            Err(HonourError::NotLoaded) => Answer::NotLoaded,
-            Err(HonourError::Closed(error)) => Answer::Closed(error),
+            Err(CoverageError::NotLoaded) => Answer::NotLoaded,
+            Err(CoverageError::Closed(error)) => Answer::Closed(error),
             Err(other) => Answer::Failed(other.to_string()),
         },
     };
@@ -67,9 +67,12 @@ pub unsafe fn answer(job: &str, backing: &(impl HostAllocator + Sync)) -> String
 
 /// # Safety
 /// As for [`answer`].
-unsafe fn run(job: &Job, backing: &(impl HostAllocator + Sync)) -> Result<HonourRun, HonourError> {
+unsafe fn run(
+    job: &Job,
+    backing: &(impl HostAllocator + Sync),
+) -> Result<CoverageRun, CoverageError> {
     if !meter::is_there() {
-        return Err(HonourError::NotLoaded);
+        return Err(CoverageError::NotLoaded);
     }
     let driver = match job.way {
         Way::Loader => drivers::through_loader(job.driver.clone())?,
@@ -86,7 +89,7 @@ unsafe fn run(job: &Job, backing: &(impl HostAllocator + Sync)) -> Result<Honour
     let ran = under_the_meter(&driver, &accounts, &options);
     accounts.finish().map_err(failed)?;
     let opening = driver.opening();
-    ran.map(|run| HonourRun {
+    ran.map(|run| CoverageRun {
         opening_calls: opening.calls,
         opening_bytes: opening.bytes,
         opening_mapped_bytes: opening.mapped,
@@ -97,21 +100,21 @@ unsafe fn run(job: &Job, backing: &(impl HostAllocator + Sync)) -> Result<Honour
 /// Runs the workload once under the meter of this process, on the calling thread, with the callbacks of `hooks`.
 ///
 /// # Errors
-/// [`HonourError`]: no meter, or a workload that fails.
+/// [`CoverageError`]: no meter, or a workload that fails.
 pub fn under_the_meter(
     driver: &Selected,
     hooks: &dyn Hooks,
     options: &Options,
-) -> Result<HonourRun, HonourError> {
+) -> Result<CoverageRun, CoverageError> {
     meter::this_thread_is_application();
-    let coverage = CallbackCoverage::begin().ok_or(HonourError::NotLoaded)?;
+    let coverage = CallbackCoverage::begin().ok_or(CoverageError::NotLoaded)?;
     let hooks = Metered::new(hooks, &coverage.requested);
     workload::run(driver, &hooks, options).map_err(failed)?;
-    coverage.run().ok_or(HonourError::NotLoaded)
+    coverage.run().ok_or(CoverageError::NotLoaded)
 }
 
-fn failed(error: impl ToString) -> HonourError {
-    HonourError::Failed {
+fn failed(error: impl ToString) -> CoverageError {
+    CoverageError::Failed {
         reason: error.to_string(),
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::HonourError;
+use super::CoverageError;
 
 /// How often the child is looked at.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -19,16 +19,16 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// would hold the pipe open.
 ///
 /// # Errors
-/// [`HonourError::Overtime`], or that it could not be run.
+/// [`CoverageError::Overtime`], or that it could not be run.
 pub(super) fn run(
     command: &mut Command,
     limit: Duration,
     step: &dyn Fn(),
-) -> Result<Output, HonourError> {
-    let failed = |error: io::Error| HonourError::Failed {
+) -> Result<Output, CoverageError> {
+    let failed = |error: io::Error| CoverageError::Failed {
         reason: error.to_string(),
     };
-    let unwritable = |error: io::Error| HonourError::Unwritable {
+    let unwritable = |error: io::Error| CoverageError::Unwritable {
         reason: error.to_string(),
     };
     let (mut said, mut complained) = (
@@ -52,7 +52,7 @@ pub(super) fn run(
             // It may have ended just now; either way it is waited for.
             let _ = child.kill();
             child.wait().map_err(failed)?;
-            return Err(HonourError::Overtime {
+            return Err(CoverageError::Overtime {
                 seconds: limit.as_secs_f64().ceil() as u64,
             });
         }
@@ -95,14 +95,14 @@ mod tests {
         );
         assert_eq!(
             hung.expect_err("it hangs"),
-            HonourError::Overtime { seconds: 1 }
+            CoverageError::Overtime { seconds: 1 }
         );
         assert!(
             began.elapsed() < Duration::from_secs(20),
             "{:?}",
             began.elapsed()
         );
-        let words = HonourError::Overtime { seconds: 60 }.to_string();
+        let words = CoverageError::Overtime { seconds: 60 }.to_string();
         assert!(
             words.contains("60 s") && words.contains("--no-coverage"),
             "{words}"
@@ -130,6 +130,9 @@ mod tests {
             Duration::from_secs(60),
             &|| {},
         );
-        assert!(matches!(none, Err(HonourError::Failed { .. })), "{none:?}");
+        assert!(
+            matches!(none, Err(CoverageError::Failed { .. })),
+            "{none:?}"
+        );
     }
 }

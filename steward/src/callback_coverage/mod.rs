@@ -32,7 +32,7 @@ pub use preload::Preload;
 
 use crate::drivers::{self, Selected};
 pub use vk_accounts::meter;
-use vk_accounts::report::{Honour, HonourRun};
+use vk_accounts::report::{Coverage, CoverageRun};
 
 /// The hidden command that a child is started with; the job, as JSON, follows it.
 pub const CHILD_COMMAND: &str = "coverage-child";
@@ -46,7 +46,7 @@ const DISK_CACHES_OFF: [(&str, &str); 2] = [
 /// Why the ratio could not be measured, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum HonourError {
+pub enum CoverageError {
     /// No meter was built for this platform.
     #[error("the heap cannot be metered here: {reason}")]
     NotBuilt {
@@ -95,7 +95,7 @@ const MIN_TIME_LIMIT: Duration = Duration::from_secs(60);
 ///
 /// The children see the environment as it is, so call it while the driver is selected.
 #[must_use]
-pub fn measure(driver: &Selected, seed: u32, rounds: u32, took: Duration) -> Honour {
+pub fn measure(driver: &Selected, seed: u32, rounds: u32, took: Duration) -> Coverage {
     measure_watched(driver, (seed, rounds), took, &|_, _| {})
 }
 
@@ -106,13 +106,13 @@ pub fn measure_watched(
     (seed, rounds): (u32, u32),
     took: Duration,
     step: &dyn Fn(u64, &str),
-) -> Honour {
+) -> Coverage {
     let preload = match Preload::new() {
         Ok(preload) => preload,
         Err(error) => {
-            return Honour {
+            return Coverage {
                 absent: Some(error.to_string()),
-                ..Honour::default()
+                ..Coverage::default()
             };
         }
     };
@@ -134,7 +134,7 @@ pub fn measure_watched(
         // There is no loader between.
         let run = run(Way::Direct);
         let absent = run.as_ref().err().map(ToString::to_string);
-        return Honour {
+        return Coverage {
             with_loader: None,
             without_loader: run.ok(),
             absent,
@@ -147,7 +147,7 @@ pub fn measure_watched(
         Err(error) => Err(error.clone()),
     };
     let absent = without_loader.as_ref().err().map(ToString::to_string);
-    Honour {
+    Coverage {
         with_loader: with_loader.ok(),
         without_loader: without_loader.ok(),
         absent,
@@ -159,8 +159,8 @@ fn child(
     job: &Job,
     limit: Duration,
     step: &dyn Fn(),
-) -> Result<HonourRun, HonourError> {
-    let failed = |reason: String| HonourError::Failed { reason };
+) -> Result<CoverageRun, CoverageError> {
+    let failed = |reason: String| CoverageError::Failed { reason };
     let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
     let job = serde_json::to_string(job).map_err(|error| failed(error.to_string()))?;
     let done = limited::run(
@@ -176,16 +176,16 @@ fn child(
 
 /// The child's answer among what was printed: drivers may write to the output as well, before it and, when they are unloaded or
 /// their buffers are flushed, behind it. The last line that is an answer is it.
-fn read(said: &str) -> Option<Result<HonourRun, HonourError>> {
+fn read(said: &str) -> Option<Result<CoverageRun, CoverageError>> {
     let answer = said
         .lines()
         .rev()
         .find_map(|line| serde_json::from_str(line).ok())?;
     Some(match answer {
         child::Answer::Run(run) => Ok(run),
-        child::Answer::NotLoaded => Err(HonourError::NotLoaded),
+        child::Answer::NotLoaded => Err(CoverageError::NotLoaded),
         child::Answer::Closed(error) => Err(error.into()),
-        child::Answer::Failed(reason) => Err(HonourError::Failed { reason }),
+        child::Answer::Failed(reason) => Err(CoverageError::Failed { reason }),
     })
 }
 
@@ -204,9 +204,9 @@ mod tests {
 
     #[test]
     fn the_answer_is_found_among_what_drivers_print() {
-        let run = HonourRun {
+        let run = CoverageRun {
             callback_calls: 7,
-            ..HonourRun::default()
+            ..CoverageRun::default()
         };
         let answer = serde_json::to_string(&child::Answer::Run(run)).expect("JSON");
         for said in [
@@ -219,7 +219,7 @@ mod tests {
         }
         assert_eq!(
             read(&format!("{answer}\n\"NotLoaded\"\n")),
-            Some(Err(HonourError::NotLoaded)),
+            Some(Err(CoverageError::NotLoaded)),
             "the last one"
         );
         for none in ["", "\n", "segmentation fault\n", "{\"Run\":7}\n"] {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::{Builder, TempPath};
 
-use super::HonourError;
+use super::CoverageError;
 
 /// What `build.rs` made, or why it made nothing.
 const LIBRARY: Result<&[u8], &str> = include!(concat!(env!("OUT_DIR"), "/meter.rs"));
@@ -23,10 +23,10 @@ impl Preload {
     /// Writes the library to the folder for temporary files.
     ///
     /// # Errors
-    /// [`HonourError`]: there is no meter for this platform, or the folder does not do.
-    pub fn new() -> Result<Self, HonourError> {
-        let library = LIBRARY.map_err(|reason| HonourError::NotBuilt { reason })?;
-        let unwritable = |error: std::io::Error| HonourError::Unwritable {
+    /// [`CoverageError`]: there is no meter for this platform, or the folder does not do.
+    pub fn new() -> Result<Self, CoverageError> {
+        let library = LIBRARY.map_err(|reason| CoverageError::NotBuilt { reason })?;
+        let unwritable = |error: std::io::Error| CoverageError::Unwritable {
             reason: error.to_string(),
         };
         let mut file = Builder::new()
@@ -38,7 +38,7 @@ impl Preload {
         // Closed: a file that is open for writing cannot be loaded everywhere.
         let path = file.into_temp_path();
         if path.to_string_lossy().contains([':', ' ', '\t', '\n', '$']) {
-            return Err(HonourError::Unwritable {
+            return Err(CoverageError::Unwritable {
                 reason: format!("{} has blanks or colons in its name", path.display()),
             });
         }

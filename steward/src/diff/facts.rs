@@ -9,7 +9,7 @@ use alloc_core::Scope;
 
 use super::{Part, Unit};
 use vk_accounts::report::{
-    ByScope, FindingRow, HonourRun, LeakFrame, LeakStack, Report, VulkanMemory, VulkanMemoryRow,
+    ByScope, CoverageRun, FindingRow, LeakFrame, LeakStack, Report, VulkanMemory, VulkanMemoryRow,
 };
 
 /// What a number is.
@@ -100,11 +100,14 @@ pub(super) fn facts(report: &Report, a_round: bool) -> BTreeMap<Key, u64> {
         facts.count(Part::Findings, &finding(row), "times", row.count);
         facts.bytes(Part::Findings, &finding(row), "bytes", row.bytes);
     }
-    let (without, with) = report.honour.as_ref().map_or((None, None), |honour| {
-        (honour.without_loader, honour.with_loader)
-    });
+    let (without, with) = report
+        .callback_coverage
+        .as_ref()
+        .map_or((None, None), |coverage| {
+            (coverage.without_loader, coverage.with_loader)
+        });
     for (name, run) in [("without the loader", without), ("with the loader", with)] {
-        run.into_iter().for_each(|run| facts.honour(name, &run));
+        run.into_iter().for_each(|run| facts.coverage(name, &run));
     }
     for left in &report.leftovers {
         facts.scopes(Part::Leftovers, &left.context, "left", &left.by_scope);
@@ -204,7 +207,7 @@ impl ReportFigures {
         }
     }
 
-    fn honour(&mut self, name: &str, run: &HonourRun) {
+    fn coverage(&mut self, name: &str, run: &CoverageRun) {
         for (what, calls, bytes) in [
             ("callbacks", run.callback_calls, run.callback_bytes),
             ("in commands", run.in_command_calls, run.in_command_bytes),
@@ -214,8 +217,8 @@ impl ReportFigures {
                 run.never_issued_bytes,
             ),
         ] {
-            self.bytes(Part::Honour, name, what, bytes);
-            self.count(Part::Honour, name, what, calls);
+            self.bytes(Part::CallbackCoverage, name, what, bytes);
+            self.count(Part::CallbackCoverage, name, what, calls);
         }
     }
 }

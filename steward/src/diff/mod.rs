@@ -81,7 +81,7 @@ pub enum Part {
     Findings,
     /// Callback coverage's terms.
     #[serde(rename = "callback_coverage")]
-    Honour,
+    CallbackCoverage,
     /// What was not given back.
     Leftovers,
     /// Device memory that a program allocated.
@@ -107,7 +107,7 @@ impl Part {
         Self::Contexts,
         Self::Phases,
         Self::Findings,
-        Self::Honour,
+        Self::CallbackCoverage,
         Self::Leftovers,
         Self::Memory,
         Self::Alive,
@@ -121,7 +121,7 @@ impl Part {
             Self::Contexts => "contexts",
             Self::Phases => "phases",
             Self::Findings => "findings",
-            Self::Honour => "callback coverage",
+            Self::CallbackCoverage => "callback coverage",
             Self::Leftovers => "leftovers",
             Self::Memory => "device memory",
             Self::Alive => "alive",

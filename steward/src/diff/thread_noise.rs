@@ -88,7 +88,7 @@ impl ThreadNoise {
             .map(|change| (change.part, &change.name))
             .collect();
         let is_noise = |change: &Change| match change.part {
-            Part::Honour => change.measure == "own threads" && has_small_share(change),
+            Part::CallbackCoverage => change.measure == "own threads" && has_small_share(change),
             Part::Findings => self.findings.contains(&change.name),
             Part::Totals | Part::Phases => {
                 !took.contains(&(change.part, &change.name))

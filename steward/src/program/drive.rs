@@ -178,7 +178,7 @@ fn drive_over(
         leaks.name_rules(&report.findings);
     }
     Symbols::default().name_leaks_of_run(&mut report);
-    report.honour = (!options.no_coverage).then(|| {
+    report.callback_coverage = (!options.no_coverage).then(|| {
         let step = |done, next: &str| progress.at(done, next);
         callback_coverage::measure_watched(selected, (seed, options.rounds), took, &step)
     });

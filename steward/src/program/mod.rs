@@ -271,7 +271,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
                 | Command::Top(_)
                 | Command::Layer(_)
                 | Command::Mark { .. }
-                | Command::HonourChild { .. }
+                | Command::CoverageChild { .. }
                 | Command::LayerChild { .. }
         )
     );
@@ -429,7 +429,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             clap_complete::generate(*shell, &mut Cli::for_completions(), "steward", &mut script);
             Ok(out.write_all(&script).and_then(|()| out.flush())?)
         }
-        Some(Command::HonourChild { job }) => {
+        Some(Command::CoverageChild { job }) => {
             // SAFETY: manifests are trusted here as the loader trusts them; `SYSTEM` lives for ever.
             let answer = unsafe { callback_coverage::answer(job, &SYSTEM) };
             // A driver may have begun a line.

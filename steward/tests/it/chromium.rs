@@ -255,7 +255,7 @@ fn a_replay_is_drawn() {
         text_of(part(&dom, "timeline")).contains("1 instance"),
         "phases are numbered as in the drawing"
     );
-    assert!(text_of(part(&dom, "honour")).contains("A trace holds callbacks only"));
+    assert!(text_of(part(&dom, "coverage")).contains("A trace holds callbacks only"));
     assert!(text_of(part(&dom, "leftovers")).contains("every block was freed"));
 }
 
@@ -269,7 +269,7 @@ fn an_empty_report_says_so_in_every_part() {
     for (id, said) in [
         ("treemap", "no context held anything"),
         ("timeline", "no phase ran"),
-        ("honour", "A trace holds callbacks only"),
+        ("coverage", "A trace holds callbacks only"),
         ("leftovers", "every block was freed"),
     ] {
         assert!(
@@ -282,8 +282,9 @@ fn an_empty_report_says_so_in_every_part() {
 }
 
 #[test]
-fn findings_honour_and_leftovers_are_drawn_and_names_stay_text() {
-    let Some(browser) = Browser::new("findings_honour_and_leftovers_are_drawn_and_names_stay_text")
+fn findings_coverage_and_leftovers_are_drawn_and_names_stay_text() {
+    let Some(browser) =
+        Browser::new("findings_coverage_and_leftovers_are_drawn_and_names_stay_text")
     else {
         return;
     };
@@ -305,13 +306,13 @@ fn findings_honour_and_leftovers_are_drawn_and_names_stay_text() {
         "shown as it is"
     );
     assert_eq!(
-        part(&dom, "honour").matches("<rect").count(),
+        part(&dom, "coverage").matches("<rect").count(),
         6,
         "three terms with the loader, three without"
     );
     for (id, said) in [
         ("findings", "12\u{202f}345"),
-        ("honour", "20.0 %"),
+        ("coverage", "20.0 %"),
         ("leftovers", "VkBuffer"),
     ] {
         assert!(

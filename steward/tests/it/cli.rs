@@ -268,17 +268,20 @@ fn rd12_not_a_byte_of_the_programs_own_driver_goes_past_the_callbacks() {
     done.assert_code(0);
     let report: Value =
         serde_json::from_slice(&fs::read(&json).expect("it is there")).expect("JSON");
-    let honour = &report["callback_coverage"]["without_loader"];
-    if honour.is_null() {
+    let coverage = &report["callback_coverage"]["without_loader"];
+    if coverage.is_null() {
         return skip(
             "meter",
             "rd12",
             &report["callback_coverage"]["absent"].to_string(),
         );
     }
-    assert!(honour["callback_bytes"].as_u64() > Some(10_000), "{honour}");
+    assert!(
+        coverage["callback_bytes"].as_u64() > Some(10_000),
+        "{coverage}"
+    );
     for past in ["in_command_bytes", "never_issued_bytes"] {
-        assert_eq!(honour[past].as_u64(), Some(0), "{honour}");
+        assert_eq!(coverage[past].as_u64(), Some(0), "{coverage}");
     }
 }
 

@@ -94,12 +94,12 @@ fn each_number_that_changes_is_told() {
         ("/findings/1/bytes".to_owned(), Part::Findings, "bytes"),
         (
             "/callback_coverage/with_loader/callback_bytes".to_owned(),
-            Part::Honour,
+            Part::CallbackCoverage,
             "callbacks",
         ),
         (
             "/callback_coverage/without_loader/never_issued_calls".to_owned(),
-            Part::Honour,
+            Part::CallbackCoverage,
             "own threads",
         ),
         (

@@ -129,7 +129,7 @@ fn tables_hold_the_exact_numbers() {
     ] {
         assert!(findings.contains(said), "{said}: {findings}");
     }
-    let honour = text_of(part(&page, "honour"));
+    let coverage = text_of(part(&page, "coverage"));
     for said in [
         "20.0 %",
         "10.0 %",
@@ -138,7 +138,7 @@ fn tables_hold_the_exact_numbers() {
         &grouped(12_000),
         &grouped(32_000),
     ] {
-        assert!(honour.contains(said), "{said}: {honour}");
+        assert!(coverage.contains(said), "{said}: {coverage}");
     }
     assert!(
         text_of(part(&page, "leftovers")).contains("VkBuffer"),

@@ -1,7 +1,7 @@
 //! Findings and callback coverage in the terminal.
 
 use crate::support::full_report::{empty, full};
-use vk_accounts::report::{FindingRow, Honour, KnownFindings, Phase};
+use vk_accounts::report::{Coverage, FindingRow, KnownFindings, Phase};
 use vk_steward::bundled::TRACES;
 use vk_steward::report::{ReportOrList, html};
 
@@ -121,9 +121,9 @@ fn callback_coverage_leads_with_one_figure_and_has_both_terms_or_a_reason() {
         ),
         "{text}"
     );
-    report.honour = Some(Honour {
+    report.callback_coverage = Some(Coverage {
         absent: Some("there is no\nmeter".into()),
-        ..Honour::default()
+        ..Coverage::default()
     });
     let text = report.to_string();
     assert!(

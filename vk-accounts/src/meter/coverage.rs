@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Cells, RequestedBytes, ThreadActivity, read};
-use crate::report::{Honour, HonourRun};
+use crate::report::{Coverage, CoverageRun};
 
 /// A measurement that has begun. Whoever runs commands brackets them with [`during`](super::during) and
 /// [`ThreadActivity::InCommand`], and gives the driver [`CountingCallbacks`](super::CountingCallbacks) over `requested`.
@@ -27,7 +27,7 @@ impl CallbackCoverage {
     /// The coverage of a program of which all commands are bracketed that came with callbacks, or why it cannot be known: without a
     /// meter, or if it passed callbacks of its own to some commands.
     #[must_use]
-    pub fn honour(measured: Option<&Self>, own_callbacks: u64) -> Honour {
+    pub fn report(measured: Option<&Self>, own_callbacks: u64) -> Coverage {
         let run = measured.and_then(Self::run);
         let absent = match run {
             None => Some(
@@ -44,7 +44,7 @@ impl CallbackCoverage {
             ),
             Some(_) => None,
         };
-        Honour {
+        Coverage {
             with_loader: run.filter(|_| absent.is_none()),
             without_loader: None,
             absent,
@@ -53,14 +53,14 @@ impl CallbackCoverage {
 
     /// What was allocated until now; exact when no thread allocates meanwhile.
     #[must_use]
-    pub fn run(&self) -> Option<HonourRun> {
+    pub fn run(&self) -> Option<CoverageRun> {
         let cells = read()?.since(&self.before);
         let (in_command, never_issued) = (
             cells.of(ThreadActivity::InCommand),
             cells.of(ThreadActivity::NeverIssued),
         );
         let (callback_calls, callback_bytes) = self.requested.totals();
-        Some(HonourRun {
+        Some(CoverageRun {
             callback_calls,
             callback_bytes,
             in_command_calls: in_command.calls,
@@ -70,7 +70,7 @@ impl CallbackCoverage {
             application_bytes: cells.of(ThreadActivity::Application).bytes,
             in_callback_bytes: cells.of(ThreadActivity::InCallback).bytes,
             mapped_bytes: in_command.mapped.saturating_add(never_issued.mapped),
-            ..HonourRun::default()
+            ..CoverageRun::default()
         })
     }
 }

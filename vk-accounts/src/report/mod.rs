@@ -4,12 +4,12 @@
 
 mod by_scope;
 mod call_sites;
+mod coverage;
 mod device_memory;
 mod drill_down;
 mod environment;
 mod finding;
 mod guard;
-mod honour;
 mod json;
 mod known;
 mod leaks;
@@ -33,12 +33,12 @@ use serde::{Deserialize, Serialize};
 use crate::report::origins::EventLog;
 pub use by_scope::ByScope;
 pub use call_sites::{BlockSum, CallSite, CallSites};
+pub use coverage::{Coverage, CoverageRun};
 pub use device_memory::{Defragmentation, DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
 pub use drill_down::DrillDown;
 pub use environment::{ActiveLayer, DiskCache, LoaderFile, RunEnvironment};
 pub use finding::FindingRow;
 pub use guard::{FailRun, GuardReport, GuardRun, Refusal};
-pub use honour::{Honour, HonourRun};
 pub use json::json;
 pub use known::KnownFindings;
 pub use leaks::{Growth, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks};
@@ -82,8 +82,8 @@ pub struct Report {
     #[serde(default)]
     pub environment: Option<RunEnvironment>,
     /// Callback coverage: how much of what the driver allocated went through callbacks; none where nobody asked.
-    #[serde(default, rename = "callback_coverage", alias = "honour")]
-    pub honour: Option<Honour>,
+    #[serde(default, alias = "honour")]
+    pub callback_coverage: Option<Coverage>,
     /// What a guard saw; none where there was none.
     #[serde(default)]
     pub guard: Option<GuardRun>,
@@ -181,7 +181,7 @@ impl Report {
             findings: done.findings,
             known_findings: None,
             environment: None,
-            honour: None,
+            callback_coverage: None,
             guard: None,
             fail: None,
             device_memory,
@@ -250,7 +250,7 @@ impl Report {
             findings: Vec::new(),
             known_findings: None,
             environment: None,
-            honour: None,
+            callback_coverage: None,
             guard: None,
             fail: None,
             device_memory: None,

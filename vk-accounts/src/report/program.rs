@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::{
-    ByScope, ContextRow, Counts, FailRun, FindingRow, GuardRun, Honour, Leaks, Leftover, Phase,
+    ByScope, ContextRow, Counts, Coverage, FailRun, FindingRow, GuardRun, Leaks, Leftover, Phase,
     PhaseStart, Report, Sample, Source, Unjudged, VulkanMemory, VulkanMemoryRow,
 };
 
@@ -23,7 +23,7 @@ struct LayerReport {
     guard: Option<GuardRun>,
     fail: Option<FailRun>,
     #[serde(alias = "honour")]
-    callback_coverage: Option<Honour>,
+    callback_coverage: Option<Coverage>,
     leaks: Option<Leaks>,
     loader: Option<String>,
     #[serde(default)]
@@ -146,7 +146,7 @@ impl From<LayerReport> for Report {
             timeline: layer.timeline,
             leftovers,
             findings: check.findings,
-            honour: layer.callback_coverage,
+            callback_coverage: layer.callback_coverage,
             guard: layer.guard,
             fail: layer.fail,
             vulkan_memory: Some(vulkan_memory),

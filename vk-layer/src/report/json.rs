@@ -77,7 +77,7 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
         ",\"guard\":{},\"fail\":{},\"callback_coverage\":{}",
         object(serde_json::to_string(&guard)),
         object(serde_json::to_string(&fail)),
-        object(serde_json::to_string(&coverage::honour())),
+        object(serde_json::to_string(&coverage::measured())),
     ))?;
     process::render_json(text)?;
     render_surroundings(text)?;

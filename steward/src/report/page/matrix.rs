@@ -9,7 +9,7 @@ use alloc_core::Scope;
 use super::label::cell;
 use crate::expectations::CheckSummary;
 use crate::report::ReportOrList;
-use vk_accounts::report::{ContextRow, FindingRow, HonourRun, Report, one_line};
+use vk_accounts::report::{ContextRow, CoverageRun, FindingRow, Report, one_line};
 use vk_accounts::units::{bytes, percent};
 
 /// So many kinds of objects are compared.
@@ -63,7 +63,7 @@ pub(super) fn matrix(entries: &[ReportOrList], checks: &[Option<&CheckSummary>])
             .map(of)
             .fold(0_u64, u64::saturating_add)
     };
-    let coverage = |run: Option<&HonourRun>| {
+    let coverage = |run: Option<&CoverageRun>| {
         run.and_then(|run| run.ratio())
             .map_or_else(|| "\u{2013}".to_owned(), percent)
     };
@@ -83,17 +83,17 @@ pub(super) fn matrix(entries: &[ReportOrList], checks: &[Option<&CheckSummary>])
         row("Through callbacks, without the loader", &|report| {
             coverage(
                 report
-                    .honour
+                    .callback_coverage
                     .as_ref()
-                    .and_then(|honour| honour.without_loader.as_ref()),
+                    .and_then(|coverage| coverage.without_loader.as_ref()),
             )
         }),
         row("Through callbacks, with the loader", &|report| {
             coverage(
                 report
-                    .honour
+                    .callback_coverage
                     .as_ref()
-                    .and_then(|honour| honour.with_loader.as_ref()),
+                    .and_then(|coverage| coverage.with_loader.as_ref()),
             )
         }),
     ];

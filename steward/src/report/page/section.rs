@@ -70,7 +70,7 @@ pub(super) struct Section {
     pub(super) leaks_more: usize,
     /// Device memory that a program allocated.
     pub(super) vulkan: FigureTable,
-    pub(super) honour_absent: String,
+    pub(super) coverage_absent: String,
     pub(super) bars: Vec<Bar>,
     pub(super) leftovers: FigureTable,
     /// What a guard saw and what was refused; empty where there was neither.
@@ -128,7 +128,7 @@ impl Section {
 
     fn of(report: &Report) -> Self {
         let (contexts, unused) = tables::contexts(report);
-        let honour = report.honour.clone().unwrap_or_default();
+        let coverage = report.callback_coverage.clone().unwrap_or_default();
         let (memory, memory_more) = blocks::blocks(report.device_memory.as_ref());
         let live = !matches!(report.source, Source::Trace { .. });
         let (findings, known) = findings(report, KnownCauses::of(&report.source).as_ref());
@@ -136,14 +136,14 @@ impl Section {
         let rounds = folded(&report.phases);
         let samples = rounds.samples(&report.timeline);
         let runs = [
-            ("Without the loader", honour.without_loader),
-            ("With the loader", honour.with_loader),
+            ("Without the loader", coverage.without_loader),
+            ("With the loader", coverage.with_loader),
         ];
         let bars: Vec<_> = runs
             .iter()
             .filter_map(|(name, run)| Some(tables::bar(name, run.as_ref()?)))
             .collect();
-        let absent = match (&honour.absent, live) {
+        let absent = match (&coverage.absent, live) {
             (Some(reason), _) => one_line(reason),
             (None, _) if !bars.is_empty() => String::new(),
             (None, true) => "It was not measured in this run.".to_owned(),
@@ -211,7 +211,7 @@ impl Section {
             leaks,
             leaks_more,
             vulkan: vulkan_memory(report),
-            honour_absent: absent,
+            coverage_absent: absent,
             bars,
             leftovers: tables::leftovers(report),
             guard: guard::lines(report),
@@ -391,9 +391,12 @@ fn figures(report: &Report, known: &str) -> Vec<Figure> {
             bad: left.0 > 0,
         },
     ];
-    let (without, with) = report.honour.as_ref().map_or((None, None), |honour| {
-        (honour.without_loader, honour.with_loader)
-    });
+    let (without, with) = report
+        .callback_coverage
+        .as_ref()
+        .map_or((None, None), |coverage| {
+            (coverage.without_loader, coverage.with_loader)
+        });
     if let Some(ratio) = without.or(with).and_then(|run| run.ratio()) {
         let detail = if without.is_some() {
             "through callbacks, without the loader"

@@ -6,7 +6,7 @@ use alloc_core::Scope;
 
 use super::areas::unit;
 use super::label::{cell, grouped};
-use vk_accounts::report::{ByScope, HonourRun, Report, one_line};
+use vk_accounts::report::{ByScope, CoverageRun, Report, one_line};
 use vk_accounts::units::{bytes, percent};
 
 /// A table has so many rows at most; data has all.
@@ -162,7 +162,7 @@ pub(super) struct Term {
 }
 
 /// A measurement with both terms of its ratio.
-pub(super) fn bar(name: &'static str, run: &HonourRun) -> Bar {
+pub(super) fn bar(name: &'static str, run: &CoverageRun) -> Bar {
     let parts = [
         (
             "callback",

@@ -65,7 +65,7 @@ fn two_drivers_are_listed_and_both_run() {
         );
     }
     let page = fs::read_to_string(&html).expect("a page");
-    for part in ["treemap", "timeline", "findings", "honour", "leftovers"] {
+    for part in ["treemap", "timeline", "findings", "coverage", "leftovers"] {
         for id in [part.to_owned(), format!("driver-2-{part}")] {
             assert!(page.contains(&format!("<section id=\"{id}\">")), "{id}");
         }

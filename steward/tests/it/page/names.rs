@@ -83,7 +83,11 @@ fn names_are_no_markup() {
     let bad = "</title></style><script>alert(1)</script><b onclick='x' id=\"y\">&amp;\u{202e}\u{7}";
     let mut hostile = with_names(full(&TRACES[0]), bad);
     let shown = page(&hostile);
-    hostile.honour.as_mut().expect("there is one").absent = Some(bad.into());
+    hostile
+        .callback_coverage
+        .as_mut()
+        .expect("there is one")
+        .absent = Some(bad.into());
     let absent = page(&hostile);
     let failed = Failed {
         format: Report::FORMAT.into(),

@@ -2,11 +2,11 @@
 
 use alloc_core::FromGlobalAlloc;
 use vk_accounts::report::{
-    ActiveLayer, ByScope, CallSite, CallSites, Defragmentation, DeviceMemory, DiskCache, FailRun,
-    FindingRow, GuardReport, GuardRun, Honour, HonourRun, KnownFindings, LeakFrame, LeakObject,
-    LeakStack, Leaks, Leftover, LoaderFile, MemoryBlock, MemoryCrop, MemoryRange, Refusal, Report,
-    RunEnvironment, SharedContext, SharedContexts, Source, Unjudged, VulkanMemory, VulkanMemoryRow,
-    Went,
+    ActiveLayer, ByScope, CallSite, CallSites, Coverage, CoverageRun, Defragmentation,
+    DeviceMemory, DiskCache, FailRun, FindingRow, GuardReport, GuardRun, KnownFindings, LeakFrame,
+    LeakObject, LeakStack, Leaks, Leftover, LoaderFile, MemoryBlock, MemoryCrop, MemoryRange,
+    Refusal, Report, RunEnvironment, SharedContext, SharedContexts, Source, Unjudged, VulkanMemory,
+    VulkanMemoryRow, Went,
 };
 use vk_steward::bundled::BundledTrace;
 use vk_steward::replay::{self, TraceFile};
@@ -59,7 +59,7 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         finding("V22", FindingRow::VIOLATION, 12_345),
         finding("V29", FindingRow::SUSPECT, 1),
     ];
-    let run = HonourRun {
+    let run = CoverageRun {
         callback_calls: 100,
         callback_bytes: 4_000,
         in_command_calls: 200,
@@ -73,7 +73,7 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         opening_bytes: 10_000,
         opening_mapped_bytes: 1 << 20,
     };
-    let with_loader = HonourRun {
+    let with_loader = CoverageRun {
         opening_calls: 0,
         opening_bytes: 0,
         opening_mapped_bytes: 0,
@@ -136,7 +136,7 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
             on_in_coverage: false,
         }),
     });
-    report.honour = Some(Honour {
+    report.callback_coverage = Some(Coverage {
         with_loader: Some(with_loader),
         without_loader: Some(run),
         absent: None,

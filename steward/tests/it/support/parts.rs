@@ -5,7 +5,7 @@ pub(crate) const PARTS: [(&str, &str); 5] = [
     ("treemap", "Contexts"),
     ("timeline", "Timeline"),
     ("findings", "Findings"),
-    ("honour", "Callback coverage"),
+    ("coverage", "Callback coverage"),
     ("leftovers", "Leftovers"),
 ];
 

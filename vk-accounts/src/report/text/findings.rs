@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::one_line;
-use crate::report::{FindingRow, Honour, HonourRun, KnownFindings};
+use crate::report::{Coverage, CoverageRun, FindingRow, KnownFindings};
 use crate::units::{bytes, percent};
 
 /// Rules may take so much of a line before their sentences are pushed aside.
@@ -148,17 +148,17 @@ fn place(row: &FindingRow) -> String {
 }
 
 /// Both measurements with both terms, or why there are none.
-impl fmt::Display for Honour {
+impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        honour(f, self)
+        coverage(f, self)
     }
 }
 
-fn honour(f: &mut fmt::Formatter<'_>, honour: &Honour) -> fmt::Result {
-    let reason = honour.absent.as_deref().map(one_line).unwrap_or_default();
+fn coverage(f: &mut fmt::Formatter<'_>, coverage: &Coverage) -> fmt::Result {
+    let reason = coverage.absent.as_deref().map(one_line).unwrap_or_default();
     let runs = [
-        ("without the loader", &honour.without_loader),
-        ("with the loader", &honour.with_loader),
+        ("without the loader", &coverage.without_loader),
+        ("with the loader", &coverage.with_loader),
     ];
     if runs.iter().all(|(_, run)| run.is_none()) {
         return writeln!(f, "callback coverage: not measured: {reason}");
@@ -176,8 +176,8 @@ fn honour(f: &mut fmt::Formatter<'_>, honour: &Honour) -> fmt::Result {
 }
 
 /// The figure that leads, as the page has it.
-pub(super) fn leading(f: &mut fmt::Formatter<'_>, honour: &Honour) -> fmt::Result {
-    let Some((run, alone)) = honour.leading() else {
+pub(super) fn leading(f: &mut fmt::Formatter<'_>, coverage: &Coverage) -> fmt::Result {
+    let Some((run, alone)) = coverage.leading() else {
         return Ok(());
     };
     let share = run.ratio().map_or_else(|| "-".to_owned(), percent);
@@ -194,7 +194,7 @@ pub(super) fn leading(f: &mut fmt::Formatter<'_>, honour: &Honour) -> fmt::Resul
     )
 }
 
-fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &HonourRun) -> fmt::Result {
+fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &CoverageRun) -> fmt::Result {
     let ratio = run.ratio().map_or_else(|| "-".to_owned(), percent);
     write!(
         f,
@@ -227,29 +227,29 @@ fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &HonourRun) -> fmt::Resu
 
 #[cfg(test)]
 mod tests {
-    use super::{Honour, HonourRun, wrapped};
+    use super::{Coverage, CoverageRun, wrapped};
 
     #[test]
-    fn the_honour_ratio_is_shown_with_its_terms_or_the_reason_why_not() {
-        let run = HonourRun {
+    fn the_callback_coverage_is_shown_with_its_terms_or_the_reason_why_not() {
+        let run = CoverageRun {
             callback_calls: 2,
             callback_bytes: 1024,
             in_command_bytes: 2048,
-            ..HonourRun::default()
+            ..CoverageRun::default()
         };
-        let run = HonourRun {
+        let run = CoverageRun {
             never_issued_bytes: 1024,
             in_command_calls: 3,
             never_issued_calls: 4,
             ..run
         };
         let why = "it has\nno manifest";
-        let honour = Honour {
+        let coverage = Coverage {
             with_loader: Some(run),
             without_loader: None,
             absent: Some(why.into()),
         };
-        let text = honour.to_string();
+        let text = coverage.to_string();
         assert!(
             text.contains("25.0 %  1.00 KiB through callbacks in 2 calls\n"),
             "{text}"
@@ -260,29 +260,29 @@ mod tests {
             text.contains("\n  without the loader        -  it has no manifest\n"),
             "{text}"
         );
-        let text = (Honour {
+        let text = (Coverage {
             absent: Some(why.into()),
-            ..Honour::default()
+            ..Coverage::default()
         })
         .to_string();
         assert_eq!(
             text,
             "callback coverage: not measured: it has no manifest\n"
         );
-        let most = HonourRun {
+        let most = CoverageRun {
             callback_bytes: u64::MAX,
             callback_calls: u64::MAX,
             in_command_bytes: u64::MAX,
             ..run
         };
-        let most = HonourRun {
+        let most = CoverageRun {
             in_command_calls: 999_999_999,
             never_issued_calls: 999_999_999,
             ..most
         };
-        let text = (Honour {
+        let text = (Coverage {
             with_loader: Some(most),
-            ..Honour::default()
+            ..Coverage::default()
         })
         .to_string();
         assert!(

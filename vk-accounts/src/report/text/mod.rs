@@ -120,9 +120,9 @@ impl fmt::Display for Text<'_> {
             .as_ref()
             .map_or(Ok(()), |fail| fmt::Display::fmt(fail, f))?;
         self.report
-            .honour
+            .callback_coverage
             .as_ref()
-            .map_or(Ok(()), |honour| write!(f, "{honour}"))?;
+            .map_or(Ok(()), |coverage| write!(f, "{coverage}"))?;
         let faults = self.report.faults();
         faults
             .iter()
@@ -196,8 +196,8 @@ impl Text<'_> {
                 scopes_in_words(f, &left.by_scope)?;
             }
         }
-        let honour = report.honour.as_ref();
-        honour.map_or(Ok(()), |honour| findings::leading(f, honour))
+        let coverage = report.callback_coverage.as_ref();
+        coverage.map_or(Ok(()), |coverage| findings::leading(f, coverage))
     }
 }
 

@@ -15,14 +15,14 @@
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
-#[path = "honour/by_address.rs"]
+#[path = "coverage/by_address.rs"]
 mod by_address;
 #[cfg(all(
     target_os = "linux",
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
-#[path = "honour/compare.rs"]
+#[path = "coverage/compare.rs"]
 mod compare;
 
 use std::fs;
@@ -30,8 +30,8 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 use testkit::{Child, Finished};
-use vk_accounts::report::{Honour, HonourRun};
-use vk_steward::callback_coverage::{CHILD_COMMAND, HonourError, Job, Preload, Way};
+use vk_accounts::report::{Coverage, CoverageRun};
+use vk_steward::callback_coverage::{CHILD_COMMAND, CoverageError, Job, Preload, Way};
 use vk_steward::drivers::DriverInfo;
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
@@ -39,7 +39,7 @@ const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
 const CHILD: &str = "in-a-child";
 
 /// A driver, and where its ratio lies without the loader after one round and after three, in percent.
-struct HonourCase {
+struct CoverageCase {
     driver: &'static str,
     /// The versions of the driver that this holds for begin so.
     version: &'static str,
@@ -52,14 +52,14 @@ struct HonourCase {
 /// the device and 46 KB a round. That is 0.23 % after one round and 0.39 % after three, whatever the number of its threads. Other
 /// programs and other methods found as much: 0.23 % for one round of 23 kinds of object, by return addresses, and 0.41 % for three
 /// rounds with 50 submits each, by flags and by addresses. SwiftShader's share sinks with each round: its compiler works anew.
-const CASES: [HonourCase; 2] = [
-    HonourCase {
+const CASES: [CoverageCase; 2] = [
+    CoverageCase {
         driver: "lavapipe",
         version: "Mesa 22.3",
         one_round: (0.12, 0.30),
         three_rounds: (0.10, 0.47),
     },
-    HonourCase {
+    CoverageCase {
         driver: "swiftshader",
         version: "5.",
         one_round: (0.10, 0.40),
@@ -68,7 +68,7 @@ const CASES: [HonourCase; 2] = [
 ];
 
 /// A test of a case; an error is why there was nothing to compare with.
-type Test = (&'static str, fn(&HonourCase) -> Result<(), String>);
+type Test = (&'static str, fn(&CoverageCase) -> Result<(), String>);
 
 const TESTS: [Test; 2] = [
     (
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
         .collect();
     let wanted =
         |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
-    if let Err(error @ HonourError::NotBuilt { .. }) = Preload::new() {
+    if let Err(error @ CoverageError::NotBuilt { .. }) = Preload::new() {
         if cfg!(all(
             target_os = "linux",
             target_env = "gnu",
@@ -177,7 +177,7 @@ fn missing(driver: &str) -> Option<String> {
 }
 
 fn cells_agree_with_return_addresses_and_with_the_accounts(
-    case: &HonourCase,
+    case: &CoverageCase,
 ) -> Result<(), String> {
     let preload = Preload::new().expect("built");
     for way in ["loader", "direct"] {
@@ -208,7 +208,7 @@ fn report(driver: &str, rounds: &str) -> (Finished, Value) {
     (done, report)
 }
 
-fn the_ratio_is_what_other_methods_found(case: &HonourCase) -> Result<(), String> {
+fn the_ratio_is_what_other_methods_found(case: &CoverageCase) -> Result<(), String> {
     let mut of_the_loader = Vec::new();
     let mut compared = Ok(());
     for (rounds, (low, high)) in [("1", case.one_round), ("3", case.three_rounds)] {
@@ -217,14 +217,14 @@ fn the_ratio_is_what_other_methods_found(case: &HonourCase) -> Result<(), String
             .as_str()
             .unwrap_or_default()
             .to_owned();
-        let honour: Honour =
+        let coverage: Coverage =
             serde_json::from_value(report["callback_coverage"].clone()).expect("both ways");
-        assert_eq!(honour.absent, None);
+        assert_eq!(coverage.absent, None);
         let (with, without) = (
-            honour.with_loader.expect("measured"),
-            honour.without_loader.expect("measured"),
+            coverage.with_loader.expect("measured"),
+            coverage.without_loader.expect("measured"),
         );
-        let percent = |run: &HonourRun| 100.0 * run.ratio().expect("something was taken");
+        let percent = |run: &CoverageRun| 100.0 * run.ratio().expect("something was taken");
         println!(
             "  {rounds} rounds: {:.2} % with the loader, {:.3} % without: {without:?}",
             percent(&with),
@@ -239,7 +239,7 @@ fn the_ratio_is_what_other_methods_found(case: &HonourCase) -> Result<(), String
             .expect("the loader asks for more");
         assert!(loaders > without.callback_bytes, "{loaders} by the loader");
         of_the_loader.push(loaders);
-        let past = |run: &HonourRun| run.past_bytes() as f64;
+        let past = |run: &CoverageRun| run.past_bytes() as f64;
         assert!(
             (past(&with) / past(&without) - 1.0).abs() < 0.10,
             "{} and {}",

@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 /// Callback coverage of a driver, measured twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Honour {
+pub struct Coverage {
     /// As applications run: the loader between, whose own memory counts against the driver.
-    pub with_loader: Option<HonourRun>,
+    pub with_loader: Option<CoverageRun>,
     /// The driver's library opened directly.
-    pub without_loader: Option<HonourRun>,
+    pub without_loader: Option<CoverageRun>,
     /// Why it could not be measured, in one sentence; none where it was.
     pub absent: Option<String>,
 }
 
 /// One measurement. Calls are requests for new or larger blocks, bytes what they asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HonourRun {
+pub struct CoverageRun {
     /// Requests through callbacks.
     pub callback_calls: u64,
     /// Bytes through callbacks.
@@ -48,10 +48,10 @@ pub struct HonourRun {
     pub opening_mapped_bytes: u64,
 }
 
-impl Honour {
+impl Coverage {
     /// The figure that leads: of the driver alone where that was measured, else with the loader; and whether it is of the driver alone.
     #[must_use]
-    pub fn leading(&self) -> Option<(&HonourRun, bool)> {
+    pub fn leading(&self) -> Option<(&CoverageRun, bool)> {
         match (&self.without_loader, &self.with_loader) {
             (Some(run), _) => Some((run, true)),
             (None, Some(run)) => Some((run, false)),
@@ -60,7 +60,7 @@ impl Honour {
     }
 }
 
-impl HonourRun {
+impl CoverageRun {
     /// Bytes that went past the callbacks.
     #[must_use]
     pub const fn past_bytes(&self) -> u64 {
