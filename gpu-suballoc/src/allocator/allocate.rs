@@ -1,6 +1,5 @@
 //! Regions without a resource, and the end of every region.
 
-use super::margin::Arming;
 use super::{BatchError, GpuAllocator};
 use crate::device::{BufferHandle, DeviceMemory, ImageHandle, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
@@ -55,9 +54,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_options(options)?;
         let ask = self.allocation_request(requirements, options);
         let place = |ask: &AllocationRequest| {
-            let _arming = Arming::begin(&self.arming);
-            let placed = (self.pools).place_at(self.device_and_host(), ask, block, offset)?;
-            self.with_margin(placed, ask.user_data)
+            self.with_margin(ask.user_data, || {
+                (self.pools).place_at(self.device_and_host(), ask, block, offset)
+            })
         };
         if options.name.is_some() || options.tag != 0 || options.site != 0 {
             return self.allocate_named(&ask, options, place);
@@ -138,7 +137,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             else {
                 continue;
             };
-            let _arming = (self.pools.margin() > 0).then(|| Arming::begin(&self.arming));
+            let _arming = (self.pools.margin() > 0).then(|| self.begin_arming());
             self.retry_after_evicting(|| {
                 self.pools.place_batch(self.device_and_host(), asks, placed)
             })?;

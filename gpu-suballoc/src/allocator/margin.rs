@@ -8,7 +8,7 @@ use super::GpuAllocator;
 use crate::device::{DeviceMemory, MappedRange};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{RegionPlaceKind, RegionSlot};
-use crate::pool::{AllocationRequest, Suballocation};
+use crate::pool::Suballocation;
 use crate::property_flags::PropertyFlags;
 
 /// Neither zeros nor text nor a small number, whatever the width.
@@ -19,13 +19,6 @@ const LOOKS: u32 = 1 << 14;
 
 /// From before a region can be found until its margin is written.
 pub(super) struct Arming<'c>(&'c AtomicU32);
-
-impl<'c> Arming<'c> {
-    pub(super) fn begin(count: &'c AtomicU32) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
 
 impl Drop for Arming<'_> {
     fn drop(&mut self) {
@@ -50,7 +43,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Refuses the first free of a region whose margin was written to. The next one finds the pattern again.
     #[cold]
     pub(super) fn check_margin(&self, at: RegionSlot) -> Result<(), GpuMisuse> {
-        match self.read_margin(at) {
+        match self.read_margin(at, true) {
             Some((placed, Some(_))) => {
                 let _ = self.write_margin(&placed);
                 Err(GpuMisuse::MarginOverwritten)
@@ -59,38 +52,22 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Finds room, giving up what is kept before giving up, and writes the margin.
-    #[cold]
-    pub(super) fn place_with_margin(
-        &self,
-        ask: &AllocationRequest,
-    ) -> Result<Suballocation, GpuError> {
-        let _arming = Arming::begin(&self.arming);
-        let placed = match self.pools.place(self.device_and_host(), ask) {
-            Err(error) => self.place_after_evicting(ask, error)?,
-            Ok(placed) => placed,
-        };
-        self.arm_margin(placed, ask.user_data)
+    /// Called before a region is placed whose margin is to be written.
+    pub(super) fn begin_arming(&self) -> Arming<'_> {
+        self.arming.fetch_add(1, Ordering::Relaxed);
+        Arming(&self.arming)
     }
 
-    /// As [`read_margin`](Self::read_margin), for regions of any thread. A region can be found before its margin is written: damage counts where
-    /// no thread was about to write a margin. `None` where that did not come to be.
-    pub(crate) fn read_settled_margin(
-        &self,
-        at: RegionSlot,
-    ) -> Option<(Suballocation, Option<(u64, u64)>)> {
-        let seen = self.read_margin(at)?;
-        if seen.1.is_none() {
-            return Some(seen);
-        }
-        for _ in 0..LOOKS {
-            // The region was found before: whoever places it is counted here until the margin is written.
-            if self.arming.load(Ordering::Acquire) == 0 {
-                return self.read_margin(at);
+    /// Whether there was a moment at which no thread was about to write a margin: then that of each region that was found before is written,
+    /// and flushed.
+    pub(crate) fn margins_are_written(&self) -> bool {
+        (0..LOOKS).any(|_| {
+            let is_none_to_come = self.arming.load(Ordering::Acquire) == 0;
+            if !is_none_to_come {
+                core::hint::spin_loop();
             }
-            core::hint::spin_loop();
-        }
-        None
+            is_none_to_come
+        })
     }
 
     /// Writes the pattern behind a region that was just placed; on refusal the region is freed again.
@@ -145,10 +122,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Where a region with a margin lies, and what is wrong with the margin. `None` for one without, for one that is gone, and where the
-    /// memory cannot be mapped or read.
+    /// memory cannot be mapped or read. What the device wrote is seen where the margin `is_written`, and only there: to ask for it discards
+    /// what the host did not flush yet.
     pub(crate) fn read_margin(
         &self,
         at: RegionSlot,
+        is_written: bool,
     ) -> Option<(Suballocation, Option<(u64, u64)>)> {
         if !matches!(
             at.kind(),
@@ -172,7 +151,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         };
         // What the host wrote is seen before, what the device wrote after the invalidation, which may discard the former.
         let (mut found, mut read) = (look(), Ok(()));
-        if found.is_none() && !placed.properties.contains(PropertyFlags::HOST_COHERENT) {
+        let is_coherent = placed.properties.contains(PropertyFlags::HOST_COHERENT);
+        if found.is_none() && is_written && !is_coherent {
             // Whole atoms, none of which has a byte of the region: what the host wrote there and did not flush yet stays.
             read = self.sync_range(placed.properties, u64::MAX, range, false);
             found = look();

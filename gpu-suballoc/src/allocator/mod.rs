@@ -350,22 +350,26 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Finds room, giving up what is kept before giving up.
     #[inline(always)]
     fn place(&self, ask: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        if self.pools.margin() > 0 {
-            return self.place_with_margin(ask);
-        }
-        match self.pools.place(self.device_and_host(), ask) {
-            Err(error) => self.place_after_evicting(ask, error),
-            Ok(placed) => Ok(placed),
-        }
+        self.with_margin(ask.user_data, || {
+            match self.pools.place(self.device_and_host(), ask) {
+                Err(error) => self.place_after_evicting(ask, error),
+                Ok(placed) => Ok(placed),
+            }
+        })
     }
 
-    /// A region that was just placed, with its margin where there are some.
+    /// What `place` answers, with its margin where there are some.
     #[inline(always)]
-    fn with_margin(&self, placed: Suballocation, word: u32) -> Result<Suballocation, GpuError> {
-        if self.pools.margin() > 0 {
-            return self.arm_margin(placed, word);
+    fn with_margin(
+        &self,
+        user_data: u32,
+        place: impl FnOnce() -> Result<Suballocation, GpuError>,
+    ) -> Result<Suballocation, GpuError> {
+        if self.pools.margin() == 0 {
+            return place();
         }
-        Ok(placed)
+        let _arming = self.begin_arming();
+        self.arm_margin(place()?, user_data)
     }
 
     #[cold]

@@ -14,8 +14,8 @@ use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Sc
 use gpu_suballoc::allocator::{Backing, WrapInfo};
 use gpu_suballoc::device::MemoryRequest;
 use gpu_suballoc::mock::{MockCall, MockDevice, MockProfile};
-use gpu_suballoc::pool::MapPolicy;
-use gpu_suballoc::report::RangeUse;
+use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
+use gpu_suballoc::report::{CorruptedMargin, RangeUse};
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, GpuMisuse,
@@ -588,6 +588,71 @@ fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a
                 scene.mock.live_counts(),
                 gpu_suballoc::mock::MockLiveCounts::default()
             );
+            scene.end();
+        });
+    }
+}
+
+/// A region can be found before its margin is written: what is looked at from within an allocation is not reported, and is afterwards.
+#[test]
+fn a_look_at_margins_from_within_an_allocation_reports_none_that_is_to_be_written() {
+    const SIZE: u64 = 1 << 16;
+    type Allocate = fn(&Gpu) -> Vec<Region>;
+    let one: Allocate = |gpu| vec![gpu.allocate(&needs(SIZE), &visible()).expect("room")];
+    let batch: Allocate = |gpu| {
+        let mut regions = [const { None }; 4];
+        gpu.allocate_batch(&needs(SIZE), &visible(), &mut regions)
+            .expect("room");
+        regions.into_iter().flatten().collect()
+    };
+    for (call, allocate) in [
+        (MockCall::Allocate, one),
+        (MockCall::Allocate, batch),
+        (MockCall::Flush, one),
+        (MockCall::Flush, batch),
+    ] {
+        ends(move || {
+            let memory = MemoryOptions {
+                margin: 16,
+                first_block: Some(1 << 20),
+                ..MemoryOptions::default()
+            };
+            let options = AllocatorOptions {
+                memory,
+                ..AllocatorOptions::default()
+            };
+            let scene = Scene::with(MockProfile::Tiler, options, None);
+            let gpu = scene.gpu();
+            let mut regions = allocate(gpu);
+            let damaged = regions.first().expect("one");
+            let mapping = gpu.map(damaged).expect("visible");
+            let margin = mapping.as_ptr().wrapping_add(damaged.size() as usize);
+            // SAFETY: the margin of 16 bytes lies behind the region, in memory that is mapped as a whole.
+            unsafe { margin.write(7) };
+            drop(mapping);
+            let damaged = damaged.id();
+            let looked = || {
+                let mut found = Vec::new();
+                let seen = gpu.check_corruption(|margin| found.push(margin.id));
+                seen.map(|_| found)
+            };
+            assert_eq!(looked(), Ok(vec![damaged]));
+            let seen: &'static Mutex<Vec<_>> = Box::leak(Box::default());
+            scene.on(call, move |scene| {
+                let found = |margin: &CorruptedMargin<'_>| seen.lock().unwrap().push(margin.id);
+                let _ = scene.gpu().check_corruption(found);
+            });
+            while scene.entered.load(SeqCst) == 0 {
+                regions.extend(allocate(gpu));
+            }
+            assert_eq!(*seen.lock().unwrap(), []);
+            scene.mock.set_hook(None);
+            assert_eq!(looked(), Ok(vec![damaged]));
+            let refused = gpu.free_id(damaged);
+            assert_eq!(refused, Err(GpuMisuse::MarginOverwritten.into()));
+            for region in regions {
+                gpu.free(region).expect("given back");
+            }
             scene.end();
         });
     }
