@@ -78,6 +78,7 @@ mod context;
 mod error;
 mod foreign;
 mod host;
+mod json;
 mod owned;
 mod rejected;
 mod requester;
@@ -115,6 +116,7 @@ pub use threads::{after_fork, attach_thread, fold_thread, held_state_locks};
 /// For the crates built on this one; no part of what an application needs.
 pub mod support {
     pub use crate::collections::floor_char_boundary;
+    pub use crate::json::{EscapedJson, Json};
     pub use crate::sync::{StateGuard, StateLock, StateLockHeld, StateMutex};
 }
 

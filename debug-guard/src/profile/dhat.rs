@@ -8,9 +8,10 @@
 
 use core::fmt;
 
+use alloc_core::support::EscapedJson;
+
 use super::text::{self, FrameNames};
 use crate::call_sites::{LabelKind, Numbers, Profile, Sites};
-use crate::report::Escaped;
 
 /// Said of a process that writes its profile.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +48,7 @@ impl Sites {
             out,
             r#""tu":"allocations","Mtu":"Mallocations","tuth":{SHORT},"cmd":""#
         )?;
-        fmt::Write::write_str(&mut Escaped(out), process.command)?;
+        fmt::Write::write_str(&mut EscapedJson(out), process.command)?;
         let peak = self.profile().map_or(0, |profile| profile.peak.when());
         write!(
             out,
@@ -62,7 +63,7 @@ impl Sites {
         out.write_str("],\"ftbl\":[\"[root]\"")?;
         profile.labels.for_each(self.arena(), labels, &mut |line| {
             out.write_str(",\n\"")?;
-            self.write_line(&mut Escaped(out), line, names)?;
+            self.write_line(&mut EscapedJson(out), line, names)?;
             out.write_char('"')
         })?;
         // The place behind the labels is that of what has none.

@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use core::fmt::{self, Display, Result, Write};
+use core::fmt::{Result, Write};
+
+use alloc_core::support::Json;
+use alloc_core::{ContextId, Scope};
 
 use super::address_position::AddressPosition;
 use super::block_info::{Actor, BlockInfo, BlockState, Stack};
@@ -10,7 +13,7 @@ use super::guard_report::Report;
 use super::leak::Leak;
 use super::modules::Modules;
 use super::text::Hex;
-use crate::mode::BackEnd;
+use crate::mode::{BackEnd, Mode};
 use crate::os::{self, Access, BackEnds};
 
 /// The version of the format: it changes when a program that reads the former could be wrong about the new.
@@ -22,263 +25,160 @@ impl Report<'_> {
     /// # Errors
     /// Those of `out`.
     pub fn write_json(&self, out: &mut dyn Write) -> Result {
-        let mut object = JsonObject::open(out)?;
-        object.plain("debug_guard", VERSION)?;
-        object.text("kind", self.kind().name())?;
-        object.text("moment", self.moment().name())?;
-        object.text_or_null("access", self.access().map(Access::name))?;
-        object.address("address", self.address())?;
-        place(&mut object, self.place())?;
-        object.plain("process", self.process())?;
-        object.text("guard", self.guard())?;
-        object.text_or_null("mode", self.mode().map(crate::mode::Mode::name))?;
-        object.text("back_end", self.back_end().name())?;
-        object.text_or_null("right_guard", self.right_guard())?;
-        object.text_or_null(
-            "mapping",
-            Some(self.mapping()).filter(|name| !name.is_empty()),
-        )?;
-        let now = Some(self);
-        match self.block() {
-            Some(told) => block(object.key("block")?, told, now, self.modules)?,
-            None => object.null("block")?,
-        }
-        deed(object.key("by")?, &self.by(), None, self.modules)?;
-        match self.came_back() {
-            Some(back) => {
-                let mut inner = JsonObject::open(object.key("came_back")?)?;
-                inner.plain("size", back.size)?;
-                inner.plain("align", back.align)?;
-                inner.text_or_null("scope", back.scope.map(alloc_core::Scope::name))?;
-                inner.close()?;
-            }
-            None => object.null("came_back")?,
-        }
-        match self.changed() {
-            Some(changed) => {
-                let mut inner = JsonObject::open(object.key("changed")?)?;
-                inner.address("address", changed.first)?;
-                place(
-                    &mut inner,
-                    self.block().map(|block| block.place_of(changed.first)),
-                )?;
-                inner.plain("span", changed.span)?;
-                inner.text("expected", Hex(changed.expected()))?;
-                inner.text("found", Hex(changed.actual()))?;
-                inner.close()?;
-            }
-            None => object.null("changed")?,
-        }
-        match self.neighbour() {
-            Some(told) => {
-                block(object.key("neighbour")?, told, now, self.modules)?;
-                object.plain(
-                    "neighbour_distance",
-                    self.neighbour_distance().unwrap_or_default(),
-                )?;
-            }
-            None => {
-                object.null("neighbour")?;
-                object.null("neighbour_distance")?;
-            }
-        }
-        let out = object.key("refused")?;
-        out.write_char('[')?;
-        let back_ends = BackEnds::probe();
-        let refused = BackEnd::ALL
-            .into_iter()
-            .filter_map(|back_end| Some((back_end, back_ends.refusal(back_end)?)));
-        for (number, (back_end, refusal)) in refused.enumerate() {
-            if number > 0 {
-                out.write_char(',')?;
-            }
-            let mut inner = JsonObject::open(out)?;
-            inner.text("back_end", back_end.name())?;
-            inner.plain("errno", refusal.errno())?;
-            inner.text("why", refusal)?;
-            inner.close()?;
-        }
-        out.write_char(']')?;
-        object.close()
+        Json::new(out).object(|json| self.members(json))
+    }
+
+    fn members(&self, json: &mut Json<'_>) -> Result {
+        json.plain("debug_guard", VERSION)?;
+        json.string("kind", self.kind().name())?;
+        json.string("moment", self.moment().name())?;
+        json.string_or_null("access", self.access().map(Access::name))?;
+        address(json, "address", self.address())?;
+        place(json, self.place())?;
+        json.plain("process", self.process())?;
+        json.string("guard", self.guard())?;
+        json.string_or_null("mode", self.mode().map(Mode::name))?;
+        json.string("back_end", self.back_end().name())?;
+        json.string_or_null("right_guard", self.right_guard())?;
+        let mapping = self.mapping();
+        json.string_or_null("mapping", (!mapping.is_empty()).then_some(mapping))?;
+        let (now, modules) = (Some(self), self.modules);
+        block(json, "block", self.block(), now, modules)?;
+        actor(json, "by", Some(&self.by()), None, modules)?;
+        object_or_null(json, "came_back", self.came_back(), |json, back| {
+            json.plain("size", back.size)?;
+            json.plain("align", back.align)?;
+            json.string_or_null("scope", back.scope.map(Scope::name))
+        })?;
+        object_or_null(json, "changed", self.changed(), |json, changed| {
+            address(json, "address", changed.first)?;
+            place(
+                json,
+                self.block().map(|block| block.place_of(changed.first)),
+            )?;
+            json.plain("span", changed.span)?;
+            json.string("expected", Hex(changed.expected()))?;
+            json.string("found", Hex(changed.actual()))
+        })?;
+        let neighbour = self.neighbour();
+        block(json, "neighbour", neighbour, now, modules)?;
+        let distance = neighbour.map(|_| self.neighbour_distance().unwrap_or_default());
+        json.plain_or_null("neighbour_distance", distance)?;
+        json.list_at("refused", |json| {
+            let back_ends = BackEnds::probe();
+            BackEnd::ALL.into_iter().try_for_each(|back_end| {
+                let Some(refusal) = back_ends.refusal(back_end) else {
+                    return Ok(());
+                };
+                json.object(|json| {
+                    json.string("back_end", back_end.name())?;
+                    json.plain("errno", refusal.errno())?;
+                    json.string("why", refusal)
+                })
+            })
+        })
     }
 }
 
 impl Leak<'_> {
     pub(super) fn json(&self, guard: &str, modules: &Modules, out: &mut dyn Write) -> Result {
-        let mut object = JsonObject::open(out)?;
-        object.plain("debug_guard", VERSION)?;
-        object.text("kind", "leak")?;
-        object.text("guard", guard)?;
-        object.plain("process", os::process_id())?;
-        object.plain("blocks", self.blocks)?;
-        object.plain("bytes", self.bytes)?;
-        block(object.key("block")?, &self.block, None, modules)?;
-        object.close()
+        Json::new(out).object(|json| {
+            json.plain("debug_guard", VERSION)?;
+            json.string("kind", "leak")?;
+            json.string("guard", guard)?;
+            json.plain("process", os::process_id())?;
+            json.plain("blocks", self.blocks)?;
+            json.plain("bytes", self.bytes)?;
+            block(json, "block", Some(&self.block), None, modules)
+        })
     }
 }
 
-fn place(object: &mut JsonObject<'_>, place: Option<AddressPosition>) -> Result {
-    object.text_or_null("place", place.map(AddressPosition::name))?;
-    match place {
-        Some(place) => object.plain("bytes", place.bytes()),
-        None => object.null("bytes"),
+fn object_or_null<T>(
+    json: &mut Json<'_>,
+    key: &str,
+    value: Option<T>,
+    members: impl FnOnce(&mut Json<'_>, T) -> Result,
+) -> Result {
+    match value {
+        Some(value) => json.object_at(key, |json| members(json, value)),
+        None => json.plain(key, "null"),
     }
+}
+
+/// Addresses are strings: as numbers they are exact up to 2^53 only, and people read them in hexadecimal.
+fn address(json: &mut Json<'_>, key: &str, address: usize) -> Result {
+    json.string(key, format_args!("{address:#x}"))
+}
+
+fn place(json: &mut Json<'_>, place: Option<AddressPosition>) -> Result {
+    json.string_or_null("place", place.map(AddressPosition::name))?;
+    json.plain_or_null("bytes", place.map(AddressPosition::bytes))
 }
 
 fn block(
-    out: &mut dyn Write,
-    block: &BlockInfo<'_>,
+    json: &mut Json<'_>,
+    key: &str,
+    block: Option<&BlockInfo<'_>>,
     now: Option<&Report<'_>>,
     modules: &Modules,
 ) -> Result {
-    let mut object = JsonObject::open(out)?;
-    object.address("address", block.address())?;
-    object.plain("size", block.size())?;
-    object.plain("align", block.align())?;
-    object.text("scope", block.scope().name())?;
-    object.text("mode", block.mode().name())?;
-    match block.state() {
-        BlockState::Live => object.text("state", "live")?,
-        BlockState::Freed => object.text("state", "freed")?,
-        BlockState::MovedTo(_) => object.text("state", "moved")?,
-    }
-    match block.state() {
-        BlockState::MovedTo(to) => object.address("moved_to", to)?,
-        _ => object.null("moved_to")?,
-    }
-    deed(object.key("taken")?, &block.allocated(), now, modules)?;
-    match block.freed() {
-        Some(given) => deed(object.key("given")?, &given, now, modules)?,
-        None => object.null("given")?,
-    }
-    object.close()
+    object_or_null(json, key, block, |json, block| {
+        address(json, "address", block.address())?;
+        json.plain("size", block.size())?;
+        json.plain("align", block.align())?;
+        json.string("scope", block.scope().name())?;
+        json.string("mode", block.mode().name())?;
+        let (state, moved_to) = match block.state() {
+            BlockState::Live => ("live", None),
+            BlockState::Freed => ("freed", None),
+            BlockState::MovedTo(to) => ("moved", Some(to)),
+        };
+        json.string("state", state)?;
+        match moved_to {
+            Some(to) => address(json, "moved_to", to)?,
+            None => json.plain("moved_to", "null")?,
+        }
+        actor(json, "taken", Some(&block.allocated()), now, modules)?;
+        actor(json, "given", block.freed().as_ref(), now, modules)
+    })
 }
 
-fn deed(
-    out: &mut dyn Write,
-    deed: &Actor<'_>,
+fn actor(
+    json: &mut Json<'_>,
+    key: &str,
+    actor: Option<&Actor<'_>>,
     now: Option<&Report<'_>>,
     modules: &Modules,
 ) -> Result {
-    let mut object = JsonObject::open(out)?;
-    object.plain("thread", deed.thread())?;
-    let mut name = [0; 16];
-    object.text_or_null(
-        "thread_name",
-        Some(os::thread_name(deed.thread(), &mut name)).filter(|name| !name.is_empty()),
-    )?;
-    match deed.serial() {
-        0 => object.null("serial")?,
-        serial => object.plain("serial", serial)?,
-    }
-    match now {
-        Some(report) => object.plain("age", report.age(deed))?,
-        None => object.null("age")?,
-    }
-    match deed.context() {
-        Some(context) => object.plain("context", context.get())?,
-        None => object.null("context")?,
-    }
-    object.text("owner", deed.owner())?;
-    object.text_or_null("label", deed.label())?;
-    object.text_or_null("command", deed.command())?;
-    match deed.command_serial() {
-        Some(serial) => object.plain("command_serial", serial)?,
-        None => object.null("command_serial")?,
-    }
-    stack(&mut object, deed.stack(), modules)?;
-    object.close()
+    object_or_null(json, key, actor, |json, actor| {
+        json.plain("thread", actor.thread())?;
+        let mut name = [0; 16];
+        let name = os::thread_name(actor.thread(), &mut name);
+        json.string_or_null("thread_name", (!name.is_empty()).then_some(name))?;
+        json.plain_or_null("serial", Some(actor.serial()).filter(|serial| *serial != 0))?;
+        json.plain_or_null("age", now.map(|report| report.age(actor)))?;
+        json.plain_or_null("context", actor.context().map(ContextId::get))?;
+        json.string("owner", actor.owner())?;
+        json.string_or_null("label", actor.label())?;
+        json.string_or_null("command", actor.command())?;
+        json.plain_or_null("command_serial", actor.command_serial())?;
+        stack(json, actor.stack(), modules)
+    })
 }
 
-fn stack(object: &mut JsonObject<'_>, stack: Stack<'_>, modules: &Modules) -> Result {
-    object.plain("whole", stack.whole)?;
-    let out = object.key("frames")?;
-    out.write_char('[')?;
-    for (number, pc) in stack.frames.iter().enumerate() {
-        if number > 0 {
-            out.write_char(',')?;
-        }
-        let mut frame = JsonObject::open(out)?;
-        frame.address("address", *pc)?;
-        if let Some((path, offset)) = modules.find(*pc) {
-            frame.text("module", path)?;
-            frame.address("offset", offset)?;
-        }
-        frame.close()?;
-    }
-    out.write_char(']')
-}
-
-/// An object that is being written: what it holds comes one after the other.
-struct JsonObject<'a> {
-    out: &'a mut dyn Write,
-    first: bool,
-}
-
-impl<'a> JsonObject<'a> {
-    fn open(out: &'a mut dyn Write) -> core::result::Result<Self, fmt::Error> {
-        out.write_char('{')?;
-        Ok(Self { out, first: true })
-    }
-
-    fn close(self) -> Result {
-        self.out.write_char('}')
-    }
-
-    /// The value is to be written to what comes back.
-    fn key(&mut self, key: &str) -> core::result::Result<&mut dyn Write, fmt::Error> {
-        if !self.first {
-            self.out.write_char(',')?;
-        }
-        self.first = false;
-        write!(self.out, "\"{key}\":")?;
-        Ok(self.out)
-    }
-
-    /// A number, or a truth value.
-    fn plain(&mut self, key: &str, value: impl Display) -> Result {
-        write!(self.key(key)?, "{value}")
-    }
-
-    fn null(&mut self, key: &str) -> Result {
-        self.plain(key, "null")
-    }
-
-    /// Addresses are strings: as numbers they are exact up to 2^53 only, and people read them in hexadecimal.
-    fn address(&mut self, key: &str, value: usize) -> Result {
-        write!(self.key(key)?, "\"{value:#x}\"")
-    }
-
-    fn text(&mut self, key: &str, value: impl Display) -> Result {
-        let out = self.key(key)?;
-        out.write_char('"')?;
-        write!(Escaped(out), "{value}")?;
-        out.write_char('"')
-    }
-
-    fn text_or_null(&mut self, key: &str, value: Option<&str>) -> Result {
-        match value {
-            Some(value) => self.text(key, value),
-            None => self.null(key),
-        }
-    }
-}
-
-/// Writes what stands in a JSON string.
-pub(crate) struct Escaped<'a>(pub(crate) &'a mut dyn Write);
-
-impl Write for Escaped<'_> {
-    fn write_str(&mut self, text: &str) -> Result {
-        text.chars().try_for_each(|c| match c {
-            '"' | '\\' => {
-                self.0.write_char('\\')?;
-                self.0.write_char(c)
-            }
-            // Control characters, and the two line ends that JSON allows and line readers do not.
-            '\0'..' ' | '\x7f' | '\u{2028}' | '\u{2029}' => {
-                write!(self.0, "\\u{:04x}", u32::from(c))
-            }
-            _ => self.0.write_char(c),
+fn stack(json: &mut Json<'_>, stack: Stack<'_>, modules: &Modules) -> Result {
+    json.plain("whole", stack.whole)?;
+    json.list_at("frames", |json| {
+        stack.frames.iter().try_for_each(|pc| {
+            json.object(|json| {
+                address(json, "address", *pc)?;
+                let Some((path, offset)) = modules.find(*pc) else {
+                    return Ok(());
+                };
+                json.string("module", path)?;
+                address(json, "offset", offset)
+            })
         })
-    }
+    })
 }

@@ -30,7 +30,6 @@ pub(crate) use deliver::{deliver, list, notice};
 pub use detected_at::DetectedAt;
 pub use guard_report::Report;
 pub(crate) use handler::on_trap;
-pub(crate) use json::Escaped;
 pub use leak::Leak;
 pub(crate) use modules::{Modules, bias};
 pub(crate) use registry::{GuardEntry, ReportingGuard, SeatId, enter, leave, query};

@@ -99,7 +99,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub fn write_json<M: HostSource>(
         &self,
         picture: &MemoryMap<M>,
-        sink: &mut (impl fmt::Write + ?Sized),
+        sink: &mut dyn fmt::Write,
     ) -> fmt::Result {
         let mut budgets = [HeapBudget::default(); MAX_MEMORY_HEAPS];
         for (index, budget) in (0u32..).zip(&mut budgets) {

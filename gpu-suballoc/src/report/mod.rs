@@ -2,7 +2,6 @@
 
 mod capture;
 mod corruption;
-mod json;
 mod leaks;
 mod map_table;
 mod memory_map;

@@ -9,8 +9,8 @@
 use core::fmt::{self, Display, Write};
 
 use alloc_core::HostSource;
+use alloc_core::support::Json;
 
-use super::json::Json;
 use super::memory_map::MemoryMap;
 use super::stats::GpuStats;
 use super::view::{BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource};
@@ -29,63 +29,47 @@ pub(crate) struct DumpContext<'a> {
 }
 
 impl<A: HostSource> MemoryMap<A> {
-    pub(crate) fn write_vma_json<W: Write + ?Sized>(
+    pub(crate) fn write_vma_json(
         &self,
         head: &DumpContext<'_>,
-        sink: &mut W,
+        sink: &mut dyn Write,
     ) -> fmt::Result {
         Json::new(sink).object(|json| {
-            json.key("General")?;
-            json.object(|json| general(json, head))?;
-            json.key("Total")?;
-            self.figures(json, |_| true)?;
-            json.key("MemoryInfo")?;
-            json.object(|json| self.heaps(json, head))?;
-            json.key("DefaultPools")?;
-            json.object(|json| self.default_pools(json, head))?;
-            json.key("CustomPools")?;
-            json.object(|json| self.custom_pools(json, head))?;
-            json.key("Wrapped")?;
-            json.list(|json| self.wrapped(json))
+            json.object_at("General", |json| general(json, head))?;
+            self.figures(json, "Total", |_| true)?;
+            json.object_at("MemoryInfo", |json| self.heaps(json, head))?;
+            json.object_at("DefaultPools", |json| self.default_pools(json, head))?;
+            json.object_at("CustomPools", |json| self.custom_pools(json, head))?;
+            json.list_at("Wrapped", |json| self.wrapped(json))
         })
     }
 
-    fn heaps<W: Write + ?Sized>(
-        &self,
-        json: &mut Json<'_, W>,
-        head: &DumpContext<'_>,
-    ) -> fmt::Result {
+    fn heaps(&self, json: &mut Json<'_>, head: &DumpContext<'_>) -> fmt::Result {
         let types = head.properties.types;
         for (index, heap) in (0u32..).zip(head.properties.heaps) {
             let of_heap =
                 |block: &BlockView| type_of(head, block).is_some_and(|of| of.heap_index == index);
-            json.key(format_args!("Heap {index}"))?;
-            json.object(|json| {
-                json.key("Flags")?;
-                json.list(|json| flag(json, heap.is_device_local(), "DEVICE_LOCAL"))?;
-                json.number("Size", heap.size)?;
+            json.object_at(format_args!("Heap {index}"), |json| {
+                json.list_at("Flags", |json| {
+                    flag(json, heap.is_device_local(), "DEVICE_LOCAL")
+                })?;
+                json.plain("Size", heap.size)?;
                 let budget = head
                     .budgets
                     .get(index as usize)
                     .copied()
                     .unwrap_or_default();
-                json.key("Budget")?;
-                json.object(|json| {
-                    json.number("BudgetBytes", budget.budget)?;
-                    json.number("UsageBytes", budget.usage)
+                json.object_at("Budget", |json| {
+                    json.plain("BudgetBytes", budget.budget)?;
+                    json.plain("UsageBytes", budget.usage)
                 })?;
-                json.key("Stats")?;
-                self.figures(json, of_heap)?;
-                json.key("MemoryPools")?;
-                json.object(|json| {
+                self.figures(json, "Stats", of_heap)?;
+                json.object_at("MemoryPools", |json| {
                     for (number, of) in (0u32..).zip(types).filter(|(_, of)| of.heap_index == index)
                     {
-                        json.key(format_args!("Type {number}"))?;
-                        json.object(|json| {
-                            json.key("Flags")?;
-                            json.list(|json| properties(json, of.properties))?;
-                            json.key("Stats")?;
-                            self.figures(json, |block| block.memory_type == Some(number))
+                        json.object_at(format_args!("Type {number}"), |json| {
+                            json.list_at("Flags", |json| properties(json, of.properties))?;
+                            self.figures(json, "Stats", |block| block.memory_type == Some(number))
                         })?;
                     }
                     Ok(())
@@ -95,15 +79,10 @@ impl<A: HostSource> MemoryMap<A> {
         Ok(())
     }
 
-    fn default_pools<W: Write + ?Sized>(
-        &self,
-        json: &mut Json<'_, W>,
-        head: &DumpContext<'_>,
-    ) -> fmt::Result {
+    fn default_pools(&self, json: &mut Json<'_>, head: &DumpContext<'_>) -> fmt::Result {
         for number in 0..head.properties.types.len() as u32 {
             let of_type = |block: &BlockView| !block.is_custom && block.memory_type == Some(number);
-            json.key(format_args!("Type {number}"))?;
-            json.object(|json| {
+            json.object_at(format_args!("Type {number}"), |json| {
                 // The first of a type's two pools is for linear resources.
                 preferred_size(json, head, number.saturating_mul(2))?;
                 self.pool(json, of_type)
@@ -112,11 +91,7 @@ impl<A: HostSource> MemoryMap<A> {
         Ok(())
     }
 
-    fn custom_pools<W: Write + ?Sized>(
-        &self,
-        json: &mut Json<'_, W>,
-        head: &DumpContext<'_>,
-    ) -> fmt::Result {
+    fn custom_pools(&self, json: &mut Json<'_>, head: &DumpContext<'_>) -> fmt::Result {
         for number in 0..head.properties.types.len() as u32 {
             let mut pools = self
                 .blocks()
@@ -126,15 +101,13 @@ impl<A: HostSource> MemoryMap<A> {
             if pools.peek().is_none() {
                 continue;
             }
-            json.key(format_args!("Type {number}"))?;
-            json.list(|json| {
+            json.list_at(format_args!("Type {number}"), |json| {
                 let mut last = None;
                 for pool in pools.map(|block| block.pool) {
                     // The blocks of a pool stand together.
                     if last.replace(pool) == Some(pool) {
                         continue;
                     }
-                    json.item()?;
                     json.object(|json| {
                         json.string("Name", pool)?;
                         preferred_size(json, head, pool)?;
@@ -148,31 +121,24 @@ impl<A: HostSource> MemoryMap<A> {
     }
 
     /// The blocks of a pool, and its dedicated ones beside.
-    fn pool<W: Write + ?Sized>(
-        &self,
-        json: &mut Json<'_, W>,
-        of_pool: impl Fn(&BlockView) -> bool,
-    ) -> fmt::Result {
+    fn pool(&self, json: &mut Json<'_>, of_pool: impl Fn(&BlockView) -> bool) -> fmt::Result {
         let is_shared = |block: &BlockView| {
             !matches!(
                 block.content,
                 BlockContent::Dedicated | BlockContent::Wrapped
             )
         };
-        json.key("Blocks")?;
-        json.object(|json| {
+        json.object_at("Blocks", |json| {
             for (number, (block, ranges)) in self
                 .blocks_with_ranges()
                 .enumerate()
                 .filter(|(_, each)| of_pool(each.0) && is_shared(each.0))
             {
-                json.key(number)?;
-                json.object(|json| self.block(json, block, ranges))?;
+                json.object_at(number, |json| self.block(json, block, ranges))?;
             }
             Ok(())
         })?;
-        json.key("DedicatedAllocations")?;
-        json.list(|json| {
+        json.list_at("DedicatedAllocations", |json| {
             let dedicated = self
                 .blocks_with_ranges()
                 .filter(|each| of_pool(each.0) && each.0.content == BlockContent::Dedicated);
@@ -180,42 +146,34 @@ impl<A: HostSource> MemoryMap<A> {
                 .flat_map(|each| each.1)
                 .filter(|range| range.range_use == RangeUse::Region)
             {
-                json.item()?;
                 json.object(|json| self.region(json, range))?;
             }
             Ok(())
         })
     }
 
-    fn block<W: Write + ?Sized>(
-        &self,
-        json: &mut Json<'_, W>,
-        block: &BlockView,
-        ranges: &[RangeView],
-    ) -> fmt::Result {
+    fn block(&self, json: &mut Json<'_>, block: &BlockView, ranges: &[RangeView]) -> fmt::Result {
         let figures = Figures::of(core::iter::once((block, ranges)));
-        json.number("MapRefCount", u64::from(block.maps))?;
-        json.number("TotalBytes", block.size)?;
-        json.number(
+        json.plain("MapRefCount", u64::from(block.maps))?;
+        json.plain("TotalBytes", block.size)?;
+        json.plain(
             "UnusedBytes",
             block.size.saturating_sub(figures.allocation_bytes),
         )?;
-        json.number("Allocations", figures.allocations)?;
-        json.number("UnusedRanges", figures.unused)?;
-        json.key("Suballocations")?;
-        json.list(|json| {
+        json.plain("Allocations", figures.allocations)?;
+        json.plain("UnusedRanges", figures.unused)?;
+        json.list_at("Suballocations", |json| {
             for range in ranges {
-                json.item()?;
                 json.object(|json| {
-                    json.number("Offset", range.offset)?;
+                    json.plain("Offset", range.offset)?;
                     match range.range_use {
                         RangeUse::Region => self.region(json, range),
                         free => {
                             json.string("Type", "FREE")?;
-                            json.number("Size", range.size)?;
+                            json.plain("Size", range.size)?;
                             match free {
-                                RangeUse::Spent => json.number("Spent", 1),
-                                RangeUse::Reusable => json.number("Kept", 1),
+                                RangeUse::Spent => json.plain("Spent", 1),
+                                RangeUse::Reusable => json.plain("Kept", 1),
                                 RangeUse::Free | RangeUse::Region => Ok(()),
                             }
                         }
@@ -226,10 +184,10 @@ impl<A: HostSource> MemoryMap<A> {
         })
     }
 
-    fn region<W: Write + ?Sized>(&self, json: &mut Json<'_, W>, range: &RangeView) -> fmt::Result {
+    fn region(&self, json: &mut Json<'_>, range: &RangeView) -> fmt::Result {
         json.string("Type", resource_name(range.resource))?;
-        json.number("Size", range.size)?;
-        json.number("Usage", range.usage)?;
+        json.plain("Size", range.size)?;
+        json.plain("Usage", range.usage)?;
         if range.tag != 0 {
             json.string("CustomData", Pointer(range.tag))?;
         }
@@ -237,20 +195,18 @@ impl<A: HostSource> MemoryMap<A> {
             json.string("Name", name)?;
         }
         json.string("Placement", placement(range.placement))?;
-        json.number("PaddingBytes", range.padding)?;
+        json.plain("PaddingBytes", range.padding)?;
         if range.site != 0 {
             json.string("Site", Pointer(range.site))?;
         }
         let Some(id) = range.id.filter(|_| range.crops > 0) else {
             return Ok(());
         };
-        json.key("Crops")?;
-        json.list(|json| {
+        json.list_at("Crops", |json| {
             for crop in self.crops_of(id) {
-                json.item()?;
                 json.object(|json| {
-                    json.number("Offset", crop.offset)?;
-                    json.number("Size", crop.size)?;
+                    json.plain("Offset", crop.offset)?;
+                    json.plain("Size", crop.size)?;
                     self.crop_name(crop)
                         .map_or(Ok(()), |name| json.string("Name", name))
                 })?;
@@ -259,7 +215,7 @@ impl<A: HostSource> MemoryMap<A> {
         })
     }
 
-    fn wrapped<W: Write + ?Sized>(&self, json: &mut Json<'_, W>) -> fmt::Result {
+    fn wrapped(&self, json: &mut Json<'_>) -> fmt::Result {
         let wrapped = self
             .blocks_with_ranges()
             .filter(|(block, _)| block.content == BlockContent::Wrapped);
@@ -267,24 +223,24 @@ impl<A: HostSource> MemoryMap<A> {
             .flat_map(|(_, ranges)| ranges)
             .filter(|range| range.range_use == RangeUse::Region)
         {
-            json.item()?;
             json.object(|json| {
-                json.number("Offset", range.offset)?;
+                json.plain("Offset", range.offset)?;
                 self.region(json, range)
             })?;
         }
         Ok(())
     }
 
-    fn figures<W: Write + ?Sized>(
+    fn figures(
         &self,
-        json: &mut Json<'_, W>,
+        json: &mut Json<'_>,
+        key: &str,
         which: impl Fn(&BlockView) -> bool,
     ) -> fmt::Result {
         let own = self
             .blocks_with_ranges()
             .filter(|(block, _)| block.content != BlockContent::Wrapped && which(block));
-        Figures::of(own).write(json)
+        json.object_at(key, |json| Figures::of(own).write(json))
     }
 }
 
@@ -325,68 +281,58 @@ impl Figures {
         sum
     }
 
-    fn write<W: Write + ?Sized>(&self, json: &mut Json<'_, W>) -> fmt::Result {
-        json.object(|json| {
-            json.number("BlockCount", self.blocks)?;
-            json.number("BlockBytes", self.block_bytes)?;
-            json.number("AllocationCount", self.allocations)?;
-            json.number("AllocationBytes", self.allocation_bytes)?;
-            json.number("UnusedRangeCount", self.unused)?;
-            if let Some((least, most)) = self.allocation_sizes {
-                json.number("AllocationSizeMin", least)?;
-                json.number("AllocationSizeMax", most)?;
-            }
-            if let Some((least, most)) = self.unused_sizes {
-                json.number("UnusedRangeSizeMin", least)?;
-                json.number("UnusedRangeSizeMax", most)?;
-            }
-            Ok(())
-        })
+    fn write(&self, json: &mut Json<'_>) -> fmt::Result {
+        json.plain("BlockCount", self.blocks)?;
+        json.plain("BlockBytes", self.block_bytes)?;
+        json.plain("AllocationCount", self.allocations)?;
+        json.plain("AllocationBytes", self.allocation_bytes)?;
+        json.plain("UnusedRangeCount", self.unused)?;
+        if let Some((least, most)) = self.allocation_sizes {
+            json.plain("AllocationSizeMin", least)?;
+            json.plain("AllocationSizeMax", most)?;
+        }
+        if let Some((least, most)) = self.unused_sizes {
+            json.plain("UnusedRangeSizeMin", least)?;
+            json.plain("UnusedRangeSizeMax", most)?;
+        }
+        Ok(())
     }
 }
 
-fn general<W: Write + ?Sized>(json: &mut Json<'_, W>, head: &DumpContext<'_>) -> fmt::Result {
+fn general(json: &mut Json<'_>, head: &DumpContext<'_>) -> fmt::Result {
     let limits = &head.properties.limits;
     json.string("API", "Vulkan")?;
-    json.number(
+    json.plain(
         "maxMemoryAllocationCount",
         u64::from(limits.max_memory_allocation_count),
     )?;
-    json.number("bufferImageGranularity", limits.buffer_image_granularity)?;
-    json.number("nonCoherentAtomSize", limits.non_coherent_atom_size)?;
-    json.number("memoryHeapCount", head.properties.heaps.len() as u64)?;
-    json.number("memoryTypeCount", head.properties.types.len() as u64)?;
-    json.number("HostBytes", head.stats.host_bytes)?;
-    json.number("EmptyBytes", head.stats.total.empty_bytes)?;
-    json.number("LargestFreeBytes", head.stats.total.largest_free_bound)?;
-    json.number("MovingBytes", head.stats.total.moving_bytes)?;
-    json.number("PeakBlockBytes", head.stats.peak_block_bytes)
+    json.plain("bufferImageGranularity", limits.buffer_image_granularity)?;
+    json.plain("nonCoherentAtomSize", limits.non_coherent_atom_size)?;
+    json.plain("memoryHeapCount", head.properties.heaps.len() as u64)?;
+    json.plain("memoryTypeCount", head.properties.types.len() as u64)?;
+    json.plain("HostBytes", head.stats.host_bytes)?;
+    json.plain("EmptyBytes", head.stats.total.empty_bytes)?;
+    json.plain("LargestFreeBytes", head.stats.total.largest_free_bound)?;
+    json.plain("MovingBytes", head.stats.total.moving_bytes)?;
+    json.plain("PeakBlockBytes", head.stats.peak_block_bytes)
 }
 
 fn type_of<'a>(head: &DumpContext<'a>, block: &BlockView) -> Option<&'a MemoryType> {
     head.properties.types.get(block.memory_type? as usize)
 }
 
-fn preferred_size<W: Write + ?Sized>(
-    json: &mut Json<'_, W>,
-    head: &DumpContext<'_>,
-    pool: u32,
-) -> fmt::Result {
+fn preferred_size(json: &mut Json<'_>, head: &DumpContext<'_>, pool: u32) -> fmt::Result {
     let preferred = u16::try_from(pool)
         .ok()
         .and_then(|pool| (head.preferred)(pool));
-    preferred.map_or(Ok(()), |bytes| json.number("PreferredBlockSize", bytes))
+    preferred.map_or(Ok(()), |bytes| json.plain("PreferredBlockSize", bytes))
 }
 
-fn flag<W: Write + ?Sized>(json: &mut Json<'_, W>, is_set: bool, name: &str) -> fmt::Result {
-    if is_set {
-        json.item().and_then(|()| json.text(name))
-    } else {
-        Ok(())
-    }
+fn flag(json: &mut Json<'_>, is_set: bool, name: &str) -> fmt::Result {
+    if is_set { json.text(name) } else { Ok(()) }
 }
 
-fn properties<W: Write + ?Sized>(json: &mut Json<'_, W>, flags: PropertyFlags) -> fmt::Result {
+fn properties(json: &mut Json<'_>, flags: PropertyFlags) -> fmt::Result {
     flags.names().try_for_each(|name| flag(json, true, name))
 }
 

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use alloc_core::support::EscapedJson;
 use alloc_core::{HostError, TryString};
 
 use super::process;
@@ -272,19 +273,7 @@ pub(super) struct Escaped<T>(pub(super) T);
 impl<T: fmt::Display> fmt::Display for Escaped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write as _;
-        write!(Escaping(f), "{}", self.0)
-    }
-}
-
-struct Escaping<'a, 'f>(&'a mut fmt::Formatter<'f>);
-
-impl fmt::Write for Escaping<'_, '_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.chars().try_for_each(|c| match c {
-            '"' | '\\' => write!(self.0, "\\{c}"),
-            '\0'..='\x1f' => write!(self.0, "\\u{:04x}", u32::from(c)),
-            _ => self.0.write_char(c),
-        })
+        write!(EscapedJson(f), "{}", self.0)
     }
 }
 

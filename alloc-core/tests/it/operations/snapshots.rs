@@ -1,5 +1,6 @@
 //! `Snapshot`.
 
+use alloc_core::support::Json;
 use alloc_core::{Budget, ContextOptions, Scope, Snapshot};
 use testkit::{Sink, Stage};
 
@@ -27,6 +28,22 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             ],
             "reads the copy and writes into a sink",
             read::<S>,
+        ),
+        nothing(
+            &[
+                "Json::list",
+                "Json::list_at",
+                "Json::new",
+                "Json::object",
+                "Json::object_at",
+                "Json::plain",
+                "Json::plain_or_null",
+                "Json::string",
+                "Json::string_or_null",
+                "Json::text",
+            ],
+            "writes into a sink",
+            json::<S>,
         ),
     ]
 }
@@ -77,5 +94,24 @@ fn read<S: Stage>(stage: &S, ground: &Ground) {
         snapshot.write_json(&mut sink).expect("the sink takes all");
         std::fmt::write(&mut sink, format_args!("{snapshot}")).expect("the sink takes all");
         assert!(sink.bytes > 100 && Sink::debug(&snapshot) > 0);
+    });
+}
+
+fn json<S: Stage>(stage: &S, _: &Ground) {
+    stage.attempt_plainly(|| {
+        let mut sink = Sink::default();
+        let written = Json::new(&mut sink).list(|json| {
+            json.text("text")?;
+            json.object(|json| {
+                json.plain("number", 1)?;
+                json.plain_or_null("none", None::<u8>)?;
+                json.string("string", "text")?;
+                json.string_or_null("some", Some("text"))?;
+                json.list_at("list", |_| Ok(()))?;
+                json.object_at("object", |_| Ok(()))
+            })
+        });
+        assert_eq!(written, Ok(()));
+        assert!(sink.bytes > 50);
     });
 }
