@@ -429,7 +429,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn may_have_moved(&self, region: &Region) -> bool {
         matches!(
             region.id.kind(),
-            RegionPlaceKind::General | RegionPlaceKind::Crop
+            RegionPlaceKind::General | RegionPlaceKind::Slab | RegionPlaceKind::Crop
         ) && self.has_moved.load(Ordering::Acquire)
     }
 

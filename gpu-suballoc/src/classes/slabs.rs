@@ -7,9 +7,11 @@
 //!
 //! There is a class for each number of granules up to 16, so nothing is lost to rounding. A class begins with slabs of 8 seats and doubles
 //! them with its population, up to 64. A slab whose last region goes is given back where its class has another with room. Slab and group
-//! of seats have the same number.
+//! of seats have the same number. A slab that is to be moved takes nothing meanwhile: `slabs/moves.rs`.
 
 #![forbid(unsafe_code)]
+
+mod moves;
 
 use super::groups::{MAX_GROUPS, NONE, SlotGroups};
 use super::segments::Segments;
@@ -41,7 +43,19 @@ pub(super) struct Slab<H> {
     previous: u32,
     next: u32,
     granules: u32,
-    slots: u32,
+    slots: u16,
+    listing: SlabListing,
+}
+
+/// Where a slab is listed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SlabListing {
+    /// Among those of its class that have room, while it has some.
+    InUse,
+    /// Among the empty ones of its class, or the worn ones: to be given back.
+    Spare,
+    /// Nowhere: its range is to be moved, and it takes nothing meanwhile.
+    Frozen,
 }
 
 /// The slabs of one size.
@@ -93,7 +107,17 @@ impl<H> Slab<H> {
             next: NONE,
             granules: 0,
             slots: 0,
+            listing: SlabListing::InUse,
         }
+    }
+
+    const fn seats(&self) -> u32 {
+        self.slots as u32
+    }
+
+    /// Granules of its range.
+    const fn span(&self) -> u64 {
+        (self.granules * self.seats()) as u64
     }
 
     const fn room(&self) -> u64 {
@@ -229,9 +253,12 @@ impl<H: Copy> SlabAllocator<H> {
                 granules,
             }));
         };
-        let (next, size) = (slab.next, u64::from(slab.granules * slab.slots));
+        let (next, size) = (slab.next, slab.span());
         if let Some(found) = self.class(granules) {
             found.empty = next;
+        }
+        if let Some(slab) = self.headers.get_mut(class.empty) {
+            slab.listing = SlabListing::InUse;
         }
         self.empty -= size;
         self.link(granules, class.empty);
@@ -283,11 +310,13 @@ impl<H: Copy> SlabAllocator<H> {
         if let Some(slab) = self.headers.get_mut(number) {
             let was_full = slab.room() == 0;
             slab.live &= !(1u64 << (slot & 63));
+            // A frozen one is in no list, and stays: what becomes of it is decided when it thaws.
+            let is_in_use = slab.listing == SlabListing::InUse;
             let empty = slab.live == 0;
-            if was_full && slab.room() != 0 {
+            if is_in_use && was_full && slab.room() != 0 {
                 self.link(granules, number);
             }
-            if empty {
+            if is_in_use && empty {
                 emptied = self.retire(granules, number);
             }
         }
@@ -305,6 +334,7 @@ impl<H: Copy> SlabAllocator<H> {
             return false;
         };
         if slab.usable == 0 {
+            slab.listing = SlabListing::Spare;
             slab.next = core::mem::replace(&mut self.worn, number);
             return true;
         }
@@ -312,7 +342,7 @@ impl<H: Copy> SlabAllocator<H> {
         if linked && slab.previous == NONE && slab.next == NONE {
             return false;
         }
-        let size = u64::from(slab.granules * slab.slots);
+        let size = slab.span();
         if linked {
             self.unlink(granules, number);
         }
@@ -320,6 +350,7 @@ impl<H: Copy> SlabAllocator<H> {
             return false;
         };
         if let Some(slab) = self.headers.get_mut(number) {
+            slab.listing = SlabListing::Spare;
             slab.next = class.empty;
             class.empty = number;
             self.empty += size;
@@ -366,12 +397,9 @@ impl<H: Copy> SlabAllocator<H> {
     /// Its seats wait for another range, unless some of them are used up.
     fn dissolve(&mut self, groups: &SlotGroups, number: u32) -> Option<SpareRange<H>> {
         let slab = self.headers.get_mut(number)?;
-        let (home, base, granules) = (
-            slab.range_ref.take()?,
-            slab.base,
-            u64::from(slab.granules * slab.slots),
-        );
-        let (fresh, class, seats) = (slab.usable == all(slab.slots), slab.granules, slab.slots);
+        let (home, base, granules) = (slab.range_ref.take()?, slab.base, slab.span());
+        let (class, seats) = (slab.granules, slab.seats());
+        let fresh = slab.usable == all(seats);
         if let Some(class) = self.class(class) {
             class.slots -= seats;
         }
@@ -475,7 +503,7 @@ impl<H: Copy> SubAllocator for SlabAllocator<H> {
             base,
             usable: all(seats),
             granules: need.granules,
-            slots: seats,
+            slots: seats as u16,
             ..Slab::vacant()
         };
         self.slabs += 1;
@@ -503,7 +531,7 @@ impl<H: Copy> SubAllocator for SlabAllocator<H> {
         for granules in 1..=CLASSES as u32 {
             let class = *self.class(granules)?;
             if let Some(slab) = self.headers.get(class.empty) {
-                let (next, size) = (slab.next, u64::from(slab.granules * slab.slots));
+                let (next, size) = (slab.next, slab.span());
                 if let Some(found) = self.class(granules) {
                     found.empty = next;
                 }
@@ -572,7 +600,7 @@ impl<H: Copy> SubAllocator for SlabAllocator<H> {
         ) {
             *slab = Slab {
                 next: *vacant,
-                slots: seats,
+                slots: seats as u16,
                 usable: all(seats),
                 ..Slab::vacant()
             };

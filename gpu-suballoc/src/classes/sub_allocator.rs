@@ -140,8 +140,8 @@ pub(crate) trait SubAllocator {
 
 /// PageAllocator or slabs with their groups: all under one lock, or in one hand. Each call is the [`SubAllocator`] one of its name.
 pub(crate) struct GroupedAllocator<P> {
-    groups: SlotGroups,
-    class: P,
+    pub(super) groups: SlotGroups,
+    pub(super) class: P,
 }
 
 /// Transient pages as a pool has them.

@@ -6,7 +6,7 @@ use super::Pools;
 use super::blocks::{BlockListing, BlockSpace};
 use super::device_and_host::DeviceAndHost;
 use super::drain_plan::BlockSum;
-use super::request::{MOVE_TARGET, Suballocation, is_internal_range};
+use super::request::{MOVE_TARGET, Suballocation, is_internal_range, slab_number};
 use super::state::PoolState;
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{NO_RECORD, RegionPlaceKind, RegionSlot};
@@ -136,19 +136,22 @@ impl Pools {
         }
     }
 
-    /// How many ranges a block has.
+    /// How many ranges and regions of slabs a block has.
     pub(crate) fn block_len(&self, index: u16, block: u32) -> usize {
         self.pool(index).map_or(0, |pool| {
             let state = pool.lock();
-            state
-                .blocks
-                .block(block)
-                .map_or(0, |live| live.core.live_count() as usize)
+            let Ok(live) = state.blocks.block(block) else {
+                return 0;
+            };
+            let seats = state.slabs_of(block).fold(0usize, |sum, slab| {
+                sum.saturating_add(state.size_classes.slabs.live_in(slab) as usize)
+            });
+            seats.saturating_add(live.core.live_count() as usize)
         })
     }
 
-    /// The regions of a block, in order of offset. False where something in it is no region of its own (a page, a slab), or somebody has
-    /// it mapped. `see` runs under the pool's lock: it neither allocates nor calls anybody.
+    /// The regions of a block, in order of offset; those of a slab one behind the other. False where something in it is neither a region
+    /// nor a slab (a page), or somebody has it mapped. `see` runs under the pool's lock: it neither allocates nor calls anybody.
     pub(crate) fn each_block_region(
         &self,
         index: u16,
@@ -173,6 +176,10 @@ impl Pools {
             else {
                 return;
             };
+            if let Some(slab) = slab_number(user_data) {
+                state.each_seat(slab, see);
+                return;
+            }
             if is_internal_range(user_data) {
                 movable = false;
                 return;
@@ -195,10 +202,22 @@ impl Pools {
         })
     }
 
-    /// Nothing is allocated in a block any more until [`end_drain`](Self::end_drain). False where the block cannot be drained.
-    pub(crate) fn begin_drain(&self, index: u16, block: u32) -> bool {
-        self.pool(index)
-            .is_some_and(|pool| pool.lock().blocks.list_as(block, BlockListing::Draining))
+    /// Nothing is allocated in a block any more until [`end_drain`](Self::end_drain), its slabs included. False where the block cannot be
+    /// drained.
+    pub(crate) fn begin_drain(&self, env: DeviceAndHost<'_>, index: u16, block: u32) -> bool {
+        let Some(pool) = self.pool(index) else {
+            return false;
+        };
+        let later = {
+            let mut state = pool.lock();
+            if !state.blocks.list_as(block, BlockListing::Draining) {
+                return false;
+            }
+            state.freeze_slabs(block);
+            state.deferred_free()
+        };
+        self.finish_free(env, pool, later);
+        true
     }
 
     /// A block may be allocated from again; one in which nothing lies goes back to the driver. Answers its bytes then.
@@ -206,7 +225,7 @@ impl Pools {
         let Some(pool) = self.pool(index) else {
             return 0;
         };
-        let removed = {
+        let (removed, later) = {
             let mut state = pool.lock();
             let is_drained = state
                 .blocks
@@ -215,9 +234,12 @@ impl Pools {
             if !is_drained {
                 return 0;
             }
+            state.thaw_slabs(block);
             state.blocks.list_as(block, BlockListing::Open);
-            state.remove_empty_block(Some(block), true)
+            let removed = state.remove_empty_block(Some(block), true);
+            (removed, state.deferred_free())
         };
+        self.finish_free(env, pool, later);
         removed.map_or(0, |object| {
             self.free_object(env, pool, &object);
             object.size
@@ -332,7 +354,11 @@ impl PoolState {
         }))
     }
 
-    fn reserve_target(&mut self, found: &LiveRange) -> Result<Option<Suballocation>, NodeShortage> {
+    /// Room for what moves to another block, as large as it is and aligned as it needs; `None` without room.
+    pub(super) fn reserve_target(
+        &mut self,
+        found: &LiveRange,
+    ) -> Result<Option<Suballocation>, NodeShortage> {
         // A node remembers no larger alignment: such a region stays where it is.
         if found.alignment >= MAX_NOTED_ALIGNMENT {
             return Ok(None);

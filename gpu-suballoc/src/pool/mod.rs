@@ -39,6 +39,7 @@ mod request;
 mod reserve;
 mod shard_page;
 mod size_class;
+mod slab_moves;
 mod state;
 #[cfg(all(test, feature = "testing"))]
 mod tests;

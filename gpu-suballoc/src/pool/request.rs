@@ -32,6 +32,15 @@ pub(super) const fn is_internal_range(word: u32) -> bool {
     word >= FIRST_OWN && word != NO_RECORD
 }
 
+/// The number of the slab that a range is.
+pub(super) const fn slab_number(word: u32) -> Option<u32> {
+    if word >= SLAB_RANGE && word < PAGE_RANGE {
+        Some(word - SLAB_RANGE)
+    } else {
+        None
+    }
+}
+
 /// Whether a range is a page or slab of a shard.
 pub(super) const fn is_shard_page(word: u32) -> bool {
     word >= FIRST_OWN && word < LINEAR_RANGE

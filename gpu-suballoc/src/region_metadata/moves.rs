@@ -8,7 +8,6 @@ use super::record::RegionRecord;
 use super::resource_description::ResourceDescription;
 use super::root_state::{EndedMove, MoveEnding, RootState as Life};
 use super::{RegionMetadata, RemovedRoot};
-use crate::error::GpuMisuse;
 use crate::id::RegionSlot;
 use crate::region::RegionContent;
 
@@ -33,8 +32,8 @@ pub(crate) enum MoveEnd {
     Moved { old_resource: u64 },
     /// It is where it was.
     Stayed,
-    /// It was freed, now or meanwhile: resource and place are the caller's to free.
-    Removed { root: RemovedRoot, meanwhile: bool },
+    /// It was freed, now or meanwhile: resource and place are the caller's to free, see [`removed_by_move`](RegionMetadata::removed_by_move).
+    Removed { meanwhile: bool },
 }
 
 impl RegionMetadata {
@@ -69,43 +68,96 @@ impl RegionMetadata {
         }
     }
 
-    /// From now on what others do to this root is noted until [`end_move`](Self::end_move). False where it is mapped, or not at rest.
-    pub(crate) fn begin_move(&self, number: u32, key: RegionSlot) -> bool {
-        match self.state.lock().table.get_mut(number) {
-            Some(RegionRecord::Root(root)) if root.is_named(key) && root.maps == 0 => {
-                root.state.begin_move()
+    /// From now on what others do to these roots, which move together, is noted until [`end_moves`](Self::end_moves): `begun` is called for
+    /// each of them that is there still, within the lock. False, and none was begun, where one of them is mapped, or not at rest.
+    pub(crate) fn begin_moves<T>(
+        &self,
+        roots: &mut [T],
+        root_of: impl Fn(&T) -> (u32, RegionSlot),
+        begun: impl Fn(&mut T),
+    ) -> bool {
+        let mut state = self.state.lock();
+        let rests = roots.iter().all(|one| {
+            let (number, key) = root_of(one);
+            match state.table.get(number) {
+                Some(RegionRecord::Root(root)) if root.is_named(key) => {
+                    root.state == Life::Live && root.maps == 0
+                }
+                _ => true,
             }
-            _ => false,
+        });
+        if !rests {
+            return false;
         }
+        for one in roots {
+            let (number, key) = root_of(one);
+            if let Some(RegionRecord::Root(root)) = state.table.get_mut(number)
+                && root.is_named(key)
+                && root.state.begin_move()
+            {
+                begun(one);
+            }
+        }
+        true
     }
 
-    /// Ends a move. `exchange` changes the place, within this lock, and says whether it did; it is called for
-    /// [`MoveEnding::Commit`] alone, and not where somebody used the region meanwhile.
-    pub(crate) fn end_move(
+    /// Ends the moves of roots that move together: all of them lie at their new places, or none. `exchange` changes the places, within this
+    /// lock, and says whether it did; it is called where one of them ends with [`MoveEnding::Commit`] and nobody has used them meanwhile, and
+    /// is the answer. `ended` is called for each, within the lock.
+    pub(crate) fn end_moves<T>(
         &self,
-        number: u32,
-        key: RegionSlot,
-        ending: MoveEnding,
-        exchange: &mut dyn FnMut() -> bool,
-    ) -> Result<MoveEnd, GpuMisuse> {
+        roots: &mut [T],
+        root_of: impl Fn(&T) -> (u32, RegionSlot, MoveEnding),
+        exchange: impl FnOnce() -> bool,
+        ended: impl Fn(&mut T, MoveEnd),
+    ) -> bool {
         let mut state = self.state.lock();
-        let Some(RegionRecord::Root(root)) = state.table.get_mut(number) else {
-            return Err(GpuMisuse::Stale);
+        let may_move = |one: &T| {
+            let (number, key, ending) = root_of(one);
+            match state.table.get(number) {
+                Some(RegionRecord::Root(root)) => {
+                    root.is_named(key) && root.state.lets_move(ending, root.is_used())
+                }
+                _ => false,
+            }
         };
-        if !root.is_named(key) {
-            return Err(GpuMisuse::Stale);
+        let commits = |one: &T| {
+            let (number, _, ending) = root_of(one);
+            let is_moving = matches!(state.table.get(number), Some(RegionRecord::Root(root)) if root.state == Life::Moving);
+            is_moving && matches!(ending, MoveEnding::Commit { .. })
+        };
+        let is_exchanged = roots.iter().all(may_move) && roots.iter().any(commits) && exchange();
+        for one in roots {
+            let (number, key, ending) = root_of(one);
+            let Some(RegionRecord::Root(root)) = state.table.get_mut(number) else {
+                continue;
+            };
+            if !root.is_named(key) {
+                continue;
+            }
+            let is_used = root.is_used();
+            let end = match root.state.end_move(ending, is_used, &mut || is_exchanged) {
+                Some(EndedMove::Moved { resource }) => MoveEnd::Moved {
+                    old_resource: core::mem::replace(&mut root.resource, resource),
+                },
+                Some(EndedMove::Stayed) => MoveEnd::Stayed,
+                Some(EndedMove::Removed { meanwhile }) => MoveEnd::Removed { meanwhile },
+                None => continue,
+            };
+            ended(one, end);
         }
-        let is_used = root.crops > 0 || root.maps > 0;
-        let ended = root.state.end_move(ending, is_used, exchange);
-        Ok(match ended.ok_or(GpuMisuse::Stale)? {
-            EndedMove::Moved { resource } => MoveEnd::Moved {
-                old_resource: core::mem::replace(&mut root.resource, resource),
-            },
-            EndedMove::Stayed => MoveEnd::Stayed,
-            EndedMove::Removed { meanwhile } => MoveEnd::Removed {
-                root: root.removed(number),
-                meanwhile,
-            },
-        })
+        is_exchanged
+    }
+
+    /// The root whose move [ended](Self::end_moves) with its removal, for the caller to take apart.
+    pub(crate) fn removed_by_move(&self, number: u32, key: RegionSlot) -> Option<RemovedRoot> {
+        match self.state.lock().table.get(number) {
+            Some(RegionRecord::Root(root))
+                if root.is_named(key) && root.state == Life::BeingRemoved =>
+            {
+                Some(root.removed(number))
+            }
+            _ => None,
+        }
     }
 }

@@ -286,7 +286,7 @@ impl RegionMetadata {
         if !root.is_named(key) || !root.state.is_live() {
             return Err(GpuMisuse::Stale);
         }
-        let is_used = root.crops > 0 || root.maps > 0;
+        let is_used = root.is_used();
         if is_used && !wait {
             return Err(if root.crops > 0 {
                 GpuMisuse::HasCrops

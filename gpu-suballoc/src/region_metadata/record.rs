@@ -52,6 +52,11 @@ pub(super) struct RootRecord {
 }
 
 impl RootRecord {
+    /// Whether crops or mappings use it.
+    pub(super) const fn is_used(&self) -> bool {
+        self.crops > 0 || self.maps > 0
+    }
+
     /// Whether a key names it. Of a region in a block, node and generation say which one it is in its pool; its block may be another by now.
     pub(super) fn is_named(&self, key: RegionSlot) -> bool {
         let is_general = |key: RegionSlot| key.kind() == RegionPlaceKind::General;

@@ -10,11 +10,14 @@
 //!   drop                  reservations are freed; what was to be emptied and is not, is an ordinary block again
 //! ```
 //!
+//! The regions of a slab are moves of one pass, and move together or not at all: slab.rs.
+//!
 //! No lock is held between calls, and none while the device, the host allocator or the user's filter is called.
 
 mod make;
 mod pass;
 mod plan;
+mod slab;
 mod types;
 
 pub use pass::DefragmentationPass;
@@ -166,8 +169,8 @@ impl<D: DeviceMemory, A: HostAllocator> Drop for Defragmentation<'_, D, A> {
     fn drop(&mut self) {
         // A pass that was forgotten.
         self.end_pass(None);
-        while let Some(waiting) = self.ready.pop() {
-            self.free_target(&waiting);
+        while !self.ready.as_slice().is_empty() {
+            self.cancel_last();
         }
         self.looked_at = self.blocks.as_slice().len();
         self.end_drained();

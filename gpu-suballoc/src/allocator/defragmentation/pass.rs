@@ -6,9 +6,11 @@ use core::fmt;
 
 use alloc_core::HostAllocator;
 
+use super::slab::last_group;
 use super::{Defragmentation, MoveOutcome, MoveResult, RegionMove};
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse};
+use crate::id::RegionPlaceKind;
 use crate::region::RegionContent;
 use crate::region_metadata::{MoveEnd, MoveEnding};
 
@@ -38,7 +40,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
         let mut bytes = 0u64;
         while self.current.as_slice().len() < self.options.max_moves.max(1) {
-            let Some(next) = self.ready.as_slice().last().copied() else {
+            let group = last_group(self.ready.as_slice());
+            if group == 0 {
                 let order = self.looked_at;
                 let Some(&block) = self.blocks.as_slice().get(order) else {
                     break;
@@ -49,30 +52,45 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
                     reserved?;
                 }
                 continue;
-            };
-            let sum = bytes.saturating_add(next.size);
-            if sum > self.options.max_bytes && !self.current.as_slice().is_empty() {
+            }
+            let first = self.ready.as_slice().len().saturating_sub(group);
+            let moves = self
+                .ready
+                .as_mut_slice()
+                .get_mut(first..)
+                .unwrap_or(&mut []);
+            let sum = (moves.iter()).fold(bytes, |sum, one| sum.saturating_add(one.size));
+            let count = self.current.as_slice().len();
+            let is_too_much = sum > self.options.max_bytes
+                || count.saturating_add(group) > self.options.max_moves;
+            if is_too_much && count > 0 {
                 break;
             }
-            if let Err(error) = self.current.try_reserve(1) {
-                if self.current.as_slice().is_empty() {
+            if let Err(error) = self.current.try_reserve(group) {
+                if count == 0 {
                     return Err(error.into());
                 }
                 break;
             }
-            let _ = self.ready.pop();
-            // It was freed, mapped or taken apart since room was reserved for it: its block stays, and the others of it too.
-            if !self
-                .allocator
-                .records
-                .begin_move(next.record, next.region.at())
-            {
-                self.free_target(&next);
-                continue;
-            }
-            bytes = sum;
-            if self.current.try_push(next).is_err() {
-                break;
+            // Those that were freed since room was reserved are left out. One was mapped or taken apart: its block stays, and so do the
+            // others of it and of its slab.
+            self.allocator.records.begin_moves(
+                moves,
+                |one| (one.record, one.region.at()),
+                |one| one.is_begun = true,
+            );
+            for _ in 0..group {
+                let Some(one) = self.ready.pop() else { break };
+                if one.is_begun {
+                    bytes = bytes.saturating_add(one.size);
+                    // Room for it was reserved above.
+                    let pushed = self.current.try_push(one);
+                    debug_assert!(pushed.is_ok(), "reserved");
+                }
+                let last = self.current.as_slice().last();
+                if !last.is_some_and(|last| last.moves_with(&one)) {
+                    self.free_unshared_target(&one);
+                }
             }
         }
         if self.current.as_slice().is_empty() {
@@ -84,15 +102,12 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     /// Carries out what the moves of the pass say, the last one first; where nobody wants to `see` it, all are ignored.
     pub(super) fn end_pass(&mut self, mut see: Option<MoveSink<'_>>) {
         let mut any = false;
-        // Whatever calls back from here finds the move gone that is being ended.
-        while let Some(one) = self.current.pop() {
+        loop {
+            self.decide_last(see.is_some());
+            // Whatever calls back from here finds the move gone that is being ended.
+            let Some(one) = self.current.pop() else { break };
             any = true;
-            let outcome = if see.is_some() {
-                one.outcome
-            } else {
-                MoveOutcome::Ignored
-            };
-            let result = self.end_move(&one, outcome);
+            let result = self.end_move(&one);
             if let Some(see) = &mut see {
                 see(&one, result);
             }
@@ -101,6 +116,51 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
             self.totals.passes = self.totals.passes.saturating_add(u32::from(see.is_some()));
             self.end_drained();
         }
+    }
+
+    /// Decides what becomes of the last move, and in the same step of all that it moves with. Nobody is called.
+    fn decide_last(&mut self, is_seen: bool) {
+        let group = last_group(self.current.as_slice());
+        let first = self.current.as_slice().len().saturating_sub(group);
+        let moves = (self.current.as_mut_slice().get_mut(first..)).unwrap_or(&mut []);
+        let Some(&RegionMove {
+            region,
+            target,
+            ended: None,
+            ..
+        }) = moves.last()
+        else {
+            return;
+        };
+        let (allocator, key) = (self.allocator, region.at());
+        allocator.records.end_moves(
+            moves,
+            |one| (one.record, one.region.at(), one.ending(is_seen)),
+            || {
+                allocator.note_moved();
+                if key.kind() == RegionPlaceKind::Slab {
+                    let (pool, slab) = (key.place.pool(), key.place.block());
+                    allocator.pools.exchange_slab(pool, slab, target)
+                } else {
+                    allocator.pools.exchange(key, target)
+                }
+            },
+            |one, end| {
+                one.ended = Some(match end {
+                    MoveEnd::Moved { old_resource } => {
+                        one.old_resource = old_resource;
+                        MoveResult::Moved
+                    }
+                    MoveEnd::Stayed => MoveResult::Stayed,
+                    MoveEnd::Removed { meanwhile: true } => MoveResult::Freed,
+                    MoveEnd::Removed { meanwhile: false } => MoveResult::Destroyed,
+                });
+            },
+        );
+        debug_assert!(
+            moves.iter().all(|one| one.ended.is_some()),
+            "their moves were begun"
+        );
     }
 
     /// Blocks of which no move is left to hand out are done with.
@@ -127,51 +187,49 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
     }
 
-    fn end_move(&mut self, one: &RegionMove, outcome: MoveOutcome) -> MoveResult {
+    /// Frees what a move that was decided leaves over: a resource, with the region if it goes, and with the last of its group a place.
+    fn end_move(&mut self, one: &RegionMove) -> MoveResult {
         let allocator = self.allocator;
-        let key = one.region.at();
-        let ending = match outcome {
-            MoveOutcome::Ignored => MoveEnding::Keep,
-            MoveOutcome::Destroyed => MoveEnding::Destroy,
-            // Its resource would be lost.
-            MoveOutcome::Copied if one.content != RegionContent::Bare && one.new_resource == 0 => {
-                MoveEnding::Keep
-            }
-            MoveOutcome::Copied => MoveEnding::Commit {
-                resource: one.new_resource,
-            },
-        };
-        let ended = allocator
-            .records
-            .end_move(one.record, key, ending, &mut || {
-                allocator.note_moved();
-                allocator.pools.exchange(key, one.target)
-            });
-        debug_assert!(ended.is_ok(), "its move was begun: {ended:?}");
-        let result = match ended {
-            Ok(MoveEnd::Moved { old_resource }) => {
-                allocator.destroy_resource(one.content, old_resource);
-                self.free_old_place(one);
+        let result = one.ended.unwrap_or(MoveResult::Stayed);
+        match result {
+            MoveResult::Moved => {
+                allocator.destroy_resource(one.content, one.old_resource);
                 self.totals.moves = self.totals.moves.saturating_add(1);
                 self.totals.moved_bytes = self.totals.moved_bytes.saturating_add(one.size);
-                return MoveResult::Moved;
             }
-            Ok(MoveEnd::Stayed) | Err(_) => {
+            MoveResult::Stayed => allocator.destroy_resource(one.content, one.new_resource),
+            MoveResult::Freed | MoveResult::Destroyed => {
                 allocator.destroy_resource(one.content, one.new_resource);
-                MoveResult::Stayed
-            }
-            Ok(MoveEnd::Removed { root, meanwhile }) => {
-                allocator.destroy_resource(one.content, one.new_resource);
-                allocator.destroy_removed_root(root);
-                if meanwhile {
-                    MoveResult::Freed
-                } else {
-                    MoveResult::Destroyed
+                let removed = (allocator.records).removed_by_move(one.record, one.region.at());
+                if let Some(root) = removed {
+                    allocator.destroy_removed_root(root);
                 }
             }
-        };
-        self.free_target(one);
+        }
+        let last = self.current.as_slice().last();
+        if !last.is_some_and(|last| last.moves_with(one)) {
+            self.free_target(one);
+        }
         result
+    }
+}
+
+impl RegionMove {
+    /// What is to become of it; where nobody sees that, nothing.
+    const fn ending(&self, is_seen: bool) -> MoveEnding {
+        match self.outcome {
+            MoveOutcome::Destroyed if is_seen => MoveEnding::Destroy,
+            // Without a second resource, the first one would be lost.
+            MoveOutcome::Copied
+                if is_seen
+                    && (matches!(self.content, RegionContent::Bare) || self.new_resource != 0) =>
+            {
+                MoveEnding::Commit {
+                    resource: self.new_resource,
+                }
+            }
+            _ => MoveEnding::Keep,
+        }
     }
 }
 

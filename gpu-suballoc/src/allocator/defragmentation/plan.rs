@@ -8,8 +8,8 @@ use super::types::SkipReason;
 use super::{Defragmentation, MoveOutcome, MovePlace, RegionMove};
 use crate::device::{BufferUsage, DeviceMemory};
 use crate::error::GpuError;
-use crate::id::{NO_RECORD, RegionId, RegionPlace, RegionSlot};
-use crate::pool::{BlockRegion, BlockSum, PreparedMove, plan_drain};
+use crate::id::{NO_RECORD, RegionId, RegionPlaceKind, RegionSlot};
+use crate::pool::{BlockRegion, BlockSum, PreparedMove, Suballocation, plan_drain};
 use crate::region::RegionContent;
 use crate::region_metadata::{MovingRoot, ResourceDescription};
 
@@ -96,7 +96,8 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
                 pool: index,
                 block: sum.block,
             };
-            if allocator.pools.begin_drain(index, sum.block) && self.blocks.try_push(block).is_ok()
+            if (allocator.pools).begin_drain(allocator.device_and_host(), index, sum.block)
+                && self.blocks.try_push(block).is_ok()
             {
                 let regions = allocator.pools.block_len(index, sum.block);
                 self.expected_moves = self.expected_moves.saturating_add(regions);
@@ -176,9 +177,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         let reserved = self.reserve_regions(order, of);
         if !matches!(reserved, Ok(true)) {
             while self.ready.as_slice().len() > first {
-                if let Some(waiting) = self.ready.pop() {
-                    self.free_target(&waiting);
-                }
+                self.cancel_last();
             }
         }
         reserved.map(|_| ())
@@ -195,6 +194,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         let count = self.regions.as_slice().len();
         self.expected_moves = self.expected_moves.saturating_sub(count);
         self.ready.try_reserve(count)?;
+        let mut slab = None;
         for at in 0..count {
             let Some(&region) = self.regions.as_slice().get(at) else {
                 break;
@@ -206,10 +206,15 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
                     return Ok(false);
                 }
             };
-            match self.reserve_region(order, &region, known) {
+            let reserved = if region.at.kind() == RegionPlaceKind::Slab {
+                self.reserve_seat(order, &region, known, &mut slab)
+            } else {
+                self.reserve_region(order, &region, known)
+            };
+            match reserved {
                 Ok(Some(reserved)) => {
                     if let Err(rejected) = self.ready.try_push(reserved) {
-                        self.free_target(&rejected.value);
+                        self.free_unshared_target(&rejected.value);
                         return Err(rejected.error.into());
                     }
                 }
@@ -255,8 +260,29 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         let Some(target) = target else {
             return Ok(None);
         };
-        Ok(Some(RegionMove {
-            region: RegionId::new(allocator.tag, key),
+        let to = (target.offset, target.size);
+        Ok(Some(self.new_move(
+            order,
+            known,
+            key,
+            record,
+            (&found, &target),
+            to,
+        )))
+    }
+
+    /// The move of the region `key` from the first of two places to the second one, in which it has these bytes.
+    pub(super) fn new_move(
+        &self,
+        order: usize,
+        known: Option<MovingRoot>,
+        key: RegionSlot,
+        record: u32,
+        (found, target): (&Suballocation, &Suballocation),
+        (offset, target_size): (u64, u64),
+    ) -> RegionMove {
+        RegionMove {
+            region: RegionId::new(self.allocator.tag, key),
             tag: known.map_or(0, |root| root.tag),
             size: found.size,
             from: MovePlace {
@@ -265,7 +291,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             },
             to: MovePlace {
                 memory: target.memory,
-                offset: target.offset,
+                offset,
             },
             memory_type: found.memory_type,
             content: known.map_or(RegionContent::Bare, |root| root.content),
@@ -274,29 +300,20 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             asked: known.map_or(0, |root| root.asked),
             record,
             target: target.at,
-            target_size: target.size,
+            target_size,
             outcome: MoveOutcome::Ignored,
+            is_begun: false,
+            ended: None,
             order: order as u32,
-        }))
+        }
     }
 
+    /// Frees the room that was reserved for a move, or after the exchange the place that its region had.
     pub(super) fn free_target(&self, of: &RegionMove) {
         let allocator = self.allocator;
         allocator
             .pools
             .free_target(allocator.device_and_host(), of.target);
-    }
-
-    /// Frees the place that a region had, which is what its target is after the exchange.
-    pub(super) fn free_old_place(&self, of: &RegionMove) {
-        let block = self.blocks.as_slice().get(of.order as usize);
-        let block = block.map_or(of.target.place.block(), |drained| drained.block);
-        let place = RegionPlace::new(of.target.kind(), of.target.place.pool(), block);
-        let allocator = self.allocator;
-        allocator.pools.free_target(
-            allocator.device_and_host(),
-            RegionSlot { place, ..of.target },
-        );
     }
 }
 

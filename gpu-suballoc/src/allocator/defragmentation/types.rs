@@ -40,13 +40,13 @@ impl<'f> DefragmentationOptions<'f> {
         }
     }
 
-    /// A pass moves at most so many bytes, but one region at least.
+    /// A pass moves at most so many bytes, but one region at least, or the regions of one slab.
     #[must_use]
     pub const fn max_bytes_per_pass(self, max_bytes: u64) -> Self {
         Self { max_bytes, ..self }
     }
 
-    /// A pass has at most so many moves, but one at least.
+    /// A pass has at most so many moves, but one at least, or those of one slab: up to 64.
     #[must_use]
     pub const fn max_moves_per_pass(self, max_moves: usize) -> Self {
         Self { max_moves, ..self }
@@ -103,7 +103,8 @@ pub struct MovePlace {
 /// What the user did about a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveOutcome {
-    /// The contents are at the new place, and the device has finished with the old one.
+    /// The contents are at the new place, and the device has finished with the old one. A region of a slab lies there afterwards if all others
+    /// that it [moves with](RegionMove::moves_with) were copied too, or are freed.
     Copied,
     /// Nothing: the region stays.
     Ignored,
@@ -117,7 +118,7 @@ pub enum MoveResult {
     /// The region lies at the new place; the old resource was destroyed, the old place freed.
     Moved,
     /// The region is where it was: by its outcome, because it was mapped or cropped during the pass, or because it has a resource and no
-    /// second one was made.
+    /// second one was made. Or one that it [moves with](RegionMove::moves_with) is, for one of these reasons.
     Stayed,
     /// The region was freed, as the outcome said.
     Destroyed,
@@ -143,6 +144,10 @@ pub struct RegionMove {
     pub(super) target: RegionSlot,
     pub(super) target_size: u64,
     pub(super) outcome: MoveOutcome,
+    /// Others use the region under the eyes of its record.
+    pub(super) is_begun: bool,
+    /// What became of it, until the pass reports that.
+    pub(super) ended: Option<MoveResult>,
     /// Its block's place in the order of draining.
     pub(super) order: u32,
 }
@@ -152,6 +157,12 @@ impl RegionMove {
     #[must_use]
     pub const fn region(&self) -> RegionId {
         self.region
+    }
+
+    /// Whether both move or neither does: regions of one slab, which are handed out in one pass, one behind the other.
+    #[must_use]
+    pub fn moves_with(&self, other: &Self) -> bool {
+        self.target == other.target
     }
 
     /// The user's number of the region.
@@ -225,7 +236,7 @@ impl RegionMove {
 pub struct SkippedRegions {
     /// Mapped, or in a block that is.
     pub mapped: u32,
-    /// Pages, slabs, and those of shards.
+    /// Pages, and pages and slabs of shards.
     pub pages: u32,
     /// Made by [`allocate`](crate::GpuAllocator::allocate): what is bound to them is not known.
     pub bare: u32,

@@ -20,7 +20,7 @@ fn df7_a_move_exchanges_ranges_of_one_pool_and_makes_none_smaller() {
         assert_eq!(large.memory, small.memory);
         let (index, block) = (small.at.place.pool(), small.at.place.block());
         assert_eq!(pools.begin_defragmentation(env, index, None), Ok(true));
-        assert!(pools.begin_drain(index, block));
+        assert!(pools.begin_drain(env, index, block));
         bed.free(&first);
         pools.open_closed_blocks(index);
 

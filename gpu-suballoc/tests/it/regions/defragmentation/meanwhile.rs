@@ -1,7 +1,7 @@
 //! What others do to a region while it is being copied.
 
 use super::*;
-use gpu_suballoc::GpuMisuse;
+use gpu_suballoc::{GpuMisuse, Lifetime};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[test]
@@ -105,8 +105,15 @@ fn df6_other_threads_allocate_free_map_and_crop_during_the_passes() {
                         turns.fetch_add(1, Ordering::Relaxed);
                         let pick = rng.next() as usize;
                         if own.len() < 40 && !pick.is_multiple_of(3) {
-                            let info = BufferInfo::new(1 + pick as u64 % PIECE, COPIED);
-                            own.push(scene.gpu.create_buffer(&info, &mappable()).unwrap());
+                            // Some lie in slabs.
+                            let (size, options) = if pick.is_multiple_of(5) {
+                                let lasting = mappable().lifetime(Lifetime::Persistent);
+                                (1 + pick as u64 % (2 * KIB), lasting)
+                            } else {
+                                (1 + pick as u64 % PIECE, mappable())
+                            };
+                            let info = BufferInfo::new(size, COPIED);
+                            own.push(scene.gpu.create_buffer(&info, &options).unwrap());
                             continue;
                         }
                         let Some(at) = (pick / 7).checked_rem(own.len()) else {
@@ -140,9 +147,13 @@ fn df6_other_threads_allocate_free_map_and_crop_during_the_passes() {
                     own.into_iter().for_each(|region| scene.free(region));
                 });
             }
-            let mut totals = 0;
+            let (mut totals, mut in_slabs) = (0, 0);
             let mut rounds = 0;
-            while rounds < 60 || turns.load(Ordering::Relaxed) < 3000 || totals < 20 {
+            while rounds < 60
+                || turns.load(Ordering::Relaxed) < 3000
+                || totals < 20
+                || in_slabs < 20
+            {
                 rounds += 1;
                 let options = DefragmentationOptions::new().max_moves_per_pass(5);
                 let mut run = scene.gpu.defragment(options).unwrap();
@@ -156,7 +167,10 @@ fn df6_other_threads_allocate_free_map_and_crop_during_the_passes() {
                         pass.set_outcome(index, MoveOutcome::Copied).unwrap();
                     }
                     std::thread::yield_now();
-                    pass.finish(|_, _| ());
+                    pass.finish(|one, result| {
+                        let is_small = one.size() <= 2 * KIB && result == MoveResult::Moved;
+                        in_slabs += u64::from(is_small);
+                    });
                 }
                 totals += run.totals().moves;
             }

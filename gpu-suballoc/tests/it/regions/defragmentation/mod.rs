@@ -11,6 +11,8 @@ mod pinned;
 mod programs;
 mod reasons;
 mod refusals;
+mod slab_outcomes;
+mod slab_passes;
 mod slabs;
 mod values;
 

@@ -12,8 +12,13 @@ fn df8_random_heaps_end_with_every_byte_where_its_region_is() {
             let mut rng = testkit::Rng::new(seed);
             let mut live = Vec::new();
             for number in 0..150u32 {
-                let size = 1 + u64::from(rng.next() as u32) % (200 * KIB);
-                let lifetime = gpu_suballoc::Lifetime::Unknown;
+                // Small ones that last lie in slabs, which move as a whole.
+                let (lifetime, most) = if number % 3 == 0 {
+                    (gpu_suballoc::Lifetime::Persistent, 2 * KIB)
+                } else {
+                    (gpu_suballoc::Lifetime::Unknown, 200 * KIB)
+                };
+                let size = 1 + u64::from(rng.next() as u32) % most;
                 let info = BufferInfo::new(size, COPIED);
                 let region = scene
                     .gpu

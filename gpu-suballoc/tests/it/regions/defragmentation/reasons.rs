@@ -86,7 +86,13 @@ fn df5_each_reason_keeps_its_block_and_is_counted() {
         let options = shared().lifetime(Lifetime::Persistent);
         vec![scene.gpu.allocate(&needs, &options).unwrap()]
     };
-    assert_eq!(one(nvidia, slab), SkippedRegions { pages: 1, ..none });
+    assert_eq!(one(nvidia, slab), SkippedRegions { bare: 1, ..none });
+    let options = DefragmentationOptions::new().move_bare_regions();
+    assert_eq!(
+        pinned(nvidia, slab, options),
+        none,
+        "it moves with its slab"
+    );
 
     let tagged = |scene: &Scene<'_>| vec![scene.piece(1, &shared().tag(77))];
     let may_move = |_, tag| tag != 77;

@@ -4,7 +4,7 @@ use super::*;
 use alloc_core::HostAllocator;
 use debug_guard::{FailingAllocator, Fault as HostFault};
 use gpu_suballoc::mock::{MockCall, MockFault};
-use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage, PoolOptions};
+use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage, Lifetime, PoolOptions};
 
 type Failing = FailingAllocator<RecordingAllocator>;
 
@@ -37,7 +37,8 @@ fn persevere<D: DeviceMemory, A: HostAllocator>(
                     errors += 1;
                     continue;
                 };
-                assert!(mock.copy_buffer(old, 0, new, 0, PIECE));
+                let size = pass.moves()[index].size();
+                assert!(mock.copy_buffer(old, 0, new, 0, size));
             }
             pass.set_outcome(index, MoveOutcome::Copied).unwrap();
         }
@@ -124,6 +125,75 @@ fn df7_each_host_request_refused_means_fewer_moves_or_an_error_and_nothing_lost(
     }
     println!("{nth} requests, {errors} errors");
     assert!(nth > 4 && errors >= 4);
+}
+
+/// Two blocks; in the second one slabs, half of whose regions are bare: each host request is refused once.
+#[test]
+fn df7_each_host_request_refused_moves_a_slab_as_a_whole_or_not() {
+    let (mut errors, mut nth, mut stayed) = (0, 0, 0);
+    loop {
+        let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
+        let host = Failing::new(RecordingAllocator::system(), HostFault::Never);
+        let was_met = {
+            // SAFETY: as in `scene`.
+            let gpu = unsafe { GpuAllocator::new(&mock, &host, small_blocks()) }.unwrap();
+            let create = |size: u64, byte: u8| {
+                let options = if size == PIECE {
+                    shared()
+                } else {
+                    shared().lifetime(Lifetime::Persistent)
+                };
+                if byte % 2 == 1 && size < PIECE {
+                    let needs = gpu_suballoc::ResourceRequirements::new(size, 256);
+                    return (byte, gpu.allocate(&needs, &options).unwrap());
+                }
+                let info = BufferInfo::new(size, COPIED);
+                let region = gpu.create_buffer(&info, &options).unwrap();
+                assert!(mock.fill_buffer(region.buffer().unwrap(), 0, size, byte));
+                (byte, region)
+            };
+            let first: Vec<_> = (0..16).map(|byte| create(PIECE, byte)).collect();
+            let mut left: Vec<_> = (0..150).map(|byte| create(256, byte)).collect();
+            left.push(create(PIECE, 200));
+            for (byte, region) in first {
+                if byte % 2 == 0 {
+                    left.push((byte, region));
+                } else {
+                    gpu.free(region).unwrap();
+                }
+            }
+            assert_eq!(gpu.stats().total.blocks, 2);
+            host.arm(HostFault::Nth(nth));
+            let (failed, totals) = persevere(&gpu, &mock);
+            let was_met = host.refused() > 0;
+            host.arm(HostFault::Never);
+            errors += failed;
+            stayed += u64::from(totals.freed_blocks == 0);
+            let total = gpu.stats().total;
+            assert_eq!((total.regions, total.moving), (left.len() as u64, 0));
+            persevere(&gpu, &mock);
+            assert_eq!(gpu.stats().total.blocks, 1, "{totals:?}");
+            for (byte, mut region) in left {
+                gpu.refresh(&mut region).unwrap();
+                if let Some(buffer) = region.buffer() {
+                    let mut bytes = vec![0; region.size() as usize];
+                    assert!(mock.read_buffer(buffer, 0, &mut bytes));
+                    assert!(bytes.iter().all(|one| *one == byte));
+                }
+                gpu.free(region).unwrap();
+            }
+            gpu.close().unwrap();
+            was_met
+        };
+        assert!(mock.violations().is_empty(), "{}", mock.violations());
+        host.inner().assert_empty("defragmentation of slabs");
+        if !was_met {
+            break;
+        }
+        nth += 1;
+    }
+    println!("{nth} requests, {errors} errors, stayed {stayed} times");
+    assert!(nth > 4 && stayed >= 2, "{nth} {stayed}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Small regions that last lie in slabs, which never move: how many blocks they keep, and what is left beside them.
+//! Small regions that last lie in slabs, each of which moves as a whole: how many blocks are left where they lie between large ones.
 
 use gpu_suballoc::report::{RangePlacement, RangeUse};
 use gpu_suballoc::{Lifetime, ResourceRequirements};
@@ -105,9 +105,9 @@ fn heap(scene: &Scene<'_>, seed: u64, small: Lifetime) -> Left {
     left
 }
 
-/// A block with a slab stays, and no other one does for its sake. What that costs is in `docs/design/device-memory.md`.
+/// The figures are in `docs/design/device-memory.md`: a slab needs a larger hole than each of its regions alone.
 #[test]
-fn df9_slabs_keep_their_blocks_and_no_other() {
+fn df9_with_slabs_one_block_more_is_left_at_most() {
     for profile in MockProfile::ALL {
         for seed in 1..=4 {
             let run = |small| {
@@ -120,11 +120,9 @@ fn df9_slabs_keep_their_blocks_and_no_other() {
             let (slabs, without) = (run(Lifetime::Persistent), run(Lifetime::Unknown));
             println!("{profile:?} {seed}: {slabs:?}, without slabs {without:?}");
             assert!(slabs.blocks[0] > 12 && slabs.slab_blocks > 0, "{slabs:?}");
-            assert!(
-                slabs.blocks[1] <= slabs.with_slabs + without.blocks[1],
-                "{slabs:?}"
-            );
-            assert!(without.over_live < 1.5, "{without:?}");
+            assert!(slabs.with_slabs > 12, "nearly every block has one");
+            assert!(slabs.blocks[1] <= without.blocks[1] + 1, "{slabs:?}");
+            assert!(slabs.over_live < 1.5 && without.over_live < 1.5);
         }
     }
 }

@@ -1,0 +1,103 @@
+//! Regions of a slab: each has a move of its own, all of one slab share a target and an end.
+//!
+//! ```text
+//!   ready, current:   .. | region a | slab 5: b | slab 5: c | slab 5: d | region e | ..       one behind the other, in one pass
+//!                                     \________ one target ________/
+//! ```
+//!
+//! A region in a range of its own is a group of one.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::HostAllocator;
+
+use super::{Defragmentation, RegionMove};
+use crate::device::DeviceMemory;
+use crate::error::GpuError;
+use crate::id::NO_RECORD;
+use crate::pool::{BlockRegion, Suballocation};
+use crate::region_metadata::MovingRoot;
+
+/// A slab that room was reserved for, when the last of its regions was looked at.
+pub(super) struct ReservedSlab {
+    number: u32,
+    /// Where it begins.
+    base: u64,
+    target: Suballocation,
+}
+
+/// How many moves at the end of a list share the last one's target.
+pub(super) fn last_group(moves: &[RegionMove]) -> usize {
+    moves.last().map_or(0, |last| {
+        let rest = moves.iter().rev();
+        rest.take_while(|one| one.moves_with(last)).count()
+    })
+}
+
+impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
+    /// As [`reserve_region`](Self::reserve_region), for a region of a slab: room is reserved with the first one. It is some ready move's
+    /// then, or nothing was reserved.
+    pub(super) fn reserve_seat(
+        &self,
+        order: usize,
+        region: &BlockRegion,
+        known: Option<MovingRoot>,
+        slab: &mut Option<ReservedSlab>,
+    ) -> Result<Option<RegionMove>, GpuError> {
+        let allocator = self.allocator;
+        let at = region.at;
+        let new_record = if region.record == NO_RECORD {
+            allocator.records.create_bare(allocator.host(), at)?
+        } else {
+            NO_RECORD
+        };
+        let attached = allocator.pools.attach_to_seat(at, new_record);
+        let is_attached = matches!(attached, Ok((_, record)) if record == new_record);
+        if new_record != NO_RECORD && !is_attached {
+            allocator.records.cancel_bare(new_record);
+        }
+        let (found, record) = attached?;
+        let number = at.place.block();
+        let reserved = match slab {
+            Some(reserved) if reserved.number == number => reserved,
+            _ => {
+                let env = allocator.device_and_host();
+                let prepared = allocator.pools.prepare_slab(env, at.place.pool(), number)?;
+                let Some(target) = prepared.target else {
+                    return Ok(None);
+                };
+                slab.insert(ReservedSlab {
+                    number,
+                    base: prepared.base,
+                    target,
+                })
+            }
+        };
+        let target = &reserved.target;
+        let seat = found.offset.saturating_sub(reserved.base);
+        let to = (target.offset.saturating_add(seat), found.size);
+        Ok(Some(self.new_move(
+            order,
+            known,
+            at,
+            record,
+            (&found, target),
+            to,
+        )))
+    }
+
+    /// The last ready move is not made; with the last one of its group its room is freed.
+    pub(super) fn cancel_last(&mut self) {
+        if let Some(waiting) = self.ready.pop() {
+            self.free_unshared_target(&waiting);
+        }
+    }
+
+    /// Frees the room that was reserved for a move, unless the last ready one shares it.
+    pub(super) fn free_unshared_target(&self, of: &RegionMove) {
+        let last = self.ready.as_slice().last();
+        if !last.is_some_and(|last| last.moves_with(of)) {
+            self.free_target(of);
+        }
+    }
+}
