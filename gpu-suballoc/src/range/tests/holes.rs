@@ -1,0 +1,82 @@
+//! Where ranges are placed, and how holes join again.
+
+use super::*;
+
+#[test]
+fn h87_mixed_alignments_leave_their_pads_free() {
+    let mut core = Core::new(1 << 20, 256);
+    core.allocate(300);
+    let far = core.request(1000, 64 << 10, Fit::Low).unwrap();
+    assert_eq!((far.offset, far.size), (64 << 10, 1024));
+    // The pad is one hole, and the next small request goes there.
+    assert_eq!(core.pieces()[1], (512, (64 << 10) - 512, false));
+    assert_eq!(core.allocate(256).offset, 512);
+    // Every byte is used or free.
+    assert_eq!(core.core.used_bytes() + core.core.free_bytes(), 1 << 20);
+    assert_eq!(core.core.used_bytes(), 512 + 1024 + 256);
+}
+
+#[test]
+fn a_size_of_four_alignments_is_rounded_up_where_there_is_room() {
+    let mut core = Core::new(64 << 10, 256);
+    let rounded = core.request(4 * 4096 + 256, 4096, Fit::Low).unwrap();
+    assert_eq!((rounded.offset, rounded.size), (0, 5 * 4096));
+    assert_eq!(
+        core.get(rounded.node, rounded.generation).unwrap().asked,
+        4 * 4096 + 256
+    );
+    let small = core.request(3 * 4096 + 256, 4096, Fit::High).unwrap();
+    assert_eq!((small.offset, small.size), (12 * 4096, 3 * 4096 + 256));
+    // What is left is exactly 7 alignments: one of six and a half is rounded, one of seven less a granule fits as it is.
+    let rest = core.request(7 * 4096 - 256, 4096, Fit::High).unwrap();
+    assert_eq!((rest.offset, rest.size), (5 * 4096, 7 * 4096));
+    core.free_allocated(rest);
+    core.allocate(4096 - 256);
+    core.request(256, 256, Fit::High).unwrap();
+    let hole = core.core.largest_free(&core.store, &core.index);
+    let exact = core.request(hole, 4096, Fit::Low).unwrap();
+    assert_eq!(exact.size, hole, "no whole alignments fit any more");
+}
+
+#[test]
+fn h88_no_hole_of_nothing_is_ever_left() {
+    let mut core = Core::new(4096, 16);
+    let whole = core.allocate(4096);
+    assert_eq!(core.pieces(), [(0, 4096, true)]);
+    assert_eq!(
+        (
+            core.core.free_range_count(),
+            core.core.free_bytes(),
+            core.core.largest_free_bound(&core.index)
+        ),
+        (0, 0, 0)
+    );
+    assert_eq!(core.request(1, 1, Fit::Low), Err(RangeError::Full));
+    core.free_allocated(whole);
+    // The pad in front ends where the range begins, and the range where the block ends.
+    let last = core.request(16, 16, Fit::High).unwrap();
+    assert_eq!(core.pieces(), [(0, 4080, false), (4080, 16, true)]);
+    core.free_allocated(last);
+    assert_eq!(core.pieces(), [(0, 4096, false)]);
+}
+
+#[test]
+fn h96_holes_are_joined_as_soon_as_they_touch() {
+    for order in [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [2, 1, 0],
+        [1, 2, 0],
+        [2, 0, 1],
+    ] {
+        let mut core = Core::new(4096, 16);
+        let ranges = [core.allocate(100), core.allocate(200), core.allocate(300)];
+        core.allocate(16);
+        for at in order {
+            core.free_allocated(ranges[at]);
+        }
+        assert_eq!(core.pieces()[0], (0, 112 + 208 + 304, false), "{order:?}");
+        assert_eq!(core.core.free_range_count(), 2);
+    }
+}

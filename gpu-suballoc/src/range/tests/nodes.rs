@@ -1,0 +1,246 @@
+//! Ids, generations and the store that ranges share.
+
+use super::*;
+
+#[test]
+fn h99_ids_of_nobody_are_refused() {
+    let mut core = Core::new(4096, 16);
+    assert_eq!(
+        core.free(0, 1),
+        Err(RangeError::Stale),
+        "before there is memory"
+    );
+    let taken = core.allocate(16);
+    for (node, generation) in [
+        (0, 0),
+        (0, 1),
+        (u32::MAX, 1),
+        (taken.node, 0),
+        (taken.node, taken.generation + 1),
+        (1 << 20, 1),
+    ] {
+        assert_eq!(
+            core.free(node, generation),
+            Err(RangeError::Stale),
+            "{node} {generation}"
+        );
+        assert!(core.get(node, generation).is_err());
+    }
+    // 2^30 generations further, the same bits after a shift.
+    assert_eq!(
+        core.free(taken.node, taken.generation + (1 << 30)),
+        Err(RangeError::Stale)
+    );
+    assert!(core.free_allocated(taken).is_empty);
+}
+
+#[test]
+fn a_node_that_is_reused_refuses_its_first_id_for_ever() {
+    let mut core = Core::new(4096, 16);
+    let first = core.allocate(16);
+    core.free_allocated(first);
+    let mut same = 0;
+    for _ in 0..MANY {
+        let taken = core.allocate(16);
+        assert_ne!(
+            (taken.node, taken.generation),
+            (first.node, first.generation)
+        );
+        same += u32::from(taken.node == first.node);
+        assert_eq!(
+            core.free(first.node, first.generation),
+            Err(RangeError::Stale)
+        );
+        core.free_allocated(taken);
+    }
+    assert!(same > MANY / 2, "the node was hardly reused: {same}");
+}
+
+#[test]
+fn a_node_is_retired_when_its_generations_are_used_up() {
+    let mut core = Core::with_floor(4096, 16, MAX_GENERATION - 2);
+    let mut seen = HashSet::new();
+    // More takes than all nodes of a chunk have generations.
+    for round in 0..if cfg!(miri) { 60 } else { 1000 } {
+        let (low, high) = (core.allocate(16), core.request(16, 1, Fit::High).unwrap());
+        for taken in [low, high] {
+            assert!(taken.generation <= MAX_GENERATION);
+            assert!(
+                seen.insert((taken.node, taken.generation)),
+                "{taken:?} came twice, in round {round}"
+            );
+        }
+        core.free_allocated(low);
+        core.free_allocated(high);
+        assert_eq!(core.pieces(), [(0, 4096, false)]);
+    }
+    // Chunks of which every node is retired went back.
+    assert!(
+        core.blocks.len() <= 5,
+        "{} blocks are kept",
+        core.blocks.len()
+    );
+    assert!(core.store.ceiling() > MAX_GENERATION);
+    core.dismantle();
+    assert!(
+        core.store.ceiling() > MAX_GENERATION,
+        "also when its memory is gone"
+    );
+}
+
+#[test]
+fn chunks_come_back_and_their_ids_do_not() {
+    let mut core = Core::new(1 << 20, 16);
+    let many = if cfg!(miri) { 260 } else { 5000 };
+    let old: Vec<_> = (0..many).map(|_| core.allocate(16)).collect();
+    let most = core.blocks.len();
+    for &taken in &old {
+        core.free_allocated(taken);
+    }
+    assert!(
+        core.blocks.len() <= 4 && most > core.blocks.len(),
+        "{most} blocks, then {}",
+        core.blocks.len()
+    );
+    for taken in &old {
+        assert_eq!(
+            core.get(taken.node, taken.generation),
+            Err(RangeError::Stale),
+            "in a chunk that is gone"
+        );
+    }
+    let new: Vec<_> = (0..many).map(|_| core.allocate(16)).collect();
+    for taken in &old {
+        assert_eq!(
+            core.free(taken.node, taken.generation),
+            Err(RangeError::Stale),
+            "in a chunk that came anew"
+        );
+    }
+    assert_eq!(core.core.live_count(), many);
+    for taken in new {
+        core.free_allocated(taken);
+    }
+}
+
+#[test]
+fn a_store_that_was_dismantled_begins_where_it_ended() {
+    let mut core = Core::new(4096, 16);
+    let taken = core.allocate(16);
+    core.dismantle();
+    let again = core.allocate(16);
+    assert_eq!(again.node, taken.node);
+    assert!(again.generation > taken.generation);
+    assert_eq!(
+        core.free(taken.node, taken.generation),
+        Err(RangeError::Stale)
+    );
+}
+
+#[test]
+fn cores_that_share_a_store_know_their_own_ranges() {
+    let mut core = Core::new(4096, 16);
+    let mut other = Core::new(8192, 16);
+    other.ready(0);
+    let mine = core.allocate(16);
+    core.ready(8);
+    let want = RangeRequest {
+        size: 32,
+        alignment: 16,
+        user_data: 9,
+        fit: Fit::Low,
+    };
+    let (theirs, next) = (
+        other
+            .core
+            .allocate(&core.store, &other.index, &want)
+            .unwrap(),
+        other
+            .core
+            .allocate(&core.store, &other.index, &want)
+            .unwrap(),
+    );
+    assert_ne!(mine.node, theirs.node);
+    // Each is a live range, of the other core.
+    assert_eq!(
+        core.free(theirs.node, theirs.generation),
+        Err(RangeError::Stale)
+    );
+    assert_eq!(
+        core.get(theirs.node, theirs.generation),
+        Err(RangeError::Stale)
+    );
+    assert_eq!(
+        core.core.renew(&core.store, theirs.node, theirs.generation),
+        Err(RangeError::Stale)
+    );
+    assert_eq!(
+        core.core
+            .set_user_data(&core.store, theirs.node, theirs.generation, 1),
+        Err(RangeError::Stale)
+    );
+    let both = [
+        (mine.node, mine.generation),
+        (theirs.node, theirs.generation),
+    ];
+    assert_eq!(
+        core.core.free_batch(&core.store, &core.index, &both),
+        Err((1, RangeError::Stale))
+    );
+    assert_eq!(
+        other.core.free(
+            &core.store,
+            &other.index,
+            (mine.node, mine.generation),
+            None
+        ),
+        Err(RangeError::Stale)
+    );
+    assert_eq!(core.get(mine.node, mine.generation).unwrap().user_data, 7);
+    // What the other lets go of is used here next, and its name stays stale there.
+    assert_eq!(
+        other.core.free(
+            &core.store,
+            &other.index,
+            (theirs.node, theirs.generation),
+            Some(7)
+        ),
+        Err(RangeError::OtherUserData)
+    );
+    assert!(
+        !other
+            .core
+            .free(
+                &core.store,
+                &other.index,
+                (theirs.node, theirs.generation),
+                Some(9)
+            )
+            .unwrap()
+            .is_empty
+    );
+    other.core.clear(&core.store, &other.index);
+    let memory = other.index.detach_memory();
+    assert!(other.back(memory));
+    for _ in 0..8 {
+        core.allocate(16);
+    }
+    for stale in [theirs, next] {
+        assert_eq!(
+            other.core.get(&core.store, stale.node, stale.generation),
+            Err(RangeError::Stale)
+        );
+        assert_eq!(
+            core.get(stale.node, stale.generation),
+            Err(RangeError::Stale)
+        );
+    }
+    assert_eq!(
+        (
+            core.core.live_count(),
+            other.core.live_count(),
+            other.core.free_bytes()
+        ),
+        (9, 0, 8192)
+    );
+}

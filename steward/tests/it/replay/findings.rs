@@ -1,0 +1,116 @@
+//! Traces that can be replayed, and what is wrong in them.
+
+use super::*;
+
+#[test]
+fn wrong_frees_and_live_ends_are_findings() {
+    let lines = "p,one\no,1,0,VkBuffer\na,1,1,1,100,8,1\na,1,1,2,7,8,3\nf,1,1,2\nf,1,1,2\nf,1,1,99\nf,1,1,?3\nr,1,1,77,78,8,8,1\n";
+    let (done, report) = replay_text(trace(lines));
+    done.assert_code(0);
+    let found = |kind: &str| {
+        let rows = report["findings"].as_array().into_iter().flatten();
+        let rows: Vec<_> = rows.filter(|row| row["kind"] == kind).collect();
+        let [row] = rows[..] else {
+            panic!("{kind}: {}", report["findings"])
+        };
+        let said = row["sentence"].as_str().expect("a sentence").to_owned();
+        assert!(flat(&done.stdout).contains(&said), "{said}\n{done}");
+        (
+            row["count"].as_u64().expect("a number"),
+            row["first_serial"].as_u64().expect("a line"),
+            said,
+        )
+    };
+    assert_eq!(found("FreedTwice").1, 8);
+    let (count, line, said) = found("FreedUnknown");
+    assert_eq!((count, line), (2, 9), "{said}");
+    assert!(said.ends_with("; 2 times; first in line 9"), "{said}");
+    assert_eq!(found("ReallocatedUnknown").1, 11);
+    assert_eq!(found("LiveAtEnd").0, 2);
+    assert!(
+        done.stdout.contains("\nleftovers, never freed:\n  VkBuffer: 2 blocks, 108 requested bytes (108 of scope object)\n"),
+        "{done}"
+    );
+    let left = &report["leftovers"][0];
+    assert_eq!(
+        (&left["context"], &left["blocks"], &left["bytes"]),
+        (&"VkBuffer".into(), &2.into(), &108.into())
+    );
+    assert_eq!(five(&left["by_scope"]), [0, 108, 0, 0, 0]);
+    assert_eq!(report["phases"][0]["live_bytes"], 108);
+}
+
+#[test]
+fn huge_numbers_are_findings_and_no_overflow() {
+    let huge = u64::MAX;
+    let lines = format!(
+        "p,one\na,1,0,1,{huge},8,1\na,1,0,2,{huge},8,1\na,1,0,3,{},8,1\na,1,0,4,8,{huge},1\na,1,0,5,8,8,{}\na,1,0,{huge},0,8,4\nx,{huge}\nx,{huge}\n",
+        1u64 << 46,
+        i32::MAX
+    );
+    let (done, report) = replay_text(trace(&lines));
+    done.assert_code(0);
+    for what in [
+        "line 4: block 1 has 18446744073709551615 bytes, more than can be had",
+        "with an alignment that is no power of two; line 7",
+        "with a scope that does not exist; line 8",
+    ] {
+        assert!(flat(&done.stdout).contains(what), "{what}\n{done}");
+    }
+    assert_eq!(report["leftovers"][0]["bytes"], huge);
+}
+
+#[test]
+fn many_findings_are_cut_and_counted() {
+    // What cannot be replayed is told one by one; what was left adds up.
+    let lines: String = (1..=250)
+        .map(|n| format!("a,1,0,{n},{},8,1\n", u64::MAX))
+        .collect();
+    let (done, report) = replay_text(trace(&lines));
+    done.assert_code(0);
+    assert_eq!(report["findings"].as_array().map(Vec::len), Some(102));
+    assert!(done.stdout.contains(" and 150 findings more\n"), "{done}");
+}
+
+#[test]
+fn what_comes_before_the_first_phase_and_empty_blocks_are_counted() {
+    let (done, report) = replay_text(trace(
+        "a,1,0,1,64,8,1\na,1,0,2,0,8,1\nr,1,0,2,3,16,8,1\np,late\nf,1,0,1\nf,1,0,3\n",
+    ));
+    done.assert_code(0);
+    let early = plain(&report["phases"][0]);
+    assert_eq!(
+        (
+            early.name.as_str(),
+            early.taken[1],
+            early.bytes[1],
+            early.live_blocks[1]
+        ),
+        ("(no phase)", 2, 80, 2)
+    );
+    let late = plain(&report["phases"][1]);
+    assert_eq!(
+        (late.name.as_str(), late.freed[1], late.live_blocks[1]),
+        ("late", 2, 0)
+    );
+    let (done, report) = replay_text(trace(""));
+    done.assert_code(0);
+    assert!(
+        done.stdout.contains("\nno requests at all\n")
+            && report["phases"].as_array().is_some_and(Vec::is_empty),
+        "{done}"
+    );
+}
+
+#[test]
+fn names_from_a_trace_steer_no_terminal() {
+    let (done, _) = replay_text(trace(
+        "p,a\u{1b}[31mb\u{7}\no,1,0,Vk\u{9b}2J\na,1,1,1,8,8,1\nf,1,1,1\n",
+    ));
+    done.assert_code(0);
+    assert!(
+        done.stdout.contains("a [31mb")
+            && !done.stdout.chars().any(|c| c.is_control() && c != '\n'),
+        "{done}"
+    );
+}
