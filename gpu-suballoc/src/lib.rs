@@ -100,6 +100,7 @@ mod classes;
 pub mod context;
 pub mod device;
 pub mod error;
+mod flags;
 pub mod group;
 mod growable_vec;
 mod host_block;

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::flags::{flags, vulkan_masks};
 use crate::memory_type::MemoryType;
 
 /// `VK_MAX_MEMORY_HEAPS`.
@@ -40,33 +41,18 @@ impl MemoryHeap {
     /// Memory of the device itself.
     #[must_use]
     pub const fn is_device_local(&self) -> bool {
-        self.flags.as_raw() & HeapFlags::DEVICE_LOCAL.as_raw() != 0
+        self.flags.contains(HeapFlags::DEVICE_LOCAL)
     }
 }
 
-/// `VkMemoryHeapFlags`; unknown bits are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(transparent)]
-pub struct HeapFlags(u32);
-
-impl HeapFlags {
-    /// No flag: the host's memory.
-    pub const NONE: Self = Self(0);
-    /// The device's own memory.
-    pub const DEVICE_LOCAL: Self = Self(1 << 0);
-
-    /// From Vulkan's mask.
-    #[must_use]
-    pub const fn from_raw(raw: u32) -> Self {
-        Self(raw)
-    }
-
-    /// Vulkan's mask.
-    #[must_use]
-    pub const fn as_raw(self) -> u32 {
-        self.0
+flags! {
+    /// `VkMemoryHeapFlags`. A heap of the host has none.
+    HeapFlags(u32) {
+        /// The device's own memory.
+        DEVICE_LOCAL = 0;
     }
 }
+vulkan_masks!(HeapFlags);
 
 /// Limits that concern memory; sizes and alignments in bytes. Where a device does not tell, there is no limit: `u64::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 use super::handle::{BufferHandle, ImageHandle, MemoryHandle};
+use crate::flags::{flags, vulkan_masks};
 
 /// One memory object: `VkMemoryAllocateInfo` and the structures that may follow it.
 #[derive(Clone, Copy, Debug)]
@@ -49,41 +50,20 @@ pub enum DedicatedResource {
     Image(ImageHandle),
 }
 
-/// `VkExternalMemoryHandleTypeFlags`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(transparent)]
-pub struct ExternalHandleTypes(u32);
-
-impl ExternalHandleTypes {
-    /// None: it stays in this device.
-    pub const NONE: Self = Self(0);
-    /// A POSIX file descriptor that only Vulkan and OpenGL understand.
-    pub const OPAQUE_FD: Self = Self(1 << 0);
-    /// An NT handle that only Vulkan and OpenGL understand.
-    pub const OPAQUE_WIN32: Self = Self(1 << 1);
-    /// Memory of the host (`VK_EXT_external_memory_host`).
-    pub const HOST_ALLOCATION: Self = Self(1 << 7);
-    /// A Linux dma-buf.
-    pub const DMA_BUF: Self = Self(1 << 9);
-
-    /// From Vulkan's mask.
-    #[must_use]
-    pub const fn from_raw(raw: u32) -> Self {
-        Self(raw)
-    }
-
-    /// Vulkan's mask.
-    #[must_use]
-    pub const fn as_raw(self) -> u32 {
-        self.0
-    }
-
-    /// No handle type.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
+flags! {
+    /// `VkExternalMemoryHandleTypeFlags`. With none an object stays in its device.
+    ExternalHandleTypes(u32) {
+        /// A POSIX file descriptor that only Vulkan and OpenGL understand.
+        OPAQUE_FD = 0;
+        /// An NT handle that only Vulkan and OpenGL understand.
+        OPAQUE_WIN32 = 1;
+        /// Memory of the host (`VK_EXT_external_memory_host`).
+        HOST_ALLOCATION = 7;
+        /// A Linux dma-buf.
+        DMA_BUF = 9;
     }
 }
+vulkan_masks!(ExternalHandleTypes);
 
 /// A `pNext` chain of the caller's for `VkMemoryAllocateInfo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use crate::flags::{flags, vulkan_masks};
+
 /// `VkMemoryRequirements`, with what `VkMemoryDedicatedRequirements` adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceRequirements {
@@ -137,47 +139,9 @@ impl QueueFamilies {
     }
 }
 
-macro_rules! usages {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$bit_doc:meta])* $bit:ident = $place:literal;)* })*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-        #[repr(transparent)]
-        pub struct $name(u32);
-
-        impl $name {
-            $($(#[$bit_doc])* pub const $bit: Self = Self(1 << $place);)*
-
-            /// From Vulkan's mask.
-            #[must_use]
-            pub const fn from_raw(raw: u32) -> Self {
-                Self(raw)
-            }
-
-            /// Vulkan's mask.
-            #[must_use]
-            pub const fn as_raw(self) -> u32 {
-                self.0
-            }
-
-            /// Every bit of `other` is set here.
-            #[must_use]
-            pub const fn contains(self, other: Self) -> bool {
-                self.0 & other.0 == other.0
-            }
-        }
-
-        impl core::ops::BitOr for $name {
-            type Output = Self;
-            fn bitor(self, other: Self) -> Self {
-                Self(self.0 | other.0)
-            }
-        }
-    )*};
-}
-
-usages! {
+flags! {
     /// `VkBufferUsageFlags`; unknown bits are kept.
-    BufferUsage {
+    BufferUsage(u32) {
         /// Copied from.
         TRANSFER_SRC = 0;
         /// Copied to.
@@ -200,7 +164,7 @@ usages! {
         SHADER_DEVICE_ADDRESS = 17;
     }
     /// `VkImageUsageFlags`; unknown bits are kept.
-    ImageUsage {
+    ImageUsage(u32) {
         /// Copied from.
         TRANSFER_SRC = 0;
         /// Copied to.
@@ -219,3 +183,4 @@ usages! {
         INPUT_ATTACHMENT = 7;
     }
 }
+vulkan_masks!(BufferUsage ImageUsage);

@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use core::fmt;
-use core::ops::{BitAnd, BitOr};
+
+use crate::flags::flags;
 
 /// What is known of one device. Two `VkDevice`s on one GPU are two devices, with equal UUIDs.
 ///
@@ -101,42 +102,41 @@ impl fmt::Display for PciAddress {
     }
 }
 
-/// A set of [`DeviceCapabilities::flags`] or of an edge's.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct CapabilityFlags(u16);
+flags! {
+    /// A set of [`DeviceCapabilities::flags`] or of an edge's.
+    CapabilityFlags(u16) {
+        /// Of an edge: one driver's.
+        SAME_DRIVER = 0;
+        /// Memory is the host's.
+        UNIFIED_MEMORY = 1;
+        /// Peers see what it writes, without flushes.
+        PEER_COHERENT = 2;
+        /// The host sees what it writes, without flushes.
+        HOST_COHERENT = 3;
+        /// Copies to and from a peer's memory without the host.
+        PEER_COPY = 4;
+        /// Several at once may use one object.
+        CONCURRENT = 5;
+        /// Atomic operations on the device's memory.
+        DEVICE_ATOMICS = 6;
+        /// Atomic operations across devices and host.
+        SYSTEM_ATOMICS = 7;
+        /// Timeline semaphores.
+        TIMELINE_SEMAPHORE = 8;
+        /// Reached over a network. Only a refinement says so.
+        REMOTE_DMA = 9;
+        /// One address means the same everywhere. Only a refinement says so; it does not make memory unified.
+        SHARED_VIRTUAL_ADDRESS = 10;
+        /// Memory can be addressed by peers of the same driver.
+        PEER_ADDRESSABLE = 11;
+        /// A peer must be let in before it reaches memory. A demand, not a gift.
+        PEER_ACCESS_NEEDS_GRANT = 12;
+        /// Cut off from all others by its owner (MIG, SR-IOV): it has no edges. A demand.
+        ISOLATED = 13;
+    }
+}
 
 impl CapabilityFlags {
-    /// Nothing.
-    pub const NONE: Self = Self(0);
-    /// Of an edge: one driver's.
-    pub const SAME_DRIVER: Self = Self(1 << 0);
-    /// Memory is the host's.
-    pub const UNIFIED_MEMORY: Self = Self(1 << 1);
-    /// Peers see what it writes, without flushes.
-    pub const PEER_COHERENT: Self = Self(1 << 2);
-    /// The host sees what it writes, without flushes.
-    pub const HOST_COHERENT: Self = Self(1 << 3);
-    /// Copies to and from a peer's memory without the host.
-    pub const PEER_COPY: Self = Self(1 << 4);
-    /// Several at once may use one object.
-    pub const CONCURRENT: Self = Self(1 << 5);
-    /// Atomic operations on the device's memory.
-    pub const DEVICE_ATOMICS: Self = Self(1 << 6);
-    /// Atomic operations across devices and host.
-    pub const SYSTEM_ATOMICS: Self = Self(1 << 7);
-    /// Timeline semaphores.
-    pub const TIMELINE_SEMAPHORE: Self = Self(1 << 8);
-    /// Reached over a network. Only a refinement says so.
-    pub const REMOTE_DMA: Self = Self(1 << 9);
-    /// One address means the same everywhere. Only a refinement says so; it does not make memory unified.
-    pub const SHARED_VIRTUAL_ADDRESS: Self = Self(1 << 10);
-    /// Memory can be addressed by peers of the same driver.
-    pub const PEER_ADDRESSABLE: Self = Self(1 << 11);
-    /// A peer must be let in before it reaches memory. A demand, not a gift.
-    pub const PEER_ACCESS_NEEDS_GRANT: Self = Self(1 << 12);
-    /// Cut off from all others by its owner (MIG, SR-IOV): it has no edges. A demand.
-    pub const ISOLATED: Self = Self(1 << 13);
-
     /// What one of several demands, all have to put up with.
     pub(super) const DEMANDS: Self = Self(Self::PEER_ACCESS_NEEDS_GRANT.0 | Self::ISOLATED.0);
     /// What only a refinement may say of two devices.
@@ -146,18 +146,6 @@ impl CapabilityFlags {
             | Self::PEER_ACCESS_NEEDS_GRANT.0
             | Self::ISOLATED.0,
     );
-
-    /// Every bit of `other` is set.
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Those that are set here and not in `other`.
-    #[must_use]
-    pub const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
 
     /// Those of both.
     pub(super) const fn plus(self, other: Self) -> Self {
@@ -171,44 +159,31 @@ impl CapabilityFlags {
     }
 }
 
-/// Ways of handing an object from one device to another.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct HandleTypes(u8);
+flags! {
+    /// Ways of handing an object from one device to another.
+    HandleTypes(u8) {
+        /// The runtime's own handle, as it is. Never true of two `VkDevice`s.
+        NATIVE = 0;
+        /// `OPAQUE_FD`: device and driver UUIDs must match.
+        OPAQUE_FD = 1;
+        /// `OPAQUE_WIN32`: device and driver UUIDs must match.
+        OPAQUE_WIN32 = 2;
+        /// `DMA_BUF_EXT`.
+        DMA_BUF = 3;
+        /// `SYNC_FD`, for semaphores.
+        SYNC_FD = 4;
+        /// `HOST_ALLOCATION_EXT`, for memory.
+        HOST_ALLOCATION = 5;
+        /// An `IOSurface` or shared event of Metal's.
+        METAL = 6;
+        /// `ANDROID_HARDWARE_BUFFER_ANDROID`.
+        ANDROID_HARDWARE_BUFFER = 7;
+    }
+}
 
 impl HandleTypes {
-    /// None: it stays where it is.
-    pub const NONE: Self = Self(0);
-    /// The runtime's own handle, as it is. Never true of two `VkDevice`s.
-    pub const NATIVE: Self = Self(1 << 0);
-    /// `OPAQUE_FD`: device and driver UUIDs must match.
-    pub const OPAQUE_FD: Self = Self(1 << 1);
-    /// `OPAQUE_WIN32`: device and driver UUIDs must match.
-    pub const OPAQUE_WIN32: Self = Self(1 << 2);
-    /// `DMA_BUF_EXT`.
-    pub const DMA_BUF: Self = Self(1 << 3);
-    /// `SYNC_FD`, for semaphores.
-    pub const SYNC_FD: Self = Self(1 << 4);
-    /// `HOST_ALLOCATION_EXT`, for memory.
-    pub const HOST_ALLOCATION: Self = Self(1 << 5);
-    /// An `IOSurface` or shared event of Metal's.
-    pub const METAL: Self = Self(1 << 6);
-    /// `ANDROID_HARDWARE_BUFFER_ANDROID`.
-    pub const ANDROID_HARDWARE_BUFFER: Self = Self(1 << 7);
-
     /// Those that mean nothing to another device or driver.
     const OPAQUE: Self = Self(Self::OPAQUE_FD.0 | Self::OPAQUE_WIN32.0);
-
-    /// Every bit of `other` is set.
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// No bit is set.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
 
     /// The bits, lowest first as listed.
     #[must_use]
@@ -229,39 +204,6 @@ impl HandleTypes {
     }
 }
 
-macro_rules! set_of_bits {
-    ($set:ident: $($name:ident)+) => {
-        impl BitOr for $set {
-            type Output = Self;
-            fn bitor(self, other: Self) -> Self {
-                Self(self.0 | other.0)
-            }
-        }
-        impl BitAnd for $set {
-            type Output = Self;
-            fn bitand(self, other: Self) -> Self {
-                Self(self.0 & other.0)
-            }
-        }
-        /// The names of those that are set, lowest bit first.
-        impl fmt::Debug for $set {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let named = [$((Self::$name, stringify!($name))),+];
-                let mut between = "";
-                for (_, name) in named.into_iter().filter(|(flag, _)| self.contains(*flag)) {
-                    f.write_str(between)?;
-                    f.write_str(name)?;
-                    between = " | ";
-                }
-                f.write_str(if between.is_empty() { "NONE" } else { "" })
-            }
-        }
-    };
-}
-set_of_bits!(CapabilityFlags: SAME_DRIVER UNIFIED_MEMORY PEER_COHERENT HOST_COHERENT PEER_COPY CONCURRENT DEVICE_ATOMICS SYSTEM_ATOMICS
-    TIMELINE_SEMAPHORE REMOTE_DMA SHARED_VIRTUAL_ADDRESS PEER_ADDRESSABLE PEER_ACCESS_NEEDS_GRANT ISOLATED);
-set_of_bits!(HandleTypes: NATIVE OPAQUE_FD OPAQUE_WIN32 DMA_BUF SYNC_FD HOST_ALLOCATION METAL ANDROID_HARDWARE_BUFFER);
-
 #[cfg(test)]
 mod tests {
     use std::format;
@@ -270,7 +212,7 @@ mod tests {
 
     #[test]
     fn sets_are_written_by_name_and_every_bit_has_one() {
-        assert_eq!(format!("{:?}", CapabilityFlags::NONE), "NONE");
+        assert_eq!(format!("{:?}", CapabilityFlags::NONE), "none");
         assert_eq!(
             format!(
                 "{:?}",

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FindingRow, LeakFrame};
+use super::LeakFrame;
 
 /// All call sites of a run. Frames and stacks are stored once and named by their places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,21 +83,5 @@ impl CallSites {
             .into_iter()
             .flatten()
             .filter_map(|frame| self.frames.get(*frame))
-    }
-
-    /// The site with most bytes of those that a finding is about: of its owner, command and scope. None where the finding does not say
-    /// all three.
-    #[must_use]
-    pub fn of_finding(&self, row: &FindingRow) -> Option<&CallSite> {
-        let is_named = ![&row.owner, &row.command, &row.scope]
-            .iter()
-            .any(|word| word.is_empty());
-        let sites = self.sites.iter().filter(|site| {
-            is_named
-                && site.stack.is_some()
-                && [&site.context, &site.command, &site.scope]
-                    == [&row.owner, &row.command, &row.scope]
-        });
-        sites.max_by_key(|site| site.total.bytes)
     }
 }

@@ -53,6 +53,18 @@ impl<'c> Next<'c> {
         self.parent.accounts
     }
 
+    /// Runs a command that ends no object.
+    #[inline]
+    fn run(
+        &self,
+        index: usize,
+        allocator: Callbacks,
+        command: impl FnOnce(Callbacks) -> i32,
+    ) -> Finished<'static> {
+        let owners = self.parent.owners();
+        run(index, self.accounts(), owners, (allocator, None), command)
+    }
+
     /// Whose callbacks the object was created with, which the row creates.
     pub(super) fn owner_of(&self, index: usize, handle: u64) -> Option<OwnerId> {
         self.accounts().kind(index)?.owner_of(handle)
@@ -86,6 +98,19 @@ impl<'c> Next<'c> {
             created(index, self.accounts(), handle, finished);
         }
     }
+}
+
+/// The parent, and the command of the layer below as a function of the row's signature; where there is none the hook returns.
+macro_rules! below {
+    ($row:ident, $parent:ident, $function:ty $(, $refusal:expr)?) => {{
+        // SAFETY: the caller's promise.
+        let Some(next) = (unsafe { Next::of($row, $parent) }) else {
+            return $($refusal)?;
+        };
+        // SAFETY: the row's command has this signature.
+        let function = unsafe { transmute::<VoidFunction, $function>(next.function) };
+        (next, function)
+    }};
 }
 
 /// Those of an array that are not 0; none of NULL.
@@ -124,22 +149,11 @@ pub(super) unsafe extern "system" fn create<const ROW: usize>(
     object: *mut u64,
 ) -> i32 {
     type Function = unsafe extern "system" fn(Handle, Info, Callbacks, *mut u64) -> i32;
-    // SAFETY: the caller's promise.
-    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
-        return ERROR_INITIALIZATION_FAILED;
-    };
-    // SAFETY: the row's command has this signature.
-    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
-    let finished = run(
-        ROW,
-        next.accounts(),
-        next.parent.owners(),
-        (allocator, None),
-        |allocator| {
-            // SAFETY: the caller's arguments; the callbacks outlive every object that is created with them.
-            unsafe { function(parent, info, allocator, object) }
-        },
-    );
+    let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
+    let finished = next.run(ROW, allocator, |allocator| {
+        // SAFETY: the caller's arguments; the callbacks outlive every object that is created with them.
+        unsafe { function(parent, info, allocator, object) }
+    });
     // SAFETY: the caller's promise.
     unsafe { next.created_one(ROW, &finished, object) };
     if (ROW == CREATE_BUFFER || ROW == ALLOCATE_MEMORY) && finished.result >= 0 && leaks::is_on() {
@@ -186,22 +200,11 @@ pub(super) unsafe extern "system" fn create_without_info<const ROW: usize>(
     object: *mut u64,
 ) -> i32 {
     type Function = unsafe extern "system" fn(Handle, Callbacks, *mut u64) -> i32;
-    // SAFETY: the caller's promise.
-    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
-        return ERROR_INITIALIZATION_FAILED;
-    };
-    // SAFETY: the row's command has this signature.
-    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
-    let finished = run(
-        ROW,
-        next.accounts(),
-        next.parent.owners(),
-        (allocator, None),
-        |allocator| {
-            // SAFETY: as in `create`.
-            unsafe { function(parent, allocator, object) }
-        },
-    );
+    let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
+    let finished = next.run(ROW, allocator, |allocator| {
+        // SAFETY: as in `create`.
+        unsafe { function(parent, allocator, object) }
+    });
     // SAFETY: the caller's promise.
     unsafe { next.created_one(ROW, &finished, object) };
     finished.finish(ROW)
@@ -215,22 +218,11 @@ pub(super) unsafe extern "system" fn create_for_display<const ROW: usize>(
     object: *mut u64,
 ) -> i32 {
     type Function = unsafe extern "system" fn(Handle, u64, Info, Callbacks, *mut u64) -> i32;
-    // SAFETY: the caller's promise.
-    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
-        return ERROR_INITIALIZATION_FAILED;
-    };
-    // SAFETY: the row's command has this signature.
-    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
-    let finished = run(
-        ROW,
-        next.accounts(),
-        next.parent.owners(),
-        (allocator, None),
-        |allocator| {
-            // SAFETY: as in `create`.
-            unsafe { function(parent, display, info, allocator, object) }
-        },
-    );
+    let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
+    let finished = next.run(ROW, allocator, |allocator| {
+        // SAFETY: as in `create`.
+        unsafe { function(parent, display, info, allocator, object) }
+    });
     // SAFETY: the caller's promise.
     unsafe { next.created_one(ROW, &finished, object) };
     finished.finish(ROW)
@@ -244,24 +236,13 @@ pub(super) unsafe extern "system" fn create_many<const ROW: usize>(
     objects: *mut u64,
 ) -> i32 {
     type Function = unsafe extern "system" fn(Handle, u32, Info, Callbacks, *mut u64) -> i32;
-    // SAFETY: the caller's promise.
-    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
-        return ERROR_INITIALIZATION_FAILED;
-    };
-    // SAFETY: the row's command has this signature.
-    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
     // SAFETY: the caller's promise: room for so many.
     unsafe { clear(count, objects) };
-    let finished = run(
-        ROW,
-        next.accounts(),
-        next.parent.owners(),
-        (allocator, None),
-        |allocator| {
-            // SAFETY: as in `create`.
-            unsafe { function(parent, count, infos, allocator, objects) }
-        },
-    );
+    let finished = next.run(ROW, allocator, |allocator| {
+        // SAFETY: as in `create`.
+        unsafe { function(parent, count, infos, allocator, objects) }
+    });
     // Shaders that were created before one failed are there; of swapchains an error leaves the handles undefined.
     if finished.result >= 0 || row(ROW).object == "VkShaderEXT" {
         // SAFETY: the caller's promise.
@@ -278,27 +259,16 @@ pub(super) unsafe extern "system" fn create_list<const ROW: usize>(
 ) -> i32 {
     type Function =
         unsafe extern "system" fn(Handle, Info, Callbacks, *mut PipelineBinaryList) -> i32;
-    // SAFETY: the caller's promise.
-    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
-        return ERROR_INITIALIZATION_FAILED;
-    };
-    // SAFETY: the row's command has this signature.
-    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
     // SAFETY: the caller's promise.
     let room = unsafe { &*list };
     let (count, handles) = (room.count, room.handles);
     // SAFETY: the caller's promise: room for so many where there is an array.
     unsafe { clear(count, handles) };
-    let finished = run(
-        ROW,
-        next.accounts(),
-        next.parent.owners(),
-        (allocator, None),
-        |allocator| {
-            // SAFETY: as in `create`.
-            unsafe { function(parent, info, allocator, list) }
-        },
-    );
+    let finished = next.run(ROW, allocator, |allocator| {
+        // SAFETY: as in `create`.
+        unsafe { function(parent, info, allocator, list) }
+    });
     // SAFETY: the caller's promise.
     let list = unsafe { &*list };
     // Without an array the command only says how many there would be.
@@ -316,12 +286,7 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
     objects: *mut u64,
 ) -> i32 {
     type Function = unsafe extern "system" fn(Handle, u64, u32, Info, Callbacks, *mut u64) -> i32;
-    // SAFETY: the caller's promise.
-    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
-        return ERROR_INITIALIZATION_FAILED;
-    };
-    // SAFETY: the row's command has this signature.
-    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
     let owners = Owners {
         cache: next.owner_of(CREATE_CACHE, cache),
         ..next.parent.owners()
@@ -349,12 +314,7 @@ pub(super) unsafe extern "system" fn destroy<const ROW: usize>(
     allocator: Callbacks,
 ) {
     type Function = unsafe extern "system" fn(Handle, u64, Callbacks);
-    // SAFETY: the caller's promise.
-    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
-        return;
-    };
-    // SAFETY: the row's command has this signature.
-    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let (next, function) = below!(ROW, parent, Function);
     if leaks::is_on() {
         fenced(ROW, || leaks::destroying(ROW, object));
     }
@@ -392,21 +352,10 @@ pub(super) unsafe extern "system" fn release<const ROW: usize>(
     allocator: Callbacks,
 ) -> i32 {
     type Function = unsafe extern "system" fn(Handle, Info, Callbacks) -> i32;
-    // SAFETY: the caller's promise.
-    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
-        return ERROR_INITIALIZATION_FAILED;
-    };
-    // SAFETY: the row's command has this signature.
-    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
-    let finished = run(
-        ROW,
-        next.accounts(),
-        next.parent.owners(),
-        (allocator, None),
-        |allocator| {
-            // SAFETY: as in `destroy`.
-            unsafe { function(parent, info, allocator) }
-        },
-    );
+    let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
+    let finished = next.run(ROW, allocator, |allocator| {
+        // SAFETY: as in `destroy`.
+        unsafe { function(parent, info, allocator) }
+    });
     finished.finish(ROW)
 }

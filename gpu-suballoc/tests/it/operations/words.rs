@@ -23,12 +23,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
         GpuOperation {
             names: &[
-                "PropertyFlags::as_raw",
-                "PropertyFlags::contains",
                 "PropertyFlags::count",
-                "PropertyFlags::from_raw",
-                "PropertyFlags::is_empty",
-                "PropertyFlags::without",
                 "MemoryPreference::avoiding",
                 "MemoryPreference::preferring",
                 "MemoryPreference::requiring",
@@ -41,11 +36,6 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
         GpuOperation {
             names: &[
                 "BufferInfo::new",
-                "ExternalHandleTypes::as_raw",
-                "ExternalHandleTypes::from_raw",
-                "ExternalHandleTypes::is_empty",
-                "HeapFlags::as_raw",
-                "HeapFlags::from_raw",
                 "ImageInfo::new_2d",
                 "MemoryHeap::is_device_local",
                 "MemoryHeap::new",

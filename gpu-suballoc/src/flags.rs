@@ -1,0 +1,109 @@
+//! Sets of bits, each a value with names.
+
+/// Defines sets; unknown bits are kept and take part in every comparison.
+macro_rules! flags {
+    ($($(#[$doc:meta])* $name:ident($word:ty) { $($(#[$bit_doc:meta])* $bit:ident = $place:literal;)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+        #[repr(transparent)]
+        pub struct $name($word);
+
+        impl $name {
+            /// No bit.
+            pub const NONE: Self = Self(0);
+            $($(#[$bit_doc])* pub const $bit: Self = Self(1 << $place);)*
+
+            /// Every bit of `other` is set here.
+            #[inline]
+            #[must_use]
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// The bits set here but not in `other`.
+            #[inline]
+            #[must_use]
+            pub const fn without(self, other: Self) -> Self {
+                Self(self.0 & !other.0)
+            }
+
+            /// No bit is set.
+            #[inline]
+            #[must_use]
+            pub const fn is_empty(self) -> bool {
+                self.0 == 0
+            }
+
+            /// The names of those that are set, lowest bit first, as far as they have one.
+            #[allow(dead_code, reason = "one macro for all sets")]
+            pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+                [$((Self::$bit, stringify!($bit))),*]
+                    .into_iter()
+                    .filter(move |(flag, _)| self.contains(*flag))
+                    .map(|(_, name)| name)
+            }
+        }
+
+        impl core::ops::BitOr for $name {
+            type Output = Self;
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+
+        impl core::ops::BitAnd for $name {
+            type Output = Self;
+            fn bitand(self, other: Self) -> Self {
+                Self(self.0 & other.0)
+            }
+        }
+
+        /// Names, then what has none as a number.
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                if self.is_empty() {
+                    return f.write_str("none");
+                }
+                let mut separator = "";
+                for name in self.names() {
+                    write!(f, "{separator}{name}")?;
+                    separator = " | ";
+                }
+                let unknown = self.without(Self($(1 << $place |)* 0));
+                if unknown.is_empty() {
+                    return Ok(());
+                }
+                write!(f, "{separator}{:#x}", unknown.0)
+            }
+        }
+
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                core::fmt::Display::fmt(self, f)
+            }
+        }
+    )*};
+}
+
+/// Adds the way from and to Vulkan's masks.
+macro_rules! vulkan_masks {
+    ($($name:ident)*) => {$(
+        impl $name {
+            /// From Vulkan's mask.
+            #[inline]
+            #[must_use]
+            pub const fn from_raw(raw: u32) -> Self {
+                Self(raw)
+            }
+
+            /// Vulkan's mask.
+            #[inline]
+            #[must_use]
+            pub const fn as_raw(self) -> u32 {
+                self.0
+            }
+        }
+    )*};
+}
+
+pub(crate) use {flags, vulkan_masks};
