@@ -202,6 +202,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "gpu-suballoc",
         100,
         &[
+            &["flags"],
             &[
                 "block_algorithm",
                 "host_block",
