@@ -12,9 +12,12 @@ use crate::scope::Scope;
 
 const NAME_WIDTH: usize = 34;
 
+/// What the columns are, for who sees a table for the first time.
+const LEGEND: &str = "  bytes of a context and all below it. command to instance: live now, by scope; live: their sum; own: without the\n  contexts below; peak: the most that was live (<=: or less); blocks: live now; taken: allocated since it was created\n";
+
 /// A tree with live bytes by scope, in sum, at the peak, live blocks and bytes ever taken. A row is the sum of its context and of all
-/// below it, so that a context's row is its `own` bytes and its children's rows; a sum of peaks is an upper limit, `<=`. A line with the
-/// totals follows, which says how much of them the copy itself is where that is known, and, where there is any, foreign memory by kind and by the contexts that declared it.
+/// below it, so that a context's row is its `own` bytes and its children's rows; a sum of peaks is an upper limit, `<=`. Two lines that
+/// explain the columns follow, and one with the totals, which says how much of them the copy itself is where that is known, and, where there is any, foreign memory by kind and by the contexts that declared it.
 impl<A: HostSource> fmt::Display for Snapshot<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:NAME_WIDTH$}", "context")?;
@@ -45,6 +48,7 @@ impl<A: HostSource> fmt::Display for Snapshot<A> {
                 Amount(all.total_bytes),
             )?;
         }
+        f.write_str(LEGEND)?;
         self.write_total(f)?;
         self.write_foreign(f)
     }

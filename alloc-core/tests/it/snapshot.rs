@@ -79,6 +79,18 @@ fn a_snapshot_shows_the_tree_in_order_of_birth() {
         row("root").contains(&ByteCount(total.live_bytes).to_string()),
         "{table}"
     );
+    // Every column is explained below the table; those of the scopes from the first to the last.
+    let (head, legend) = table.split_once('\n').expect("a heading");
+    let (_, legend) = legend.split_once("  bytes of").expect("a legend");
+    assert!(legend.contains("command to instance: "), "{table}");
+    let columns: Vec<_> = head.split_whitespace().collect();
+    for column in &columns[1 + Scope::ALL.len()..] {
+        let explained = [" ", "\n  "].map(|before| format!("{before}{column}: "));
+        assert!(
+            explained.iter().any(|said| legend.contains(said)),
+            "{column}: {table}"
+        );
+    }
     drop((v, snapshot));
 }
 
