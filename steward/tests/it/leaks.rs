@@ -6,7 +6,7 @@ use serde_json::Value;
 use testkit::{Child, Finished, skip};
 
 #[expect(dead_code, reason = "its main is the example's alone")]
-#[path = "../../examples/leaky_frames.rs"]
+#[path = "../../examples/leaky-frames/main.rs"]
 mod leaky_frames;
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");

@@ -436,6 +436,7 @@ fn what_serves_ourselves_is_not_published() {
         "fuzz",
         "benches",
         "steward/meter",
+        "steward/examples/leaky-frames",
     ] {
         assert_eq!(
             package(&metadata, directory).publish,

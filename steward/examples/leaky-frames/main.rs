@@ -1,8 +1,8 @@
 //! A program of a thousand frames that forgets one buffer in each: `steward run --stacks` says which, and where it comes from.
 //!
 //! ```sh
-//! cargo build --release && cargo build --example leaky_frames
-//! target/release/steward run --stacks -- target/debug/examples/leaky_frames
+//! cargo build --release
+//! target/release/steward run --stacks -- target/release/leaky_frames
 //! ```
 
 use std::error::Error;
