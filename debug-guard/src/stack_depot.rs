@@ -54,17 +54,23 @@ impl<A: HostAllocator> StackDepot<A> {
     /// `None` when there is no memory for a new stack; after a refusal memory is asked for again a thousand captures later. A stack that the thread came along before costs some 100 ns, a new one some 10 µs.
     #[must_use]
     pub fn capture(&self, command: &'static str) -> Option<StackId> {
+        self.capture_within(CommandMark {
+            name: command,
+            serial: 0,
+            stack: 0,
+        })
+    }
+
+    /// As [`capture`](Self::capture), up to the frame that `command.stack` lies in: the frames of who called the command are left out.
+    #[must_use]
+    pub fn capture_within(&self, command: CommandMark) -> Option<StackId> {
         let requester = RequesterInfo {
             context: None,
             name: "",
             label: None,
             scope: Scope::Object,
             front: 0,
-            command: Some(CommandMark {
-                name: command,
-                serial: 0,
-                stack: 0,
-            }),
+            command: Some(command),
         };
         let SiteId(id) = self.sites.note(&self.memory, &requester, Stacks::Full);
         NonZeroU32::new(id).map(StackId)

@@ -25,6 +25,7 @@
 
 pub mod accounting;
 mod ash;
+mod command_mark;
 pub mod guard_run;
 pub mod meter;
 mod object_kind;

@@ -13,7 +13,7 @@ const MAX_FRAMES: usize = 64;
 /// Follows the chain of frame pointers from the registers at that instruction, which is async-signal-safe, takes no memory, and reads
 /// in a way that cannot fault: what ran over its stack may have left any number in the registers. Unless it is at work on this thread already, the unwinder is asked too, for a chain
 /// may end early or leave out callers, and its answer is taken where it tells more: from glibc 2.35 on, where it takes neither a lock nor
-/// memory unless the program has registered tables of its own.
+/// memory unless the program has registered tables of its own. Where its tables end, the chain is followed from there.
 ///
 /// To be called in the handler of the signal that stopped the thread; it may run on another stack.
 pub(crate) fn walk_from(
@@ -23,12 +23,25 @@ pub(crate) fn walk_from(
     mark: usize,
     frames: &mut [usize],
 ) -> (usize, bool) {
-    let (count, whole) = chained(pc, frame, stack, mark, frames);
+    let Some(first) = frames.first_mut() else {
+        return (0, false);
+    };
+    *first = pc;
+    let Some(top) = thread_sites::top(stack).filter(|_| registers::KNOWN) else {
+        return (1, false);
+    };
+    let bounds = Bounds::other(top).up_to(mark);
+    let (count, whole) = chained(Registers { stack, frame }, bounds, frames, 1);
     let mut unwound = [0; MAX_FRAMES];
-    let (mut more, mut all) = (0, false);
+    let (mut more, mut all, mut last) = (0, false, Registers::default());
     thread_sites::with(|local| {
-        local.map(|local| local.once(|| (more, all) = unwind::pass_stopped(pc, mark, &mut unwound)))
+        local.map(|local| {
+            local.once(|| (more, all, last) = unwind::pass_stopped(pc, mark, &mut unwound))
+        })
     });
+    if more != 0 && !all && last.stack >= stack {
+        (more, all) = chained(last, bounds, &mut unwound, more);
+    }
     let more = more.min(frames.len());
     if (all, more) <= (whole, count) {
         return (count, whole);
@@ -39,27 +52,17 @@ pub(crate) fn walk_from(
     (more, all)
 }
 
-/// By frame pointers.
+/// Writes what the chain of frame pointers from `next` on tells behind the first `count` frames.
 fn chained(
-    pc: usize,
-    frame: usize,
-    stack: usize,
-    mark: usize,
+    next: Registers,
+    bounds: Bounds,
     frames: &mut [usize],
+    mut count: usize,
 ) -> (usize, bool) {
-    let Some((first, rest)) = frames.split_first_mut() else {
-        return (0, false);
-    };
-    *first = pc;
-    let Some(top) = thread_sites::top(stack).filter(|_| registers::KNOWN) else {
-        return (1, false);
-    };
-    let mut count = 0_usize;
     let mut astray = false;
-    let bounds = Bounds::other(top).up_to(mark);
-    let end = walk::frames(Registers { stack, frame }, bounds, |back, _| {
+    let end = walk::frames(next, bounds, |back, _| {
         astray = astray || !calls::returns_to(back);
-        match rest.get_mut(count).filter(|_| !astray) {
+        match frames.get_mut(count).filter(|_| !astray) {
             Some(to) => {
                 *to = back;
                 count = count.wrapping_add(1);
@@ -67,5 +70,5 @@ fn chained(
             None => astray = true,
         }
     });
-    (count.saturating_add(1), end == End::Reached && !astray)
+    (count, end == End::Reached && !astray)
 }

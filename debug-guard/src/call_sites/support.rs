@@ -102,7 +102,7 @@ fn look() -> u8 {
             answer |= FAST;
         }
         let mut found = WalkedStack::nothing();
-        local.once(|| unwind::pass(&mut found, from.stack, bounds));
+        local.once(|| _ = unwind::pass(&mut found, from.stack, bounds));
         if is_the_chain(found.frames()) {
             answer |= FULL;
         }

@@ -1,8 +1,10 @@
 //! One pass of the unwinder that the program has anyway: the one that carries its panics and exceptions.
 //!
 //! It reads the tables that compilers write beside the code, so it walks modules that keep no frame pointers. It costs microseconds,
-//! which is why stacks that it found are remembered (`unwind_trail.rs`).
+//! which is why stacks that it found are remembered (`unwind_trail.rs`). It stops at a function without tables, and says with which
+//! registers, so that the chain of frame pointers can continue there.
 
+use super::registers::Registers;
 use super::walk::Bounds;
 use super::walked_stack::WalkedStack;
 
@@ -15,13 +17,14 @@ use super::walked_stack::WalkedStack;
 mod tables {
     use core::ffi::{c_int, c_void};
 
-    use super::{Bounds, WalkedStack};
+    use super::{Bounds, Registers, WalkedStack};
     use crate::os::tables_without_lock;
 
     /// What the unwinder knows of a frame.
     enum Frame {}
 
     // Itanium C++ ABI: Exception Handling, level I; `_Unwind_Backtrace` and `_Unwind_GetCFA` as libgcc and LLVM's libunwind have them.
+    // Both know the frame pointer of every frame: it is one of the registers that a function saves, and is read where they saved it.
     unsafe extern "C" {
         fn _Unwind_Backtrace(
             on_frame: extern "C" fn(*mut Frame, *mut c_void) -> c_int,
@@ -29,7 +32,11 @@ mod tables {
         ) -> c_int;
         fn _Unwind_GetIP(frame: *mut Frame) -> usize;
         fn _Unwind_GetCFA(frame: *mut Frame) -> usize;
+        fn _Unwind_GetGR(frame: *mut Frame, register: c_int) -> usize;
     }
+
+    /// The frame pointer's number in the tables.
+    const FRAME_POINTER: c_int = if cfg!(target_arch = "x86_64") { 6 } else { 29 };
 
     const GO_ON: c_int = 0;
     const STOP: c_int = 5; // _URC_END_OF_STACK
@@ -40,9 +47,11 @@ mod tables {
         frames: &'a mut [usize],
         count: usize,
         whole: bool,
+        last: Registers,
     }
 
-    /// Writes the frames from the one on that was stopped at `pc`, and answers how many there are and whether they are all up to `mark`.
+    /// Writes the frames from the one on that was stopped at `pc`, and answers how many there are, whether they are all up to `mark`, and
+    /// the registers in the last one.
     ///
     /// To be called in the handler of the signal that stopped it: the unwinder passes the kernel's frame. Tells nothing where the
     /// unwinder would take a lock.
@@ -50,9 +59,10 @@ mod tables {
         pc: usize,
         mark: usize,
         frames: &mut [usize],
-    ) -> (usize, bool) {
+    ) -> (usize, bool, Registers) {
+        let last = Registers::default();
         if !tables_without_lock() {
-            return (0, false);
+            return (0, false, last);
         }
         let mut stopped = Stopped {
             pc,
@@ -60,10 +70,11 @@ mod tables {
             frames,
             count: 0,
             whole: false,
+            last,
         };
         // SAFETY: as in `pass`.
         unsafe { _Unwind_Backtrace(on_stopped_frame, (&raw mut stopped).cast()) };
-        (stopped.count, stopped.whole)
+        (stopped.count, stopped.whole, stopped.last)
     }
 
     extern "C" fn on_stopped_frame(frame: *mut Frame, data: *mut c_void) -> c_int {
@@ -90,10 +101,25 @@ mod tables {
         };
         *to = back;
         stopped.count = stopped.count.wrapping_add(1);
+        // SAFETY: as above.
+        stopped.last = unsafe { registers(frame, bottom) };
         GO_ON
     }
 
+    /// The registers with which the code in `frame` goes on; its stack begins at `bottom`.
+    ///
+    /// # Safety
+    /// The unwinder is just telling of this frame.
+    unsafe fn registers(frame: *mut Frame, bottom: usize) -> Registers {
+        Registers {
+            stack: bottom,
+            // SAFETY: the caller's; a register that every frame has.
+            frame: unsafe { _Unwind_GetGR(frame, FRAME_POINTER) },
+        }
+    }
+
     struct Pass<'a> {
+        last: Registers,
         found: &'a mut WalkedStack,
         stack: usize,
         bounds: Bounds,
@@ -101,9 +127,14 @@ mod tables {
         behind: usize,
     }
 
-    /// Writes into `found` the frames whose return addresses stand at or above `stack`.
-    pub(in super::super) fn pass(found: &mut WalkedStack, stack: usize, bounds: Bounds) {
+    /// Writes into `found` the frames whose return addresses stand at or above `stack`, and answers the registers in the last one.
+    pub(in super::super) fn pass(
+        found: &mut WalkedStack,
+        stack: usize,
+        bounds: Bounds,
+    ) -> Registers {
         let mut pass = Pass {
+            last: Registers::default(),
             found,
             stack,
             bounds,
@@ -112,6 +143,7 @@ mod tables {
         // SAFETY: `on_frame` follows the interface and gets back the `Pass` that outlives the call. The unwinder walks the stack of the
         // function that calls it, this one.
         unsafe { _Unwind_Backtrace(on_frame, (&raw mut pass).cast()) };
+        pass.last
     }
 
     extern "C" fn on_frame(frame: *mut Frame, data: *mut c_void) -> c_int {
@@ -121,6 +153,8 @@ mod tables {
         let back = unsafe { _Unwind_GetIP(frame) };
         // SAFETY: as above.
         let bottom = unsafe { _Unwind_GetCFA(frame) };
+        // SAFETY: as above.
+        pass.last = unsafe { registers(frame, bottom) };
         pass.frame(back, bottom)
     }
 
@@ -176,13 +210,19 @@ mod tables {
     not(miri)
 )))]
 mod tables {
-    use super::{Bounds, WalkedStack};
+    use super::{Bounds, Registers, WalkedStack};
 
     /// No unwinder to ask.
-    pub(in super::super) fn pass(_: &mut WalkedStack, _: usize, _: Bounds) {}
+    pub(in super::super) fn pass(_: &mut WalkedStack, _: usize, _: Bounds) -> Registers {
+        Registers::default()
+    }
 
-    pub(in super::super) fn pass_stopped(_: usize, _: usize, _: &mut [usize]) -> (usize, bool) {
-        (0, false)
+    pub(in super::super) fn pass_stopped(
+        _: usize,
+        _: usize,
+        _: &mut [usize],
+    ) -> (usize, bool, Registers) {
+        (0, false, Registers::default())
     }
 }
 

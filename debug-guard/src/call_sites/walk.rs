@@ -126,6 +126,9 @@ fn chain(
     let Some(last) = bounds.top.checked_sub(2 * WORD) else {
         return End::Short;
     };
+    if bounds.mark != 0 && frame > bounds.mark {
+        return End::Short; // the frame of a caller of the command
+    }
     for _ in 0..MAX_FRAMES {
         if frame < lowest || frame > last || !frame.is_multiple_of(ALIGN) {
             return End::Short;
@@ -228,6 +231,8 @@ mod tests {
             (Vec::from([A, B]), End::Reached)
         );
         assert_eq!(walk(&words, at(0), at(3)), (Vec::from([A]), End::Reached));
+        // A frame above the command is its caller's.
+        assert_eq!(walk(&words, at(8), at(3)), (Vec::new(), End::Short));
         let none = [at(4), A, 7, 7, 0, 0, 7, 7];
         assert_eq!(walk(&none, at(0), 0), (Vec::from([A]), End::Reached));
     }

@@ -53,23 +53,32 @@ impl WalkedStack {
     /// By the chain of frame pointers, as far as what stands on it follows calls.
     pub(super) fn by_frames(&mut self, from: Registers, bounds: Bounds) {
         self.count = 0;
+        self.continue_by_frames(from, from.stack, bounds);
+    }
+
+    /// By the chain of frame pointers from `next` on; slots count from `stack`.
+    fn continue_by_frames(&mut self, next: Registers, stack: usize, bounds: Bounds) {
         let mut astray = false;
-        let end = walk::frames(from, bounds, |back, at| {
-            astray =
-                astray || !calls::returns_to(back) || !self.push(back, at.checked_sub(from.stack));
+        let end = walk::frames(next, bounds, |back, at| {
+            astray = astray || !calls::returns_to(back) || !self.push(back, at.checked_sub(stack));
         });
         self.whole = end == End::Reached && !astray;
     }
 
-    /// By the unwinder; by the chain where that gets further. False where it is the unwinder that asks for memory.
+    /// By the unwinder. Where its tables end, as in a driver that is built without any, by the chain from there; by the chain alone where
+    /// that gets further. False where it is the unwinder that asks for memory.
     pub(super) fn by_unwinder(
         &mut self,
         local: &ThreadSites,
         from: Registers,
         bounds: Bounds,
     ) -> bool {
-        if !local.once(|| unwind::pass(self, from.stack, bounds)) {
+        let mut last = Registers::default();
+        if !local.once(|| last = unwind::pass(self, from.stack, bounds)) {
             return false;
+        }
+        if !self.whole && last.stack > from.stack {
+            self.continue_by_frames(last, from.stack, bounds);
         }
         if !self.whole {
             let mut chained = Self::nothing();

@@ -21,6 +21,15 @@ fn outer_end<'f>(frames: impl IntoIterator<Item = &'f LeakFrame>) -> usize {
     frames.into_iter().take_while(is_driver).count()
 }
 
+/// The same, and one frame of this program at least: that of a caller where the compiler inlined all others into it. It shows that the
+/// stack is whole.
+fn end_with_caller(frames: &[LeakFrame]) -> usize {
+    let end = outer_end(frames);
+    let module = |at: usize| frames.get(at).map(|frame| &frame.module);
+    let is_short = end > 0 && module(end - 1) != module(end);
+    (end + usize::from(is_short)).min(frames.len())
+}
+
 impl Symbols {
     /// Names the functions in the stacks of what was never freed, and sorts those stacks; what the program itself has in them is left out.
     pub fn name_leaks_of_run(&mut self, report: &mut Report) {
@@ -29,7 +38,7 @@ impl Symbols {
         };
         *leaks = self.name_leaks(leaks);
         for stack in &mut leaks.stacks {
-            stack.frames.truncate(outer_end(&stack.frames));
+            stack.frames.truncate(end_with_caller(&stack.frames));
         }
     }
 

@@ -169,7 +169,7 @@ fn what_a_trace_never_frees_is_listed_by_command_with_object_and_growth() {
         (&3.into(), &3.into()),
         "{done}"
     );
-    let text = "\n     grows: +1 blocks (100 B) a round, in 3 of 3\n     oldest: 100 bytes for 0xa1, 100 bytes for 0xa2, ";
+    let text = "\n     grows: +1 block (100 B) a round, in 3 of 3\n     oldest: 100 bytes for 0xa1, 100 bytes for 0xa2, ";
     assert!(done.stdout.contains(text), "{done}");
     assert!(
         done.stdout

@@ -392,11 +392,12 @@ fn the_page_of_a_check_leads_with_swiftshaders_leak_its_stack_growth_and_rule() 
     let leftovers = text_of(part(&dom, "leftovers"));
     for said in [
         "V41 vkCreateDescriptorUpdateTemplate: 3 blocks of the driver for VkDescriptorUpdateTemplate",
-        "Grows: +1 blocks (",
+        "Grows: +1 block (",
         ") a round, in 2 of 2",
         "Oldest: ",
         " bytes for 0x",
         "libvk_swiftshader.so",
+        "vk_steward::workload::object",
     ] {
         assert!(leftovers.contains(said), "{said}: {leftovers}");
     }

@@ -85,7 +85,7 @@ fn ly36_a_leak_of_one_buffer_a_frame_is_named_with_its_stack_and_growth() {
     let text = &done.stderr;
     for line in [
         "  1. vkCreateBuffer: 1000 of 1000 VkBuffer alive (3.90 MiB), 1000 blocks of VkBuffer",
-        "     grows: +1 VkBuffer (4.00 KiB) a frame, in 989 of 989; +1 blocks",
+        "     grows: +1 VkBuffer (4.00 KiB) a frame, in 989 of 989; +1 block",
         "\"vertices of frame 0\"",
         "leaky_frames::Renderer::upload_vertices",
         "leaky_frames::Renderer::draw",

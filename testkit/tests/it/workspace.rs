@@ -174,7 +174,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "vk-accounts",
         10,
         &[
-            &["object_kind", "state_file", "units"],
+            &["command_mark", "object_kind", "state_file", "units"],
             &["ash", "report"],
             &["accounting", "guard_run", "meter"],
         ],

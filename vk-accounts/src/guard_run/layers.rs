@@ -11,8 +11,8 @@ use alloc_core::{
     Scope, with_requester,
 };
 use debug_guard::{
-    BackEnd, BackEnds, CommandMark, FailingAllocator, Fault, Guard, GuardError, GuardOptions,
-    GuardStats, OnReport, Stacks,
+    BackEnd, BackEnds, FailingAllocator, Fault, Guard, GuardError, GuardOptions, GuardStats,
+    OnReport, Stacks,
 };
 use vk_callbacks::command::{current_command, in_callback};
 
@@ -20,6 +20,7 @@ use super::collected_reports::{CollectedReports, MAX_GUARDS};
 use super::refused::RefusalLine;
 use super::source::Source;
 use super::{GuardChoice, Guarding, mappings};
+use crate::command_mark::command_mark;
 use crate::report::{FailRun, GuardRun, Refusal};
 
 /// Refusals that are told one by one.
@@ -312,19 +313,10 @@ fn options(
     let options = choice
         .options()
         .name("steward")
-        .command(command)
+        .command(command_mark)
         .stacks(Stacks::Full)
         .on_report(OnReport::Call(collect));
     back_end.map_or(options, |back_end| options.back_end(back_end))
-}
-
-/// The command that a thread is in, for the guard, which knows nothing of Vulkan.
-fn command() -> Option<CommandMark> {
-    current_command().map(|command| CommandMark {
-        name: command.name,
-        serial: command.serial,
-        stack: command.stack,
-    })
 }
 
 /// Why none of the back ends is used that would be better than `used`.

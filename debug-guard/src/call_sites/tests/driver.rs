@@ -1,4 +1,5 @@
-//! A library in C, compiled as drivers are: without frame pointers, and with something else in their register.
+//! A library in C, compiled as drivers are: without frame pointers, and with something else in their register; or with frame pointers and
+//! no unwind tables.
 
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_void};
@@ -8,8 +9,13 @@ use std::process::Command;
 use std::vec::Vec;
 use std::{env, fs, process};
 
+use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use testkit::Child;
+
 use super::*;
-use crate::call_sites::CommandMark;
+use crate::call_sites::{CommandMark, walk_from};
+use crate::os::{Handled, Trap};
 
 /// `outer` calls `inner` calls back; in the register of the frame pointer stands a number, or the address of something on the stack
 /// that looks like a frame: a pointer upwards and a word that no call returns to.
@@ -32,6 +38,26 @@ __attribute__((noinline)) unsigned long outer(call f, void *data, unsigned long 
 }
 "#;
 
+/// The same calls, with nothing of its own in that register.
+const PLAIN: &str = r#"
+typedef unsigned long (*call)(void *);
+__attribute__((noinline)) unsigned long inner(call f, void *data, unsigned long value) {
+    volatile unsigned long kept = value;
+    unsigned long answer = f(data);
+    return answer + (kept - value);
+}
+__attribute__((noinline)) unsigned long outer(call f, void *data, unsigned long astray) {
+    volatile unsigned long kept = astray;
+    unsigned long answer = inner(f, data, kept);
+    return answer + (kept - astray);
+}
+"#;
+
+/// How the library is compiled.
+const TABLES: &str = "-fomit-frame-pointer";
+const FRAMES: &str = "-fno-omit-frame-pointer";
+const NO_TABLES: &str = "-fno-asynchronous-unwind-tables";
+
 unsafe extern "C" {
     fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
@@ -46,17 +72,20 @@ struct SiteDriver {
 }
 
 impl SiteDriver {
-    /// `None` where there is no C compiler.
+    /// Without frame pointers. `None` where there is no C compiler.
     fn open(test: &str) -> Option<Self> {
+        Self::compiled(test, SOURCE, &[TABLES])
+    }
+
+    fn compiled(test: &str, text: &str, flags: &[&str]) -> Option<Self> {
         let directory =
             env::temp_dir().join(std::format!("steward-sites-{}-{test}", process::id()));
         fs::create_dir_all(&directory).expect("there is room");
         let (source, library) = (directory.join("driver.c"), directory.join("libdriver.so"));
-        fs::write(&source, SOURCE).expect("there is room");
+        fs::write(&source, text).expect("there is room");
         let done = Command::new("cc")
             .args([
                 "-O2",
-                "-fomit-frame-pointer",
                 "-fno-optimize-sibling-calls",
                 "-shared",
                 "-fPIC",
@@ -64,6 +93,7 @@ impl SiteDriver {
                 "-o",
             ])
             .args([&library, &source])
+            .args(flags)
             .output();
         let Ok(done) = done else {
             testkit::skip("cc", test, "there is no C compiler");
@@ -220,4 +250,103 @@ fn fast_stacks_through_a_driver_are_short_and_few() {
         )
     });
     sites.close(&memory);
+}
+
+/// The frames that `driver` is noted with, from its inner function on.
+fn through(driver: &SiteDriver, astray: bool) -> (Vec<usize>, bool) {
+    let memory = memory();
+    let mut sites = depot(&memory);
+    let mut ids = Vec::new();
+    for _ in 0..10 {
+        driver.command(astray, &mut |mark| {
+            let who = RequesterInfo {
+                command: Some(mark),
+                ..who("x")
+            };
+            ids.push(sites.note(&memory, &who, Stacks::Full));
+        });
+    }
+    assert!(ids.windows(2).all(|two| two[0] == two[1]));
+    assert_eq!(sites.stats().unwound, 1, "known again");
+    let view = sites.get(ids[0]).expect("noted");
+    let inner = driver.inner..driver.inner + 256;
+    let first = view.frames.iter().position(|frame| inner.contains(frame));
+    let frames = view.frames[first.expect("the driver's inner function")..].to_vec();
+    let whole = view.whole;
+    sites.close(&memory);
+    (frames, whole)
+}
+
+#[test]
+fn where_tables_end_the_stack_goes_on_by_frame_pointers_to_who_called_the_driver() {
+    const TEST: &str =
+        "where_tables_end_the_stack_goes_on_by_frame_pointers_to_who_called_the_driver";
+    let Some(driver) = SiteDriver::compiled(TEST, PLAIN, &[FRAMES, NO_TABLES]) else {
+        return;
+    };
+    let (frames, _) = through(&driver, false);
+    let outer = driver.outer as usize;
+    let above = SiteDriver::command as fn(_, _, _) as usize;
+    assert!(
+        frames.len() >= 3
+            && (outer..outer + 256).contains(&frames[1])
+            && (above..above + 1024).contains(&frames[2]),
+        "{frames:x?}"
+    );
+}
+
+static INNER: AtomicUsize = AtomicUsize::new(0);
+static OUTER: AtomicUsize = AtomicUsize::new(0);
+
+fn on_trap(trap: &Trap) -> Handled {
+    let mut frames = [0; 40];
+    let (count, _) = walk_from(trap.pc, trap.frame, trap.stack, 0, &mut frames);
+    let above = SiteDriver::command as fn(_, _, _) as usize;
+    let chain = [
+        (INNER.load(SeqCst), 256),
+        (OUTER.load(SeqCst), 256),
+        (above, 1024),
+    ];
+    let is_chain = |three: &[usize]| {
+        let mut pairs = three.iter().zip(chain);
+        pairs.all(|(frame, (from, bytes))| (from..from + bytes).contains(frame))
+    };
+    let frames = &frames[..count];
+    std::println!("seen: {}", frames.windows(3).any(is_chain));
+    process::exit(7)
+}
+
+#[test]
+fn a_thread_that_stops_in_a_callback_is_seen_through_a_driver_without_tables() {
+    const TEST: &str = "call_sites::tests::driver::a_thread_that_stops_in_a_callback_is_seen_through_a_driver_without_tables";
+    if Child::is_child(TEST) {
+        let Some(driver) = SiteDriver::compiled("stopped", PLAIN, &[FRAMES, NO_TABLES]) else {
+            std::println!("seen: true");
+            process::exit(7);
+        };
+        INNER.store(driver.inner, SeqCst);
+        OUTER.store(driver.outer as usize, SeqCst);
+        os::install_fault_handler(on_trap).expect("the handler can be had");
+        driver.command(false, &mut |_| {
+            let nowhere = core::ptr::with_exposed_provenance::<u64>(black_box(4096 - 8));
+            // SAFETY: none: the handler ends the process.
+            black_box(unsafe { nowhere.read_volatile() });
+        });
+        return;
+    }
+    let child = Child::this_test(TEST).run();
+    child.assert_code(7);
+    assert!(child.stdout.contains("seen: true"), "{child}");
+}
+
+#[test]
+fn without_tables_and_with_something_else_in_the_register_nothing_is_made_up() {
+    const TEST: &str = "without_tables_and_with_something_else_in_the_register_nothing_is_made_up";
+    let Some(driver) = SiteDriver::compiled(TEST, SOURCE, &[TABLES, NO_TABLES]) else {
+        return;
+    };
+    for astray in [false, true] {
+        let (frames, whole) = through(&driver, astray);
+        assert_eq!((frames.len(), whole), (1, false), "{frames:x?}");
+    }
 }

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use alloc_core::{FromGlobalAlloc, HostError, Scope};
-use debug_guard::{ModuleFinder, StackDepot, StackId};
+use debug_guard::{CommandMark, ModuleFinder, StackDepot, StackId};
 use vk_callbacks::CallbackSink;
-use vk_callbacks::command::{current_command, current_thread};
+use vk_callbacks::command::current_thread;
 use vk_callbacks::raw::{RawCallbacks, RawNotice, RawRequest};
 
 use super::{BlockOrigin, Moment, SiteRecorder};
+use crate::command_mark::command_mark;
 use crate::report::LeakFrame;
 
 /// Notes each block with its stack. Its memory is the system's: nothing of it is in the accounts.
@@ -84,8 +85,13 @@ impl StackCapture {
     }
 
     fn allocated(&self, block: *mut c_void, context: &str, request: RawRequest) {
-        let command = current_command().map_or("", |command| command.name);
-        let stack = self.depot.capture(command);
+        let mark = command_mark().unwrap_or(CommandMark {
+            name: "",
+            serial: 0,
+            stack: 0,
+        });
+        let command = mark.name;
+        let stack = self.depot.capture_within(mark);
         let moment = self.moment();
         let mut state = self.lock();
         let stack = stack.map(|stack| state.place(&self.depot, stack));

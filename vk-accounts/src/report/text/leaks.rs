@@ -141,7 +141,7 @@ impl Leaks {
             .try_for_each(|frame| write!(f, "{frame}"))
     }
 
-    /// What is more of a stack after each interval, such as `+1 blocks (112 B) a round, in 3 of 3`; none where nothing grew.
+    /// What is more of a stack after each interval, such as `+1 block (112 B) a round, in 3 of 3`; none where nothing grew.
     #[must_use]
     pub fn growth_of(&self, stack: &LeakStack) -> Option<String> {
         let interval = match (self.mark.as_str(), self.frames_a_mark) {
@@ -166,10 +166,13 @@ impl Leaks {
             let size = size.map_or(String::new(), |size| {
                 format!(" ({})", bytes(size / self.intervals))
             });
+            let more = quotient(more.unsigned_abs(), self.intervals);
+            let kind = match kind {
+                "blocks" if more == "1" => "block".into(),
+                kind => one_line(kind),
+            };
             format!(
-                "+{} {}{size} a {interval}, in {grew} of {}",
-                quotient(more.unsigned_abs(), self.intervals),
-                one_line(kind),
+                "+{more} {kind}{size} a {interval}, in {grew} of {}",
                 self.intervals
             )
         });
