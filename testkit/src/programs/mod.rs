@@ -29,8 +29,8 @@ pub use lifecycle_ops::{
 pub use owned_values::{owned_values, owned_values_reentered};
 pub use range_ops::{NoRange, RangeTotals, Ranges, range_ops};
 pub use region_ops::{
-    Class, DeviceTraits, FreeMethod, Life, Memory, Piece, RegionFacts, RegionRefusal,
-    RegionRequest, Regions, Resource, Sums, Wrap, region_ops,
+    Class, DeviceTraits, FreeMethod, Life, Memory, MoveEnd, MovePlay, PassStep, Piece, PlannedMove,
+    RegionFacts, RegionRefusal, RegionRequest, Regions, Resource, Sums, Wrap, region_ops,
 };
 pub use replay::{random, random_of_both, replay, replay_named, replay_seeds, seeds_met};
 pub use side::use_context;

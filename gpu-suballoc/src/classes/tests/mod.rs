@@ -1,5 +1,6 @@
 //! Pages and slabs against a naive model: what lives never overlaps, lies inside its range, is aligned, and dies once.
 
+mod frozen;
 mod remote_free;
 mod slot;
 

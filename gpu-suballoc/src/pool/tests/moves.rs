@@ -3,6 +3,7 @@
 use super::*;
 use crate::error::GpuMisuse;
 use crate::id::{NO_RECORD, RegionPlace, RegionPlaceKind, RegionSlot};
+use crate::request::Lifetime;
 
 #[test]
 fn df7_a_move_exchanges_ranges_of_one_pool_and_makes_none_smaller() {
@@ -65,5 +66,88 @@ fn df7_a_move_exchanges_ranges_of_one_pool_and_makes_none_smaller() {
         bed.check();
         bed.free(&small);
         bed.free(&large);
+    });
+}
+
+#[test]
+fn df9_a_slab_is_exchanged_with_a_target_of_its_pool_as_large_as_it_is_and_no_other() {
+    let options = MemoryOptions {
+        first_block: Some(MIB),
+        max_block: Some(MIB),
+        ..MemoryOptions::default()
+    };
+    on_every(&options, |bed| {
+        let (pools, env) = (&bed.pools, bed.env());
+        let first = bed.place(&shared(700 * KIB)).unwrap();
+        let large = bed.place(&shared(600 * KIB)).unwrap();
+        let lasting = AllocationRequest {
+            lifetime: Lifetime::Persistent,
+            ..shared(256)
+        };
+        // More than there is room for in the first block's hole, which goes before.
+        let filler = bed.place(&shared(320 * KIB)).unwrap();
+        let seat = bed.place(&lasting).unwrap();
+        assert_eq!(seat.at.kind(), RegionPlaceKind::Slab);
+        let (index, slab) = (seat.at.place.pool(), seat.at.place.block());
+        let block = large.at.place.block();
+        if seat.memory != large.memory {
+            // The slab lies in the other block on a device whose granule makes it too large.
+            [first, large, filler, seat]
+                .iter()
+                .for_each(|one| bed.free(one));
+            return;
+        }
+        let stale = GpuMisuse::Stale.into();
+        assert_eq!(pools.begin_defragmentation(env, index, None), Ok(true));
+        assert_eq!(
+            pools.prepare_slab(env, index, slab).err(),
+            Some(stale),
+            "it takes regions"
+        );
+        assert!(pools.begin_drain(env, index, block));
+        bed.free(&first);
+        pools.open_closed_blocks(index);
+        let elsewhere = bed.place(&lasting).unwrap();
+        assert_ne!(
+            elsewhere.at.place.block(),
+            slab,
+            "a frozen slab takes nothing"
+        );
+        bed.free(&elsewhere);
+
+        assert_eq!(pools.prepare_slab(env, index, slab + 1).err(), Some(stale));
+        let prepared = pools.prepare_slab(env, index, slab).unwrap();
+        let target = prepared.target.expect("room");
+        let small = pools.prepare_move(env, large.at, NO_RECORD).unwrap();
+        let as_kind = |kind| RegionSlot {
+            place: RegionPlace::new(kind, index, target.at.place.block()),
+            ..target.at
+        };
+        for kind in [RegionPlaceKind::Slab, RegionPlaceKind::Dedicated] {
+            assert!(!pools.exchange_slab(index, slab, as_kind(kind)));
+        }
+        assert!(!pools.exchange_slab(index, slab + 1, target.at), "no slab");
+        assert!(
+            !pools.exchange_slab(index ^ 1, slab, target.at),
+            "of another pool"
+        );
+        assert!(!pools.exchange_slab(index, slab, filler.at), "somebody's");
+        assert_eq!(pools.find(seat.at).unwrap().0.offset, seat.offset);
+        assert!(pools.exchange_slab(index, slab, target.at));
+        assert!(
+            !pools.exchange_slab(index, slab, target.at),
+            "it moves once"
+        );
+        let (now, _) = pools.find(seat.at).unwrap();
+        assert_eq!(now.memory, target.memory);
+        assert_eq!(now.offset - target.offset, seat.offset - prepared.base);
+        pools.free_target(env, target.at);
+        if let Some(small) = small.target {
+            pools.free_target(env, small.at);
+        }
+        pools.end_drain(env, index, block);
+        pools.end_defragmentation(index);
+        bed.check();
+        [large, filler, seat].iter().for_each(|one| bed.free(one));
     });
 }

@@ -36,6 +36,18 @@ const EVENTS: [&str; 23] = [
     "map refused",
 ];
 
+/// What becomes of moves. Few random heaps have slabs in a block that is emptied.
+const MOVES: [&str; 8] = [
+    "move of a region",
+    "move of a slab",
+    "move of a slab with freed regions",
+    "region that stays",
+    "slab that stays",
+    "slab that stays with freed regions",
+    "nothing left to move",
+    "defragmentation refused",
+];
+
 fn run(shape: u8, bytes: &[u8]) -> (Ran, Tried) {
     region_ops(bytes, || RegionSubject::new(shape))
 }
@@ -59,6 +71,7 @@ fn the_seeds_meet_everything() {
         }
     });
     tried.assert_at_least(1, 0..10, &EVENTS);
+    tried.assert_at_least(1, 0..0, &MOVES);
 }
 
 /// 10^5 operations; with `STEWARD_LONG` (for release builds) 10^7, in which each class came up a thousand times.
@@ -96,4 +109,41 @@ fn harm_by_a_device_that_reenters_is_seen() {
             .count();
         assert!(seen >= 3, "seen {seen} times of 5");
     }
+}
+
+/// A program in which small regions that last lie between large ones, of which some go before each defragmentation.
+fn sparse_program(seed: u64) -> Vec<u8> {
+    let mut rng = testkit::Rng::new(seed);
+    let mut bytes = Vec::new();
+    for round in 0..6 {
+        for _ in 0..if round == 0 { 50 } else { 15 } {
+            let [small, buffer, fine] = [rng.next(), rng.next(), rng.next()].map(|n| n as u8);
+            let buffer = if buffer % 2 == 0 { 6 } else { 0 };
+            bytes.extend(if small % 3 != 0 {
+                [0, 0, 1, fine % 8, 0, 40 | buffer, 0]
+            } else {
+                [0, 0, 13, fine % 28, 0, 24 | buffer, 0]
+            });
+        }
+        for _ in 0..15 {
+            bytes.extend([18, 0, rng.next() as u8, rng.next() as u8]);
+        }
+        let [how, armed, trouble] = [rng.next(), rng.next(), rng.next()].map(|n| n as u8);
+        let how = if armed % 4 == 0 { how | 7 } else { how & 0x30 };
+        bytes.extend([62, 1, how, trouble]);
+        // What is done about each move.
+        bytes.extend((0..20).map(|_| rng.next() as u8));
+    }
+    bytes
+}
+
+/// Each end of a move, alone and in a slab, on each device with small blocks, also on one that calls back.
+#[test]
+fn slabs_move_with_every_end() {
+    let mut tried = Tried::default();
+    let shapes = (0..SHAPES).filter(|shape| shape / 6 % 4 >= 2);
+    for (seed, shape) in (0..).zip(shapes.cycle().take(240)) {
+        tried.add(&run(shape, &sparse_program(seed)).1);
+    }
+    tried.assert_at_least(10, 0..0, &MOVES);
 }

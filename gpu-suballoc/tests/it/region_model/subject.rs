@@ -11,7 +11,9 @@ use std::ptr::{self, NonNull};
 use again::{Again, How};
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use debug_guard::{FailingAllocator, Fault as HostFault};
-use gpu_suballoc::allocator::{Backing, WrapInfo};
+use gpu_suballoc::allocator::{
+    Backing, DefragmentationOptions, DefragmentationPass, MoveOutcome, MoveResult, WrapInfo,
+};
 use gpu_suballoc::device::{BufferHandle, MemoryHandle, MemoryRequest};
 use gpu_suballoc::mock::{MockDevice, MockFault, MockHook, MockProfile};
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
@@ -24,8 +26,8 @@ use gpu_suballoc::{
 };
 use testkit::RecordingAllocator;
 use testkit::programs::{
-    Class, DeviceTraits, FreeMethod, Life, Memory, Piece, RegionFacts, RegionRefusal,
-    RegionRequest, Regions, Resource, Sums, Wrap,
+    Class, DeviceTraits, FreeMethod, Life, Memory, MoveEnd, MovePlay, PassStep, Piece, PlannedMove,
+    RegionFacts, RegionRefusal, RegionRequest, Regions, Resource, Sums, Wrap,
 };
 
 type Host = FailingAllocator<RecordingAllocator>;
@@ -215,6 +217,50 @@ impl RegionSubject {
             },
             pool: ask.pool.and_then(|slot| self.pools.borrow()[slot]),
             ..RegionOptions::new().preference(wish)
+        }
+    }
+}
+
+/// Buffers above this size are not copied: nothing is written to them.
+const COPIED: u64 = 1 << 20;
+
+impl RegionSubject {
+    /// Carries out what is to be done about each move of a pass.
+    fn play(
+        &self,
+        pass: &mut DefragmentationPass<'_, '_, &'static Device, &'static Host>,
+        play: &mut dyn FnMut(PassStep<'_, RegionId>) -> Vec<MovePlay>,
+    ) {
+        let (mut planned, mut group) = (Vec::new(), 0);
+        for (index, one) in pass.moves().iter().enumerate() {
+            let before = index.checked_sub(1).map(|before| pass.moves()[before]);
+            group += usize::from(before.is_some_and(|before| !before.moves_with(one)));
+            planned.push(PlannedMove {
+                id: one.region(),
+                from: (one.from().memory.as_raw(), one.from().offset),
+                to: (one.to().memory.as_raw(), one.to().offset),
+                group,
+            });
+        }
+        let plays = play(PassStep::Begun(&planned));
+        for (index, play) in plays.into_iter().enumerate() {
+            let outcome = match play {
+                MovePlay::Ignore => MoveOutcome::Ignored,
+                MovePlay::Destroy => MoveOutcome::Destroyed,
+                MovePlay::CopyWithoutResource => MoveOutcome::Copied,
+                MovePlay::Copy => {
+                    if let Some(old) = pass.moves()[index].old_buffer()
+                        && let Ok(new) = pass.make_buffer(index)
+                        && pass.moves()[index].size() <= COPIED
+                    {
+                        let size = pass.moves()[index].size();
+                        assert!(self.mock().copy_buffer(old, 0, new, 0, size));
+                    }
+                    MoveOutcome::Copied
+                }
+            };
+            pass.set_outcome(index, outcome)
+                .expect("there is such a move");
         }
     }
 }
@@ -514,6 +560,51 @@ impl Regions for RegionSubject {
     fn destroy_pool(&self, slot: usize) -> Result<(), RegionRefusal> {
         let pool = self.pools.borrow()[slot].expect("the program knows its pools");
         self.allocator().destroy_pool(pool).map_err(no)
+    }
+
+    fn defragment(
+        &self,
+        max_moves: usize,
+        play: &mut dyn FnMut(PassStep<'_, RegionId>) -> Vec<MovePlay>,
+    ) -> Result<(), RegionRefusal> {
+        // What the device keeps for itself lies where it lay.
+        let may_move = |id, _| self.again.is_none_or(|again| !again.has(id));
+        let options = DefragmentationOptions::new()
+            .max_moves_per_pass(max_moves)
+            .move_bare_regions()
+            .filter(&may_move);
+        let mut run = self.allocator().defragment(options).map_err(no)?;
+        let mut refused = None;
+        loop {
+            let mut pass = match run.next_pass() {
+                Ok(pass) if pass.is_empty() => break,
+                Ok(pass) => pass,
+                Err(error) => {
+                    assert!(
+                        refused.replace(no(error)).is_none(),
+                        "one is refused, and no other"
+                    );
+                    continue;
+                }
+            };
+            self.play(&mut pass, play);
+            let mut ends = Vec::new();
+            pass.finish(|one, end| {
+                let end = match end {
+                    MoveResult::Moved => MoveEnd::Moved,
+                    MoveResult::Stayed => MoveEnd::Stayed,
+                    MoveResult::Destroyed => MoveEnd::Destroyed,
+                    MoveResult::Freed => MoveEnd::Freed,
+                };
+                ends.push((one.region(), end));
+            });
+            play(PassStep::Ended(&ends));
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    fn refresh(&self, region: &mut Region) {
+        self.allocator().refresh(region).expect("it lives");
     }
 
     fn sums(&self) -> Sums {

@@ -7,6 +7,7 @@
 mod crops;
 mod maps;
 mod model;
+mod moves;
 mod program;
 mod refused;
 mod wrong;
@@ -139,6 +140,22 @@ pub trait Regions {
     /// [`RegionRefusal::Held`] while it has regions; nothing changed.
     fn destroy_pool(&self, slot: usize) -> Result<(), RegionRefusal>;
 
+    /// Moves regions so that blocks become empty, in passes of at most so many moves. `play` says what is done about each move of a pass, and
+    /// learns what became of it.
+    ///
+    /// # Errors
+    /// [`RegionRefusal::Host`] where it was refused once or more often; the rest was done all the same.
+    fn defragment(
+        &self,
+        _max_moves: usize,
+        _play: &mut dyn FnMut(PassStep<'_, Self::Id>) -> Vec<MovePlay>,
+    ) -> Result<(), RegionRefusal> {
+        Ok(())
+    }
+
+    /// Makes a region say where it lies now.
+    fn refresh(&self, _region: &mut Self::Region) {}
+
     /// The sums that the allocator keeps.
     fn sums(&self) -> Sums;
 
@@ -165,6 +182,54 @@ pub enum FreeMethod {
     Free,
     /// The native handle may be kept for the next one that fits.
     Release,
+}
+
+/// One step of a defragmentation.
+#[derive(Debug)]
+pub enum PassStep<'s, I> {
+    /// A pass begins: what is to be done about each of these.
+    Begun(&'s [PlannedMove<I>]),
+    /// It has ended: what became of each, in another order.
+    Ended(&'s [(I, MoveEnd)]),
+}
+
+/// A region that is to move.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlannedMove<I> {
+    /// Which.
+    pub id: I,
+    /// Memory and offset, where it lies.
+    pub from: (u64, u64),
+    /// Memory and offset, where it is to lie.
+    pub to: (u64, u64),
+    /// Those of one number move together.
+    pub group: usize,
+}
+
+/// What is done about a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MovePlay {
+    /// A second resource is made, the contents are copied.
+    Copy,
+    /// It is said to be copied, and has no second resource.
+    CopyWithoutResource,
+    /// Nothing.
+    Ignore,
+    /// The region is to be freed.
+    Destroy,
+}
+
+/// What became of a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveEnd {
+    /// It lies at the new place.
+    Moved,
+    /// It lies where it lay.
+    Stayed,
+    /// It was freed, as was said.
+    Destroyed,
+    /// It was freed meanwhile.
+    Freed,
 }
 
 /// A request.

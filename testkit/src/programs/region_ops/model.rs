@@ -206,6 +206,22 @@ impl<S: Regions> RegionModel<S> {
         self.entries.push(entry);
     }
 
+    /// Nothing lies any more where a region of its own lay, which lies elsewhere by now.
+    pub(super) fn lift(&mut self, index: usize) {
+        let facts = &self.entries[index].facts;
+        let was = self.used_ranges.remove(&(facts.memory, facts.offset));
+        assert!(was.is_some(), "it was laid");
+    }
+
+    /// A region that was [lifted](Self::lift) lies where it says.
+    pub(super) fn settle(&mut self, index: usize) {
+        let (facts, kind) = (self.entries[index].facts, self.entries[index].kind);
+        let Kind::Owned(resource) = kind else {
+            panic!("{facts:x?} has a place of its own")
+        };
+        self.lay(&facts, resource);
+    }
+
     pub(super) fn bury(&mut self, id: S::Id) {
         if self.dead.len() == 128 {
             self.dead.remove(0);

@@ -85,6 +85,7 @@ impl<S: Regions> RegionProgram<'_, S> {
             57 | 58 => self.refused()?,
             59 => self.pool()?,
             60 => self.free_held()?,
+            61 | 62 if fine % 2 == 1 => self.defragment()?,
             61 => {
                 let bytes = u64::MAX >> (fine % 64);
                 self.side().subject.trim(bytes);
