@@ -18,7 +18,7 @@ const PAGE: &str = "benches/README.md";
 
 /// A table, where its results lie, and where the page has it.
 struct ShownTable {
-    rows: &'static [Row],
+    rows: &'static [&'static [Row]],
     folder: &'static str,
     begin: &'static str,
     end: &'static str,
@@ -31,7 +31,7 @@ const BENCHES: ShownTable = ShownTable {
     end: "<!-- bench:end -->",
 };
 const LAYER: ShownTable = ShownTable {
-    rows: LAYER_ROWS,
+    rows: &[LAYER_ROWS],
     folder: "benches/results/layer",
     begin: "<!-- layer:begin -->\n",
     end: "<!-- layer:end -->",
@@ -54,7 +54,7 @@ impl Row {
 }
 
 /// The table that belongs to the text of a results file.
-fn table(rows: &[Row], results: &str) -> String {
+fn table(rows: &[&[Row]], results: &str) -> String {
     let head = |key: &str| {
         let line = results
             .lines()
@@ -75,7 +75,7 @@ fn table(rows: &[Row], results: &str) -> String {
         head("load after"),
     );
     table.push_str("| what | target | measured | |\n|---|---|---|---|\n");
-    for row in rows {
+    for row in rows.iter().copied().flatten() {
         let figures: Vec<(&str, Option<&str>)> = row
             .figures
             .iter()

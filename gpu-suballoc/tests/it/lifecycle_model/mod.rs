@@ -4,7 +4,8 @@ mod subject;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use subject::{LifecycleSubject, TIMES};
+use subject::LifecycleSubject;
+use subject::calling_back::TIMES;
 use testkit::programs::{Ran, Tried, lifecycle_ops, random_of_both, replay, seeds_met};
 
 /// What a program can meet.

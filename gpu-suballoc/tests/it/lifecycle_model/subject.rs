@@ -1,6 +1,11 @@
 //! Contexts as the list sees them, over mock devices and a host allocator of which one request can be refused. The fuzz target includes this
 //! file.
 
+#[path = "subject/answers.rs"]
+mod answers;
+#[path = "subject/calling_back.rs"]
+pub(crate) mod calling_back;
+
 use std::alloc::System;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -29,6 +34,9 @@ use testkit::programs::{
     ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles, Refusal,
     ReleaseOutcome, SubjectAnswer,
 };
+
+use answers::*;
+use calling_back::{AROUND, Around};
 
 type Mock = MockDevice<FromGlobalAlloc<System>>;
 type Own = DeviceContext<SubjectDriver, SubjectShader, ()>;
@@ -68,69 +76,6 @@ impl Drop for SubjectShader {
         );
         if let Some(around) = AROUND.get() {
             around.call_back();
-        }
-    }
-}
-
-thread_local! {
-    /// What destructors and handlers call from within.
-    static AROUND: Cell<Option<&'static Around>> = const { Cell::new(None) };
-}
-
-/// How often devices, destructors and handlers called back.
-pub(crate) static TIMES: AtomicU64 = AtomicU64::new(0);
-
-/// What is called from within: the contexts that have a number, in turn, and their home. Nothing of it stays.
-struct Around {
-    table: &'static Table,
-    home: &'static DeviceContexts<SubjectShader, ()>,
-    ids: Mutex<Vec<DeviceContextId>>,
-}
-
-impl Around {
-    fn call_back(&self) {
-        // Locked while it is at it: its own calls do not come back to it.
-        let Ok(ids) = self.ids.try_lock() else { return };
-        TIMES.fetch_add(1, Relaxed);
-        assert!((1..5).all(|device| self.home.contexts_on(device) < 100));
-        let stats = self.home.cache().stats();
-        assert!(stats.bytes < 1 << 40 && stats.dead < 1 << 20, "{stats:?}");
-        for id in ids.iter() {
-            let used = self.table.with(*id, |own| {
-                let gpu = own.allocator();
-                let info = BufferInfo::new(700, BufferUsage::STORAGE_BUFFER);
-                match gpu.create_buffer(&info, &RegionOptions::new()) {
-                    Ok(region) => {
-                        let crop = gpu
-                            .crop(&region, 0, 64, 4)
-                            .map(|crop| gpu.free(crop).map_err(|back| back.error));
-                        assert!(
-                            matches!(crop, Ok(Ok(())) | Err(GpuError::Host(_))),
-                            "{crop:?}"
-                        );
-                        gpu.free(region)
-                            .map_err(|back| back.error)
-                            .expect("nobody else has it");
-                    }
-                    Err(error) => drop(refused(error)),
-                }
-                assert!(
-                    gpu.memory_map()
-                        .is_ok_and(|picture| picture.leaks().all(|leak| leak.size > 0))
-                        || gpu.host_bytes() > 0
-                );
-                own.shaders()
-                    .held_keys()
-                    .for_each(|key| assert_eq!(key.device(), own.shaders().device()));
-            });
-            // It may be the one that is being released, or acquired.
-            assert!(
-                matches!(
-                    used,
-                    Ok(()) | Err(ContextError::InUse | ContextError::Released)
-                ),
-                "{used:?}"
-            );
         }
     }
 }
@@ -274,78 +219,6 @@ impl Drop for LifecycleSubject {
             closed.is_ok() || std::thread::panicking(),
             "host memory was not given back"
         );
-    }
-}
-
-/// Calls of a driver that Vulkan knows.
-fn calls(mock: &Mock) -> u64 {
-    mock.all_calls() - mock.calls(MockCall::Properties)
-}
-
-const fn values([instance, physical_device, device]: HandleValues) -> VulkanHandles {
-    VulkanHandles {
-        instance,
-        physical_device,
-        device,
-    }
-}
-
-const fn which(handle: ContextHandle) -> usize {
-    match handle {
-        ContextHandle::Instance => 0,
-        ContextHandle::PhysicalDevice => 1,
-        ContextHandle::Device => 2,
-    }
-}
-
-fn left(outstanding: ContextOutstanding) -> ContextRemains {
-    assert_eq!(outstanding.wrapped, 0, "nothing was wrapped");
-    ContextRemains {
-        regions: outstanding.regions,
-        crops: outstanding.crops,
-        shaders: outstanding.shaders,
-    }
-}
-
-const fn gone(released: ReleaseReport, left: ContextRemains) -> ReleaseOutcome {
-    ReleaseOutcome {
-        shaders: released.shaders,
-        held: released.held,
-        lost: released.device_lost,
-        remains: left,
-    }
-}
-
-/// What the handler refuses with.
-const REFUSES: ContextError = ContextError::TooManyContexts;
-
-fn denied(error: ContextError) -> Denied {
-    match error {
-        ContextError::NullHandle(handle) => Denied::Null(which(handle)),
-        ContextError::OtherHandle(handle) => Denied::Other(which(handle)),
-        ContextError::MissingCommand { .. } => Denied::Missing,
-        ContextError::Host(_) => Denied::Host,
-        ContextError::Gpu(error) => refused(error),
-        ContextError::Released => Denied::Released,
-        ContextError::InUse => Denied::InUse,
-        ContextError::Outstanding(outstanding) => Denied::Outstanding(left(outstanding)),
-        ContextError::NoContext => Denied::NoContext,
-        ContextError::HandlersInUse => Denied::HandlersInUse,
-        REFUSES => Denied::Handler,
-        error => panic!("{error}"),
-    }
-}
-
-fn refused(error: GpuError) -> Denied {
-    match error {
-        GpuError::Host(_) => Denied::Host,
-        GpuError::Device(DeviceError::DeviceLost) => Denied::Lost,
-        GpuError::Device(_) => Denied::Device,
-        GpuError::Misuse(GpuMisuse::OtherAllocator) => Denied::Foreign,
-        GpuError::Misuse(GpuMisuse::HasCrops) => Denied::HasCrops,
-        GpuError::Misuse(GpuMisuse::Mapped) => Denied::Mapped,
-        GpuError::Misuse(GpuMisuse::NotMapped) => Denied::NotMapped,
-        error => panic!("{error}"),
     }
 }
 
