@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use vk_accounts::report::LeakFrame;
+
 use super::Function;
 
 /// Crates whose frames are between a caller and his block.
@@ -70,6 +72,22 @@ pub(super) fn shown(frames: &[Vec<Function>], exact: bool) -> Shown {
         .filter(is_some)
         .or_else(|| Some(inner(is_ours)).filter(is_some))
         .unwrap_or_else(whole)
+}
+
+/// The frames of the program's own functions, its libraries' and the driver's: without the runtime that called `main` or the thread.
+#[must_use]
+pub fn program_frames(frames: &[LeakFrame]) -> &[LeakFrame] {
+    let named = frames.iter().map(|frame| {
+        let functions = frame.functions.iter();
+        let named = functions.map(|name| Function {
+            name: name.clone(),
+            file: None,
+            line: None,
+        });
+        named.collect()
+    });
+    let end = outer_end(&named.collect::<Vec<_>>());
+    frames.get(..end).unwrap_or(frames)
 }
 
 /// Where the runtime begins, with what calls into the program for it.
@@ -222,6 +240,24 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn a_page_shows_the_programs_frames_alone() {
+        let frames: Vec<_> = [
+            "ash::create_buffer, ash/device.rs:7",
+            "program::main, main.rs:1",
+            "core::ops::function::FnOnce::call_once, core/function.rs:250",
+            "std::sys::backtrace::__rust_begin_short_backtrace, std/backtrace.rs:166",
+            "main",
+        ]
+        .map(|name| LeakFrame {
+            functions: vec![name.to_owned()],
+            ..LeakFrame::default()
+        })
+        .into();
+        assert_eq!(program_frames(&frames), &frames[..2]);
+        assert_eq!(program_frames(&frames[..2]), &frames[..2]);
     }
 
     #[test]

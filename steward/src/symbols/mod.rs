@@ -28,6 +28,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vk_accounts::report::GuardRun;
 
+pub use fold::program_frames;
+
 /// The files whose functions were asked for. Each is opened once.
 #[derive(Default)]
 pub struct Symbols {

@@ -617,3 +617,21 @@ fn help_version_and_wrong_arguments() {
         );
     }
 }
+
+/// Whoever asks for help reads it without scrolling.
+#[test]
+fn the_help_of_each_command_fits_a_screen_and_speaks_of_that_command() {
+    let own = run(&["--help"]);
+    let listed = own.stdout.lines().take_while(|line| *line != "Options:");
+    let commands: Vec<_> = listed
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(commands.len() >= 8, "{own}");
+    let helps = commands.iter().map(|command| run(&[command, "--help"]));
+    for help in helps.chain([run(&["--help"])]) {
+        let lines = help.assert_code(0).stdout.lines().count();
+        assert!((5..=48).contains(&lines), "{lines} lines: {help}");
+        assert!(!help.stdout.contains("Of `"), "{help}");
+    }
+}

@@ -79,9 +79,28 @@ fn ly36_a_leak_of_one_buffer_a_frame_is_named_with_its_stack_and_growth() {
     let folder = tempfile::tempdir().expect("a folder");
     let json = folder.path().join("report.json");
     let json = json.to_str().expect("a name");
-    let Some(done) = run(test, PROGRAM, &["--stacks", "--json", json]) else {
+    let page = folder.path().join("report.html");
+    let html = page.to_str().expect("a name");
+    let options = ["--stacks", "--json", json, "--html", html];
+    let Some(done) = run(test, PROGRAM, &options) else {
         return;
     };
+    // As the text, the page shows no frames of the runtime. It names each rule once, and says that bytes are charged ones.
+    let page = std::fs::read_to_string(page).expect("a page");
+    for absent in [
+        "std::sys::backtrace::__rust_begin_short_backtrace",
+        "</strong> V40",
+        ">requested bytes",
+    ] {
+        assert!(!page.contains(absent), "{absent}");
+    }
+    for there in [
+        "leaky_frames::Renderer::draw",
+        "V40</strong> the",
+        "charged bytes, also in leftovers",
+    ] {
+        assert!(page.contains(there), "{there}");
+    }
     let text = &done.stderr;
     for line in [
         "  1. vkCreateBuffer: 1000 of 1000 VkBuffer alive (3.90 MiB), 1000 blocks of VkBuffer",

@@ -127,8 +127,11 @@ impl Source {
     #[must_use]
     pub const fn bytes_note(&self) -> &'static str {
         match self {
-            Self::Trace { .. } | Self::Program { .. } => {
+            Self::Trace { .. } => {
                 "requested bytes; a run of `drive` is charged 16 more for each block, its header"
+            }
+            Self::Program { .. } => {
+                "charged bytes, also in leftovers: requested, and a header of 16 for each block"
             }
             Self::Driver { .. } => {
                 "charged bytes, here and in phases: requested, and a header of 16 for each block; leftovers: requested"

@@ -91,12 +91,16 @@ fn line(row: &FindingRow, known: Option<&KnownCauses>) -> FindingLine {
         ("scope ", &row.scope),
     ];
     let place = place.iter().filter(|(_, name)| !name.is_empty());
+    // A layer's sentence begins with its rule, which stands in front of it here.
+    let sentence = row.sentence.strip_prefix(&row.rule);
+    let sentence = sentence.and_then(|rest| rest.strip_prefix(": "));
+    let sentence = sentence.unwrap_or(&row.sentence);
     FindingLine {
         class,
         level: one_line(&row.level),
         rule: one_line(&row.rule),
         kind: one_line(&row.kind),
-        sentence: one_line(&row.sentence),
+        sentence: one_line(sentence),
         place: place
             .map(|(before, name)| format!("{before}{}", one_line(name)))
             .collect::<Vec<_>>()

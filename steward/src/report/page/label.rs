@@ -15,6 +15,13 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// With a capital letter in front, as lines of a page have it.
+pub(super) fn capitalised(line: &str) -> String {
+    let mut rest = line.chars();
+    let first = rest.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + rest.as_str()
+}
+
 /// As [`grouped`]; a dash for nothing.
 pub(super) fn cell(number: u64) -> String {
     if number == 0 {

@@ -4,6 +4,7 @@
 
 use super::findings::duties;
 use super::label::grouped;
+use crate::symbols::program_frames;
 use vk_accounts::report::{LeakCount, LeakFrame, LeakStack, Leaks, one_line};
 use vk_accounts::units::bytes;
 
@@ -59,8 +60,9 @@ fn card(stack: &LeakStack, leaks: &Leaks) -> LeakCard {
     }
     if stack.blocks.live > 0 || parts.is_empty() {
         parts.push(format!(
-            "{} blocks of the driver for {kind} ({})",
+            "{} block{} of the driver for {kind} ({})",
             grouped(stack.blocks.live),
+            if stack.blocks.live == 1 { "" } else { "s" },
             bytes(stack.blocks.bytes)
         ));
     }
@@ -81,8 +83,7 @@ fn card(stack: &LeakStack, leaks: &Leaks) -> LeakCard {
         grows: is_growing(&stack.objects) || is_growing(&stack.blocks),
         growth: leaks.growth_of(stack).unwrap_or_default(),
         oldest: oldest.collect::<Vec<_>>().join(", "),
-        frames: stack
-            .frames
+        frames: program_frames(&stack.frames)
             .iter()
             .take(FRAMES)
             .flat_map(frame_lines)

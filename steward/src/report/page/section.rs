@@ -8,7 +8,7 @@ use super::drill_down::{DrillPart, drill_down};
 use super::findings::{FindingLine, KnownCauses, findings};
 use super::growth::{GrowthRows, growth};
 use super::guard::{self, GuardSection};
-use super::label::grouped;
+use super::label::{capitalised, grouped};
 use super::leaks::{LeakCard, leaks};
 use super::rounds::folded;
 use super::tables::{self, Bar, FigureTable};
@@ -155,7 +155,13 @@ impl Section {
             heading: heading(&report.source),
             about: about(&report.source)
                 .into_iter()
-                .chain(report.environment.iter().flat_map(RunEnvironment::lines))
+                .chain(
+                    report
+                        .environment
+                        .iter()
+                        .flat_map(RunEnvironment::lines)
+                        .map(|line| capitalised(&line)),
+                )
                 .collect(),
             limits: report.notes().map(|note| one_line(&note)).collect(),
             figures: figures(report, &known),
