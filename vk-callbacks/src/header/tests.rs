@@ -11,13 +11,26 @@ fn scopes() -> impl Strategy<Value = Scope> {
     (0..Scope::COUNT).prop_map(|i| Scope::ALL[i])
 }
 
+/// The most bytes that a size here has: below the limit, and on a machine of 32 bits with room for an alignment of 2^31 beside it.
+const LARGEST: u64 = if usize::BITS == 64 {
+    SIZE_LIMIT - 1
+} else {
+    1 << 29
+};
+/// A base address above all small ones.
+const BASE: usize = 1 << if usize::BITS == 64 { 33 } else { 31 };
+
 /// Sizes near every power of two, where off-by-one errors live.
 fn sizes() -> impl Strategy<Value = usize> {
-    (0_u32..48, -17_i64..18).prop_map(|(bit, off)| {
-        (1_i64 << bit)
-            .saturating_add(off)
-            .clamp(0, (SIZE_LIMIT - 1) as i64) as usize
-    })
+    (0_u32..48, -17_i64..18)
+        .prop_map(|(bit, off)| (1_i64 << bit).saturating_add(off).clamp(0, LARGEST as i64) as usize)
+}
+
+/// A plan, or none where the machine has no layout of that size.
+fn plan_of(size: usize, align: usize, mode: Mode) -> Option<HeaderPlan> {
+    let plan = HeaderPlan::new(size, align, mode);
+    assert!(plan.is_ok() || usize::BITS < 64, "{size} bytes at {align}");
+    plan.ok()
 }
 
 proptest! {
@@ -30,14 +43,14 @@ proptest! {
         size in sizes(), log in 0_u32..=31, mode in modes(), scope in scopes(), slot in 0_usize..10_000
     ) {
         let align = 1_usize << log;
-        let plan = HeaderPlan::new(size, align, mode).unwrap();
+        let Some(plan) = plan_of(size, align, mode) else { return Ok(()) };
         prop_assert!(plan.layout.size() >= HEADER);
         let least = if mode == Mode::Exact { align.min(8) } else { 8 };
         prop_assert!(plan.layout.align() >= least);
-        let base = (1 << 33) + slot * plan.layout.align();
+        let base = BASE.wrapping_add(slot.wrapping_mul(plan.layout.align()));
         let pad = plan.pad_at(base);
         prop_assert!(pad >= HEADER && pad.is_multiple_of(8));
-        prop_assert_eq!((base + pad) % align, 0, "payload misaligned");
+        prop_assert_eq!(base.wrapping_add(pad) % align, 0, "payload misaligned");
         prop_assert!(pad + size <= plan.layout.size(), "payload leaves the block");
         prop_assert!(plan.layout.size() <= size + align.max(HEADER), "more than aligned allocation would take");
         if mode == Mode::Exact || align <= SMALL_ALIGN || align > OWN_ALIGN {
@@ -53,7 +66,7 @@ proptest! {
 
     #[test]
     fn a_seal_is_bound_to_address_header_owner_and_secret(
-        secret: u64, owner: u32, payload in (1_usize..1 << 44).prop_map(|p| p * 8), size in 0_usize..1 << 40, log in 0_u32..5, scope in scopes()
+        secret: u64, owner: u32, payload in (1_usize..1 << (usize::BITS - 20)).prop_map(|p| p * 8), size in 0..(LARGEST >> 7) as usize, log in 0_u32..5, scope in scopes()
     ) {
         let plan = HeaderPlan::new(size, 1 << log, Mode::Own).unwrap();
         let word = Word0::new(size, 1 << log, scope, &plan, HEADER);
@@ -74,7 +87,7 @@ fn one_flipped_bit_in_a_header_is_noticed() {
     };
     let plan = HeaderPlan::new(64, 8, Mode::Own).unwrap();
     let word = Word0::new(64, 8, Scope::Object, &plan, HEADER);
-    let payload = 0x7f00_0000_1010;
+    let payload = 0x7f00_0000_1010_u64 as usize;
     let live = seal.live(payload, word);
     let noticed = (0..64)
         .filter(|bit| seal.live(payload, Word0(word.0 ^ 1 << bit)) != live)
@@ -87,27 +100,36 @@ fn one_flipped_bit_in_a_header_is_noticed() {
 #[test]
 fn v7_bad_alignment_and_absurd_sizes_are_refused() {
     for mode in [Mode::Own, Mode::Exact] {
-        for align in [0, 3, 12, 24, 6144, usize::MAX, 1 << 32, 1 << 63] {
+        // Above 2^31; a machine of 32 bits has no such numbers.
+        let large = [1_u64 << 32, 1 << 63]
+            .into_iter()
+            .filter_map(|align| usize::try_from(align).ok());
+        for align in [0, 3, 12, 24, 6144, usize::MAX].into_iter().chain(large) {
             assert_eq!(
                 HeaderPlan::new(64, align, mode),
                 Err(HeaderError::BadAlignment),
                 "{align}"
             );
         }
-        for size in [
-            1_usize << 47,
-            (1 << 47) + 1,
-            1 << 63,
-            usize::MAX,
-            usize::MAX - 15,
-        ] {
+        let large = [1_u64 << 47, (1 << 47) + 1, 1 << 63];
+        let large = large
+            .into_iter()
+            .filter_map(|size| usize::try_from(size).ok());
+        for size in [usize::MAX, usize::MAX - 15].into_iter().chain(large) {
             assert_eq!(
                 HeaderPlan::new(size, 8, mode),
                 Err(HeaderError::TooLarge),
                 "{size}"
             );
         }
-        assert!(HeaderPlan::new((1 << 47) - 1, 1 << 31, mode).is_ok());
+        assert!(
+            HeaderPlan::new(
+                LARGEST as usize,
+                1 << if usize::BITS == 64 { 31 } else { 29 },
+                mode
+            )
+            .is_ok()
+        );
     }
 }
 

@@ -96,7 +96,7 @@ fn m30_the_whole_is_one_allocation_and_one_free() {
         app.calls(),
         [Call::Alloc {
             size: 24,
-            align: 8,
+            align: align_of::<u64>(),
             scope: raw(Scope::Device)
         }]
     );

@@ -22,7 +22,7 @@ pub(crate) struct DriverState {
 
 impl DriverState {
     fn give(&mut self, size: usize, align: usize) -> usize {
-        if self.refuse || size > 1 << 40 {
+        if self.refuse || size as u64 > 1 << 40 {
             return 0;
         }
         let step = if align.is_power_of_two() {
