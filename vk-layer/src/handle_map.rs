@@ -1,12 +1,14 @@
 //! A map from addresses and handles to records, without a lock.
 //!
 //! ```text
-//!   256 slots, then chunks of twice as many each:  [ key, value, reach | .. ] -> [ .. ] -> ..
+//!   256 slots, then chunks of twice as many each:  [ turn, key, value, reach | .. ] -> [ .. ] -> ..
 //!                                                     |
 //!   a key's own slot, by its hash; the key is there, or at most `reach` slots behind it, or in a later chunk
 //! ```
 //!
 //! Chunks are added and none removed, so that a key that is not there is looked for in a few slots of each of few chunks.
+
+mod slot;
 
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -15,15 +17,12 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use alloc_core::TryVec;
 
 use crate::record::{Own, free_record, new_record, own};
+use slot::{NO_KEY, Slot};
 
 /// The slots of the first chunk: a power of two, as of all.
 const SLOTS: usize = 256;
-/// No key: the slot is free.
-const FREE: usize = 0;
-/// No key either, since handles are aligned: the slot's value is being written.
-const CLAIMED: usize = 1;
 
-/// Maps keys above 1 to records of the caller, of which it only keeps the addresses.
+/// Maps keys above 0 to records of the caller, of which it only keeps the addresses.
 pub(crate) struct HandleMap<T>(AddressMap, PhantomData<AtomicPtr<T>>);
 
 impl<T> HandleMap<T> {
@@ -65,13 +64,6 @@ struct AddressMap {
     state: ChunkState,
 }
 
-struct Slot {
-    key: AtomicUsize,
-    value: AtomicPtr<()>,
-    /// Keys whose own slot this is lie at most so many slots behind it. Never less than it was.
-    reach: AtomicUsize,
-}
-
 struct ChunkState {
     /// At least as many slots as are not free: an insertion counts before it looks for one, a removal after it has freed one.
     used: AtomicUsize,
@@ -92,7 +84,7 @@ struct Chunk<'m> {
 
 /// The key of a handle that may be a small number, and is 0 for none.
 pub(crate) const fn key(handle: u64) -> usize {
-    (handle as usize).wrapping_add(CLAIMED)
+    (handle as usize).wrapping_add(1)
 }
 
 impl AddressMap {
@@ -104,7 +96,7 @@ impl AddressMap {
     }
 
     fn insert(&self, key: usize, value: NonNull<()>) -> bool {
-        if key <= CLAIMED {
+        if key == NO_KEY {
             return false;
         }
         let mut chunk = Some(self.first());
@@ -121,61 +113,39 @@ impl AddressMap {
     fn get(&self, key: usize) -> Option<NonNull<()>> {
         let own = self.slots.get(own_slot(key, SLOTS))?;
         // Most keys are where they are looked for first.
-        let slot = if own.key.load(Ordering::Acquire) == key && key > CLAIMED {
+        let slot = if own.has(key) && key != NO_KEY {
             own
         } else {
-            self.find(key)?.1
+            self.find(key)?
         };
-        NonNull::new(slot.value.load(Ordering::Acquire))
+        slot.value()
     }
 
     fn remove(&self, key: usize) -> Option<NonNull<()>> {
-        loop {
-            let (chunk, slot) = self.find(key)?;
-            let claimed =
-                slot.key
-                    .compare_exchange(key, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
-            // Else another thread was first, and the slot may be another key's already.
-            if claimed.is_ok() {
-                let value = NonNull::new(slot.value.load(Ordering::Relaxed));
-                slot.key.store(FREE, Ordering::Release);
-                chunk.state.used.fetch_sub(1, Ordering::Relaxed);
-                return value;
-            }
-        }
+        self.take(key, None)
     }
 
     fn remove_pair(&self, key: usize, value: NonNull<()>) -> bool {
-        let of_pair = |slot: &Slot| {
-            slot.key.load(Ordering::Acquire) == key
-                && slot.value.load(Ordering::Relaxed) == value.as_ptr()
-        };
-        let mut chunk = Some(self.first()).filter(|_| key > CLAIMED);
+        self.take(key, Some(value)).is_some()
+    }
+
+    /// The first pair with this key, and this value if one is named, that no other thread takes.
+    fn take(&self, key: usize, named: Option<NonNull<()>>) -> Option<NonNull<()>> {
+        let mut chunk = Some(self.first()).filter(|_| key != NO_KEY);
         while let Some(here) = chunk {
-            for slot in here.probe(key).filter(|slot| of_pair(slot)) {
-                let claimed =
-                    slot.key
-                        .compare_exchange(key, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
-                if claimed.is_err() {
-                    continue;
-                }
-                if slot.value.load(Ordering::Relaxed) == value.as_ptr() {
-                    slot.key.store(FREE, Ordering::Release);
-                    here.state.used.fetch_sub(1, Ordering::Relaxed);
-                    return true;
-                }
-                // The slot went to another value of the key meanwhile.
-                slot.key.store(key, Ordering::Release);
+            if let Some(value) = here.probe(key).find_map(|slot| slot.take(key, named)) {
+                here.state.used.fetch_sub(1, Ordering::Relaxed);
+                return Some(value);
             }
             chunk = here.following();
         }
-        false
+        None
     }
 
     fn pop(&mut self) -> Option<NonNull<()>> {
         let mut chunk = Some(self.first());
         while let Some(here) = chunk {
-            let used = |slot: &&Slot| slot.key.load(Ordering::Acquire) > CLAIMED;
+            let used = |slot: &&Slot| !slot.has(NO_KEY);
             if let Some(slot) = here.slots.iter().find(used) {
                 return self.remove(slot.key.load(Ordering::Acquire));
             }
@@ -191,31 +161,18 @@ impl AddressMap {
         }
     }
 
-    /// A slot with this key, and its chunk.
+    /// A slot with this key.
     #[inline(never)]
-    fn find(&self, key: usize) -> Option<(Chunk<'_>, &Slot)> {
-        if key <= CLAIMED {
-            return None;
-        }
-        let mut chunk = Some(self.first());
+    fn find(&self, key: usize) -> Option<&Slot> {
+        let mut chunk = Some(self.first()).filter(|_| key != NO_KEY);
         while let Some(here) = chunk {
-            let of_key = |slot: &&Slot| slot.key.load(Ordering::Acquire) == key;
-            if let Some(slot) = here.probe(key).find(of_key) {
-                return Some((here, slot));
+            let found = here.probe(key).find(|slot| slot.has(key));
+            if found.is_some() {
+                return found;
             }
             chunk = here.following();
         }
         None
-    }
-}
-
-impl Slot {
-    const fn new() -> Self {
-        Self {
-            key: AtomicUsize::new(FREE),
-            value: AtomicPtr::new(ptr::null_mut()),
-            reach: AtomicUsize::new(0),
-        }
     }
 }
 
@@ -252,24 +209,18 @@ impl<'m> Chunk<'m> {
             return false;
         }
         used.fetch_add(1, Ordering::Relaxed);
-        let claimed = self.slots_from_own(key).enumerate().find(|(_, slot)| {
-            // A look first, since an exchange takes the slot's line from threads that read it.
-            slot.key.load(Ordering::Relaxed) == FREE
-                && slot
-                    .key
-                    .compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-        });
+        let mut slots = self.slots_from_own(key).enumerate();
+        let claimed = slots.find(|(_, slot)| slot.claim());
         let (Some((distance, slot)), Some(own)) = (claimed, self.slots_from_own(key).next()) else {
             used.fetch_sub(1, Ordering::Relaxed);
             return false;
         };
-        slot.value.store(value.as_ptr(), Ordering::Release);
-        // Before the key: who knows that it was added finds it.
-        if own.reach.load(Ordering::Relaxed) < distance {
-            own.reach.fetch_max(distance, Ordering::Relaxed);
-        }
-        slot.key.store(key, Ordering::Release);
+        slot.fill(key, value, || {
+            // Before the key: who knows that it was added finds it.
+            if own.reach.load(Ordering::Relaxed) < distance {
+                own.reach.fetch_max(distance, Ordering::Relaxed);
+            }
+        });
         true
     }
 

@@ -1,5 +1,5 @@
 //! Loom models of the accounts, of remote frees to a shard, of the shader cache, of device contexts in use and release, and of regions that
-//! are moved, and of what the layer counts: small programs of two or three threads, run in every order that the memory model allows (up to three
+//! are moved, and of what the layer counts and keeps: small programs of two or three threads, run in every order that the memory model allows (up to three
 //! preemptions), over the source files of alloc-core, gpu-suballoc and vk-layer.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //!   gpu-suballoc/src/cache/{bucket,entry,ref_records,in_flight_compile}.rs
 //!   gpu-suballoc/src/context/{register,dispatch_lock}.rs
 //!   gpu-suballoc/src/region_metadata/root_state.rs
-//!   vk-layer/src/peak/count.rs, vk-layer/src/state/changed.rs
+//!   vk-layer/src/peak/count.rs, vk-layer/src/state/changed.rs, vk-layer/src/handle_map/slot.rs
 //!        |                          |
 //!   crate::sync                crate::context, crate::threads
 //!   loom's atomics             a node that knows whether it is alive; threads that carry their table

@@ -63,6 +63,7 @@ pub(crate) fn prepare() {
     AtomicU32::ZEROS.fill(STOCK, || loom::sync::atomic::AtomicU32::new(0));
     AtomicU32::ONES.fill(1, || loom::sync::atomic::AtomicU32::new(1));
     AtomicU64::ZEROS.fill(STOCK, || loom::sync::atomic::AtomicU64::new(0));
+    AtomicUsize::ZEROS.fill(STOCK, || loom::sync::atomic::AtomicUsize::new(0));
     POINTERS.fill(STOCK, || loom::sync::atomic::AtomicUsize::new(0));
     LOCKS.fill(STOCK, || loom::sync::Mutex::new(()));
     WATCHED.fill(STOCK, || Watched(loom::cell::UnsafeCell::new(())));
@@ -203,6 +204,7 @@ atomic!(AtomicI64, i64, I64_ZEROS, I64_ONES);
 atomic!(AtomicU8, u8, U8_ZEROS, U8_ONES);
 atomic!(AtomicU32, u32, U32_ZEROS, U32_ONES);
 atomic!(AtomicU64, u64, U64_ZEROS, U64_ONES);
+atomic!(AtomicUsize, usize, USIZE_ZEROS, USIZE_ONES);
 
 static POINTERS: Stock<loom::sync::atomic::AtomicUsize> = Stock::new();
 

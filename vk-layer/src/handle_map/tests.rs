@@ -3,7 +3,7 @@ use std::sync::Barrier;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use super::{AddressMap, FREE, SLOTS, own_slot};
+use super::{AddressMap, NO_KEY, SLOTS, own_slot};
 
 /// Of each chunk how many slots are used.
 fn used(map: &AddressMap) -> Vec<usize> {
@@ -65,11 +65,7 @@ fn ly4_objects_with_one_handle_are_all_kept() {
     // A neighbour's way is not longer for that.
     let neighbour = (41..).find(|key| own_slot(*key, SLOTS) == own_slot(40, SLOTS) + 1);
     assert_eq!(map.first().probe(neighbour.expect("a key")).count(), 1);
-    assert!(
-        map.slots
-            .iter()
-            .all(|slot| slot.key.load(Ordering::Relaxed) == FREE)
-    );
+    assert!(map.slots.iter().all(|slot| slot.has(NO_KEY)));
 }
 
 #[test]
