@@ -30,7 +30,7 @@ pub struct StewardHandle {
 pub fn enter<R>(function: &'static str, call: impl FnOnce() -> R) -> R {
     EDGE.with(|edge| {
         let errno = edge.save_errno();
-        let outer = edge.inside.replace(true);
+        let outer = edge.inside.replace(Some(function));
         let answer = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| panicked(function));
         edge.inside.set(outer);
         errno.restore();
@@ -62,8 +62,10 @@ fn panicked(function: &str) -> ! {
 
 /// What a thread has for itself.
 struct Edge {
-    /// True while this thread runs a function of the interface.
-    inside: Cell<bool>,
+    /// The function of the interface that this thread runs.
+    inside: Cell<Option<&'static str>>,
+    /// It has panicked: the process ends as soon as that has come to the edge.
+    is_panicking: Cell<bool>,
     /// Where the thread's `errno` lies, since it was asked first.
     #[cfg(target_os = "linux")]
     errno: Cell<*mut i32>,
@@ -72,7 +74,8 @@ struct Edge {
 thread_local! {
     static EDGE: Edge = const {
         Edge {
-            inside: Cell::new(false),
+            inside: Cell::new(None),
+            is_panicking: Cell::new(false),
             #[cfg(target_os = "linux")]
             errno: Cell::new(std::ptr::null_mut()),
         }
@@ -89,6 +92,8 @@ type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 static OUTER: OnceLock<Hook> = OnceLock::new();
 
 /// From the first context on, panics within a function of the interface say nothing but [`enter`]'s line. All others are the program's.
+/// A second panic, of a destructor that runs because of the first or of a function that cannot unwind, never comes to the edge: the line
+/// is printed and the process ends here.
 #[expect(
     clippy::disallowed_types,
     reason = "a box of a value without size takes no memory"
@@ -97,10 +102,14 @@ pub fn quiet_panics() {
     OUTER.get_or_init(|| {
         let outer = take_hook();
         set_hook(Box::new(|panic| {
-            if !EDGE.with(|edge| edge.inside.get())
-                && let Some(outer) = OUTER.get()
-            {
-                outer(panic);
+            let inside = EDGE.with(|edge| {
+                let function = edge.inside.get()?;
+                Some((function, edge.is_panicking.replace(true)))
+            });
+            match (inside, OUTER.get()) {
+                (Some((function, true)), _) => panicked(function),
+                (None, Some(outer)) => outer(panic),
+                _ => {}
             }
         }));
         outer

@@ -121,6 +121,56 @@ fn ca10_a_panic_is_one_line_and_ends_the_process() {
     );
 }
 
+/// Such panics never come to the edge: one of a destructor that runs because of another panic, and one in a function of C.
+#[test]
+fn ca10_a_panic_that_cannot_unwind_is_one_line_too() {
+    const CHILD: &str = "STEWARD_C_PANICS_TWICE";
+    struct Bad;
+    impl Drop for Bad {
+        fn drop(&mut self) {
+            panic!("on order, again");
+        }
+    }
+    extern "C" fn destructor() {
+        panic!("on order");
+    }
+    match std::env::var(CHILD).as_deref() {
+        Ok("destructor") => {
+            steward_c::edge::quiet_panics();
+            steward_c::edge::enter("planted", || {
+                let _bad = Bad;
+                panic!("on order");
+            })
+        }
+        Ok("function") => {
+            steward_c::edge::quiet_panics();
+            steward_c::edge::enter("planted", || destructor());
+        }
+        _ => {}
+    }
+    for case in ["destructor", "function"] {
+        let output = Command::new(std::env::current_exe().expect("a path"))
+            .args([
+                "--exact",
+                "programs::ca10_a_panic_that_cannot_unwind_is_one_line_too",
+                "--nocapture",
+            ])
+            .env(CHILD, case)
+            .output()
+            .expect("it starts");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr),
+            "steward: planted: the library panicked; the process ends\n",
+            "{case}"
+        );
+        #[cfg(unix)]
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&output.status),
+            Some(6)
+        );
+    }
+}
+
 #[test]
 fn ca10_an_exception_of_a_destructor_ends_the_process() {
     let Some(installed) = installed("ca10") else {
