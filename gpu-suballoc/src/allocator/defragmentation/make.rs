@@ -4,7 +4,7 @@ use alloc_core::HostAllocator;
 
 use super::{DefragmentationPass, RegionMove};
 use crate::allocator::create::UnboundResource;
-use crate::device::{BufferHandle, DeviceMemory, ImageHandle, ImageInfo};
+use crate::device::{BufferHandle, DeviceMemory, ImageHandle, ImageInfo, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
 use crate::region::RegionContent;
 use crate::region_metadata::ResourceDescription;
@@ -31,7 +31,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     }
 
     /// Makes an image, bound to the new place; `info` is that of the image that the region has: the allocator does not keep it, and finds
-    /// another one only by its usage, flags, sharing, tiling, and by what the driver says of its size and alignment. Layouts, views and
+    /// another one only by its usage, flags, sharing, tiling, and by what the driver says of its size, alignment, memory types and dedication. Layouts, views and
     /// descriptors are the user's.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
             UnboundResource::Image(_) => {
                 ImageHandle::from_raw(one.old_resource).is_some_and(|old| {
                     let of_old = allocator.requirements(UnboundResource::Image(old));
-                    (of_old.size, of_old.alignment) == (needs.size, needs.alignment)
+                    is_alike(&of_old, &needs)
                 })
             }
             UnboundResource::Buffer(_) => true,
@@ -103,4 +103,17 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         self.get_mut(index)?.new_resource = made.as_raw();
         Ok(())
     }
+}
+
+/// Whether images with these needs may have one info. What a driver prefers is left out: it may prefer otherwise at another time.
+fn is_alike(one: &ResourceRequirements, other: &ResourceRequirements) -> bool {
+    let needs = |of: &ResourceRequirements| {
+        (
+            of.size,
+            of.alignment,
+            of.memory_type_bits,
+            of.requires_dedicated,
+        )
+    };
+    needs(one) == needs(other)
 }

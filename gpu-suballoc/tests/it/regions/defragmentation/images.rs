@@ -34,6 +34,9 @@ fn df5_images_move_with_an_image_of_the_same_info() {
             pass.make_image(0, &other).is_err(),
             "too large for the place"
         );
+        // Depth of as many bytes at the same alignment, which may lie in other memory types.
+        let other = ImageInfo::new_2d(126, 128, 128, usage);
+        assert!(pass.make_image(0, &other).is_err(), "another image");
         for index in 0..pass.moves().len() {
             let image = pass.make_image(index, &info).unwrap();
             assert!(pass.make_image(index, &info).is_err(), "made already");
