@@ -4,7 +4,9 @@
 //!
 //! ```text
 //! word  0 MAGIC      1 LENGTH in bytes   2 SEQUENCE: odd while the numbers are written
-//!       3 PROCESS    4 COMMANDS that the numbers know of    5 REPORTED: those that the last report knows of
+//!       3 PROCESS, in its own PID namespace
+//!       4 COMMANDS that had begun when the numbers were written, those under way included
+//!       5 REPORTED: those that had begun at the last report
 //!       6 STARTED: the last command that began, see [`started`]   7 zero
 //!       8 ROWS of vk-callbacks' table                             9 to 31 zero
 //!      32 HEAPS: 16 of 8 words   live bytes, live blocks, peak bytes, total bytes, total blocks, refusals, 0, 0
@@ -35,9 +37,9 @@ pub const LENGTH: usize = WORDS * 8;
 pub const SEQUENCE: usize = 2;
 /// Where the process is.
 pub const PROCESS: usize = 3;
-/// Where the number of commands is that the other numbers know of.
+/// Where the number of commands is that had begun when the other numbers were written.
 pub const COMMANDS: usize = 4;
-/// Where the number of commands is that the last report knows of.
+/// Where the number of commands is that had begun at the last report.
 pub const REPORTED: usize = 5;
 /// Where the last command is that began.
 pub const STARTED: usize = 6;
@@ -117,11 +119,11 @@ pub struct StateHeap {
 /// What a state file says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct State {
-    /// The number of the process.
+    /// The number of the process, in its own PID namespace.
     pub process: u64,
-    /// Commands that the numbers know of.
+    /// Commands that had begun when the numbers were written: what those of them that were under way do is not in the numbers.
     pub commands: u64,
-    /// Commands that the last report knows of; 0 where none was written.
+    /// Commands that had begun at the last report; 0 where none was written.
     pub reported_commands: u64,
     /// The number of the last command that began.
     pub started_commands: u64,

@@ -48,10 +48,13 @@ pub enum TopError {
 
 /// Shows the state, again and again unless it is to be shown once, until the process is gone.
 pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
-    let file = match (&options.state, options.process) {
-        (Some(file), _) => file.clone(),
-        (None, Some(process)) => state_of(process).ok_or(TopError::NoState(process))?,
-        (None, None) => only_state()?,
+    let (file, known) = match (&options.state, options.process) {
+        (Some(file), known) => (file.clone(), known),
+        (None, Some(process)) => (
+            state_of(process).ok_or(TopError::NoState(process))?,
+            Some(process),
+        ),
+        (None, None) => only_state().map(|(process, file)| (file, Some(process)))?,
     };
     let read = || {
         state_file::read(&file).map_err(|reason| TopError::Unreadable {
@@ -67,14 +70,14 @@ pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, Pro
     let mut before: Option<(Instant, State)> = None;
     loop {
         // Before the state is read: the last one that is shown is then the last that there was.
-        let is_running = fs::exists(format!("/proc/{}", read()?.process)).unwrap_or(false);
+        let process = Whereabouts::of(read()?.process, known);
         let (now, state) = (Instant::now(), read()?);
         let since = before
             .as_ref()
             .map(|(then, state)| (now.duration_since(*then), state));
-        write!(out, "{clear}{}\n{state}", head(&state, is_running, since))?;
+        write!(out, "{clear}{}\n{state}", head(&state, process, since))?;
         out.flush()?;
-        if options.once || !is_running {
+        if options.once || !process.is_running() {
             return Ok(Outcome::Done);
         }
         before = Some((now, state));
@@ -84,12 +87,15 @@ pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, Pro
 }
 
 /// The lines above the table. Rates are those since the last time.
-fn head(state: &State, is_running: bool, since: Option<(Duration, &State)>) -> String {
+fn head(state: &State, process: Whereabouts, since: Option<(Duration, &State)>) -> String {
     let total = |state: &State| -> u64 {
         let totals = state.kinds.iter().map(|kind| kind.usage.total_bytes);
         totals.fold(0, u64::saturating_add)
     };
-    let mut head = format!("process {}, {} commands", state.process, state.commands);
+    let mut head = format!(
+        "process {}, {} commands begun",
+        state.process, state.commands
+    );
     if let Some((time, before)) = since {
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / time.as_secs_f64();
         head += &format!(
@@ -98,8 +104,15 @@ fn head(state: &State, is_running: bool, since: Option<(Duration, &State)>) -> S
             rate(total(state), total(before)),
         );
     }
-    if !is_running {
-        head += ", ended";
+    match process {
+        Whereabouts::Here => {}
+        Whereabouts::Elsewhere(number) => {
+            head += &format!(", which is {number} in this PID namespace");
+        }
+        Whereabouts::Unseen => {
+            head += ", ended or in a PID namespace that is not seen from here";
+        }
+        Whereabouts::Ended => head += ", ended",
     }
     if let Some(command) = state.last_command {
         head += &format!("; last began: {command}");
@@ -131,24 +144,84 @@ fn ordered_by(process: u32) -> Option<PathBuf> {
     let executable = fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
     let executable = executable.file_name().unwrap_or_else(|| OsStr::new(""));
     let name = pattern
-        .replace("%p", &process.to_string())
+        .replace("%p", &own_number(process).to_string())
         .replace("%e", &String::from_utf8_lossy(executable.as_bytes()));
     let folder = PathBuf::from(format!("/proc/{process}/cwd"));
     // An absolute name stays what it is.
     Some(folder.join(name))
 }
 
+/// The processes that are seen from here.
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Where the process is whose own number a state file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whereabouts {
+    /// It runs under that number.
+    Here,
+    /// It runs in another PID namespace, and has this number here.
+    Elsewhere(u32),
+    /// It does not run here, but this namespace does not show all processes.
+    Unseen,
+    Ended,
+}
+
+impl Whereabouts {
+    /// `known` is the process by the number that it has here, if that is known.
+    fn of(own: u64, known: Option<u32>) -> Self {
+        let is_there = |process: u64| fs::exists(format!("/proc/{process}")).unwrap_or(false);
+        if let Some(known) = known {
+            return match is_there(known.into()) {
+                false => Self::Ended,
+                true if u64::from(known) == own => Self::Here,
+                true => Self::Elsewhere(known),
+            };
+        }
+        if is_there(own) {
+            return Self::Here;
+        }
+        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        let elsewhere = processes().find(|process| own_number(*process) == own);
+        match elsewhere {
+            Some(process) => Self::Elsewhere(process),
+            None if namespace.as_os_str() == FIRST_NAMESPACE => Self::Ended,
+            None => Self::Unseen,
+        }
+    }
+
+    const fn is_running(self) -> bool {
+        matches!(self, Self::Here | Self::Elsewhere(_))
+    }
+}
+
+/// The kernel's own, which shows all processes.
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
+/// The number that a process has for itself: that of the innermost PID namespace.
+fn own_number(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    innermost(&status).unwrap_or(process.into())
+}
+
+fn innermost(status: &str) -> Option<u64> {
+    let numbers = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_whitespace().last()?.parse().ok()
+}
+
 /// The file of the only running process that has one.
-fn only_state() -> Result<PathBuf, TopError> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut found: Vec<(u32, PathBuf)> = processes
+fn only_state() -> Result<(u32, PathBuf), TopError> {
+    let mut found: Vec<(u32, PathBuf)> = processes()
         .filter_map(|process| Some((process, state_of(process)?)))
         .collect();
     found.sort();
     match &mut *found {
         [] => Err(TopError::NoProgram),
-        [(_, file)] => Ok(std::mem::take(file)),
+        [(process, file)] => Ok((*process, std::mem::take(file))),
         several => {
             let several: Vec<_> = several
                 .iter()
@@ -156,5 +229,26 @@ fn only_state() -> Result<PathBuf, TopError> {
                 .collect();
             Err(TopError::Several(several.join(", ")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Whereabouts, innermost, own_number};
+
+    #[test]
+    fn a_process_of_another_namespace_is_told_from_one_that_has_ended() {
+        let status = "Name:\tclient\nNSpid:\t4711\t12\t1\nNSpgid:\t4711\n";
+        assert_eq!(innermost(status), Some(1));
+        let own = std::process::id();
+        assert_eq!(own_number(own), own.into());
+        assert_eq!(Whereabouts::of(own.into(), None), Whereabouts::Here);
+        // The state file has the number that the process has for itself.
+        let elsewhere = Whereabouts::of(u64::MAX, Some(own));
+        assert_eq!(elsewhere, Whereabouts::Elsewhere(own));
+        assert!(elsewhere.is_running());
+        let nobody = Whereabouts::of(u64::MAX, None);
+        assert!(!nobody.is_running(), "{nobody:?}");
+        assert_eq!(Whereabouts::of(1, Some(u32::MAX)), Whereabouts::Ended);
     }
 }
