@@ -375,6 +375,12 @@ __attribute__((destructor)) static void after_main(void) {
     if (of_constructor) destroy_instance(of_constructor);
 }
 
+static void *late_instance, *late_device;
+
+static void end_late(void) {
+    destroy_device(late_instance, late_device);
+}
+
 int main(int number, char **arguments) {
     if (strcmp(mode, "secure") == 0 && number > 2) {
         secure(arguments[2]);
@@ -436,6 +442,12 @@ int main(int number, char **arguments) {
         pthread_t thread;
         pthread_create(&thread, NULL, leave_and_exit, NULL);
         pthread_join(thread, NULL);
+    } else if (strcmp(mode, "late") == 0) {
+        // Before the layer is there, so that its handler runs first. The instance stays.
+        atexit(end_late);
+        late_instance = create_instance();
+        late_device = create_device(late_instance);
+        use_buffers(late_instance, late_device, 5, 0);
     } else if (strcmp(mode, "app") == 0) {
         with_own_callbacks(8);
     } else if (strcmp(mode, "app5000") == 0) {

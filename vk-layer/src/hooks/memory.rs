@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::slice;
 
 use super::forward::Arguments;
+use super::sparse::BindSparseInfo;
 use crate::chain::{BindMemoryInfo, MapMemoryInfo};
 use crate::parent::Parent;
 
@@ -14,6 +15,8 @@ pub(super) enum MemoryCommand {
     Bind,
     /// `(count: u32, infos)`.
     BindMany,
+    /// `(count: u32, infos, fence)`, behind a queue.
+    BindSparse,
     /// `(memory, offset, size, flags, data)`.
     Map,
     /// `(info, data)`.
@@ -32,6 +35,7 @@ impl MemoryCommand {
             | "vkBindBufferMemory2KHR"
             | "vkBindImageMemory2"
             | "vkBindImageMemory2KHR" => Self::BindMany,
+            "vkQueueBindSparse" => Self::BindSparse,
             "vkMapMemory" => Self::Map,
             "vkMapMemory2" | "vkMapMemory2KHR" => Self::MapByInfo,
             "vkUnmapMemory" => Self::Unmap,
@@ -61,6 +65,17 @@ impl MemoryCommand {
                 // SAFETY: the caller's promise: so many infos.
                 for info in unsafe { slice::from_raw_parts(infos, count) } {
                     blocks.bound(counts, info.memory);
+                }
+            }
+            Self::BindSparse => {
+                let infos = arguments.word(2) as *const BindSparseInfo;
+                if infos.is_null() {
+                    return;
+                }
+                // SAFETY: as above.
+                for info in unsafe { slice::from_raw_parts(infos, word(1) as u32 as usize) } {
+                    // SAFETY: the command has succeeded with it.
+                    unsafe { info.each_memory(|memory| blocks.bound(counts, memory)) };
                 }
             }
             Self::Map => blocks.mapped(counts, word(1), (word(2), word(3))),

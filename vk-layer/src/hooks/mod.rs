@@ -9,6 +9,7 @@ mod lifetimes;
 mod memory;
 mod names;
 mod owners;
+mod sparse;
 mod table;
 
 use std::ffi::{CStr, c_char, c_void};

@@ -29,9 +29,16 @@ const OTHER: usize = OBJECT_TYPES - 1;
 pub(crate) struct MemoryReports {
     counts: [MemoryCount; OBJECT_TYPES],
     blocks: HandleMap<ReportedBlock>,
-    /// Events that are counted nowhere: there was no memory for a record.
+    /// Records in `blocks`.
+    known: AtomicU64,
+    /// Events that something was freed. A driver may never send one: then nobody knows what is live.
+    pub(crate) free_events: AtomicU64,
+    /// Events that are counted nowhere: there was no memory for a record, or there are [`MAX_BLOCKS`] already.
     pub(crate) lost_events: AtomicU64,
 }
+
+/// Blocks at most whose end is awaited: of a driver that never reports one they would grow without bound. More than drivers have at once.
+const MAX_BLOCKS: u64 = 1 << 16;
 
 /// What is kept of a block until it is freed: an event of that does not say it.
 struct ReportedBlock {
@@ -64,6 +71,8 @@ impl MemoryReports {
         Self {
             counts: std::array::from_fn(|_| MemoryCount::default()),
             blocks: HandleMap::new(),
+            known: AtomicU64::new(0),
+            free_events: AtomicU64::new(0),
             lost_events: AtomicU64::new(0),
         }
     }
@@ -82,12 +91,21 @@ impl MemoryReports {
         rows.map(move |(place, count)| (name(place), count))
     }
 
+    /// Something is live, and no end of anything was ever reported: it may be gone.
+    pub(crate) fn may_be_stale(&self) -> bool {
+        let is_any = |count: &MemoryCount| count.live_blocks.load(Ordering::Relaxed) != 0;
+        self.free_events.load(Ordering::Relaxed) == 0 && self.counts.iter().any(is_any)
+    }
+
     fn note(&self, event: &ReportEvent) {
         let place = usize::try_from(event.object_type).unwrap_or(OTHER);
         let place = place.min(OTHER);
         match event.event {
             ALLOCATE | IMPORT => self.allocated(event.memory_object, event.size, place),
-            FREE | UNIMPORT => self.freed(event.memory_object),
+            FREE | UNIMPORT => {
+                self.free_events.fetch_add(1, Ordering::Relaxed);
+                self.freed(event.memory_object);
+            }
             ALLOCATION_FAILED => {
                 if let Some(count) = self.counts.get(place) {
                     count.refusals.fetch_add(1, Ordering::Relaxed);
@@ -98,23 +116,36 @@ impl MemoryReports {
     }
 
     fn allocated(&self, id: u64, bytes: u64, place: usize) {
-        let Some(block) = new_record(ReportedBlock { bytes, place }) else {
+        if !self.remembered(id, ReportedBlock { bytes, place }) {
             self.lost_events.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
-        if !self.blocks.insert(key(id), block) {
-            self.lost_events.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: from `new_record`, and no table has it.
-            unsafe { free_record(block) };
         } else if let Some(count) = self.counts.get(place) {
             count.allocated(bytes);
         }
+    }
+
+    fn remembered(&self, id: u64, block: ReportedBlock) -> bool {
+        // Threads that come at once may pass the limit by as many.
+        if self.known.load(Ordering::Relaxed) >= MAX_BLOCKS {
+            return false;
+        }
+        let Some(block) = new_record(block) else {
+            return false;
+        };
+        let is_kept = self.blocks.insert(key(id), block);
+        if is_kept {
+            self.known.fetch_add(1, Ordering::Relaxed);
+        } else {
+            // SAFETY: from `new_record`, and no table has it.
+            unsafe { free_record(block) };
+        }
+        is_kept
     }
 
     fn freed(&self, id: u64) {
         let Some(block) = self.blocks.remove(key(id)) else {
             return;
         };
+        self.known.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: from `new_record`; the table had it alone, and has it no longer.
         let block = unsafe { free_record(block) };
         if let Some(count) = self.counts.get(block.place) {
@@ -179,25 +210,45 @@ mod tests {
     use std::ptr;
     use std::sync::atomic::Ordering;
 
-    use super::{ALLOCATE, ALLOCATION_FAILED, FREE, IMPORT, MemoryReports, ReportEvent, UNIMPORT};
+    use super::{
+        ALLOCATE, ALLOCATION_FAILED, FREE, IMPORT, MAX_BLOCKS, MemoryReports, ReportEvent, UNIMPORT,
+    };
+
+    fn event(event: i32, (memory_object, size): (u64, u64), object_type: i32) -> ReportEvent {
+        ReportEvent {
+            s_type: 1_000_284_002,
+            p_next: ptr::null(),
+            flags: 0,
+            event,
+            memory_object,
+            size,
+            object_type,
+            object: 0,
+            heap: 0,
+        }
+    }
+
+    #[test]
+    fn ly53_of_a_driver_that_reports_no_free_a_bounded_number_is_kept_and_that_is_known() {
+        let reports = MemoryReports::new();
+        let lost = || reports.lost_events.load(Ordering::Relaxed);
+        assert!(!reports.may_be_stale(), "nothing is live");
+        for id in 0..MAX_BLOCKS + 10 {
+            reports.note(&event(ALLOCATE, (id + 1, 8), 9));
+        }
+        assert_eq!((lost(), reports.may_be_stale()), (10, true));
+        let count = &reports.counts[9];
+        assert_eq!(count.live_blocks.load(Ordering::Relaxed), MAX_BLOCKS);
+        // Who frees after all has room again.
+        reports.note(&event(FREE, (1, 0), 0));
+        reports.note(&event(ALLOCATE, (1, 8), 9));
+        assert_eq!((lost(), reports.may_be_stale()), (10, false));
+    }
 
     #[test]
     fn ly53_events_are_counted_by_kind_of_object_and_a_free_says_no_size() {
         let reports = MemoryReports::new();
-        let note = |event: i32, memory_object: u64, size: u64, object_type: i32| {
-            reports.note(&ReportEvent {
-                s_type: 1_000_284_002,
-                p_next: ptr::null(),
-                flags: 0,
-                event,
-                memory_object,
-                size,
-                object_type,
-                object: 0,
-                heap: 0,
-            });
-        };
-        for (event, id, size, object_type) in [
+        for (what, id, size, object_type) in [
             (ALLOCATE, 1, 100, 9),
             (ALLOCATE, 2, 50, 19),
             (IMPORT, 3, 7, 1_000_001_000),
@@ -209,7 +260,7 @@ mod tests {
             (FREE, 99, 1, 9),
             (77, 2, 1, 9),
         ] {
-            note(event, id, size, object_type);
+            reports.note(&event(what, (id, size), object_type));
         }
         let used: Vec<_> = reports
             .rows()

@@ -223,7 +223,8 @@ fn driver_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), Hos
         memory_numbers(&row, text)?;
     }
     text.try_write_fmt(format_args!(
-        "],\"lost_events\":{}",
+        "],\"free_events\":{},\"lost_events\":{}",
+        get(&reports.free_events),
         get(&reports.lost_events)
     ))
 }

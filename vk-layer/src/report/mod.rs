@@ -62,6 +62,19 @@ pub(crate) fn at_exit() {
     });
 }
 
+/// The C library calls it after every handler of an exit: a program's own that were there before ours, and its static destructors, may have
+/// ended objects meanwhile.
+extern "C" fn write_at_the_end() {
+    if HAS_ENDED.load(Ordering::Relaxed) {
+        caught(write);
+    }
+}
+
+#[used]
+// SAFETY: the section has addresses of functions without parameters, and the library is there until the process ends.
+#[unsafe(link_section = ".fini_array")]
+static AT_THE_END: extern "C" fn() = write_at_the_end;
+
 /// Whether a report may ever be due that an end does not bring: on request, or by time.
 pub(crate) fn can_be_due() -> bool {
     settings().interval != 0 || request::can_be_requested()

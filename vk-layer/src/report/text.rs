@@ -142,8 +142,8 @@ fn device_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), Hos
             text.try_push('\n')?;
         }
     }
-    let reports = device.memory_reports.get().into_iter();
-    for (kind, count) in reports.flat_map(|reports| reports.rows()) {
+    let reports = device.memory_reports.get();
+    for (kind, count) in reports.into_iter().flat_map(|reports| reports.rows()) {
         let Some(row) = MemoryRow::of(count) else {
             continue;
         };
@@ -156,6 +156,11 @@ fn device_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), Hos
             row.total_blocks,
             row.live_blocks,
         ))?;
+    }
+    if reports.is_some_and(|reports| reports.may_be_stale()) {
+        text.try_push_str(
+            "    the driver has reported no end of its own memory: what is live may be gone\n",
+        )?;
     }
     let uses = MemoryRow::all(&memory.uses).map(|row| (MEMORY_USES.get(row.index), row));
     let states = MemoryRow::all(&memory.states).map(|row| (MEMORY_STATES.get(row.index), row));

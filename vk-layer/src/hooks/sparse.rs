@@ -1,0 +1,151 @@
+//! What `vkQueueBindSparse` binds: parts of blocks to parts of resources.
+
+use std::ffi::c_void;
+use std::slice;
+
+/// `VkBindSparseInfo`, up to its last binds.
+#[repr(C)]
+pub(super) struct BindSparseInfo {
+    s_type: i32,
+    p_next: *const c_void,
+    wait_count: u32,
+    waits: *const u64,
+    buffers: Many<ResourceBinds<MemoryBind>>,
+    opaque_images: Many<ResourceBinds<MemoryBind>>,
+    images: Many<ResourceBinds<ImageBind>>,
+    signal_count: u32,
+    signals: *const u64,
+}
+
+/// A number, and where so many are.
+#[repr(C)]
+struct Many<T> {
+    count: u32,
+    first: *const T,
+}
+
+/// `VkSparseBufferMemoryBindInfo`, `VkSparseImageOpaqueMemoryBindInfo` and `VkSparseImageMemoryBindInfo`.
+#[repr(C)]
+struct ResourceBinds<T> {
+    resource: u64,
+    binds: Many<T>,
+}
+
+/// `VkSparseMemoryBind`.
+#[repr(C)]
+struct MemoryBind {
+    place: [u64; 2],
+    memory: u64,
+    memory_offset: u64,
+    flags: u32,
+}
+
+/// `VkSparseImageMemoryBind`.
+#[repr(C)]
+struct ImageBind {
+    place: [u32; 9],
+    memory: u64,
+    memory_offset: u64,
+    flags: u32,
+}
+
+impl<T> Many<T> {
+    /// # Safety
+    /// There are as many as the number says.
+    unsafe fn all(&self) -> &[T] {
+        if self.first.is_null() {
+            return &[];
+        }
+        // SAFETY: the caller's promise.
+        unsafe { slice::from_raw_parts(self.first, self.count as usize) }
+    }
+}
+
+impl BindSparseInfo {
+    /// The memory of each bind; 0 where one unbinds.
+    ///
+    /// # Safety
+    /// One that Vulkan allows.
+    pub(super) unsafe fn each_memory(&self, mut see: impl FnMut(u64)) {
+        for of_kind in [&self.buffers, &self.opaque_images] {
+            // SAFETY: the caller's promise.
+            for resource in unsafe { of_kind.all() } {
+                // SAFETY: as above.
+                let binds = unsafe { resource.binds.all() };
+                binds.iter().for_each(|bind| see(bind.memory));
+            }
+        }
+        // SAFETY: as above.
+        for resource in unsafe { self.images.all() } {
+            // SAFETY: as above.
+            let binds = unsafe { resource.binds.all() };
+            binds.iter().for_each(|bind| see(bind.memory));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+    use std::ptr;
+
+    use super::{BindSparseInfo, ImageBind, Many, MemoryBind, ResourceBinds};
+    use crate::hooks::memory::MemoryCommand;
+
+    #[test]
+    fn ly20_what_is_bound_sparsely_is_seen_in_each_of_three_places() {
+        let seen_as_bind = MemoryCommand::of("vkQueueBindSparse");
+        assert!(seen_as_bind == Some(MemoryCommand::BindSparse));
+        // As a compiler of C lays them out.
+        assert_eq!((size_of::<MemoryBind>(), size_of::<ImageBind>()), (40, 64));
+        assert_eq!(size_of::<BindSparseInfo>(), 96);
+        assert_eq!(offset_of!(BindSparseInfo, images), 64);
+        let memory_bind = |memory| MemoryBind {
+            place: [0, 64],
+            memory,
+            memory_offset: 0,
+            flags: 0,
+        };
+        let of_buffer = [memory_bind(1), memory_bind(0)];
+        let of_opaque = [memory_bind(2)];
+        let of_image = [ImageBind {
+            place: [0; 9],
+            memory: 3,
+            memory_offset: 0,
+            flags: 0,
+        }];
+        fn many<T>(all: &[T]) -> Many<T> {
+            Many {
+                count: all.len() as u32,
+                first: all.as_ptr(),
+            }
+        }
+        fn binds<T>(all: &[T]) -> [ResourceBinds<T>; 1] {
+            [ResourceBinds {
+                resource: 9,
+                binds: many(all),
+            }]
+        }
+        let (buffers, opaque, images) = (binds(&of_buffer), binds(&of_opaque), binds(&of_image));
+        let mut info = BindSparseInfo {
+            s_type: 7,
+            p_next: ptr::null(),
+            wait_count: 0,
+            waits: ptr::null(),
+            buffers: many(&buffers),
+            opaque_images: many(&opaque),
+            images: many(&images),
+            signal_count: 0,
+            signals: ptr::null(),
+        };
+        let seen = |info: &BindSparseInfo| {
+            let mut seen = Vec::new();
+            // SAFETY: numbers and pointers of what is here.
+            unsafe { info.each_memory(|memory| seen.push(memory)) };
+            seen
+        };
+        assert_eq!(seen(&info), [1, 0, 2, 3]);
+        info.buffers.first = ptr::null();
+        assert_eq!(seen(&info), [2, 3]);
+    }
+}
