@@ -241,7 +241,7 @@ mod tests {
         let status = "Name:\tclient\nNSpid:\t4711\t12\t1\nNSpgid:\t4711\n";
         assert_eq!(innermost(status), Some(1));
         let own = std::process::id();
-        assert_eq!(own_number(own), own.into());
+        assert_eq!(own_number(own), u64::from(own));
         assert_eq!(Whereabouts::of(own.into(), None), Whereabouts::Here);
         // The state file has the number that the process has for itself.
         let elsewhere = Whereabouts::of(u64::MAX, Some(own));
