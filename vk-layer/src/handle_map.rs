@@ -122,18 +122,18 @@ impl AddressMap {
     }
 
     fn remove(&self, key: usize) -> Option<NonNull<()>> {
-        self.take(key, None)
+        self.remove_first(key, None)
     }
 
     fn remove_pair(&self, key: usize, value: NonNull<()>) -> bool {
-        self.take(key, Some(value)).is_some()
+        self.remove_first(key, Some(value)).is_some()
     }
 
     /// The first pair with this key, and this value if one is named, that no other thread takes.
-    fn take(&self, key: usize, named: Option<NonNull<()>>) -> Option<NonNull<()>> {
+    fn remove_first(&self, key: usize, named: Option<NonNull<()>>) -> Option<NonNull<()>> {
         let mut chunk = Some(self.first()).filter(|_| key != NO_KEY);
         while let Some(here) = chunk {
-            if let Some(value) = here.probe(key).find_map(|slot| slot.take(key, named)) {
+            if let Some(value) = here.probe(key).find_map(|slot| slot.remove(key, named)) {
                 here.state.used.fetch_sub(1, Ordering::Relaxed);
                 return Some(value);
             }

@@ -75,9 +75,9 @@ fn ly13_who_removes_a_pair_hides_no_other_of_its_key() {
             is_claimed
         };
         assert!(put(record(16)));
-        let pair = thread::spawn(move || slot.take(KEY, record(16)).is_some());
+        let pair = thread::spawn(move || slot.remove(KEY, record(16)).is_some());
         let other = thread::spawn(move || {
-            let taken = slot.take(KEY, None);
+            let taken = slot.remove(KEY, None);
             assert!(taken.is_none() || taken == record(16));
             let is_put = put(record(32));
             assert!(!is_put || (slot.has(KEY) && slot.value() == record(32)));
@@ -86,6 +86,6 @@ fn ly13_who_removes_a_pair_hides_no_other_of_its_key() {
         let pair = pair.join().expect("it ends");
         let (taken, is_put) = other.join().expect("it ends");
         assert!(pair != taken, "one of them has it");
-        assert_eq!(slot.take(KEY, None), record(32).filter(|_| is_put));
+        assert_eq!(slot.remove(KEY, None), record(32).filter(|_| is_put));
     });
 }

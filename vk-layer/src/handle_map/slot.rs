@@ -68,7 +68,7 @@ impl Slot {
     }
 
     /// Takes the pair out if it has this key, and this value if one is named. `None` too where another thread is taking it out.
-    pub(crate) fn take(&self, key: usize, named: Option<NonNull<()>>) -> Option<NonNull<()>> {
+    pub(crate) fn remove(&self, key: usize, named: Option<NonNull<()>>) -> Option<NonNull<()>> {
         let turn = self.turn.load(Ordering::Acquire);
         if turn % MEANINGS != USED || !self.has(key) {
             return None;
