@@ -1,6 +1,8 @@
 //! Making and ending guards, and asking them.
 
-use debug_guard::{Guard, GuardOptions, LeakMark, Measure, Mode, ModuleFinder, StackDepot, Weight};
+use debug_guard::{
+    CommandMark, Guard, GuardOptions, LeakMark, Measure, Mode, ModuleFinder, StackDepot, Weight,
+};
 use testkit::{MemoryUse, Sink, Stage};
 
 use super::{GuardOperation, give, guard, memory, options, take};
@@ -35,6 +37,27 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                     for frame in stack.frames {
                         modules.find(*frame);
                     }
+                });
+            },
+        },
+        GuardOperation {
+            names: &["StackDepot::capture_within"],
+            how: "",
+            takes: |_| MemoryUse::Nothing("what is stored is read where it lies"),
+            body: |stage, _| {
+                let depot = StackDepot::new(stage.host()).expect("memory");
+                let here = 0_u8;
+                let [whole, within] = [0, core::ptr::from_ref(&here).addr()].map(|stack| {
+                    let command = CommandMark {
+                        name: "vkCreateImage",
+                        serial: 1,
+                        stack,
+                    };
+                    depot.capture_within(command).expect("room")
+                });
+                stage.attempt_plainly(|| {
+                    let frames = |id| depot.get(id).expect("just stored").1.frames.len();
+                    assert!(frames(within) < frames(whole), "it ends at the frame");
                 });
             },
         },
