@@ -15,7 +15,7 @@ pub enum Lifetime {
     /// Nobody knows.
     #[default]
     Unknown,
-    /// Long. Small ones get slabs, which a defragmentation does not move: their blocks stay.
+    /// Long. Small ones get slabs, each of which a defragmentation moves as a whole.
     Persistent,
 }
 

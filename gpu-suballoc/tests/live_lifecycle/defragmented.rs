@@ -1,5 +1,5 @@
-//! Buffers and images with optimal tiling keep their contents through defragmentations on a real driver, with copies as a program records
-//! them; the validation layer hears an intended error first, and nothing then.
+//! Buffers, of slabs too, and images with optimal tiling keep their contents through defragmentations on a real driver, with copies as a
+//! program records them; the validation layer hears an intended error first, and nothing then.
 
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
@@ -9,7 +9,7 @@ use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, AshDevice, BufferInfo, BufferUsage, GpuAllocator, ImageInfo, ImageUsage,
-    MemoryPreference, PropertyFlags, Region, RegionOptions,
+    Lifetime, MemoryPreference, PropertyFlags, Region, RegionOptions,
 };
 
 use crate::layer::{Missing, on_each_driver, said, watched};
@@ -20,6 +20,10 @@ const COPIED: BufferUsage =
     BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
 /// Bytes of a buffer, and of an image of 64 by 64 texels.
 const BYTES: u64 = 16 << 10;
+/// Bytes of a buffer in a slab.
+const SMALL: u64 = 256;
+/// The number from which on buffers are small.
+const FIRST_SMALL: u8 = 160;
 
 type Gpu = GpuAllocator<AshDevice, &'static FromGlobalAlloc<std::alloc::System>>;
 
@@ -28,8 +32,10 @@ static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 /// Runs the test on each driver that is there.
 pub(crate) fn run() {
     on_each_driver(NAME, |driver, which| {
-        let (driver, moves) = df11_contents_are_equal_after_passes(driver, which)?;
-        Ok(format!("{driver}: {moves} moves"))
+        let (driver, moves, small) = df11_contents_are_equal_after_passes(driver, which)?;
+        Ok(format!(
+            "{driver}: {moves} moves, {small} of them with a slab"
+        ))
     });
 }
 
@@ -46,7 +52,7 @@ fn image_info() -> ImageInfo {
 fn df11_contents_are_equal_after_passes(
     driver: &'static str,
     which: fn(&str) -> bool,
-) -> Result<(String, u64), Missing> {
+) -> Result<(String, u64, u64), Missing> {
     // Of a driver that was watched before, whose intended errors are that test's.
     let _earlier = said();
     let live = watched(driver, which)?;
@@ -80,11 +86,12 @@ fn df11_contents_are_equal_after_passes(
         .expect("room");
 
     let mut all: Vec<(u8, Region)> = Vec::new();
-    for number in 0..96u8 {
-        let region = if number % 2 == 0 {
-            gpu.create_buffer(&BufferInfo::new(BYTES, COPIED), &shared)
-        } else {
-            gpu.create_image(&image_info(), &shared)
+    let lasting = shared.lifetime(Lifetime::Persistent);
+    for number in 0..200u8 {
+        let region = match number {
+            FIRST_SMALL.. => gpu.create_buffer(&BufferInfo::new(SMALL, COPIED), &lasting),
+            _ if number % 2 == 0 => gpu.create_buffer(&BufferInfo::new(BYTES, COPIED), &shared),
+            _ => gpu.create_image(&image_info(), &shared),
         };
         let region = region.expect("room");
         fill(&gpu, &staging, number);
@@ -93,8 +100,8 @@ fn df11_contents_are_equal_after_passes(
     }
     let mut left = Vec::new();
     for (number, region) in all {
-        // Of each kind a quarter.
-        if number % 8 < 2 {
+        // Of each kind a half; the block of the slabs, which is not full, is the emptiest.
+        if number % 8 < 4 {
             left.push((number, region));
         } else {
             gpu.free(region).expect("nobody uses it");
@@ -102,6 +109,7 @@ fn df11_contents_are_equal_after_passes(
     }
     let before = gpu.stats().total.blocks;
     let limits = DefragmentationOptions::new().max_moves_per_pass(7);
+    let mut small = 0;
     let mut run = gpu.defragment(limits).expect("memory");
     loop {
         let mut pass = run.next_pass().expect("memory");
@@ -131,22 +139,30 @@ fn df11_contents_are_equal_after_passes(
             }
         });
         pass.set_outcomes(MoveOutcome::Copied);
-        pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+        pass.finish(|one, result| {
+            assert_eq!(result, MoveResult::Moved);
+            small += u64::from(one.size() == SMALL);
+        });
     }
     let totals = run.totals();
     drop(run);
     assert!(
-        totals.moves >= 8 && gpu.stats().total.blocks < before,
-        "{totals:?}"
+        totals.moves >= 8 && small > 0 && gpu.stats().total.blocks < before,
+        "{totals:?} {small}"
     );
     for (number, mut region) in left {
         gpu.refresh(&mut region).expect("it lives");
         fill(&gpu, &staging, !number);
         transfer(&live, &staging, &region, Direction::Out);
+        let length = if region.image().is_some() {
+            BYTES
+        } else {
+            region.size()
+        };
         let mapping = gpu.map(&staging).expect("visible");
         gpu.invalidate(&staging, 0, BYTES).expect("mapped");
         // SAFETY: mapped, as long as that, and the device is idle.
-        let bytes = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), BYTES as usize) };
+        let bytes = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), length as usize) };
         assert!(
             bytes
                 .iter()
@@ -166,7 +182,7 @@ fn df11_contents_are_equal_after_passes(
     drop(live);
     let wrong = said();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    Ok((name, totals.moves))
+    Ok((name, totals.moves, small))
 }
 
 fn pattern(number: u8, at: usize) -> u8 {
@@ -197,7 +213,7 @@ fn transfer(live: &Live, staging: &Region, region: &Region, direction: Direction
             Direction::In => (staging, buffer),
             Direction::Out => (buffer, staging),
         };
-        return live.copy(&[(from, 0, to, 0, BYTES)]);
+        return live.copy(&[(from, 0, to, 0, region.size().min(BYTES))]);
     }
     let image = vk::Image::from_raw(region.image().expect("an image").as_raw());
     let buffer = vk::Buffer::from_raw(staging.as_raw());
