@@ -29,6 +29,10 @@ fn two_contexts_are_said_to_be_judged_or_not_and_never_both() {
     let text = text_of(&judged);
     assert!(text.contains("judged by Vulkan's rules:"), "{text}");
     assert!(!text.contains("not judged"), "{text}");
+    assert!(
+        text.contains(" notes; violations and suspects: all known"),
+        "{text}"
+    );
     // One sentence is one item, and findings are a list of their own.
     let released = "12000 B of bookkeeping and, through its callbacks, 41 blocks of the driver";
     let released = released.replace("12000 B", "11.7 KiB");

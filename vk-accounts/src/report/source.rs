@@ -128,7 +128,7 @@ impl Source {
     pub const fn bytes_note(&self) -> &'static str {
         match self {
             Self::Trace { .. } => {
-                "requested bytes; a run of `drive` is charged 16 more for each block, its header"
+                "requested bytes; a run of “drive” is charged 16 more for each block, its header"
             }
             Self::Program { .. } => {
                 "charged bytes, also in leftovers: requested, and a header of 16 for each block"

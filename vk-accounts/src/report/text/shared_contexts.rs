@@ -75,7 +75,7 @@ impl SharedContexts {
                 plural(notes)
             ),
         };
-        let head = if *judged {
+        let mut head = if *judged {
             format!("{of}, judged by Vulkan's rules: {found}")
         } else {
             format!("{of}, not judged")
@@ -83,11 +83,13 @@ impl SharedContexts {
         let known = known_findings.as_ref().map(KnownFindings::words);
         let known = known.filter(|words| !words.is_empty());
         let known = known.map(|words| format!("  violations and suspects: {words}"));
-        [head]
-            .into_iter()
-            .chain(known)
-            .chain(unjudged.iter().map(|unjudged| format!("  {unjudged}")))
-            .collect()
+        let more = unjudged.iter().map(|unjudged| format!("  {unjudged}"));
+        let more: Vec<String> = known.into_iter().chain(more).collect();
+        if !more.is_empty() {
+            // On the page all of it is one sentence.
+            head.push(';');
+        }
+        [head].into_iter().chain(more).collect()
     }
 
     /// The findings, a line each.
