@@ -17,7 +17,7 @@ mkdir -p "$prefix/lib/pkgconfig" "$prefix/include"
 prefix=$(cd "$prefix" && pwd)
 lib="$prefix/lib"
 
-# Plugins of binutils that know another LLVM complain about each member of the archive: what a command says is shown if it fails.
+# What a command says is shown if it fails.
 quietly() {
   "$@" > "$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 }
@@ -26,10 +26,15 @@ for file in ralloc_text ralloc_names; do
   # shellcheck disable=SC2086 # flags are words
   $cc ${CFLAGS:--O2} -std=c99 -fPIC -fno-plt -I"$source/include" -c "$source/c/$file.c" -o "$work/$file.o"
 done
+# `ar` writes the archive's index anew. With LLVM's plugin of binutils installed, if it is older than rustc's LLVM, the index would have no name of the
+# Rust objects: the compiler's own plugin is named instead, and then no other one is loaded.
+add() {
+  quietly ar --plugin "$($cc -print-file-name=liblto_plugin.so)" rc "$@"
+}
 cp "$archive" "$lib/libsteward.a"
-quietly ar r "$lib/libsteward.a" "$work/ralloc_text.o"
+add "$lib/libsteward.a" "$work/ralloc_text.o"
 rm -f "$lib/libsteward-ralloc.a"
-quietly ar rc "$lib/libsteward-ralloc.a" "$work/ralloc_names.o"
+add "$lib/libsteward-ralloc.a" "$work/ralloc_names.o"
 
 # All of the archive, of which the linker keeps what the listed names need.
 # shellcheck disable=SC2086
@@ -39,6 +44,12 @@ ln -sf libsteward.so.0 "$lib/libsteward.so"
 quietly $cc -shared -o "$lib/libsteward-ralloc.so.0" -Wl,-soname,libsteward-ralloc.so.0 -Wl,-Bsymbolic \
   -Wl,--version-script="$source/steward-ralloc.map" "$work/ralloc_names.o" -L"$lib" -lsteward '-Wl,-rpath,$ORIGIN'
 ln -sf libsteward-ralloc.so.0 "$lib/libsteward-ralloc.so"
+
+# A static program finds names of Rust and of C in the index.
+nm --print-armap "$lib/libsteward.a" > "$work/index" 2> "$work/log" || { cat "$work/log" >&2; exit 1; }
+for name in steward_ralloc_size steward_ralloc_asprintf; do
+  grep -q "^$name in " "$work/index" || { echo "install.sh: the index of $lib/libsteward.a lacks $name" >&2; exit 1; }
+done
 
 cp "$source/include/"* "$prefix/include/"
 for name in steward steward-ralloc; do

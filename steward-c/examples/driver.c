@@ -15,7 +15,8 @@ struct VkAllocationCallbacks {
 };
 
 struct device {
-   const struct VkAllocationCallbacks *callbacks; /* of vkCreateDevice */
+   /* Those of vkCreateDevice, or else of vkCreateInstance: a copy, since the application may free its struct after the call. */
+   struct VkAllocationCallbacks callbacks;
 };
 
 struct pipeline {
@@ -27,23 +28,23 @@ static void destroy_pipeline(struct device *device, struct pipeline *pipeline, c
 {
    steward_ralloc_free(pipeline->code);
    steward_domain_close(pipeline->compiler);
-   steward_free2(own, device->callbacks, pipeline);
+   steward_free2(own, &device->callbacks, pipeline);
 }
 
 static int32_t create_pipeline(struct device *device, const struct VkAllocationCallbacks *own, struct pipeline **out)
 {
-   struct pipeline *pipeline = steward_zalloc2(own, device->callbacks, sizeof *pipeline, 8, STEWARD_SCOPE_OBJECT);
+   struct pipeline *pipeline = steward_zalloc2(own, &device->callbacks, sizeof *pipeline, 8, STEWARD_SCOPE_OBJECT);
    if (pipeline == NULL)
       return -1;
    steward_context *root;
-   int32_t result = steward_root_from_callbacks(own ? own : device->callbacks, STEWARD_SCOPE_OBJECT, "pipeline", &root);
+   int32_t result = steward_root_from_callbacks(own ? own : &device->callbacks, STEWARD_SCOPE_OBJECT, "pipeline", &root);
    if (result == 0) {
       result = steward_domain_new(root, NULL, &pipeline->compiler);
       if (result != 0)
          steward_close(root, NULL);
    }
    if (result != 0) {
-      steward_free2(own, device->callbacks, pipeline);
+      steward_free2(own, &device->callbacks, pipeline);
       return result;
    }
    /* The compile: blocks without a parent are the domain's as well. */
@@ -68,7 +69,7 @@ int main(void)
    if (steward_bridge_init(&bridge, device_context, &callbacks) != 0)
       return 1;
 
-   struct device device = {&callbacks};
+   struct device device = {callbacks};
    struct pipeline *pipeline;
    if (create_pipeline(&device, NULL, &pipeline) != 0)
       return 1;

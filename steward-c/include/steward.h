@@ -208,7 +208,7 @@ int32_t steward_chain_init(steward_chain *place, const struct VkAllocationCallba
 void *steward_chain_alloc(const steward_chain *chain, const struct VkAllocationCallbacks *own, size_t size, size_t align, int32_t scope);
 void *steward_chain_zalloc(const steward_chain *chain, const struct VkAllocationCallbacks *own, size_t size, size_t align,
                            int32_t scope);
-/* own is what it was at the allocation, or compatible with it. */
+/* own is what it was at the allocation, or compatible with it. The block may be the instance or device in which the chain lies. */
 void steward_chain_free(const steward_chain *chain, const struct VkAllocationCallbacks *own, void *block, int32_t scope);
 
 /* Several arrays in one block, as many as wanted. Begin with a struct of zeros, add arrays, and allocate plan.bytes with plan.align by any

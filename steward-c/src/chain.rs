@@ -170,8 +170,13 @@ pub unsafe extern "C" fn steward_chain_free(
             // SAFETY: the caller's live block of these callbacks, which are told neither size nor alignment.
             unsafe { allocator.deallocate(block, std::alloc::Layout::new::<u8>(), scope) };
         };
-        // SAFETY: forwarded.
-        let _freed = unsafe { with_allocator(chain, own, scope, free) };
+        // The block may be the instance or device in which the chain lies, so the chain is used from a copy.
+        // SAFETY: NULL or the caller's chain.
+        let kept = NonNull::new(chain.cast_mut().cast::<MaybeUninit<Chain>>())
+            .map(|chain| unsafe { chain.read() });
+        let kept = kept.as_ref().map_or(std::ptr::null(), MaybeUninit::as_ptr);
+        // SAFETY: forwarded; a device's copy has the address of the instance's chain, which stays where it is.
+        let _freed = unsafe { with_allocator(kept.cast(), own, scope, free) };
     });
 }
 

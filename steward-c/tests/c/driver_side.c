@@ -35,6 +35,7 @@ struct vk_object_alloc {
 /* An application that counts what is live by level, and refuses from some request on. */
 struct level {
    long live, scopes[5], requests, refused_from;
+   size_t overwritten; /* bytes of a freed block */
 };
 
 static void *allocation(void *user, size_t size, size_t align, int32_t scope)
@@ -54,6 +55,8 @@ static void release(void *user, void *block)
 {
    struct level *level = user;
    level->live -= block != NULL;
+   if (block != NULL)
+      memset(block, 0xdd, level->overwritten);
    free(block);
 }
 
@@ -126,6 +129,27 @@ static void chain(void)
    steward_last_refusal(&refusal);
    CHECK(refusal.kind == STEWARD_REFUSAL_OUT_OF_MEMORY && refusal.bytes == 100 && refusal.scope == STEWARD_SCOPE_DEVICE);
    vk_free2(&device.alloc, NULL, NULL, 1);
+}
+
+/* An instance and a device that are freed by the chain that lies in them. */
+static void own_block(void)
+{
+   struct level of_instance, of_device;
+   VkAllocationCallbacks instance_callbacks = callbacks_of(&of_instance), device_callbacks = callbacks_of(&of_device);
+   of_instance.overwritten = sizeof(struct VkInstance_T);
+   of_device.overwritten = sizeof(struct VkDevice_T);
+   steward_chain chain;
+   CHECK(steward_chain_init(&chain, &instance_callbacks, NULL) == 0);
+   struct VkInstance_T *instance = steward_chain_zalloc(&chain, NULL, sizeof *instance, 8, STEWARD_SCOPE_INSTANCE);
+   CHECK(instance != NULL && steward_chain_init(&instance->alloc.chain, &instance_callbacks, NULL) == 0);
+   CHECK(steward_chain_init(&chain, &device_callbacks, &instance->alloc.chain) == 0);
+   struct VkDevice_T *device = steward_chain_zalloc(&chain, NULL, sizeof *device, 8, STEWARD_SCOPE_DEVICE);
+   CHECK(device != NULL && steward_chain_init(&device->alloc.chain, &device_callbacks, &instance->alloc.chain) == 0);
+   CHECK(of_instance.live == 1 && of_device.live == 1);
+   vk_free2(&device->alloc, NULL, device, STEWARD_SCOPE_DEVICE);
+   CHECK(of_instance.live == 1 && of_device.live == 0);
+   vk_free2(&instance->alloc, NULL, instance, STEWARD_SCOPE_INSTANCE);
+   CHECK(of_instance.live == 0);
 }
 
 static void arrays(void)
@@ -232,6 +256,7 @@ static void refused_compiles(void)
 int main(void)
 {
    chain();
+   own_block();
    arrays();
    refused_compiles();
    return 0;

@@ -211,6 +211,35 @@ fn the_example_of_a_driver_gives_everything_back() {
     );
 }
 
+/// The samples of README.md, in a program that finds every byte freed.
+#[test]
+fn the_samples_of_the_readme_compile_and_free_everything() {
+    let Some(installed) = installed("the samples of the README") else {
+        return;
+    };
+    let readme = std::fs::read_to_string(package("README.md")).expect("the README");
+    let samples: Vec<&str> = readme
+        .split("```c\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    let [driver, compiler] = samples[..] else {
+        panic!("not the two samples: {samples:?}");
+    };
+    let (include, body) = compiler.split_once("\n\n").expect("an include");
+    let vulkan = "#include <vulkan/vulkan.h>\n";
+    assert!(driver.starts_with(vulkan), "{driver}");
+    let text = include_str!("../c/readme.c")
+        .replace("DRIVER\n", &driver.replace(vulkan, ""))
+        .replace("INCLUDE", include)
+        .replace("BODY\n", body);
+    let source = installed.path("readme.c");
+    std::fs::write(&source, text).expect("the program is written");
+    let source = source.to_str().expect("a path of characters");
+    let program = installed.compile(source, &["-std=c11"], "steward");
+    succeed(&run(&program), "the samples of the README");
+}
+
 /// The chain of object, device, instance and C library for every combination and scope; a hundred arrays in one block; compiles that survive
 /// each refusal by a reserve. Under valgrind too.
 #[test]
