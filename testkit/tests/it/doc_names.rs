@@ -164,3 +164,45 @@ fn a_name_that_is_not_in_the_tree_is_found() {
         assert_eq!(found(wrong), 1, "{wrong}");
     }
 }
+
+/// A reader outside of the workspace pastes the lines for Cargo.toml and the sample.
+#[test]
+fn what_a_readmes_samples_import_is_among_its_dependencies() {
+    let files = files();
+    let mut readmes = 0;
+    for (path, text) in documents(&files) {
+        let dependencies: String = code_blocks(text, "toml").collect();
+        if path.ends_with("README.md") && !dependencies.is_empty() {
+            readmes += 1;
+            let lacking = lacking_imports(text, &dependencies);
+            assert!(lacking.is_empty(), "{path}: {lacking:?}");
+        }
+    }
+    assert!(readmes > 5, "{readmes}");
+    let lacking = |dependencies| lacking_imports("```rust\nuse a_b::mock;\n```\n", dependencies);
+    assert_eq!(lacking("a-c = 1\n"), ["a-b", "testing"]);
+    assert_eq!(lacking("a-b = 1\n"), ["testing"]);
+    assert_eq!(lacking("a-b = [\"testing\"]\n"), [""; 0]);
+}
+
+/// Crates, and the feature of mock devices, that the samples of `text` use and `dependencies` does not name.
+fn lacking_imports(text: &str, dependencies: &str) -> Vec<String> {
+    let samples: String = code_blocks(text, "rust").collect();
+    let imports = || samples.lines().filter_map(|line| line.strip_prefix("use "));
+    let crates = imports().filter_map(|path| path.split("::").next());
+    let mut lacking: Vec<String> = crates
+        .filter(|name| !["std", "core"].contains(name))
+        .map(|name| name.replace('_', "-"))
+        .filter(|name| !dependencies.contains(&format!("{name} = ")))
+        .collect();
+    if imports().any(|path| path.contains("::mock")) && !dependencies.contains("\"testing\"") {
+        lacking.push("testing".to_owned());
+    }
+    lacking
+}
+
+/// The blocks of code in a language.
+fn code_blocks<'text>(text: &'text str, language: &str) -> impl Iterator<Item = &'text str> {
+    let blocks = text.split("```").skip(1).step_by(2);
+    blocks.filter_map(move |block| block.strip_prefix(language)?.strip_prefix('\n'))
+}
