@@ -534,4 +534,12 @@ fn ly31_each_request_is_refused_in_a_run_of_its_own() {
         done.assert_code(if met { 99 } else { 3 });
         assert_eq!(!done.stderr.contains("met the plan"), met, "{done}");
     }
+    // The layer does not see how a program ends that was refused something.
+    let run = steward(&["run", "--fail=nth=20", "--", "vulkaninfo", "--summary"]);
+    let done = run.run();
+    assert!(
+        done.stderr.contains("refused on purpose (nth=20): 1 of ")
+            && !done.stderr.contains("workload"),
+        "{done}"
+    );
 }

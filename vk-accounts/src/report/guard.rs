@@ -94,6 +94,12 @@ impl FailRun {
         self.refused > 0 || self.plan == Fault::Never.to_string()
     }
 
+    /// What was refused, for a program whose end is not seen: only a workload is known to have gone on.
+    #[must_use]
+    pub const fn refusals(&self) -> Refusals<'_> {
+        Refusals(self)
+    }
+
     /// True where the workload went on to its end, or ended with what Vulkan answers when host memory runs out.
     #[must_use]
     pub fn ended_as_it_should(&self) -> bool {
@@ -102,6 +108,10 @@ impl FailRun {
             .is_none_or(|ended| ended.contains("ERROR_OUT_OF_HOST_MEMORY"))
     }
 }
+
+/// Prints what was refused, and nothing of how the run ended ([`FailRun::refusals`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Refusals<'run>(pub(crate) &'run FailRun);
 
 /// A request that was refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -38,7 +38,7 @@ pub use device_memory::{Defragmentation, DeviceMemory, MemoryBlock, MemoryCrop, 
 pub use drill_down::DrillDown;
 pub use environment::{ActiveLayer, DiskCache, LoaderFile, RunEnvironment};
 pub use finding::FindingRow;
-pub use guard::{FailRun, GuardReport, GuardRun, Refusal};
+pub use guard::{FailRun, GuardReport, GuardRun, Refusal, Refusals};
 pub use json::json;
 pub use known::KnownFindings;
 pub use leaks::{Growth, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks};

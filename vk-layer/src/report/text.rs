@@ -66,7 +66,9 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
     guard.map_or(Ok(()), |guard| {
         text.try_write_fmt(format_args!("\n{guard}"))
     })?;
-    fail.map_or(Ok(()), |fail| text.try_write_fmt(format_args!("\n{fail}")))?;
+    fail.map_or(Ok(()), |fail| {
+        text.try_write_fmt(format_args!("\n{}", fail.refusals()))
+    })?;
     coverage::measured().map_or(Ok(()), |coverage| {
         text.try_write_fmt(format_args!(
             "\n{coverage}(past them: the heap in hooked commands, and on threads that never called one, also if they are the program's)\n"

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::findings::wrapped;
 use super::{WIDTH, one_line};
-use crate::report::{FailRun, GuardReport, GuardRun, Refusal};
+use crate::report::{FailRun, GuardReport, GuardRun, Refusal, Refusals};
 use crate::units::bytes;
 
 /// `text` in lines, all but the first set in below it.
@@ -124,14 +124,27 @@ impl fmt::Display for GuardReport {
 
 impl fmt::Display for FailRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
+        self.refusals().fmt(f)?;
+        match &self.ended {
+            Some(ended) => paragraph(f, "  the workload ended: ", ended),
+            None if self.refused > 0 => {
+                writeln!(f, "  the workload went on to its end all the same")
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Refusals<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FailRun {
             plan,
             requests,
             refused,
             first,
             asked,
             ended,
-        } = self;
+        } = self.0;
         writeln!(
             f,
             "refused on purpose ({}): {refused} of {requests} requests",
@@ -142,27 +155,23 @@ impl fmt::Display for FailRun {
         if more > 0 {
             writeln!(f, "  and {more} more")?;
         }
-        match ended {
-            Some(ended) => paragraph(f, "  the workload ended: ", ended),
-            None if *refused > 0 => writeln!(f, "  the workload went on to its end all the same"),
-            None if self.met_its_plan() => Ok(()),
-            None => {
-                let last = requests.saturating_sub(1);
-                paragraph(
-                    f,
-                    "  ",
-                    &format!(
-                        "nothing that was asked for met the plan: requests have the numbers 0 to {last}"
-                    ),
-                )?;
-                let asked = asked.join(", ");
-                let letters = "names are written as here, and stand for no context below them";
-                if asked.is_empty() {
-                    Ok(())
-                } else {
-                    paragraph(f, "  those that asked: ", &format!("{asked}; {letters}"))
-                }
-            }
+        if ended.is_some() || self.0.met_its_plan() {
+            return Ok(());
+        }
+        let last = requests.saturating_sub(1);
+        paragraph(
+            f,
+            "  ",
+            &format!(
+                "nothing that was asked for met the plan: requests have the numbers 0 to {last}"
+            ),
+        )?;
+        let asked = asked.join(", ");
+        let letters = "names are written as here, and stand for no context below them";
+        if asked.is_empty() {
+            Ok(())
+        } else {
+            paragraph(f, "  those that asked: ", &format!("{asked}; {letters}"))
         }
     }
 }
@@ -311,6 +320,11 @@ mod tests {
         assert!(
             text.ends_with("to its end all the same\n") && fail.ended_as_it_should(),
             "{text}"
+        );
+        let of_program = fail.refusals().to_string();
+        assert!(
+            text.starts_with(&of_program) && !of_program.contains("to its end"),
+            "{of_program}"
         );
         let ended = Some("vkCreateBuffer answered ERROR_UNKNOWN: ..".to_owned());
         assert!(!FailRun { ended, ..fail }.ended_as_it_should());
