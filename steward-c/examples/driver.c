@@ -1,5 +1,5 @@
 /* What a driver does when an object is created and destroyed: its memory comes from the most specific callbacks, its compiler's from a
- * domain over them. The application here is a bridge over a context, whose numbers are printed at the end. */
+ * domain over them. The application here is a bridge over a context, whose tree is printed while the pipeline lives. */
 #include <stdio.h>
 
 #include "steward-ralloc.h"
@@ -59,6 +59,11 @@ static int32_t create_pipeline(struct device *device, const struct VkAllocationC
    return 0;
 }
 
+static void print(void *user, const char *text, size_t length)
+{
+   fwrite(text, 1, length, user);
+}
+
 int main(void)
 {
    steward_context *application, *device_context;
@@ -76,6 +81,7 @@ int main(void)
    steward_usage_info usage = {.size = sizeof usage};
    steward_subtree_usage(application, &usage);
    printf("object: %llu blocks\n", (unsigned long long)usage.scopes[STEWARD_SCOPE_OBJECT].live_blocks);
+   steward_snapshot_text(application, print, stdout);
    destroy_pipeline(&device, pipeline, NULL);
 
    if (steward_bridge_close(&bridge, &device_context) != 0)

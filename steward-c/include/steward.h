@@ -174,8 +174,10 @@ void steward_subtree_usage(const steward_context *owner, steward_usage_info *out
 /* VK_ERROR_UNKNOWN where the context was made without a budget. */
 int32_t steward_budget(const steward_context *owner, steward_budget_info *out);
 int32_t steward_set_limit(const steward_context *owner, uint64_t limit);
-/* The tree from this context down as JSON, in pieces. The copy that is written is memory of the context. */
+/* The tree from this context down, in pieces: as JSON, where the name that a context was given is its "label", or as a table for people,
+ * where it stands behind "c". The copy that is written is memory of the context. */
 int32_t steward_snapshot_json(const steward_context *owner, steward_writer_fn writer, void *user);
+int32_t steward_snapshot_text(const steward_context *owner, steward_writer_fn writer, void *user);
 
 /* Prepares the calling thread for counting, which its first block does else. It is the one thing that the C library takes memory for: 32 bytes
  * a thread, for what is done when the thread ends. False on a thread that is ending. */

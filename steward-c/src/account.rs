@@ -1,9 +1,9 @@
 //! Numbers of contexts.
 
 use std::ffi::{c_char, c_void};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
-use alloc_core::{BudgetUsage, ContextHandle, HostError, Misuse, Usage};
+use alloc_core::{BudgetUsage, ContextHandle, HostError, Misuse, Snapshot, Usage};
 
 use crate::edge::{StewardContext, context, enter};
 use crate::refusal::{SUCCESS, UNKNOWN, misused, note};
@@ -148,21 +148,47 @@ pub unsafe extern "C" fn steward_snapshot_json(
     writer: Option<StewardWriterFn>,
     user: *mut c_void,
 ) -> i32 {
-    enter("steward_snapshot_json", || {
-        // SAFETY: NULL or a live owner.
-        let context = unsafe { context(owner) };
-        let (Some(context), Some(writer)) = (context, writer) else {
-            return misused();
-        };
-        // The copy is memory of the context itself.
-        match context.snapshot() {
-            Ok(snapshot) => {
-                let mut sink = Sink { writer, user };
-                snapshot.write_json(&mut sink).map_or(UNKNOWN, |()| SUCCESS)
-            }
-            Err(error) => note(error),
-        }
+    // SAFETY: forwarded.
+    enter("steward_snapshot_json", || unsafe {
+        write_snapshot(owner, writer, user, |snapshot, sink| {
+            snapshot.write_json(sink)
+        })
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_snapshot_text(
+    owner: *const StewardContext,
+    writer: Option<StewardWriterFn>,
+    user: *mut c_void,
+) -> i32 {
+    // SAFETY: forwarded.
+    enter("steward_snapshot_text", || unsafe {
+        write_snapshot(owner, writer, user, |snapshot, sink| {
+            write!(sink, "{snapshot}")
+        })
+    })
+}
+
+/// Copies the tree into memory of the context itself, and writes the copy.
+///
+/// # Safety
+/// `owner` is NULL or a live owner; `writer` may be called with `user`.
+unsafe fn write_snapshot(
+    owner: *const StewardContext,
+    writer: Option<StewardWriterFn>,
+    user: *mut c_void,
+    write: impl FnOnce(&Snapshot<&ContextHandle>, &mut Sink) -> fmt::Result,
+) -> i32 {
+    // SAFETY: NULL or a live owner.
+    let context = unsafe { context(owner) };
+    let (Some(context), Some(writer)) = (context, writer) else {
+        return misused();
+    };
+    match context.snapshot() {
+        Ok(snapshot) => write(&snapshot, &mut Sink { writer, user }).map_or(UNKNOWN, |()| SUCCESS),
+        Err(error) => note(error),
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -98,6 +98,9 @@ static void contexts(void)
    static char json[100000];
    CHECK(steward_snapshot_json(root, collect, json) == 0);
    CHECK(strstr(json, "\"textures\"") != NULL && json[0] == '[' && strstr(json, "150") != NULL);
+   static char text[100000];
+   CHECK(steward_snapshot_text(root, collect, text) == 0);
+   CHECK(strncmp(text, "context ", 8) == 0 && strstr(text, "\n  c textures ") != NULL && strstr(text, " 150 B ") != NULL);
    options.budget = STEWARD_BUDGET_SOFT;
    CHECK(steward_child(root, NULL, &options, &soft) == 0);
    void *more = steward_alloc(soft, 1000, 8, STEWARD_SCOPE_CACHE);
@@ -193,6 +196,7 @@ static void mistakes(void)
    MISUSED(steward_budget(NULL, &budget) == -13);
    MISUSED(steward_budget(root, &budget) == -13);
    MISUSED(steward_snapshot_json(root, NULL, NULL) == -13);
+   MISUSED(steward_snapshot_text(root, NULL, NULL) == -13);
    MISUSED(steward_bridge_init(NULL, root, NULL) == -13);
    MISUSED(steward_bridge_close(NULL, &child) == -13 && child == NULL);
    MISUSED(steward_domain_new(NULL, NULL, &domain) == -13 && domain == NULL);

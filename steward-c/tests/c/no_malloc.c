@@ -134,6 +134,7 @@ int main(int argc, char **argv)
    CHECK(steward_alloc(device, 9 << 20, 8, STEWARD_SCOPE_CACHE) == NULL);
    steward_release(steward_retain(device));
    CHECK(steward_snapshot_json(root, ignore, &length) == 0 && length > 100);
+   CHECK(steward_snapshot_text(root, ignore, &length) == 0 && length > 200);
    CHECK(steward_bridge_init(&bridge, device, &callbacks) == 0);
    CHECK(steward_chain_init(&instance, &callbacks, NULL) == 0 && steward_chain_init(&of_device, NULL, &instance) == 0);
    block = steward_chain_zalloc(&of_device, NULL, 500, 16, STEWARD_SCOPE_OBJECT);
