@@ -76,13 +76,7 @@ impl Cli {
         MEANINGLESS
             .into_iter()
             .fold(command, |command, (name, groups)| {
-                command.mut_subcommand(name, |one| {
-                    one.mut_args(|argument| {
-                        let id = argument.get_id().as_str();
-                        let hide = groups.iter().any(|options| options.contains(&id));
-                        if hide { argument.hide(true) } else { argument }
-                    })
-                })
+                command.mut_subcommand(name, |one| without(one, groups))
             })
     }
 
@@ -99,6 +93,16 @@ impl Cli {
             .args(shown.get_arguments().filter(own).cloned())
             .subcommands(commands.cloned())
     }
+}
+
+/// The command and those below it, whose help does not show the options of these groups.
+fn without(command: clap::Command, groups: &[&[&str]]) -> clap::Command {
+    let command = command.mut_args(|argument| {
+        let id = argument.get_id().as_str();
+        let hide = groups.iter().any(|options| options.contains(&id));
+        if hide { argument.hide(true) } else { argument }
+    });
+    command.mut_subcommands(|one| without(one, groups))
 }
 
 /// True where one of the words is a command's name, wherever it stands.
@@ -200,6 +204,23 @@ mod tests {
             let text = lines(one);
             let count = text.lines().count();
             assert!(count <= 60, "{}: {count} lines\n{text}", one.get_name());
+        }
+    }
+
+    #[test]
+    fn commands_below_a_command_show_no_options_that_mean_nothing_to_them() {
+        let mut shown = Cli::shown();
+        let layer = shown.find_subcommand_mut("layer").expect("it is there");
+        for name in ["install", "uninstall"] {
+            let one = layer.find_subcommand_mut(name).expect("it is there");
+            let text = one.render_help().to_string();
+            assert!(
+                text.contains("--user") && text.contains("--color"),
+                "{text}"
+            );
+            for option in ["--guard", "--fail", "--html", "--depth"] {
+                assert!(!text.contains(option), "{name} {option}: {text}");
+            }
         }
     }
 
