@@ -47,6 +47,29 @@ fn df6_a_region_that_is_freed_meanwhile_is_stale_at_once_and_goes_with_the_pass(
 }
 
 #[test]
+fn df5_a_region_that_is_mapped_meanwhile_keeps_its_block_and_those_beside_it() {
+    scene(MockProfile::IntelUma, small_blocks(), |scene| {
+        let mut left = scene.sparse_with(2, 4, &mappable());
+        let options = DefragmentationOptions::new().max_moves_per_pass(1);
+        let mut run = scene.gpu.defragment(options).unwrap();
+        let mut pass = run.next_pass().unwrap();
+        copy(scene.mock, &mut pass);
+        let moved = pass.moves()[0];
+        let beside = left.iter().map(|(_, region)| region).find(|region| {
+            region.memory() == Some(moved.from().memory) && region.id() != moved.region()
+        });
+        let beside = beside.expect("there are four").id();
+        scene.gpu.map_id(beside).unwrap();
+        pass.finish(|_, result| assert_eq!(result, MoveResult::Stayed));
+        scene.gpu.unmap_id(beside).unwrap();
+        drop(run);
+        assert_eq!(scene.gpu.stats().total.blocks, 2);
+        scene.check(&mut left);
+        scene.free_all(left);
+    });
+}
+
+#[test]
 fn df6_a_region_that_is_used_meanwhile_stays() {
     scene(MockProfile::IntelUma, small_blocks(), |scene| {
         let mut left = scene.sparse_with(4, 4, &mappable());
