@@ -89,12 +89,8 @@ impl Pools {
 impl PoolState {
     /// The slabs of a block.
     pub(super) fn slabs_of(&self, block: u32) -> impl Iterator<Item = u32> {
-        let slabs = &self.size_classes.slabs;
-        (0..slabs.number_bound()).filter(move |slab| {
-            slabs
-                .range_ref(*slab)
-                .is_some_and(|range| range.block == block)
-        })
+        let bound = self.size_classes.slabs.number_bound();
+        (0..bound).filter(move |slab| self.is_slab_of(*slab, block))
     }
 
     /// The regions of a slab.

@@ -275,12 +275,12 @@ impl<A: HostAllocator> MockState<A> {
     }
 }
 
-/// Four bytes a texel, with every level.
 /// `VK_FORMAT_D16_UNORM` to `VK_FORMAT_D32_SFLOAT_S8_UINT`.
 fn is_depth(info: &ImageInfo) -> bool {
     (124..=130).contains(&info.format)
 }
 
+/// Four bytes a texel, with every level.
 fn image_bytes(info: &ImageInfo) -> Option<u64> {
     let [width, height, depth] = info.extent.map(u64::from);
     let texels = width.checked_mul(height)?.checked_mul(depth)?;

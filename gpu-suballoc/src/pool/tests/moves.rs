@@ -5,14 +5,17 @@ use crate::error::GpuMisuse;
 use crate::id::{NO_RECORD, RegionPlace, RegionPlaceKind, RegionSlot};
 use crate::request::Lifetime;
 
-#[test]
-fn df7_a_move_exchanges_ranges_of_one_pool_and_makes_none_smaller() {
-    let options = MemoryOptions {
+fn blocks_of_a_mib() -> MemoryOptions {
+    MemoryOptions {
         first_block: Some(MIB),
         max_block: Some(MIB),
         ..MemoryOptions::default()
-    };
-    on_every(&options, |bed| {
+    }
+}
+
+#[test]
+fn df7_a_move_exchanges_ranges_of_one_pool_and_makes_none_smaller() {
+    on_every(&blocks_of_a_mib(), |bed| {
         let (pools, env) = (&bed.pools, bed.env());
         let first = bed.place(&shared(700 * KIB)).unwrap();
         let large = bed.place(&shared(600 * KIB)).unwrap();
@@ -71,12 +74,7 @@ fn df7_a_move_exchanges_ranges_of_one_pool_and_makes_none_smaller() {
 
 #[test]
 fn df9_a_slab_is_exchanged_with_a_target_of_its_pool_as_large_as_it_is_and_no_other() {
-    let options = MemoryOptions {
-        first_block: Some(MIB),
-        max_block: Some(MIB),
-        ..MemoryOptions::default()
-    };
-    on_every(&options, |bed| {
+    on_every(&blocks_of_a_mib(), |bed| {
         let (pools, env) = (&bed.pools, bed.env());
         let first = bed.place(&shared(700 * KIB)).unwrap();
         let large = bed.place(&shared(600 * KIB)).unwrap();

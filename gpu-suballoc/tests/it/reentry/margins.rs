@@ -1,0 +1,107 @@
+//! Margins that are looked at while a region comes or goes.
+
+use super::*;
+
+/// On a device whose memory is not coherent.
+fn with_margins() -> &'static Scene {
+    let memory = MemoryOptions {
+        margin: 16,
+        first_block: Some(1 << 20),
+        ..MemoryOptions::default()
+    };
+    let options = AllocatorOptions {
+        memory,
+        ..AllocatorOptions::default()
+    };
+    Scene::with(MockProfile::Tiler, options, None)
+}
+
+/// A region whose margin is being read is freed, and another one is written where the margin was: that is not its damage.
+#[test]
+fn a_region_that_is_freed_while_its_margin_is_read_is_not_reported() {
+    const SIZE: u64 = 1 << 16;
+    ends(|| {
+        let scene = with_margins();
+        let gpu = scene.gpu();
+        let region = gpu.allocate(&needs(SIZE), &visible()).expect("room");
+        let (id, offset) = (region.id(), region.offset());
+        let later: &'static Mutex<Option<Region>> = Box::leak(Box::default());
+        scene.on(MockCall::Invalidate, move |scene| {
+            if scene.gpu().free_id(id).is_ok() {
+                let larger = scene.gpu().allocate(&needs(2 * SIZE), &visible());
+                let larger = larger.expect("room");
+                assert_eq!(larger.offset(), offset, "where the other one was");
+                let mapping = scene.gpu().map(&larger).expect("visible");
+                // SAFETY: mapped, and as long as that.
+                unsafe { mapping.as_ptr().write_bytes(7, mapping.len()) };
+                // What is not flushed would be discarded now.
+                scene.gpu().flush(&larger, 0, 2 * SIZE).expect("mapped");
+                drop(mapping);
+                *later.lock().unwrap() = Some(larger);
+            }
+        });
+        gpu.check_corruption(|margin| panic!("{:?} is gone", margin.id))
+            .expect("it can be read");
+        scene.mock.set_hook(None);
+        let larger = later.lock().unwrap().take().expect("the margin was read");
+        assert_eq!(gpu.check_corruption(|_| panic!("all is well")), Ok(1));
+        gpu.free(larger).expect("given back");
+        scene.end();
+    });
+}
+
+/// A region can be found before its margin is written: what is looked at from within an allocation is not reported, and is afterwards.
+#[test]
+fn a_look_at_margins_from_within_an_allocation_reports_none_that_is_to_be_written() {
+    const SIZE: u64 = 1 << 16;
+    type Allocate = fn(&Gpu) -> Vec<Region>;
+    let one: Allocate = |gpu| vec![gpu.allocate(&needs(SIZE), &visible()).expect("room")];
+    let batch: Allocate = |gpu| {
+        let mut regions = [const { None }; 4];
+        gpu.allocate_batch(&needs(SIZE), &visible(), &mut regions)
+            .expect("room");
+        regions.into_iter().flatten().collect()
+    };
+    for (call, allocate) in [
+        (MockCall::Allocate, one),
+        (MockCall::Allocate, batch),
+        (MockCall::Flush, one),
+        (MockCall::Flush, batch),
+    ] {
+        ends(move || {
+            let scene = with_margins();
+            let gpu = scene.gpu();
+            let mut regions = allocate(gpu);
+            let damaged = regions.first().expect("one");
+            let mapping = gpu.map(damaged).expect("visible");
+            let margin = mapping.as_ptr().wrapping_add(damaged.size() as usize);
+            // SAFETY: the margin of 16 bytes lies behind the region, in memory that is mapped as a whole.
+            unsafe { margin.write(7) };
+            drop(mapping);
+            let damaged = damaged.id();
+            let looked = || {
+                let mut found = Vec::new();
+                let seen = gpu.check_corruption(|margin| found.push(margin.id));
+                seen.map(|_| found)
+            };
+            assert_eq!(looked(), Ok(vec![damaged]));
+            let seen: &'static Mutex<Vec<_>> = Box::leak(Box::default());
+            scene.on(call, move |scene| {
+                let found = |margin: &CorruptedMargin<'_>| seen.lock().unwrap().push(margin.id);
+                let _ = scene.gpu().check_corruption(found);
+            });
+            while scene.entered.load(SeqCst) == 0 {
+                regions.extend(allocate(gpu));
+            }
+            assert_eq!(*seen.lock().unwrap(), []);
+            scene.mock.set_hook(None);
+            assert_eq!(looked(), Ok(vec![damaged]));
+            let refused = gpu.free_id(damaged);
+            assert_eq!(refused, Err(GpuMisuse::MarginOverwritten.into()));
+            for region in regions {
+                gpu.free(region).expect("given back");
+            }
+            scene.end();
+        });
+    }
+}
