@@ -56,8 +56,7 @@ impl<A: HostAllocator> StackDepot<A> {
     pub fn capture(&self, command: &'static str) -> Option<StackId> {
         self.capture_within(CommandMark {
             name: command,
-            serial: 0,
-            stack: 0,
+            ..CommandMark::default()
         })
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct RequesterInfo<'a> {
 }
 
 /// Which command a thread is in, as [`GuardOptions::command`](crate::GuardOptions::command)'s function tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandMark {
     /// Its name, as `vkCreateBuffer`.
     pub name: &'static str,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use alloc_core::{FromGlobalAlloc, HostError, Scope};
-use debug_guard::{CommandMark, ModuleFinder, StackDepot, StackId};
+use debug_guard::{ModuleFinder, StackDepot, StackId};
 use vk_callbacks::CallbackSink;
 use vk_callbacks::command::current_thread;
 use vk_callbacks::raw::{RawCallbacks, RawNotice, RawRequest};
@@ -85,11 +85,7 @@ impl StackCapture {
     }
 
     fn allocated(&self, block: *mut c_void, context: &str, request: RawRequest) {
-        let mark = command_mark().unwrap_or(CommandMark {
-            name: "",
-            serial: 0,
-            stack: 0,
-        });
+        let mark = command_mark().unwrap_or_default();
         let command = mark.name;
         let stack = self.depot.capture_within(mark);
         let moment = self.moment();
