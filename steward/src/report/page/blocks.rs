@@ -8,7 +8,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::label::{cell, fitted, grouped, tick};
+use super::label::{capitalised, cell, fitted, grouped, tick};
 use vk_accounts::report::{Defragmentation, DeviceMemory, MemoryBlock, MemoryRange, one_line};
 
 /// Units of a drawing's width.
@@ -124,12 +124,7 @@ pub(super) fn about(memory: &DeviceMemory) -> Vec<String> {
 
 /// A line of the terminal as a sentence.
 fn sentence(line: &str) -> String {
-    let mut characters = line.chars();
-    let first = characters
-        .next()
-        .map(|c| c.to_uppercase().to_string())
-        .unwrap_or_default();
-    format!("{first}{}.", characters.as_str())
+    capitalised(line) + "."
 }
 
 fn drawn(block: &MemoryBlock) -> Drawn {
