@@ -14,7 +14,7 @@ use gpu::driver::{self, Driver};
 use gpu::play::Places;
 use gpu::whole::{Ours, Vma};
 use gpu_suballoc::Lifetime;
-use gpu_suballoc::allocator::{DefragmentationOptions, MoveOutcome};
+use gpu_suballoc::allocator::{DefragmentationOptions, DefragmentationTotals, MoveOutcome};
 use support::backing::SYSTEM;
 use support::clock::{pinned, thread_ns};
 use support::report::BenchReport;
@@ -143,18 +143,7 @@ fn of_ours(
     let mut ours = Ours::new(driver, root, Lifetime::Unknown);
     let (left, live) = heap(trace, percent, seed, &mut ours);
     let begin = thread_ns();
-    let options = DefragmentationOptions::new().move_bare_regions();
-    let mut run = ours.allocator().defragment(options).expect("memory");
-    loop {
-        let mut pass = run.next_pass().expect("memory");
-        if pass.is_empty() {
-            break;
-        }
-        pass.set_outcomes(MoveOutcome::Copied);
-        pass.finish(|_, _| ());
-    }
-    let totals = run.totals();
-    drop(run);
+    let totals = move_all(&ours);
     let us = (thread_ns() - begin) as f64 / 1000.0;
     let result = HeapResult {
         left: driver::reserved() as f64 / live as f64,
@@ -165,6 +154,22 @@ fn of_ours(
     };
     left.into_iter().for_each(|piece| ours.give(piece));
     result
+}
+
+/// Not inlined, so that a profiler finds it.
+#[inline(never)]
+fn move_all(ours: &Ours) -> DefragmentationTotals {
+    let options = DefragmentationOptions::new().move_bare_regions();
+    let mut run = ours.allocator().defragment(options).expect("memory");
+    loop {
+        let mut pass = run.next_pass().expect("memory");
+        if pass.is_empty() {
+            break;
+        }
+        pass.set_outcomes(MoveOutcome::Copied);
+        pass.finish(|_, _| ());
+    }
+    run.totals()
 }
 
 fn of_vma(trace: &MemoryTrace, percent: u64, seed: u64, driver: &Driver) -> HeapResult {

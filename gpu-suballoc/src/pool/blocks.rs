@@ -25,7 +25,7 @@ pub(super) struct Blocks {
     pub(super) open: FreeIndex,
     /// Those of closed blocks, which are to drain: nothing is allocated there while the open ones have room.
     pub(super) closed: FreeIndex,
-    /// Those of blocks that a defragmentation empties: nothing is allocated there.
+    /// Of blocks that a defragmentation empties: nothing is allocated there, so that this has no memory and keeps no list.
     pub(super) draining: FreeIndex,
     /// Nodes of all cores: blocks fill and drain, a pool's population is steady, so that few chunks are half empty.
     pub(super) store: NodeStore,
@@ -529,7 +529,6 @@ impl Blocks {
             self.live = self.live.saturating_add(1);
             self.open.admit(live.core.granules().0);
             self.closed.admit(live.core.granules().0);
-            self.draining.admit(live.core.granules().0);
             self.blank = self.blank.saturating_add(1);
             slot.live = Some(live);
         }
@@ -574,6 +573,11 @@ impl Blocks {
             .filter_map(|slot| slot.live.as_ref())
             .filter(|live| live.listing != BlockListing::Draining);
         live.fold(0, |sum, live| sum.saturating_add(live.core.free_bytes()))
+    }
+
+    /// Bytes of so many granules.
+    pub(super) fn bytes_of(&self, granules: u32) -> u64 {
+        u64::from(granules) << self.granule_log2
     }
 
     /// How many blocks there are.

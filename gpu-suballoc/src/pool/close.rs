@@ -66,7 +66,6 @@ impl Pools {
             env.free_optional(state.blocks.slots.detach_memory());
             env.free_optional(state.blocks.open.detach_memory());
             env.free_optional(state.blocks.closed.detach_memory());
-            env.free_optional(state.blocks.draining.detach_memory());
             env.free_optional(state.dedicated.slots.detach_memory());
             env.free_optional(state.size_classes.linear.detach_memory());
             while let Some(memory) = state.size_classes.detach_memory() {

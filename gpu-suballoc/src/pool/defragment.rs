@@ -2,15 +2,16 @@
 //!
 //! Nothing here knows passes or resources: see `allocator/defragmentation`.
 
-use super::Pools;
-use super::blocks::{BlockListing, BlockSpace};
+use super::blocks::{BlockListing, BlockSpace, LiveBlock, misuse};
 use super::device_and_host::DeviceAndHost;
 use super::drain_plan::BlockSum;
 use super::request::{MOVE_TARGET, Suballocation, is_internal_range, slab_number};
 use super::state::PoolState;
+use super::{Pool, Pools};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{NO_RECORD, RegionPlaceKind, RegionSlot};
-use crate::range::{Fit, LiveRange, MAX_NOTED_ALIGNMENT, NodeShortage, RangeRequest, SpanState};
+use crate::id::{NO_RECORD, RegionPlace, RegionPlaceKind, RegionSlot};
+use crate::range::{Fit, LiveRange, MAX_NOTED_ALIGNMENT, NodeShortage, RangeRequest};
+use crate::sync::StateGuard;
 
 /// A region of a block that is to be emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,6 @@ pub(crate) struct BlockRegion {
     pub(crate) at: RegionSlot,
     /// Its record's number, or `NO_RECORD`.
     pub(crate) record: u32,
-    pub(crate) size: u64,
 }
 
 /// A region whose move was prepared.
@@ -65,46 +65,34 @@ impl Pools {
     }
 
     /// Begins to defragment a pool: false where nothing can move, as in a linear one. With `generation` it is the custom pool of
-    /// that name; another one may have its place while host memory is asked for.
+    /// that name.
     ///
     /// # Errors
-    /// [`GpuMisuse::NoSuchPool`] where that one is gone; [`GpuMisuse::Defragmenting`] where somebody is at it already; what the host allocator refuses.
+    /// [`GpuMisuse::NoSuchPool`] where that one is gone; [`GpuMisuse::Defragmenting`] where somebody is at it already.
     pub(crate) fn begin_defragmentation(
         &self,
-        env: DeviceAndHost<'_>,
         index: u16,
         generation: Option<u32>,
-    ) -> Result<bool, GpuError> {
+    ) -> Result<bool, GpuMisuse> {
         let Some(pool) = self.pool(index) else {
             return Ok(false);
         };
-        loop {
-            let layout = {
-                let mut state = pool.lock();
-                if generation.is_some_and(|generation| !state.is_named(generation)) {
-                    return Err(GpuMisuse::NoSuchPool.into());
-                }
-                if state.config.algorithm.is_linear()
-                    || state.config.margin > 0
-                    || state.config.is_pinned
-                    || !state.is_open
-                    || state.blocks.len() < 2
-                {
-                    return Ok(false);
-                }
-                if state.is_defragmenting {
-                    return Err(GpuMisuse::Defragmenting.into());
-                }
-                match state.blocks.missing_draining() {
-                    Some(layout) => layout,
-                    None => {
-                        state.is_defragmenting = true;
-                        return Ok(true);
-                    }
-                }
-            };
-            env.grow(layout, |block| pool.lock().blocks.draining.grow_with(block))?;
+        let mut state = pool.lock();
+        if generation.is_some_and(|generation| !state.is_named(generation)) {
+            return Err(GpuMisuse::NoSuchPool);
         }
+        if state.config.algorithm.is_linear()
+            || state.config.margin > 0
+            || state.config.is_pinned
+            || !state.is_open
+            || state.blocks.len() < 2
+        {
+            return Ok(false);
+        }
+        if core::mem::replace(&mut state.is_defragmenting, true) {
+            return Err(GpuMisuse::Defragmenting);
+        }
+        Ok(true)
     }
 
     /// How many blocks a pool has, and how many of them may be given up.
@@ -136,20 +124,6 @@ impl Pools {
         }
     }
 
-    /// How many ranges and regions of slabs a block has.
-    pub(crate) fn block_len(&self, index: u16, block: u32) -> usize {
-        self.pool(index).map_or(0, |pool| {
-            let state = pool.lock();
-            let Ok(live) = state.blocks.block(block) else {
-                return 0;
-            };
-            let seats = state.slabs_of(block).fold(0usize, |sum, slab| {
-                sum.saturating_add(state.size_classes.slabs.live_in(slab) as usize)
-            });
-            seats.saturating_add(live.core.live_count() as usize)
-        })
-    }
-
     /// The regions of a block, in order of offset; those of a slab one behind the other. False where something in it is neither a region
     /// nor a slab (a page), or somebody has it mapped. `see` runs under the pool's lock: it neither allocates nor calls anybody.
     pub(crate) fn each_block_region(
@@ -166,29 +140,17 @@ impl Pools {
             return false;
         };
         let mut movable = live.object.map.is_idle();
-        state.blocks.for_each(live, &mut |span| {
-            let SpanState::Used {
-                node,
-                generation,
-                user_data,
-                ..
-            } = span.state
-            else {
-                return;
-            };
-            if let Some(slab) = slab_number(user_data) {
+        (live.core).each_live(&state.blocks.store, |node, generation, record| {
+            if !is_internal_range(record) {
+                see(BlockRegion {
+                    at: state.region_slot(RegionPlaceKind::General, block, node, generation),
+                    record,
+                });
+            } else if let Some(slab) = slab_number(record) {
                 state.each_seat(slab, see);
-                return;
-            }
-            if is_internal_range(user_data) {
+            } else {
                 movable = false;
-                return;
             }
-            see(BlockRegion {
-                at: state.region_slot(RegionPlaceKind::General, block, node, generation),
-                record: user_data,
-                size: span.size,
-            });
         });
         movable
     }
@@ -202,22 +164,26 @@ impl Pools {
         })
     }
 
-    /// Nothing is allocated in a block any more until [`end_drain`](Self::end_drain), its slabs included. False where the block cannot be
-    /// drained.
-    pub(crate) fn begin_drain(&self, env: DeviceAndHost<'_>, index: u16, block: u32) -> bool {
-        let Some(pool) = self.pool(index) else {
-            return false;
-        };
-        let later = {
+    /// Nothing is allocated in a block any more until [`end_drain`](Self::end_drain), its slabs included. How many regions and slabs lie in
+    /// it, each region of a slab counted; `None` where the block cannot be drained.
+    pub(crate) fn begin_drain(
+        &self,
+        env: DeviceAndHost<'_>,
+        index: u16,
+        block: u32,
+    ) -> Option<usize> {
+        let pool = self.pool(index)?;
+        let (regions, later) = {
             let mut state = pool.lock();
             if !state.blocks.list_as(block, BlockListing::Draining) {
-                return false;
+                return None;
             }
-            state.freeze_slabs(block);
-            state.deferred_free()
+            let seats = state.freeze_slabs(block);
+            let ranges = state.blocks.block(block).ok()?.core.live_count() as usize;
+            (ranges.saturating_add(seats), state.deferred_free())
         };
         self.finish_free(env, pool, later);
-        true
+        Some(regions)
     }
 
     /// A block may be allocated from again; one in which nothing lies goes back to the driver. Answers its bytes then.
@@ -308,11 +274,55 @@ impl Pools {
         self.finish_free(env, pool, later);
     }
 
-    /// The region lies where room was reserved for it, and the reservation where the region lay. False, and nothing changed, where the
-    /// region is not there any more, its block was mapped, or the two are not ranges of one pool, the reserved one as large as the other.
-    pub(crate) fn exchange(&self, at: RegionSlot, target: RegionSlot) -> bool {
-        self.pool(at.place.pool())
-            .is_some_and(|pool| pool.lock().exchange(at, target))
+    /// The lock of a pool, for [exchanges](ExchangeLock::exchange).
+    pub(crate) fn exchange_lock(&self, index: u16) -> ExchangeLock<'_> {
+        ExchangeLock {
+            pools: self,
+            pool: self.pool(index),
+            state: None,
+        }
+    }
+}
+
+/// A pool's lock, within that of the records: taken at the first exchange, held for all that follow.
+#[must_use = "what is left to be done waits for `release`"]
+pub(crate) struct ExchangeLock<'p> {
+    pools: &'p Pools,
+    pool: Option<&'p Pool>,
+    state: Option<StateGuard<'p, PoolState>>,
+}
+
+impl ExchangeLock<'_> {
+    /// The region, or the slab with all regions in it, lies where room was reserved for it, and the reservation where it lay: there it is
+    /// freed at once where nothing is bound, else that is [later](Pools::free_target) the caller's. False, and nothing changed, where the
+    /// region or slab is not there any more, its block was mapped, or the two are not ranges of this pool, the reserved one as large as the other.
+    pub(crate) fn exchange(&mut self, at: RegionSlot, target: RegionSlot, is_bound: bool) -> bool {
+        let Some(pool) = self.pool else {
+            return false;
+        };
+        let state = self.state.get_or_insert_with(|| pool.lock());
+        let left = match at.kind() {
+            RegionPlaceKind::Slab if at.place.pool() == state.config.index => {
+                state.exchange_slab(at.place.block(), target)
+            }
+            _ => state.exchange(at, target),
+        };
+        if let Some(block) = left.filter(|_| !is_bound) {
+            let place = RegionPlace::new(RegionPlaceKind::General, state.config.index, block);
+            let freed = state.free_target(RegionSlot { place, ..target });
+            debug_assert!(freed.is_ok(), "reserved: {freed:?}");
+        }
+        left.is_some()
+    }
+
+    /// Unlocks, when the records are unlocked too.
+    pub(crate) fn release(self, env: DeviceAndHost<'_>) {
+        let (Some(pool), Some(mut state)) = (self.pool, self.state) else {
+            return;
+        };
+        let later = state.deferred_free();
+        drop(state);
+        self.pools.finish_free(env, pool, later);
     }
 }
 
@@ -329,6 +339,7 @@ impl PoolState {
         let (block, found) = self
             .blocks
             .range(at.place.block(), at.slot, at.generation)?;
+        let home = block.core.number();
         let from = Suballocation {
             at,
             memory: block.object.memory,
@@ -344,8 +355,9 @@ impl PoolState {
         let mut record = found.user_data;
         if record == NO_RECORD && target.is_some() {
             record = new_record;
-            self.blocks
-                .set_user_data(at.place.block(), at.slot, at.generation, record)?;
+            let core = &self.blocks.block(home)?.core;
+            core.set_user_data(&self.blocks.store, at.slot, at.generation, record)
+                .map_err(misuse)?;
         }
         Ok(Ok(PreparedMove {
             from,
@@ -392,7 +404,9 @@ impl PoolState {
             target.generation,
             MOVE_TARGET,
         )?;
-        if empty {
+        // One that is being emptied goes at the end of that.
+        let is_draining = |live: &LiveBlock| live.listing == BlockListing::Draining;
+        if empty && !self.blocks.block(block).is_ok_and(is_draining) {
             self.emptied_block = Some(block);
         }
         self.moving = self.moving.saturating_sub(1);
@@ -400,42 +414,39 @@ impl PoolState {
         Ok(())
     }
 
-    fn exchange(&mut self, at: RegionSlot, target: RegionSlot) -> bool {
+    /// As [`ExchangeLock::exchange`]: the block that the region lay in.
+    fn exchange(&mut self, at: RegionSlot, target: RegionSlot) -> Option<u32> {
         // Slots of other kinds, and those of other pools, number something else.
         let is_range = |slot: RegionSlot| {
             slot.kind() == RegionPlaceKind::General && slot.place.pool() == self.config.index
         };
         if !is_range(at) || !is_range(target) {
-            return false;
+            return None;
         }
         let blocks = &self.blocks;
-        let (Ok((home, old)), Ok((_, new))) = (
-            blocks.range(at.place.block(), at.slot, at.generation),
-            blocks.range(target.place.block(), target.slot, target.generation),
-        ) else {
-            return false;
-        };
+        let names = ((at.slot, at.generation), (target.slot, target.generation));
+        let (old, new) = (
+            blocks.store.place_of(names.0)?,
+            blocks.store.place_of(names.1)?,
+        );
         // A region never gets smaller: its value may say how large it is.
         let fits = new.user_data == MOVE_TARGET
-            && new.size >= old.size
+            && new.granules >= old.granules
             && !is_internal_range(old.user_data)
-            && home.object.map.is_idle();
-        if !fits
-            || !blocks
-                .store
-                .exchange((at.slot, at.generation), (target.slot, target.generation))
-        {
-            return false;
+            && blocks.block(old.block).ok()?.object.map.is_idle();
+        if !fits || !blocks.store.exchange(names.0, names.1) {
+            return None;
         }
+        let (old_bytes, new_bytes) = (blocks.bytes_of(old.granules), blocks.bytes_of(new.granules));
         // The words stay with the names. Where sizes were rounded differently, the sums follow.
         self.used_bytes = self
             .used_bytes
-            .saturating_sub(old.size)
-            .saturating_add(new.size);
+            .saturating_sub(old_bytes)
+            .saturating_add(new_bytes);
         self.moving_bytes = self
             .moving_bytes
-            .saturating_sub(new.size)
-            .saturating_add(old.size);
-        true
+            .saturating_sub(new_bytes)
+            .saturating_add(old_bytes);
+        Some(old.block)
     }
 }

@@ -77,22 +77,9 @@ impl Pools {
         }
         Ok((found, record))
     }
-
-    /// The slab lies where room was reserved for it, with all its regions, and the reservation where it lay; it takes regions again. False,
-    /// and nothing changed, where there is no such slab, its block was mapped, or the reservation is none of this pool, or too small.
-    pub(crate) fn exchange_slab(&self, index: u16, slab: u32, target: RegionSlot) -> bool {
-        self.pool(index)
-            .is_some_and(|pool| pool.lock().exchange_slab(slab, target))
-    }
 }
 
 impl PoolState {
-    /// The slabs of a block.
-    pub(super) fn slabs_of(&self, block: u32) -> impl Iterator<Item = u32> {
-        let bound = self.size_classes.slabs.number_bound();
-        (0..bound).filter(move |slab| self.is_slab_of(*slab, block))
-    }
-
     /// The regions of a slab.
     pub(super) fn each_seat(&self, slab: u32, see: &mut dyn FnMut(BlockRegion)) {
         let kind = RegionPlaceKind::Slab;
@@ -100,18 +87,21 @@ impl PoolState {
             see(BlockRegion {
                 at: self.region_slot(kind, seat.group, seat.slot, seat.generation),
                 record: seat.user_data,
-                size: seat.size,
             });
         });
     }
 
-    pub(super) fn freeze_slabs(&mut self, block: u32) {
+    /// No region is placed in the slabs of a block. How many lie there.
+    pub(super) fn freeze_slabs(&mut self, block: u32) -> usize {
+        let mut seats = 0usize;
         for slab in 0..self.size_classes.slabs.number_bound() {
             if self.is_slab_of(slab, block) {
+                seats = seats.saturating_add(self.size_classes.slabs.live_in(slab) as usize);
                 let range = self.size_classes.slabs.freeze(slab);
                 self.free_slab_range(range);
             }
         }
+        seats
     }
 
     pub(super) fn thaw_slabs(&mut self, block: u32) {
@@ -165,46 +155,44 @@ impl PoolState {
             .map(|target| PreparedSlab { base, target }))
     }
 
-    fn exchange_slab(&mut self, slab: u32, target: RegionSlot) -> bool {
+    /// The slab lies where room was reserved for it, with all its regions, and the reservation where it lay; it takes regions again. The
+    /// block that it lay in. `None`, and nothing changed, where there is no such slab, its block was mapped, or the reservation is none of
+    /// this pool, or too small.
+    pub(super) fn exchange_slab(&mut self, slab: u32, target: RegionSlot) -> Option<u32> {
         let is_range =
             target.kind() == RegionPlaceKind::General && target.place.pool() == self.config.index;
-        let Some((range, _)) = self.size_classes.slabs.frozen(slab).filter(|_| is_range) else {
-            return false;
-        };
+        let (range, _) = self.size_classes.slabs.frozen(slab).filter(|_| is_range)?;
         let blocks = &self.blocks;
-        let to_block = target.place.block();
-        let (Ok((home, old)), Ok((_, new))) = (
-            blocks.range(range.block, range.node, range.generation),
-            blocks.range(to_block, target.slot, target.generation),
-        ) else {
-            return false;
-        };
+        let names = (
+            (range.node, range.generation),
+            (target.slot, target.generation),
+        );
+        let (old, new) = (
+            blocks.store.place_of(names.0)?,
+            blocks.store.place_of(names.1)?,
+        );
         let fits = new.user_data == MOVE_TARGET
-            && new.size >= old.size
+            && new.granules >= old.granules
             && slab_number(old.user_data) == Some(slab)
-            && home.object.map.is_idle();
-        if !fits
-            || !blocks.store.exchange(
-                (range.node, range.generation),
-                (target.slot, target.generation),
-            )
-        {
-            return false;
+            && blocks.block(old.block).ok()?.object.map.is_idle();
+        if !fits || !blocks.store.exchange(names.0, names.1) {
+            return None;
         }
         let moved = RangeRef {
-            block: to_block,
+            block: new.block,
             ..range
         };
-        let is_there = self.size_classes.slabs.relocate(slab, moved, new.offset);
-        debug_assert!(is_there, "it is frozen");
+        let offset = blocks.bytes_of(new.first);
         // Regions keep their sizes; the reservation has that of the old range now.
         self.moving_bytes = self
             .moving_bytes
-            .saturating_sub(new.size)
-            .saturating_add(old.size);
-        let range = self.size_classes.slabs.thaw(slab);
-        debug_assert!(range.is_none(), "it moves for the sake of a region");
-        self.free_slab_range(range);
-        true
+            .saturating_sub(blocks.bytes_of(new.granules))
+            .saturating_add(blocks.bytes_of(old.granules));
+        let is_there = self.size_classes.slabs.relocate(slab, moved, offset);
+        debug_assert!(is_there, "it is frozen");
+        let thawed = self.size_classes.slabs.thaw(slab);
+        debug_assert!(thawed.is_none(), "it moves for the sake of a region");
+        self.free_slab_range(thawed);
+        Some(old.block)
     }
 }

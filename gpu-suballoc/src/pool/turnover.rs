@@ -14,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 use super::blocks::{BlockListing, Blocks};
-use core::alloc::Layout;
 
 /// A turnover of fewer allocations says nothing.
 const MIN_ALLOCATIONS: u32 = 16;
@@ -133,7 +132,9 @@ impl Blocks {
         if before == listing {
             return true;
         }
-        if live.core.is_blank() || index(listing).missing_capacity(granules).is_some() {
+        let lacks_memory = listing != BlockListing::Draining
+            && index(listing).missing_capacity(granules).is_some();
+        if live.core.is_blank() || lacks_memory {
             return false;
         }
         live.core.relist(&self.store, index(before), index(listing));
@@ -145,12 +146,6 @@ impl Blocks {
             self.turnover.note_closed(free, used);
         }
         true
-    }
-
-    /// What to allocate before blocks can be drained.
-    pub(super) fn missing_draining(&self) -> Option<Layout> {
-        self.draining
-            .missing_capacity(self.draining.largest_block())
     }
 }
 

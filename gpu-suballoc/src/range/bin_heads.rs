@@ -29,6 +29,12 @@ impl BinHeads {
         self.heads.get(bin)
     }
 
+    /// Whether there is a bin.
+    #[inline]
+    pub(super) fn has_memory(&self) -> bool {
+        self.heads.len() > 0
+    }
+
     /// What to allocate, where there is no memory for the bins below `bins` yet.
     #[inline]
     pub(super) fn missing_capacity(&self, bins: u32) -> Option<Layout> {

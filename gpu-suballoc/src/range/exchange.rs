@@ -13,7 +13,30 @@
 use super::node::MOVED;
 use super::node_store::NodeStore;
 
+/// Where a live range lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RangePlace {
+    /// The number of its block.
+    pub(crate) block: u32,
+    /// In granules.
+    pub(crate) first: u32,
+    pub(crate) granules: u32,
+    pub(crate) user_data: u32,
+}
+
 impl NodeStore {
+    /// Where a live range (node, generation) lies, whatever block it was in when it was allocated.
+    #[inline]
+    pub(crate) fn place_of(&self, (node, generation): (u32, u32)) -> Option<RangePlace> {
+        let range = self.named(node);
+        range.is_live(generation).then(|| RangePlace {
+            block: self.at(range.link.get()).word.get(),
+            first: range.first.get(),
+            granules: range.count.get(),
+            user_data: range.word.get(),
+        })
+    }
+
     /// Exchanges the places of two live ranges (node, generation) of different blocks. The first one is the range that moves. False, and
     /// nothing changed, where one of them is not live, or both lie in one block.
     pub(crate) fn exchange(&self, moved: (u32, u32), target: (u32, u32)) -> bool {
@@ -42,9 +65,9 @@ impl NodeStore {
     #[cold]
     pub(crate) fn block_of_moved(&self, node: u32, generation: u32) -> Option<u32> {
         let range = self.named(node);
-        if !range.is_live(generation) || range.slack.get() & MOVED == 0 {
+        if range.slack.get() & MOVED == 0 {
             return None;
         }
-        Some(self.at(range.link.get()).word.get())
+        self.place_of((node, generation)).map(|place| place.block)
     }
 }

@@ -26,7 +26,8 @@ use crate::host_block::HostBlock;
 /// Where nodes are many none is: there waste is next to nothing (1.02 with 100 000 live), and each step is a cache miss that the next one waits for.
 const STEPS: u32 = 2;
 
-/// See the drawing above. What is listed changes through `&self`; memory comes and goes through `&mut self`.
+/// See the drawing above. What is listed changes through `&self`; memory comes and goes through `&mut self`. One that never gets memory
+/// keeps no list: ranges come and go there as in others, and no search finds them.
 #[derive(Debug)]
 pub(crate) struct FreeIndex {
     pub(super) bins: Bins,
@@ -151,7 +152,7 @@ impl FreeIndex {
         first: u32,
     ) {
         let Some(head) = self.bin_heads.at(bin) else {
-            return;
+            return node.set_place(NIL, NIL);
         };
         let old = head.get();
         if old == NIL {
@@ -210,8 +211,11 @@ impl FreeIndex {
         first: u32,
         count: u32,
     ) {
-        let (from, to) = (bin_of(old_count), bin_of(count));
         node.set_range(first, count);
+        if !self.bin_heads.has_memory() {
+            return;
+        }
+        let (from, to) = (bin_of(old_count), bin_of(count));
         if from != to {
             self.remove_from_bin(store, from, node);
             self.insert_into_bin(store, to, hole, node, first);

@@ -65,12 +65,17 @@ impl RangeAllocator {
         })
     }
 
+    /// The block's number among those of its index.
+    pub(crate) const fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Changes the word of a live range.
     ///
     /// # Errors
     /// [`RangeError::Stale`].
     pub(crate) fn set_user_data(
-        &mut self,
+        &self,
         store: &NodeStore,
         node: u32,
         generation: u32,
@@ -152,6 +157,19 @@ impl RangeAllocator {
         } else {
             index.largest(store)
         })
+    }
+
+    /// The live ranges in order of offset: node, generation and word.
+    #[inline]
+    pub(crate) fn each_live(&self, store: &NodeStore, mut see: impl FnMut(u32, u32, u32)) {
+        let mut at = store.at(self.edge).after.get();
+        while !self.is_blank() && at != self.edge {
+            let node = store.at(at);
+            if !node.is_free() {
+                see(at, node.generation(), node.word.get());
+            }
+            at = node.after.get();
+        }
     }
 
     /// Every piece, in order of offset.

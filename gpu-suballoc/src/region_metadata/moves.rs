@@ -68,85 +68,86 @@ impl RegionMetadata {
         }
     }
 
-    /// From now on what others do to these roots, which move together, is noted until [`end_moves`](Self::end_moves): `begun` is called for
-    /// each of them that is there still, within the lock. False, and none was begun, where one of them is mapped, or not at rest.
+    /// From now on what others do to these roots is noted until [`end_moves`](Self::end_moves): `begun` is called for each of them that is
+    /// there still, within the lock. Of those that move `together`, neighbours in the list, none is begun where one is mapped, or not at rest.
     pub(crate) fn begin_moves<T>(
         &self,
         roots: &mut [T],
+        together: impl Fn(&T, &T) -> bool,
         root_of: impl Fn(&T) -> (u32, RegionSlot),
         begun: impl Fn(&mut T),
-    ) -> bool {
+    ) {
         let mut state = self.state.lock();
-        let rests = roots.iter().all(|one| {
-            let (number, key) = root_of(one);
-            match state.table.get(number) {
-                Some(RegionRecord::Root(root)) if root.is_named(key) => {
-                    root.state == Life::Live && root.maps == 0
+        for group in roots.chunk_by_mut(together) {
+            let rests = group.iter().all(|one| {
+                let (number, key) = root_of(one);
+                match state.table.get(number) {
+                    Some(RegionRecord::Root(root)) if root.is_named(key) => {
+                        root.state == Life::Live && root.maps == 0
+                    }
+                    _ => true,
                 }
-                _ => true,
+            });
+            if !rests {
+                continue;
             }
-        });
-        if !rests {
-            return false;
-        }
-        for one in roots {
-            let (number, key) = root_of(one);
-            if let Some(RegionRecord::Root(root)) = state.table.get_mut(number)
-                && root.is_named(key)
-                && root.state.begin_move()
-            {
-                begun(one);
+            for one in group {
+                let (number, key) = root_of(one);
+                if let Some(RegionRecord::Root(root)) = state.table.get_mut(number)
+                    && root.is_named(key)
+                    && root.state.begin_move()
+                {
+                    begun(one);
+                }
             }
         }
-        true
     }
 
-    /// Ends the moves of roots that move together: all of them lie at their new places, or none. `exchange` changes the places, within this
-    /// lock, and says whether it did; it is called where one of them ends with [`MoveEnding::Commit`] and nobody has used them meanwhile, and
-    /// is the answer. `ended` is called for each, within the lock.
+    /// Ends the moves of roots: of those that move `together`, neighbours in the list, all lie at their new places, or none. `exchange`
+    /// changes the places of such a group, within this lock, and says whether it did; it is called where one of them ends with
+    /// [`MoveEnding::Commit`] and nobody has used them meanwhile. `ended` is called for each, within the lock.
     pub(crate) fn end_moves<T>(
         &self,
         roots: &mut [T],
+        together: impl Fn(&T, &T) -> bool,
         root_of: impl Fn(&T) -> (u32, RegionSlot, MoveEnding),
-        exchange: impl FnOnce() -> bool,
+        mut exchange: impl FnMut(&mut [T]) -> bool,
         ended: impl Fn(&mut T, MoveEnd),
-    ) -> bool {
+    ) {
         let mut state = self.state.lock();
-        let may_move = |one: &T| {
-            let (number, key, ending) = root_of(one);
-            match state.table.get(number) {
-                Some(RegionRecord::Root(root)) => {
-                    root.is_named(key) && root.state.lets_move(ending, root.is_used())
+        for group in roots.chunk_by_mut(together) {
+            let (mut may_move, mut commits) = (true, false);
+            for one in &*group {
+                let (number, key, ending) = root_of(one);
+                let Some(RegionRecord::Root(root)) = state.table.get(number) else {
+                    may_move = false;
+                    break;
+                };
+                may_move &= root.is_named(key) && root.state.lets_move(ending, root.is_used());
+                commits |=
+                    root.state == Life::Moving && matches!(ending, MoveEnding::Commit { .. });
+            }
+            let is_exchanged = may_move && commits && exchange(group);
+            for one in group {
+                let (number, key, ending) = root_of(one);
+                let Some(RegionRecord::Root(root)) = state.table.get_mut(number) else {
+                    continue;
+                };
+                if !root.is_named(key) {
+                    continue;
                 }
-                _ => false,
+                let is_used = root.is_used();
+                let end = match root.state.end_move(ending, is_used, &mut || is_exchanged) {
+                    Some(EndedMove::Moved { resource }) => MoveEnd::Moved {
+                        old_resource: core::mem::replace(&mut root.resource, resource),
+                    },
+                    Some(EndedMove::Stayed) => MoveEnd::Stayed,
+                    Some(EndedMove::Removed { meanwhile }) => MoveEnd::Removed { meanwhile },
+                    None => continue,
+                };
+                ended(one, end);
             }
-        };
-        let commits = |one: &T| {
-            let (number, _, ending) = root_of(one);
-            let is_moving = matches!(state.table.get(number), Some(RegionRecord::Root(root)) if root.state == Life::Moving);
-            is_moving && matches!(ending, MoveEnding::Commit { .. })
-        };
-        let is_exchanged = roots.iter().all(may_move) && roots.iter().any(commits) && exchange();
-        for one in roots {
-            let (number, key, ending) = root_of(one);
-            let Some(RegionRecord::Root(root)) = state.table.get_mut(number) else {
-                continue;
-            };
-            if !root.is_named(key) {
-                continue;
-            }
-            let is_used = root.is_used();
-            let end = match root.state.end_move(ending, is_used, &mut || is_exchanged) {
-                Some(EndedMove::Moved { resource }) => MoveEnd::Moved {
-                    old_resource: core::mem::replace(&mut root.resource, resource),
-                },
-                Some(EndedMove::Stayed) => MoveEnd::Stayed,
-                Some(EndedMove::Removed { meanwhile }) => MoveEnd::Removed { meanwhile },
-                None => continue,
-            };
-            ended(one, end);
         }
-        is_exchanged
     }
 
     /// The root whose move [ended](Self::end_moves) with its removal, for the caller to take apart.

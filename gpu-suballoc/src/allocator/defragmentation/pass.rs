@@ -6,13 +6,15 @@ use core::fmt;
 
 use alloc_core::HostAllocator;
 
-use super::slab::last_group;
+use super::slab::{last_group, last_undecided};
 use super::{Defragmentation, MoveOutcome, MoveResult, RegionMove};
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::RegionPlaceKind;
 use crate::region::RegionContent;
 use crate::region_metadata::{MoveEnd, MoveEnding};
+
+/// So many moves begin, or end, under one hold of the records' lock; those of one slab may be more.
+pub(super) const BATCH: usize = 32;
 
 /// Learns what became of each move.
 type MoveSink<'s> = &'s mut dyn FnMut(&RegionMove, MoveResult);
@@ -39,64 +41,88 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
             let _ = self.current.try_reserve(moves);
         }
         let mut bytes = 0u64;
-        while self.current.as_slice().len() < self.options.max_moves.max(1) {
-            let group = last_group(self.ready.as_slice());
-            if group == 0 {
-                let order = self.looked_at;
-                let Some(&block) = self.blocks.as_slice().get(order) else {
+        loop {
+            let count = self.fitting_moves(bytes);
+            if count == 0 {
+                if !self.ready.as_slice().is_empty() || !self.reserve_next()? {
                     break;
-                };
-                self.looked_at = order.saturating_add(1);
-                let reserved = self.reserve_block(order, block);
-                if reserved.is_err() && self.current.as_slice().is_empty() {
-                    reserved?;
                 }
                 continue;
             }
-            let first = self.ready.as_slice().len().saturating_sub(group);
-            let moves = self
-                .ready
-                .as_mut_slice()
-                .get_mut(first..)
-                .unwrap_or(&mut []);
-            let sum = (moves.iter()).fold(bytes, |sum, one| sum.saturating_add(one.size));
-            let count = self.current.as_slice().len();
-            let is_too_much = sum > self.options.max_bytes
-                || count.saturating_add(group) > self.options.max_moves;
-            if is_too_much && count > 0 {
-                break;
-            }
-            if let Err(error) = self.current.try_reserve(group) {
-                if count == 0 {
+            if let Err(error) = self.current.try_reserve(count) {
+                if self.current.as_slice().is_empty() {
                     return Err(error.into());
                 }
                 break;
             }
-            // Those that were freed since room was reserved are left out. One was mapped or taken apart: its block stays, and so do the
-            // others of it and of its slab.
-            self.allocator.records.begin_moves(
-                moves,
-                |one| (one.record, one.region.at()),
-                |one| one.is_begun = true,
-            );
-            for _ in 0..group {
-                let Some(one) = self.ready.pop() else { break };
-                if one.is_begun {
-                    bytes = bytes.saturating_add(one.size);
-                    // Room for it was reserved above.
-                    let pushed = self.current.try_push(one);
-                    debug_assert!(pushed.is_ok(), "reserved");
-                }
-                let last = self.current.as_slice().last();
-                if !last.is_some_and(|last| last.moves_with(&one)) {
-                    self.free_unshared_target(&one);
-                }
-            }
+            bytes = bytes.saturating_add(self.hand_out(count));
         }
         if self.current.as_slice().is_empty() {
             self.end_drained();
         }
         Ok(DefragmentationPass { run: self })
+    }
+
+    /// How many of the next ready moves the limits of the pass let in, of which so many bytes are in it: whole groups, some of them at a time.
+    fn fitting_moves(&self, mut bytes: u64) -> usize {
+        let handed_out = self.current.as_slice().len();
+        let mut rest = self.ready.as_slice();
+        let mut count = 0usize;
+        while count < BATCH {
+            let group = last_group(rest);
+            let (others, moves) = rest.split_at(rest.len().saturating_sub(group));
+            let sum = (moves.iter()).fold(bytes, |sum, one| sum.saturating_add(one.size));
+            let pass = handed_out.saturating_add(count);
+            let is_too_much =
+                sum > self.options.max_bytes || pass.saturating_add(group) > self.options.max_moves;
+            if group == 0 || is_too_much && pass > 0 {
+                break;
+            }
+            (rest, bytes) = (others, sum);
+            count = count.saturating_add(group);
+        }
+        count
+    }
+
+    /// Reserves room for the regions of the next block. False where none is left.
+    fn reserve_next(&mut self) -> Result<bool, GpuError> {
+        let order = self.looked_at;
+        let Some(&block) = self.blocks.as_slice().get(order) else {
+            return Ok(false);
+        };
+        self.looked_at = order.saturating_add(1);
+        let reserved = self.reserve_block(order, block);
+        if self.current.as_slice().is_empty() {
+            reserved?;
+        }
+        Ok(true)
+    }
+
+    /// Makes the next ready moves the pass's; room for them is reserved. Those whose regions were freed since are left out. Where one was
+    /// mapped or taken apart, its block stays, and so do the others of its slab. The bytes of those that are.
+    fn hand_out(&mut self, count: usize) -> u64 {
+        let first = self.ready.as_slice().len().saturating_sub(count);
+        let moves = (self.ready.as_mut_slice().get_mut(first..)).unwrap_or(&mut []);
+        self.allocator.records.begin_moves(
+            moves,
+            RegionMove::moves_with,
+            |one| (one.record, one.region.at()),
+            |one| one.is_begun = true,
+        );
+        let mut bytes = 0u64;
+        for _ in 0..count {
+            let Some(one) = self.ready.pop() else { break };
+            if one.is_begun {
+                bytes = bytes.saturating_add(one.size);
+                let pushed = self.current.try_push(one);
+                debug_assert!(pushed.is_ok(), "reserved");
+            }
+            let last = self.current.as_slice().last();
+            if !last.is_some_and(|last| last.moves_with(&one)) {
+                self.free_unshared_target(&one);
+            }
+        }
+        bytes
     }
 
     /// Carries out what the moves of the pass say, the last one first; where nobody wants to `see` it, all are ignored.
@@ -118,32 +144,35 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
     }
 
-    /// Decides what becomes of the last move, and in the same step of all that it moves with. Nobody is called.
+    /// Decides what becomes of the last moves, where that is open, all that move together in one step. Nobody is called.
     fn decide_last(&mut self, is_seen: bool) {
-        let group = last_group(self.current.as_slice());
-        let first = self.current.as_slice().len().saturating_sub(group);
-        let moves = (self.current.as_mut_slice().get_mut(first..)).unwrap_or(&mut []);
         let Some(&RegionMove {
             region,
-            target,
             ended: None,
             ..
-        }) = moves.last()
+        }) = self.current.as_slice().last()
         else {
             return;
         };
-        let (allocator, key) = (self.allocator, region.at());
+        let (allocator, pool) = (self.allocator, region.at().place.pool());
+        let count = last_undecided(self.current.as_slice(), pool);
+        let first = self.current.as_slice().len().saturating_sub(count);
+        let moves = (self.current.as_mut_slice().get_mut(first..)).unwrap_or(&mut []);
+        let mut lock = allocator.pools.exchange_lock(pool);
         allocator.records.end_moves(
             moves,
+            RegionMove::moves_with,
             |one| (one.record, one.region.at(), one.ending(is_seen)),
-            || {
+            |group| {
                 allocator.note_moved();
-                if key.kind() == RegionPlaceKind::Slab {
-                    let (pool, slab) = (key.place.pool(), key.place.block());
-                    allocator.pools.exchange_slab(pool, slab, target)
-                } else {
-                    allocator.pools.exchange(key, target)
+                let is_bound = group.iter().any(|one| one.content != RegionContent::Bare);
+                let is_exchanged = group
+                    .first()
+                    .is_some_and(|one| lock.exchange(one.region.at(), one.target, is_bound));
+                for one in group {
+                    one.is_released = is_exchanged && !is_bound;
                 }
+                is_exchanged
             },
             |one, end| {
                 one.ended = Some(match end {
@@ -161,6 +190,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
             moves.iter().all(|one| one.ended.is_some()),
             "their moves were begun"
         );
+        lock.release(allocator.device_and_host());
     }
 
     /// Blocks of which no move is left to hand out are done with.
@@ -207,7 +237,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
             }
         }
         let last = self.current.as_slice().last();
-        if !last.is_some_and(|last| last.moves_with(one)) {
+        if !one.is_released && !last.is_some_and(|last| last.moves_with(one)) {
             self.free_target(one);
         }
         result

@@ -30,8 +30,8 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         index: u16,
         generation: Option<u32>,
     ) -> Result<(), GpuError> {
-        let (pools, env) = (&self.allocator.pools, self.allocator.device_and_host());
-        if pools.begin_defragmentation(env, index, generation)?
+        let pools = &self.allocator.pools;
+        if pools.begin_defragmentation(index, generation)?
             && let Some(word) = self.begun.get_mut(usize::from(index) / 64)
         {
             *word |= 1 << (index % 64);
@@ -96,10 +96,10 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
                 pool: index,
                 block: sum.block,
             };
-            if (allocator.pools).begin_drain(allocator.device_and_host(), index, sum.block)
+            if let Some(regions) =
+                (allocator.pools).begin_drain(allocator.device_and_host(), index, sum.block)
                 && self.blocks.try_push(block).is_ok()
             {
-                let regions = allocator.pools.block_len(index, sum.block);
                 self.expected_moves = self.expected_moves.saturating_add(regions);
                 self.totals.planned_blocks = self.totals.planned_blocks.saturating_add(1);
                 self.totals.planned_bytes = self.totals.planned_bytes.saturating_add(sum.size);
@@ -110,7 +110,9 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
 
     /// Why a block cannot be emptied: the first region that cannot move.
     fn find_obstacle(&mut self, index: u16, block: u32) -> Result<Option<SkipReason>, GpuError> {
-        if !self.collect(index, block)? {
+        // Bare regions without a record are not, where such regions move and nobody is asked.
+        let is_each = !self.options.moves_bare || self.options.may_move.is_some();
+        if !self.collect(index, block, is_each)? {
             return Ok(Some(SkipReason::Page));
         }
         for at in 0..self.regions.as_slice().len() {
@@ -124,22 +126,27 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         Ok(None)
     }
 
-    /// Puts a block's regions into `self.regions`. False where something else lies in it, or it is mapped.
-    fn collect(&mut self, index: u16, block: u32) -> Result<bool, GpuError> {
-        let pools = &self.allocator.pools;
+    /// Puts a block's regions into `self.regions`, or those with a record alone. False where something else lies in it, or it is mapped.
+    fn collect(&mut self, index: u16, block: u32, is_each: bool) -> Result<bool, GpuError> {
         loop {
-            self.regions.clear();
-            self.regions
-                .try_reserve_exact(pools.block_len(index, block))?;
-            let (regions, mut fits) = (&mut self.regions, true);
-            let movable = pools.each_block_region(index, block, &mut |region| {
-                fits = fits
-                    && regions.as_slice().len() < regions.capacity()
-                    && regions.try_push(region).is_ok();
-            });
-            if fits {
-                return Ok(movable);
+            let (regions, mut count) = (&mut self.regions, 0usize);
+            regions.clear();
+            let is_movable =
+                (self.allocator.pools).each_block_region(index, block, &mut |region| {
+                    if !is_each && region.record == NO_RECORD {
+                        return;
+                    }
+                    count = count.saturating_add(1);
+                    if count <= regions.capacity() {
+                        let pushed = regions.try_push(region);
+                        debug_assert!(pushed.is_ok(), "there is room");
+                    }
+                });
+            if count <= regions.capacity() {
+                return Ok(is_movable);
             }
+            regions.clear();
+            regions.try_reserve(count)?;
         }
     }
 
@@ -187,7 +194,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         if !self.allocator.pools.is_draining(of.pool, of.block) {
             return Ok(false);
         }
-        if !self.collect(of.pool, of.block)? {
+        if !self.collect(of.pool, of.block, true)? {
             self.skipped.count(SkipReason::Mapped);
             return Ok(false);
         }
@@ -304,6 +311,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             outcome: MoveOutcome::Ignored,
             is_begun: false,
             ended: None,
+            is_released: false,
             order: order as u32,
         }
     }

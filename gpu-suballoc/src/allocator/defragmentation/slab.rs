@@ -11,6 +11,7 @@
 
 use alloc_core::HostAllocator;
 
+use super::pass::BATCH;
 use super::{Defragmentation, RegionMove};
 use crate::device::DeviceMemory;
 use crate::error::GpuError;
@@ -28,10 +29,24 @@ pub(super) struct ReservedSlab {
 
 /// How many moves at the end of a list share the last one's target.
 pub(super) fn last_group(moves: &[RegionMove]) -> usize {
-    moves.last().map_or(0, |last| {
-        let rest = moves.iter().rev();
-        rest.take_while(|one| one.moves_with(last)).count()
-    })
+    let Some((last, rest)) = moves.split_last() else {
+        return 0;
+    };
+    let others = rest.iter().rev().take_while(|one| one.moves_with(last));
+    others.count().saturating_add(1)
+}
+
+/// How many moves at the end of a list are a few groups of one pool that are not decided.
+pub(super) fn last_undecided(moves: &[RegionMove], pool: u16) -> usize {
+    let mut rest = moves;
+    while let Some(last) = rest.last()
+        && last.ended.is_none()
+        && last.region.at().place.pool() == pool
+        && moves.len().saturating_sub(rest.len()) < BATCH
+    {
+        rest = (rest.get(..rest.len().saturating_sub(last_group(rest)))).unwrap_or(&[]);
+    }
+    moves.len().saturating_sub(rest.len())
 }
 
 impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {

@@ -148,6 +148,8 @@ pub struct RegionMove {
     pub(super) is_begun: bool,
     /// What became of it, until the pass reports that.
     pub(super) ended: Option<MoveResult>,
+    /// The place that it had is free.
+    pub(super) is_released: bool,
     /// Its block's place in the order of draining.
     pub(super) order: u32,
 }

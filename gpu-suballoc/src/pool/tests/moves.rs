@@ -13,8 +13,20 @@ fn blocks_of_a_mib() -> MemoryOptions {
     }
 }
 
+fn exchange(bed: &Bed, at: RegionSlot, target: RegionSlot) -> bool {
+    let mut lock = bed.pools.exchange_lock(at.place.pool());
+    let is_exchanged = lock.exchange(at, target, true);
+    lock.release(bed.env());
+    is_exchanged
+}
+
 #[test]
 fn df7_a_move_exchanges_ranges_of_one_pool_and_makes_none_smaller() {
+    exchange_ranges(true);
+    exchange_ranges(false);
+}
+
+fn exchange_ranges(is_bound: bool) {
     on_every(&blocks_of_a_mib(), |bed| {
         let (pools, env) = (&bed.pools, bed.env());
         let first = bed.place(&shared(700 * KIB)).unwrap();
@@ -23,8 +35,8 @@ fn df7_a_move_exchanges_ranges_of_one_pool_and_makes_none_smaller() {
         assert_ne!(first.memory, large.memory);
         assert_eq!(large.memory, small.memory);
         let (index, block) = (small.at.place.pool(), small.at.place.block());
-        assert_eq!(pools.begin_defragmentation(env, index, None), Ok(true));
-        assert!(pools.begin_drain(env, index, block));
+        assert_eq!(pools.begin_defragmentation(index, None), Ok(true));
+        assert!(pools.begin_drain(env, index, block).is_some());
         bed.free(&first);
         pools.open_closed_blocks(index);
 
@@ -48,22 +60,31 @@ fn df7_a_move_exchanges_ranges_of_one_pool_and_makes_none_smaller() {
         assert_eq!(target.memory, first.memory);
         assert_eq!(target.size, small.size);
         for kind in others {
-            assert!(!pools.exchange(as_kind(small.at, kind), target.at));
-            assert!(!pools.exchange(small.at, as_kind(target.at, kind)));
+            assert!(!exchange(bed, as_kind(small.at, kind), target.at));
+            assert!(!exchange(bed, small.at, as_kind(target.at, kind)));
         }
         let place = RegionPlace::new(RegionPlaceKind::General, index ^ 1, target.at.place.block());
         let elsewhere = RegionSlot { place, ..target.at };
-        assert!(!pools.exchange(small.at, elsewhere), "of another pool");
-        assert!(!pools.exchange(large.at, target.at), "it would be smaller");
+        assert!(!exchange(bed, small.at, elsewhere), "of another pool");
+        assert!(!exchange(bed, large.at, target.at), "it would be smaller");
         for (region, was) in [(&small, small), (&large, large)] {
             let (now, _) = pools.find(region.at).unwrap();
             assert_eq!((now.memory, now.offset), (was.memory, was.offset));
         }
 
-        assert!(pools.exchange(small.at, target.at));
+        if is_bound {
+            assert!(exchange(bed, small.at, target.at));
+            pools.free_target(env, target.at);
+        } else {
+            let mut lock = pools.exchange_lock(index);
+            assert!(
+                lock.exchange(small.at, target.at, false),
+                "and its place is free"
+            );
+            lock.release(env);
+        }
         let (now, _) = pools.find(small.at).unwrap();
         assert_eq!((now.memory, now.offset), (target.memory, target.offset));
-        pools.free_target(env, target.at);
         pools.end_drain(env, index, block);
         pools.end_defragmentation(index);
         bed.check();
@@ -96,13 +117,13 @@ fn df9_a_slab_is_exchanged_with_a_target_of_its_pool_as_large_as_it_is_and_no_ot
             return;
         }
         let stale = GpuMisuse::Stale.into();
-        assert_eq!(pools.begin_defragmentation(env, index, None), Ok(true));
+        assert_eq!(pools.begin_defragmentation(index, None), Ok(true));
         assert_eq!(
             pools.prepare_slab(env, index, slab).err(),
             Some(stale),
             "it takes regions"
         );
-        assert!(pools.begin_drain(env, index, block));
+        assert!(pools.begin_drain(env, index, block).is_some());
         bed.free(&first);
         pools.open_closed_blocks(index);
         let elsewhere = bed.place(&lasting).unwrap();
@@ -122,20 +143,30 @@ fn df9_a_slab_is_exchanged_with_a_target_of_its_pool_as_large_as_it_is_and_no_ot
             ..target.at
         };
         for kind in [RegionPlaceKind::Slab, RegionPlaceKind::Dedicated] {
-            assert!(!pools.exchange_slab(index, slab, as_kind(kind)));
+            assert!(!exchange(bed, seat.at, as_kind(kind)));
         }
-        assert!(!pools.exchange_slab(index, slab + 1, target.at), "no slab");
+        let in_slab = |pool, slab| RegionSlot {
+            place: RegionPlace::new(RegionPlaceKind::Slab, pool, slab),
+            ..seat.at
+        };
         assert!(
-            !pools.exchange_slab(index ^ 1, slab, target.at),
+            !exchange(bed, in_slab(index, slab + 1), target.at),
+            "no slab"
+        );
+        assert!(
+            !exchange(bed, in_slab(index ^ 1, slab), target.at),
             "of another pool"
         );
-        assert!(!pools.exchange_slab(index, slab, filler.at), "somebody's");
-        assert_eq!(pools.find(seat.at).unwrap().0.offset, seat.offset);
-        assert!(pools.exchange_slab(index, slab, target.at));
+        let mut lock = pools.exchange_lock(index);
         assert!(
-            !pools.exchange_slab(index, slab, target.at),
-            "it moves once"
+            !lock.exchange(in_slab(index ^ 1, slab), target.at, true),
+            "of another pool"
         );
+        lock.release(env);
+        assert!(!exchange(bed, seat.at, filler.at), "somebody's");
+        assert_eq!(pools.find(seat.at).unwrap().0.offset, seat.offset);
+        assert!(exchange(bed, seat.at, target.at));
+        assert!(!exchange(bed, seat.at, target.at), "it moves once");
         let (now, _) = pools.find(seat.at).unwrap();
         assert_eq!(now.memory, target.memory);
         assert_eq!(now.offset - target.offset, seat.offset - prepared.base);

@@ -81,17 +81,22 @@ fn ge16_room_is_not_reserved_in_a_pool_that_has_the_place_of_a_destroyed_one() {
 }
 
 #[test]
-fn df4_no_defragmentation_begins_in_a_pool_that_has_the_place_of_a_destroyed_one() {
+fn df4_a_pool_stays_while_its_defragmentation_asks_for_memory() {
     let (_, gpu) = staying();
-    let two = |memory_type| PoolOptions {
+    let two = PoolOptions {
         min_blocks: 2,
-        ..PoolOptions::new(memory_type)
+        ..PoolOptions::new(0)
     };
-    let first = gpu.create_pool(&two(0)).expect("room");
-    let second = exchange_pools(gpu, first, two(1));
-    let run = gpu.defragment(DefragmentationOptions::new().pool(first));
-    let second = *second.get().expect("called");
-    let other = gpu.defragment(DefragmentationOptions::new().pool(second));
-    assert_eq!(run.map(drop), Err(GpuMisuse::NoSuchPool.into()));
-    assert_eq!(other.map(drop), Ok(()), "nobody is at it");
+    let pool = gpu.create_pool(&two).expect("room");
+    let refused: &'static OnceLock<_> = Box::leak(Box::default());
+    let hook = move || assert!(refused.set(gpu.destroy_pool(pool)).is_ok());
+    HOOK.with(|there| *there.borrow_mut() = Some(Box::new(hook)));
+    let run = gpu.defragment(DefragmentationOptions::new().pool(pool));
+    assert_eq!(
+        refused.get(),
+        Some(&Err(GpuMisuse::Defragmenting.into())),
+        "called"
+    );
+    assert_eq!(run.map(drop), Ok(()));
+    assert_eq!(gpu.destroy_pool(pool), Ok(()), "nobody is at it");
 }
