@@ -158,7 +158,7 @@ fn of_ours(
 
 /// Not inlined, so that a profiler finds it.
 #[inline(never)]
-fn move_all(ours: &Ours) -> DefragmentationTotals {
+fn move_all(ours: &Ours<'_>) -> DefragmentationTotals {
     let options = DefragmentationOptions::new().move_bare_regions();
     let mut run = ours.allocator().defragment(options).expect("memory");
     loop {
