@@ -20,20 +20,30 @@ pub(crate) fn write_if_due() {
 
 #[inline(never)]
 fn write_at_intervals(interval: u64) {
-    static START: ValueAcrossForks<Instant> = ValueAcrossForks::new();
-    static SCHEDULE: Schedule = Schedule(AtomicU64::new(0));
-    let seconds = START.get_or_make(Instant::now).elapsed().as_secs();
-    if SCHEDULE.is_due(seconds, interval) {
+    static SCHEDULE: Schedule = Schedule::new();
+    if SCHEDULE.is_due(milliseconds(), interval.saturating_mul(1000)) {
         write();
     }
 }
 
-/// The second of the last report.
-struct Schedule(AtomicU64);
+/// Since the first call, in the process that it was in.
+pub(super) fn milliseconds() -> u64 {
+    static START: ValueAcrossForks<Instant> = ValueAcrossForks::new();
+    let passed = START.get_or_make(Instant::now).elapsed().as_millis();
+    u64::try_from(passed).unwrap_or(u64::MAX)
+}
+
+/// When something was done last.
+pub(super) struct Schedule(AtomicU64);
 
 impl Schedule {
-    /// Whether `interval` seconds have passed since the last time that this was so. True for one of several threads.
-    fn is_due(&self, now: u64, interval: u64) -> bool {
+    /// At time 0.
+    pub(super) const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Whether as long as `interval` has passed since the last time that this was so. True for one of several threads.
+    pub(super) fn is_due(&self, now: u64, interval: u64) -> bool {
         let last = self.0.load(Ordering::Relaxed);
         now.saturating_sub(last) >= interval
             && self
@@ -45,16 +55,23 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
-    use super::{AtomicU64, Schedule};
+    use super::Schedule;
 
     #[test]
     fn ly33_a_report_is_due_once_an_interval() {
-        let schedule = Schedule(AtomicU64::new(0));
+        let schedule = Schedule::new();
         let due: Vec<_> = [0, 1, 4, 5, 5, 9, 10, 40, 44]
             .into_iter()
             .filter(|now| schedule.is_due(*now, 5))
             .collect();
         assert_eq!(due, [5, 10, 40]);
         assert!(!schedule.is_due(3, 5), "a clock that is behind");
+        let looks = Schedule::new();
+        let looked = [0, 3, 9, 10, 11].map(|now| looks.is_due(now + 10, 10));
+        assert_eq!(
+            looked,
+            [true, false, false, true, false],
+            "the first at once"
+        );
     }
 }

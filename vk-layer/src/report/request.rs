@@ -6,6 +6,7 @@ use std::fs;
 
 use alloc_core::TryString;
 
+use super::interval::{Schedule, milliseconds};
 use super::{Occasion, write_on};
 use crate::accounts::INSTANCES;
 use crate::file_name::expand;
@@ -15,8 +16,12 @@ use crate::request::{REPORT, install_handler, request_report};
 use crate::settings::{Target, settings};
 use crate::timeline::{PhaseCause, begin_phase};
 
-/// A file is looked for at every command with such a number.
+/// A file is looked for at commands with such a number.
 const INTERVAL: u64 = 64;
+/// Milliseconds between two looks: each is a system call, which would be a third of what a submit costs.
+const LOOK: u64 = 10;
+
+static LOOKS: Schedule = Schedule::new();
 
 /// The first instance is being created: from now on reports can be requested.
 pub(crate) fn listen() {
@@ -41,7 +46,10 @@ pub(super) fn may_be_requested(number: u64) -> bool {
 pub(crate) fn write_if_requested(number: u64) {
     // Of several threads one removes it.
     let is_file_there = || {
-        let file = number.is_multiple_of(INTERVAL).then(request_file).flatten();
+        // The first look is at once.
+        let looks = number.is_multiple_of(INTERVAL)
+            && LOOKS.is_due(milliseconds().saturating_add(LOOK), LOOK);
+        let file = looks.then(request_file).flatten();
         file.is_some_and(|file| fs::remove_file(file.as_str()).is_ok())
     };
     // Another thread is writing, and may have read its numbers before this was asked for: the next command looks again.
