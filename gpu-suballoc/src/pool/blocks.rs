@@ -575,6 +575,12 @@ impl Blocks {
         live.fold(0, |sum, live| sum.saturating_add(live.core.free_bytes()))
     }
 
+    /// Whether there is such a block, and nobody has it mapped.
+    pub(super) fn is_unmapped(&self, block: u32) -> bool {
+        self.block(block)
+            .is_ok_and(|live| live.object.map.is_idle())
+    }
+
     /// Bytes of so many granules.
     pub(super) fn bytes_of(&self, granules: u32) -> u64 {
         u64::from(granules) << self.granule_log2

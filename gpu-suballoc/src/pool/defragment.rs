@@ -425,18 +425,13 @@ impl PoolState {
         }
         let blocks = &self.blocks;
         let names = ((at.slot, at.generation), (target.slot, target.generation));
-        let (old, new) = (
-            blocks.store.place_of(names.0)?,
-            blocks.store.place_of(names.1)?,
-        );
         // A region never gets smaller: its value may say how large it is.
-        let fits = new.user_data == MOVE_TARGET
-            && new.granules >= old.granules
-            && !is_internal_range(old.user_data)
-            && blocks.block(old.block).ok()?.object.map.is_idle();
-        if !fits || !blocks.store.exchange(names.0, names.1) {
-            return None;
-        }
+        let (old, new) = blocks.store.exchange(names.0, names.1, |old, new| {
+            new.user_data == MOVE_TARGET
+                && new.granules >= old.granules
+                && !is_internal_range(old.user_data)
+                && blocks.is_unmapped(old.block)
+        })?;
         let (old_bytes, new_bytes) = (blocks.bytes_of(old.granules), blocks.bytes_of(new.granules));
         // The words stay with the names. Where sizes were rounded differently, the sums follow.
         self.used_bytes = self

@@ -167,17 +167,12 @@ impl PoolState {
             (range.node, range.generation),
             (target.slot, target.generation),
         );
-        let (old, new) = (
-            blocks.store.place_of(names.0)?,
-            blocks.store.place_of(names.1)?,
-        );
-        let fits = new.user_data == MOVE_TARGET
-            && new.granules >= old.granules
-            && slab_number(old.user_data) == Some(slab)
-            && blocks.block(old.block).ok()?.object.map.is_idle();
-        if !fits || !blocks.store.exchange(names.0, names.1) {
-            return None;
-        }
+        let (old, new) = blocks.store.exchange(names.0, names.1, |old, new| {
+            new.user_data == MOVE_TARGET
+                && new.granules >= old.granules
+                && slab_number(old.user_data) == Some(slab)
+                && blocks.is_unmapped(old.block)
+        })?;
         let moved = RangeRef {
             block: new.block,
             ..range

@@ -10,7 +10,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::node::MOVED;
+use super::node::{MOVED, RangeNode};
 use super::node_store::NodeStore;
 
 /// Where a live range lies.
@@ -25,27 +25,34 @@ pub(crate) struct RangePlace {
 }
 
 impl NodeStore {
-    /// Where a live range (node, generation) lies, whatever block it was in when it was allocated.
     #[inline]
-    pub(crate) fn place_of(&self, (node, generation): (u32, u32)) -> Option<RangePlace> {
-        let range = self.named(node);
-        range.is_live(generation).then(|| RangePlace {
+    fn place(&self, range: &RangeNode) -> RangePlace {
+        RangePlace {
             block: self.at(range.link.get()).word.get(),
             first: range.first.get(),
             granules: range.count.get(),
             user_data: range.word.get(),
-        })
+        }
     }
 
-    /// Exchanges the places of two live ranges (node, generation) of different blocks. The first one is the range that moves. False, and
-    /// nothing changed, where one of them is not live, or both lie in one block.
-    pub(crate) fn exchange(&self, moved: (u32, u32), target: (u32, u32)) -> bool {
+    /// Exchanges the places of two live ranges (node, generation) of different blocks, where their places `fit`. The first one is the range
+    /// that moves. Where they lay; `None`, and nothing changed, where one of them is not live, or both lie in one block.
+    pub(crate) fn exchange(
+        &self,
+        moved: (u32, u32),
+        target: (u32, u32),
+        fit: impl FnOnce(&RangePlace, &RangePlace) -> bool,
+    ) -> Option<(RangePlace, RangePlace)> {
         let (range, other) = (self.named(moved.0), self.named(target.0));
         if !range.is_live(moved.1)
             || !other.is_live(target.1)
             || range.link.get() == other.link.get()
         {
-            return false;
+            return None;
+        }
+        let (from, to) = (self.place(range), self.place(other));
+        if !fit(&from, &to) {
+            return None;
         }
         range.first.swap(&other.first);
         range.count.swap(&other.count);
@@ -58,16 +65,16 @@ impl NodeStore {
             self.at(node.before.get()).after.set(id);
             self.at(node.after.get()).before.set(id);
         }
-        true
+        Some((from, to))
     }
 
     /// The number of the block that a live range lies in, if it was ever moved.
     #[cold]
     pub(crate) fn block_of_moved(&self, node: u32, generation: u32) -> Option<u32> {
         let range = self.named(node);
-        if range.slack.get() & MOVED == 0 {
+        if !range.is_live(generation) || range.slack.get() & MOVED == 0 {
             return None;
         }
-        self.place_of((node, generation)).map(|place| place.block)
+        Some(self.place(range).block)
     }
 }

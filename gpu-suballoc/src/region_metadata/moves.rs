@@ -7,6 +7,7 @@
 use super::record::RegionRecord;
 use super::resource_description::ResourceDescription;
 use super::root_state::{EndedMove, MoveEnding, RootState as Life};
+use super::state::MetadataState;
 use super::{RegionMetadata, RemovedRoot};
 use crate::id::RegionSlot;
 use crate::region::RegionContent;
@@ -79,7 +80,7 @@ impl RegionMetadata {
     ) {
         let mut state = self.state.lock();
         for group in roots.chunk_by_mut(together) {
-            let rests = group.iter().all(|one| {
+            let is_at_rest = |one: &T| {
                 let (number, key) = root_of(one);
                 match state.table.get(number) {
                     Some(RegionRecord::Root(root)) if root.is_named(key) => {
@@ -87,14 +88,15 @@ impl RegionMetadata {
                     }
                     _ => true,
                 }
-            });
-            if !rests {
+            };
+            if group.len() > 1 && !group.iter().all(is_at_rest) {
                 continue;
             }
             for one in group {
                 let (number, key) = root_of(one);
                 if let Some(RegionRecord::Root(root)) = state.table.get_mut(number)
                     && root.is_named(key)
+                    && root.maps == 0
                     && root.state.begin_move()
                 {
                     begun(one);
@@ -105,31 +107,24 @@ impl RegionMetadata {
 
     /// Ends the moves of roots: of those that move `together`, neighbours in the list, all lie at their new places, or none. `exchange`
     /// changes the places of such a group, within this lock, and says whether it did; it is called where one of them ends with
-    /// [`MoveEnding::Commit`] and nobody has used them meanwhile. `ended` is called for each, within the lock.
+    /// [`MoveEnding::Commit`] and nobody has used them meanwhile. `ended` is called for each, within the lock, with whether the places changed.
     pub(crate) fn end_moves<T>(
         &self,
         roots: &mut [T],
         together: impl Fn(&T, &T) -> bool,
         root_of: impl Fn(&T) -> (u32, RegionSlot, MoveEnding),
-        mut exchange: impl FnMut(&mut [T]) -> bool,
-        ended: impl Fn(&mut T, MoveEnd),
+        mut exchange: impl FnMut(&[T]) -> bool,
+        ended: impl Fn(&mut T, MoveEnd, bool),
     ) {
         let mut state = self.state.lock();
         for group in roots.chunk_by_mut(together) {
-            let (mut may_move, mut commits) = (true, false);
-            for one in &*group {
-                let (number, key, ending) = root_of(one);
-                let Some(RegionRecord::Root(root)) = state.table.get(number) else {
-                    may_move = false;
+            let is_single = group.len() == 1;
+            let mut is_exchanged =
+                !is_single && may_change(&state, group, &root_of) && exchange(group);
+            for at in 0..group.len() {
+                let Some((number, key, ending)) = group.get(at).map(&root_of) else {
                     break;
                 };
-                may_move &= root.is_named(key) && root.state.lets_move(ending, root.is_used());
-                commits |=
-                    root.state == Life::Moving && matches!(ending, MoveEnding::Commit { .. });
-            }
-            let is_exchanged = may_move && commits && exchange(group);
-            for one in group {
-                let (number, key, ending) = root_of(one);
                 let Some(RegionRecord::Root(root)) = state.table.get_mut(number) else {
                     continue;
                 };
@@ -137,7 +132,11 @@ impl RegionMetadata {
                     continue;
                 }
                 let is_used = root.is_used();
-                let end = match root.state.end_move(ending, is_used, &mut || is_exchanged) {
+                let end = root.state.end_move(ending, is_used, &mut || {
+                    is_exchanged = is_exchanged || is_single && exchange(group);
+                    is_exchanged
+                });
+                let end = match end {
                     Some(EndedMove::Moved { resource }) => MoveEnd::Moved {
                         old_resource: core::mem::replace(&mut root.resource, resource),
                     },
@@ -145,7 +144,9 @@ impl RegionMetadata {
                     Some(EndedMove::Removed { meanwhile }) => MoveEnd::Removed { meanwhile },
                     None => continue,
                 };
-                ended(one, end);
+                if let Some(one) = group.get_mut(at) {
+                    ended(one, end, is_exchanged);
+                }
             }
         }
     }
@@ -161,4 +162,22 @@ impl RegionMetadata {
             _ => None,
         }
     }
+}
+
+/// Whether a place may change that these roots share: each lets it, and one wants it.
+fn may_change<T>(
+    state: &MetadataState,
+    group: &[T],
+    root_of: impl Fn(&T) -> (u32, RegionSlot, MoveEnding),
+) -> bool {
+    let mut is_wanted = false;
+    let is_let = group.iter().all(|one| {
+        let (number, key, ending) = root_of(one);
+        let Some(RegionRecord::Root(root)) = state.table.get(number) else {
+            return false;
+        };
+        is_wanted |= root.state == Life::Moving && matches!(ending, MoveEnding::Commit { .. });
+        root.is_named(key) && root.state.lets_move(ending, root.is_used())
+    });
+    is_let && is_wanted
 }

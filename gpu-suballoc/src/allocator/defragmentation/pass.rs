@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use core::cell::Cell;
 use core::fmt;
 
 use alloc_core::HostAllocator;
@@ -159,22 +160,20 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         let first = self.current.as_slice().len().saturating_sub(count);
         let moves = (self.current.as_mut_slice().get_mut(first..)).unwrap_or(&mut []);
         let mut lock = allocator.pools.exchange_lock(pool);
+        // Of the group that was exchanged last.
+        let is_bound = Cell::new(false);
         allocator.records.end_moves(
             moves,
             RegionMove::moves_with,
             |one| (one.record, one.region.at(), one.ending(is_seen)),
             |group| {
                 allocator.note_moved();
-                let is_bound = group.iter().any(|one| one.content != RegionContent::Bare);
-                let is_exchanged = group
-                    .first()
-                    .is_some_and(|one| lock.exchange(one.region.at(), one.target, is_bound));
-                for one in group {
-                    one.is_released = is_exchanged && !is_bound;
-                }
-                is_exchanged
+                is_bound.set(group.iter().any(|one| one.content != RegionContent::Bare));
+                let first = group.first();
+                first.is_some_and(|one| lock.exchange(one.region.at(), one.target, is_bound.get()))
             },
-            |one, end| {
+            |one, end, is_exchanged| {
+                one.is_released = is_exchanged && !is_bound.get();
                 one.ended = Some(match end {
                     MoveEnd::Moved { old_resource } => {
                         one.old_resource = old_resource;
