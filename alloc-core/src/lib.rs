@@ -111,7 +111,7 @@ pub use scope::Scope;
 pub use snapshot::{Snapshot, SnapshotNode};
 #[cfg(all(feature = "std", feature = "loaded-library"))]
 pub use threads::forgo_thread_locals;
-pub use threads::{after_fork, attach_thread, fold_thread, held_state_locks};
+pub use threads::{ThreadTable, after_fork, attach_thread, fold_thread, held_state_locks};
 
 /// For the crates built on this one; no part of what an application needs.
 pub mod support {

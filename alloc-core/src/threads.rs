@@ -2,7 +2,10 @@
 //!
 //! Without feature `std` there are no thread-locals: operations count on the shared rows directly, under their locks.
 
-use crate::account::{self, AccountTable};
+use core::fmt;
+use core::marker::PhantomData;
+
+use crate::account::{self, AccountEntry, AccountTable};
 use crate::context::Refusal;
 use crate::requester::Requester;
 
@@ -148,6 +151,57 @@ mod local {
     pub(crate) fn lock_released() {}
     pub(crate) fn locks() -> usize {
         0
+    }
+}
+
+/// Where the calling thread counts. In a library that is loaded at run time each look at thread-local storage is a call: who looks
+/// once can pass this on.
+#[derive(Clone, Copy)]
+pub struct ThreadTable<'t> {
+    /// `None` without thread-local storage: operations count on the shared rows.
+    table: Option<&'t AccountTable>,
+    /// No other thread writes the table.
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl ThreadTable<'_> {
+    /// Calls `f` with the calling thread's table.
+    #[inline]
+    pub fn with<R>(f: impl FnOnce(ThreadTable<'_>) -> R) -> R {
+        with_table(|table| {
+            f(ThreadTable {
+                table,
+                of_this_thread: PhantomData,
+            })
+        })
+    }
+
+    /// For a place in the same thread's own storage.
+    ///
+    /// # Safety
+    /// It is used by the calling thread alone, and no longer than the thread lives.
+    #[must_use]
+    pub unsafe fn for_this_thread(self) -> ThreadTable<'static> {
+        // SAFETY: a table lies in the thread's own storage, which stays where it is until the thread has ended.
+        let table = self
+            .table
+            .map(|table| unsafe { &*core::ptr::from_ref(table) });
+        ThreadTable {
+            table,
+            of_this_thread: PhantomData,
+        }
+    }
+
+    /// The entry for `tag`, if it is open. `slot` is the tag's.
+    #[inline]
+    pub(crate) fn find(&self, slot: usize, tag: u64) -> Option<&AccountEntry> {
+        self.table.and_then(|table| table.find(slot, tag))
+    }
+}
+
+impl fmt::Debug for ThreadTable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadTable").finish_non_exhaustive()
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
 use std::sync::OnceLock;
 
-use alloc_core::{Context, ContextHandle};
+use alloc_core::{Context, ContextHandle, ThreadTable};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -28,14 +28,13 @@ pub struct StewardHandle {
 /// Each look at a thread's own place is a call in a shared library: there is one.
 #[inline]
 pub fn enter<R>(function: &'static str, call: impl FnOnce() -> R) -> R {
-    EDGE.with(|edge| {
-        let errno = edge.save_errno();
-        let outer = edge.inside.replace(Some(function));
-        let answer = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| panicked(function));
-        edge.inside.set(outer);
-        errno.restore();
-        answer
-    })
+    EDGE.with(|edge| edge.run(function, call))
+}
+
+/// As [`enter`], for what counts in the thread's table of accounts: no further look is needed for that.
+#[inline]
+pub fn enter_counting<R>(function: &'static str, call: impl FnOnce(ThreadTable<'_>) -> R) -> R {
+    EDGE.with(|edge| edge.run(function, || call(edge.table())))
 }
 
 /// Runs what a function of the interface does that calls nobody: no allocator, no function that was passed, nothing of the C library that
@@ -69,6 +68,8 @@ struct Edge {
     /// Where the thread's `errno` lies, since it was asked first.
     #[cfg(target_os = "linux")]
     errno: Cell<*mut i32>,
+    /// The thread's table of accounts, since it was asked for first.
+    table: Cell<Option<ThreadTable<'static>>>,
 }
 
 thread_local! {
@@ -78,6 +79,7 @@ thread_local! {
             is_panicking: Cell::new(false),
             #[cfg(target_os = "linux")]
             errno: Cell::new(std::ptr::null_mut()),
+            table: Cell::new(None),
         }
     };
 }
@@ -125,6 +127,29 @@ struct Errno {
 }
 
 impl Edge {
+    #[inline]
+    fn run<R>(&self, function: &'static str, call: impl FnOnce() -> R) -> R {
+        let errno = self.save_errno();
+        let outer = self.inside.replace(Some(function));
+        let answer = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| panicked(function));
+        self.inside.set(outer);
+        errno.restore();
+        answer
+    }
+
+    #[inline]
+    fn table(&self) -> ThreadTable<'_> {
+        self.table.get().unwrap_or_else(|| self.find_table())
+    }
+
+    #[cold]
+    fn find_table(&self) -> ThreadTable<'static> {
+        // SAFETY: kept in this thread's own storage.
+        let table = ThreadTable::with(|table| unsafe { table.for_this_thread() });
+        self.table.set(Some(table));
+        table
+    }
+
     #[cfg(target_os = "linux")]
     #[inline]
     fn save_errno(&self) -> Errno {

@@ -1,8 +1,8 @@
 //! The C interface: conversions and calls, no logic. the headers in `include` say what each function does, who may
 //! call it and what it returns; a test compares them with this side.
 //!
-//! A function that calls anybody goes through [`edge::enter`], which lets no panic out and leaves `errno` as it was. Objects that C holds are addresses
-//! of memory of the caller's own allocator: nothing here takes memory past it.
+//! A function that calls anybody goes through [`edge::enter`] or [`edge::enter_counting`], which let no panic out and leave `errno` as it
+//! was. Objects that C holds are addresses of memory of the caller's own allocator: nothing here takes memory past it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),
@@ -29,6 +29,7 @@ pub mod chain;
 pub mod context;
 pub mod driver;
 pub mod edge;
+pub mod gc;
 pub mod gpu;
 pub mod gpu_refusal;
 pub mod host;

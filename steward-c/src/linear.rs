@@ -5,16 +5,16 @@ use std::ptr::{NonNull, null_mut};
 
 use alloc_core::tagged::{Fill, LinearBlocks};
 
-use crate::edge::{call_nobody, enter};
+use crate::edge::{call_nobody, enter, enter_counting};
 use crate::ralloc::allocate;
 use crate::refusal::{of_some, pointer};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_linear_new(parent: *const c_void, first: usize) -> *mut c_void {
-    enter("steward_linear_new", || {
+    enter_counting("steward_linear_new", |table| {
         let linear = LinearBlocks::block_size(first).and_then(|size| {
             // SAFETY: forwarded.
-            let block = unsafe { allocate(parent, size, Fill::Undefined) }?;
+            let block = unsafe { allocate(table, parent, size, Fill::Undefined) }?;
             // SAFETY: new, and of that size.
             Ok(unsafe { LinearBlocks::init(block, first) })
         });
@@ -31,10 +31,10 @@ pub unsafe extern "C" fn steward_linear_context(
     parent: *const c_void,
     chunk: usize,
 ) -> *mut c_void {
-    enter("steward_linear_context", || {
+    enter_counting("steward_linear_context", |table| {
         let linear = LinearBlocks::unsized_block_size(chunk).and_then(|size| {
             // SAFETY: forwarded.
-            let block = unsafe { allocate(parent, size, Fill::Undefined) }?;
+            let block = unsafe { allocate(table, parent, size, Fill::Undefined) }?;
             // SAFETY: new, and of that size.
             Ok(unsafe { LinearBlocks::init_unsized(block) })
         });
@@ -54,7 +54,8 @@ pub unsafe extern "C" fn steward_linear_zalloc(handle: *mut c_void, size: usize)
     unsafe { suballocation("steward_linear_zalloc", handle, size, Fill::Zeros) }
 }
 
-#[inline]
+/// In a function of its own, what is rare costs the rest no place on the stack.
+#[inline(always)]
 unsafe fn suballocation(
     function: &'static str,
     handle: *mut c_void,
@@ -67,6 +68,18 @@ unsafe fn suballocation(
     if let Some(new) = quick {
         return new.as_ptr().cast();
     }
+    // SAFETY: forwarded.
+    unsafe { suballocation_further(function, linear, size, fill) }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn suballocation_further(
+    function: &'static str,
+    linear: Option<LinearBlocks>,
+    size: usize,
+    fill: Fill,
+) -> *mut c_void {
     enter(function, || {
         // SAFETY: the caller's live linear memory.
         let new = linear.map(|linear| unsafe { linear.allocate(size, fill) });

@@ -1,4 +1,5 @@
-//! ralloc's calls: what takes no text, but for linear memory (see `linear`). The text calls are C, over these (`c/ralloc_text.c`).
+//! ralloc's calls: what takes no text, but for linear memory (see `linear`) and collectors (see `gc`). The text calls are C, over these
+//! (`c/ralloc_text.c`).
 
 use std::alloc::System;
 use std::cell::Cell;
@@ -7,11 +8,11 @@ use std::mem::ManuallyDrop;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use alloc_core::tagged::{DomainId, Fill, GcBlocks, TaggedBlock, TaggedDestructor, TaggedDomain};
-use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Misuse, Scope};
+use alloc_core::tagged::{DomainId, Fill, TaggedBlock, TaggedDestructor, TaggedDomain};
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Misuse, Scope, ThreadTable};
 
-use crate::edge::{StewardContext, call_nobody, context, enter, quiet_panics};
-use crate::refusal::{SUCCESS, misused, note, of_some, pointer};
+use crate::edge::{StewardContext, call_nobody, context, enter, enter_counting, quiet_panics};
+use crate::refusal::{SUCCESS, misused, note, pointer};
 
 /// The owner of a domain.
 #[repr(C)]
@@ -71,23 +72,24 @@ unsafe fn borrow(raw: NonNull<c_void>) -> ManuallyDrop<TaggedDomain> {
     ManuallyDrop::new(unsafe { TaggedDomain::from_raw(raw) })
 }
 
-fn block(payload: *const c_void) -> Option<TaggedBlock> {
+pub(crate) fn block(payload: *const c_void) -> Option<TaggedBlock> {
     NonNull::new(payload.cast_mut().cast()).map(TaggedBlock::from_payload)
 }
 
-fn payload(made: Result<TaggedBlock, HostError>) -> *mut c_void {
+pub(crate) fn payload(made: Result<TaggedBlock, HostError>) -> *mut c_void {
     pointer(made.map(TaggedBlock::payload)).cast()
 }
 
 #[inline(always)]
 pub(crate) unsafe fn allocate(
+    table: ThreadTable<'_>,
     parent: *const c_void,
     size: usize,
     fill: Fill,
 ) -> Result<TaggedBlock, HostError> {
     match block(parent) {
         // SAFETY: the caller's live block.
-        Some(parent) => unsafe { parent.allocate(size, fill) },
+        Some(parent) => unsafe { parent.allocate_on(table, size, fill) },
         // SAFETY: the current domain lives.
         None => unsafe { current_domain()?.allocate(size, fill) },
     }
@@ -205,17 +207,17 @@ pub unsafe extern "C" fn steward_ralloc_root(domain: *const StewardDomain) -> *m
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_size(parent: *const c_void, size: usize) -> *mut c_void {
-    enter("steward_ralloc_size", || {
+    enter_counting("steward_ralloc_size", |table| {
         // SAFETY: forwarded.
-        payload(unsafe { allocate(parent, size, Fill::Undefined) })
+        payload(unsafe { allocate(table, parent, size, Fill::Undefined) })
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_rzalloc_size(parent: *const c_void, size: usize) -> *mut c_void {
-    enter("steward_rzalloc_size", || {
+    enter_counting("steward_rzalloc_size", |table| {
         // SAFETY: forwarded.
-        payload(unsafe { allocate(parent, size, Fill::Zeros) })
+        payload(unsafe { allocate(table, parent, size, Fill::Zeros) })
     })
 }
 
@@ -225,22 +227,22 @@ pub unsafe extern "C" fn steward_reralloc_size(
     old: *mut c_void,
     size: usize,
 ) -> *mut c_void {
-    enter("steward_reralloc_size", || {
+    enter_counting("steward_reralloc_size", |table| {
         payload(match block(old) {
             // SAFETY: the caller's live block.
             Some(old) => unsafe { old.resize(size) },
             // SAFETY: forwarded.
-            None => unsafe { allocate(parent, size, Fill::Undefined) },
+            None => unsafe { allocate(table, parent, size, Fill::Undefined) },
         })
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_free(dying: *mut c_void) {
-    enter("steward_ralloc_free", || {
+    enter_counting("steward_ralloc_free", |table| {
         if let Some(dying) = block(dying) {
             // SAFETY: the caller's live block, used no more.
-            unsafe { dying.free() };
+            unsafe { dying.free_on(table) };
         }
     });
 }
@@ -296,112 +298,4 @@ pub unsafe extern "C" fn steward_ralloc_set_destructor(
         };
         false
     })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_gc_context(parent: *const c_void) -> *mut c_void {
-    enter("steward_gc_context", || {
-        // SAFETY: forwarded.
-        let block = unsafe { allocate(parent, GcBlocks::BLOCK_SIZE, Fill::Undefined) };
-        // SAFETY: new, and of that size.
-        payload(block.map(|block| unsafe { GcBlocks::init(block) }.block()))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_gc_alloc_size(
-    collector: *mut c_void,
-    size: usize,
-    align: usize,
-) -> *mut c_void {
-    // SAFETY: forwarded.
-    unsafe {
-        collected(
-            "steward_gc_alloc_size",
-            collector,
-            size,
-            align,
-            Fill::Undefined,
-        )
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_gc_zalloc_size(
-    collector: *mut c_void,
-    size: usize,
-    align: usize,
-) -> *mut c_void {
-    // SAFETY: forwarded.
-    unsafe {
-        collected(
-            "steward_gc_zalloc_size",
-            collector,
-            size,
-            align,
-            Fill::Zeros,
-        )
-    }
-}
-
-#[inline]
-unsafe fn collected(
-    function: &'static str,
-    collector: *mut c_void,
-    size: usize,
-    align: usize,
-    fill: Fill,
-) -> *mut c_void {
-    let is_aligned = align.is_power_of_two() && align <= 16;
-    let collector = gc(collector).filter(|_| is_aligned);
-    // SAFETY: the caller's live collector.
-    let quick = call_nobody(|| collector.and_then(|gc| unsafe { gc.allocate_in_slab(size, fill) }));
-    if let Some(new) = quick {
-        return new.payload().as_ptr().cast();
-    }
-    enter(function, || {
-        if !is_aligned {
-            note(HostError::Misuse(Misuse::BadAlignment));
-            return null_mut();
-        }
-        // SAFETY: the caller's live collector.
-        let new = collector.map(|gc| unsafe { gc.allocate(size, fill) });
-        of_some(new, payload)
-    })
-}
-
-fn gc(collector: *mut c_void) -> Option<GcBlocks> {
-    block(collector).map(GcBlocks::new)
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_gc_sweep_start(collector: *mut c_void) {
-    call_nobody(|| {
-        if let Some(gc) = gc(collector) {
-            // SAFETY: the caller's live collector.
-            if !unsafe { gc.begin_sweep() } {
-                note(HostError::Misuse(Misuse::Held));
-            }
-        }
-    });
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_gc_mark_live(collector: *mut c_void, kept: *const c_void) {
-    call_nobody(|| {
-        if let (Some(gc), Some(kept)) = (gc(collector), block(kept)) {
-            // SAFETY: the caller's live collector and block.
-            unsafe { gc.mark(kept) };
-        }
-    });
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn steward_gc_sweep_end(collector: *mut c_void) {
-    enter("steward_gc_sweep_end", || {
-        if let Some(gc) = gc(collector) {
-            // SAFETY: the caller's live collector; unmarked blocks are used no more.
-            unsafe { gc.end_sweep() };
-        }
-    });
 }

@@ -11,10 +11,10 @@ use allocator_api2::alloc::AllocError;
 use super::backing::Link;
 use super::lease::Reservation;
 use super::node::{BUDGETED, CLOSED, ContextNode, TRACKS_REQUESTER};
-use crate::account::{AccountEntry, Counts, FOLD_MAX, FOLD_MIN};
+use crate::account::{FOLD_MAX, FOLD_MIN};
 use crate::host::dangling;
 use crate::scope::Scope;
-use crate::threads::with_table;
+use crate::threads::{ThreadTable, with_table};
 
 /// What became of an operation's count.
 enum Counted {
@@ -28,6 +28,29 @@ enum Counted {
 impl ContextNode {
     #[inline]
     pub(crate) fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.allocate_and(layout, scope, |bytes| {
+            ThreadTable::with(|table| self.count_block(table, bytes, scope))
+        })
+    }
+
+    /// As [`allocate`](Self::allocate), with the thread's table.
+    #[inline(always)]
+    pub(crate) fn allocate_on(
+        &self,
+        table: ThreadTable<'_>,
+        layout: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        self.allocate_and(layout, scope, |bytes| self.count_block(table, bytes, scope))
+    }
+
+    #[inline(always)]
+    fn allocate_and(
+        &self,
+        layout: Layout,
+        scope: Scope,
+        count: impl FnOnce(u64) -> Counted,
+    ) -> Result<NonNull<u8>, AllocError> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
@@ -37,23 +60,21 @@ impl ContextNode {
         let Ok(block) = self.backing.allocate(layout, scope) else {
             return self.refused_by_backing(layout, scope);
         };
-        let counted = with_table(|table| {
-            match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
-                Some(entry) => {
-                    if entry.record_alloc(layout.size() as u64, 1) {
-                        Counted::AndDue
-                    } else {
-                        Counted::Yes
-                    }
-                }
-                None => Counted::No,
-            }
-        });
+        let counted = count(layout.size() as u64);
         // The rare ends take the block along and answer with it: nothing has to be kept over a call.
         match counted {
             Counted::Yes => Ok(block),
             Counted::AndDue => self.allocated_and_fold(block, scope),
             Counted::No => self.allocated_without_entry(block, layout, scope),
+        }
+    }
+
+    #[inline(always)]
+    fn count_block(&self, table: ThreadTable<'_>, bytes: u64, scope: Scope) -> Counted {
+        match table.find(self.slot(scope), self.tag(scope)) {
+            Some(entry) if entry.record_alloc(bytes, 1) => Counted::AndDue,
+            Some(_) => Counted::Yes,
+            None => Counted::No,
         }
     }
 
@@ -161,6 +182,22 @@ impl ContextNode {
     /// As [`HostAllocator::deallocate`](crate::HostAllocator::deallocate), for a block of this node.
     #[inline]
     pub(crate) unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: forwarded.
+        ThreadTable::with(|table| unsafe { self.deallocate_on(table, block, layout, scope) });
+    }
+
+    /// As [`deallocate`](Self::deallocate), with the thread's table.
+    ///
+    /// # Safety
+    /// As [`deallocate`](Self::deallocate).
+    #[inline]
+    pub(crate) unsafe fn deallocate_on(
+        &self,
+        table: ThreadTable<'_>,
+        block: NonNull<u8>,
+        layout: Layout,
+        scope: Scope,
+    ) {
         if layout.size() == 0 {
             return;
         }
@@ -168,19 +205,17 @@ impl ContextNode {
             // SAFETY: forwarded.
             return unsafe { self.deallocate_limited(block, layout, scope) };
         }
-        let counted = with_table(|table| {
-            match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
-                Some(entry) => {
-                    let delta = entry.record_free(layout.size() as u64, 1);
-                    if entry.ceiling().wrapping_add(delta) < 0 {
-                        Counted::AndDue
-                    } else {
-                        Counted::Yes
-                    }
+        let counted = match table.find(self.slot(scope), self.tag(scope)) {
+            Some(entry) => {
+                let delta = entry.record_free(layout.size() as u64, 1);
+                if entry.ceiling().wrapping_add(delta) < 0 {
+                    Counted::AndDue
+                } else {
+                    Counted::Yes
                 }
-                None => Counted::No,
             }
-        });
+            None => Counted::No,
+        };
         // As in `allocate`: the rare ends do the rest themselves.
         match counted {
             // SAFETY: the caller's promise; blocks of this node come from its backing.
@@ -222,29 +257,6 @@ impl ContextNode {
         self.count_miss(scope, layout.size() as u64, 1, false);
         // SAFETY: the caller's promise; blocks of this node come from its backing.
         unsafe { self.backing.deallocate(block, layout, scope) };
-    }
-
-    /// True when a free has left an entry with more than it may keep to itself. Unbudgeted: -delta > ceiling, the fold
-    /// threshold. Budgeted: what is unused is more than a slice, or the row does not know of more than a slice of frees.
-    #[inline]
-    fn is_due(&self, entry: &AccountEntry, delta: i64) -> bool {
-        if self.is_budgeted() {
-            let slice = self.slice().cast_signed();
-            entry.ceiling().wrapping_sub(delta) > slice || delta < -slice.clamp(FOLD_MIN, FOLD_MAX)
-        } else {
-            entry.ceiling().wrapping_add(delta) < 0
-        }
-    }
-
-    /// Folds this thread's entry, if it is (still) open.
-    fn fold_own(&self, scope: Scope) {
-        with_table(|table| {
-            if let Some(entry) =
-                table.and_then(|table| table.find(self.slot(scope), self.tag(scope)))
-            {
-                self.fold(scope, entry);
-            }
-        });
     }
 
     /// Grows or shrinks. Counts the difference only: no block is counted twice, and the total rises by the growth.
@@ -303,98 +315,5 @@ impl ContextNode {
             let growth = Layout::from_size_align(more as usize, new.align());
             self.refused_by_backing(growth.unwrap_or(new), scope)
         })
-    }
-
-    #[inline]
-    pub(crate) fn count_allocation(&self, scope: Scope, bytes: u64, blocks: u64) {
-        let tag = self.tag(scope);
-        with_table(
-            |table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
-                Some(entry) => {
-                    if entry.record_alloc(bytes, blocks) {
-                        self.fold(scope, entry);
-                    }
-                }
-                None => self.count_miss(scope, bytes, blocks, true),
-            },
-        );
-    }
-
-    #[inline]
-    pub(crate) fn count_free(&self, scope: Scope, bytes: u64, blocks: u64) {
-        let tag = self.tag(scope);
-        with_table(
-            |table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
-                Some(entry) => {
-                    let delta = entry.record_free(bytes, blocks);
-                    if self.is_exact() {
-                        // What was charged for the block goes back at once: no row has to change for that.
-                        entry.set_ceiling(entry.ceiling().saturating_sub_unsigned(bytes));
-                        self.refund(bytes);
-                    }
-                    if self.is_due(entry, delta) {
-                        self.fold(scope, entry);
-                    }
-                }
-                None => self.count_miss(scope, bytes, blocks, false),
-            },
-        );
-    }
-
-    /// The thread has no open entry for this row.
-    #[cold]
-    fn count_miss(&self, scope: Scope, bytes: u64, blocks: u64, taken: bool) {
-        with_table(
-            |table| match table.and_then(|table| table.open(self, scope)) {
-                Some(entry) => {
-                    let fold = if taken {
-                        entry.record_alloc(bytes, blocks)
-                    } else {
-                        let delta = entry.record_free(bytes, blocks);
-                        self.is_budgeted() || entry.ceiling().saturating_add(delta) < 0
-                    };
-                    if fold {
-                        self.fold(scope, entry);
-                    }
-                }
-                None => {
-                    let mut counts = Counts::default();
-                    if taken {
-                        (counts.alloc_bytes, counts.alloc_blocks) = (bytes, blocks);
-                    } else {
-                        (counts.free_bytes, counts.free_blocks) = (bytes, blocks);
-                    }
-                    self.count_directly(scope, &counts);
-                    if !taken && self.is_budgeted() {
-                        self.refund(bytes);
-                    }
-                }
-            },
-        );
-    }
-
-    /// Folds the thread's entry into the row and sets its next ceiling; gives back the lease above a slice.
-    #[cold]
-    pub(crate) fn fold(&self, scope: Scope, entry: &AccountEntry) {
-        let budgeted = self.is_budgeted();
-        let mut excess = 0;
-        {
-            let row = self.row(scope).lock();
-            let counts = entry.drain();
-            row.fold(&counts);
-            if budgeted {
-                let unused = entry.ceiling().saturating_sub(counts.delta());
-                let slice = self.slice().cast_signed();
-                let keep = if unused > slice { slice / 2 } else { unused };
-                excess = unused.saturating_sub(keep);
-                entry.set_ceiling(keep);
-                row.note_hidden(slice.max(FOLD_MIN));
-            } else {
-                entry.set_ceiling(row.next_threshold());
-            }
-        }
-        if excess > 0 {
-            self.refund(excess.cast_unsigned());
-        }
     }
 }

@@ -3,6 +3,7 @@
 mod allocate;
 mod allocators;
 mod backing;
+mod count;
 mod create;
 mod end_subtree;
 mod handle;

@@ -4,8 +4,9 @@ use core::ptr::NonNull;
 
 use super::domain::DomainId;
 use super::header::{Block, DYING};
-use super::{Fill, TaggedDestructor, domain, resize, slabs, slot, tables, tree, walk};
+use super::{Fill, TaggedDestructor, domain, memory, resize, slabs, slot, tables, tree, walk};
 use crate::error::{HostError, Misuse};
+use crate::threads::ThreadTable;
 
 /// A live block, by the address of its payload: aligned to 16, and good as long as the block is.
 ///
@@ -45,16 +46,34 @@ impl TaggedBlock {
     #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<Self, HostError> {
         // SAFETY: forwarded.
+        ThreadTable::with(|table| unsafe { self.allocate_on(table, size, fill) })
+    }
+
+    /// As [`allocate`](Self::allocate), with the calling thread's table, for callers that have it.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate).
+    ///
+    /// # Safety
+    /// See the type.
+    #[inline(always)]
+    pub unsafe fn allocate_on(
+        self,
+        table: ThreadTable<'_>,
+        size: usize,
+        fill: Fill,
+    ) -> Result<Self, HostError> {
+        // SAFETY: forwarded.
         let parent = unsafe { self.block() };
         if parent.is_slot() {
             return Err(HostError::Misuse(Misuse::Held));
         }
         // SAFETY: the parent lives, and so does its domain.
-        let new = unsafe { domain::allocate(parent.domain(), size, fill) }?;
+        let new = unsafe { memory::allocate(parent.domain(), table, size, fill) }?;
         if domain::is_counted(new, Some(parent)) {
             domain::retain(new);
         }
-        tree::add_child(parent, new);
+        tree::add_leaf(parent, new);
         Ok(Self(new.payload()))
     }
 
@@ -85,13 +104,22 @@ impl TaggedBlock {
     /// See the type. None of the blocks is used after this, and their destructors keep to [`TaggedDestructor`].
     pub unsafe fn free(self) {
         // SAFETY: forwarded.
+        ThreadTable::with(|table| unsafe { self.free_on(table) });
+    }
+
+    /// As [`free`](Self::free), with the calling thread's table, for callers that have it.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    pub unsafe fn free_on(self, table: ThreadTable<'_>) {
+        // SAFETY: forwarded.
         let block = unsafe { self.block() };
         if block.is_slot() {
             // SAFETY: forwarded.
-            unsafe { slabs::free(block) };
+            unsafe { slabs::free(block, table) };
         } else if !block.has(DYING) {
             // SAFETY: forwarded.
-            unsafe { walk::free(block) };
+            unsafe { walk::free(block, table) };
         }
     }
 

@@ -6,14 +6,15 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use super::header::{Block, Plan};
+use super::header::Block;
 use super::reserve::Reserve;
-use super::{Fill, TaggedBlock, tables};
+use super::{Fill, TaggedBlock, memory, tables};
 use crate::context::{Context, ContextHandle, ContextOptions};
 use crate::error::{HostError, Misuse};
 use crate::rejected::Rejected;
 use crate::scope::Scope;
 use crate::sync::{AtomicU8, AtomicUsize, Ordering, fence};
+use crate::threads::ThreadTable;
 
 /// The owner of a domain: a context whose memory is tagged blocks.
 ///
@@ -58,13 +59,13 @@ unsafe impl Sync for TaggedDomain {}
 pub struct DomainId(u16);
 
 pub(super) struct DomainRecord {
-    context: Context,
+    pub(super) context: Context,
     number: u16,
     /// Owner, [counted](is_counted) blocks, and domains that fall back to this one.
     references: AtomicUsize,
-    fallback: Option<NonNull<DomainRecord>>,
+    pub(super) fallback: Option<NonNull<DomainRecord>>,
     /// 1: a request was refused since somebody asked.
-    refused: AtomicU8,
+    pub(super) refused: AtomicU8,
 }
 
 const RECORD: Layout = Layout::new::<DomainRecord>();
@@ -163,7 +164,7 @@ impl TaggedDomain {
     /// What the domain is called.
     #[must_use]
     pub fn id(&self) -> DomainId {
-        DomainId(self.record().number)
+        self.record().id()
     }
 
     /// The context that its blocks are memory of.
@@ -217,6 +218,7 @@ impl fmt::Debug for TaggedDomain {
 
 impl DomainId {
     /// Of a live block's header.
+    #[inline]
     pub(super) const fn of_block(number: u16) -> Self {
         Self(number)
     }
@@ -236,7 +238,8 @@ impl DomainId {
     /// The domain has an owner or a live block, and keeps it during the call.
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
         // SAFETY: forwarded.
-        let block = unsafe { allocate(self, size, fill) }?;
+        let block =
+            ThreadTable::with(|table| unsafe { memory::allocate(self, table, size, fill) })?;
         retain(block);
         Ok(TaggedBlock::from_payload(block.payload()))
     }
@@ -244,6 +247,7 @@ impl DomainId {
 
 /// Whether a block with this parent is a reference to its domain. All others are kept by their parent: it is of the same domain, and lives
 /// longer.
+#[inline]
 pub(super) fn is_counted(block: Block, parent: Option<Block>) -> bool {
     parent.is_none_or(|parent| parent.domain() != block.domain())
 }
@@ -265,124 +269,15 @@ pub(super) fn release_kept(block: Block) {
     }
 }
 
-/// A block that is linked nowhere yet, and that nobody has counted.
-///
-/// # Safety
-/// As [`DomainId::allocate`].
-#[inline]
-pub(super) unsafe fn allocate(
-    domain: DomainId,
-    size: usize,
-    fill: Fill,
-) -> Result<Block, HostError> {
-    let plan = Plan::new(size)?;
-    // SAFETY: forwarded.
-    let record = unsafe { record_of(domain) }?;
-    match record.allocate(&plan, size, fill) {
-        Some(block) => Ok(block),
-        None => record.allocate_by_fallback(&plan, size, fill),
-    }
-}
-
-/// Frees the memory of one block, and gives its reference back if it was [counted](is_counted).
-///
-/// # Safety
-/// The block is live, has no children, is linked nowhere, and is not used after this. One that was not counted was a child of a live block of
-/// its domain.
-#[inline]
-pub(super) unsafe fn free(block: Block, was_counted: bool) {
-    let Some(place) = tables::domain(block.domain().0) else {
-        return; // a live block's domain is there
-    };
-    let _reference = was_counted.then(|| Reference(place));
-    // SAFETY: entered until its last reference is gone, which is released after this, or the former parent's.
-    let record = unsafe { place.as_ref() };
-    // SAFETY: the record is the block's domain's.
-    unsafe { record.free(block) };
-}
-
-/// Whether a request that was refused so may be served by the fallback: a domain that was closed allocates nothing more.
-const fn is_for_a_fallback(error: HostError) -> bool {
-    !matches!(error, HostError::Closed { .. })
-}
-
-/// Whether a request that the block's domain refuses so may be served by another one.
-pub(super) fn has_fallback(block: Block, error: HostError) -> bool {
-    // SAFETY: the block is one of the domain's.
-    let record = unsafe { record_of(block.domain()) };
-    is_for_a_fallback(error) && record.is_ok_and(|record| record.fallback.is_some())
-}
-
-/// Resizes the memory of a block in place or elsewhere.
-///
-/// # Errors
-/// The context's refusal; the block is as it was.
-///
-/// # Safety
-/// The block is live, and of `old`; `new` has its header at the same place.
-pub(super) unsafe fn resize(block: Block, old: &Plan, new: &Plan) -> Result<Block, HostError> {
-    // SAFETY: the block is one of the domain's.
-    let record = unsafe { record_of(block.domain()) }?;
-    let node = record.context.node();
-    // SAFETY: the block's memory is of this context, with the layout of its plan and the context's scope.
-    let memory = unsafe { node.resize(block.memory(), old.layout, new.layout, record.scope()) };
-    let memory = memory.map_err(|_| node.refusal(new.layout, record.scope()))?;
-    // SAFETY: that is the memory's layout now.
-    Ok(unsafe { new.block(memory) })
-}
-
 impl DomainRecord {
-    fn scope(&self) -> Scope {
-        self.context.scope()
-    }
-
-    /// `None` where the context refuses.
     #[inline]
-    fn allocate(&self, plan: &Plan, size: usize, fill: Fill) -> Option<Block> {
-        let (node, scope) = (self.context.node(), self.scope());
-        let memory = match fill {
-            Fill::Undefined => node.allocate(plan.layout, scope),
-            Fill::Zeros => node.allocate_zeroed(plan.layout, scope),
-        };
-        let memory = memory.ok()?;
-        // SAFETY: that is the memory's layout.
-        let block = unsafe { plan.block(memory) };
-        // SAFETY: planned for this size, and nobody else's yet.
-        unsafe { block.init(size, DomainId(self.number)) };
-        Some(block)
+    pub(super) fn id(&self) -> DomainId {
+        DomainId(self.number)
     }
 
-    /// What the context has refused.
-    #[cold]
-    #[inline(never)]
-    fn allocate_by_fallback(
-        &self,
-        plan: &Plan,
-        size: usize,
-        fill: Fill,
-    ) -> Result<Block, HostError> {
-        let refusal = |record: &Self| record.context.node().refusal(plan.layout, record.scope());
-        let error = refusal(self);
-        let Some(fallback) = self.fallback.filter(|_| is_for_a_fallback(error)) else {
-            return Err(error);
-        };
-        self.refused.store(1, Ordering::Relaxed);
-        // SAFETY: the domain keeps its fallback.
-        let fallback = unsafe { fallback.as_ref() };
-        fallback
-            .allocate(plan, size, fill)
-            .ok_or_else(|| refusal(fallback))
-    }
-
-    /// # Safety
-    /// As [`free`], for a block of this domain.
-    unsafe fn free(&self, block: Block) {
-        let Ok(plan) = Plan::new(block.size()) else {
-            return; // it was planned when it was allocated
-        };
-        let (node, scope) = (self.context.node(), self.scope());
-        // SAFETY: the block's memory is of this context, with the layout of its plan and the context's scope.
-        unsafe { node.deallocate(block.memory(), plan.layout, scope) };
+    #[inline]
+    pub(super) fn scope(&self) -> Scope {
+        self.context.scope()
     }
 
     /// One reference a counted block, which has at least 32 bytes: the count cannot overflow.
@@ -393,14 +288,15 @@ impl DomainRecord {
 
 /// # Safety
 /// The domain has an owner or a live block, and keeps it for as long as the record is used.
-unsafe fn record_of<'r>(domain: DomainId) -> Result<&'r DomainRecord, HostError> {
+#[inline]
+pub(super) unsafe fn record_of<'r>(domain: DomainId) -> Result<&'r DomainRecord, HostError> {
     let record = tables::domain(domain.0).ok_or(HostError::Misuse(Misuse::NoDomain))?;
     // SAFETY: entered until the last reference is gone, which is not now.
     Ok(unsafe { record.as_ref() })
 }
 
 /// A block's reference on its domain, released also where the allocator unwinds.
-struct Reference(NonNull<DomainRecord>);
+pub(super) struct Reference(pub(super) NonNull<DomainRecord>);
 
 impl Drop for Reference {
     fn drop(&mut self) {

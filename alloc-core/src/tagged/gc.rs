@@ -9,6 +9,7 @@ use super::slabs::SlabLists;
 use super::tables::{COLLECTED, COLLECTOR};
 use super::{Fill, TaggedBlock, slabs, slot, tree, walk};
 use crate::error::{HostError, Misuse};
+use crate::threads::ThreadTable;
 
 /// A block below which a collector's blocks are allocated. Its other children are left alone by a sweep.
 ///
@@ -132,6 +133,7 @@ impl GcBlocks {
     ///
     /// # Safety
     /// See the type.
+    #[inline]
     pub unsafe fn mark(self, block: TaggedBlock) {
         // SAFETY: forwarded.
         let block = unsafe { block.block() };
@@ -147,13 +149,20 @@ impl GcBlocks {
     /// See the type; and as [`TaggedBlock::free`] for the unmarked blocks.
     pub unsafe fn end_sweep(self) {
         // SAFETY: forwarded.
+        ThreadTable::with(|table| unsafe { self.end_sweep_on(table) });
+    }
+
+    /// # Safety
+    /// As [`end_sweep`](Self::end_sweep); the table is the thread's.
+    unsafe fn end_sweep_on(self, table: ThreadTable<'_>) {
+        // SAFETY: forwarded.
         let collector = unsafe { self.0.block() };
         if collector.is_slot() {
             return;
         }
         if slot::is_collector(collector) {
             // SAFETY: forwarded.
-            unsafe { slabs::sweep(collector) };
+            unsafe { slabs::sweep(collector, table) };
         }
         let is_dead = |block: &Block| {
             block.is_collected() && block.has(MARKED) != collector.has(MARKED) && !block.has(DYING)
@@ -171,7 +180,7 @@ impl GcBlocks {
             }
         }
         // SAFETY: forwarded.
-        unsafe { walk::free(dying) };
+        unsafe { walk::free(dying, table) };
     }
 }
 
@@ -192,9 +201,5 @@ fn filled(slot: Block, size: usize, fill: Fill) -> TaggedBlock {
 
 /// Gives a block its collector's colour.
 fn paint(block: Block, collector: Block) {
-    if collector.has(MARKED) {
-        block.set(MARKED);
-    } else {
-        block.clear(MARKED);
-    }
+    block.set_colour(collector.colour());
 }

@@ -56,7 +56,7 @@ const _: () = assert!(offset_of!(Header, tail) == HEADER_SIZE - size_of::<Tail>(
 /// What stands directly in front of each payload.
 #[repr(C)]
 pub(super) struct Tail {
-    /// Of a slot: where it lies, and its size.
+    /// Of a slot its word, see `slot`.
     pub(super) size: Cell<u32>,
     pub(super) bits: Cell<u16>,
     domain: u16,
@@ -64,9 +64,9 @@ pub(super) struct Tail {
 
 impl Tail {
     /// That of a slot.
-    pub(super) const fn of_slot(place_and_size: u32, bits: u16) -> Self {
+    pub(super) const fn of_slot(word: u32, bits: u16) -> Self {
         Self {
-            size: Cell::new(place_and_size),
+            size: Cell::new(word),
             bits: Cell::new(bits),
             domain: 0,
         }
@@ -89,12 +89,22 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    #[inline]
     pub(super) fn new(size: usize) -> Result<Self, HostError> {
-        let front = if u32::try_from(size).is_ok() {
-            0
-        } else {
-            HUGE_SIZE
-        };
+        match u32::try_from(size) {
+            // Where an address has 64 bits, there is nothing to check.
+            Ok(small) => Self::with_front(small as usize, 0),
+            Err(_) => Self::huge(size),
+        }
+    }
+
+    #[cold]
+    fn huge(size: usize) -> Result<Self, HostError> {
+        Self::with_front(size, HUGE_SIZE)
+    }
+
+    #[inline]
+    fn with_front(size: usize, front: usize) -> Result<Self, HostError> {
         let whole = size
             .checked_add(HEADER_SIZE)
             .and_then(|whole| whole.checked_add(front))
@@ -112,6 +122,7 @@ impl Plan {
     ///
     /// # Safety
     /// `memory` has this plan's layout.
+    #[inline]
     pub(super) unsafe fn block(&self, memory: NonNull<u8>) -> Block {
         // SAFETY: the front is less than the layout's size.
         Block(unsafe { memory.add(self.front) }.cast())
@@ -123,22 +134,26 @@ impl Block {
     ///
     /// # Safety
     /// The block is the one of `plan` for `size` in memory that is nobody else's.
+    #[inline]
     pub(super) unsafe fn init(self, size: usize, domain: DomainId) {
+        let small = u32::try_from(size);
         let header = Header {
             link: Cell::new(None),
             next: Cell::new(None),
             prev: Cell::new(None),
             rest: [MaybeUninit::uninit(); REST],
             tail: Tail {
-                size: Cell::new(0),
+                size: Cell::new(small.unwrap_or(0)),
                 bits: Cell::new(0),
                 domain: domain.get(),
             },
         };
         // SAFETY: the caller's memory has room for a header here, aligned to 16.
         unsafe { self.0.write(header) };
-        // SAFETY: forwarded.
-        unsafe { self.set_size(size) };
+        if small.is_err() {
+            // SAFETY: forwarded.
+            unsafe { self.set_size(size) };
+        }
     }
 
     /// # Safety
@@ -157,12 +172,14 @@ impl Block {
     }
 
     /// Not of a slot.
+    #[inline]
     pub(super) fn header<'b>(self) -> &'b Header {
         // SAFETY: a live block's header (see the type), which is only reached through cells, by one thread at a time.
         unsafe { self.0.as_ref() }
     }
 
     /// Of a block, or of a slot.
+    #[inline]
     pub(super) fn tail<'b>(self) -> &'b Tail {
         // SAFETY: the payload lies that far behind the header's begin, and its tail in front of it.
         let tail = unsafe { self.0.cast::<u8>().add(HEADER_SIZE - size_of::<Tail>()) };
@@ -171,6 +188,7 @@ impl Block {
     }
 
     /// Whether this is a piece of a collector's slab: nothing but its tail and its payload may be touched.
+    #[inline]
     pub(super) fn is_slot(self) -> bool {
         self.tail().domain == 0
     }
@@ -179,16 +197,24 @@ impl Block {
     ///
     /// # Safety
     /// It is one's, and the header or tail lies in front of it.
+    #[inline]
     pub(super) const unsafe fn of_payload(payload: NonNull<u8>) -> Self {
         // A slot's header is never read as one; of the first slot of a slab it begins in the slab's own memory all the same.
         // SAFETY: forwarded.
         Self(unsafe { payload.sub(HEADER_SIZE) }.cast())
     }
 
+    #[inline]
     pub(super) fn size(self) -> usize {
-        if !self.has(HUGE) {
-            return self.tail().size.get() as usize;
+        if self.has(HUGE) {
+            self.huge_size()
+        } else {
+            self.tail().size.get() as usize
         }
+    }
+
+    #[cold]
+    fn huge_size(self) -> usize {
         // SAFETY: a huge block has 16 bytes in front of its header.
         let place = unsafe { self.0.cast::<u8>().sub(HUGE_SIZE) };
         // SAFETY: written when the size was set.
@@ -196,36 +222,49 @@ impl Block {
     }
 
     /// Where all of the block's memory begins.
+    #[inline]
     pub(super) fn memory(self) -> NonNull<u8> {
         let front = if self.has(HUGE) { HUGE_SIZE } else { 0 };
         // SAFETY: that many bytes in front of the header are the block's own.
         unsafe { self.0.cast::<u8>().sub(front) }
     }
 
+    #[inline]
     pub(super) fn payload(self) -> NonNull<u8> {
         // SAFETY: the header is the block's own; behind it is the payload, or the block's end.
         unsafe { self.0.cast::<u8>().add(HEADER_SIZE) }
     }
 
+    #[inline]
     pub(super) fn has(self, bits: u16) -> bool {
         self.tail().bits.get() & bits != 0
     }
 
+    #[inline]
     pub(super) fn set(self, bits: u16) {
         let cell = &self.tail().bits;
         cell.set(cell.get() | bits);
     }
 
+    #[inline]
     pub(super) fn clear(self, bits: u16) {
         let cell = &self.tail().bits;
         cell.set(cell.get() & !bits);
     }
 
     /// [`MARKED`], or 0.
+    #[inline]
     pub(super) fn colour(self) -> u16 {
         self.tail().bits.get() & MARKED
     }
 
+    #[inline]
+    pub(super) fn set_colour(self, colour: u16) {
+        let cell = &self.tail().bits;
+        cell.set(cell.get() & !MARKED | colour);
+    }
+
+    #[inline]
     pub(super) fn domain(self) -> DomainId {
         DomainId::of_block(self.tail().domain)
     }
@@ -241,11 +280,13 @@ impl Block {
             .set(to.tail.bits.get() & HUGE | from.tail.bits.get() & !HUGE);
     }
 
+    #[inline]
     pub(super) fn destructor_number(self) -> u16 {
         self.tail().bits.get() >> DESTRUCTOR_SHIFT
     }
 
     /// Whether nothing but its memory has to be freed: no children, no destructor (or a collector's number, which is none).
+    #[inline]
     pub(super) fn is_plain_leaf(self) -> bool {
         let bits = self.tail().bits.get();
         bits & PARENT == 0
@@ -256,6 +297,7 @@ impl Block {
     }
 
     /// Whether a garbage collector frees the block.
+    #[inline]
     pub(super) fn is_collected(self) -> bool {
         self.destructor_number() == tables::COLLECTED
     }

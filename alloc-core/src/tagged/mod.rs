@@ -19,6 +19,7 @@ mod domain;
 mod gc;
 mod header;
 mod linear;
+mod memory;
 mod reserve;
 mod resize;
 mod slabs;

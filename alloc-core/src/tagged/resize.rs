@@ -2,8 +2,9 @@
 
 use super::Fill;
 use super::header::{Block, Plan};
-use super::{domain, tree};
+use super::{domain, memory, tree};
 use crate::error::HostError;
+use crate::threads::ThreadTable;
 
 /// As [`TaggedBlock::resize`](super::TaggedBlock::resize). O(1), and where the block moves O(children).
 ///
@@ -18,9 +19,9 @@ pub(super) unsafe fn resize(block: Block, size: usize) -> Result<Block, HostErro
         return unsafe { replace(block, size) };
     }
     // SAFETY: forwarded; both headers stand at the same place.
-    let resized = match unsafe { domain::resize(block, &old, &new) } {
+    let resized = match unsafe { memory::resize(block, &old, &new) } {
         Ok(resized) => resized,
-        Err(error) if !domain::has_fallback(block, error) => return Err(error),
+        Err(error) if !memory::has_fallback(block, error) => return Err(error),
         // SAFETY: forwarded.
         Err(_) => return unsafe { replace(block, size) },
     };
@@ -38,7 +39,9 @@ pub(super) unsafe fn resize(block: Block, size: usize) -> Result<Block, HostErro
 /// As [`resize`].
 unsafe fn replace(block: Block, size: usize) -> Result<Block, HostError> {
     // SAFETY: the block is live, and so is its domain.
-    let new = unsafe { domain::allocate(block.domain(), size, Fill::Undefined) }?;
+    let new = ThreadTable::with(|table| unsafe {
+        memory::allocate(block.domain(), table, size, Fill::Undefined)
+    })?;
     new.copy_links(block);
     let parent = tree::parent(block);
     let was_counted = domain::is_counted(block, parent);
@@ -51,6 +54,6 @@ unsafe fn replace(block: Block, size: usize) -> Result<Block, HostError> {
     tree::relocate(block, new);
     tree::recount_children(new, block, new);
     // SAFETY: nothing is linked to it any more; if it was not counted, its parent is of its domain.
-    unsafe { domain::free(block, was_counted) };
+    ThreadTable::with(|table| unsafe { memory::free(block, was_counted, table) });
     Ok(new)
 }

@@ -5,10 +5,11 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::header::{Block, DYING, MARKED};
+use super::header::{Block, DYING};
 use super::slot::{self, CLASS_COUNT, FIRST, FreeLinks, Slab};
 use super::{Fill, TaggedBlock, tables, walk};
 use crate::error::{HostError, Misuse};
+use crate::threads::ThreadTable;
 
 /// Bytes of a collector's first slab; each one is twice as long as the one before.
 const MIN_SLAB: usize = (4 << 10) - FRONT;
@@ -32,7 +33,7 @@ impl SlabLists {
     }
 
     fn push(&self, slot: Block) {
-        let Some(head) = self.free.get(slot::class(slot::size(slot))) else {
+        let Some(head) = self.free.get(slot::own_class(slot)) else {
             return; // no slot is longer
         };
         let next = head.replace(Some(slot));
@@ -57,7 +58,7 @@ impl SlabLists {
             // SAFETY: as above.
             Some(prev) => unsafe { slot::links(prev) }.next.set(next),
             None => {
-                if let Some(head) = self.free.get(slot::class(slot::size(slot))) {
+                if let Some(head) = self.free.get(slot::own_class(slot)) {
                     head.set(next);
                 }
             }
@@ -143,7 +144,7 @@ unsafe fn unused(slab: NonNull<Slab>, stride: usize) -> Option<Block> {
     }
     state.used.set(end as u16);
     // SAFETY: the slab goes on for so many bytes, which were not used.
-    Some(unsafe { slot::init(slab, at) })
+    Some(unsafe { slot::init(slab, at, stride) })
 }
 
 /// # Safety
@@ -187,7 +188,7 @@ unsafe fn further(collector: Block) -> Result<(), HostError> {
 ///
 /// # Safety
 /// The slot's slab is live, and its tree this thread's. The slot is not used after this.
-pub(super) unsafe fn free(slot: Block) {
+pub(super) unsafe fn free(slot: Block, table: ThreadTable<'_>) {
     // SAFETY: forwarded.
     let collector = unsafe { slot::collector(slot) };
     let Some(collector) = collector.filter(|collector| !collector.has(DYING)) else {
@@ -201,7 +202,7 @@ pub(super) unsafe fn free(slot: Block) {
     // SAFETY: the slot's slab is live.
     if unsafe { slab.as_ref() }.live.get() == 1 {
         // SAFETY: forwarded: the last one goes.
-        unsafe { empty(collector, slab) };
+        unsafe { empty(collector, slab, table) };
     } else {
         // SAFETY: forwarded.
         unsafe { free_one(collector, slab, slot) };
@@ -233,7 +234,7 @@ unsafe fn slots(slab: NonNull<Slab>) -> impl Iterator<Item = Block> {
         }
         // SAFETY: slots lie one after the other up to there.
         let slot = unsafe { slot::at(slab, at) };
-        at = at.saturating_add(slot::stride(slot::size(slot)));
+        at = at.wrapping_add(slot::own_stride(slot));
         Some(slot)
     })
 }
@@ -242,7 +243,7 @@ unsafe fn slots(slab: NonNull<Slab>) -> impl Iterator<Item = Block> {
 ///
 /// # Safety
 /// The slab is a live collector's, and no slot of it is used after this; those that are not marked as free are in no list.
-unsafe fn empty(collector: Block, slab: NonNull<Slab>) {
+unsafe fn empty(collector: Block, slab: NonNull<Slab>, table: ThreadTable<'_>) {
     // SAFETY: forwarded.
     let lists = unsafe { lists(collector) };
     // SAFETY: the slab is live until the end of this function.
@@ -271,35 +272,52 @@ unsafe fn empty(collector: Block, slab: NonNull<Slab>) {
     // SAFETY: a slab is the payload of a block.
     let block = unsafe { Block::of_payload(slab.cast()) };
     // SAFETY: nothing refers to the slab any more.
-    unsafe { walk::free(block) };
+    unsafe { walk::free(block, table) };
 }
 
 /// Frees all slots that have not the collector's colour.
 ///
 /// # Safety
 /// The block is a live collector with slabs, its tree this thread's, and those slots are not used after this.
-pub(super) unsafe fn sweep(collector: Block) {
+pub(super) unsafe fn sweep(collector: Block, table: ThreadTable<'_>) {
     if collector.has(DYING) {
         return;
     }
     // SAFETY: forwarded.
     let mut next = unsafe { lists(collector) }.newest.get();
-    let is_kept = |slot: &Block| slot.is_collected() && slot.has(MARKED) == collector.has(MARKED);
+    let kept = slot::live_bits(collector);
     while let Some(slab) = next {
         // SAFETY: a collector's slabs are live.
         next = unsafe { slab.as_ref() }.older.get();
         // SAFETY: as above.
-        if !unsafe { slots(slab) }.any(|slot| is_kept(&slot)) {
+        if !unsafe { slots(slab) }.any(|slot| slot::bits(slot) == kept) {
             // SAFETY: forwarded.
-            unsafe { empty(collector, slab) };
+            unsafe { empty(collector, slab, table) };
             continue;
         }
-        // SAFETY: as above; what is kept keeps the slab.
-        for slot in unsafe { slots(slab) }.filter(|slot| slot.is_collected()) {
-            if !is_kept(&slot) {
-                // SAFETY: forwarded.
-                unsafe { free_one(collector, slab, slot) };
-            }
+        // SAFETY: forwarded; what is kept keeps the slab.
+        unsafe { free_unmarked(collector, slab, kept) };
+    }
+}
+
+/// Frees the slots of a slab that are neither free nor have these bits.
+///
+/// # Safety
+/// As [`sweep`]; the slab is the collector's.
+unsafe fn free_unmarked(collector: Block, slab: NonNull<Slab>, kept: u16) {
+    // SAFETY: forwarded.
+    let lists = unsafe { lists(collector) };
+    let mut freed = 0_u16;
+    // SAFETY: forwarded.
+    for slot in unsafe { slots(slab) } {
+        let bits = slot::bits(slot);
+        if bits != kept && bits != slot::FREE {
+            slot::set_free(slot);
+            lists.push(slot);
+            freed = freed.wrapping_add(1);
         }
     }
+    // SAFETY: forwarded.
+    let live = unsafe { &slab.as_ref().live };
+    live.set(live.get().wrapping_sub(freed));
 }

@@ -4,7 +4,8 @@
 //! ```text
 //!   block of the collector: | header | SlabLists |
 //!   child block, a slab:    | header | Slab, 24 | tail, 8 | payload, aligned to 16 | tail | payload | ..   unused |
-//!   tail: place of the payload in its slab, in units of 16, u16 | size u16 | bits u16: COLLECTED and the colour, 0: free | 0 u16
+//!   tail: word u32 | bits u16: COLLECTED and the colour, 0: free | 0 u16
+//!   word: 4 bits 0 | 6 bits, bytes to the next slot in units of 16 | 11 bits, place of the payload in its slab in units of 16 | 11 bits size
 //! ```
 
 use core::cell::Cell;
@@ -22,7 +23,16 @@ const TAIL: usize = size_of::<Tail>();
 const MIN_STRIDE: usize = (TAIL + size_of::<FreeLinks>()).next_multiple_of(UNIT);
 pub(super) const CLASS_COUNT: usize = class(MAX_SIZE) + 1;
 
-/// Bytes from one slot to the next.
+/// Of a tail's word: bytes to the next slot, as they are. A walk over slots waits for this.
+const STRIDE_MASK: u32 = 0x3f0;
+const PLACE_SHIFT: u32 = 10;
+const PLACE_MASK: u32 = 0x7ff;
+const SIZE_SHIFT: u32 = 21;
+
+const _: () =
+    assert!(stride(MAX_SIZE) <= STRIDE_MASK as usize && MAX_SIZE >> (32 - SIZE_SHIFT) == 0);
+
+/// Bytes from one slot of that size to the next.
 pub(super) const fn stride(size: usize) -> usize {
     let stride = size.saturating_add(TAIL).next_multiple_of(UNIT);
     if stride < MIN_STRIDE {
@@ -34,7 +44,23 @@ pub(super) const fn stride(size: usize) -> usize {
 
 /// Which list a free slot for `size` bytes is in.
 pub(super) const fn class(size: usize) -> usize {
-    stride(size).saturating_sub(MIN_STRIDE) / UNIT
+    class_of_stride(stride(size))
+}
+
+const fn class_of_stride(stride: usize) -> usize {
+    stride.saturating_sub(MIN_STRIDE) / UNIT
+}
+
+/// Bytes from this slot to the next.
+#[inline]
+pub(super) fn own_stride(slot: Block) -> usize {
+    (slot.tail().size.get() & STRIDE_MASK) as usize
+}
+
+/// Which list the slot is in when it is free.
+#[inline]
+pub(super) fn own_class(slot: Block) -> usize {
+    class_of_stride(own_stride(slot))
 }
 
 /// At the begin of a slab's payload.
@@ -70,9 +96,12 @@ pub(super) fn is_collector(block: Block) -> bool {
 ///
 /// # Safety
 /// The slab is live, and long enough.
+#[inline]
 pub(super) unsafe fn at(slab: NonNull<Slab>, at: usize) -> Block {
     // SAFETY: forwarded.
-    let payload = unsafe { slab.cast::<u8>().add(at.saturating_add(TAIL)) };
+    let tail = unsafe { slab.cast::<u8>().add(at) };
+    // SAFETY: forwarded.
+    let payload = unsafe { tail.add(TAIL) };
     // SAFETY: at least 32 bytes of the slab lie in front of every payload.
     unsafe { Block::of_payload(payload) }
 }
@@ -81,40 +110,55 @@ pub(super) unsafe fn at(slab: NonNull<Slab>, at: usize) -> Block {
 ///
 /// # Safety
 /// The slab has so many bytes behind `place`, which nobody uses.
-pub(super) unsafe fn init(slab: NonNull<Slab>, place: usize) -> Block {
+pub(super) unsafe fn init(slab: NonNull<Slab>, place: usize, stride: usize) -> Block {
     // SAFETY: forwarded.
     let slot = unsafe { at(slab, place) };
     // SAFETY: forwarded.
     let tail = unsafe { slab.cast::<u8>().add(place) };
     let unit = (place.saturating_add(TAIL) / UNIT) as u32;
+    let word = unit << PLACE_SHIFT | stride as u32 & STRIDE_MASK;
     // SAFETY: the slot's first bytes, aligned to 8.
-    unsafe { tail.cast::<Tail>().write(Tail::of_slot(unit, 0)) };
+    unsafe { tail.cast::<Tail>().write(Tail::of_slot(word, FREE)) };
     slot
 }
 
+#[inline]
 pub(super) fn size(slot: Block) -> usize {
-    (slot.tail().size.get() >> 16) as usize
+    (slot.tail().size.get() >> SIZE_SHIFT) as usize
 }
 
 /// Marks a slot as one that is in use for `size` bytes, in its collector's colour.
 #[inline]
 pub(super) fn set_live(slot: Block, size: usize, collector: Block) {
     let tail = slot.tail();
-    let place = tail.size.get() & 0xffff;
-    tail.size.set(place | (size as u32) << 16);
-    tail.bits
-        .set(collector.colour() | tables::COLLECTED << DESTRUCTOR_SHIFT);
+    let rest = tail.size.get() & !(u32::MAX << SIZE_SHIFT);
+    tail.size.set(rest | (size as u32) << SIZE_SHIFT);
+    tail.bits.set(live_bits(collector));
 }
 
-/// Keeps its size, which says how long the slot is.
+/// The bits of a free slot.
+pub(super) const FREE: u16 = 0;
+
+/// The bits of a slot that is in use, in its collector's colour.
+#[inline]
+pub(super) fn live_bits(collector: Block) -> u16 {
+    collector.colour() | tables::COLLECTED << DESTRUCTOR_SHIFT
+}
+
+#[inline]
+pub(super) fn bits(slot: Block) -> u16 {
+    slot.tail().bits.get()
+}
+
+/// Keeps its word, which says how long the slot is.
 pub(super) fn set_free(slot: Block) {
-    slot.tail().bits.set(0);
+    slot.tail().bits.set(FREE);
 }
 
 /// # Safety
 /// The slot's slab is live.
 pub(super) unsafe fn slab_of(slot: Block) -> NonNull<Slab> {
-    let units = slot.tail().size.get() & 0xffff;
+    let units = slot.tail().size.get() >> PLACE_SHIFT & PLACE_MASK;
     // SAFETY: the slab begins so many units before the payload.
     unsafe { slot.payload().sub(units as usize * UNIT) }.cast()
 }

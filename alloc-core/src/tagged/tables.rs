@@ -51,10 +51,12 @@ pub(super) fn remove_domain(number: u16) {
     }
 }
 
+#[inline]
 pub(super) fn domain(number: u16) -> Option<NonNull<DomainRecord>> {
     NonNull::new(slot(number)?.load(Ordering::Acquire))
 }
 
+#[inline]
 fn slot(number: u16) -> Option<&'static AtomicPtr<DomainRecord>> {
     DOMAINS.get(usize::from(number)).filter(|_| number != 0)
 }

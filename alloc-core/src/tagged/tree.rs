@@ -11,6 +11,7 @@ pub(super) fn parent(block: Block) -> Option<Block> {
     }
 }
 
+#[inline]
 pub(super) fn newest_child(block: Block) -> Option<Block> {
     block
         .has(PARENT)
@@ -30,23 +31,33 @@ fn set_parent(block: Block, parent: Option<Block>) {
     }
 }
 
+/// Links a block that has neither a parent nor children below `above`, as its newest child.
+#[inline]
+pub(super) fn add_leaf(above: Block, new: Block) {
+    put_first(above, new, new);
+    new.header().link.set(Some(above));
+}
+
 /// Links a block that has no parent below `above`, as its newest child.
-pub(super) fn add_child(above: Block, new: Block) {
+fn add_child(above: Block, new: Block) {
     put_first(above, new, new);
     set_parent(new, Some(above));
 }
 
 /// Puts a chain of siblings, from its newest to its oldest, before the other children. Their parents are not set.
+#[inline]
 fn put_first(above: Block, newest: Block, oldest: Block) {
-    let grand = parent(above);
     let former = newest_child(above);
-    if let Some(former) = former {
-        former.header().prev.set(Some(oldest));
-    }
+    let grand = match former {
+        Some(former) => former.header().prev.replace(Some(oldest)),
+        None => {
+            above.set(PARENT);
+            above.header().link.get()
+        }
+    };
     oldest.header().next.set(former);
     newest.header().prev.set(grand);
     above.header().link.set(Some(newest));
-    above.set(PARENT);
 }
 
 /// Takes a block out from under its parent; it has none afterwards.
@@ -67,12 +78,14 @@ pub(super) fn unlink(block: Block) {
 }
 
 /// Takes the newest child out from under its parent, without writing to the child.
+#[inline]
 pub(super) fn remove_newest(above: Block, newest: Block) {
     let header = newest.header();
     remove_newest_of(above, header.next.get(), header.prev.get());
 }
 
 /// The newest child has gone; `older` was next to it, and `grand` is the parent of the parent.
+#[inline]
 fn remove_newest_of(above: Block, older: Option<Block>, grand: Option<Block>) {
     match older {
         Some(older) => {

@@ -8,16 +8,17 @@
 //! meanwhile), so they are not marked.
 
 use super::header::{Block, DYING};
-use super::{domain, tables, tree};
+use super::{domain, memory, tables, tree};
+use crate::threads::ThreadTable;
 
 /// # Safety
 /// As [`TaggedBlock::free`](super::TaggedBlock::free); the block is not being freed.
-pub(super) unsafe fn free(top: Block) {
+pub(super) unsafe fn free(top: Block, table: ThreadTable<'_>) {
     let was_counted = domain::is_counted(top, tree::parent(top));
     if top.is_plain_leaf() {
         tree::unlink(top);
         // SAFETY: forwarded; if it was not counted, its parent is of its domain, and lives.
-        unsafe { domain::free(top, was_counted) };
+        unsafe { memory::free(top, was_counted, table) };
         return;
     }
     // The parent may go before the top does: a destructor may free it.
@@ -26,19 +27,25 @@ pub(super) unsafe fn free(top: Block) {
     }
     tree::unlink(top);
     top.set(DYING);
-    Walk { at: Some(top) }.run();
+    let mut walk = Walk {
+        at: Some(top),
+        table,
+    };
+    walk.run();
 }
 
 /// Frees what is below `at`, `at`, and everything above it.
-struct Walk {
+struct Walk<'t> {
     at: Option<Block>,
+    /// The thread's.
+    table: ThreadTable<'t>,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn run(&mut self) {
         while let Some(at) = self.at {
             // SAFETY: whoever freed the top promised that its tree is used no more.
-            unsafe { free_leaves(at) };
+            unsafe { memory::free_leaves(at, self.table) };
             if let Some(child) = tree::newest_child(at) {
                 child.set(DYING);
                 self.at = Some(child);
@@ -55,26 +62,14 @@ impl Walk {
             self.at = parent;
             tree::unlink(at);
             // SAFETY: live, without children, and linked nowhere any more; its parent is dying, and still there.
-            unsafe { domain::free(at, domain::is_counted(at, parent)) };
+            unsafe { memory::free(at, domain::is_counted(at, parent), self.table) };
         }
     }
 }
 
-impl Drop for Walk {
+impl Drop for Walk<'_> {
     /// After an allocator unwound: the rest goes all the same.
     fn drop(&mut self) {
         self.run();
-    }
-}
-
-/// Frees the newest children of `at`, as long as they have neither children nor a destructor.
-///
-/// # Safety
-/// The block is live; its children are used no more.
-unsafe fn free_leaves(at: Block) {
-    while let Some(child) = tree::newest_child(at).filter(|child| child.is_plain_leaf()) {
-        tree::remove_newest(at, child);
-        // SAFETY: live, without children, and linked nowhere any more; its parent is there.
-        unsafe { domain::free(child, domain::is_counted(child, Some(at))) };
     }
 }

@@ -5,7 +5,7 @@
 )]
 
 use alloc_core::tagged::{Fill, GcBlocks, LinearBlocks, TaggedBlock, TaggedDomain};
-use alloc_core::{HostError, Rejected};
+use alloc_core::{HostError, Rejected, ThreadTable};
 use testkit::Stage;
 
 use super::{Ground, MemoryUse, Operation, nothing, takes};
@@ -27,6 +27,16 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             &["TaggedBlock::allocate"],
             "below another block",
             child::<S>,
+        ),
+        takes(
+            &[
+                "TaggedBlock::allocate_on",
+                "TaggedBlock::free_on",
+                "ThreadTable::with",
+                "ThreadTable::for_this_thread",
+            ],
+            "counted in a table that was looked for once",
+            child_on::<S>,
         ),
         takes(
             &["TaggedBlock::resize"],
@@ -159,6 +169,26 @@ fn child<S: Stage>(stage: &S, ground: &Ground) {
     unsafe {
         assert_eq!(new.parent(), Some(parent));
         parent.free();
+    }
+}
+
+fn child_on<S: Stage>(stage: &S, ground: &Ground) {
+    let domain = domain_of(ground);
+    let parent = domain
+        .allocate(1, Fill::Undefined)
+        .expect("refused nothing");
+    // SAFETY: used here alone.
+    let table = ThreadTable::with(|table| unsafe { table.for_this_thread() });
+    let new = stage.attempt(
+        || ground.picture(),
+        // SAFETY: the parent is live.
+        || unsafe { parent.allocate_on(table, 5000, Fill::Undefined) },
+    );
+    // SAFETY: both are live, and freed here.
+    unsafe {
+        assert_eq!(new.parent(), Some(parent));
+        new.free_on(table);
+        parent.free_on(table);
     }
 }
 

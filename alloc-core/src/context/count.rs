@@ -1,0 +1,124 @@
+//! Counting in a thread's entry, and folding it into the context's row.
+
+use super::node::ContextNode;
+use crate::account::{AccountEntry, Counts, FOLD_MAX, FOLD_MIN};
+use crate::scope::Scope;
+use crate::threads::with_table;
+
+impl ContextNode {
+    #[inline]
+    pub(crate) fn count_allocation(&self, scope: Scope, bytes: u64, blocks: u64) {
+        let tag = self.tag(scope);
+        with_table(
+            |table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
+                Some(entry) => {
+                    if entry.record_alloc(bytes, blocks) {
+                        self.fold(scope, entry);
+                    }
+                }
+                None => self.count_miss(scope, bytes, blocks, true),
+            },
+        );
+    }
+
+    #[inline]
+    pub(crate) fn count_free(&self, scope: Scope, bytes: u64, blocks: u64) {
+        let tag = self.tag(scope);
+        with_table(
+            |table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
+                Some(entry) => {
+                    let delta = entry.record_free(bytes, blocks);
+                    if self.is_exact() {
+                        // What was charged for the block goes back at once: no row has to change for that.
+                        entry.set_ceiling(entry.ceiling().saturating_sub_unsigned(bytes));
+                        self.refund(bytes);
+                    }
+                    if self.is_due(entry, delta) {
+                        self.fold(scope, entry);
+                    }
+                }
+                None => self.count_miss(scope, bytes, blocks, false),
+            },
+        );
+    }
+
+    /// The thread has no open entry for this row.
+    #[cold]
+    pub(super) fn count_miss(&self, scope: Scope, bytes: u64, blocks: u64, taken: bool) {
+        with_table(
+            |table| match table.and_then(|table| table.open(self, scope)) {
+                Some(entry) => {
+                    let fold = if taken {
+                        entry.record_alloc(bytes, blocks)
+                    } else {
+                        let delta = entry.record_free(bytes, blocks);
+                        self.is_budgeted() || entry.ceiling().saturating_add(delta) < 0
+                    };
+                    if fold {
+                        self.fold(scope, entry);
+                    }
+                }
+                None => {
+                    let mut counts = Counts::default();
+                    if taken {
+                        (counts.alloc_bytes, counts.alloc_blocks) = (bytes, blocks);
+                    } else {
+                        (counts.free_bytes, counts.free_blocks) = (bytes, blocks);
+                    }
+                    self.count_directly(scope, &counts);
+                    if !taken && self.is_budgeted() {
+                        self.refund(bytes);
+                    }
+                }
+            },
+        );
+    }
+
+    /// Folds the thread's entry into the row and sets its next ceiling; gives back the lease above a slice.
+    #[cold]
+    pub(crate) fn fold(&self, scope: Scope, entry: &AccountEntry) {
+        let budgeted = self.is_budgeted();
+        let mut excess = 0;
+        {
+            let row = self.row(scope).lock();
+            let counts = entry.drain();
+            row.fold(&counts);
+            if budgeted {
+                let unused = entry.ceiling().saturating_sub(counts.delta());
+                let slice = self.slice().cast_signed();
+                let keep = if unused > slice { slice / 2 } else { unused };
+                excess = unused.saturating_sub(keep);
+                entry.set_ceiling(keep);
+                row.note_hidden(slice.max(FOLD_MIN));
+            } else {
+                entry.set_ceiling(row.next_threshold());
+            }
+        }
+        if excess > 0 {
+            self.refund(excess.cast_unsigned());
+        }
+    }
+
+    /// True when a free has left an entry with more than it may keep to itself. Unbudgeted: -delta > ceiling, the fold
+    /// threshold. Budgeted: what is unused is more than a slice, or the row does not know of more than a slice of frees.
+    #[inline]
+    fn is_due(&self, entry: &AccountEntry, delta: i64) -> bool {
+        if self.is_budgeted() {
+            let slice = self.slice().cast_signed();
+            entry.ceiling().wrapping_sub(delta) > slice || delta < -slice.clamp(FOLD_MIN, FOLD_MAX)
+        } else {
+            entry.ceiling().wrapping_add(delta) < 0
+        }
+    }
+
+    /// Folds this thread's entry, if it is (still) open.
+    pub(super) fn fold_own(&self, scope: Scope) {
+        with_table(|table| {
+            if let Some(entry) =
+                table.and_then(|table| table.find(self.slot(scope), self.tag(scope)))
+            {
+                self.fold(scope, entry);
+            }
+        });
+    }
+}

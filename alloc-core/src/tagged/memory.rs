@@ -1,0 +1,171 @@
+//! The memory of blocks: allocated from and freed to their domain's context.
+
+use super::domain::{DomainId, DomainRecord, Reference, is_counted, record_of};
+use super::header::{Block, Plan};
+use super::{Fill, tables, tree};
+use crate::error::HostError;
+use crate::sync::Ordering;
+use crate::threads::ThreadTable;
+
+/// A block that is linked nowhere yet, and that nobody has counted. The table is the thread's.
+///
+/// # Safety
+/// As [`DomainId::allocate`].
+#[inline(always)]
+pub(super) unsafe fn allocate(
+    domain: DomainId,
+    table: ThreadTable<'_>,
+    size: usize,
+    fill: Fill,
+) -> Result<Block, HostError> {
+    if u32::try_from(size).is_err() || fill == Fill::Zeros {
+        // SAFETY: forwarded.
+        return unsafe { allocate_otherwise(domain, size, fill) };
+    }
+    let plan = Plan::new(size)?;
+    // SAFETY: forwarded.
+    let record = unsafe { record_of(domain) }?;
+    let (node, scope) = (record.context.node(), record.scope());
+    let Ok(memory) = node.allocate_on(table, plan.layout, scope) else {
+        return record.allocate_by_fallback(size, fill);
+    };
+    // SAFETY: that is the memory's layout.
+    let block = unsafe { plan.block(memory) };
+    // SAFETY: planned for this size, and nobody else's yet.
+    unsafe { block.init(size, record.id()) };
+    Ok(block)
+}
+
+/// As [`allocate`], where more has to be seen to than usual.
+///
+/// # Safety
+/// As [`DomainId::allocate`].
+#[inline(never)]
+unsafe fn allocate_otherwise(
+    domain: DomainId,
+    size: usize,
+    fill: Fill,
+) -> Result<Block, HostError> {
+    let plan = Plan::new(size)?;
+    // SAFETY: forwarded.
+    let record = unsafe { record_of(domain) }?;
+    match record.allocate(&plan, size, fill) {
+        Some(block) => Ok(block),
+        None => record.allocate_by_fallback(size, fill),
+    }
+}
+
+/// Frees the memory of one block, and gives its reference back if it was [counted](is_counted). The table is the thread's.
+///
+/// # Safety
+/// The block is live, has no children, is linked nowhere, and is not used after this. One that was not counted was a child of a live block of
+/// its domain.
+pub(super) unsafe fn free(block: Block, was_counted: bool, table: ThreadTable<'_>) {
+    let Some(place) = tables::domain(block.domain().get()) else {
+        return; // a live block's domain is there
+    };
+    let _reference = was_counted.then(|| Reference(place));
+    // SAFETY: entered until its last reference is gone, which is released after this, or the former parent's.
+    let record = unsafe { place.as_ref() };
+    // SAFETY: the record is the block's domain's.
+    unsafe { record.free(block, table) };
+}
+
+/// Frees the newest children of a block, as long as they have neither children nor a destructor. The table is the thread's.
+///
+/// # Safety
+/// The block is live; its children are used no more.
+pub(super) unsafe fn free_leaves(above: Block, table: ThreadTable<'_>) {
+    // SAFETY: the block is one of the domain's, and outlives its children.
+    let Ok(record) = (unsafe { record_of(above.domain()) }) else {
+        return; // a live block's domain is there
+    };
+    while let Some(child) = tree::newest_child(above).filter(|child| child.is_plain_leaf()) {
+        tree::remove_newest(above, child);
+        if is_counted(child, Some(above)) {
+            // SAFETY: live, without children, and linked nowhere any more.
+            unsafe { free(child, true, table) };
+        } else {
+            // SAFETY: as above, and of the same domain.
+            unsafe { record.free(child, table) };
+        }
+    }
+}
+
+/// Whether a request that was refused so may be served by the fallback: a domain that was closed allocates nothing more.
+const fn is_for_a_fallback(error: HostError) -> bool {
+    !matches!(error, HostError::Closed { .. })
+}
+
+/// Whether a request that the block's domain refuses so may be served by another one.
+pub(super) fn has_fallback(block: Block, error: HostError) -> bool {
+    // SAFETY: the block is one of the domain's.
+    let record = unsafe { record_of(block.domain()) };
+    is_for_a_fallback(error) && record.is_ok_and(|record| record.fallback.is_some())
+}
+
+/// Resizes the memory of a block in place or elsewhere.
+///
+/// # Errors
+/// The context's refusal; the block is as it was.
+///
+/// # Safety
+/// The block is live, and of `old`; `new` has its header at the same place.
+pub(super) unsafe fn resize(block: Block, old: &Plan, new: &Plan) -> Result<Block, HostError> {
+    // SAFETY: the block is one of the domain's.
+    let record = unsafe { record_of(block.domain()) }?;
+    let node = record.context.node();
+    // SAFETY: the block's memory is of this context, with the layout of its plan and the context's scope.
+    let memory = unsafe { node.resize(block.memory(), old.layout, new.layout, record.scope()) };
+    let memory = memory.map_err(|_| node.refusal(new.layout, record.scope()))?;
+    // SAFETY: that is the memory's layout now.
+    Ok(unsafe { new.block(memory) })
+}
+
+impl DomainRecord {
+    /// `None` where the context refuses.
+    #[inline]
+    fn allocate(&self, plan: &Plan, size: usize, fill: Fill) -> Option<Block> {
+        let (node, scope) = (self.context.node(), self.scope());
+        let memory = match fill {
+            Fill::Undefined => node.allocate(plan.layout, scope),
+            Fill::Zeros => node.allocate_zeroed(plan.layout, scope),
+        };
+        let memory = memory.ok()?;
+        // SAFETY: that is the memory's layout.
+        let block = unsafe { plan.block(memory) };
+        // SAFETY: planned for this size, and nobody else's yet.
+        unsafe { block.init(size, self.id()) };
+        Some(block)
+    }
+
+    /// What the context has refused.
+    #[cold]
+    #[inline(never)]
+    fn allocate_by_fallback(&self, size: usize, fill: Fill) -> Result<Block, HostError> {
+        let plan = Plan::new(size)?;
+        let refusal = |record: &Self| record.context.node().refusal(plan.layout, record.scope());
+        let error = refusal(self);
+        let Some(fallback) = self.fallback.filter(|_| is_for_a_fallback(error)) else {
+            return Err(error);
+        };
+        self.refused.store(1, Ordering::Relaxed);
+        // SAFETY: the domain keeps its fallback.
+        let fallback = unsafe { fallback.as_ref() };
+        fallback
+            .allocate(&plan, size, fill)
+            .ok_or_else(|| refusal(fallback))
+    }
+
+    /// # Safety
+    /// As [`free`], for a block of this domain.
+    #[inline]
+    unsafe fn free(&self, block: Block, table: ThreadTable<'_>) {
+        let Ok(plan) = Plan::new(block.size()) else {
+            return; // it was planned when it was allocated
+        };
+        let (node, scope) = (self.context.node(), self.scope());
+        // SAFETY: the block's memory is of this context, with the layout of its plan and the context's scope.
+        unsafe { node.deallocate_on(table, block.memory(), plan.layout, scope) };
+    }
+}

@@ -1,0 +1,133 @@
+//! ralloc's collectors.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use alloc_core::tagged::{Fill, GcBlocks};
+use alloc_core::{HostError, Misuse};
+
+use crate::edge::{call_nobody, enter, enter_counting};
+use crate::ralloc::{allocate, block, payload};
+use crate::refusal::{note, of_some};
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gc_context(parent: *const c_void) -> *mut c_void {
+    enter_counting("steward_gc_context", |table| {
+        // SAFETY: forwarded.
+        let block = unsafe { allocate(table, parent, GcBlocks::BLOCK_SIZE, Fill::Undefined) };
+        // SAFETY: new, and of that size.
+        payload(block.map(|block| unsafe { GcBlocks::init(block) }.block()))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gc_alloc_size(
+    collector: *mut c_void,
+    size: usize,
+    align: usize,
+) -> *mut c_void {
+    // SAFETY: forwarded.
+    unsafe {
+        collected(
+            "steward_gc_alloc_size",
+            collector,
+            size,
+            align,
+            Fill::Undefined,
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gc_zalloc_size(
+    collector: *mut c_void,
+    size: usize,
+    align: usize,
+) -> *mut c_void {
+    // SAFETY: forwarded.
+    unsafe {
+        collected(
+            "steward_gc_zalloc_size",
+            collector,
+            size,
+            align,
+            Fill::Zeros,
+        )
+    }
+}
+
+/// In a function of its own, what is rare costs the rest no place on the stack.
+#[inline(always)]
+unsafe fn collected(
+    function: &'static str,
+    collector: *mut c_void,
+    size: usize,
+    align: usize,
+    fill: Fill,
+) -> *mut c_void {
+    let is_aligned = align.is_power_of_two() && align <= 16;
+    let collector = gc(collector).filter(|_| is_aligned);
+    // SAFETY: the caller's live collector.
+    let quick = call_nobody(|| collector.and_then(|gc| unsafe { gc.allocate_in_slab(size, fill) }));
+    if let Some(new) = quick {
+        return new.payload().as_ptr().cast();
+    }
+    // SAFETY: forwarded.
+    unsafe { collected_further(function, collector, is_aligned, size, fill) }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn collected_further(
+    function: &'static str,
+    collector: Option<GcBlocks>,
+    is_aligned: bool,
+    size: usize,
+    fill: Fill,
+) -> *mut c_void {
+    enter(function, || {
+        if !is_aligned {
+            note(HostError::Misuse(Misuse::BadAlignment));
+            return null_mut();
+        }
+        // SAFETY: the caller's live collector.
+        let new = collector.map(|gc| unsafe { gc.allocate(size, fill) });
+        of_some(new, payload)
+    })
+}
+
+fn gc(collector: *mut c_void) -> Option<GcBlocks> {
+    block(collector).map(GcBlocks::new)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gc_sweep_start(collector: *mut c_void) {
+    call_nobody(|| {
+        if let Some(gc) = gc(collector) {
+            // SAFETY: the caller's live collector.
+            if !unsafe { gc.begin_sweep() } {
+                note(HostError::Misuse(Misuse::Held));
+            }
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gc_mark_live(collector: *mut c_void, kept: *const c_void) {
+    call_nobody(|| {
+        if let (Some(gc), Some(kept)) = (gc(collector), block(kept)) {
+            // SAFETY: the caller's live collector and block.
+            unsafe { gc.mark(kept) };
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gc_sweep_end(collector: *mut c_void) {
+    enter("steward_gc_sweep_end", || {
+        if let Some(gc) = gc(collector) {
+            // SAFETY: the caller's live collector; unmarked blocks are used no more.
+            unsafe { gc.end_sweep() };
+        }
+    });
+}
