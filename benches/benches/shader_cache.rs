@@ -32,7 +32,8 @@ impl Hasher for Fold {
     fn write_u64(&mut self, word: u64) {
         let product = u128::from(self.0 ^ word ^ 0x9E37_79B9_7F4A_7C15)
             * 0xD1B5_4A32_D192_ED03_5895_65CE_7E11_9E35;
-        self.0 = product as u64 ^ (product >> 64) as u64;
+        let folded = product as u64 ^ (product >> 64) as u64;
+        self.0 = folded ^ folded >> 32;
     }
     #[inline]
     fn finish(&self) -> u64 {
