@@ -56,6 +56,44 @@ impl HashTag {
     const fn tag(self) -> u64 {
         self.tags & 0xFF
     }
+
+    /// The top bit of the byte of each place that may be meant. Some others may look so too, and fail when keys are compared.
+    #[inline(always)]
+    const fn matches(self, tags: u64) -> u64 {
+        // A byte of 0 where the tag is that of the place.
+        let other = (tags ^ self.tags) & (u64::MAX >> 8);
+        other.wrapping_sub(ONES) & !other & TOPS
+    }
+}
+
+/// Where a block is. The writer's, until it changes the bucket.
+pub(super) struct OccupiedPlace<'b> {
+    bucket: &'b Bucket,
+    pub(super) place: &'b BucketPlace,
+    number: usize,
+}
+
+impl OccupiedPlace<'_> {
+    /// Takes the block out. Whoever holds it from now on did so before.
+    #[inline(always)]
+    pub(super) fn clear(self) {
+        let tags = self.bucket.tags.load(Relaxed);
+        self.bucket
+            .tags
+            .store(tags & !(0xFF << (self.number * 8)), Release);
+        // Who comes by a closed place does not hold: that was to be seen when it was closed.
+        let closed = self.place.load(Relaxed).addr() & CLOSED != 0;
+        self.place
+            .store(null_mut(), if closed { Release } else { SeqCst });
+    }
+}
+
+/// What a place names, be it closed or not.
+fn address(place: &BucketPlace) -> *const ShaderHeader {
+    place
+        .load(Relaxed)
+        .map_addr(|addr| addr & !CLOSED)
+        .cast_const()
 }
 
 impl Bucket {
@@ -67,9 +105,7 @@ impl Bucket {
         each: &mut impl FnMut(&BucketPlace) -> Option<R>,
     ) -> Result<R, bool> {
         let tags = self.tags.load(Acquire);
-        // A byte of 0 where the tag is that of the place; some others may look so too, and fail when keys are compared.
-        let other = (tags ^ sought.tags) & (u64::MAX >> 8);
-        let mut matches = other.wrapping_sub(ONES) & !other & TOPS;
+        let mut matches = sought.matches(tags);
         while matches != 0 {
             if let Some(place) = self.places.get(matches.trailing_zeros() as usize / 8)
                 && let Some(found) = each(place)
@@ -81,12 +117,18 @@ impl Bucket {
         Err(tags >> 56 != 0)
     }
 
+    /// True where no block of this hash is here, or was put further on. The writer's: mostly that needs no look at a place.
+    #[inline(always)]
+    pub(super) fn is_without(&self, sought: HashTag) -> bool {
+        let tags = self.tags.load(Relaxed);
+        sought.matches(tags) == 0 && tags >> 56 == 0
+    }
+
     /// Puts a block in; false where all places are taken. The writer's.
     pub(super) fn put(&self, sought: HashTag, front: NonNull<ShaderHeader>) -> bool {
         let tags = self.tags.load(Relaxed);
-        let Some(number) = (0..PLACES).find(|number| tags >> (number * 8) & 0xFF == 0) else {
-            return false;
-        };
+        // All seven are taken where none matches: `trailing_zeros` is 64 then.
+        let number = HashTag { tags: 0 }.matches(tags).trailing_zeros() as usize / 8;
         let Some(place) = self.places.get(number) else {
             return false;
         };
@@ -96,33 +138,29 @@ impl Bucket {
         true
     }
 
-    /// Takes a block out; false where it is not here. Whoever holds it from now on did so before. The writer's.
-    pub(super) fn remove(&self, front: *const ShaderHeader) -> bool {
-        let Some(number) = self.number_of(front) else {
-            return false;
-        };
-        let tags = self.tags.load(Relaxed);
-        self.tags.store(tags & !(0xFF << (number * 8)), Release);
-        if let Some(place) = self.places.get(number) {
-            place.store(null_mut(), SeqCst);
+    /// Where a block of this hash is. The writer's.
+    #[inline(always)]
+    pub(super) fn find(
+        &self,
+        sought: HashTag,
+        front: *const ShaderHeader,
+    ) -> Option<OccupiedPlace<'_>> {
+        let mut matches = sought.matches(self.tags.load(Relaxed));
+        while matches != 0 {
+            let number = matches.trailing_zeros() as usize / 8;
+            if let Some(place) = self.places.get(number)
+                && address(place) == front
+            {
+                let bucket = self;
+                return Some(OccupiedPlace {
+                    bucket,
+                    place,
+                    number,
+                });
+            }
+            matches &= matches - 1;
         }
-        true
-    }
-
-    /// Where a block is. The writer's.
-    pub(super) fn place_of(&self, front: *const ShaderHeader) -> Option<&BucketPlace> {
-        self.places.get(self.number_of(front)?)
-    }
-
-    /// Closed ones too.
-    fn number_of(&self, front: *const ShaderHeader) -> Option<usize> {
-        self.places.iter().position(|place| {
-            place
-                .load(Relaxed)
-                .map_addr(|addr| addr & !CLOSED)
-                .cast_const()
-                == front
-        })
+        None
     }
 
     /// Nothing is held from here any more: another table has it. Tags and counts stay. The writer's.

@@ -14,12 +14,12 @@ use core::ptr::NonNull;
 
 use alloc_core::{AllocError, ContextHandle, HostAllocator, HostError, Scope, TryBox};
 
-use super::block::{DetailedEntry, EntryDetails, ReservedBlock, StoredPayload};
+use super::block::{DetailedEntry, ReservedBlock, ShaderContent, StoredPayload};
 use super::entry::ShaderHeader;
 use super::error::CacheError;
 use super::in_flight_compile::{DONE, FAILED, InFlightCompile, RETRY, RUNNING};
 use super::key::ShaderKey;
-use super::owner;
+use super::owner::{self, OwnerSlot};
 use super::release::DestroyList;
 use super::segments::NONE;
 use super::shader_ref::ShaderRef;
@@ -40,7 +40,6 @@ pub struct CompiledShader<P> {
 }
 
 /// Who asks, for what.
-#[derive(Clone, Copy)]
 pub(super) struct CompileRequest<'a> {
     pub(super) key: ShaderKey,
     pub(super) content: Option<&'a [u8]>,
@@ -50,7 +49,7 @@ pub(super) struct CompileRequest<'a> {
 
 enum CompileStart<'c, 'a, P: Send + Sync, E: Copy + Send + Sync> {
     Live(HeldShader),
-    Join(u32, &'c InFlightCompile<E>),
+    Join,
     Lead(CompileLeader<'c, 'a, P, E>),
     Need(CacheShortage),
 }
@@ -67,17 +66,16 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     #[cold]
     pub(super) fn compile(
         &self,
-        asked: CompileRequest<'_>,
+        asked: &CompileRequest<'_>,
         compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
     ) -> Result<HeldShader, CacheError<E>> {
-        let wait = Wait::new();
         loop {
-            match self.begin(asked, &wait)? {
+            match self.begin(asked) {
                 CompileStart::Live(found) => return Ok(found),
                 CompileStart::Need(need) => self.grow_with(need)?,
                 CompileStart::Lead(lead) => return lead.run(compile),
-                CompileStart::Join(number, flight) => {
-                    if let Some(found) = self.join(number, flight, asked, &wait)? {
+                CompileStart::Join => {
+                    if let Some(found) = self.join(asked)? {
                         return Ok(found);
                     }
                 }
@@ -85,68 +83,73 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    fn begin<'c, 'a>(
-        &'c self,
-        asked: CompileRequest<'a>,
-        wait: &Wait,
-    ) -> Result<CompileStart<'c, 'a, P, E>, CacheError<E>> {
-        let CompileRequest { key, owner, .. } = asked;
+    fn begin<'c, 'a>(&'c self, asked: &'a CompileRequest<'a>) -> CompileStart<'c, 'a, P, E> {
+        let &CompileRequest { key, owner, .. } = asked;
         let mut writer = self.writer.lock();
-        if let Some(found) = self.live(&writer, key, asked.content) {
-            return Ok(CompileStart::Live(found));
+        if !self.tables.is_without(key.hash())
+            && let Some(found) = self.live(&writer, key, asked.content)
+        {
+            return CompileStart::Live(found);
         }
-        let me = threads::number();
-        let mut number = writer.running;
-        while let Some(flight) = self.compiles.get(number) {
-            if flight.key() == key {
-                // SAFETY: it is this thread's own, on its stack, which waits for nothing here and ends it in `join`, before it leaves the
-                // flight: until then the flight is nobody else's.
-                if me != 0 && !unsafe { wait.begin(me, flight.leader.load(Relaxed), &flight.state) }
-                {
-                    return Err(CacheError::Recursive);
-                }
-                flight
-                    .users
-                    .store(flight.users.load(Relaxed).wrapping_add(1), Relaxed);
-                writer.joined = writer.joined.wrapping_add(1);
-                return Ok(CompileStart::Join(number, flight));
-            }
-            number = flight.link.load(Relaxed);
+        if self.in_flight(&writer, key).is_some() {
+            return CompileStart::Join;
         }
         let (entry, flight) = (writer.free_entry, writer.free_compile);
-        let (Some(free), Some(flies)) = (self.entries.get(entry), self.compiles.get(flight)) else {
-            return Ok(CompileStart::Need(if entry == NONE {
+        let (Some(free), Some(flies), Some(slot)) = (
+            self.entries.get(entry),
+            self.compiles.get(flight),
+            self.owners.get(owner),
+        ) else {
+            return CompileStart::Need(if entry == NONE {
                 CacheShortage::Entries
             } else {
                 CacheShortage::Compiles
-            }));
+            });
         };
         if !self.tables.has_room(
             usize::try_from(writer.live.saturating_add(writer.leads)).unwrap_or(usize::MAX),
         ) {
-            return Ok(CompileStart::Need(CacheShortage::Table {
+            return CompileStart::Need(CacheShortage::Table {
                 buckets: self.tables.next_size(),
-            }));
+            });
         }
         writer.free_entry = free.link.load(Relaxed);
         writer.free_compile = flies.link.load(Relaxed);
         flies.link.store(writer.running, Relaxed);
         writer.running = flight;
         writer.leads = writer.leads.wrapping_add(1);
-        if let Some(slot) = self.owners.get(owner) {
-            slot.bound
-                .store(slot.bound.load(Relaxed).wrapping_add(1), Relaxed);
-        }
-        flies.begin(key, me, owner);
-        Ok(CompileStart::Lead(CompileLeader {
+        slot.bind();
+        let spare = slot.remove_spare();
+        flies.begin(key, threads::number(), owner);
+        drop(writer);
+        CompileStart::Lead(CompileLeader {
             core: self,
             in_flight: (flight, flies),
             entry: (entry, free),
+            owner: slot,
+            room: spare.map(|block| ReservedBlock::of_spare(block, asked.memory)),
             request: asked,
-        }))
+        })
+    }
+
+    /// The compile of this key that is under way, if there is one. With the lock.
+    fn in_flight(
+        &self,
+        writer: &WriterState,
+        key: ShaderKey,
+    ) -> Option<(u32, &InFlightCompile<E>)> {
+        let mut number = writer.running;
+        while let Some(flight) = self.compiles.get(number) {
+            if flight.key() == key {
+                return Some((number, flight));
+            }
+            number = flight.link.load(Relaxed);
+        }
+        None
     }
 
     /// Gets what was missing, outside of the lock.
+    #[cold]
     fn grow_with(&self, need: CacheShortage) -> Result<(), HostError> {
         let memory = &self.memory;
         let refused = |bytes| move |AllocError| memory.refusal(bytes, Scope::Cache);
@@ -175,10 +178,11 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
                 let mut writer = self.writer.lock();
                 let added = self.compiles.add(chunk);
                 if let Ok(numbers) = &added {
-                    numbers
-                        .clone()
-                        .rev()
-                        .for_each(|number| self.push_free_compile(&mut writer, number));
+                    for number in numbers.clone().rev() {
+                        if let Some(flight) = self.compiles.get(number) {
+                            Self::push_free_compile(&mut writer, flight, number);
+                        }
+                    }
                 }
                 drop(writer);
                 added.map_or_else(|chunk| chunk.free(memory), drop);
@@ -200,21 +204,30 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         Ok(())
     }
 
-    fn push_free_compile(&self, writer: &mut WriterState, number: u32) {
-        if let Some(flight) = self.compiles.get(number) {
-            flight.link.store(writer.free_compile, Relaxed);
-            writer.free_compile = number;
-        }
+    fn push_free_compile(writer: &mut WriterState, flight: &InFlightCompile<E>, number: u32) {
+        flight.link.store(writer.free_compile, Relaxed);
+        writer.free_compile = number;
     }
 
-    /// Waits for a flight, of which this thread is a user. `None`: ask again.
-    fn join(
-        &self,
-        number: u32,
-        flight: &InFlightCompile<E>,
-        asked: CompileRequest<'_>,
-        wait: &Wait,
-    ) -> Result<Option<HeldShader>, CacheError<E>> {
+    /// Waits for the compile of this key that is under way. `None`: ask again.
+    #[cold]
+    fn join(&self, asked: &CompileRequest<'_>) -> Result<Option<HeldShader>, CacheError<E>> {
+        let wait = Wait::new();
+        let mut writer = self.writer.lock();
+        let Some((number, flight)) = self.in_flight(&writer, asked.key) else {
+            return Ok(None);
+        };
+        let (me, leader) = (threads::number(), flight.leader.load(Relaxed));
+        // SAFETY: it is this thread's own, on its stack, which waits for nothing here and ends it below, before it leaves the flight: until
+        // then the flight is nobody else's.
+        if me != 0 && !unsafe { wait.begin(me, leader, &flight.state) } {
+            return Err(CacheError::Recursive);
+        }
+        flight
+            .users
+            .store(flight.users.load(Relaxed).wrapping_add(1), Relaxed);
+        writer.joined = writer.joined.wrapping_add(1);
+        drop(writer);
         threads::wait_while(&flight.state, RUNNING);
         wait.end();
         let (state, entry, error) = (
@@ -223,7 +236,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             flight.error(),
         );
         let mut writer = self.writer.lock();
-        self.leave(&mut writer, flight, number);
+        Self::leave(&mut writer, flight, number);
         drop(writer);
         match (state, error) {
             (FAILED, Some(error)) => Err(CacheError::Compile(error)),
@@ -246,11 +259,11 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     }
 
     /// A user less; the last one gives the flight back.
-    fn leave(&self, writer: &mut WriterState, flight: &InFlightCompile<E>, number: u32) {
+    fn leave(writer: &mut WriterState, flight: &InFlightCompile<E>, number: u32) {
         let users = flight.users.load(Relaxed).wrapping_sub(1);
         flight.users.store(users, Relaxed);
         if users == 0 {
-            self.push_free_compile(writer, number);
+            Self::push_free_compile(writer, flight, number);
         }
     }
 
@@ -277,7 +290,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
         writer.leads = writer.leads.wrapping_sub(1);
         flight.state.store(state, Release);
-        self.leave(writer, flight, number);
+        Self::leave(writer, flight, number);
         waited_for
     }
 }
@@ -287,21 +300,29 @@ struct CompileLeader<'c, 'a, P: Send + Sync, E: Copy + Send + Sync> {
     core: &'c CacheCore<P, E>,
     in_flight: (u32, &'c InFlightCompile<E>),
     entry: (u32, &'c DetailedEntry),
-    request: CompileRequest<'a>,
+    owner: &'c OwnerSlot,
+    /// The block that the owner kept, until it is used.
+    room: Option<ReservedBlock<'a, P>>,
+    request: &'a CompileRequest<'a>,
 }
 
 impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
     fn run(
-        self,
+        mut self,
         compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
     ) -> Result<HeldShader, CacheError<E>> {
-        let CompileRequest {
+        let &CompileRequest {
             content, memory, ..
         } = self.request;
-        let room = ReservedBlock::<P>::new(memory)?;
-        let content = content
-            .map(|content| TryBox::try_from_slice_in(content, memory.clone()))
-            .transpose()?;
+        // A context that was closed refuses, whatever was kept.
+        let room = match self.room.take() {
+            Some(room) if !memory.is_closed() => room,
+            _ => ReservedBlock::new(memory)?,
+        };
+        let content = match content {
+            Some(content) => copy_content(content, memory)?,
+            None => None,
+        };
         match compile() {
             Ok(CompiledShader { value, bytes }) => {
                 let (number, entry) = self.entry;
@@ -313,12 +334,7 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
                     touched,
                 };
                 // SAFETY: it is free, and reserved for this.
-                unsafe {
-                    entry.set_details(EntryDetails {
-                        memory: memory.clone(),
-                        content,
-                    })
-                };
+                unsafe { entry.set_content(content) };
                 Ok(self.succeed(room.fill(StoredPayload { front, value }), bytes))
             }
             Err(error) => {
@@ -334,7 +350,9 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
             core,
             in_flight: flight,
             entry: (number, entry),
-            request: CompileRequest { key, owner, .. },
+            owner: slot,
+            request: &CompileRequest { key, owner, .. },
+            ..
         } = *ManuallyDrop::new(self);
         let mut writer = core.writer.lock();
         // What a compiler says may be anything: the sums stay exact, of what is counted.
@@ -343,33 +361,24 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
         entry.fill(block, owner, bytes, flight.1.users.load(Relaxed), !released);
         writer.bytes = writer.bytes.wrapping_add(bytes);
         writer.compiled = writer.compiled.wrapping_add(1);
-        if let Some(slot) = core.owners.get(owner) {
-            owner::add(&slot.bytes, bytes);
-            owner::add(&slot.compiled, 1);
-            owner::add(
-                if released {
-                    &slot.zombies
-                } else {
-                    &slot.entries
-                },
-                1,
-            );
-            if !released {
-                core.link(slot.first.load(Relaxed), entry, number);
-                slot.first.store(number, Relaxed);
-            }
-        }
+        owner::add(&slot.bytes, bytes);
+        owner::add(&slot.compiled, 1);
         if released {
+            owner::add(&slot.zombies, 1);
             writer.dead = writer.dead.wrapping_add(1);
             core.list_dead(&mut writer, entry, number);
         } else {
+            owner::add(&slot.entries, 1);
+            core.link(slot.first.load(Relaxed), entry, number);
+            slot.first.store(number, Relaxed);
             writer.live = writer.live.wrapping_add(1);
             core.tables.put(key.hash(), block);
         }
         flight.1.entry.store(number, Relaxed);
         let waited_for = core.finish_compile(&mut writer, flight, DONE);
         let mut going = DestroyList::new();
-        core.evict_over_limits(&mut writer, &mut going);
+        let mut moved = None;
+        core.evict_over_limits(&mut writer, &mut going, Some((owner, slot)), &mut moved);
         drop(writer);
         if waited_for {
             threads::wake(&flight.1.state);
@@ -377,7 +386,7 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
         // Somebody's destructor may unwind: this thread's hold is let go then.
         let found = HeldShader { block, slot: None };
         let hold = ShaderRef::new(core, found);
-        core.destroy_all(going);
+        core.destroy_after(moved, going);
         core::mem::forget(hold);
         found
     }
@@ -395,13 +404,20 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
             writer.failed = writer.failed.wrapping_add(1);
         }
         core.push_entry(&mut writer, self.entry.0);
-        core.unbind(&mut writer, self.request.owner);
+        self.owner.unbind();
+        let unused = core.free_owner(&mut writer, self.request.owner);
         let waited_for = core.finish_compile(&mut writer, self.in_flight, state);
         drop(writer);
+        drop(unused);
         if waited_for {
             threads::wake(&self.in_flight.1.state);
         }
     }
+}
+
+#[cold]
+fn copy_content(content: &[u8], memory: &ContextHandle) -> Result<ShaderContent, HostError> {
+    TryBox::try_from_slice_in(content, memory.clone()).map(Some)
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for CompileLeader<'_, '_, P, E> {

@@ -189,24 +189,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
                 .get(number)
                 .is_some_and(|entry| ref_records::release_counted(entry)),
         };
-        if last {
+        if last || self.is_over_limits.load(SeqCst) != 0 {
             self.sweep(number);
-        } else if self.is_over_limits.load(SeqCst) != 0 {
-            self.evict_released(number);
-        }
-    }
-
-    /// Somebody let go what may be dead: if that was the last hold it is destroyed here.
-    #[cold]
-    pub(super) fn sweep(&self, number: u32) {
-        let Some(entry) = self.entries.get(number) else {
-            return;
-        };
-        let mut writer = self.writer.lock();
-        let mine = self.is_last(&mut writer, entry);
-        drop(writer);
-        if mine {
-            self.destroy(entry, number);
         }
     }
 
@@ -231,7 +215,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     }
 
     /// True where the entry is dead, and the caller's to destroy. It is in the list of those that are dead and held no more.
-    fn is_last(&self, writer: &mut WriterState, entry: &CacheEntry) -> bool {
+    pub(super) fn is_last(&self, writer: &mut WriterState, entry: &CacheEntry) -> bool {
         let mine = ref_records::is_last(&self.records, entry);
         if mine {
             writer.held = self.unlink(writer.held, entry);

@@ -13,6 +13,7 @@ mod bucket;
 mod compile;
 mod entry;
 mod error;
+mod evict;
 mod find;
 mod in_flight_compile;
 mod key;

@@ -2,9 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+use core::ptr::{NonNull, null_mut};
+
+use super::entry::ShaderHeader;
 use super::key::CacheDevice;
 use super::segments::NONE;
-use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// One owner's list and sums; all zeros is one that nobody has. Changed with the lock, read by whoever wants to know.
 #[derive(Default)]
@@ -17,6 +20,8 @@ pub(super) struct OwnerSlot {
     pub(super) bound: AtomicU32,
     /// The next free one.
     pub(super) link: AtomicU32,
+    /// A block of its context for the next compile; null where there is none. The owner's as long as it lives.
+    pub(super) spare: AtomicPtr<ShaderHeader>,
     device: AtomicU64,
     pub(super) entries: AtomicU64,
     pub(super) bytes: AtomicU64,
@@ -37,6 +42,27 @@ impl OwnerSlot {
         }
         self.bound.store(0, Relaxed);
         self.state.store(OWNER_LIVE, Relaxed);
+    }
+
+    /// One entry more to come.
+    pub(super) fn bind(&self) {
+        self.bound
+            .store(self.bound.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// One entry less, or none to come: an owner that has gone leaves its slot with the last.
+    pub(super) fn unbind(&self) {
+        self.bound
+            .store(self.bound.load(Relaxed).wrapping_sub(1), Relaxed);
+    }
+
+    /// The block that it keeps is the caller's. With the lock.
+    pub(super) fn remove_spare(&self) -> Option<NonNull<ShaderHeader>> {
+        let spare = NonNull::new(self.spare.load(Relaxed));
+        if spare.is_some() {
+            self.spare.store(null_mut(), Relaxed);
+        }
+        spare
     }
 
     pub(super) fn is_of(&self, device: CacheDevice) -> bool {

@@ -1,7 +1,7 @@
 //! Who uses a shader right now: a word in a record of the thread's own, so that a hit writes nothing that others read.
 //!
 //! ```text
-//!   record of a thread slot    | word 0 | word 1 | .. | word 13 | hint | hits |       a word: null, or where the shader's block lies
+//!   record of a thread slot    | word 0 | word 1 | .. | word 13 | hint | top | hits |       a word: null, or where the shader's block lies
 //!
 //!   hold:     word <- what the place said   (SeqCst)      delete:   place <- null          (SeqCst)
 //!             read the place again          (SeqCst)                read all words and refs (SeqCst)
@@ -22,7 +22,8 @@
 //! delete that sees it leaves the shader to the dead, and the thread, which knows the address alone, looks among them ([`RefAttempt::Gone`]).
 //!
 //! A record is put in its place before its first word is written, and places of records are read like words (SeqCst too): a delete that
-//! does not see the record is one that its holds see.
+//! does not see the record is one that its holds see. The same goes for `top`, behind which no word of a record was ever written: mostly the first
+//! is all that a delete reads.
 //!
 //! Only the thread of the slot makes a null word of its record another; whoever has the hold makes it null again, on any thread. The
 //! common record is everybody's, who claim a word of it by compare-exchange.
@@ -48,7 +49,9 @@ pub(super) const COMMON: usize = RECORDS;
 pub(super) struct RefRecord {
     words: [Word; WORDS],
     /// Where a word was free last. The thread's own.
-    hint: AtomicU64,
+    hint: AtomicU32,
+    /// The highest word that was ever written, or is about to be. The thread's own; the common record's only grows.
+    top: AtomicU32,
     /// How often the thread, and those that had the slot before, found what it asked for. The thread's own.
     hits: AtomicU64,
 }
@@ -123,12 +126,17 @@ impl RefRecords {
 
     /// Some word names the block. With the lock.
     pub(super) fn name(&self, block: NonNull<ShaderHeader>) -> bool {
-        self.each().any(|record| {
-            record
-                .words
-                .iter()
-                .any(|there| there.load(SeqCst) == block.as_ptr())
-        })
+        let names = |place: &AtomicPtr<RefRecord>| {
+            // SAFETY: a record lives as long as this value.
+            let record = unsafe { place.load(SeqCst).as_ref() };
+            record.is_some_and(|record| {
+                record
+                    .used()
+                    .any(|there| there.load(SeqCst) == block.as_ptr())
+            })
+        };
+        let end = self.end.load(SeqCst) as usize;
+        self.records.iter().take(end).any(names) || self.records.get(COMMON).is_some_and(names)
     }
 
     /// How many holds there are in records. As of now.
@@ -136,8 +144,7 @@ impl RefRecords {
         self.each()
             .map(|record| {
                 record
-                    .words
-                    .iter()
+                    .used()
                     .filter(|word| !word.load(Relaxed).is_null())
                     .count()
             })
@@ -173,13 +180,27 @@ impl RefRecord {
         let free = self
             .words
             .iter()
-            .position(|word| word.load(Relaxed).is_null())?;
-        self.hint.store(free as u64, Relaxed);
-        self.words.get(free)
+            .position(|word| word.load(Relaxed).is_null())? as u32;
+        self.hint.store(free, Relaxed);
+        if self.top.load(Relaxed) < free {
+            self.top.store(free, SeqCst);
+        }
+        self.words.get(free as usize)
+    }
+
+    /// The words that may name something.
+    #[inline]
+    fn used(&self) -> impl Iterator<Item = &Word> {
+        let top = self.top.load(SeqCst) as usize;
+        self.words.iter().take(top + 1)
     }
 
     /// As [`publish`](Self::publish), in a word that others may want too.
     fn claim(&self, block: NonNull<ShaderHeader>) -> Option<NonNull<Word>> {
+        let last = WORDS as u32 - 1;
+        if self.top.load(Relaxed) < last {
+            self.top.store(last, SeqCst);
+        }
         let claimed = |word: &&Word| {
             word.compare_exchange(null_mut(), block.as_ptr(), SeqCst, Relaxed)
                 .is_ok()
@@ -323,6 +344,39 @@ pub(super) fn close(
     is_free(records, entry)
 }
 
+/// As [`close`], for who evicts it where nobody holds it. Where somebody does it is open again, and whoever lets go last sees that the cache is
+/// over its limits, or has to look whether it is. With the lock.
+#[inline]
+pub(super) fn close_to_evict(
+    records: &RefRecords,
+    is_over_limits: &AtomicU32,
+    entry: &CacheEntry,
+    place: &BucketPlace,
+    block: NonNull<ShaderHeader>,
+) -> bool {
+    let close = || {
+        // What is counted is seen from here.
+        if entry.refs.load(SeqCst) != 0 {
+            return false;
+        }
+        let is_free = close(records, entry, place, block);
+        if !is_free {
+            reopen(place, block);
+        }
+        is_free
+    };
+    // Mostly nobody does: then that word, which all who let go read, is not written.
+    if close() {
+        return true;
+    }
+    if is_over_limits.load(Relaxed) != 0 {
+        return false;
+    }
+    is_over_limits.store(1, SeqCst);
+    // Whoever let go before that did not see it.
+    close()
+}
+
 /// Whoever asks holds it, as before. With the lock.
 pub(super) fn reopen(place: &BucketPlace, block: NonNull<ShaderHeader>) {
     place.store(block.as_ptr(), Release);
@@ -332,7 +386,7 @@ pub(super) fn reopen(place: &BucketPlace, block: NonNull<ShaderHeader>) {
 /// now met it closed: that is no hold, and is not waited for. With the lock.
 pub(super) fn mark_dead(entry: &CacheEntry) {
     entry.is_being_destroyed.store(1, Relaxed);
-    entry.state.store(DEAD, SeqCst);
+    entry.state.store(DEAD, Relaxed);
 }
 
 /// Asks the processor to have what lies there at hand soon. A hint: reads nothing, and any address will do.

@@ -1,11 +1,13 @@
-//! Removes entries: one, all of an owner or device, those of a predicate, those above a limit.
+//! Removes entries: one, all of an owner or device, those of a predicate.
 //!
 //! Unreferenced entries are destroyed at once, outside the lock. The last reference destroys each other entry.
 
 use core::convert::Infallible;
 use core::ptr::NonNull;
 
-use super::bucket::BucketPlace;
+use alloc_core::ContextHandle;
+
+use super::block::ReservedBlock;
 use super::entry::{CacheEntry, FREE, LIVE, ShaderHeader};
 use super::key::{CacheDevice, ShaderKey};
 use super::owner::{OWNER_LEAVING, OWNER_LIVE, OwnerSlot};
@@ -13,6 +15,7 @@ use super::ref_records;
 use super::segments::NONE;
 use super::shader_ref::ShaderRef;
 use super::state::{CacheCore, HeldShader, WriterState};
+use super::table::TablePlace;
 use crate::sync::{Ordering::Relaxed, Ordering::SeqCst};
 
 /// What became of entries that were taken out.
@@ -41,7 +44,7 @@ impl DestroyList {
         }
     }
 
-    fn add(&mut self, entry: &CacheEntry, number: u32) {
+    pub(super) fn add(&mut self, entry: &CacheEntry, number: u32) {
         self.removed.destroyed = self.removed.destroyed.wrapping_add(1);
         entry.link.store(self.first, Relaxed);
         self.first = number;
@@ -49,7 +52,7 @@ impl DestroyList {
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
-    fn remove(
+    pub(super) fn remove(
         &self,
         writer: &mut WriterState,
         (entry, number): (&CacheEntry, u32),
@@ -76,8 +79,20 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         removed
     }
 
-    /// All of an owner's, and what is being compiled for it.
-    pub(super) fn release_owner(&self, owner: u32) -> RemovalCounts {
+    /// As [`destroy_all`](Self::destroy_all), after `first` was dropped.
+    #[inline]
+    pub(super) fn destroy_after<T>(&self, first: T, going: DestroyList) {
+        // Mostly there is no other.
+        if going.first == NONE {
+            return;
+        }
+        let mut rest = DestroyGuard { core: self, going };
+        drop(first);
+        rest.destroy();
+    }
+
+    /// All of an owner's, and what is being compiled for it. `memory` is the owner's.
+    pub(super) fn release_owner(&self, owner: u32, memory: &ContextHandle) -> RemovalCounts {
         let mut going = DestroyList::new();
         let mut writer = self.writer.lock();
         let Some(slot) = self
@@ -89,20 +104,27 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         };
         self.remove_all_of(&mut writer, slot, &mut going);
         self.disown(&writer, |flight_owner, _| flight_owner == owner);
+        let spare = slot.remove_spare();
         // Those that were dead before, too: held, or being destroyed by another thread at this moment.
         going.removed.held = slot
             .zombies
             .load(Relaxed)
             .saturating_sub(going.removed.destroyed);
         slot.state.store(OWNER_LEAVING, Relaxed);
-        self.free_owner(&mut writer, owner);
+        let unused = self.free_owner(&mut writer, owner);
         drop(writer);
+        drop(spare.map(|block| ReservedBlock::<P>::of_spare(block, memory)));
+        drop(unused);
         self.destroy_all(going)
     }
 
     /// As [`release_owner`](Self::release_owner), where nobody holds one of them, nor will, and none is being compiled. Otherwise nothing
     /// is changed, and it says how many are. Who asks for one meanwhile waits until this is decided.
-    pub(super) fn release_owner_unused(&self, owner: u32) -> Result<RemovalCounts, u64> {
+    pub(super) fn release_owner_unused(
+        &self,
+        owner: u32,
+        memory: &ContextHandle,
+    ) -> Result<RemovalCounts, u64> {
         let mut going = DestroyList::new();
         let mut writer = self.writer.lock();
         let Some(slot) = self
@@ -123,13 +145,17 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
         while let Some(entry) = self.entries.get(slot.first.load(Relaxed)) {
             let number = slot.first.load(Relaxed);
-            self.unlist(&mut writer, entry);
-            ref_records::mark_dead(entry);
-            going.add(entry, number);
+            if let Some((found, _)) = self.place_of(entry) {
+                found.remove();
+            }
+            self.remove_closed(&mut writer, (entry, number), &mut going);
         }
         slot.state.store(OWNER_LEAVING, Relaxed);
-        self.free_owner(&mut writer, owner);
+        let spare = slot.remove_spare();
+        let unused = self.free_owner(&mut writer, owner);
         drop(writer);
+        drop(spare.map(|block| ReservedBlock::<P>::of_spare(block, memory)));
+        drop(unused);
         Ok(self.destroy_all(going))
     }
 
@@ -144,32 +170,39 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
 
     /// Nobody holds a live entry from now on who did not before, until it is live again or gone. True where nobody does.
     fn close(&self, entry: &CacheEntry) -> bool {
-        self.at_place(entry, |place, block| {
-            ref_records::close(&self.records, entry, place, block)
+        self.place_of(entry).is_some_and(|(found, block)| {
+            ref_records::close(&self.records, entry, found.place(), block)
         })
     }
 
     fn reopen(&self, entry: &CacheEntry) {
-        self.at_place(entry, |place, block| {
-            ref_records::reopen(place, block);
-            true
-        });
+        if let Some((found, block)) = self.place_of(entry) {
+            ref_records::reopen(found.place(), block);
+        }
     }
 
-    /// What `see` says of a live entry's place in the newest table.
-    fn at_place(
+    /// A live entry's place in the newest table. With the lock.
+    #[inline(always)]
+    pub(super) fn place_of(
         &self,
         entry: &CacheEntry,
-        see: impl FnOnce(&BucketPlace, NonNull<ShaderHeader>) -> bool,
-    ) -> bool {
-        let Some(block) = entry.block() else {
-            return false;
-        };
+    ) -> Option<(TablePlace<'_>, NonNull<ShaderHeader>)> {
+        let block = entry.block()?;
         // SAFETY: live, and the lock is held.
         let key = unsafe { block.as_ref() }.key;
-        self.tables
-            .place_of(key.hash(), block)
-            .is_some_and(|place| see(place, block))
+        Some((self.tables.find(key.hash(), block)?, block))
+    }
+
+    /// A closed entry that nobody holds, and that is not in the table any more, goes.
+    pub(super) fn remove_closed(
+        &self,
+        writer: &mut WriterState,
+        (entry, number): (&CacheEntry, u32),
+        going: &mut DestroyList,
+    ) {
+        self.count_dead(writer, entry);
+        ref_records::mark_dead(entry);
+        going.add(entry, number);
     }
 
     /// How many are being compiled for an owner.
@@ -304,95 +337,6 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         let block = entry.block()?;
         entry.refs.fetch_add(1, SeqCst);
         Some(HeldShader { block, slot: None })
-    }
-
-    /// Evicts entries until the limits hold.
-    pub(super) fn evict(&self) {
-        let mut going = DestroyList::new();
-        self.evict_over_limits(&mut self.writer.lock(), &mut going);
-        self.destroy_all(going);
-    }
-
-    /// Takes out as much as the limits want, of what nobody holds, the least lately used first, about.
-    pub(super) fn evict_over_limits(&self, writer: &mut WriterState, going: &mut DestroyList) {
-        let mut away = 0;
-        // Mostly something is free to go, and who lets go meanwhile has nothing to do: then nobody's word is written.
-        if self.is_over_limits.load(Relaxed) == 0 {
-            away = self.evict_round(writer, away, going);
-        }
-        if writer.is_over_limits(away) {
-            // Before each is asked whether it is held: of a hold that is let go meanwhile either this sees that, or who lets go sees this.
-            self.note_limits(writer, away);
-            away = self.evict_round(writer, away, going);
-        }
-        self.note_limits(writer, away);
-    }
-
-    /// A hand goes round over all entries, and lets those be that were used since it came by last. Returns how many bytes are on their way
-    /// out, with `away`.
-    fn evict_round(&self, writer: &mut WriterState, away: u64, going: &mut DestroyList) -> u64 {
-        let mut away = away;
-        // Once round makes all old that nobody uses meanwhile, twice takes them.
-        let mut steps = u64::from(self.entries.count()) * 3;
-        while steps > 0 && writer.is_over_limits(away) {
-            steps -= 1;
-            let number = writer.hand;
-            writer.hand += 1;
-            if writer.hand >= self.entries.count() {
-                writer.hand = 0;
-                self.epoch.fetch_add(1, Relaxed);
-            }
-            let Some(entry) = self.entries.get(number).filter(|entry| entry.is_live()) else {
-                continue;
-            };
-            let Some(block) = entry.block() else { continue };
-            // SAFETY: live, and the lock is held.
-            let touched = unsafe { block.as_ref() }.touched.load(Relaxed);
-            let epoch = self.epoch.load(Relaxed);
-            // Since the hand was here last; the round may just have begun.
-            let recent = epoch.wrapping_sub(touched) <= 1;
-            if recent || !ref_records::is_free(&self.records, entry) {
-                continue;
-            }
-            away += entry.bytes.load(Relaxed);
-            writer.evicted = writer.evicted.wrapping_add(1);
-            self.remove(writer, (entry, number), going);
-        }
-        away
-    }
-
-    /// Whether the limits hold once `away` bytes are gone, for those who let go.
-    pub(super) fn note_limits(&self, writer: &WriterState, away: u64) {
-        let over = u32::from(writer.is_over_limits(away));
-        if self.is_over_limits.load(Relaxed) != over {
-            self.is_over_limits.store(over, SeqCst);
-        }
-    }
-
-    /// A hold was let go while the cache was above its limits: the entry goes, where that was the last.
-    #[cold]
-    pub(super) fn evict_released(&self, number: u32) {
-        let mut going = DestroyList::new();
-        let mut writer = self.writer.lock();
-        let free = self
-            .entries
-            .get(number)
-            .filter(|entry| entry.is_live() && ref_records::is_free(&self.records, entry));
-        if let Some(entry) = free
-            && writer.is_over_limits(0)
-        {
-            writer.evicted = writer.evicted.wrapping_add(1);
-            self.remove(&mut writer, (entry, number), &mut going);
-        }
-        drop(writer);
-        self.destroy_all(going);
-    }
-}
-
-impl WriterState {
-    /// Above a limit, once `away` bytes are gone.
-    const fn is_over_limits(&self, away: u64) -> bool {
-        self.bytes.wrapping_sub(away) > self.max_bytes || self.live > self.max_entries
     }
 }
 

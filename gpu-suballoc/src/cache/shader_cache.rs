@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 
 use alloc_core::{AllocError, ContextHandle, HostAllocator, HostError, Scope};
 
+use super::block::OwnerWithContext;
 use super::compile::{CompileRequest, CompiledShader};
 use super::error::CacheError;
 use super::key::{CacheDevice, ShaderKey};
@@ -101,6 +102,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
             let mut writer = core.writer.lock();
             if let Some(slot) = core.owners.get(writer.free_owner) {
                 let number = core::mem::replace(&mut writer.free_owner, slot.link.load(Relaxed));
+                // SAFETY: it was free, and is this owner's from now on; the lock is held.
+                unsafe { slot.set_memory(memory.clone()) };
                 slot.begin(device);
                 drop(writer);
                 return Ok(CacheOwner {
@@ -112,7 +115,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
                 });
             }
             drop(writer);
-            let layout = core::alloc::Layout::new::<[OwnerSlot; 64]>();
+            let layout = core::alloc::Layout::new::<[OwnerWithContext; 64]>();
             let chunk = core
                 .owners
                 .chunk(&core.memory)
@@ -318,7 +321,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         let found = match core.find(key, content) {
             Some(found) => found,
             None => core.compile(
-                CompileRequest {
+                &CompileRequest {
                     key,
                     content,
                     owner: self.number,
@@ -355,7 +358,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
     /// Takes all of its entries out. Those that are held are found by nobody from now on, and destroyed by their last hold.
     pub fn release(mut self) -> RemovalCounts {
         self.released = true;
-        self.cache.core().release_owner(self.number)
+        self.cache.core().release_owner(self.number, &self.memory)
     }
 
     /// As [`release`](Self::release), if none is held or being compiled: all are destroyed when it returns, or none. Who asks for one of them
@@ -366,7 +369,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
     pub fn release_unused(mut self) -> Result<RemovalCounts, (Self, u64)> {
         // Before destructors run, of which one may unwind.
         self.released = true;
-        match self.cache.core().release_owner_unused(self.number) {
+        let core = self.cache.core();
+        match core.release_owner_unused(self.number, &self.memory) {
             Ok(removed) => Ok(removed),
             Err(held) => {
                 self.released = false;
@@ -398,7 +402,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         let _held = core.writer.lock();
         core.owners
             .get(self.number)
-            .map(OwnerSlot::stats)
+            .map(|slot| slot.stats())
             .unwrap_or_default()
     }
 
@@ -424,7 +428,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for CacheOwner<P, E> {
     fn drop(&mut self) {
         if !self.released {
-            self.cache.core().release_owner(self.number);
+            let core = self.cache.core();
+            core.release_owner(self.number, &self.memory);
         }
     }
 }

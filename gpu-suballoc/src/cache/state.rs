@@ -6,12 +6,12 @@ use core::ptr::NonNull;
 
 use alloc_core::{ContextHandle, HostAllocator, HostError, Scope};
 
-use super::block::{DetailedEntry, EntryDetails, ReservedBlock, StoredPayload};
+use super::block::{DetailedEntry, OwnerWithContext, ReservedBlock, StoredPayload};
 use super::entry::{CacheEntry, ShaderHeader};
 use super::in_flight_compile::InFlightCompile;
 use super::owner::{self, OwnerSlot};
 use super::ref_records::{self, RefRecords, RefSlot};
-use super::segments::{NONE, Zeroed, ZeroedSegments};
+use super::segments::{NONE, ZeroedSegments};
 use super::table::TableList;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Relaxed, StateMutex};
 
@@ -24,7 +24,7 @@ pub(super) struct CacheCore<P, E: Copy + Send + Sync> {
     /// 1: held entries keep the cache above its limits, and whoever lets one go evicts it. Beside the epoch, which a hit reads as well.
     pub(super) is_over_limits: AtomicU32,
     pub(super) writer: StateMutex<WriterState>,
-    pub(super) owners: ZeroedSegments<OwnerSlot>,
+    pub(super) owners: ZeroedSegments<OwnerWithContext>,
     pub(super) compiles: ZeroedSegments<InFlightCompile<E>>,
     pub(super) memory: ContextHandle,
     /// Who keeps it: handles, owners, holds that outlive a borrow. Of 64 bits, as an entry's count of holds is.
@@ -75,9 +75,6 @@ pub(super) struct HeldShader {
     pub(super) block: NonNull<ShaderHeader>,
     pub(super) slot: Option<RefSlot>,
 }
-
-// SAFETY: atomics; zeros are a slot that nobody has.
-unsafe impl Zeroed for OwnerSlot {}
 
 impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     /// With one keeper.
@@ -152,7 +149,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         for number in 0..self.entries.count() {
             if let Some(entry) = self.entries.get(number) {
                 // SAFETY: nobody refers to what is there; what is there no more, or not yet, is not looked at.
-                unsafe { Self::drop_payload(entry) };
+                unsafe { self.drop_payload(entry) };
             }
         }
     }
@@ -170,6 +167,13 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         while let Some(chunk) = self.compiles.pop_chunk() {
             chunk.free(&memory);
         }
+        // References that were leaked kept their entries, and these their owner's slot.
+        for slot in (0..self.owners.count()).filter_map(|number| self.owners.get(number)) {
+            if slot.state.swap(0, Relaxed) != 0 {
+                // SAFETY: an owner's until now, whose blocks are gone; nobody else looks.
+                drop(unsafe { slot.remove_memory() });
+            }
+        }
         while let Some(chunk) = self.owners.pop_chunk() {
             chunk.free(&memory);
         }
@@ -178,7 +182,12 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     /// Makes a live entry dead: nobody finds it from now on. True where nobody holds it: it is the caller's to [`destroy`](Self::destroy)
     /// then, without the lock.
     pub(super) fn kill(&self, writer: &mut WriterState, entry: &CacheEntry, number: u32) -> bool {
-        self.unlist(writer, entry);
+        if let Some(block) = entry.block() {
+            // SAFETY: live, and the lock is held.
+            let key = unsafe { block.as_ref() }.key;
+            self.tables.remove(key.hash(), block);
+        }
+        self.count_dead(writer, entry);
         let mine = ref_records::condemn(&self.records, entry);
         if !mine {
             self.list_dead(writer, entry, number);
@@ -186,21 +195,22 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         mine
     }
 
-    /// Takes a live entry out of table and list, and counts it among the dead ones; its state is the caller's to change.
-    pub(super) fn unlist(&self, writer: &mut WriterState, entry: &CacheEntry) {
-        if let Some(block) = entry.block() {
-            // SAFETY: live, and the lock is held.
-            let key = unsafe { block.as_ref() }.key;
-            self.tables.remove(key.hash(), block);
-        }
-        writer.live = writer.live.wrapping_sub(1);
+    /// A live entry, which is not in the table any more, is counted among the dead ones; its state is the caller's to change.
+    pub(super) fn count_dead(&self, writer: &mut WriterState, entry: &CacheEntry) {
         writer.dead = writer.dead.wrapping_add(1);
         if let Some(slot) = self.owners.get(entry.owner.load(Relaxed)) {
-            slot.first
-                .store(self.unlink(slot.first.load(Relaxed), entry), Relaxed);
-            owner::subtract(&slot.entries, 1);
+            self.unlist(writer, slot, entry);
             owner::add(&slot.zombies, 1);
         }
+    }
+
+    /// Takes a live entry out of its owner's list. With the lock; `slot` is its owner's.
+    #[inline]
+    pub(super) fn unlist(&self, writer: &mut WriterState, slot: &OwnerSlot, entry: &CacheEntry) {
+        writer.live = writer.live.wrapping_sub(1);
+        owner::subtract(&slot.entries, 1);
+        let first = slot.first.load(Relaxed);
+        slot.first.store(self.unlink(first, entry), Relaxed);
     }
 
     /// A dead entry that is held.
@@ -218,42 +228,60 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             number,
         };
         // SAFETY: dead, held by nobody, and this thread alone was told to.
-        unsafe { Self::drop_payload(entry) };
+        unsafe { self.drop_payload(entry) };
     }
 
     fn make_free(&self, entry: &CacheEntry, number: u32) {
         let owner = entry.owner.load(Relaxed);
-        let bytes = entry.bytes.load(Relaxed);
         let mut writer = self.writer.lock();
-        writer.bytes = writer.bytes.wrapping_sub(bytes);
         writer.dead = writer.dead.wrapping_sub(1);
         if let Some(slot) = self.owners.get(owner) {
-            owner::subtract(&slot.bytes, bytes);
             owner::subtract(&slot.zombies, 1);
+            self.forget(&mut writer, slot, (entry, number));
         }
+        self.note_limits(&writer, 0);
+        let unused = self.free_owner(&mut writer, owner);
+        drop(writer);
+        drop(unused);
+    }
+
+    /// An entry is free, and not its owner's any more. With the lock; `slot` is its owner's.
+    #[inline]
+    pub(super) fn forget(
+        &self,
+        writer: &mut WriterState,
+        slot: &OwnerSlot,
+        (entry, number): (&CacheEntry, u32),
+    ) {
+        let bytes = entry.bytes.load(Relaxed);
+        writer.bytes = writer.bytes.wrapping_sub(bytes);
+        owner::subtract(&slot.bytes, bytes);
+        slot.unbind();
         entry.free();
         entry.link.store(writer.free_entry, Relaxed);
         writer.free_entry = number;
-        self.note_limits(&writer, 0);
-        self.unbind(&mut writer, owner);
     }
 
     /// Does nothing where there is none.
     ///
     /// # Safety
     /// Nobody holds the entry or will.
-    unsafe fn drop_payload(entry: &DetailedEntry) {
+    unsafe fn drop_payload(&self, entry: &DetailedEntry) {
+        let Some(slot) = self.owners.get(entry.owner.load(Relaxed)) else {
+            return;
+        };
         let Some(block) = entry.detach_block().map(NonNull::cast::<StoredPayload<P>>) else {
             return;
         };
         // SAFETY: it had a block, and nobody reads it any more.
-        let EntryDetails { memory, content } = unsafe { entry.remove_details() };
+        let content = unsafe { entry.remove_content() };
         // SAFETY: written when the entry was made; moved out once, here.
         let StoredPayload { value, .. } = unsafe { block.read() };
         // Goes last, even if a destructor unwinds.
         let _room = ReservedBlock {
             block,
-            memory: &memory,
+            // SAFETY: the owner's, which has this block.
+            memory: unsafe { slot.memory() },
         };
         drop(value);
         drop(content);
@@ -290,25 +318,18 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// One entry less, or none to come: an owner that has gone leaves its slot with the last.
-    pub(super) fn unbind(&self, writer: &mut WriterState, owner: u32) {
-        let Some(slot) = self.owners.get(owner) else {
-            return;
-        };
-        slot.bound
-            .store(slot.bound.load(Relaxed).wrapping_sub(1), Relaxed);
-        self.free_owner(writer, owner);
-    }
-
-    pub(super) fn free_owner(&self, writer: &mut WriterState, owner: u32) {
-        let Some(slot) = self.owners.get(owner) else {
-            return;
-        };
-        if slot.state.load(Relaxed) == owner::OWNER_LEAVING && slot.bound.load(Relaxed) == 0 {
-            slot.state.store(0, Relaxed);
-            slot.link.store(writer.free_owner, Relaxed);
-            writer.free_owner = owner;
+    /// Frees the slot of an owner that has gone, after its last entry. What this returns is dropped without the lock.
+    #[must_use]
+    pub(super) fn free_owner(&self, writer: &mut WriterState, owner: u32) -> Option<ContextHandle> {
+        let slot = self.owners.get(owner)?;
+        if slot.state.load(Relaxed) != owner::OWNER_LEAVING || slot.bound.load(Relaxed) != 0 {
+            return None;
         }
+        slot.state.store(0, Relaxed);
+        slot.link.store(writer.free_owner, Relaxed);
+        writer.free_owner = owner;
+        // SAFETY: an owner's until now, and no block is left.
+        Some(unsafe { slot.remove_memory() })
     }
 }
 

@@ -13,7 +13,7 @@ use core::ptr::{NonNull, null_mut};
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
-use super::bucket::{Bucket, BucketPlace, HashTag, PLACES};
+use super::bucket::{Bucket, BucketPlace, HashTag, OccupiedPlace, PLACES};
 use super::entry::ShaderHeader;
 use crate::sync::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
@@ -79,6 +79,13 @@ impl TableList {
         }
     }
 
+    /// True where no block of this hash is in the newest table; false where that takes a [`search`](Self::search) to see. The writer's.
+    #[inline(always)]
+    pub(super) fn is_without(&self, hash: u64) -> bool {
+        self.current()
+            .is_none_or(|table| table.bucket(hash as usize).is_without(HashTag::new(hash)))
+    }
+
     /// True where another entry may be put in.
     pub(super) fn has_room(&self, entries: usize) -> bool {
         self.current()
@@ -98,15 +105,15 @@ impl TableList {
 
     /// Takes a block out. The writer's.
     pub(super) fn remove(&self, hash: u64, block: NonNull<ShaderHeader>) {
-        if let Some(table) = self.current() {
-            table.remove(hash, block);
+        if let Some(found) = self.find(hash, block) {
+            found.remove();
         }
     }
 
     /// Where a block is. The writer's.
-    pub(super) fn place_of(&self, hash: u64, block: NonNull<ShaderHeader>) -> Option<&BucketPlace> {
-        let (bucket, _) = self.current()?.find(hash, block)?;
-        bucket.place_of(block.as_ptr())
+    #[inline(always)]
+    pub(super) fn find(&self, hash: u64, block: NonNull<ShaderHeader>) -> Option<TablePlace<'_>> {
+        self.current()?.find(hash, block)
     }
 
     /// From now on this one. `hash_of` gives each block's hash. The writer's; gives `fresh` back where it is too small by now.
@@ -253,20 +260,50 @@ impl<'t> TableRef<'t> {
         false
     }
 
-    /// The block's bucket, and how many it passed by on the way there from its home.
-    fn find(self, hash: u64, block: NonNull<ShaderHeader>) -> Option<(&'t Bucket, usize)> {
-        (0..=self.mask()).find_map(|steps| {
-            let bucket = self.bucket((hash as usize).wrapping_add(steps));
-            bucket.place_of(block.as_ptr()).map(|_| (bucket, steps))
-        })
+    #[inline(always)]
+    fn find(self, hash: u64, block: NonNull<ShaderHeader>) -> Option<TablePlace<'t>> {
+        let (sought, home) = (HashTag::new(hash), hash as usize);
+        let mut passed = 0;
+        while passed <= self.mask() {
+            let bucket = self.bucket(home.wrapping_add(passed));
+            if let Some(found) = bucket.find(sought, block.as_ptr()) {
+                return Some(TablePlace {
+                    table: self,
+                    home,
+                    passed,
+                    found,
+                });
+            }
+            passed += 1;
+        }
+        None
+    }
+}
+
+/// Where a block is in a table. The writer's, until it changes the table.
+pub(super) struct TablePlace<'t> {
+    table: TableRef<'t>,
+    /// Its home bucket, and how many it passed by on the way from there.
+    home: usize,
+    passed: usize,
+    found: OccupiedPlace<'t>,
+}
+
+impl TablePlace<'_> {
+    #[inline(always)]
+    pub(super) fn place(&self) -> &BucketPlace {
+        self.found.place
     }
 
-    fn remove(self, hash: u64, block: NonNull<ShaderHeader>) {
-        let home = hash as usize;
-        let removed = (0..=self.mask())
-            .find(|&steps| self.bucket(home.wrapping_add(steps)).remove(block.as_ptr()));
-        (0..removed.unwrap_or(0))
-            .for_each(|step| self.bucket(home.wrapping_add(step)).uncount_passed());
+    /// Takes the block out.
+    #[inline(always)]
+    pub(super) fn remove(self) {
+        self.found.clear();
+        for step in 0..self.passed {
+            self.table
+                .bucket(self.home.wrapping_add(step))
+                .uncount_passed();
+        }
     }
 }
 

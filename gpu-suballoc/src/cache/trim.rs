@@ -7,9 +7,8 @@ use core::ptr::NonNull;
 
 use alloc_core::ContextHandle;
 
-use super::block::DetailedEntry;
+use super::block::{DetailedEntry, OwnerWithContext};
 use super::entry::{FREE, ShaderHeader};
-use super::owner::OwnerSlot;
 use super::segments::{NONE, Zeroed, ZeroedSegments};
 use super::shader_cache::{CacheOwner, ShaderCache};
 use super::state::CacheCore;
@@ -101,7 +100,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
         writer.free_owner = NONE;
         for number in (0..self.owners.count()).rev() {
-            let is_free = |slot: &&OwnerSlot| slot.state.load(Relaxed) == 0;
+            let is_free = |slot: &&OwnerWithContext| slot.state.load(Relaxed) == 0;
             if let Some(slot) = self.owners.get(number).filter(is_free) {
                 slot.link.store(writer.free_owner, Relaxed);
                 writer.free_owner = number;

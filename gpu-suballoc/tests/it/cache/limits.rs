@@ -1,6 +1,7 @@
 //! H73: a limit lets go what nobody needs.
 
-use gpu_suballoc::cache::{CacheDevice, CacheLimits, CompiledShader};
+use alloc_core::HostError;
+use gpu_suballoc::cache::{CacheDevice, CacheError, CacheLimits, CompiledShader};
 
 use super::bench::{Contexts, Counts, get, key};
 
@@ -108,6 +109,67 @@ fn compiled_bytes_overflow_is_counted_up_to_what_64_bits_hold() {
         (cache.stats().bytes, owner.stats().bytes, counts.now().1),
         (0, 0, 0)
     );
+}
+
+/// What is evicted leaves its block to the next compile, which asks its owner's context for nothing.
+#[test]
+fn h74_an_evicted_shaders_block_is_its_owners_next() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    cache.set_limits(CacheLimits {
+        entries: 4,
+        ..CacheLimits::NONE
+    });
+    let device = CacheDevice::new_unique();
+    let (a, b) = (
+        cache.owner(device, contexts.a.handle()).expect("memory"),
+        cache.owner(device, contexts.b.handle()).expect("memory"),
+    );
+    drop(get(&a, &counts, 0));
+    let block = contexts.bytes()[0];
+    (1..5).for_each(|number| drop(get(&a, &counts, number)));
+    assert_eq!(contexts.bytes()[..2], [5 * block, 0], "four, and one kept");
+    let asked = contexts.a.usage().total().total_blocks;
+    for number in 5..100 {
+        drop(get(&a, &counts, number));
+        assert_eq!((cache.stats().entries, counts.now().1), (4, 4));
+    }
+    assert_eq!(contexts.a.usage().total().total_blocks, asked);
+    assert_eq!(contexts.bytes()[0], 5 * block);
+    // Another owner's eviction gives the block back: it is of no use to that owner.
+    drop(get(&b, &counts, 100));
+    assert_eq!(contexts.bytes()[..2], [4 * block, block]);
+    assert_eq!(a.stats().entries + b.stats().entries, 4);
+    drop(a);
+    assert_eq!(
+        contexts.bytes()[..2],
+        [0, block],
+        "what was kept goes with its owner"
+    );
+    drop((b, cache));
+    contexts.end();
+}
+
+#[test]
+fn h61_a_context_that_was_closed_refuses_whatever_block_was_kept() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    cache.set_limits(CacheLimits {
+        entries: 1,
+        ..CacheLimits::NONE
+    });
+    let child = contexts.a.child("closed below").expect("memory");
+    let owner = cache
+        .owner(CacheDevice::new_unique(), child.handle())
+        .expect("memory");
+    (0..3).for_each(|number| drop(get(&owner, &counts, number)));
+    drop(child);
+    let refused = owner.get_or_compile(key(owner.device(), 3), || counts.make(3));
+    assert!(
+        matches!(refused, Err(CacheError::Host(HostError::Closed { .. }))),
+        "{refused:?}"
+    );
+    assert_eq!(counts.now(), (3, 1), "nothing was compiled");
 }
 
 #[test]

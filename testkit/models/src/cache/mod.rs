@@ -11,6 +11,7 @@ mod ref_records;
 
 mod closing;
 mod flights;
+mod limits;
 mod readers;
 mod shelf;
 

@@ -27,6 +27,10 @@ pub(super) struct Shelf {
     payload: UnsafeCell<u64>,
     /// The entry that a new one takes. With the lock.
     free: UnsafeCell<u32>,
+    /// As the cache's own: whoever lets go is to evict.
+    over: AtomicU32,
+    /// No shader is to stay without a hold.
+    pub(super) limited: bool,
     /// The memory that payloads go back to is there.
     owner: UnsafeCell<bool>,
 }
@@ -56,6 +60,10 @@ enum Tried {
 impl Shelf {
     /// Never freed, so that a mutant cannot do real harm. Both threads have a record already if `records` says so.
     pub(super) fn new(records: bool) -> &'static Self {
+        Self::with_limit(records, false)
+    }
+
+    pub(super) fn with_limit(records: bool, limited: bool) -> &'static Self {
         let shelf = Box::leak(Box::new(Self {
             table: AtomicPtr::default(),
             entry: CacheEntry::default(),
@@ -68,6 +76,8 @@ impl Shelf {
             lock: Lock::new(),
             payload: UnsafeCell::new(0),
             free: UnsafeCell::new(0),
+            over: AtomicU32::new(0),
+            limited,
             owner: UnsafeCell::new(true),
         }));
         shelf.table.store(Box::into_raw(Box::default()), Release);
@@ -215,7 +225,11 @@ impl Shelf {
             Some(at) => unsafe { ref_records::release(at, self.block()) },
             None => ref_records::release_counted(&self.entry),
         };
-        if last {
+        if self.limited {
+            if last || self.over.load(SeqCst) != 0 {
+                self.sweeps_above_limits();
+            }
+        } else if last {
             self.sweeps();
         }
     }
@@ -258,18 +272,19 @@ impl Shelf {
                 if !ref_records::is_free(&self.records, &self.entry) {
                     return false;
                 }
-                self.table().remove(self.block().as_ptr());
+                self.removes();
                 ref_records::condemn(&self.records, &self.entry)
             } else {
                 let place = self
                     .table()
-                    .place_of(self.block().as_ptr())
-                    .expect("the model made one");
+                    .find(Self::sought(), self.block().as_ptr())
+                    .expect("the model made one")
+                    .place;
                 if !ref_records::close(&self.records, &self.entry, place, self.block()) {
                     ref_records::reopen(place, self.block());
                     return false;
                 }
-                self.table().remove(self.block().as_ptr());
+                self.removes();
                 ref_records::mark_dead(&self.entry);
                 true
             }
@@ -278,6 +293,58 @@ impl Shelf {
             self.destroys();
         }
         true
+    }
+
+    /// Out of the table. With the lock.
+    fn removes(&self) {
+        let found = self.table().find(Self::sought(), self.block().as_ptr());
+        found.expect("it is there").clear();
+    }
+
+    /// As an insertion above the limits does: true where the shader is out of its block when the lock is released.
+    pub(super) fn evicts(&self) -> bool {
+        let _held = self.lock.lock();
+        if !self.entry.is_live() {
+            return false;
+        }
+        let place = self
+            .table()
+            .find(Self::sought(), self.block().as_ptr())
+            .expect("it is live")
+            .place;
+        let (records, over, block) = (&self.records, &self.over, self.block());
+        if !ref_records::close_to_evict(records, over, &self.entry, place, block) {
+            return false;
+        }
+        self.removes();
+        self.moves_out();
+        true
+    }
+
+    /// With the lock: the block is another shader's at once.
+    fn moves_out(&self) {
+        self.entry.free();
+        assert!(self.entry.detach_block().is_some());
+        self.payload.with_mut(|payload| {
+            // SAFETY: loom panics where a use is not ordered before.
+            assert_ne!(unsafe { payload.replace(0) }, 0, "each is destroyed once")
+        });
+        // SAFETY: as above.
+        self.free.with_mut(|free| unsafe { *free = 0 });
+    }
+
+    /// Whoever lets go above the limits evicts.
+    fn sweeps_above_limits(&self) {
+        let _held = self.lock.lock();
+        let is_over = self.entry.is_live() && ref_records::is_free(&self.records, &self.entry);
+        if is_over {
+            self.removes();
+        }
+        if ref_records::is_last(&self.records, &self.entry)
+            || (is_over && ref_records::condemn(&self.records, &self.entry))
+        {
+            self.moves_out();
+        }
     }
 
     /// The context that the shader was made in goes, with its memory.
@@ -291,7 +358,7 @@ impl Shelf {
         let mine = {
             let _held = self.lock.lock();
             self.entry.is_live() && self.holds(key) && {
-                self.table().remove(self.block().as_ptr());
+                self.removes();
                 ref_records::condemn(&self.records, &self.entry)
             }
         };
