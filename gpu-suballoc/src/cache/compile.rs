@@ -386,7 +386,7 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
         // Somebody's destructor may unwind: this thread's hold is let go then.
         let found = HeldShader { block, slot: None };
         let hold = ShaderRef::new(core, found);
-        core.destroy_after(moved, going);
+        core.destroy_after(&mut moved, going);
         core::mem::forget(hold);
         found
     }

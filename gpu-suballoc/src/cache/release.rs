@@ -81,13 +81,14 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
 
     /// As [`destroy_all`](Self::destroy_all), after `first` was dropped.
     #[inline]
-    pub(super) fn destroy_after<T>(&self, first: T, going: DestroyList) {
-        // Mostly there is no other.
+    pub(super) fn destroy_after<T>(&self, first: &mut Option<T>, going: DestroyList) {
+        // Mostly there is no other. In place: a copy of what was just written waits for the stores.
         if going.first == NONE {
+            *first = None;
             return;
         }
         let mut rest = DestroyGuard { core: self, going };
-        drop(first);
+        *first = None;
         rest.destroy();
     }
 
