@@ -110,9 +110,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
 
     /// Why a block cannot be emptied: the first region that cannot move.
     fn find_obstacle(&mut self, index: u16, block: u32) -> Result<Option<SkipReason>, GpuError> {
-        // Bare regions without a record are not, where such regions move and nobody is asked.
-        let is_each = !self.options.moves_bare || self.options.may_move.is_some();
-        if !self.collect(index, block, is_each)? {
+        if !self.collect(index, block, false)? {
             return Ok(Some(SkipReason::Page));
         }
         for at in 0..self.regions.as_slice().len() {
@@ -126,14 +124,21 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         Ok(None)
     }
 
-    /// Puts a block's regions into `self.regions`, or those with a record alone. False where something else lies in it, or it is mapped.
+    /// Whether a region with that record moves for certain: a bare one without a record, where such regions move and nobody is asked.
+    #[inline]
+    fn surely_moves(&self, record: u32) -> bool {
+        record == NO_RECORD && self.options.moves_bare && self.options.may_move.is_none()
+    }
+
+    /// Puts a block's regions into `self.regions`, or those alone that may be an obstacle. False where something else lies in it, or it is mapped.
     fn collect(&mut self, index: u16, block: u32, is_each: bool) -> Result<bool, GpuError> {
+        let skips_bare = !is_each && self.surely_moves(NO_RECORD);
         loop {
             let (regions, mut count) = (&mut self.regions, 0usize);
             regions.clear();
             let is_movable =
                 (self.allocator.pools).each_block_region(index, block, &mut |region| {
-                    if !is_each && region.record == NO_RECORD {
+                    if region.record == NO_RECORD && skips_bare {
                         return;
                     }
                     count = count.saturating_add(1);
@@ -206,11 +211,15 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             let Some(&region) = self.regions.as_slice().get(at) else {
                 break;
             };
-            let known = match self.movable(&region) {
-                Ok(known) => known,
-                Err(reason) => {
-                    self.skipped.count(reason);
-                    return Ok(false);
+            let known = if self.surely_moves(region.record) {
+                None
+            } else {
+                match self.movable(&region) {
+                    Ok(known) => known,
+                    Err(reason) => {
+                        self.skipped.count(reason);
+                        return Ok(false);
+                    }
                 }
             };
             let reserved = if region.at.kind() == RegionPlaceKind::Slab {

@@ -164,7 +164,8 @@ impl RegionMove {
     /// Whether both move or neither does: regions of one slab, which are handed out in one pass, one behind the other.
     #[must_use]
     pub fn moves_with(&self, other: &Self) -> bool {
-        self.target == other.target
+        // They differ in their slots mostly.
+        self.target.slot == other.target.slot && self.target == other.target
     }
 
     /// The user's number of the region.
