@@ -137,20 +137,13 @@ impl FreeIndex {
         node.set_state(NodeState::Free);
         node.set_range(first, count);
         node.slack.set(block);
-        self.insert_into_bin(store, bin_of(count), hole, node, first);
+        self.insert_into_bin(store, bin_of(count), hole, node);
     }
 
-    /// The range with the lowest offset goes to the front, and the next ones behind it roughly in order: what is allocated from there
-    /// leaves the high end whole.
+    /// The range that lies lowest goes to the front, and the next ones behind it roughly in order: what is allocated from there leaves
+    /// the high end whole, and the last blocks.
     #[inline]
-    fn insert_into_bin(
-        &self,
-        store: &NodeStore,
-        bin: u32,
-        hole: u32,
-        node: &RangeNode,
-        first: u32,
-    ) {
+    fn insert_into_bin(&self, store: &NodeStore, bin: u32, hole: u32, node: &RangeNode) {
         let Some(head) = self.bin_heads.at(bin) else {
             return node.set_place(NIL, NIL);
         };
@@ -160,8 +153,8 @@ impl FreeIndex {
             head.set(hole);
             return self.bins.set(bin);
         }
-        let mut front = store.at(old);
-        if first < front.first.get() {
+        let (place, mut front) = (place_of(node), store.at(old));
+        if place < place_of(front) {
             front.word.set(hole);
             node.set_place(NIL, old);
             return head.set(hole);
@@ -170,7 +163,7 @@ impl FreeIndex {
         let steps = if store.is_crowded() { 0 } else { STEPS };
         for _ in 0..steps {
             let next = store.at(behind);
-            if behind == NIL || first < next.first.get() {
+            if behind == NIL || place < place_of(next) {
                 break;
             }
             (ahead, front, behind) = (behind, next, next.link.get());
@@ -218,7 +211,13 @@ impl FreeIndex {
         let (from, to) = (bin_of(old_count), bin_of(count));
         if from != to {
             self.remove_from_bin(store, from, node);
-            self.insert_into_bin(store, to, hole, node, first);
+            self.insert_into_bin(store, to, hole, node);
         }
     }
+}
+
+/// Where a free range lies among all of an index: its block, its offset there.
+#[inline]
+fn place_of(node: &RangeNode) -> u64 {
+    u64::from(node.slack.get()) << 32 | u64::from(node.first.get())
 }

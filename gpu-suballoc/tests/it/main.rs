@@ -4,6 +4,7 @@ mod ash_device;
 mod cache;
 mod cache_model;
 mod callbacks;
+mod churn;
 mod classes;
 #[cfg(not(miri))]
 mod every_example;

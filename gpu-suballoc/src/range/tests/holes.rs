@@ -80,3 +80,48 @@ fn h96_holes_are_joined_as_soon_as_they_touch() {
         assert_eq!(core.core.free_range_count(), 2);
     }
 }
+
+#[test]
+fn of_two_holes_of_a_size_the_one_in_the_lower_block_is_used_first() {
+    for first in [true, false] {
+        let mut core = Core::new(4096, 16);
+        let before = core.allocate(1024);
+        let low = core.allocate(256);
+        core.allocate(4096 - 1024 - 256);
+        core.ready(16);
+        let mut other = RangeAllocator::new(4096, 16).unwrap().numbered(1);
+        other.begin(&core.store, &core.index).unwrap();
+        let mut take = |size| {
+            let want = RangeRequest {
+                size,
+                alignment: 1,
+                user_data: 0,
+                fit: Fit::Low,
+            };
+            other.allocate(&core.store, &core.index, &want).unwrap()
+        };
+        let (high, _) = (take(256), take(4096 - 256));
+        let mut free_high = |core: &Core| {
+            let id = (high.node, high.generation);
+            other.free(&core.store, &core.index, id, None).unwrap()
+        };
+        if first {
+            free_high(&core);
+            core.free_allocated(low);
+        } else {
+            core.free_allocated(low);
+            free_high(&core);
+        }
+        // In its block it lies behind the other one.
+        let want = RangeRequest {
+            size: 256,
+            alignment: 1,
+            user_data: 0,
+            fit: Fit::Low,
+        };
+        let granules = GranuleRequest::new(&want, 256, 4).unwrap();
+        assert_eq!(core.index.find(&core.store, &granules).unwrap().block, 0);
+        assert!(core.get(before.node, before.generation).is_ok());
+        other.clear(&core.store, &core.index);
+    }
+}
