@@ -108,6 +108,7 @@ mod id;
 mod map_count;
 pub mod memory_type;
 pub mod pool;
+mod prefetch;
 mod property_flags;
 mod range;
 pub mod region;

@@ -7,6 +7,7 @@
 //!   free_search.rs      the hole for a request
 //!   exchange.rs         a live range lies elsewhere, under the same id
 //!   node_store.rs       nodes, in chunks that are handed in, for one block or many; node.rs: their 32 bytes
+//!   chunk_table.rs      where the chunks are; spare_nodes.rs: which of them have a node to spare
 //!   linear.rs           LinearRanges: stacks and rings, which need none of the rest
 //!   place_at.rs         a range at a given offset
 //!   rounding.rs         rounding; types.rs: requests and results
@@ -19,6 +20,7 @@
 mod batch;
 mod bin_heads;
 mod bins;
+mod chunk_table;
 mod exchange;
 mod free_index;
 mod free_search;
@@ -29,6 +31,7 @@ mod place_at;
 mod query;
 mod range_allocator;
 mod rounding;
+mod spare_nodes;
 #[cfg(test)]
 mod tests;
 mod types;

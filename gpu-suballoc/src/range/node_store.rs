@@ -2,10 +2,10 @@
 //! a block's population comes and goes, that of all blocks together hardly does, so that few chunks are half empty.
 //!
 //! ```text
-//!   slots (one block; a longer one replaces it)          chunks (4 KiB each)
-//!   +-----------------------------------------+          +-----------------------+
-//!   | chunk, floor, spare nodes of it: 32 B   | -------> | 128 nodes of 32 bytes |
-//!   +-----------------------------------------+          +-----------------------+
+//!   slots and chunk_table.rs (one block each; a longer one replaces it)      chunks (4 KiB each)
+//!   +--------------------------+   +-----------------------------+          +-----------------------+
+//!   | floor, spare nodes: 20 B |   | where its chunk is: 8 bytes | -------> | 128 nodes of 32 bytes |
+//!   +--------------------------+   +-----------------------------+          +-----------------------+
 //! ```
 //!
 //! RangeNode `n` is number `n % 128` of the chunk in slot `n / 128`. A chunk that is given back leaves its *floor* in its slot: the lowest
@@ -16,10 +16,13 @@ use core::alloc::Layout;
 use core::cell::Cell;
 use core::ptr::NonNull;
 
+use super::chunk_table::ChunkTable;
 use super::node::{NIL, NodeState, RangeNode};
+use super::spare_nodes::{ABSENT, ChunkSlot, NO_SLOT};
 use super::types::MAX_GENERATION;
 use crate::growable_vec::GrowableVec;
 use crate::host_block::HostBlock;
+use crate::prefetch::prefetch;
 
 /// Nodes of a chunk.
 pub(super) const CHUNK_NODES: u32 = 128;
@@ -27,35 +30,13 @@ pub(super) const CHUNK_NODES: u32 = 128;
 const CROWD: u32 = 256;
 const CHUNK: Layout = Layout::new::<[RangeNode; CHUNK_NODES as usize]>();
 const MAX_SLOTS: u32 = u32::MAX / CHUNK_NODES;
-const ABSENT: u16 = u16::MAX;
-/// The end of a list of slots.
-const NO_SLOT: u32 = u32::MAX;
-
-/// A chunk's place.
-#[derive(Debug)]
-#[repr(C, align(32))]
-struct ChunkSlot {
-    /// A chunk that was given back has the first chunk in its stead, so that every slot can be followed.
-    chunk: Cell<NonNull<RangeNode>>,
-    /// Where the generations of the next chunk begin.
-    floor: Cell<u32>,
-    /// How many of its nodes are spare.
-    spare: Cell<u16>,
-    /// How many have used up their generations; [`ABSENT`] where there is no chunk.
-    retired: Cell<u16>,
-    /// The first spare node.
-    first: Cell<u32>,
-    back: Cell<u32>,
-    forth: Cell<u32>,
-}
-
-const _: () = assert!(size_of::<ChunkSlot>() == 32);
 
 /// Memory that the store can do with: what [`NodeStore::missing_capacity`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeShortage {
     Chunk,
     Slots(Layout),
+    ChunkTable(Layout),
 }
 
 impl NodeShortage {
@@ -63,7 +44,7 @@ impl NodeShortage {
     pub(crate) const fn layout(self) -> Layout {
         match self {
             Self::Chunk => CHUNK,
-            Self::Slots(layout) => layout,
+            Self::Slots(layout) | Self::ChunkTable(layout) => layout,
         }
     }
 }
@@ -74,15 +55,17 @@ impl NodeShortage {
 pub(crate) struct NodeStore {
     /// What numbers beyond all slots lead to.
     stray: RangeNode,
+    /// As many as there are slots.
+    chunks: ChunkTable,
     slots: GrowableVec<ChunkSlot>,
-    spare: Cell<u32>,
+    pub(super) spare: Cell<u32>,
     floor: u32,
     /// Slots of which some nodes are spare. (On no list: those without a spare node, and those without a chunk and a floor.)
-    open: Cell<u32>,
+    pub(super) open: Cell<u32>,
     /// Slots of which all nodes are spare or retired.
-    whole: Cell<u32>,
+    pub(super) whole: Cell<u32>,
     /// Slots of which all nodes are retired.
-    dead: Cell<u32>,
+    pub(super) dead: Cell<u32>,
     /// Slots without a chunk.
     absent: Cell<u32>,
 }
@@ -95,6 +78,7 @@ impl NodeStore {
     pub(crate) const fn new(floor: u32) -> Self {
         Self {
             stray: RangeNode::spare(0, NIL),
+            chunks: ChunkTable::new(),
             slots: GrowableVec::new(),
             spare: Cell::new(0),
             floor: if floor == 0 { 1 } else { floor },
@@ -103,12 +87,6 @@ impl NodeStore {
             dead: Cell::new(NO_SLOT),
             absent: Cell::new(NO_SLOT),
         }
-    }
-
-    /// How many nodes can be had without memory.
-    #[inline]
-    pub(super) fn spare_nodes(&self) -> u32 {
-        self.spare.get()
     }
 
     /// So many nodes that hardly one of them is in a cache: whoever follows links from one to the next waits for memory each time.
@@ -123,15 +101,15 @@ impl NodeStore {
     }
 
     #[inline]
-    fn slot(&self, index: u32) -> Option<&ChunkSlot> {
+    pub(super) fn slot(&self, index: u32) -> Option<&ChunkSlot> {
         self.slots().get(index as usize)
     }
 
     /// The node of that number. One that a user came with may be another's: see [`named`](Self::named).
     #[inline]
     pub(super) fn at(&self, id: u32) -> &RangeNode {
-        match self.slot(id / CHUNK_NODES) {
-            Some(slot) => Self::node_of(slot, id),
+        match self.chunks.at(id / CHUNK_NODES) {
+            Some(chunk) => self.node_of(chunk, id),
             None => &self.stray,
         }
     }
@@ -139,117 +117,35 @@ impl NodeStore {
     /// The node of that number, as a user knows it: none in a chunk that is no longer there.
     #[inline]
     pub(super) fn named(&self, id: u32) -> &RangeNode {
-        match self.slot(id / CHUNK_NODES) {
-            Some(slot) if slot.retired.get() != ABSENT => Self::node_of(slot, id),
-            _ => &self.stray,
+        match self.chunks.present(id / CHUNK_NODES) {
+            Some(chunk) => self.node_of(chunk, id),
+            None => &self.stray,
         }
     }
 
+    /// [`named`](Self::named), for a node that is freed next. Where nodes are many, what else that reads is asked for before the node is
+    /// there: its neighbours are mostly the nodes around it, for who fills a block takes nodes in a row.
     #[inline]
-    fn node_of(slot: &ChunkSlot, id: u32) -> &RangeNode {
+    pub(super) fn named_to_free(&self, id: u32) -> &RangeNode {
+        let node = self.named(id);
+        if self.is_crowded() {
+            let place = core::ptr::from_ref(node);
+            prefetch(place.wrapping_sub(1));
+            prefetch(place.wrapping_add(1));
+            if let Some(slot) = self.slot(id / CHUNK_NODES) {
+                prefetch(slot);
+            }
+        }
+        node
+    }
+
+    /// The chunk is one of the table's.
+    #[inline]
+    fn node_of(&self, chunk: NonNull<RangeNode>, id: u32) -> &RangeNode {
         // SAFETY: a chunk has 128 nodes.
-        let place = unsafe { slot.chunk.get().add((id % CHUNK_NODES) as usize) };
-        // SAFETY: the nodes of a slot's chunk are initialised. They are cells, and stay while the store is borrowed.
+        let place = unsafe { chunk.add((id % CHUNK_NODES) as usize) };
+        // SAFETY: the nodes of a chunk are initialised. They are cells, and stay while the store is borrowed.
         unsafe { place.as_ref() }
-    }
-
-    /// A node to be used, [`NIL`] where there is none. Whoever needs several asks [`spare_nodes`](Self::spare_nodes) first.
-    #[inline]
-    pub(super) fn allocate_node(&self) -> u32 {
-        let index = self.open.get();
-        let Some(slot) = self.slot(index) else {
-            return self.allocate_from_whole();
-        };
-        let left = slot.spare.get() - 1;
-        slot.spare.set(left);
-        if left == 0 {
-            self.unlink(slot, &self.open);
-        }
-        self.pop(slot)
-    }
-
-    #[cold]
-    fn allocate_from_whole(&self) -> u32 {
-        let index = self.whole.get();
-        let Some(slot) = self.slot(index) else {
-            return NIL;
-        };
-        self.unlink(slot, &self.whole);
-        let left = slot.spare.get() - 1;
-        slot.spare.set(left);
-        if left > 0 {
-            self.link(index, slot, &self.open);
-        }
-        self.pop(slot)
-    }
-
-    #[inline]
-    fn pop(&self, slot: &ChunkSlot) -> u32 {
-        let id = slot.first.get();
-        slot.first.set(self.at(id).link.get());
-        self.spare.set(self.spare.get() - 1);
-        id
-    }
-
-    /// A node that is no longer part of the range. One whose generations are used up never comes back.
-    #[inline]
-    pub(super) fn free_node(&self, id: u32, node: &RangeNode) {
-        let index = id / CHUNK_NODES;
-        let Some(slot) = self.slot(index) else { return };
-        node.set_state(NodeState::Spare);
-        if node.generation() > MAX_GENERATION {
-            return self.retire(index, slot);
-        }
-        node.link.set(slot.first.replace(id));
-        self.spare.set(self.spare.get() + 1);
-        let spare = slot.spare.get() + 1;
-        slot.spare.set(spare);
-        if spare == 1 {
-            self.link(index, slot, &self.open);
-        }
-        if u32::from(spare + slot.retired.get()) == CHUNK_NODES {
-            self.unlink(slot, &self.open);
-            self.link(index, slot, &self.whole);
-        }
-    }
-
-    #[cold]
-    fn retire(&self, index: u32, slot: &ChunkSlot) {
-        slot.retired.set(slot.retired.get() + 1);
-        let spare = slot.spare.get();
-        if u32::from(spare + slot.retired.get()) < CHUNK_NODES {
-            return;
-        }
-        if spare > 0 {
-            self.unlink(slot, &self.open);
-        }
-        self.link(
-            index,
-            slot,
-            if spare > 0 { &self.whole } else { &self.dead },
-        );
-    }
-
-    /// Puts a slot in front of a list.
-    fn link(&self, index: u32, slot: &ChunkSlot, list: &Cell<u32>) {
-        let head = list.replace(index);
-        if let Some(first) = self.slot(head) {
-            first.back.set(index);
-        }
-        slot.back.set(NO_SLOT);
-        slot.forth.set(head);
-    }
-
-    /// Takes a slot out of its list.
-    fn unlink(&self, slot: &ChunkSlot, list: &Cell<u32>) {
-        let (back, forth) = (slot.back.get(), slot.forth.get());
-        if let Some(forth) = self.slot(forth) {
-            forth.back.set(back);
-        }
-        match self.slot(back) {
-            Some(back) => back.forth.set(forth),
-            None => list.set(forth),
-        }
     }
 
     /// What to allocate next so that `nodes` are spare: [`NODES_PER_ALLOCATION`](super::NODES_PER_ALLOCATION) for a take. To be asked again after each
@@ -271,6 +167,9 @@ impl NodeStore {
         if self.slots.len() >= MAX_SLOTS {
             return None;
         }
+        if let Some(layout) = self.chunks.missing_capacity() {
+            return Some(NodeShortage::ChunkTable(layout));
+        }
         Some(
             self.slots
                 .missing_capacity(1)
@@ -283,6 +182,7 @@ impl NodeStore {
         match lack {
             NodeShortage::Chunk => self.add_chunk(block),
             NodeShortage::Slots(_) => self.slots.grow_with(block),
+            NodeShortage::ChunkTable(_) => self.chunks.grow_with(block),
         }
     }
 
@@ -295,7 +195,6 @@ impl NodeStore {
         }
         let index = self.slots.len();
         let slot = ChunkSlot {
-            chunk: Cell::new(chunk),
             floor: Cell::new(self.floor),
             spare: Cell::new(0),
             retired: Cell::new(0),
@@ -304,12 +203,18 @@ impl NodeStore {
             forth: Cell::new(NO_SLOT),
         };
         self.slots.push(slot).ok()?;
+        self.chunks.push(chunk)?;
         Some(index)
     }
 
     /// Takes a chunk, where there is a slot for it; else it comes back.
     fn add_chunk(&mut self, block: HostBlock) -> Option<HostBlock> {
-        let has_slot = self.absent.get() != NO_SLOT || self.slots.len() < self.slots.capacity();
+        let has_room = self
+            .chunks
+            .missing_capacity()
+            .or(self.slots.missing_capacity(1))
+            .is_none();
+        let has_slot = self.absent.get() != NO_SLOT || has_room;
         if block.layout() != CHUNK || !has_slot {
             return Some(block);
         }
@@ -336,7 +241,7 @@ impl NodeStore {
         // There is a slot: it was asked for above.
         let index = self.fresh_slot(chunk)?;
         let slot = self.slot(index)?;
-        slot.chunk.set(chunk);
+        self.chunks.set(index, chunk);
         slot.retired.set(0);
         let none = u32::from(index == 0);
         slot.first.set(first + none);
@@ -382,12 +287,11 @@ impl NodeStore {
     /// Takes the chunk out of its slot and leaves its floor there.
     fn remove_chunk(&mut self, index: u32) -> Option<HostBlock> {
         let floor = self.ceiling_of(index);
-        let first = self.slot(0)?.chunk.get();
         let slot = self.slot(index)?;
         if slot.retired.replace(ABSENT) == ABSENT {
             return None;
         }
-        let chunk = slot.chunk.replace(first);
+        let chunk = self.chunks.remove(index)?;
         slot.floor.set(floor);
         self.spare
             .set(self.spare.get() - u32::from(slot.spare.take()));
@@ -422,9 +326,13 @@ impl NodeStore {
             self.floor = self.floor.max(self.ceiling_of(last));
             let memory = self.remove_chunk(last);
             self.slots.pop();
+            self.chunks.pop();
             if memory.is_some() {
                 return memory;
             }
+        }
+        if let Some(table) = self.chunks.detach_memory() {
+            return Some(table);
         }
         let slots = self.slots.detach_memory();
         *self = Self::new(self.floor);
@@ -439,6 +347,6 @@ impl NodeStore {
             .filter(|slot| slot.retired.get() != ABSENT)
             .count();
         let slots = self.slots.capacity() as usize * size_of::<ChunkSlot>();
-        (chunks * CHUNK.size() + slots) as u64
+        (chunks * CHUNK.size() + slots) as u64 + self.chunks.bytes()
     }
 }

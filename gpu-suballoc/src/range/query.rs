@@ -17,9 +17,18 @@ impl RangeAllocator {
         node: u32,
         generation: u32,
     ) -> Result<&'s RangeNode, RangeError> {
-        let place = store.named(node);
-        if place.is_live(generation) && place.link.get() == self.edge {
-            Ok(place)
+        self.check_live(store.named(node), generation)
+    }
+
+    /// The node, if it is a live range of this core, under an id of that generation.
+    #[inline]
+    pub(super) fn check_live<'s>(
+        &self,
+        node: &'s RangeNode,
+        generation: u32,
+    ) -> Result<&'s RangeNode, RangeError> {
+        if node.is_live(generation) && node.link.get() == self.edge {
+            Ok(node)
         } else {
             Err(RangeError::Stale)
         }

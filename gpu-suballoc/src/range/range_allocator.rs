@@ -225,7 +225,7 @@ impl RangeAllocator {
         (id, generation): (u32, u32),
         word: Option<u32>,
     ) -> Result<FreedRange, RangeError> {
-        let node = self.live_node(store, id, generation)?;
+        let node = self.check_live(store.named_to_free(id), generation)?;
         if word.is_some_and(|word| word != node.word.get()) {
             return Err(RangeError::OtherUserData);
         }

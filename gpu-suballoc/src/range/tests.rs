@@ -61,6 +61,13 @@ impl Core {
         }
     }
 
+    /// Chunks of nodes that the store has.
+    fn chunks(&self) -> usize {
+        let is_chunk =
+            |(_, layout): &&(NonNull<u8>, Layout)| *layout == NodeShortage::Chunk.layout();
+        self.blocks.iter().filter(is_chunk).count()
+    }
+
     fn free(&mut self, node: u32, generation: u32) -> Result<FreedRange, RangeError> {
         self.core
             .free(&self.store, &self.index, (node, generation), None)

@@ -125,3 +125,19 @@ fn of_two_holes_of_a_size_the_one_in_the_lower_block_is_used_first() {
         other.clear(&core.store, &core.index);
     }
 }
+
+#[test]
+#[cfg_attr(miri, ignore = "33 000 ranges are too many for it")]
+fn where_nodes_are_many_the_hole_of_before_is_used_next() {
+    for (live, is_first) in [(1000_u64, true), (33_000, false)] {
+        let mut core = Core::new(1 << 20, 16);
+        let ranges: Vec<_> = (0..live).map(|_| core.allocate(16)).collect();
+        core.allocate((1 << 20) - 16 * live);
+        for at in [100, 200] {
+            core.free_allocated(ranges[at]);
+        }
+        let again = core.allocate(16);
+        let expected = if is_first { 100 } else { 200 };
+        assert_eq!(again.offset, 16 * expected, "{live} live");
+    }
+}
