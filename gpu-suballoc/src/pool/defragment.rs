@@ -260,7 +260,7 @@ impl Pools {
         }
     }
 
-    /// Frees what [`prepare_move`](Self::prepare_move) reserved, or after an [`exchange`](Self::exchange) the place that the region had.
+    /// Frees what [`prepare_move`](Self::prepare_move) reserved, or after an [exchange](ExchangeLock::exchange) the place that the region had.
     pub(crate) fn free_target(&self, env: DeviceAndHost<'_>, target: RegionSlot) {
         let Some(pool) = self.pool(target.place.pool()) else {
             return;

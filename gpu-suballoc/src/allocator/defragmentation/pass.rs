@@ -42,7 +42,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
             let _ = self.current.try_reserve(moves);
         }
         let mut bytes = 0u64;
-        loop {
+        // Room for what comes later is reserved later.
+        while self.current.as_slice().len() < self.options.max_moves.max(1) {
             let count = self.fitting_moves(bytes);
             if count == 0 {
                 if !self.ready.as_slice().is_empty() || !self.reserve_next()? {
