@@ -33,6 +33,7 @@ use core::ptr::{NonNull, null_mut};
 use super::bucket::{BucketPlace, CLOSED};
 use super::entry::{CacheEntry, DEAD, ShaderHeader};
 use super::records::{RECORDS, WORDS};
+use crate::prefetch::prefetch;
 use crate::sync::{
     AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
     Ordering::SeqCst,
@@ -387,17 +388,4 @@ pub(super) fn reopen(place: &BucketPlace, block: NonNull<ShaderHeader>) {
 pub(super) fn mark_dead(entry: &CacheEntry) {
     entry.is_being_destroyed.store(1, Relaxed);
     entry.state.store(DEAD, Relaxed);
-}
-
-/// Asks the processor to have what lies there at hand soon. A hint: reads nothing, and any address will do.
-#[inline(always)]
-fn prefetch(there: *const ShaderHeader) {
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse", not(miri)))]
-    {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which no address makes fault.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(there.cast()) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", target_feature = "sse", not(miri))))]
-    let _ = there;
 }

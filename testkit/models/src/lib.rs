@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   alloc-core/src/account/{entry,row,table,registry,fold}.rs, scope.rs      included by path, unchanged
-//!   gpu-suballoc/src/classes/{slot,remote_free,types}.rs
+//!   gpu-suballoc/src/classes/{slot,remote_free,types}.rs, prefetch.rs
 //!   gpu-suballoc/src/cache/{bucket,entry,ref_records,in_flight_compile}.rs
 //!   gpu-suballoc/src/context/{register,dispatch_lock}.rs
 //!   gpu-suballoc/src/region_metadata/root_state.rs
@@ -34,6 +34,8 @@ mod scope;
 mod sync;
 mod threads;
 
+#[path = "../../../gpu-suballoc/src/prefetch.rs"]
+mod prefetch;
 #[path = "../../../gpu-suballoc/src/classes/remote_free.rs"]
 mod remote_free;
 #[path = "../../../gpu-suballoc/src/classes/slot.rs"]

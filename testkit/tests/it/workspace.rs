@@ -208,6 +208,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
                 "host_block",
                 "id",
                 "map_count",
+                "prefetch",
                 "property_flags",
                 "sync",
                 "threads",
