@@ -238,7 +238,8 @@ impl Blocks {
         Ok(())
     }
 
-    /// As [`allocate`](Self::allocate), in blocks that are open and have been used: no other one is opened. Whether there was room.
+    /// As [`allocate`](Self::allocate), for whole granules of which none is added, in blocks that are open and have been used: no other one
+    /// is opened. Whether there was room.
     pub(super) fn allocate_open(
         &mut self,
         want: &RangeRequest,
@@ -251,6 +252,7 @@ impl Blocks {
         let Ok(granules) = GranuleRequest::new(want, largest, self.granule_log2) else {
             return Ok(false);
         };
+        let granules = granules.exact();
         let found = self
             .open
             .find(&self.store, &granules)

@@ -375,7 +375,8 @@ impl PoolState {
         if found.alignment >= MAX_NOTED_ALIGNMENT {
             return Ok(None);
         }
-        // All that the region has, not what was asked for: its value may say so, and the copy and crops reach to the end of that.
+        // All that the region has, not what was asked for, and no more: its value says how much that is, and copies and crops reach to
+        // the end of it.
         let want = RangeRequest {
             size: found.size,
             alignment: found.alignment,
@@ -387,7 +388,7 @@ impl PoolState {
             Err(lack) => Err(lack),
             Ok(false) => Ok(None),
             Ok(true) => {
-                debug_assert!(spot.size >= found.size, "asked for as much");
+                debug_assert_eq!(spot.size, found.size, "asked for as much");
                 spot.kind = RegionPlaceKind::General;
                 spot.block = spot.containing_block;
                 self.moving = self.moving.saturating_add(1);
@@ -425,23 +426,11 @@ impl PoolState {
         }
         let blocks = &self.blocks;
         let names = ((at.slot, at.generation), (target.slot, target.generation));
-        // A region never gets smaller: its value may say how large it is.
-        let (old, new) = blocks.store.exchange(names.0, names.1, |old, new| {
+        let (old, _) = blocks.store.exchange(names.0, names.1, |old, new| {
             new.user_data == MOVE_TARGET
-                && new.granules >= old.granules
                 && !is_internal_range(old.user_data)
                 && blocks.is_unmapped(old.block)
         })?;
-        let (old_bytes, new_bytes) = (blocks.bytes_of(old.granules), blocks.bytes_of(new.granules));
-        // The words stay with the names. Where sizes were rounded differently, the sums follow.
-        self.used_bytes = self
-            .used_bytes
-            .saturating_sub(old_bytes)
-            .saturating_add(new_bytes);
-        self.moving_bytes = self
-            .moving_bytes
-            .saturating_sub(new_bytes)
-            .saturating_add(old_bytes);
         Some(old.block)
     }
 }

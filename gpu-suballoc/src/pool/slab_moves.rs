@@ -157,7 +157,7 @@ impl PoolState {
 
     /// The slab lies where room was reserved for it, with all its regions, and the reservation where it lay; it takes regions again. The
     /// block that it lay in. `None`, and nothing changed, where there is no such slab, its block was mapped, or the reservation is none of
-    /// this pool, or too small.
+    /// this pool, or not as large.
     pub(super) fn exchange_slab(&mut self, slab: u32, target: RegionSlot) -> Option<u32> {
         let is_range =
             target.kind() == RegionPlaceKind::General && target.place.pool() == self.config.index;
@@ -169,7 +169,6 @@ impl PoolState {
         );
         let (old, new) = blocks.store.exchange(names.0, names.1, |old, new| {
             new.user_data == MOVE_TARGET
-                && new.granules >= old.granules
                 && slab_number(old.user_data) == Some(slab)
                 && blocks.is_unmapped(old.block)
         })?;
@@ -178,11 +177,6 @@ impl PoolState {
             ..range
         };
         let offset = blocks.bytes_of(new.first);
-        // Regions keep their sizes; the reservation has that of the old range now.
-        self.moving_bytes = self
-            .moving_bytes
-            .saturating_sub(blocks.bytes_of(new.granules))
-            .saturating_add(blocks.bytes_of(old.granules));
         let is_there = self.size_classes.slabs.relocate(slab, moved, offset);
         debug_assert!(is_there, "it is frozen");
         let thawed = self.size_classes.slabs.thaw(slab);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   before   block 3:  .. - A - ..      block 7:  .. - T - ..     A is the range, T a range that was reserved for it
-//!   after    block 3:  .. - T - ..      block 7:  .. - A - ..     A's node, generation and word are as they were
+//!   after    block 3:  .. - T - ..      block 7:  .. - A - ..     node, generation, size and words of A stay
 //! ```
 //!
 //! A node and its generation are the name; where the range lies is what the node says. So two nodes exchange their places, and the one
@@ -20,7 +20,6 @@ pub(crate) struct RangePlace {
     pub(crate) block: u32,
     /// In granules.
     pub(crate) first: u32,
-    pub(crate) granules: u32,
     pub(crate) user_data: u32,
 }
 
@@ -30,13 +29,12 @@ impl NodeStore {
         RangePlace {
             block: self.at(range.link.get()).word.get(),
             first: range.first.get(),
-            granules: range.count.get(),
             user_data: range.word.get(),
         }
     }
 
     /// Exchanges the places of two live ranges (node, generation) of different blocks, where their places `fit`. The first one is the range
-    /// that moves. Where they lay; `None`, and nothing changed, where one of them is not live, or both lie in one block.
+    /// that moves. Where they lay; `None`, and nothing changed, where one of them is not live, both lie in one block, or one is larger.
     pub(crate) fn exchange(
         &self,
         moved: (u32, u32),
@@ -47,6 +45,7 @@ impl NodeStore {
         if !range.is_live(moved.1)
             || !other.is_live(target.1)
             || range.link.get() == other.link.get()
+            || range.count.get() != other.count.get()
         {
             return None;
         }
@@ -55,11 +54,9 @@ impl NodeStore {
             return None;
         }
         range.first.swap(&other.first);
-        range.count.swap(&other.count);
         range.before.swap(&other.before);
         range.after.swap(&other.after);
         range.link.swap(&other.link);
-        range.slack.swap(&other.slack);
         for (id, node) in [(moved.0, range), (target.0, other)] {
             node.slack.set(node.slack.get() | MOVED);
             self.at(node.before.get()).after.set(id);

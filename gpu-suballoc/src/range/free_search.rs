@@ -94,6 +94,14 @@ impl GranuleRequest {
         })
     }
 
+    /// The same, never rounded up to whole alignments.
+    pub(crate) const fn exact(self) -> Self {
+        Self {
+            rounded: self.count,
+            ..self
+        }
+    }
+
     /// Where it lies in a free range, if it fits there.
     fn begin_in(&self, first: u32, size: u32) -> Option<u32> {
         let room = size.checked_sub(self.count)?;

@@ -65,6 +65,11 @@ fn what_moves_has_at_its_new_place_all_bytes_that_its_value_says() {
             drop(run);
             scene.gpu.refresh(&mut source).expect("ours");
             scene.gpu.refresh(&mut tail).expect("ours");
+            // What of it was not asked for is known as before.
+            let map = scene.gpu.memory_map().expect("memory");
+            let mut ranges = map.blocks_with_ranges().flat_map(|(_, ranges)| ranges);
+            let range = ranges.find(|range| range.id == Some(source.id()));
+            assert_eq!(range.map(|range| range.padding), Some(64 * KIB - 256));
             let of_tail = neighbours_in(&pieces, (tail.memory(), tail.offset()), tail.size());
             scene.free(tail);
             scene.free(source);
@@ -74,6 +79,41 @@ fn what_moves_has_at_its_new_place_all_bytes_that_its_value_says() {
             assert_eq!(of_tail, 0, "the crop");
         });
     }
+}
+
+/// A size is rounded up to whole alignments where there is room. A region that was placed where there was none moved to where there is.
+#[test]
+fn what_moves_keeps_its_size() {
+    small(|scene| {
+        // |------- 880 -------|-- hole of 72 --|-- 72 --|, and a second block that is half full
+        let (front, hole, end) = (
+            bare(&scene, 880 * KIB, 1),
+            bare(&scene, 72 * KIB, 1),
+            bare(&scene, 72 * KIB, 1),
+        );
+        scene.free(hole);
+        let mut region = bare(&scene, 72 * KIB, 16 * KIB);
+        let size = region.size();
+        assert_eq!(size, 72 * KIB, "no whole alignments");
+        let other = bare(&scene, 600 * KIB, 1);
+        scene.free(front);
+        scene.free(end);
+        let place = (region.memory(), region.offset());
+        assert_ne!(place.0, other.memory());
+        let options = DefragmentationOptions::new().move_bare_regions();
+        let mut run = scene.gpu.defragment(options).expect("nobody is at it");
+        let mut pass = run.next_pass().expect("nothing is refused");
+        assert_eq!(pass.moves()[0].size(), size);
+        assert!(pass.set_outcome(0, MoveOutcome::Copied).is_ok());
+        assert_eq!(scene.gpu.stats().total.moving_bytes, size);
+        pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+        drop(run);
+        scene.gpu.refresh(&mut region).expect("it lives");
+        assert_eq!((region.memory(), region.size()), (other.memory(), size));
+        assert_eq!(scene.gpu.stats().total.region_bytes, size + other.size());
+        scene.free(region);
+        scene.free(other);
+    });
 }
 
 /// The number of a record is another region's by the time it is looked at.
