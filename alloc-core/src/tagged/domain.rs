@@ -310,30 +310,60 @@ impl Drop for Reference {
 /// # Safety
 /// The caller owns one reference, and does not use the record after this.
 unsafe fn release(record: NonNull<DomainRecord>) {
-    let mut ending = Some(record);
-    while let Some(record) = ending {
-        // SAFETY: the reference that is being given back keeps it.
-        let references = unsafe { &record.as_ref().references };
-        if references.fetch_sub(1, Ordering::Release) != 1 {
-            return;
-        }
-        fence(Ordering::Acquire);
-        // SAFETY: nobody refers to the record any more.
-        ending = unsafe { end(record) };
+    // SAFETY: forwarded.
+    if unsafe { is_last(record) } {
+        EndingDomains(Some(record)).run();
     }
 }
 
-/// Ends a domain and its context. Returns the fallback, whose reference the caller must give back.
+/// Gives a reference back; true when nobody refers to the record any more, so that it is the caller's to end.
+///
+/// # Safety
+/// As [`release`].
+unsafe fn is_last(record: NonNull<DomainRecord>) -> bool {
+    // SAFETY: the reference that is being given back keeps it.
+    let references = unsafe { &record.as_ref().references };
+    if references.fetch_sub(1, Ordering::Release) != 1 {
+        return false;
+    }
+    fence(Ordering::Acquire);
+    true
+}
+
+/// A domain without references, and after it perhaps the one that it falls back to, and so on: a loop, not recursion.
+struct EndingDomains(Option<NonNull<DomainRecord>>);
+
+impl EndingDomains {
+    #[cold]
+    fn run(&mut self) {
+        while let Some(place) = self.0.take() {
+            // SAFETY: nobody refers to the record any more, and it is in its place until it is ended here.
+            let fallback = unsafe { place.as_ref() }.fallback;
+            // Its turn comes also where the end of this one unwinds.
+            // SAFETY: the reference of the domain that ends, which asks its fallback for nothing more.
+            self.0 = fallback.filter(|fallback| unsafe { is_last(*fallback) });
+            // SAFETY: as above.
+            unsafe { end(place) };
+        }
+    }
+}
+
+impl Drop for EndingDomains {
+    /// After a panic of what a domain's context owned: the rest ends all the same.
+    fn drop(&mut self) {
+        self.run();
+    }
+}
+
+/// Ends a domain and its context. The reference on its fallback is the caller's to give back.
 ///
 /// # Safety
 /// Nobody refers to the record any more.
-#[cold]
-unsafe fn end(place: NonNull<DomainRecord>) -> Option<NonNull<DomainRecord>> {
+unsafe fn end(place: NonNull<DomainRecord>) {
     // SAFETY: written when the domain was made; nobody reads the place after this.
     let record = unsafe { place.read() };
     // Before the memory goes: another domain may have the number from here on.
     tables::remove_domain(record.number);
     // SAFETY: allocated from this context with this layout and scope.
     unsafe { record.context.free(place.cast(), RECORD, record.scope()) };
-    record.fallback
 }

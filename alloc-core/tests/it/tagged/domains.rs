@@ -1,5 +1,7 @@
 //! Domains that end with their last block, their fallbacks, and threads.
 
+use std::panic::catch_unwind;
+
 use alloc_core::tagged::{Fill, TaggedBlock, TaggedDomain};
 use alloc_core::{Budget, ContextOptions, HostError};
 
@@ -206,4 +208,27 @@ fn ca22_ca25_domains_end_in_time_whichever_way_blocks_of_three_are_mixed() {
         );
     }
     root.close_root().expect("all domains have ended");
+}
+
+/// What a domain's context owns goes with the domain. One of those values panics: the domains that it falls back to end all the same.
+#[test]
+fn a_domain_whose_end_panics_releases_the_one_that_it_falls_back_to() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    let root = root();
+    let last = domain(&root);
+    let child = |name| root.child(name).expect("a child");
+    let middle = TaggedDomain::with_fallback(child("middle"), &last).expect("a domain");
+    let first = TaggedDomain::with_fallback(child("first"), &middle).expect("a domain");
+    assert!(first.context().own(Panics).is_ok());
+    let block = block(&first);
+    drop((last, middle, first));
+    // SAFETY: live, and used no more.
+    let freed = catch_unwind(|| unsafe { block.free() });
+    assert!(freed.is_err(), "the value's destructor panics");
+    root.close_root().expect("nothing is left");
 }
