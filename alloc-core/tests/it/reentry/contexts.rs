@@ -22,8 +22,8 @@ fn in_hook(
     Hooked::new(move |call| act.borrow_mut()(call, &handle))
 }
 
-/// The hook opens so many other contexts' rows that the thread's entry for the asking one is evicted, settles, and takes and frees
-/// blocks of the very context.
+/// The hook opens rows of other contexts, one of which evicts the thread's entry for the asking one, settles, and takes and frees blocks of the
+/// very context.
 #[test]
 fn a_context_whose_backing_reenters_at_every_request_counts_and_charges_exactly() {
     for budget in [
@@ -39,15 +39,24 @@ fn a_context_whose_backing_reenters_at_every_request_counts_and_charges_exactly(
         )
         .expect("memory");
         let record = root.usage().total();
-        let others: Vec<_> = (0..3)
+        let mut others: Vec<_> = (0..3)
             .map(|_| root.child("other").expect("memory"))
             .collect();
+        // A thread's table has 64 entries: this one's take the places of the root's.
+        others.push(loop {
+            let other = root.child("other").expect("memory");
+            if other.id().get() % 64 == root.id().get() % 64 {
+                break other;
+            }
+        });
         let with_children = root.usage().total();
         let handles: Vec<_> = others.iter().map(|other| other.handle()).collect();
         let turn = Cell::new(0);
         let hooked = in_hook(&root, move |_, root| {
             let mut list = TryVec::<u64, &ContextHandle>::new_in(root);
             list.try_extend_from_slice(&[5; 9]).unwrap_or_default();
+            // Now: a free would open the root's entry again.
+            drop(list);
             for other in &handles {
                 for scope in Scope::ALL
                     .into_iter()

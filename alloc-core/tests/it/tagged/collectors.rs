@@ -1,5 +1,8 @@
 //! Collectors: what a sweep frees and what it leaves.
 
+use std::cell::Cell;
+use std::ffi::c_void;
+
 use alloc_core::tagged::{Fill, GcBlocks, TaggedBlock};
 use alloc_core::{HostError, Misuse};
 
@@ -104,6 +107,51 @@ fn a_collected_block_is_no_collector_and_has_no_destructor() {
         assert_eq!(live(), before);
         assert_eq!(others.parent(), Some(plain));
         collector.block().free();
+    }
+    drop(domain);
+    root.close_root().expect("nothing is left");
+}
+
+/// A destructor below an unmarked block that is being freed sweeps its collector: the block is on its way already, and goes once.
+#[test]
+fn a_sweep_from_a_destructor_leaves_what_is_being_freed() {
+    thread_local!(static COLLECTOR: Cell<Option<GcBlocks>> = const { Cell::new(None) });
+    unsafe extern "C" fn sweep(_: *mut c_void) {
+        let collector = COLLECTOR.take().expect("set by the test");
+        // SAFETY: the collector is live; what is unmarked is used no more.
+        unsafe {
+            assert!(collector.begin_sweep());
+            collector.end_sweep();
+        }
+    }
+    let root = root();
+    let domain = domain(&root);
+    for with_collector in [false, true] {
+        let collector = GcBlocks::new(block(&domain));
+        // SAFETY: blocks are used while they are live.
+        unsafe {
+            let new = || collector.allocate(8, Fill::Zeros).expect("a block");
+            let [oldest, dying, newest] = [new(), new(), new()];
+            let child = dying.allocate(8, Fill::Zeros).expect("a block");
+            child.set_destructor(Some(sweep)).expect("one function");
+            for outer in [oldest, newest] {
+                outer.allocate(8, Fill::Zeros).expect("a block");
+            }
+            COLLECTOR.set(Some(collector));
+            let top = if with_collector {
+                collector.block()
+            } else {
+                dying
+            };
+            top.free();
+            assert!(COLLECTOR.take().is_none(), "it ran");
+            if !with_collector {
+                assert_eq!(collector.block().newest_child(), None);
+                collector.block().free();
+            }
+        }
+        let left = domain.context().usage().total().live_blocks;
+        assert_eq!(left, 1, "the record");
     }
     drop(domain);
     root.close_root().expect("nothing is left");

@@ -1,9 +1,10 @@
 //! Domains that end with their last block, their fallbacks, and threads.
 
 use std::panic::catch_unwind;
+use std::sync::Barrier;
 
 use alloc_core::tagged::{Fill, TaggedBlock, TaggedDomain};
-use alloc_core::{Budget, ContextOptions, HostError};
+use alloc_core::{Budget, ContextOptions, HostError, attach_thread};
 
 use testkit::Rng;
 
@@ -210,15 +211,18 @@ fn ca22_ca25_domains_end_in_time_whichever_way_blocks_of_three_are_mixed() {
     root.close_root().expect("all domains have ended");
 }
 
+/// In its destructor.
+struct Panics;
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        panic!("on purpose");
+    }
+}
+
 /// What a domain's context owns goes with the domain. One of those values panics: the domains that it falls back to end all the same.
 #[test]
 fn a_domain_whose_end_panics_releases_the_one_that_it_falls_back_to() {
-    struct Panics;
-    impl Drop for Panics {
-        fn drop(&mut self) {
-            panic!("on purpose");
-        }
-    }
     let root = root();
     let last = domain(&root);
     let child = |name| root.child(name).expect("a child");
@@ -231,4 +235,61 @@ fn a_domain_whose_end_panics_releases_the_one_that_it_falls_back_to() {
     let freed = catch_unwind(|| unsafe { block.free() });
     assert!(freed.is_err(), "the value's destructor panics");
     root.close_root().expect("nothing is left");
+}
+
+/// The last block of a domain lies within a tree of another one, with blocks below, beside and above it; its end panics. All of the tree goes.
+#[test]
+fn a_tree_in_which_a_domain_ends_with_a_panic_is_freed_to_its_top() {
+    for with_child in [false, true] {
+        let root = root();
+        let (outer, inner) = (domain(&root), domain(&root));
+        let context = outer.context().clone();
+        assert!(inner.context().own(Panics).is_ok());
+        let (top, last) = (block(&outer), block(&inner));
+        // SAFETY: all are live until the top is freed.
+        let freed = unsafe {
+            let new = |above: TaggedBlock| above.allocate(8, Fill::Zeros).expect("a block");
+            let middle = new(top);
+            let (older, _leaf) = (new(middle), new(top));
+            new(older);
+            assert!(last.steal(Some(middle)));
+            new(middle);
+            if with_child {
+                new(last);
+            }
+            drop((outer, inner));
+            catch_unwind(|| top.free())
+        };
+        assert!(freed.is_err(), "the value's destructor panics");
+        assert_eq!(context.usage().total().live_blocks, 0);
+        drop(context);
+        root.close_root().expect("nothing is left");
+    }
+}
+
+/// Two threads free the last two blocks of a domain: whichever comes last ends it, and has seen what the other one did with it.
+#[test]
+fn a_domain_whose_last_blocks_two_threads_free_at_once_ends_once() {
+    for _ in 0..if cfg!(miri) { 2 } else { 200 } {
+        let root = root();
+        let domain = domain(&root);
+        let blocks = [block(&domain), block(&domain)];
+        drop(domain);
+        let addresses = blocks.map(|block| block.payload().as_ptr().expose_provenance());
+        let both = Barrier::new(2);
+        std::thread::scope(|scope| {
+            for address in addresses {
+                let both = &both;
+                scope.spawn(move || {
+                    // The thread is known to the accounts, whose locks would order the two.
+                    attach_thread();
+                    both.wait();
+                    let payload = std::ptr::with_exposed_provenance_mut(address);
+                    // SAFETY: handed over; used no more.
+                    unsafe { this(payload).free() };
+                });
+            }
+        });
+        root.close_root().expect("the domain has ended");
+    }
 }

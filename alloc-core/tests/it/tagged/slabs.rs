@@ -268,3 +268,38 @@ fn a_dying_collector_allocates_and_frees_no_slots() {
     drop(domain);
     root.close_root().expect("nothing is left");
 }
+
+/// A sweep that frees some slots of a slab counts them out of it: the slab goes with its last one, whoever frees that.
+#[test]
+fn a_slab_that_was_swept_in_part_goes_with_its_last_slot() {
+    let root = root();
+    let domain = domain(&root);
+    let collector = collector(&domain);
+    let blocks = || domain.context().usage().total().live_blocks;
+    // SAFETY: blocks are used while they are live.
+    unsafe {
+        // Slabs of 4, 8 and 16 KiB; the third is begun.
+        let slots: Vec<TaggedBlock> = (0..25)
+            .map(|_| collector.allocate(500, Fill::Zeros).expect("memory"))
+            .collect();
+        assert_eq!(blocks(), 5, "record, collector, slabs");
+        assert!(collector.begin_sweep());
+        // Some of the first slab, none of the second, and the newest.
+        let kept = [slots[0], slots[3], slots[24]];
+        kept.iter().for_each(|slot| collector.mark(*slot));
+        collector.end_sweep();
+        assert_eq!(blocks(), 4, "the second slab is gone");
+        kept[0].free();
+        assert_eq!(blocks(), 4, "one slot is left in the first");
+        kept[1].free();
+        assert_eq!(blocks(), 3);
+        // Its slots are in no list: these lie in the newest slab.
+        for _ in 0..8 {
+            collector.allocate(500, Fill::Zeros).expect("memory");
+        }
+        assert_eq!(blocks(), 3);
+        collector.block().free();
+    }
+    drop(domain);
+    root.close_root().expect("nothing is left");
+}
