@@ -62,6 +62,38 @@ fn two_threads_with_open_entries() {
     two_up_two_down(ContextOptions::new("c"), 500);
 }
 
+/// Neither hides more than a threshold, however much it allocates in one entry.
+#[test]
+fn two_threads_that_allocate_much_are_both_in_the_peak() {
+    const BLOCK: usize = 20_000;
+    let root = root();
+    let context = Arc::new(root.child("c").expect("a child"));
+    let (a, b) = two(&context);
+    for thread in [&a, &b] {
+        (0..20).for_each(|_| thread.take(BLOCK));
+    }
+    for thread in [&a, &b] {
+        (0..20).for_each(|_| thread.free(BLOCK));
+    }
+    within_slack(&context, 40 * BLOCK as u64);
+}
+
+/// The same of frees: what one thread allocates anew is not added to what the other one has freed.
+#[test]
+fn a_thread_that_frees_much_hides_little_of_it() {
+    const BLOCK: usize = 20_000;
+    let root = root();
+    let context = Arc::new(root.child("c").expect("a child"));
+    let (a, b) = two(&context);
+    b.take(1);
+    for _ in 0..2 {
+        (0..20).for_each(|_| a.take(BLOCK));
+        (0..20).for_each(|_| b.free(BLOCK));
+    }
+    within_slack(&context, 20 * BLOCK as u64 + 1);
+    a.free_all();
+}
+
 #[test]
 fn hidden_frees_do_not_raise_the_peak_beyond_the_slack() {
     const BLOCK: usize = 64 * 1024;
