@@ -23,10 +23,15 @@ pub(crate) const ENTRIES: usize = 64;
 
 #[cfg(all(test, feature = "std"))]
 mod tests {
+    use core::alloc::Layout;
+    use std::alloc::System;
+    use std::time::Duration;
+
     use testkit::Child;
 
     use super::registry::hold;
     use super::{AccountRow, Counts, ScopeUsage, try_read_row};
+    use crate::{Context, ContextOptions, FromGlobalAlloc, Scope};
 
     #[test]
     fn lc9_a_question_that_waits_for_no_lock_is_not_answered_while_one_is_held() {
@@ -84,5 +89,37 @@ mod tests {
         unsafe { crate::after_fork() };
         let answer = try_read_row(&row, tag).expect("nobody holds a lock");
         assert_eq!((answer.live_bytes, answer.live_blocks), (48, 1));
+    }
+
+    /// What the calling thread had counted for contexts from before the fork is forgotten: whoever takes such an entry's place would wait for
+    /// a row that a thread of the parent has locked.
+    #[test]
+    #[cfg_attr(miri, ignore = "a process of its own")]
+    fn lc9_after_a_fork_no_entry_leads_to_a_row_that_another_thread_had_locked() {
+        const NAME: &str =
+            "lc9_after_a_fork_no_entry_leads_to_a_row_that_another_thread_had_locked";
+        if !Child::is_child(NAME) {
+            let child = Child::this_test(NAME).limit(Duration::from_secs(20));
+            child.run().assert_code(0);
+            return;
+        }
+        static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+        let count_in = |name| {
+            let root = Context::root_static(&SYSTEM, ContextOptions::new(name)).expect("memory");
+            let (layout, scope) = (Layout::new::<u64>(), Scope::Object);
+            let block = root.try_allocate(layout, scope).expect("memory");
+            // SAFETY: just allocated.
+            unsafe { root.free(block, layout, scope) };
+            root
+        };
+        let parents = count_in("parent");
+        core::mem::forget(parents.node().row(Scope::Object).lock());
+        // SAFETY: this test is alone in its process.
+        unsafe { crate::after_fork() };
+        // Each of the thread's entries gets another context.
+        for _ in 0..super::ENTRIES {
+            count_in("child").close_root().expect("nothing is left");
+        }
+        core::mem::forget(parents);
     }
 }
