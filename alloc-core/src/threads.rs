@@ -156,6 +156,17 @@ mod local {
 
 /// Where the calling thread counts. In a library that is loaded at run time each look at thread-local storage is a call: who looks
 /// once can pass this on.
+///
+/// It stays on its thread:
+/// ```compile_fail,E0277
+/// # use alloc_core::ThreadTable;
+/// ThreadTable::with(|table| std::thread::scope(|scope| scope.spawn(move || table).join().is_ok()));
+/// ```
+/// Nor can another one look at it:
+/// ```compile_fail,E0277
+/// # use alloc_core::ThreadTable;
+/// ThreadTable::with(|table| std::thread::scope(|scope| scope.spawn(|| drop(&table)).join().is_ok()));
+/// ```
 #[derive(Clone, Copy)]
 pub struct ThreadTable<'t> {
     /// `None` without thread-local storage: operations count on the shared rows.
