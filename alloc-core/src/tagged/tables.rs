@@ -31,7 +31,8 @@ static DESTRUCTORS: [AtomicPtr<()>; DESTRUCTOR_COUNT] =
 
 /// A free number, now the record's; `None` when there is none.
 pub(super) fn add_domain(record: NonNull<DomainRecord>) -> Option<u16> {
-    (1..DOMAIN_COUNT).find_map(|_| {
+    // One of the tries is number 0.
+    (0..DOMAIN_COUNT).find_map(|_| {
         let number = NEXT.fetch_add(1, Ordering::Relaxed) as u16;
         let slot = slot(number)?;
         slot.compare_exchange(

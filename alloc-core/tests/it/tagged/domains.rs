@@ -4,9 +4,9 @@ use std::panic::catch_unwind;
 use std::sync::Barrier;
 
 use alloc_core::tagged::{Fill, TaggedBlock, TaggedDomain};
-use alloc_core::{Budget, ContextOptions, HostError, attach_thread};
+use alloc_core::{Budget, ContextOptions, HostError, Misuse, attach_thread};
 
-use testkit::Rng;
+use testkit::{Child, Rng};
 
 use super::{block, domain, number, root, this};
 
@@ -292,4 +292,27 @@ fn a_domain_whose_last_blocks_two_threads_free_at_once_ends_once() {
         });
         root.close_root().expect("the domain has ended");
     }
+}
+
+/// A free number is found wherever it is, also behind number 0, which no domain has. In a process of its own, whose table it fills.
+#[test]
+#[cfg_attr(miri, ignore = "a process of its own, with 65 535 domains")]
+fn a_process_has_room_for_a_domain_as_long_as_one_number_is_free() {
+    const NAME: &str = "a_process_has_room_for_a_domain_as_long_as_one_number_is_free";
+    if !Child::is_child(NAME) {
+        Child::this_test(NAME).run().assert_code(0);
+        return;
+    }
+    let root = root();
+    let mut domains: Vec<_> = (0..u16::MAX).map(|_| domain(&root)).collect();
+    let last = domains.pop().expect("many");
+    let number = last.id();
+    drop(last);
+    let again = domain(&root);
+    assert_eq!(again.id(), number, "the one that is free");
+    let refused = TaggedDomain::new(root.child("one too many").expect("memory"));
+    let error = refused.map(drop).expect_err("no number is free").error;
+    assert_eq!(error, HostError::Misuse(Misuse::TableFull));
+    drop((domains, again));
+    root.close_root().expect("nothing is left");
 }
