@@ -212,9 +212,9 @@ fn ca22_ca25_domains_end_in_time_whichever_way_blocks_of_three_are_mixed() {
 }
 
 /// In its destructor.
-struct Panics;
+struct PanicsWhenDropped;
 
-impl Drop for Panics {
+impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
         panic!("on purpose");
     }
@@ -228,7 +228,7 @@ fn a_domain_whose_end_panics_releases_the_one_that_it_falls_back_to() {
     let child = |name| root.child(name).expect("a child");
     let middle = TaggedDomain::with_fallback(child("middle"), &last).expect("a domain");
     let first = TaggedDomain::with_fallback(child("first"), &middle).expect("a domain");
-    assert!(first.context().own(Panics).is_ok());
+    assert!(first.context().own(PanicsWhenDropped).is_ok());
     let block = block(&first);
     drop((last, middle, first));
     // SAFETY: live, and used no more.
@@ -244,7 +244,7 @@ fn a_tree_in_which_a_domain_ends_with_a_panic_is_freed_to_its_top() {
         let root = root();
         let (outer, inner) = (domain(&root), domain(&root));
         let context = outer.context().clone();
-        assert!(inner.context().own(Panics).is_ok());
+        assert!(inner.context().own(PanicsWhenDropped).is_ok());
         let (top, last) = (block(&outer), block(&inner));
         // SAFETY: all are live until the top is freed.
         let freed = unsafe {
