@@ -10,6 +10,7 @@ use crate::error::{GpuError, GpuMisuse};
 use crate::id::{RegionPlaceKind, RegionSlot};
 use crate::pool::Suballocation;
 use crate::property_flags::PropertyFlags;
+use crate::threads;
 
 /// Neither zeros nor text nor a small number, whatever the width.
 const PATTERN: [u8; 4] = [0x9d, 0xe3, 0xb7, 0xc5];
@@ -17,12 +18,20 @@ const PATTERN: [u8; 4] = [0x9d, 0xe3, 0xb7, 0xc5];
 /// So often it is asked whether all margins are written.
 const LOOKS: u32 = 1 << 14;
 
-/// From before a region can be found until its margin is written.
-pub(super) struct Arming<'c>(&'c AtomicU32);
+/// One of those who are counted: from before a region can be found until its margin is written, or while a margin is asked of the device.
+pub(super) struct Counted<'c>(&'c AtomicU32);
 
-impl Drop for Arming<'_> {
+impl<'c> Counted<'c> {
+    /// The lock of a pool, which is taken next, orders it with those who look at the count after they had that lock.
+    fn new(count: &'c AtomicU32) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        // Whoever sees the count fall sees the margin.
+        // Whoever sees the count fall sees what was done before.
         self.0.fetch_sub(1, Ordering::Release);
     }
 }
@@ -53,9 +62,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Called before a region is placed whose margin is to be written.
-    pub(super) fn begin_arming(&self) -> Arming<'_> {
-        self.arming.fetch_add(1, Ordering::Relaxed);
-        Arming(&self.arming)
+    pub(super) fn begin_arming(&self) -> Counted<'_> {
+        Counted::new(&self.arming)
+    }
+
+    /// Called after a region was placed, before anybody writes there: it may lie where a region was freed whose margin is being asked of the
+    /// device, and that discards what the host did not flush. A thread that is asking itself, further out, does not wait for ever.
+    fn await_asking(&self) {
+        let mut tries = 0;
+        while self.asking.load(Ordering::Acquire) != 0 && threads::pause(&mut tries) {}
     }
 
     /// Whether there was a moment at which no thread was about to write a margin: then that of each region that was found before is written,
@@ -77,6 +92,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         placed: Suballocation,
         user_data: u32,
     ) -> Result<Suballocation, GpuError> {
+        self.await_asking();
         match self.write_margin(&placed) {
             Ok(()) => Ok(placed),
             Err(error) => {
@@ -152,15 +168,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         // What the host wrote is seen before, what the device wrote after the invalidation, which may discard the former.
         let (mut found, mut read) = (look(), Ok(()));
         let is_coherent = placed.properties.contains(PropertyFlags::HOST_COHERENT);
+        let place = |of: &Suballocation| (of.memory, of.offset, of.size);
+        let is_there = || (self.pools.find(at)).is_ok_and(|(now, _)| place(&now) == place(&placed));
         if found.is_none() && is_written && !is_coherent {
-            // Whole atoms, none of which has a byte of the region: what the host wrote there and did not flush yet stays.
-            read = self.sync_range(placed.properties, u64::MAX, range, false);
-            found = look();
+            let _asking = Counted::new(&self.asking);
+            // Of one that is there now, what comes in its place waits.
+            if is_there() {
+                let _call = threads::enter_call();
+                // Whole atoms, none of which has a byte of the region: what the host wrote there and did not flush yet stays.
+                read = self.sync_range(placed.properties, u64::MAX, range, false);
+                found = look();
+            }
         }
         // Moved or freed by another thread before it was mapped, the margin was anybody's. The memory object is not: it is counted down
         // whatever became of the region.
-        let place = |of: &Suballocation| (of.memory, of.offset, of.size);
-        let lives = (self.pools.find(at)).is_ok_and(|(now, _)| place(&now) == place(&placed));
+        let lives = is_there();
         let unmapped = self.pools.unmap_object(env, object).is_ok();
         (read.is_ok() && lives && unmapped).then_some((placed, found))
     }

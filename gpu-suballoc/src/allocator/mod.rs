@@ -76,6 +76,8 @@ pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     has_moved: AtomicBool,
     /// Calls that place regions and have not written their margins yet.
     arming: AtomicU32,
+    /// Calls that ask the device what it wrote to a margin, which discards what the host wrote there.
+    asking: AtomicU32,
     max_reusable_buffers: u32,
     max_reusable_bytes: u64,
     device: ManuallyDrop<D>,
@@ -126,6 +128,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             reuse: AtomicBool::new(options.reuse),
             has_moved: AtomicBool::new(false),
             arming: AtomicU32::new(0),
+            asking: AtomicU32::new(0),
             max_reusable_buffers: options.max_reusable_buffers,
             max_reusable_bytes: options.max_reusable_bytes,
             device: ManuallyDrop::new(device),

@@ -105,3 +105,54 @@ fn a_look_at_margins_from_within_an_allocation_reports_none_that_is_to_be_writte
         });
     }
 }
+
+/// What a device is asked of a margin discards what is not flushed there. Where the region is freed meanwhile, whoever gets the place on
+/// another thread waits, and loses nothing of what it writes.
+#[test]
+fn what_is_placed_where_a_margin_is_being_asked_for_loses_nothing() {
+    const SIZE: u64 = 1 << 16;
+    const ASKED: u32 = 1;
+    const WRITTEN: u32 = 2;
+    const ANSWERED: u32 = 3;
+    ends(|| {
+        let scene = with_margins();
+        let gpu = scene.gpu();
+        let region = gpu.allocate(&needs(SIZE), &visible()).expect("room");
+        let offset = region.offset();
+        let phase: &'static AtomicU32 = Box::leak(Box::default());
+        let step = move |from, to| phase.compare_exchange(from, to, SeqCst, SeqCst).is_ok();
+        let wait = move |wanted: u32, time: Duration| {
+            let begun = Instant::now();
+            while phase.load(SeqCst) != wanted && begun.elapsed() < time {
+                std::thread::yield_now();
+            }
+        };
+        scene.mock.set_hook(Some(Box::leak(Box::new(move |called| {
+            if called == MockCall::Invalidate && step(0, ASKED) {
+                wait(WRITTEN, Duration::from_millis(300));
+            }
+        }))));
+        let other = std::thread::spawn(move || {
+            wait(ASKED, Duration::from_secs(10));
+            gpu.free(region).expect("nobody else has it");
+            let larger = gpu.allocate(&needs(2 * SIZE), &visible()).expect("room");
+            assert_eq!(larger.offset(), offset, "where the other one was");
+            let mapping = gpu.map(&larger).expect("visible");
+            // SAFETY: mapped, and as long as that.
+            unsafe { mapping.as_ptr().write_bytes(7, mapping.len()) };
+            step(ASKED, WRITTEN);
+            wait(ANSWERED, Duration::from_secs(10));
+            // SAFETY: as above; this thread alone has it.
+            let bytes = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), mapping.len()) };
+            assert!(bytes.iter().all(|byte| *byte == 7), "some were discarded");
+            drop(mapping);
+            gpu.free(larger).expect("given back");
+        });
+        gpu.check_corruption(|margin| panic!("{:?} is gone", margin.id))
+            .expect("it can be read");
+        assert_ne!(phase.swap(ANSWERED, SeqCst), 0, "the device was asked");
+        other.join().expect("it ends well");
+        scene.entered.fetch_add(1, SeqCst);
+        scene.end();
+    });
+}
