@@ -194,7 +194,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// As [`sweep`](Self::sweep), the dead entry whose block lies there, if there is one.
+    /// After a block was named for a moment: what that stood in the way of. As [`sweep`](Self::sweep), the dead entry whose block lies there, if
+    /// there is one; and above the limits, what an eviction took for held.
     #[cold]
     fn sweep_at(&self, block: NonNull<ShaderHeader>) {
         let mut writer = self.writer.lock();
@@ -212,6 +213,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         if let Some(entry) = mine {
             self.destroy(entry, number);
         }
+        if self.is_over_limits.load(SeqCst) != 0 {
+            self.evict();
+        }
     }
 
     /// True where the entry is dead, and the caller's to destroy. It is in the list of those that are dead and held no more.
@@ -223,3 +227,6 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         mine
     }
 }
+
+#[cfg(test)]
+mod tests;

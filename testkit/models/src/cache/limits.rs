@@ -17,13 +17,22 @@ fn evicted_while_others_ask() {
     });
     if shelf.evicts() {
         shelf.makes(2, 0, true);
+        // The reader may name it for a moment, as what lay there before.
+        shelf.evicts();
     }
     reader.join().expect("the reader ends");
+    assert_eq!(shelf.left(), 0);
 }
 
 #[test]
 fn a_shader_that_moves_out_is_held_by_nobody() {
     holds_and_catches(Mutant::NoFences, evicted_while_others_ask);
+}
+
+/// What an eviction met named by a reader who held nothing goes with that name.
+#[test]
+fn what_was_named_for_a_moment_does_not_stay_above_the_limit() {
+    holds_and_catches(Mutant::LooksAway, evicted_while_others_ask);
 }
 
 /// What an eviction met held does not stay above the limit when its hold, counted or not, is let go at that moment.

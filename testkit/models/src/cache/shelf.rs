@@ -152,6 +152,9 @@ impl Shelf {
                 Some(Tried::Gone) => {
                     if mutant() != Mutant::LooksAway {
                         self.sweeps();
+                        if self.limited && self.over.load(SeqCst) != 0 {
+                            self.sweeps_above_limits();
+                        }
                     }
                     if mutant() == Mutant::LooksOnce {
                         return None;
