@@ -93,6 +93,24 @@ fn exchange_ranges(is_bound: bool) {
     });
 }
 
+/// Of two neighbours each would name itself as the other's.
+#[test]
+fn df7_two_ranges_of_one_block_are_not_exchanged() {
+    on_every(&blocks_of_a_mib(), |bed| {
+        let (pools, env) = (&bed.pools, bed.env());
+        let region = bed.place(&shared(64 * KIB)).unwrap();
+        let prepared = pools.prepare_move(env, region.at, NO_RECORD).unwrap();
+        let target = prepared.target.expect("room");
+        assert_eq!(target.memory, region.memory);
+        assert!(!exchange(bed, region.at, target.at));
+        let (now, _) = pools.find(region.at).unwrap();
+        assert_eq!((now.memory, now.offset), (region.memory, region.offset));
+        pools.free_target(env, target.at);
+        bed.check();
+        bed.free(&region);
+    });
+}
+
 #[test]
 fn df9_a_slab_is_exchanged_with_a_target_of_its_pool_as_large_as_it_is_and_no_other() {
     on_every(&blocks_of_a_mib(), |bed| {
