@@ -141,3 +141,45 @@ fn where_nodes_are_many_the_hole_of_before_is_used_next() {
         assert_eq!(again.offset, 16 * expected, "{live} live");
     }
 }
+
+/// Holes leave the front, the middle and the end of their lists there as elsewhere.
+#[test]
+#[cfg_attr(miri, ignore = "33 000 ranges are too many for it")]
+fn where_nodes_are_many_no_hole_is_lost_and_none_is_somebodys() {
+    const SIZE: u64 = 1 << 20;
+    let mut core = Core::new(SIZE, 16);
+    let mut ranges: Vec<_> = (0..40_000).map(|_| core.allocate(16)).collect();
+    core.allocate(SIZE - 16 * 40_000);
+    let mut used = vec![true; SIZE as usize / 16];
+    let granules = |range: &AllocatedRange| {
+        let first = (range.offset / 16) as usize;
+        first..first + (range.size / 16) as usize
+    };
+    let take = |used: &mut Vec<bool>, range: &AllocatedRange| {
+        for granule in granules(range) {
+            assert!(!core::mem::replace(&mut used[granule], true), "{range:?}");
+        }
+    };
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed as usize % below
+    };
+    for _ in 0..20_000 {
+        if ranges.len() > 35_000 && next(2) == 0 {
+            let range = ranges.swap_remove(next(ranges.len()));
+            used[granules(&range)].fill(false);
+            core.free_allocated(range);
+        } else if let Ok(range) = core.request(16 * (1 + next(3) as u64), 1, Fit::Low) {
+            take(&mut used, &range);
+            ranges.push(range);
+        }
+    }
+    assert!(used.contains(&false));
+    while let Ok(range) = core.request(16, 1, Fit::Low) {
+        take(&mut used, &range);
+    }
+    assert!(!used.contains(&false), "a hole is in no list");
+}

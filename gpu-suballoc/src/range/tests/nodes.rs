@@ -1,6 +1,7 @@
 //! Ids, generations and the store that ranges share.
 
 use super::*;
+use crate::range::node_store::CHUNK_NODES;
 
 #[test]
 fn h99_ids_of_nobody_are_refused() {
@@ -117,6 +118,40 @@ fn chunks_come_back_and_their_ids_do_not() {
     for taken in new {
         core.free_allocated(taken);
     }
+}
+
+/// The first chunk stands in for those that were given back, and none of its ids does.
+#[test]
+fn an_id_of_a_chunk_that_is_gone_is_none_of_the_first_chunk() {
+    let mut core = Core::new(1 << 20, 16);
+    let many = if cfg!(miri) { 900 } else { 5000 };
+    let old: Vec<_> = (0..many).map(|_| core.allocate(16)).collect();
+    let most = core.chunks();
+    for &taken in &old {
+        core.free_allocated(taken);
+    }
+    assert!(core.chunks() < most, "{most} chunks stay");
+    let kept = core.allocate(16);
+    let chunks = old.iter().map(|taken| taken.node / CHUNK_NODES).max();
+    let mut gone = 0;
+    for chunk in 0..=chunks.expect("there were some") {
+        let node = chunk * CHUNK_NODES + kept.node % CHUNK_NODES;
+        if node == kept.node {
+            continue;
+        }
+        let stale = Err(RangeError::Stale);
+        assert_eq!(core.get(node, kept.generation), stale, "chunk {chunk}");
+        assert_eq!(
+            core.free(node, kept.generation).map(|_| ()),
+            Err(RangeError::Stale)
+        );
+        gone += u32::from(core.store.named(node).generation() == 0);
+    }
+    assert!(
+        gone as usize >= most as usize - 2,
+        "no node: {gone} of {most}"
+    );
+    core.free_allocated(kept);
 }
 
 #[test]

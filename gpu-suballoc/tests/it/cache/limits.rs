@@ -67,6 +67,29 @@ fn h73_entries_are_counted_too_and_a_new_limit_holds_at_once() {
     assert_eq!(cache.stats().entries, 0, "and goes with its hold");
 }
 
+/// What is taken out and not destroyed yet does not count any more: the others stay.
+#[test]
+fn h73_no_more_goes_than_the_limit_asks_for() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = |memory| cache.owner(CacheDevice::new_unique(), memory);
+    let one = owner(contexts.a.handle()).expect("memory");
+    let other = owner(contexts.b.handle()).expect("memory");
+    (0..5).for_each(|number| drop(get(&one, &counts, number)));
+    assert_eq!(cache.stats().bytes, 500);
+    cache.set_limits(CacheLimits {
+        bytes: 300,
+        entries: u64::MAX,
+    });
+    assert_eq!((cache.stats().entries, cache.stats().evicted), (3, 2));
+    // One in, one out, whoever made them.
+    drop(get(&other, &counts, 5));
+    assert_eq!((cache.stats().entries, cache.stats().evicted), (3, 3));
+    drop(get(&one, &counts, 6));
+    assert_eq!((cache.stats().entries, cache.stats().evicted), (3, 4));
+    assert_eq!((cache.stats().bytes, counts.now()), (300, (7, 3)));
+}
+
 /// What a compiler says may be anything; the sum is kept in 64 bits, and what was compiled is kept all the same (H61).
 #[test]
 fn compiled_bytes_overflow_is_counted_up_to_what_64_bits_hold() {

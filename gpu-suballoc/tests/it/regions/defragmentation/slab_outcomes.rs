@@ -383,3 +383,44 @@ fn df7_a_device_that_refuses_one_second_buffer_leaves_its_slab() {
         });
     }
 }
+
+/// The mapping is the crop's, and older than the region's move, of which only the block knows of it.
+#[test]
+fn df5_a_slab_stays_where_a_crop_of_one_of_its_regions_is_mapped() {
+    scene(MockProfile::IntelUma, small_blocks(), |scene| {
+        let slabs = scene.slabs(40, mappable());
+        let crops: Vec<_> = (slabs.small.iter())
+            .map(|(_, region)| scene.gpu.crop_id(region.id(), 0, 16, 4).unwrap())
+            .collect();
+        let options = DefragmentationOptions::new().max_moves_per_pass(1);
+        let mut run = scene.gpu.defragment(options).unwrap();
+        // Room for the others is reserved, and they are at rest.
+        let first: Vec<_> = {
+            let pass = run.next_pass().unwrap();
+            pass.moves().iter().map(|one| one.region()).collect()
+        };
+        assert!(!first.is_empty());
+        let mapped = (slabs.small.iter())
+            .position(|(_, region)| !first.contains(&region.id()))
+            .expect("of another slab");
+        let (id, crop) = (slabs.small[mapped].1.id(), crops[mapped].id());
+        scene.gpu.map_id(crop).unwrap();
+        let mut stayed = Vec::new();
+        loop {
+            let mut pass = run.next_pass().unwrap();
+            if pass.is_empty() {
+                break;
+            }
+            copy(scene.mock, &mut pass);
+            pass.finish(|one, result| {
+                assert_eq!(result, MoveResult::Stayed);
+                stayed.push(one.region());
+            });
+        }
+        assert!(stayed.contains(&id), "it was handed out");
+        scene.gpu.unmap_id(crop).unwrap();
+        drop(run);
+        crops.into_iter().for_each(|crop| scene.free(crop));
+        scene.end_slabs(slabs);
+    });
+}
