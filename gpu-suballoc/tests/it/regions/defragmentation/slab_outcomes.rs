@@ -424,3 +424,37 @@ fn df5_a_slab_stays_where_a_crop_of_one_of_its_regions_is_mapped() {
         scene.end_slabs(slabs);
     });
 }
+
+/// Its crop reads it where it was.
+#[test]
+fn df3_a_region_that_waits_for_its_crop_keeps_its_slab() {
+    small(|scene| {
+        let mut slabs = scene.slabs(40, shared());
+        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        let mut pass = run.next_pass().unwrap();
+        copy(scene.mock, &mut pass);
+        let (_, group) = largest(&pass);
+        let waiting = group[0];
+        let crop = scene.gpu.crop_id(waiting, 0, 16, 4).unwrap();
+        let at = (slabs.small.iter()).position(|(_, region)| region.id() == waiting);
+        let (_, region) = slabs.small.swap_remove(at.unwrap());
+        let place = (region.memory(), region.offset());
+        scene.gpu.free_when_unused(region).unwrap();
+        let mut stayed = 0;
+        pass.finish(|one, result| {
+            let expected = if group.contains(&one.region()) {
+                stayed += 1;
+                MoveResult::Stayed
+            } else {
+                MoveResult::Moved
+            };
+            assert_eq!(result, expected);
+        });
+        assert_eq!(stayed, group.len());
+        drop(run);
+        let now = scene.gpu.info(crop.id()).unwrap();
+        assert_eq!((now.memory, now.offset), place);
+        scene.free(crop);
+        scene.end_slabs(slabs);
+    });
+}
