@@ -247,3 +247,23 @@ fn what_is_held_is_what_lies_there_now() {
     }
     assert!(again > 0, "memory never came again");
 }
+
+/// The writer looks at the home bucket alone: whatever was put further on is told by the count there, which goes with it.
+#[test]
+fn h69_a_bucket_says_whether_others_passed_by_and_whether_they_left() {
+    let tables = TableList::new();
+    grown(&tables, mixed);
+    // All in one home bucket, each with a tag of its own.
+    let hash = |number: u32| u64::from(number + 1) << 56 | 3;
+    for number in 0..30 {
+        assert!(tables.put(hash(number), block(number)));
+    }
+    assert!((0..31).all(|number| !tables.is_without(hash(number))));
+    for number in 0..30 {
+        tables.remove(hash(number), block(number));
+    }
+    for bucket in 0..FIRST as u64 {
+        assert!((0..31).all(|number| tables.is_without(hash(number) ^ 3 ^ bucket)));
+    }
+    end(tables);
+}

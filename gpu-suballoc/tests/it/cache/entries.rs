@@ -333,3 +333,28 @@ fn a_compiler_may_make_nothing_of_no_size() {
         .expect("it compiles");
     assert_eq!(*hold, ());
 }
+
+/// In the thread's record, in the common one, in the entry's count: one of many holds is enough, wherever it stands.
+#[test]
+fn h62_the_last_of_many_holds_keeps_its_shader_wherever_it_stands() {
+    const HOLDS: usize = 50;
+    for keep in 0..HOLDS {
+        let (contexts, counts) = (Contexts::new(), Counts::default());
+        let cache = contexts.cache();
+        let owner = cache
+            .owner(CacheDevice::new_unique(), contexts.a.handle())
+            .expect("memory");
+        drop(get(&owner, &counts, 1));
+        let key = key(owner.device(), 1);
+        let mut holds: Vec<_> = (0..HOLDS).filter_map(|_| cache.get(key)).collect();
+        assert_eq!(holds.len(), HOLDS);
+        let kept = holds.swap_remove(keep);
+        drop(holds);
+        assert_eq!(owner.in_use(), 1, "hold {keep}");
+        let removed = cache.delete_where(|_, _| true);
+        assert_eq!((removed.held, removed.destroyed), (1, 0), "hold {keep}");
+        assert_eq!(counts.now(), (1, 1), "hold {keep}");
+        drop(kept);
+        assert_eq!(counts.now(), (1, 0), "hold {keep}");
+    }
+}
