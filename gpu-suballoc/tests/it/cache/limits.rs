@@ -324,3 +324,23 @@ fn ge9_a_trim_frees_tables_and_entries_that_nothing_lies_in() {
     drop(cache);
     contexts.end();
 }
+
+/// An eviction closes its place for a moment.
+#[test]
+fn h73_what_an_eviction_met_held_is_found_again() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = cache
+        .owner(CacheDevice::new_unique(), contexts.a.handle())
+        .expect("memory");
+    drop(get(&owner, &counts, 1));
+    let held = cache.get(key(owner.device(), 1)).expect("it is there");
+    cache.set_limits(CacheLimits {
+        bytes: 0,
+        entries: u64::MAX,
+    });
+    let again = cache.get(key(owner.device(), 1)).expect("it is held");
+    assert_eq!((held.number, again.number, counts.now()), (1, 1, (1, 1)));
+    drop((held, again));
+    assert_eq!(counts.now(), (1, 0));
+}

@@ -458,3 +458,36 @@ fn df3_a_region_that_waits_for_its_crop_keeps_its_slab() {
         scene.end_slabs(slabs);
     });
 }
+
+/// It waits for its crop when its slab is to be handed out: nobody copies it.
+#[test]
+fn df6_a_slab_with_a_region_that_waits_is_not_handed_out() {
+    small(|scene| {
+        let mut slabs = scene.slabs(40, shared());
+        let options = DefragmentationOptions::new().max_moves_per_pass(1);
+        let mut run = scene.gpu.defragment(options).unwrap();
+        let first: Vec<_> = {
+            let pass = run.next_pass().unwrap();
+            pass.moves().iter().map(|one| one.region()).collect()
+        };
+        let at = (slabs.small.iter()).position(|(_, region)| !first.contains(&region.id()));
+        let (number, region) = slabs.small.swap_remove(at.expect("of another slab"));
+        let crop = scene.gpu.crop_id(region.id(), 0, 16, 4).unwrap();
+        let place = (region.memory(), region.offset());
+        scene.gpu.free_when_unused(region).unwrap();
+        loop {
+            let mut pass = run.next_pass().unwrap();
+            if pass.is_empty() {
+                break;
+            }
+            copy(scene.mock, &mut pass);
+            pass.finish(|_, _| {});
+        }
+        drop(run);
+        let now = scene.gpu.info(crop.id()).unwrap();
+        assert_eq!((now.memory, now.offset), place);
+        assert_eq!(scene.read(&crop, 16), vec![number; 16]);
+        scene.free(crop);
+        scene.end_slabs(slabs);
+    });
+}
