@@ -46,10 +46,8 @@ impl<'h> BlockLists<'h> {
 
     /// A command begins.
     pub(super) fn enter(&mut self, serial: u64) -> Result<(), HostError> {
-        self.commands
-            .try_insert(serial, 0)
-            .map(drop)
-            .map_err(|refused| refused.error)
+        self.commands.try_insert(serial, 0)?;
+        Ok(())
     }
 
     /// A command ends: the blocks that it took, and others of it that were moved.

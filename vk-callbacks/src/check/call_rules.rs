@@ -15,9 +15,7 @@ use super::kind::FindingKind;
 use super::owner::CallbackOwner;
 use super::row::FindingRow;
 use super::table::{NoRoom, Promised};
-use crate::command::Bracket;
-use crate::command::BracketCoverage;
-use crate::command::Making;
+use crate::command::{Bracket, BracketCoverage, Making};
 use crate::commands::{AllocatorSource, CommandAction};
 use crate::raw::{INTERNAL_EXECUTABLE, RawInternalType, RawScope};
 

@@ -15,9 +15,7 @@ use super::owner::CallbackOwner;
 use super::owner_list::OwnerList;
 use super::row::FindingRow;
 use super::table::{Cursor, NoRoom, ShardedTable};
-use crate::command::Bracket;
-use crate::command::thread;
-use crate::command::{BracketCoverage, OwnerId};
+use crate::command::{Bracket, BracketCoverage, OwnerId, thread};
 use crate::pinned::{Memory, SCOPE};
 
 /// Rows of findings a shard, at most, and from the beginning where frees may take no memory.

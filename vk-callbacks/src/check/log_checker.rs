@@ -16,14 +16,12 @@ use super::engine::{CallerContext, Engine};
 use super::finding::CheckFinding;
 use super::options::CheckOptions;
 use super::owner::CallbackOwner;
-use crate::command::Bracket;
-use crate::command::Making;
-use crate::command::{OwnerId, Owners};
+use crate::command::{Bracket, Making, OwnerId, Owners};
 use crate::commands::CommandAction;
 use crate::error::CallbackError;
 use crate::keyed_hash::HashKey;
 use crate::pinned::{Memory, SCOPE};
-use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceReader};
+use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceFormat, TraceReader};
 
 /// Judges a trace by the [rules](crate::Rule), with the same code as the live [`Checker`](crate::Checker).
 ///
@@ -117,7 +115,7 @@ impl<'h, 't> Judge<'h, 't> {
     /// A line that cannot be read, or no memory. What was found until then is kept.
     pub fn run(&mut self, reader: TraceReader<'t>) -> Result<(), CallbackError> {
         self.limits = reader.format().limits();
-        self.engine.knows_strangers = reader.format().capabilities().unknown_pointers;
+        self.engine.knows_strangers = reader.format() == TraceFormat::Two;
         for item in reader {
             let (line, event) = item?;
             self.step(line, event)?;
@@ -162,11 +160,7 @@ impl<'h, 't> Judge<'h, 't> {
                 let (who, owner) = self.caller_context(line, by)?;
                 let moving =
                     address(old).and_then(|old| self.engine.moving(&who, owner, old, None).ok());
-                let thread = self.thread(by.thread)?;
-                thread
-                    .moving
-                    .try_push(moving)
-                    .map_err(|refused| refused.error)?;
+                self.thread(by.thread)?.moving.try_push(moving)?;
             }
             TraceEvent::Reallocate {
                 by,
@@ -389,10 +383,7 @@ impl<'h, 't> Judge<'h, 't> {
             making: None,
             issued: false,
         };
-        let thread = self
-            .threads
-            .try_get_or_insert_with(number, fresh)
-            .map_err(|refused| refused.error)?;
+        let thread = self.threads.try_get_or_insert_with(number, fresh)?;
         thread.forget_before(losses);
         Ok(thread)
     }

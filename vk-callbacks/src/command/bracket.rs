@@ -66,13 +66,14 @@ impl<'t> Bracket<'t> {
         serial: u64,
         owners: Owners,
         coverage: BracketCoverage,
+        row: Option<&'static CommandRow>,
     ) -> Self {
         Self {
             name,
             serial,
             owners,
             coverage,
-            row: Cell::new(None),
+            row: Cell::new(row),
             command_live: Cell::new(0),
             nulls: Cell::new(0),
             making: Cell::new(None),
@@ -80,20 +81,10 @@ impl<'t> Bracket<'t> {
         }
     }
 
-    /// What is known of the command, where that is known.
-    #[inline]
-    pub(crate) const fn with_row(mut self, row: Option<&'static CommandRow>) -> Self {
-        self.row = Cell::new(row);
-        self
-    }
-
-    /// What is known of the command; looked up once, and only for commands during which callbacks come.
+    /// The command's row. It is looked up once, at the first callback.
     #[inline]
     pub(crate) fn row(&self) -> &'static CommandRow {
-        match self.row.get() {
-            Some(row) => row,
-            None => self.look_up(),
-        }
+        self.row.get().unwrap_or_else(|| self.look_up())
     }
 
     #[cold]

@@ -75,7 +75,7 @@ impl Command {
     /// Runs `body` as this command. Brackets nest (a layer calls the driver); nothing is allocated.
     ///
     /// A closure and no guard: the frame lies on this function's stack, and a guard could be forgotten and leave the thread
-    /// pointing at a frame that is gone. Without the feature `std` the body runs unbracketed ([`brackets_available`]).
+    /// pointing at a frame that is gone. Without the feature `std` the body runs unbracketed.
     pub fn run<R>(self, body: impl FnOnce(&CommandFrame) -> R) -> R {
         with_state(|thread| self.run_on(thread, ptr::null(), body))
     }
@@ -91,8 +91,13 @@ impl Command {
         let above = thread.top();
         // SAFETY: a non-null top is the frame of a `run` further up this thread's stack, which ends after this one.
         let depth = unsafe { above.as_ref() }.map_or(1, |frame| frame.depth().saturating_add(1));
-        let bracket = Bracket::new(self.name, thread.next_serial(), self.owners, self.coverage)
-            .with_row(self.row);
+        let bracket = Bracket::new(
+            self.name,
+            thread.next_serial(),
+            self.owners,
+            self.coverage,
+            self.row,
+        );
         let frame = CommandFrame::new(
             bracket,
             depth,
@@ -115,12 +120,6 @@ pub fn current_command() -> Option<CommandInfo> {
     unsafe { thread::top().as_ref() }.map(CommandFrame::info)
 }
 
-/// How many commands this thread is in, one called within the other; 0 outside of any.
-#[must_use]
-pub fn command_depth() -> u32 {
-    current_command().map_or(0, |command| command.depth)
-}
-
 /// True while this thread is inside a function of a bridge, a checker or a tap (V25: no Vulkan command may be called then).
 ///
 /// Where the allocator behind calls another one, or the same, false again from the inner one's return on.
@@ -133,12 +132,6 @@ pub fn in_callback() -> bool {
 #[must_use]
 pub fn current_thread() -> u64 {
     thread::thread_number()
-}
-
-/// False without the feature `std`: then [`Command::run`] runs its body and nothing is known about it.
-#[must_use]
-pub const fn brackets_available() -> bool {
-    cfg!(feature = "std")
 }
 
 /// A bridge answered NULL; counted in the innermost frame.

@@ -117,8 +117,7 @@ impl PoolDomain {
             (None, Some(callbacks)) => unsafe { Context::root(callbacks, options) },
             // SAFETY: as above; the driver's own allocator is kept by the instance's domain.
             (None, None) => unsafe { Context::root(instance.default_allocator(), options) },
-        }
-        .map_err(CallbackError::Host)?;
+        }?;
         self.children = Some(TryVec::new_in(context.handle()));
         self.context = Some(context);
         Ok(())
@@ -155,7 +154,7 @@ impl PoolDomain {
     /// No memory, or the pool is not open.
     pub fn reserve_children(&mut self, count: usize) -> Result<(), CallbackError> {
         let children = self.children.as_mut().ok_or(CallbackError::ContextInUse)?;
-        children.try_reserve(count).map_err(CallbackError::Host)
+        Ok(children.try_reserve(count)?)
     }
 
     /// Notes a child, to be destroyed with the pool.

@@ -97,9 +97,7 @@ impl<A: HostSource + Clone> Names<A> {
             },
             LogEvent::ReallocateBegin { owner, ticket, old } => {
                 let name = self.known(old, Seen::Goes)?;
-                self.in_transit
-                    .try_insert(ticket, name)
-                    .map_err(|refused| refused.error)?;
+                self.in_transit.try_insert(ticket, name)?;
                 TraceEvent::ReallocateBegin {
                     by: by(owner),
                     old: name.pointer,
@@ -164,9 +162,7 @@ impl<A: HostSource + Clone> Names<A> {
             pointer: Pointer::Block(number),
             live: Some(self.losses),
         };
-        self.at
-            .try_insert(at, name)
-            .map_err(|refused| refused.error)?;
+        self.at.try_insert(at, name)?;
         self.blocks = number;
         Ok(name.pointer)
     }
@@ -184,10 +180,7 @@ impl<A: HostSource + Clone> Names<A> {
             pointer: Pointer::Unknown(number),
             live: None,
         };
-        let name = self
-            .at
-            .try_get_or_insert_with(at, unknown)
-            .map_err(|refused| refused.error)?;
+        let name = self.at.try_get_or_insert_with(at, unknown)?;
         let before = *name;
         if matches!(seen, Seen::Goes) {
             name.live = None;

@@ -157,8 +157,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     pub fn finish(&mut self, target: &mut T) -> Result<Totals, HostError> {
         let mut live = TryVec::new_in(self.memory.clone());
         for (pointer, block) in self.blocks.iter() {
-            live.try_push((block.line, *pointer, block.by.owner, block.asked))
-                .map_err(|refused| refused.error)?;
+            live.try_push((block.line, *pointer, block.by.owner, block.asked))?;
         }
         live.sort_unstable_by_key(|(line, pointer, ..)| (*line, *pointer));
         self.end_phase(target);
@@ -213,55 +212,37 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
             (Some(layout), Some(scope)) => {
                 let held = ReplayedBlock::allocate(target.sink(by.owner), layout, scope);
                 if held.is_none() {
-                    self.report(
-                        line,
-                        ReplayFinding::SinkRefused {
-                            block,
-                            size: asked.size,
-                        },
-                        target,
-                    );
+                    self.report_refusal(line, block, asked.size, target);
                 }
                 held
             }
             _ => None,
         };
-        self.put(
-            block,
-            TracedBlock {
-                line,
-                by,
-                asked,
-                counted,
-                held,
-            },
-        )
+        let traced = TracedBlock {
+            line,
+            by,
+            asked,
+            counted,
+            held,
+        };
+        self.put(block, traced)
     }
 
     /// The bytes to count of what was asked for.
     fn countable(&mut self, line: u64, block: Pointer, asked: Request, target: &mut T) -> u64 {
         // With alignment 1 the size alone decides.
-        if layout(Request { align: 1, ..asked }).is_none() || !self.totals.holds(asked.size) {
-            self.report(
-                line,
-                ReplayFinding::ImpossibleSize {
-                    block,
-                    size: asked.size,
-                },
-                target,
-            );
-            return 0;
+        let size = asked.size;
+        if layout(Request { align: 1, ..asked }).is_some() && self.totals.holds(size) {
+            return size;
         }
-        asked.size
+        self.report(line, ReplayFinding::ImpossibleSize { block, size }, target);
+        0
     }
 
     /// Puts a block into the map, which has room, and counts it.
     fn put(&mut self, pointer: Pointer, block: TracedBlock<T::Sink>) -> Result<(), HostError> {
         let (scope, counted) = (block.scope(), block.counted);
-        let before = self
-            .blocks
-            .try_insert(pointer, block)
-            .map_err(|refused| refused.error)?;
+        let before = self.blocks.try_insert(pointer, block)?;
         // One that is given while it is live was freed, and the trace does not say where.
         if let Some(before) = before {
             self.totals.remove(before.scope(), before.counted);
@@ -340,36 +321,20 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
         target: &mut T,
     ) -> Result<(), HostError> {
         block.asked.size = asked.size;
-        block.counted =
-            if layout(Request { align: 1, ..asked }).is_some() && self.totals.holds(asked.size) {
-                asked.size
-            } else {
-                self.report(
-                    line,
-                    ReplayFinding::ImpossibleSize {
-                        block: new,
-                        size: asked.size,
-                    },
-                    target,
-                );
-                0
-            };
+        block.counted = self.countable(line, new, asked, target);
         if let Some(held) = block.held.take() {
             block.held = usize::try_from(asked.size)
                 .ok()
                 .and_then(|size| held.resize(size));
             if block.held.is_none() {
-                self.report(
-                    line,
-                    ReplayFinding::SinkRefused {
-                        block: new,
-                        size: asked.size,
-                    },
-                    target,
-                );
+                self.report_refusal(line, new, asked.size, target);
             }
         }
         self.put(new, block)
+    }
+
+    fn report_refusal(&mut self, line: u64, block: Pointer, size: u64, target: &mut T) {
+        self.report(line, ReplayFinding::SinkRefused { block, size }, target);
     }
 
     fn notice(

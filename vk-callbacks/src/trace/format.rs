@@ -1,10 +1,10 @@
-//! The two formats, and what a trace in each can and cannot tell.
+//! The two trace formats, and what each cannot show.
 
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-/// Which format a trace is in. `TRACE-FORMAT.md` describes both.
+/// The format of a trace. `TRACE-FORMAT.md` describes both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TraceFormat {
@@ -14,39 +14,8 @@ pub enum TraceFormat {
     Two,
 }
 
-/// What a trace of a format can be judged by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// Says which command of which thread asked.
-    pub commands: bool,
-    /// Says through whose callbacks a request came.
-    pub owners: bool,
-    /// Says when a request was refused.
-    pub null_answers: bool,
-    /// Keeps apart pointers that were never given and blocks that were.
-    pub unknown_pointers: bool,
-    /// Says how many events the recorder had no memory for.
-    pub lost_events: bool,
-    /// Ends with a marker, so that a trace that was cut at a line's end is found out.
-    pub truncation: bool,
-}
-
 impl TraceFormat {
-    /// What a trace of this format can be judged by.
-    #[must_use]
-    pub const fn capabilities(self) -> Capabilities {
-        let all = matches!(self, Self::Two);
-        Capabilities {
-            commands: all,
-            owners: all,
-            null_answers: all,
-            unknown_pointers: all,
-            lost_events: all,
-            truncation: all,
-        }
-    }
-
-    /// What cannot be judged, one sentence each; empty when everything can.
+    /// What a trace of this format cannot show, one sentence each; empty if it shows everything.
     #[must_use]
     pub const fn limits(self) -> &'static [&'static str] {
         match self {

@@ -42,6 +42,6 @@ mod writer;
 
 pub use error::{TraceError, TraceFault};
 pub use event::{Caller, Pointer, Request, Sighting, TraceEvent};
-pub use format::{Capabilities, TraceFormat};
+pub use format::TraceFormat;
 pub use reader::TraceReader;
 pub use writer::TraceWriter;

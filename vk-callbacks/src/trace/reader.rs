@@ -7,7 +7,7 @@ use core::iter::FusedIterator;
 use super::error::{TraceError, TraceFault};
 use super::event::TraceEvent;
 use super::fields::{Lines, MAX_NAME, TraceLine};
-use super::format::{Capabilities, TraceFormat};
+use super::format::TraceFormat;
 use super::{format1, format2};
 
 /// Reads a trace: an iterator of events, each with the number of its line (from 1).
@@ -106,12 +106,6 @@ impl<'t> TraceReader<'t> {
     #[must_use]
     pub const fn format(&self) -> TraceFormat {
         self.format
-    }
-
-    /// What the trace can be judged by.
-    #[must_use]
-    pub const fn capabilities(&self) -> Capabilities {
-        self.format.capabilities()
     }
 
     /// The driver's name from the header; empty where there is none.

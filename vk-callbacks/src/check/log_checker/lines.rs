@@ -49,14 +49,12 @@ impl<'t> Judge<'_, 't> {
             line,
             self.allocation_answered(by.owner),
             self.engine.coverage(),
+            None,
         );
         self.lists.enter(line)?;
         let thread = self.thread(by.thread)?;
         let (first, inside) = (!thread.issued, !thread.moving.is_empty());
-        thread
-            .brackets
-            .try_push(bracket)
-            .map_err(|refused| refused.error)?;
+        thread.brackets.try_push(bracket)?;
         thread.issued = true;
         let before = thread.making.take();
         self.commands = true;
