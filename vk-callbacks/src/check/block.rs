@@ -203,7 +203,12 @@ impl<'t> BlockRecord<'t> {
         self.packed = DOUBTED.put(self.packed, doubted as u64);
     }
 
-    /// The same block at another place.
+    /// Whether this record is the block of the reallocation that began with `moving`.
+    pub(crate) fn is_moved_as(&self, moving: &Self) -> bool {
+        self.state() == BlockState::Moving && self.moved_by == moving.moved_by
+    }
+
+    /// The same block at another address.
     pub(crate) const fn moved_to(self, address: NonZeroU64) -> Self {
         Self { address, ..self }
     }

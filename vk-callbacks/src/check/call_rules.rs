@@ -1,5 +1,4 @@
-//! The rules, applied to the calls of callbacks. What is said about a call is said before it is passed on, what about its answer
-//! when that is there.
+//! The rules about calls of callbacks. A call is checked before it is passed on; its answer is checked afterwards.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +9,8 @@ use alloc_core::{NoticeEvent, Scope};
 
 use super::allocator_rules::{freed_elsewhere, misplaced};
 use super::block::{BlockRecord, BlockRequest, BlockState, ReportedAs};
-use super::engine::{CallerContext, Engine};
+use super::engine::{CallbackCall, CallerContext, Engine};
+use super::finding::CheckFinding;
 use super::kind::FindingKind;
 use super::owner::CallbackOwner;
 use super::row::FindingRow;
@@ -19,95 +19,89 @@ use crate::command::{Bracket, BracketCoverage, Making};
 use crate::commands::{AllocatorSource, CommandAction};
 use crate::raw::{INTERNAL_EXECUTABLE, RawInternalType, RawScope};
 
-/// Whether a call is passed on to the callbacks behind.
+/// Whether a call is passed on to the inner callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Pass {
     On,
-    /// It would be undefined there.
+    /// The call would be undefined there.
     Not,
 }
 
-/// A reallocation that may run: the block as it was.
+/// The block of a running reallocation, as it was before.
 pub(crate) type Moving<'t> = BlockRecord<'t>;
 
 impl<'t> Engine<'_, 't> {
-    /// A request: V7, V22, V23, V35, and the right allocator. Before it is passed on.
     #[inline]
-    pub(crate) fn requested(
+    pub(super) fn with_block<R>(
         &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
-        asked: BlockRequest,
-    ) {
-        let scope = asked.scope();
-        if !asked.align.is_power_of_two() {
-            self.report(
-                self.row(FindingKind::BadAlignment, who, owner, scope)
-                    .of_size(asked.size),
-            );
+        address: NonZeroU64,
+        look: impl FnOnce(&mut BlockRecord<'t>) -> R,
+    ) -> Option<R> {
+        self.blocks.with(&BlockRecord::at(address), look)
+    }
+
+    /// A request, before it is passed on: V7, V22, V23, V35, and the right allocator.
+    #[inline]
+    pub(crate) fn requested(&self, call: &CallbackCall<'_, 't>, request: BlockRequest) {
+        let scope = request.scope();
+        if !request.align.is_power_of_two() {
+            let finding = call.finding(FindingKind::BadAlignment, scope);
+            self.report(finding.of_size(request.size));
         }
-        if asked.size == 0 {
-            self.report(self.row(FindingKind::SizeZero, who, owner, scope));
+        if request.size == 0 {
+            self.report(call.finding(FindingKind::SizeZero, scope));
         }
-        self.placed(who, owner, asked, scope);
+        self.check_allocator(call, request, scope);
     }
 
     #[inline]
-    fn placed(
+    fn check_allocator(
         &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
-        asked: BlockRequest,
+        call: &CallbackCall<'_, 't>,
+        request: BlockRequest,
         scope: Option<Scope>,
     ) {
+        let finding = |kind| call.finding(kind, scope).of_size(request.size);
         let Some(scope) = scope else {
-            return self.report(
-                self.row(FindingKind::BadScope, who, owner, None)
-                    .of_size(asked.size),
-            );
+            return self.report(finding(FindingKind::BadScope));
         };
-        let Some(bracket) = who.bracket else {
-            if self.may_record(owner) {
-                return;
+        let owner = call.owner;
+        let Some(bracket) = call.caller.bracket else {
+            if !self.may_record(owner) {
+                self.off_command(
+                    &call.caller,
+                    finding(FindingKind::AskedBetweenCommands),
+                    FindingKind::AskedOnForeignThread,
+                );
             }
-            let kinds = (
-                FindingKind::AskedBetweenCommands,
-                FindingKind::AskedOnForeignThread,
-            );
-            return self.off_command(
-                who,
-                self.row(kinds.0, who, owner, Some(scope))
-                    .of_size(asked.size),
-                kinds.1,
-            );
+            return;
         };
         if scope != Scope::Command && bracket.row().source(Scope::Object) == AllocatorSource::Pool {
-            self.drawn(bracket, owner);
+            self.mark_drawn(bracket, owner);
         }
         let Some(id) = owner.id else { return };
-        // The common case, which `misplaced` would have nothing to say about either: an object's own allocator.
+        // The common case, in which `misplaced` finds nothing: the object's own allocator.
         let own =
             bracket.owners.object == Some(id) && matches!(scope, Scope::Object | Scope::Command);
         if own && bracket.row().may_allocate.contains(scope) {
             return;
         }
-        if let Some(found) = misplaced(bracket.row(), &bracket.owners, id, owner.kind, scope) {
-            let mut row = self
-                .row(found.kind, who, owner, Some(scope))
-                .of_size(asked.size);
-            row.against = self.kind_of(found.instead_of);
-            self.report(row);
+        if let Some(misplaced) = misplaced(bracket.row(), &bracket.owners, id, owner.kind, scope) {
+            self.report(CheckFinding {
+                against: self.kind_of(misplaced.instead_of),
+                ..finding(misplaced.kind)
+            });
         }
     }
 
-    /// A command on a pool asks for memory.
-    fn drawn(&self, bracket: &Bracket<'t>, asked: &CallbackOwner<'t>) {
+    /// A command on a pool requests memory from `owner`.
+    fn mark_drawn(&self, bracket: &Bracket<'t>, owner: &CallbackOwner<'t>) {
         let Some(id) = bracket.owners.object else {
             return;
         };
-        let pool = if asked.id == Some(id) {
-            Some(asked)
+        let pool = if owner.id == Some(id) {
+            Some(owner)
         } else {
             self.owner(id)
         };
@@ -116,64 +110,59 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// A call outside of brackets may come from a command that records, which has none.
+    /// Whether a call outside of brackets may come from a recording command, which has no bracket.
     fn may_record(&self, owner: &CallbackOwner<'t>) -> bool {
         owner.is_for_recording() && self.coverage() == BracketCoverage::ExceptRecording
     }
 
-    /// A call outside of a command: on a thread that has issued one, or never has.
+    /// Reports a call outside of a command. If the thread never issued one, the kind is `on_foreign_thread`.
     #[cold]
     fn off_command(
         &self,
-        who: &CallerContext<'_, 't>,
-        mut row: FindingRow<'t>,
+        caller: &CallerContext<'_, 't>,
+        finding: CheckFinding<'t>,
         on_foreign_thread: FindingKind,
     ) {
-        if !who.known {
+        if !caller.known {
             return;
         }
-        row.on_thread = Some(who.thread).filter(|thread| *thread != 0);
-        if !who.issued {
-            row.kind = on_foreign_thread;
-            (row.thread, row.together) = (who.thread, self.keeps_threads_together());
-            row.during_commands = u64::from(self.some_command_runs());
+        let mut row = FindingRow::from(finding);
+        row.finding.on_thread = Some(caller.thread).filter(|thread| *thread != 0);
+        if !caller.issued {
+            row.finding.kind = on_foreign_thread;
+            row.finding.during_commands = u64::from(self.some_command_runs());
+            (row.thread, row.together) = (caller.thread, self.keeps_threads_together());
         }
-        self.report(row);
+        self.report_row(row);
     }
 
     /// A request was answered with NULL.
     #[cold]
-    pub(crate) fn refused(&self, who: &CallerContext<'_, 't>) {
-        if let Some(bracket) = who.bracket {
+    pub(crate) fn refused(&self, caller: &CallerContext<'_, 't>) {
+        if let Some(bracket) = caller.bracket {
             bracket.null_answered();
         }
     }
 
-    /// A request was answered with a block.
+    /// A request was answered with a block. It is not refused if `room` has a slot for its record.
     #[inline]
     pub(crate) fn answered(
         &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
-        asked: BlockRequest,
-        address: NonZeroU64,
-    ) -> Result<(), NoRoom> {
-        self.answered_in(None, who, owner, asked, address)
-    }
-
-    /// As [`Engine::answered`]; not refused where there is room for the block.
-    #[inline]
-    pub(crate) fn answered_in(
-        &self,
         room: Option<&Promised<'_, '_, BlockRecord<'t>>>,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
-        asked: BlockRequest,
+        call: &CallbackCall<'_, 't>,
+        request: BlockRequest,
         address: NonZeroU64,
     ) -> Result<(), NoRoom> {
-        self.making(who, owner);
+        let CallbackCall { caller, owner } = call;
+        self.mark_making(call);
         owner.count_block();
-        let block = BlockRecord::new(address, asked, who.serial(), who.command(), owner.number());
+        let block = BlockRecord::new(
+            address,
+            request,
+            caller.serial(),
+            caller.command(),
+            owner.number(),
+        );
         let mut before = None;
         let merge = |there: &mut BlockRecord<'t>| before = Some(core::mem::replace(there, block));
         let put = match room {
@@ -186,16 +175,13 @@ impl<'t> Engine<'_, 't> {
         }
         owner.count_usage(&block);
         if let Some(before) = before {
-            if before.state() == BlockState::Live {
-                self.discount(&before, owner);
-            }
-            self.address_returned_twice(who, owner, asked, &before);
+            self.address_returned_twice(call, request.scope(), request.size, &before);
         }
-        self.command_block(who, asked.scope == Scope::Command as i32, 1);
+        self.command_block(caller, request.scope == Scope::Command as i32, 1);
         Ok(())
     }
 
-    /// A block that was live is not on record any more. One in transit is counted until its reallocation is over.
+    /// Discounts a live block that left the table. A block in transit is counted until its reallocation returns.
     #[inline]
     pub(super) fn discount(&self, block: &BlockRecord<'t>, owner: &CallbackOwner<'t>) {
         self.counts_of(block, owner, |owner| {
@@ -204,7 +190,7 @@ impl<'t> Engine<'_, 't> {
         });
     }
 
-    /// Shows `change` whom the block is counted for, who may be `owner`.
+    /// Shows `change` the owner that counted the block, which may be `owner`.
     #[inline]
     fn counts_of(
         &self,
@@ -219,13 +205,14 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// A command that makes an object asks that one's own callbacks. Before what came is put on record.
+    /// Marks a command that creates an object and calls that object's own callbacks, before the answer is recorded.
     #[inline]
-    fn making(&self, who: &CallerContext<'_, 't>, owner: &CallbackOwner<'t>) {
-        let Some(bracket) = who.bracket.filter(|bracket| bracket.making.get().is_none()) else {
+    fn mark_making(&self, call: &CallbackCall<'_, 't>) {
+        let bracket = call.caller.bracket;
+        let Some(bracket) = bracket.filter(|bracket| bracket.making.get().is_none()) else {
             return;
         };
-        let (row, owners) = (bracket.row(), &bracket.owners);
+        let (row, owners, owner) = (bracket.row(), &bracket.owners, call.owner);
         let own = match (row.action, row.object) {
             (CommandAction::Create, "VkInstance") => owners.instance,
             (CommandAction::Create, "VkDevice") => owners.device,
@@ -239,59 +226,47 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// The address of a block that is live, or must stay: V8, V16.
+    /// The new block has the address of `before`, which was live or had to stay: V8, V16.
     fn address_returned_twice(
         &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
-        asked: BlockRequest,
+        call: &CallbackCall<'_, 't>,
+        scope: Option<Scope>,
+        size: u64,
         before: &BlockRecord<'t>,
     ) {
-        let kind = match before.state() {
-            BlockState::Live if before.stays() => FindingKind::OldBlockGivenAway,
-            BlockState::Live => FindingKind::LiveBlockGivenAgain,
-            // Gone, or its reallocation has let go of it already.
-            BlockState::Gone | BlockState::Moving => return,
+        // A freed block is none, and a running reallocation has freed its block already.
+        if before.state() != BlockState::Live {
+            return;
+        }
+        self.discount(before, call.owner);
+        let kind = if before.stays() {
+            FindingKind::OldBlockGivenAway
+        } else {
+            FindingKind::LiveBlockGivenAgain
         };
-        self.report(
-            self.row(kind, who, owner, asked.scope())
-                .of_size(asked.size),
-        );
+        self.report(call.finding(kind, scope).of_size(size));
     }
 
-    /// The application's pointer is not aligned as was asked (V8).
+    /// The application's pointer is not aligned as requested (V8).
     #[cold]
-    pub(crate) fn misaligned(
-        &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
-        asked: BlockRequest,
-    ) {
-        self.report(
-            self.row(FindingKind::MisalignedAnswer, who, owner, asked.scope())
-                .of_size(asked.size),
-        );
+    pub(crate) fn misaligned(&self, call: &CallbackCall<'_, 't>, request: BlockRequest) {
+        let finding = call.finding(FindingKind::MisalignedAnswer, request.scope());
+        self.report(finding.of_size(request.size));
     }
 
-    /// A reallocation that was not to be has made another block of it: what was there is gone.
+    /// A forbidden reallocation returned another block: the old one is gone.
     pub(crate) fn moved_all_the_same(&self, old: NonZeroU64) {
-        let _ = self.blocks.with(&BlockRecord::at(old), |block| {
-            block.set_state(BlockState::Gone)
-        });
+        let _ = self.with_block(old, |block| block.set_state(BlockState::Gone));
     }
 
-    /// A reallocation of the block is running.
+    /// Whether a reallocation of the block is running.
     pub(crate) fn is_moving(&self, address: NonZeroU64) -> bool {
-        self.blocks
-            .with(&BlockRecord::at(address), |block| block.state())
-            == Some(BlockState::Moving)
+        self.with_block(address, |block| block.state()) == Some(BlockState::Moving)
     }
 
-    /// What a block that is on record was asked for; the alignment is not told.
-    pub(crate) fn check_request(&self, address: Option<NonZeroU64>) -> Option<BlockRequest> {
-        let block = self
-            .blocks
-            .with(&BlockRecord::at(address?), |block| *block)?;
+    /// The request of a recorded block, without its alignment.
+    pub(crate) fn request_of(&self, address: Option<NonZeroU64>) -> Option<BlockRequest> {
+        let block = self.with_block(address?, |block| *block)?;
         Some(BlockRequest {
             size: block.size(),
             align: 1,
@@ -299,18 +274,14 @@ impl<'t> Engine<'_, 't> {
         })
     }
 
-    /// A free, or a reallocation to size 0. Before it is passed on; afterwards the address may be somebody else's.
+    /// A free, or a reallocation to size 0, before it is passed on: afterwards the address may be another block's.
     #[inline]
-    pub(crate) fn released(
-        &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
-        address: NonZeroU64,
-    ) -> Pass {
-        let block = self.blocks.with(&BlockRecord::at(address), |block| {
+    pub(crate) fn released(&self, call: &CallbackCall<'_, 't>, address: NonZeroU64) -> Pass {
+        let CallbackCall { caller, owner } = call;
+        let block = self.with_block(address, |block| {
             let before = *block;
             let may_pass = self.may_pass(&before, owner);
-            // A log does not say whose callbacks are compatible: it may have gone, or not.
+            // A log does not say which callbacks are compatible: the block may have been freed, or not.
             if before.state() == BlockState::Live && (may_pass || !self.groups_reported) {
                 block.set_state(BlockState::Gone);
                 block.set_doubted(!may_pass);
@@ -318,62 +289,59 @@ impl<'t> Engine<'_, 't> {
             before
         });
         let Some(block) = block else {
-            self.report(FindingRow {
-                module: self.module(),
-                ..self.row(FindingKind::FreedUnknown, who, owner, None)
-            });
+            self.unknown_pointer(call, FindingKind::FreedUnknown, None);
             return Pass::Not;
         };
         if block.doubted() && block.state() == BlockState::Gone && self.finish_free(&block, owner) {
             return Pass::On;
         }
         if block.state() != BlockState::Live || !self.may_pass(&block, owner) {
-            self.not_freed(who, owner, &block);
+            let kind = match block.state() {
+                BlockState::Gone => FindingKind::FreedTwice,
+                BlockState::Moving => FindingKind::FreedInTransit,
+                BlockState::Live => FindingKind::FreedThroughOther,
+            };
+            self.not_passed(call, kind, &block);
             return Pass::Not;
         }
         self.discount(&block, owner);
-        self.command_block(
-            who,
-            block.scope() == Some(Scope::Command) && block.serial == who.serial(),
-            -1,
-        );
+        self.discount_command_block(caller, &block);
         if block.reported_as() != ReportedAs::Nothing {
-            self.leaked_block_freed(who, &block);
+            self.leaked_block_freed(caller, &block);
         }
-        match (who.bracket, block.scope()) {
-            // Where it was taken in the same command it is one mistake and not two.
+        match (caller.bracket, block.scope()) {
+            // If the same command allocated the block, it is one mistake and not two.
             (Some(bracket), Some(scope @ (Scope::Object | Scope::Cache)))
                 if block.serial != bracket.serial && freed_elsewhere(bracket.row(), scope) =>
             {
-                let mut row = self.of_block(FindingKind::FreedInOtherCommand, who, owner, &block);
-                (row.command, row.against) = (bracket.name, block.command);
-                self.report(row);
+                self.report(CheckFinding {
+                    command: bracket.name,
+                    against: block.command,
+                    ..call.finding_of_block(FindingKind::FreedInOtherCommand, &block)
+                });
             }
-            (None, _) if self.may_record(owner) => {}
-            (None, _) => {
-                let row = self.of_block(FindingKind::FreedBetweenCommands, who, owner, &block);
-                self.off_command(who, row, FindingKind::FreedOnForeignThread);
-            }
+            (None, _) if !self.may_record(owner) => self.off_command(
+                caller,
+                call.finding_of_block(FindingKind::FreedBetweenCommands, &block),
+                FindingKind::FreedOnForeignThread,
+            ),
             _ => {}
         }
         Pass::On
     }
 
-    /// The owner of a block frees it after another one did: that other free was not passed on, then.
+    /// The owner of a block frees it after another owner did: that free was not passed on, then.
     #[cold]
     fn finish_free(&self, block: &BlockRecord<'t>, owner: &CallbackOwner<'t>) -> bool {
         self.may_pass(block, owner)
             && self
-                .blocks
-                .with(&BlockRecord::at(block.address()), |there| {
-                    there.set_doubted(false)
-                })
+                .with_block(block.address(), |there| there.set_doubted(false))
                 .is_some()
     }
 
-    /// A reallocation to size 0 through other callbacks than gave the block, of which a log does not say whether they are compatible.
+    /// In a log, a reallocation to size 0 through callbacks that may not be compatible with the block's.
     pub(crate) fn released_aside(&self, address: NonZeroU64) {
-        let _ = self.blocks.with(&BlockRecord::at(address), |block| {
+        let _ = self.with_block(address, |block| {
             if block.state() == BlockState::Live {
                 block.set_state(BlockState::Gone);
                 block.set_doubted(true);
@@ -382,26 +350,29 @@ impl<'t> Engine<'_, 't> {
     }
 
     #[cold]
-    fn not_freed(
+    fn unknown_pointer(
         &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
-        block: &BlockRecord<'t>,
+        call: &CallbackCall<'_, 't>,
+        kind: FindingKind,
+        scope: Option<Scope>,
     ) {
-        let kind = match block.state() {
-            BlockState::Gone => FindingKind::FreedTwice,
-            BlockState::Moving => FindingKind::FreedInTransit,
-            BlockState::Live => FindingKind::FreedThroughOther,
-        };
-        let mut row = self.of_block(kind, who, owner, block);
-        (row.command, row.against) = (
-            who.command(),
-            self.numbered(block.owner).map_or("", |owner| owner.kind),
-        );
-        self.report(row);
+        self.report(CheckFinding {
+            module: self.module(),
+            ..call.finding(kind, scope)
+        });
     }
 
-    /// A block may go through these callbacks: they gave it, or are compatible with those that did (V42).
+    /// Reports a block whose free or reallocation is not passed on.
+    #[cold]
+    fn not_passed(&self, call: &CallbackCall<'_, 't>, kind: FindingKind, block: &BlockRecord<'t>) {
+        self.report(CheckFinding {
+            command: call.caller.command(),
+            against: self.numbered(block.owner).map_or("", |owner| owner.kind),
+            ..call.finding_of_block(kind, block)
+        });
+    }
+
+    /// Whether the owner's callbacks gave the block, or compatible ones did (V42).
     #[inline]
     fn may_pass(&self, block: &BlockRecord<'t>, owner: &CallbackOwner<'t>) -> bool {
         block.owner == owner.number() || self.compatible(block.owner, owner)
@@ -410,108 +381,76 @@ impl<'t> Engine<'_, 't> {
     #[cold]
     fn compatible(&self, number: u32, owner: &CallbackOwner<'t>) -> bool {
         let gave = self.numbered(number);
-        // A log that names no owners says nothing against it.
+        // A log without owners proves nothing.
         number == 0 || owner.id.is_none() || gave.is_none_or(|gave| gave.group == owner.group)
     }
 
-    /// A row about a block and the command that took it.
-    pub(super) fn of_block(
-        &self,
-        kind: FindingKind,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
-        block: &BlockRecord<'t>,
-    ) -> FindingRow<'t> {
-        FindingRow {
-            command: block.command,
-            ..self.row(kind, who, owner, block.scope())
-        }
-        .of_size(block.size())
-    }
-
-    /// A reallocation of a block to another size than 0. Before it is passed on.
+    /// A reallocation of a block to another size than 0, before it is passed on. Returns the block as it was; none if the call is not
+    /// passed on.
     pub(crate) fn moving(
         &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
+        call: &CallbackCall<'_, 't>,
         address: NonZeroU64,
-        asked: Option<BlockRequest>,
-    ) -> Result<Moving<'t>, Pass> {
-        // No two are alike, wherever they come from: by it each knows its own block again.
+        scope: Option<Scope>,
+    ) -> Option<Moving<'t>> {
+        // Unique: each reallocation recognises its own block by it.
         let moved_by = self.moves.fetch_add(1, Ordering::Relaxed);
-        let block = self.blocks.with(&BlockRecord::at(address), |block| {
+        let block = self.with_block(address, |block| {
             let before = *block;
-            if before.state() == BlockState::Live && self.may_pass(&before, owner) {
+            if before.state() == BlockState::Live && self.may_pass(&before, call.owner) {
                 block.set_state(BlockState::Moving);
                 block.moved_by = moved_by;
             }
             before
         });
-        let scope = asked.and_then(BlockRequest::scope);
         let Some(mut block) = block else {
-            self.report(FindingRow {
-                module: self.module(),
-                ..self.row(FindingKind::ReallocatedUnknown, who, owner, scope)
-            });
-            return Err(Pass::Not);
+            self.unknown_pointer(call, FindingKind::ReallocatedUnknown, scope);
+            return None;
         };
-        if block.state() != BlockState::Live || !self.may_pass(&block, owner) {
-            let kind = if block.state() == BlockState::Live {
-                FindingKind::ReallocatedThroughOther
-            } else {
-                FindingKind::ReallocatedFreed
-            };
-            let mut row = self.of_block(kind, who, owner, &block);
-            (row.command, row.against) = (
-                who.command(),
-                self.numbered(block.owner).map_or("", |owner| owner.kind),
-            );
-            self.report(row);
-            return Err(Pass::Not);
+        if block.state() != BlockState::Live {
+            self.not_passed(call, FindingKind::ReallocatedFreed, &block);
+            return None;
         }
-        if let Some(asked) = asked {
-            self.move_requested(who, owner, &block, asked);
+        if !self.may_pass(&block, call.owner) {
+            self.not_passed(call, FindingKind::ReallocatedThroughOther, &block);
+            return None;
         }
         block.moved_by = moved_by;
-        Ok(block)
+        Some(block)
     }
 
-    /// What the reallocation asked for: V15, and what holds for any request.
+    /// The request of a reallocation: V15, and the rules for any request.
     pub(crate) fn move_requested(
         &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
+        call: &CallbackCall<'_, 't>,
         block: &Moving<'t>,
-        asked: BlockRequest,
+        request: BlockRequest,
     ) {
-        let scope = asked.scope();
-        if !block.has_align(asked.align) {
-            let alignments = block.align().map(|made| (made, asked.align));
-            let row = self
-                .row(FindingKind::OtherAlignment, who, owner, block.scope())
-                .of_size(asked.size);
-            self.report(FindingRow { alignments, ..row });
+        let scope = request.scope();
+        if !block.has_align(request.align) {
+            let finding = call.finding(FindingKind::OtherAlignment, block.scope());
+            self.report(CheckFinding {
+                alignments: block.align().map(|old| (old, request.align)),
+                ..finding.of_size(request.size)
+            });
         }
-        if scope.is_some() && !block.has_scope(asked) {
-            self.report(
-                self.row(FindingKind::OtherScope, who, owner, scope)
-                    .of_size(asked.size),
-            );
+        if scope.is_some() && !block.has_scope(request) {
+            let finding = call.finding(FindingKind::OtherScope, scope);
+            self.report(finding.of_size(request.size));
         }
-        self.placed(who, owner, asked, scope);
+        self.check_allocator(call, request, scope);
     }
 
     /// The reallocation failed: the block stays (V16).
     pub(crate) fn not_moved(
         &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
+        call: &CallbackCall<'_, 't>,
         address: NonZeroU64,
         block: &Moving<'t>,
         tried: bool,
     ) {
-        let stayed = self.blocks.with(&BlockRecord::at(address), |there| {
-            let ours = there.state() == BlockState::Moving && there.moved_by == block.moved_by;
+        let stayed = self.with_block(address, |there| {
+            let ours = there.is_moved_as(block);
             if ours {
                 *there = *block;
                 if tried {
@@ -521,18 +460,17 @@ impl<'t> Engine<'_, 't> {
             ours
         });
         if stayed != Some(true) {
-            self.discount(block, owner);
+            self.discount(block, call.owner);
         }
         if stayed == Some(false) {
-            self.report(self.of_block(FindingKind::OldBlockGivenAway, who, owner, block));
+            self.report(call.finding_of_block(FindingKind::OldBlockGivenAway, block));
         }
     }
 
-    /// The reallocation made a block.
+    /// The reallocation returned a block.
     pub(crate) fn moved(
         &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
+        call: &CallbackCall<'_, 't>,
         (old, new): (NonZeroU64, NonZeroU64),
         block: &Moving<'t>,
         size: u64,
@@ -541,98 +479,92 @@ impl<'t> Engine<'_, 't> {
         let mut moved = block.moved_to(new);
         moved.set_size(size);
         if old != new {
-            let _ = self.blocks.with(&BlockRecord::at(old), |there| {
-                if there.state() == BlockState::Moving && there.moved_by == block.moved_by {
+            let _ = self.with_block(old, |there| {
+                if there.is_moved_as(block) {
                     *there = *block;
                     there.set_state(BlockState::Gone);
                 }
             });
         }
         let mut before = None;
+        let merge = |there: &mut BlockRecord<'t>| before = Some(core::mem::replace(there, moved));
         // There is room: it was promised.
-        if room
-            .put(moved, |there| {
-                before = Some(core::mem::replace(there, moved))
-            })
-            .is_err()
-        {
+        if room.put(moved, merge).is_err() {
             self.lose_one();
-            self.discount(block, owner);
+            self.discount(block, call.owner);
         } else {
-            self.counts_of(block, owner, |owner| owner.resize_usage(block, size));
+            self.counts_of(block, call.owner, |owner| owner.resize_usage(block, size));
         }
         if let Some(before) = before {
-            if before.state() == BlockState::Live {
-                self.discount(&before, owner);
-            }
-            let asked = BlockRequest {
-                size,
-                align: 1,
-                scope: block.scope().map_or(-1, |scope| scope as i32),
-            };
-            self.address_returned_twice(who, owner, asked, &before);
+            self.address_returned_twice(call, block.scope(), size, &before);
         }
     }
 
     /// A reallocation to size 0 was answered with a block (V14).
     #[cold]
-    pub(crate) fn zero_answered(
-        &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
-        asked: BlockRequest,
-    ) {
-        self.report(self.row(FindingKind::ZeroAnswered, who, owner, asked.scope()));
+    pub(crate) fn zero_answered(&self, call: &CallbackCall<'_, 't>, scope: Option<Scope>) {
+        self.report(call.finding(FindingKind::ZeroAnswered, scope));
     }
 
     /// An internal notification: V20, V21, V35.
     pub(crate) fn notified(
         &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
+        call: &CallbackCall<'_, 't>,
         event: NoticeEvent,
         size: u64,
         kind: RawInternalType,
         scope: RawScope,
     ) {
-        let asked = BlockRequest {
+        let request = BlockRequest {
             size,
             align: 1,
             scope,
         };
-        let known = asked.scope();
-        let row = |kind| self.row(kind, who, owner, known).of_size(size);
+        let (scope, owner) = (request.scope(), call.owner);
+        let finding = |kind| call.finding(kind, scope).of_size(size);
         let sums = self.first_of_group(owner.group).unwrap_or(owner);
-        self.making(who, owner);
-        match known {
-            None => self.report(row(FindingKind::BadScope)),
-            Some(_) if kind != INTERNAL_EXECUTABLE => self.report(row(FindingKind::InternalType)),
-            Some(scope) => match event {
-                NoticeEvent::Allocated => {
-                    owner.notified.store(true, Ordering::Release);
-                    self.note_notified();
-                    sums.count_internal_allocation(scope, size);
+        self.mark_making(call);
+        match (scope, event) {
+            (None, _) => self.report(finding(FindingKind::BadScope)),
+            _ if kind != INTERNAL_EXECUTABLE => self.report(finding(FindingKind::InternalType)),
+            (Some(scope), NoticeEvent::Allocated) => {
+                owner.notified.store(true, Ordering::Release);
+                self.is_notified.store(true, Ordering::Release);
+                sums.count_internal_allocation(scope, size);
+            }
+            (Some(scope), NoticeEvent::Freed) => {
+                if !sums.count_internal_free(scope, size) {
+                    self.report(finding(FindingKind::InternalNegative));
                 }
-                NoticeEvent::Freed if sums.count_internal_free(scope, size) => {}
-                NoticeEvent::Freed => self.report(row(FindingKind::InternalNegative)),
-            },
+            }
         }
-        if who.bracket.is_none() {
+        if call.caller.bracket.is_none() {
             self.off_command(
-                who,
-                row(FindingKind::NotifiedBetweenCommands),
+                &call.caller,
+                finding(FindingKind::NotifiedBetweenCommands),
                 FindingKind::NotifiedOnForeignThread,
             );
         }
     }
 
-    /// One block of scope command more or less of the running command.
+    /// Adds `by` to the number of live blocks of scope command of the running command.
     #[inline]
-    pub(super) fn command_block(&self, who: &CallerContext<'_, 't>, counts: bool, by: i32) {
-        if counts && let Some(bracket) = who.bracket {
+    fn command_block(&self, caller: &CallerContext<'_, 't>, counts: bool, by: i32) {
+        if counts && let Some(bracket) = caller.bracket {
             bracket
                 .command_live
                 .set(bracket.command_live.get().saturating_add_signed(by));
         }
+    }
+
+    /// Discounts a block that the running command allocated for itself.
+    #[inline]
+    pub(super) fn discount_command_block(
+        &self,
+        caller: &CallerContext<'_, 't>,
+        block: &BlockRecord<'t>,
+    ) {
+        let is_own = block.scope() == Some(Scope::Command) && block.serial == caller.serial();
+        self.command_block(caller, is_own, -1);
     }
 }

@@ -1,4 +1,4 @@
-//! The live checker: what the application holds.
+//! The live checker, which the application owns.
 
 use core::alloc::Layout;
 use core::ffi::c_void;
@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use alloc_core::{HostAllocator, HostError, HostSource, Rejected, TryVec};
 
-use super::engine::Engine;
+use super::engine::{CallbackCall, Engine};
 use super::entry::{Checked, Watched, caller_context};
 use super::finding::CheckFinding;
 use super::handed_out::{Handed, HandedOut};
@@ -22,22 +22,23 @@ use super::user_data;
 use super::watched_entry::{WatchedEntry, identity, key_of};
 use crate::command::thread::{Running, ThreadState, is_busy, with_state};
 use crate::command::{Command, CommandFrame, Making, OwnerId};
-use crate::error::{CallbackError, CallbacksInUse, Function};
-use crate::pinned::{SCOPE, allocate_pinned, free_pinned};
+use crate::driver::CallbackAllocator;
+use crate::error::{CallbackError, CallbacksInUse};
+use crate::pinned::{SCOPE, allocate_pinned, free_list, free_pinned};
 use crate::raw::RawCallbacks;
 
-/// Watches callbacks, whosever they are, and says which of the [rules](crate::Rule) were broken by whom.
+/// A checker of any callbacks: it reports broken [rules](crate::Rule), and who broke them.
 ///
-/// A decorator: [`wrap`](Checker::wrap) answers callbacks to hand on instead. Pointers, sizes and alignments go through unchanged;
-/// each block has a record of 48 bytes in a table beside, from the memory given to [`Checker::new`]. Its functions are called
-/// with none of the checker's locks held. What is refused:
+/// A decorator: [`wrap`](Checker::wrap) returns the callbacks to pass to Vulkan instead. Pointers, sizes and alignments pass unchanged;
+/// each block has a record of 48 bytes in a side table, in the memory of [`Checker::new`]. The inner functions are called while the
+/// checker holds no lock. Two calls are refused:
 ///
-/// - a pointer to free or to reallocate that it does not know, or that went already, is reported and **not** passed on;
-/// - when there is no memory for a record the request is answered with NULL.
+/// - a free or reallocation of an unknown or freed pointer is reported and **not** passed on;
+/// - a request without memory for its record is answered with NULL.
 ///
-/// What it can tell depends on what it is told: commands through [`run`](Checker::run), handles through
-/// [`created`](Checker::created) and [`destroyed`](Checker::destroyed). All methods may be called from any thread. Without the feature
-/// `std` there are no commands, and no rule that needs them is judged.
+/// The checker needs to know commands ([`run`](Checker::run)) and handles ([`created`](Checker::created),
+/// [`destroyed`](Checker::destroyed)). All methods may be called from any thread. Without the feature `std` there are no commands, and
+/// rules that need them are not checked.
 ///
 /// A block should pass one wrapper only.
 ///
@@ -59,7 +60,7 @@ use crate::raw::RawCallbacks;
 /// let owners = Owners { object: Some(bridge.owner()), ..Owners::default() };
 /// # #[cfg(feature = "std")]
 /// checker.run(Command::new("vkCreateBuffer", owners, BracketCoverage::Complete), |frame| {
-///     // A driver that asks with an alignment of 3, and forgets the block.
+///     // A driver that requests an alignment of 3, and forgets the block.
 ///     // SAFETY: the checker is alive.
 ///     unsafe { callbacks.pfn_allocation.unwrap()(callbacks.p_user_data, 100, 3, Scope::Command as i32) };
 ///     // SAFETY: as above.
@@ -77,7 +78,7 @@ use crate::raw::RawCallbacks;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Checker<'h> {
-    /// Ours until we go.
+    /// Owned.
     shared: NonNull<CheckerState<'h>>,
 }
 
@@ -86,19 +87,19 @@ unsafe impl Send for Checker<'_> {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Checker<'_> {}
 
-/// What the checker and its callbacks share; lies in the checker's memory and does not move.
+/// The state that the checker and its callbacks share, pinned in the checker's memory.
 pub(super) struct CheckerState<'h> {
     pub(super) engine: Engine<'h, 'static>,
     watched: ShardedTable<'h, WatchedEntry>,
     handed: AtomicPtr<Handed>,
 }
 
-/// Callbacks of which each shard of their table has room from the beginning.
+/// Initial slots of each shard of the table of watched callbacks.
 const WATCHED_ROOM: usize = 8;
 
 impl<'h> Checker<'h> {
-    /// A checker that has seen nothing. What it knows lies in `memory`, which must not come from callbacks that it watches: about
-    /// 30 kB now, more when a request, a command or a handle needs it, never when something is freed.
+    /// A new checker. Its records lie in `memory`, which must not come from callbacks that it watches: about 30 kB now, more for
+    /// requests, commands and handles, never for a free.
     ///
     /// # Errors
     /// The refusal of `memory`.
@@ -106,12 +107,12 @@ impl<'h> Checker<'h> {
         memory: &'h (dyn HostAllocator + Sync),
         options: CheckOptions,
     ) -> Result<Self, CallbackError> {
-        Self::of_engine(Engine::new(memory, options, false).frugal()?)
+        Self::of_engine(Engine::new(memory, options, false))
     }
 
-    /// As [`Checker::new`], with `module`, which names the file of the program or library that is calling a callback of this thread, or an
-    /// [allocator past them](Checker::freed_elsewhere); an empty name where that is not known. It is called for findings about pointers that
-    /// no callback gave or that went past them, with no lock held, and must not call a callback.
+    /// As [`Checker::new`], with `module`, which names the file of the program or library that calls a callback of this thread, or an
+    /// [allocator past them](Checker::freed_elsewhere); empty if unknown. The checker calls it for findings about unknown pointers and
+    /// about frees past the callbacks, while it holds no lock. It must not call a callback.
     ///
     /// # Errors
     /// As of [`Checker::new`].
@@ -120,12 +121,13 @@ impl<'h> Checker<'h> {
         options: CheckOptions,
         module: fn() -> &'static str,
     ) -> Result<Self, CallbackError> {
-        let mut engine = Engine::new(memory, options, false).frugal()?;
+        let mut engine = Engine::new(memory, options, false);
         engine.caller_module = Some(module);
         Self::of_engine(engine)
     }
 
     fn of_engine(engine: Engine<'h, 'static>) -> Result<Self, CallbackError> {
+        let engine = engine.with_reserved_rows()?;
         let memory = engine.memory();
         let mut watched = ShardedTable::new(memory, false, usize::MAX);
         let layout = Layout::new::<[Option<WatchedEntry>; WATCHED_ROOM]>();
@@ -145,16 +147,16 @@ impl<'h> Checker<'h> {
         })
     }
 
-    /// Callbacks that watch each call and pass it on to `inner`.
+    /// Returns callbacks that check each call and pass it on to `inner`.
     ///
     /// # Errors
     /// [`CallbackError::MissingFunction`] and [`CallbackError::HalfInternal`], which are findings too (V1 to V4);
-    /// [`CallbackError::TooManyOwners`] when 262 144 are watched in this process; the refusal of the checker's memory.
+    /// [`CallbackError::TooManyOwners`] if 262 144 are watched in this process; the refusal of the checker's memory.
     ///
     /// # Safety
-    /// - The functions of `inner` may be called with its user data, from any thread, for as long as those answered may.
-    /// - No function that was answered is called while the checker is being closed or dropped. (One that is dropped while
-    ///   blocks are live is leaked: then until the checker's memory is gone.)
+    /// - The functions of `inner` may be called with its user data, from any thread, as long as the returned functions may.
+    /// - No returned function is called while the checker is closed or dropped. (A checker that is dropped while blocks are live is
+    ///   leaked: then until the checker's memory ends.)
     pub unsafe fn wrap(
         &self,
         inner: RawCallbacks,
@@ -162,16 +164,15 @@ impl<'h> Checker<'h> {
     ) -> Result<Checked, CallbackError> {
         let engine = &self.shared().engine;
         engine.registered(&CallbackOwner::new(owner, None), &inner);
-        complete(&inner)?;
-        // The very same callbacks are compatible, whatever they are called: who looks for them does so last, since the memory that is
-        // taken before may have called us back, and watched them.
+        check_complete(&inner)?;
+        // Identical callbacks are compatible. They are looked up last, because an allocation before may call back and watch them.
         let of_same = || self.group_of(&inner).filter(|_| owner.group == 0);
         self.watch(inner, || {
             Ok(engine.add_owner(|| CallbackOwner::new(owner, of_same()))?)
         })
     }
 
-    /// Adds an owner whose callbacks come later, each by [`Checker::wrap_for`]: where every object of a kind may bring its own (V5).
+    /// Adds an owner whose callbacks come later, each by [`Checker::wrap_for`]: for kinds whose objects have callbacks of their own (V5).
     ///
     /// # Errors
     /// The refusal of the checker's memory.
@@ -181,8 +182,8 @@ impl<'h> Checker<'h> {
         Ok(())
     }
 
-    /// As [`Checker::wrap`], for an owner that is known: all its callbacks are compatible. The very same callbacks are watched once, and
-    /// end when they were [retired](Checker::retire) as often as they were wrapped.
+    /// As [`Checker::wrap`], for an added owner: all its callbacks are compatible. Identical callbacks are watched once, until they were
+    /// [retired](Checker::retire) as often as they were wrapped.
     ///
     /// # Errors
     /// As of [`Checker::wrap`]; [`CallbackError::UnknownOwner`].
@@ -198,7 +199,7 @@ impl<'h> Checker<'h> {
         let known = shared.engine.owner(owner);
         let known = known.ok_or(CallbackError::UnknownOwner)?;
         shared.engine.registered(known, &inner);
-        complete(&inner)?;
+        check_complete(&inner)?;
         let like = WatchedEntry::new(&inner, known, ptr::null_mut());
         let again = shared.watched.with(&like, WatchedEntry::use_again);
         if let Some(user_data) = again.flatten() {
@@ -207,11 +208,11 @@ impl<'h> Checker<'h> {
         self.watch(inner, || Ok(known))
     }
 
-    /// Ends callbacks that were wrapped: their place and record are free for others. Nothing is done for others' callbacks, or a second time.
+    /// Ends wrapped callbacks and frees their record. Does nothing for callbacks of another checker, or a second time.
     ///
     /// # Safety
-    /// If they were not wrapped more often than retired, none of their functions is running or will be called, not for a block that is
-    /// left either. (A later call finds nobody: it counts as [stray](crate::check::stray_callbacks).)
+    /// Unless they were wrapped more often than retired, none of their functions is running or will be called, not even for a leftover
+    /// block. (A later call counts as [stray](crate::check::stray_callbacks).)
     pub unsafe fn retire(&self, checked: &Checked) {
         let shared = self.shared();
         let user_data = checked.raw().p_user_data;
@@ -219,7 +220,7 @@ impl<'h> Checker<'h> {
             return;
         };
         let watched = watched.cast::<Watched<'h>>();
-        // SAFETY: what the user data leads to is there, which the caller promises nobody ends meanwhile.
+        // SAFETY: the user data leads to a live value, and the caller promises that no other thread retires it meanwhile.
         let entry = unsafe { &*watched }.entry(user_data);
         let ended = shared.watched.with(&entry, |there| {
             let ours = there.user_data == entry.user_data && there.uses > 0;
@@ -230,12 +231,12 @@ impl<'h> Checker<'h> {
             && let Some(watched) = NonNull::new(watched)
         {
             user_data::release(user_data);
-            // SAFETY: placed in this memory by `watch`; nothing leads to it any more, and the caller promises that nobody is in it.
+            // SAFETY: placed in this memory by `watch`; nothing leads to it any more, and the caller promises that no function runs.
             let _ = unsafe { free_pinned(shared.engine.memory(), watched) };
         }
     }
 
-    /// Watches `inner` for the owner that `owner` adds or knows, once there is memory for all else.
+    /// Watches `inner` for the result of `owner`, which is called after all other allocations.
     fn watch<'s>(
         &'s self,
         inner: RawCallbacks,
@@ -251,7 +252,7 @@ impl<'h> Checker<'h> {
         )?;
         let undo = |user_data: Option<*mut c_void>| {
             user_data.into_iter().for_each(user_data::release);
-            // SAFETY: placed above, and nobody was given the user data.
+            // SAFETY: placed above, and the user data was not returned.
             let _ = unsafe { free_pinned(memory, watched) };
         };
         let Some(user_data) = user_data::claim(watched.as_ptr().cast()) else {
@@ -265,13 +266,13 @@ impl<'h> Checker<'h> {
                 return Err(error);
             }
         };
-        // SAFETY: placed above; nobody was given the user data yet.
+        // SAFETY: placed above; the user data was not returned yet.
         unsafe { (*watched.as_ptr()).owner = NonNull::from(owner) };
         let entry = WatchedEntry::new(&inner, owner, user_data);
         let mut other = None;
         // There is room: it was promised.
         let _ = room.put(entry, |there| {
-            // Another thread wrapped the same ones meanwhile; or these ended before, and the entry is there still.
+            // Another thread wrapped identical ones meanwhile; or they ended before, and the entry is still there.
             other = there.use_again();
             if other.is_none() {
                 *there = entry;
@@ -283,7 +284,7 @@ impl<'h> Checker<'h> {
         Ok(Checked::new(&inner, other.unwrap_or(user_data.addr())))
     }
 
-    /// The group of callbacks that are watched and are these: the same functions with the same user data.
+    /// The group of identical watched callbacks: the same functions with the same user data.
     fn group_of(&self, raw: &RawCallbacks) -> Option<u64> {
         let identity = identity(raw);
         let mut group = None;
@@ -295,9 +296,9 @@ impl<'h> Checker<'h> {
         group
     }
 
-    /// Runs `body` as this command, as [`Command::run`] does, and judges it when it has returned (V9, V25, V28).
+    /// Runs `body` as this command, as [`Command::run`] does, and checks it when it returned (V9, V25, V28).
     ///
-    /// The body says what the command answered: [`CommandFrame::returned`].
+    /// The body reports the result of the command: [`CommandFrame::returned`].
     pub fn run<R>(&self, command: Command, body: impl FnOnce(&CommandFrame) -> R) -> R {
         let engine = &self.shared().engine;
         engine.make_ready();
@@ -307,11 +308,11 @@ impl<'h> Checker<'h> {
                 engine.thread_issues(thread.number());
             }
             let above = thread.top();
-            // Whoever tells of what a command made does so before the thread's next command.
+            // The object of a command is reported before the thread's next command.
             remember(thread, engine, None);
             command.run_on(thread, checker, |frame| {
                 let bracket = frame.bracket();
-                engine.entered(bracket, bracket.serial, frame.entered_in_callback());
+                engine.command_begins(bracket, bracket.serial, frame.entered_in_callback());
                 let running = thread.start(checker);
                 if let Running::Unplaced = running {
                     engine.running.fetch_add(1, Ordering::Relaxed);
@@ -328,19 +329,32 @@ impl<'h> Checker<'h> {
         })
     }
 
-    /// A command has made an object with callbacks of `owner`, or with none (V42 to V44). To be told after each create, once for
-    /// each object that came of it, by the thread that ran the command; a handle of 0 is none. Who tells of an instance or a device
-    /// tells of all objects below: what such an object holds is not left when its parent goes (V41). When there is no memory for it, it counts as [lost](Checker::lost).
+    /// A command created an object with callbacks of `owner`, or with none (V42 to V44). Called after each create, once for each of its
+    /// objects, on the thread of the command; a handle of 0 is no object. If an instance or a device is reported, so must be all objects
+    /// below: the blocks of such an object are no leftovers of its parent (V41). Without memory for a record, the object counts as
+    /// [lost](Checker::lost).
     pub fn created(&self, kind: &'static str, handle: u64, owner: Option<OwnerId>) {
         let engine = &self.shared().engine;
         let owner = owner.and_then(|id| engine.owner(id));
         engine.created(kind, handle, owner);
-        report_creation(engine, owner);
+        with_state(|thread| {
+            // If it is the object of the thread's last command, that one is complete.
+            let pending = thread.swap_making(None);
+            let of_it = |of: *const (), making: Making| {
+                of == ptr::from_ref(engine).cast()
+                    && !making.many()
+                    && owner.is_some_and(|owner| owner.number() == making.owner())
+            };
+            match pending {
+                Some((of, making)) if of_it(of, making) => engine.object_created(making, owner),
+                _ => drop(thread.swap_making(pending)),
+            }
+        });
     }
 
-    /// `command` has returned, which ended an object with callbacks of `owner`, or with none (V42 to V44).
+    /// `command` destroyed an object with callbacks of `owner`, or with none, and returned (V42 to V44).
     ///
-    /// When it was the last object that was made with its callbacks, what they still hold is left (V41).
+    /// If it was the last object of its callbacks, their live blocks are leftovers (V41).
     pub fn destroyed(
         &self,
         kind: &'static str,
@@ -349,21 +363,16 @@ impl<'h> Checker<'h> {
         command: &'static str,
     ) {
         let engine = &self.shared().engine;
-        let who = caller_context();
-        if let Some(last) = engine.destroyed(
-            &who,
-            kind,
-            handle,
-            owner.and_then(|id| engine.owner(id)),
-            command,
-        ) {
-            engine.left_by(last, &who, command, None);
+        let caller = caller_context();
+        let owner = owner.and_then(|id| engine.owner(id));
+        if let Some(owner) = engine.destroyed(&caller, kind, handle, owner, command) {
+            engine.left_by(&CallbackCall { caller, owner }, command, None);
         }
     }
 
-    /// Another allocator, such as the C library's, is asked to free or to reallocate `block`. Whether that is a live block of callbacks of
-    /// an owner that is to be judged: then it is reported (V19), counts as gone, and **must not** be freed, since the allocator did not give
-    /// it. Takes no memory, and reads nothing at the address. False inside of callbacks, which free what they like.
+    /// Another allocator, such as the C library's, is called to free or reallocate `block`. Returns whether that is a live block of an
+    /// owner that `is_judged` accepts: it was reported (V19), counts as freed, and **must not** be freed, since it is not that
+    /// allocator's. Allocates nothing, and reads nothing at the address. False inside of callbacks.
     #[must_use]
     pub fn freed_elsewhere(
         &self,
@@ -378,7 +387,7 @@ impl<'h> Checker<'h> {
             .freed_elsewhere(caller_context, address, is_judged)
     }
 
-    /// A struct of these callbacks that can be [spoilt](HandedOut::poison) once the command that got it has returned (V6).
+    /// Returns a struct of these callbacks that can be [poisoned](HandedOut::poison) after its command returned (V6).
     ///
     /// # Errors
     /// The refusal of the checker's memory.
@@ -391,12 +400,12 @@ impl<'h> Checker<'h> {
         )?)
     }
 
-    /// The end: what is live now is left, internal memory too. What was told already is not told again.
+    /// The end of the check: live blocks and internal memory are leftovers. Reported ones are not reported again.
     pub fn finish(&self) {
         self.shared().engine.finish();
     }
 
-    /// What was found until now, by rule and time, in memory of `memory`. Exact when no callback is running.
+    /// The findings so far, by rule and time, in memory of `memory`. Exact while no callback runs.
     ///
     /// # Errors
     /// The refusal of `memory`.
@@ -407,8 +416,8 @@ impl<'h> Checker<'h> {
         self.shared().engine.findings(memory)
     }
 
-    /// As [`Checker::findings`], and with what [`Checker::finish`] would find now. Nothing is marked as told and the check goes on: this is
-    /// for a report in the middle of a run. Looks at all records, and takes some of the checker's memory meanwhile.
+    /// As [`Checker::findings`], with the findings of a [`Checker::finish`] now. Nothing is marked as reported and the check continues: for
+    /// a report during a run. Reads all records, and uses some of the checker's memory meanwhile.
     ///
     /// # Errors
     /// The refusal of `memory`, or of the checker's.
@@ -419,29 +428,29 @@ impl<'h> Checker<'h> {
         self.shared().engine.findings_at_end(memory)
     }
 
-    /// What came through the callbacks of an owner that is [counted](CheckedOwner::counted); none of any other.
+    /// The usage of an owner that is [counted](CheckedOwner::counted); none for any other.
     #[must_use]
     pub fn usage(&self, owner: OwnerId) -> Option<OwnerUsage> {
         self.shared().engine.owner(owner)?.usage()
     }
 
-    /// Observations for which there was no room: about 16 000 different ones are kept, less where memory is refused.
+    /// The number of observations without room: about 16 000 different ones are kept, fewer if memory is refused.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.shared().engine.lost()
     }
 
-    /// Blocks that are live. Looks at all records.
+    /// The number of live blocks. Reads all records.
     #[must_use]
     pub fn live_blocks(&self) -> usize {
         self.shared().engine.blocks.count()
     }
 
-    /// Gives all memory back, when nothing that went through the checker is live.
+    /// Frees all memory, unless a block that passed the checker is live.
     ///
     /// # Errors
-    /// The checker itself, when a block is live: its free would be called through callbacks that are gone. And when this thread is
-    /// inside a callback, which may be one of them.
+    /// The checker itself, if a block is live: its free would come through ended callbacks. Also if this thread is inside a callback, which
+    /// may be one of them.
     pub fn close(self) -> Result<(), Rejected<Self, CallbacksInUse>> {
         match CallbacksInUse::of_blocks(self.live_blocks()) {
             None => Ok(()),
@@ -449,11 +458,10 @@ impl<'h> Checker<'h> {
         }
     }
 
-    /// Gives all memory back, whatever is live: for drivers that leak.
+    /// Frees all memory, whatever is live: for drivers that leak.
     ///
     /// # Safety
-    /// No function of any callbacks that were answered is being called. (Later calls find nobody: they count as
-    /// [stray](crate::check::stray_callbacks), and are answered with NULL.)
+    /// No returned function is running. (Later calls count as [stray](crate::check::stray_callbacks), and are answered with NULL.)
     pub unsafe fn close_anyway(self) {
         let this = ManuallyDrop::new(self);
         // SAFETY: the caller's promise; `this` is not dropped again.
@@ -461,12 +469,12 @@ impl<'h> Checker<'h> {
     }
 
     fn shared(&self) -> &CheckerState<'h> {
-        // SAFETY: placed by `new`, and stays until this checker goes.
+        // SAFETY: placed by `new`, and stays until this checker ends.
         unsafe { self.shared.as_ref() }
     }
 
     /// # Safety
-    /// Called once; nothing reaches the shared part or what is watched afterwards.
+    /// Called once; nothing reaches the shared part or the watched callbacks afterwards.
     unsafe fn destroy_shared(&self) {
         let memory = self.shared().engine.memory();
         let mut cursor = Cursor::default();
@@ -475,74 +483,42 @@ impl<'h> Checker<'h> {
             let watched = user_data::find(user_data).map(<*mut c_void>::cast::<Watched<'h>>);
             user_data::release(user_data);
             if let Some(watched) = watched.and_then(NonNull::new) {
-                // SAFETY: forwarded: placed in this memory by `watch`, and nobody is in it.
+                // SAFETY: forwarded: placed in this memory by `watch`, and no function of it runs.
                 let _ = unsafe { free_pinned(memory, watched) };
             }
         }
         // SAFETY: forwarded, as above.
-        unsafe { Handed::claim_all(memory, &self.shared().handed) };
+        unsafe {
+            free_list(memory, &self.shared().handed, |handed: Handed| {
+                handed.next.into_inner()
+            })
+        };
         // SAFETY: placed by `new` in this memory, and the caller promises that nothing else reaches it.
         drop(unsafe { free_pinned(memory, self.shared) });
     }
 }
 
-/// The functions that must be there (V1 to V4).
-const fn complete(raw: &RawCallbacks) -> Result<(), CallbackError> {
-    let missing = match raw {
-        RawCallbacks {
-            pfn_allocation: None,
-            ..
-        } => Function::Allocation,
-        RawCallbacks {
-            pfn_reallocation: None,
-            ..
-        } => Function::Reallocation,
-        RawCallbacks { pfn_free: None, .. } => Function::Free,
-        _ if raw.pfn_internal_allocation.is_some() != raw.pfn_internal_free.is_some() => {
-            return Err(CallbackError::HalfInternal);
-        }
-        _ => return Ok(()),
-    };
-    Err(CallbackError::MissingFunction(missing))
+/// Whether the functions are complete (V1 to V4).
+fn check_complete(raw: &RawCallbacks) -> Result<(), CallbackError> {
+    // SAFETY: no function is called through it.
+    unsafe { CallbackAllocator::from_raw(raw) }.map(drop)
 }
 
-/// What this thread's last command was making, for this engine; what was before, nobody will tell of.
+/// Stores what this thread's last command creates, for this engine. The previous one will not be reported any more.
 fn remember(thread: &ThreadState, engine: &Engine<'_, 'static>, making: Option<Making>) {
     let at = ptr::from_ref(engine).cast::<()>();
     let before = thread.swap_making(making.map(|making| (at, making)));
-    // Another checker's, which may be gone: there it goes on being made, and nothing is said.
+    // Another checker's, which may have ended: there the object stays in creation.
     if let Some((_, before)) = before.filter(|(of, _)| *of == at) {
         engine.object_created(before, None);
     }
 }
 
-/// An object was told of: if it is the one that the last command made, that is over.
-fn report_creation(engine: &Engine<'_, 'static>, owner: Option<&CallbackOwner<'static>>) {
-    with_state(|thread| report_pending(thread, engine, owner));
-}
-
-fn report_pending(
-    thread: &ThreadState,
-    engine: &Engine<'_, 'static>,
-    owner: Option<&CallbackOwner<'static>>,
-) {
-    let pending = thread.swap_making(None);
-    let of_it = |of: *const (), making: Making| {
-        of == ptr::from_ref(engine).cast()
-            && !making.many()
-            && owner.is_some_and(|owner| owner.number() == making.owner())
-    };
-    match pending {
-        Some((of, making)) if of_it(of, making) => engine.object_created(making, owner),
-        _ => drop(thread.swap_making(pending)),
-    }
-}
-
-/// Judges the command when its body has returned, or unwinds.
+/// Checks the command when its body returns or unwinds.
 struct Leaving<'a, 'h> {
     engine: &'a Engine<'h, 'static>,
     frame: &'a CommandFrame,
-    /// The command that this one was called from.
+    /// The calling command.
     above: *const CommandFrame,
     thread: &'a ThreadState,
     running: Running,
@@ -557,11 +533,11 @@ impl Drop for Leaving<'_, '_> {
             Running::Nested => {}
             Running::Unplaced => drop(self.engine.running.fetch_sub(1, Ordering::Relaxed)),
         }
-        self.engine.command_left(bracket, bracket.serial, None);
+        self.engine.command_returned(bracket, bracket.serial, None);
         if let Some(making) = bracket.making.get() {
             remember(self.thread, self.engine, Some(making));
         }
-        // A request that was refused below was refused to the outer command, too.
+        // A refused request of the inner command is one of the outer command, too.
         // SAFETY: null or the frame of a `run` further up this thread's stack, which ends after this one.
         if let Some(above) = unsafe { self.above.as_ref() } {
             let nulls = &above.bracket().nulls;
@@ -572,9 +548,9 @@ impl Drop for Leaving<'_, '_> {
 
 impl Drop for Checker<'_> {
     fn drop(&mut self) {
-        // A driver may hold callbacks that lead here while a block is live, or this is one of them: better a leak than a dangling pointer.
+        // While a block is live, or during a callback, the driver may still call the callbacks: better a leak than a dangling pointer.
         if self.live_blocks() == 0 && !is_busy() {
-            // SAFETY: nothing is live, and who wrapped promised to call nothing from here on.
+            // SAFETY: nothing is live, and the callers of `wrap` promised that no function is called from here on.
             unsafe { self.destroy_shared() }
         }
     }

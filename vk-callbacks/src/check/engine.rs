@@ -1,4 +1,4 @@
-//! What checker and judge share: everything that is known, and how an observation is added to it.
+//! The engine of the live checker and of the log checker: the known owners, blocks and handles, and the findings.
 
 mod findings;
 
@@ -8,73 +8,73 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use alloc_core::{HostError, Scope};
 
 use super::block::{BlockRecord, ReportedAs};
+use super::finding::CheckFinding;
 use super::handle_record::HandleRecord;
 use super::kind::FindingKind;
 use super::options::CheckOptions;
 use super::owner::CallbackOwner;
 use super::owner_list::OwnerList;
 use super::row::FindingRow;
-use super::table::{Cursor, NoRoom, ShardedTable};
+use super::table::{Cursor, NoRoom, ShardedTable, TableEntry as _};
 use crate::command::{Bracket, BracketCoverage, OwnerId, thread};
 use crate::pinned::{Memory, SCOPE};
 
-/// Rows of findings a shard, at most, and from the beginning where frees may take no memory.
+/// Rows of findings of a shard: the maximum, and the initial number if frees may allocate nothing.
 const MAX_ROWS: usize = 1024;
 const INITIAL_ROWS: usize = 8;
 
 pub(crate) struct Engine<'h, 't> {
     memory: Memory<'h>,
     options: CheckOptions,
-    /// The least that a bracket has said of all.
+    /// The weakest coverage that any bracket declared.
     coverage: AtomicU8,
     pub(crate) blocks: ShardedTable<'h, BlockRecord<'t>>,
-    pub(crate) things: ShardedTable<'h, HandleRecord<'t>>,
+    pub(crate) handles: ShardedTable<'h, HandleRecord<'t>>,
     rows: ShardedTable<'h, FindingRow<'t>>,
     /// Some shard of them is nearly full.
     rows_tight: AtomicBool,
-    /// What a free leads to is put where there is room: freeing takes no memory.
-    frugal: bool,
+    /// Rows of findings about frees use existing room: a free allocates nothing.
+    rows_reserved: bool,
     owners: OwnerList<'h, 't>,
-    /// Observations for which there was no room, or which lost events made doubtful.
+    /// Observations that had no room, or that lost events made doubtful.
     lost: AtomicU64,
-    /// Events are missing: what needs more than one to be seen proves nothing.
+    /// Events were lost: only what one event proves is a finding.
     lossy: AtomicBool,
-    /// A handle is not on record for which there was no room.
+    /// A handle had no room.
     handles_lost: AtomicBool,
-    /// Handles on record that live: in the low half those below a device, in the high one those below an instance. In one word, since
-    /// most objects are below both.
+    /// Live handles: in the low half those below a device, in the high half those below an instance. One word, because most
+    /// objects are below both.
     below: AtomicU64,
-    /// Reallocations until now.
+    /// Reallocations so far.
     pub(super) moves: AtomicU32,
-    /// Commands that run: of a log; else of threads that have no [place](crate::command::thread::Running) for that.
+    /// Running commands: of a log, or of threads without a [place](crate::command::thread::Running).
     pub(super) running: AtomicU32,
-    /// Internal memory was notified through some callbacks.
-    is_notified: AtomicBool,
-    /// Callbacks that are compatible were told to be; a log has no word for it.
+    /// An internal notification came.
+    pub(super) is_notified: AtomicBool,
+    /// The application says which callbacks are compatible; a log does not.
     pub(super) groups_reported: bool,
-    /// A pointer that nobody gave is told apart from a block that was given before.
+    /// Unknown pointers differ from freed blocks.
     pub(super) knows_strangers: bool,
     pub(super) caller_module: Option<CallerModule>,
 }
 
-/// Names the file of the program or library that has called a callback of this thread, or an allocator past them; empty where it is not known.
+/// Names the file of the program or library that calls a callback of this thread, or an allocator past them; empty if unknown.
 pub(crate) type CallerModule = fn() -> &'static str;
 
-/// Who did something: the running command, the thread.
+/// The thread of a call, and its running command.
 #[derive(Clone, Copy)]
 pub(crate) struct CallerContext<'a, 't> {
     pub(crate) bracket: Option<&'a Bracket<'t>>,
     pub(crate) thread: u64,
     /// The thread has issued a command before.
     pub(crate) issued: bool,
-    /// Commands are seen at all; if not, that none runs proves nothing.
+    /// Brackets are available; without them, a missing bracket proves nothing.
     pub(crate) known: bool,
-    /// What a finding's `first_serial` is to say.
+    /// The `first_serial` of a finding.
     pub(crate) at: u64,
 }
 
 impl<'t> CallerContext<'_, 't> {
-    /// Nothing is known.
     pub(crate) const UNKNOWN_CALLER: Self = Self {
         bracket: None,
         thread: 0,
@@ -92,18 +92,58 @@ impl<'t> CallerContext<'_, 't> {
     }
 }
 
+/// A call of an owner's callbacks.
+#[derive(Clone, Copy)]
+pub(crate) struct CallbackCall<'a, 't> {
+    pub(crate) caller: CallerContext<'a, 't>,
+    pub(crate) owner: &'a CallbackOwner<'t>,
+}
+
+impl<'a, 't> CallbackCall<'a, 't> {
+    pub(crate) const fn unknown(owner: &'a CallbackOwner<'t>) -> Self {
+        Self {
+            caller: CallerContext::UNKNOWN_CALLER,
+            owner,
+        }
+    }
+
+    pub(crate) fn finding(&self, kind: FindingKind, scope: Option<Scope>) -> CheckFinding<'t> {
+        CheckFinding {
+            owner: self.owner.id,
+            owner_kind: self.owner.kind,
+            command: self.caller.command(),
+            scope,
+            first_serial: self.caller.at,
+            ..CheckFinding::one(kind)
+        }
+    }
+
+    /// A finding about a block, with the command that allocated it.
+    pub(super) fn finding_of_block(
+        &self,
+        kind: FindingKind,
+        block: &BlockRecord<'t>,
+    ) -> CheckFinding<'t> {
+        CheckFinding {
+            command: block.command,
+            ..self.finding(kind, block.scope())
+        }
+        .of_size(block.size())
+    }
+}
+
 impl<'h, 't> Engine<'h, 't> {
-    /// `numbered`: blocks are named by numbers that are never used again, so that gone ones can be kept for ever.
+    /// `numbered`: blocks have numbers that are never used again, so records of freed ones can stay.
     pub(crate) fn new(memory: Memory<'h>, options: CheckOptions, numbered: bool) -> Self {
         Self {
             memory,
             options,
             coverage: AtomicU8::new(options.coverage as u8),
             blocks: ShardedTable::new(memory, numbered, usize::MAX),
-            things: ShardedTable::new(memory, false, usize::MAX),
+            handles: ShardedTable::new(memory, false, usize::MAX),
             rows: ShardedTable::new(memory, false, MAX_ROWS),
             rows_tight: AtomicBool::new(false),
-            frugal: false,
+            rows_reserved: false,
             owners: OwnerList::new(memory),
             lost: AtomicU64::new(0),
             lossy: AtomicBool::new(false),
@@ -122,7 +162,7 @@ impl<'h, 't> Engine<'h, 't> {
         self.memory
     }
 
-    /// Adds the owner that `make` makes, once there is memory for it, to the list.
+    /// Adds the owner that `make` creates after its memory was allocated.
     pub(crate) fn add_owner(
         &self,
         make: impl FnOnce() -> CallbackOwner<'t>,
@@ -130,9 +170,9 @@ impl<'h, 't> Engine<'h, 't> {
         self.owners.add(make)
     }
 
-    /// How many owners of this id there are, at most so many.
+    /// The number of owners of this id, at most `most`.
     pub(crate) fn owners_of(&self, id: OwnerId, most: usize) -> usize {
-        self.owners.count_of_number(id.get(), most)
+        self.owners.of_number(id.get()).take(most).count()
     }
 
     pub(crate) fn owners(&self) -> impl Iterator<Item = &CallbackOwner<'t>> {
@@ -143,45 +183,46 @@ impl<'h, 't> Engine<'h, 't> {
         self.numbered(id.get())
     }
 
-    /// The owner of this number, as records keep it.
+    /// The owner of this number, which records store.
     pub(crate) fn numbered(&self, number: u32) -> Option<&CallbackOwner<'t>> {
         self.owners.numbered(number)
     }
 
-    /// Some block that came through callbacks of this number may be live.
+    /// Whether a block of callbacks of this number may be live.
     pub(crate) fn may_hold_blocks(&self, number: u32) -> bool {
         self.owners
             .of_number(number)
             .any(CallbackOwner::may_hold_blocks)
     }
 
-    /// The oldest owner of the group: it has the sums of all that are compatible.
+    /// The oldest owner of the group, which has the sums of the group.
     pub(crate) fn first_of_group(&self, group: u64) -> Option<&CallbackOwner<'t>> {
         self.owners.first_of_group(group)
     }
 
-    /// All that are compatible.
+    /// All owners of compatible callbacks.
     pub(crate) fn of_group(&self, group: u64) -> impl Iterator<Item = &CallbackOwner<'t>> {
         self.owners.of_group(group)
     }
 
-    /// A handle of this kind came to live: an object below a device, an instance or both.
-    pub(crate) fn lives(&self, kind: &str) {
+    /// Counts a live handle of this kind.
+    pub(crate) fn count_handle(&self, kind: &str) {
         let one = below(kind);
         if one != 0 {
             self.below.fetch_add(one, Ordering::AcqRel);
         }
     }
 
-    /// It ceased to. Nobody says so before [`Engine::lives`] was told, so that neither half goes below 0.
-    pub(crate) fn lives_no_more(&self, kind: &str) {
+    /// Discounts a handle that [`Engine::count_handle`] counted: neither half goes below 0.
+    pub(crate) fn discount_handle(&self, kind: &str) {
         let one = below(kind);
         if one != 0 {
             self.below.fetch_sub(one, Ordering::AcqRel);
         }
     }
 
-    /// An object that draws on a device's or an instance's memory may live: what is left may be that one's, which the application forgot.
+    /// Whether an object may live that uses the memory of a device or an instance: leftover blocks may be of that object, which the
+    /// application forgot.
     pub(crate) fn has_children(&self, parent: &str) -> bool {
         let below = self.below.load(Ordering::Acquire);
         match parent {
@@ -198,36 +239,38 @@ impl<'h, 't> Engine<'h, 't> {
 
     /// Adds an observation.
     #[cold]
-    pub(crate) fn report(&self, row: FindingRow<'t>) {
-        if !self.knows_strangers
-            && matches!(
-                row.kind,
-                FindingKind::FreedUnknown | FindingKind::ReallocatedUnknown
-            )
-        {
+    pub(crate) fn report(&self, finding: CheckFinding<'t>) {
+        self.report_row(finding.into());
+    }
+
+    #[cold]
+    pub(crate) fn report_row(&self, row: FindingRow<'t>) {
+        use FindingKind::{FreedUnknown, ReallocatedUnknown};
+        let kind = row.finding.kind;
+        if !self.knows_strangers && matches!(kind, FreedUnknown | ReallocatedUnknown) {
             return;
         }
-        if self.lossy.load(Ordering::Relaxed) && !proven_by_one_event(row.kind)
-            || self.handles_lost.load(Ordering::Relaxed) && about_handles(row.kind)
+        if self.lossy.load(Ordering::Relaxed) && !proven_by_one_event(kind)
+            || self.handles_lost.load(Ordering::Relaxed) && about_handles(kind)
             || self.put_row(row).is_err()
         {
-            self.lost.fetch_add(row.count, Ordering::Relaxed);
+            self.lost.fetch_add(row.finding.count, Ordering::Relaxed);
         }
     }
 
-    /// From here on freeing takes no memory; there is room for what it may lead to.
-    pub(crate) fn frugal(mut self) -> Result<Self, HostError> {
+    /// Reserves room for findings about frees, which allocate nothing from here on.
+    pub(crate) fn with_reserved_rows(mut self) -> Result<Self, HostError> {
         let layout = core::alloc::Layout::new::<[Option<FindingRow<'t>>; INITIAL_ROWS]>();
         self.rows
             .reserve(INITIAL_ROWS)
             .map_err(|NoRoom| self.memory.refusal(layout, SCOPE))?;
-        self.frugal = true;
+        self.rows_reserved = true;
         Ok(self)
     }
 
     fn put_row(&self, row: FindingRow<'t>) -> Result<(), NoRoom> {
         let add = |there: &mut FindingRow<'t>| there.add(&row);
-        if !self.frugal || !may_come_of_a_free(row.kind) {
+        if !self.rows_reserved || !may_come_of_a_free(row.finding.kind) {
             return self.rows.put(row, add);
         }
         let (put, roomy) = self.rows.put_within(row, add);
@@ -237,14 +280,15 @@ impl<'h, 't> Engine<'h, 't> {
         put
     }
 
-    /// The row is there, and its command's name lies where this one's does.
-    pub(crate) fn has_row_of_name(&self, row: &FindingRow<'t>) -> bool {
-        let is_of_name =
-            |there: &mut FindingRow<'t>| there.count > 0 && ptr::eq(there.command, row.command);
-        self.rows.with(row, is_of_name) == Some(true)
+    /// Whether the row is there, with its command's name at the same address.
+    pub(crate) fn has_row_of_name(&self, finding: CheckFinding<'t>) -> bool {
+        let is_of_name = |there: &mut FindingRow<'t>| {
+            !there.gone() && ptr::eq(there.finding.command, finding.command)
+        };
+        self.rows.with(&finding.into(), is_of_name) == Some(true)
     }
 
-    /// A call begins that may take memory: there will be room for what the frees after it lead to.
+    /// Makes room for findings of later frees. Called when a call begins that may allocate.
     #[inline]
     pub(crate) fn make_ready(&self) {
         if self.rows_tight.load(Ordering::Relaxed) && self.rows_tight.swap(false, Ordering::Relaxed)
@@ -253,41 +297,22 @@ impl<'h, 't> Engine<'h, 't> {
         }
     }
 
-    /// The module that calls now.
+    /// The module of the current call.
     pub(super) fn module(&self) -> &'static str {
         self.caller_module.map_or("", |name| name())
     }
 
-    /// A row about what is happening at an owner's callbacks.
-    pub(crate) fn row(
-        &self,
-        kind: FindingKind,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
-        scope: Option<Scope>,
-    ) -> FindingRow<'t> {
-        let (command, first_serial) = (who.command(), who.at);
-        FindingRow {
-            owner: owner.id,
-            owner_kind: owner.kind,
-            command,
-            scope,
-            first_serial,
-            ..FindingRow::one(kind)
-        }
-    }
-
-    /// Changes the rows that lie at a key of theirs, until `want` has said so once.
+    /// Shows rows of this key to `want` until it returns true.
     pub(crate) fn change_among(&self, key: u64, mut want: impl FnMut(&mut FindingRow<'t>) -> bool) {
-        self.rows.among(key, |row| row.count > 0 && want(row));
+        self.rows.among(key, |row| !row.gone() && want(row));
     }
 
-    /// Where frees take no memory the rows that they lead to are spread over all the room that there is.
+    /// If frees allocate nothing, their rows are spread over all shards.
     pub(crate) const fn keeps_threads_together(&self) -> bool {
-        !self.frugal
+        !self.rows_reserved
     }
 
-    /// Changes the rows that are told of a thread, until `want` has said so once.
+    /// Shows the rows of a thread to `want` until it returns true.
     pub(crate) fn change_of_thread(
         &self,
         thread: u64,
@@ -296,20 +321,18 @@ impl<'h, 't> Engine<'h, 't> {
         if self.keeps_threads_together() {
             self.change_among(FindingRow::key_of_thread(thread), want);
         } else {
-            let _ = self.change(want);
+            self.change(want);
         }
     }
 
-    /// Changes the rows of a kind for which `want` says so, until it has said so once.
-    pub(crate) fn change(
-        &self,
-        mut want: impl FnMut(&mut FindingRow<'t>) -> bool,
-    ) -> Option<FindingRow<'t>> {
+    /// Shows all rows to `want` until it returns true. Returns whether it did.
+    fn change(&self, mut want: impl FnMut(&mut FindingRow<'t>) -> bool) -> bool {
         self.rows
-            .next(&mut Cursor::default(), |row| row.count > 0 && want(row))
+            .next(&mut Cursor::default(), |row| !row.gone() && want(row))
+            .is_some()
     }
 
-    /// Nobody said which commands ran: what was observed outside of them proves nothing.
+    /// Removes findings that depend on commands: none was recorded.
     pub(crate) fn forget_commands(&self) {
         use FindingKind::{AskedOnForeignThread, FreedOnForeignThread, NotifiedOnForeignThread};
         let off = [
@@ -317,13 +340,12 @@ impl<'h, 't> Engine<'h, 't> {
             FreedOnForeignThread,
             NotifiedOnForeignThread,
         ];
-        while self
-            .change(|row| off.contains(&row.kind) && core::mem::take(&mut row.count) > 0)
-            .is_some()
-        {}
+        while self.change(|row| {
+            off.contains(&row.finding.kind) && core::mem::take(&mut row.finding.count) > 0
+        }) {}
     }
 
-    /// What a bracket says of all.
+    /// Lowers the coverage to what a bracket declared for the whole program.
     #[inline]
     pub(crate) fn cover(&self, coverage: BracketCoverage) {
         if self.coverage.load(Ordering::Relaxed) < coverage as u8 {
@@ -331,17 +353,7 @@ impl<'h, 't> Engine<'h, 't> {
         }
     }
 
-    /// Internal memory is notified: before it is counted.
-    pub(crate) fn note_notified(&self) {
-        self.is_notified.store(true, Ordering::Release);
-    }
-
-    /// Whether any ever was; without, there is nothing to look for at the end of each object.
-    pub(crate) fn was_notified(&self) -> bool {
-        self.is_notified.load(Ordering::Acquire)
-    }
-
-    /// A command is running, on whatever thread.
+    /// Whether any thread runs a command.
     pub(crate) fn some_command_runs(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0
             || thread::some_thread_runs(ptr::from_ref(self).cast())
@@ -350,11 +362,11 @@ impl<'h, 't> Engine<'h, 't> {
     pub(crate) fn lose_events(&self, events: u64) {
         self.lossy.store(true, Ordering::Relaxed);
         self.lost.fetch_add(events, Ordering::Relaxed);
-        // Those that ran may have ended.
+        // The running commands may have ended.
         self.running.store(0, Ordering::Relaxed);
     }
 
-    /// There was no room for a handle: its end will look like that of a stranger.
+    /// A handle had no room: its destruction will look like that of an unknown one.
     pub(crate) fn lose_handle(&self) {
         self.handles_lost.store(true, Ordering::Relaxed);
         self.lose_one();
@@ -377,18 +389,17 @@ impl<'h, 't> Engine<'h, 't> {
         }
     }
 
-    /// Everything that is live is what was left.
+    /// The end: all live blocks and internal memory are leftovers.
     pub(crate) fn finish(&self) {
         for owner in self.owners() {
             self.internal_at_end(
                 FindingKind::InternalAtEnd,
-                &CallerContext::UNKNOWN_CALLER,
-                owner,
+                &CallbackCall::unknown(owner),
                 || true,
             );
             self.never_drawn(owner);
         }
-        self.leave_behind(FindingKind::LiveAtEnd, ReportedAs::End, "", |_| true);
+        self.leave_behind(FindingKind::LiveAtEnd, ReportedAs::End, "", None, |_| true);
     }
 }
 
@@ -396,14 +407,12 @@ impl<'h, 't> Engine<'h, 't> {
 const BELOW_INSTANCE: u64 = 1 << 32;
 const BELOW_BOTH: u64 = BELOW_INSTANCE | 1;
 
-/// Whether an object of this kind draws on the memory of an instance, or on a device's and so on both.
+/// The halves of the count to which a handle of this kind adds one.
 fn below(kind: &str) -> u64 {
     match kind {
-        // They go with others, and nobody need tell.
-        "VkQueue" | "VkPhysicalDevice" | "VkCommandBuffer" | "VkDescriptorSet" | "VkDisplayKHR" => {
-            0
-        }
-        "VkInstance" => 0,
+        // They end with others, without a command of their own.
+        "VkQueue" | "VkPhysicalDevice" | "VkCommandBuffer" | "VkDescriptorSet" | "VkDisplayKHR"
+        | "VkInstance" => 0,
         "VkDevice" | "VkSurfaceKHR" | "VkDebugUtilsMessengerEXT" | "VkDebugReportCallbackEXT" => {
             BELOW_INSTANCE
         }
@@ -411,13 +420,9 @@ fn below(kind: &str) -> u64 {
     }
 }
 
-/// What one event shows, whatever came before it: a struct, or the arguments of a call. All else may be the doing of an event that is
-/// missing.
+/// Whether one event proves the finding, whatever came before: a struct, or the arguments of a call.
 const fn proven_by_one_event(kind: FindingKind) -> bool {
-    use FindingKind::{
-        BadAlignment, BadScope, HalfInternal, InternalType, MisalignedAnswer, MissingAllocation,
-        MissingFree, MissingReallocation, NullFree, OldStructUsed, SizeZero, UnknownUserData,
-    };
+    use FindingKind::*;
     matches!(
         kind,
         BadAlignment
@@ -435,12 +440,9 @@ const fn proven_by_one_event(kind: FindingKind) -> bool {
     )
 }
 
-/// What is judged by the handles that live.
+/// Whether the finding depends on the live handles.
 const fn about_handles(kind: FindingKind) -> bool {
-    use FindingKind::{
-        InternalLeft, LiveAfterDestroy, NoneAtDestroy, OnlyAtDestroy, OtherGroupAtDestroy,
-        UnknownHandle,
-    };
+    use FindingKind::*;
     matches!(
         kind,
         InternalLeft
@@ -452,13 +454,9 @@ const fn about_handles(kind: FindingKind) -> bool {
     )
 }
 
-/// What a free or a notification can be told by, if not by them alone.
+/// Whether a free or a notification can cause the finding.
 const fn may_come_of_a_free(kind: FindingKind) -> bool {
-    use FindingKind::{
-        BadScope, FreedBetweenCommands, FreedInOtherCommand, FreedInTransit, FreedOnForeignThread,
-        FreedThroughOther, FreedTwice, FreedUnknown, InternalNegative, InternalType,
-        NotifiedBetweenCommands, NotifiedOnForeignThread, NullFree, OldStructUsed, UnknownUserData,
-    };
+    use FindingKind::*;
     matches!(
         kind,
         BadScope

@@ -1,7 +1,7 @@
-//! The C functions of checked callbacks. The rules are the engine's; here is the order of things.
+//! The C functions of checked callbacks: the order of records and calls. The engine has the rules.
 //!
-//! A free is taken out of the table before it is passed on, an allocation put in after it came, and a block is in transit while it
-//! is reallocated: otherwise another thread may be given its address first. No lock is held over a call.
+//! A freed block leaves the table before the free is passed on, an allocated one enters it after the allocation returned, and a block
+//! is in transit during its reallocation: otherwise another thread may get its address first. No lock is held over a call.
 
 use core::ffi::c_void;
 use core::num::NonZeroU64;
@@ -10,10 +10,10 @@ use core::ptr::{self, NonNull};
 use super::block::BlockRequest;
 use super::call_rules::Pass;
 use super::checker::CheckerState;
-use super::engine::{CallerContext, Engine};
+use super::engine::{CallbackCall, CallerContext, Engine};
+use super::finding::CheckFinding;
 use super::kind::FindingKind;
 use super::owner::CallbackOwner;
-use super::row::FindingRow;
 use super::user_data;
 use super::watched_entry::WatchedEntry;
 use crate::command::thread;
@@ -21,16 +21,16 @@ use crate::raw::{RawCallbacks, RawNotice, RawRequest};
 use crate::sink::CallbackSink;
 use crate::trace::Sighting;
 
-/// Callbacks to hand on instead of the ones they were made from, [`Checker::wrap`](crate::Checker::wrap).
+/// Callbacks of [`Checker::wrap`](crate::Checker::wrap), to pass to Vulkan instead of the inner ones.
 ///
-/// A copy is as good as the original. Valid until the checker goes, or they are [retired](crate::Checker::retire).
+/// A copy is as good as the original. Valid until the checker ends, or they are [retired](crate::Checker::retire).
 #[derive(Clone, Copy, Debug)]
 pub struct Checked {
     raw: RawCallbacks,
 }
 
 impl Checked {
-    /// The callbacks that lead to those that pass on to `inner`, by this user data.
+    /// Callbacks with this user data, and the notifications that `inner` has.
     pub(super) fn new(inner: &RawCallbacks, user_data: usize) -> Self {
         let all = RawCallbacks::of_sink::<Watched<'_>>(ptr::without_provenance_mut(user_data));
         Self {
@@ -38,23 +38,23 @@ impl Checked {
         }
     }
 
-    /// The C struct. The user data is a number, no address: a strange one is found without following it (V5).
+    /// The C struct. The user data is a number, no address: unknown user data is never dereferenced (V5).
     #[must_use]
     pub const fn raw(&self) -> &RawCallbacks {
         &self.raw
     }
 
-    /// What a C binding wants: the address of the C struct, valid while `self` is and does not move.
+    /// The address of the C struct, valid while `self` lives and does not move.
     #[must_use]
     pub const fn as_ptr(&self) -> *const RawCallbacks {
         &raw const self.raw
     }
 }
 
-/// What the user data stands for; lies in the checker's memory until the checker goes.
+/// The sink of checked callbacks, in the checker's memory until the checker ends.
 pub(super) struct Watched<'h> {
     shared: NonNull<CheckerState<'h>>,
-    /// Of the engine's list.
+    /// An owner of the engine's list.
     pub(super) owner: NonNull<CallbackOwner<'static>>,
     inner: RawCallbacks,
 }
@@ -77,60 +77,68 @@ impl<'h> Watched<'h> {
     }
 
     fn engine(&self) -> &Engine<'h, 'static> {
-        // SAFETY: the shared part outlives what is watched: both go with the checker, this first.
+        // SAFETY: the shared part outlives what is watched: both end with the checker, this first.
         &unsafe { self.shared.as_ref() }.engine
     }
 
     fn owner(&self) -> &CallbackOwner<'static> {
-        // SAFETY: the engine's owners stay until the engine goes.
+        // SAFETY: the engine's owners stay until the engine ends.
         unsafe { self.owner.as_ref() }
     }
 
-    /// What came of a request goes to the driver: a block that is on record, or NULL.
+    #[inline]
+    fn call(&self) -> CallbackCall<'_, 'static> {
+        CallbackCall {
+            caller: caller_context(),
+            owner: self.owner(),
+        }
+    }
+
+    /// Records the answer to a request and returns it to the driver: a recorded block, or NULL.
     #[inline]
     fn answer(
         &self,
-        who: &CallerContext<'_, 'static>,
-        asked: BlockRequest,
+        call: &CallbackCall<'_, 'static>,
+        request: BlockRequest,
         nulls: u32,
         block: *mut c_void,
     ) -> *mut c_void {
         let Some(address) = number(block) else {
-            self.count_null(who, nulls);
+            self.count_null(&call.caller, nulls);
             return block;
         };
-        if asked.align.is_power_of_two() && address.get() & asked.align.wrapping_sub(1) != 0 {
-            self.engine().misaligned(who, self.owner(), asked);
+        if is_misaligned(address, request) {
+            self.engine().misaligned(call, request);
         }
         if self
             .engine()
-            .answered(who, self.owner(), asked, address)
+            .answered(None, call, request, address)
             .is_err()
         {
-            return self.no_record(who, block);
+            return self.no_record(&call.caller, block);
         }
         block
     }
 
-    /// There is no memory for its record: the block goes back, and the request was refused.
+    /// There is no memory for the record: the block is freed and the request refused.
     #[cold]
-    fn no_record(&self, who: &CallerContext<'_, 'static>, block: *mut c_void) -> *mut c_void {
+    fn no_record(&self, caller: &CallerContext<'_, 'static>, block: *mut c_void) -> *mut c_void {
         self.free_block(block);
-        self.engine().refused(who);
+        self.engine().refused(caller);
         ptr::null_mut()
     }
 
-    /// One NULL, unless the callbacks behind have counted it already, as a bridge does.
+    /// Counts one NULL, unless the inner callbacks counted it, as a bridge does.
     #[cold]
-    fn count_null(&self, who: &CallerContext<'_, 'static>, before: u32) {
-        if nulls(who) == before {
-            self.engine().refused(who);
+    fn count_null(&self, caller: &CallerContext<'_, 'static>, before: u32) {
+        if nulls(caller) == before {
+            self.engine().refused(caller);
         }
     }
 
     fn allocate(&self, request: RawRequest) -> *mut c_void {
         let _inside = thread::enter_callback();
-        // SAFETY: the same call, with the user data these callbacks came with.
+        // SAFETY: the same call, with the user data of these callbacks.
         unsafe { self.inner.allocation(request) }
     }
 
@@ -149,52 +157,47 @@ impl<'h> Watched<'h> {
     /// A reallocation of a block to another size than 0.
     fn move_block(
         &self,
-        who: &CallerContext<'_, 'static>,
+        call: &CallbackCall<'_, 'static>,
         original: *mut c_void,
         old: NonZeroU64,
-        request: RawRequest,
+        raw_request: RawRequest,
     ) -> *mut c_void {
-        let asked = BlockRequest::from(request);
-        let (engine, owner) = (self.engine(), self.owner());
+        let request = BlockRequest::from(raw_request);
+        let (engine, caller) = (self.engine(), &call.caller);
         engine.make_ready();
-        let before = match engine.moving(who, owner, old, Some(asked)) {
-            Ok(before) => before,
-            Err(_) => {
-                engine.refused(who);
-                return ptr::null_mut();
-            }
-        };
-        // Room for its record wherever it goes; without, nothing is done, and the old block stays (V16).
-        let Ok(room) = engine.blocks.promise() else {
-            engine.not_moved(who, owner, old, &before, false);
-            engine.refused(who);
+        let Some(before) = engine.moving(call, old, request.scope()) else {
+            engine.refused(caller);
             return ptr::null_mut();
         };
-        let nulls = nulls(who);
-        let block = self.resize(original, request);
+        engine.move_requested(call, &before, request);
+        // Room for its record at any address; without room nothing is done, and the old block stays (V16).
+        let Ok(room) = engine.blocks.promise() else {
+            engine.not_moved(call, old, &before, false);
+            engine.refused(caller);
+            return ptr::null_mut();
+        };
+        let nulls = nulls(caller);
+        let block = self.resize(original, raw_request);
         match number(block) {
             Some(new) => {
-                if asked.align.is_power_of_two()
-                    && before.has_align(asked.align)
-                    && new.get() & asked.align.wrapping_sub(1) != 0
-                {
-                    engine.misaligned(who, owner, asked);
+                if before.has_align(request.align) && is_misaligned(new, request) {
+                    engine.misaligned(call, request);
                 }
-                engine.moved(who, owner, (old, new), &before, asked.size, &room);
+                engine.moved(call, (old, new), &before, request.size, &room);
             }
             None => {
-                engine.not_moved(who, owner, old, &before, true);
-                self.count_null(who, nulls);
+                engine.not_moved(call, old, &before, true);
+                self.count_null(caller, nulls);
             }
         }
         block
     }
 }
 
-/// The running command of this thread, as the rules see it.
+/// This thread's running command.
 #[inline]
 pub(super) fn caller_context<'a>() -> CallerContext<'a, 'static> {
-    // SAFETY: a non-null top is the frame of a `run` on this thread's own stack, which ends after the call that is running.
+    // SAFETY: a non-null top is the frame of a `run` on this thread's own stack, which ends after the current call.
     match unsafe { thread::top().as_ref() } {
         Some(frame) => {
             let bracket = frame.bracket();
@@ -225,19 +228,24 @@ fn unknown_caller<'a>() -> CallerContext<'a, 'static> {
     }
 }
 
-fn nulls(who: &CallerContext<'_, 'static>) -> u32 {
-    who.bracket.map_or(0, |bracket| bracket.nulls.get())
+fn nulls(caller: &CallerContext<'_, 'static>) -> u32 {
+    caller.bracket.map_or(0, |bracket| bracket.nulls.get())
 }
 
 fn number(block: *mut c_void) -> Option<NonZeroU64> {
     NonZeroU64::new(block.addr() as u64)
 }
 
-/// What this user data was handed out for; a strange one is reported to whoever watches the running command.
+#[inline]
+fn is_misaligned(address: NonZeroU64, request: BlockRequest) -> bool {
+    request.align.is_power_of_two() && address.get() & request.align.wrapping_sub(1) != 0
+}
+
+/// The value of this user data; unknown user data is reported to the checker of the running command.
 #[inline]
 fn watched<'a, 'h>(user_data: *mut c_void) -> Option<&'a Watched<'h>> {
     match user_data::find(user_data) {
-        // SAFETY: the slot holds what `wrap` placed, which stays until the checker goes, and then no call is running.
+        // SAFETY: the slot holds a value that `wrap` placed, which stays until the checker ends, and then no call is running.
         Some(watched) => Some(unsafe { &*watched.cast::<Watched<'h>>() }),
         None => {
             stray();
@@ -253,22 +261,21 @@ fn stray() {
     let engine = frame
         .map_or(ptr::null(), |frame| frame.checker())
         .cast::<Engine<'_, 'static>>();
-    // SAFETY: the checker that runs this command is borrowed until the command ends.
+    // SAFETY: the checker of this command is borrowed until the command ends.
     match (unsafe { engine.as_ref() }, frame) {
         (Some(engine), Some(frame)) => {
             let bracket = frame.bracket();
-            let row = FindingRow::one(FindingKind::UnknownUserData);
-            engine.report(FindingRow {
+            engine.report(CheckFinding {
                 command: bracket.name,
                 first_serial: bracket.serial,
-                ..row
+                ..CheckFinding::one(FindingKind::UnknownUserData)
             });
         }
         _ => user_data::one_more_stray(),
     }
 }
 
-/// All three functions that must be there, and of the notifications those that `inner` has.
+/// The three required functions, and the notifications that `inner` has.
 fn with_notifications_of(all: RawCallbacks, inner: &RawCallbacks) -> RawCallbacks {
     let only = all.only_those_of(inner);
     RawCallbacks {
@@ -286,57 +293,50 @@ impl CallbackSink for Watched<'_> {
         watched(user_data)
     }
 
-    unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
-        let who = caller_context();
-        let asked = BlockRequest::from(request);
+    unsafe fn allocation(&self, raw_request: RawRequest) -> *mut c_void {
+        let call = self.call();
+        let request = BlockRequest::from(raw_request);
         self.engine().make_ready();
-        self.engine().requested(&who, self.owner(), asked);
-        let nulls = nulls(&who);
-        let block = self.allocate(request);
-        self.answer(&who, asked, nulls, block)
+        self.engine().requested(&call, request);
+        let nulls = nulls(&call.caller);
+        let block = self.allocate(raw_request);
+        self.answer(&call, request, nulls, block)
     }
 
-    unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
-        let who = caller_context();
-        let asked = BlockRequest::from(request);
-        let (engine, owner) = (self.engine(), self.owner());
+    unsafe fn reallocation(&self, original: *mut c_void, raw_request: RawRequest) -> *mut c_void {
+        let call = self.call();
+        let request = BlockRequest::from(raw_request);
+        let engine = self.engine();
         match (number(original), request.size) {
             (Some(old), 0) => {
-                if engine.released(&who, owner, old) == Pass::Not {
+                if engine.released(&call, old) == Pass::Not {
                     return ptr::null_mut();
                 }
-                let block = self.resize(original, request);
-                if number(block).is_some() {
-                    engine.zero_answered(&who, owner, asked);
-                    return self.answer(&who, asked, 0, block);
-                }
-                block
             }
-            (Some(old), _) => self.move_block(&who, original, old, request),
-            (None, 0) => {
-                let block = self.resize(original, request);
-                if number(block).is_some() {
-                    self.answer(&who, asked, 0, block)
-                } else {
-                    block
-                }
-            }
+            (Some(old), _) => return self.move_block(&call, original, old, raw_request),
+            (None, 0) => {}
             (None, _) => {
                 engine.make_ready();
-                engine.requested(&who, owner, asked);
-                let nulls = nulls(&who);
-                let block = self.resize(original, request);
-                self.answer(&who, asked, nulls, block)
+                engine.requested(&call, request);
             }
         }
+        let nulls = nulls(&call.caller);
+        let block = self.resize(original, raw_request);
+        if request.size == 0 && block.is_null() {
+            return block;
+        }
+        if request.size == 0 && !original.is_null() {
+            engine.zero_answered(&call, request.scope());
+        }
+        self.answer(&call, request, nulls, block)
     }
 
     unsafe fn free(&self, block: *mut c_void) {
-        let who = caller_context();
+        let call = self.call();
         match number(block) {
-            None => self.engine().freed_null(&who, self.owner()),
+            None => self.engine().freed_null(&call),
             Some(address) => {
-                if self.engine().released(&who, self.owner(), address) == Pass::Not {
+                if self.engine().released(&call, address) == Pass::Not {
                     return;
                 }
             }
@@ -345,26 +345,25 @@ impl CallbackSink for Watched<'_> {
     }
 
     unsafe fn notification(&self, notice: RawNotice) {
-        let (engine, owner) = (self.engine(), self.owner());
-        engine.notified(
-            &caller_context(),
-            owner,
-            notice.event,
-            notice.size as u64,
-            notice.kind,
-            notice.scope,
-        );
+        let RawNotice {
+            event,
+            size,
+            kind,
+            scope,
+        } = notice;
+        self.engine()
+            .notified(&self.call(), event, size as u64, kind, scope);
         let _inside = thread::enter_callback();
-        // SAFETY: the same call, with the user data these callbacks came with.
+        // SAFETY: the same call, with the user data of these callbacks.
         unsafe { self.inner.notification(notice) }
     }
 }
 
-/// What the functions lead to that stand in a struct which nobody may use any more (V6): each call is reported, and does what it should.
+/// The sink of a poisoned struct (V6): it reports each call and passes it on.
 #[repr(transparent)]
 struct Trapped<'h>(Watched<'h>);
 
-/// Such functions for those in `raw`.
+/// The functions of a poisoned struct in place of those in `raw`.
 pub(super) fn traps(raw: &RawCallbacks) -> RawCallbacks {
     with_notifications_of(RawCallbacks::of_sink::<Trapped<'_>>(raw.p_user_data), raw)
 }
@@ -376,9 +375,7 @@ impl CallbackSink for Trapped<'_> {
         Self: 'a,
     {
         let watched: &'a Watched<'_> = watched(user_data)?;
-        watched
-            .engine()
-            .seen(&caller_context(), watched.owner(), Sighting::OldStruct);
+        watched.engine().seen(&watched.call(), Sighting::OldStruct);
         // SAFETY: transparent.
         Some(unsafe { &*ptr::from_ref(watched).cast::<Self>() })
     }

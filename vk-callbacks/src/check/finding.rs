@@ -1,4 +1,4 @@
-//! What was found, added up, and how it is said.
+//! A finding: observations that are alike, added up.
 
 #![forbid(unsafe_code)]
 
@@ -6,63 +6,62 @@ use alloc_core::Scope;
 
 use super::kind::FindingKind;
 use super::options::Opened;
-use super::row::common;
 use super::rules::{Duty, RuleLevel};
 use crate::command::{BracketCoverage, OwnerId};
 
 /// Observations of one kind, of one owner, one command and one scope, added up. `Display` is one sentence.
 ///
-/// Names are the specification's; empty where they are not known or play no part.
+/// Names are the specification's; empty if unknown or not applicable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckFinding<'t> {
     /// What was observed.
     pub kind: FindingKind,
-    /// Whose callbacks it was observed at.
+    /// The owner of the callbacks.
     pub owner: Option<OwnerId>,
-    /// The kind of object those were handed to, `VkDevice`.
+    /// The kind of object that the callbacks were passed for, `VkDevice`.
     pub owner_kind: &'t str,
-    /// The command that ran; of a block that was freed outside of any, or is left, the one that took it.
+    /// The running command. For a leftover block, or one freed outside of any command: the command that allocated it.
     pub command: &'t str,
-    /// What it was measured against: the object or command that was passed over, the destroying command.
+    /// The other object or command of the finding: the object whose allocator was passed over, the destroying command.
     pub against: &'t str,
-    /// The scope of the request; none where it does not exist or plays no part.
+    /// The scope of the request; none if it does not exist or does not matter.
     pub scope: Option<Scope>,
-    /// How often.
+    /// The number of observations.
     pub count: u64,
-    /// Bytes of all the blocks together.
+    /// The bytes of all blocks together.
     pub bytes: u64,
-    /// The size of each block, where all had the same.
+    /// The size of each block, if all have the same.
     pub size: Option<u64>,
-    /// The serial of the command in which it was first seen, 0 outside of any. Of a judged trace: the line.
+    /// The serial number of the command of the first observation, 0 outside of any. From a trace: the line.
     pub first_serial: u64,
-    /// How many of the blocks that were left came back after all.
+    /// The number of leftover blocks that were freed later.
     pub freed_later: u64,
-    /// During which command the last of those did; empty outside of any.
+    /// The command that freed the last of those; empty outside of any.
     pub freed_in: &'t str,
-    /// How many came while another thread was in a command: they show that the thread was the wrong one (V23), and not that no
+    /// The number of observations during which another thread ran a command. They prove that the thread was wrong (V23), not that no
     /// command ran (V22).
     pub during_commands: u64,
-    /// The thread that it was observed on, outside of any command, where it was one alone: as [`CommandInfo::thread`] numbers them.
-    /// In a judged trace as the trace does.
+    /// The thread of the calls outside of any command, if it was one alone: as [`CommandInfo::thread`] numbers threads.
+    /// From a trace: as the trace numbers them.
     ///
     /// [`CommandInfo::thread`]: crate::command::CommandInfo::thread
     pub on_thread: Option<u64>,
-    /// The alignment that each block was made with, and the one that its reallocation asked for, in bytes, where all are the same.
+    /// The alignment of the block and the alignment that its reallocation requested, in bytes, if all are the same.
     pub alignments: Option<(u64, u64)>,
-    /// Of an object that was ended with another allocator than it was made with: whose that was, where it was one alone.
+    /// The owner of the allocator that was passed to destroy an object of another allocator, if it was one alone.
     pub passed: Option<OwnerId>,
-    /// The file of the program or library that called, where that [is known](crate::Checker::naming_callers) and was one alone; else empty.
+    /// The file of the calling program or library, if it [is known](crate::Checker::naming_callers) and was one alone; else empty.
     pub module: &'t str,
-    /// Whether callbacks that are compatible were told to be. In a trace they cannot be.
+    /// Whether the application said which callbacks are compatible. A trace does not say it.
     pub groups_reported: bool,
-    /// The checker's word on who may have called.
+    /// How the driver was opened, as the checker's options say.
     pub opened: Opened,
     /// How much of the program was bracketed.
     pub coverage: BracketCoverage,
 }
 
-/// What makes two observations alike for the reader.
+/// Findings with the same identity are one for the reader.
 type Identity<'t> = (
     FindingKind,
     Option<OwnerId>,
@@ -73,6 +72,40 @@ type Identity<'t> = (
 );
 
 impl<'t> CheckFinding<'t> {
+    /// One observation. The last three fields are set when findings are read.
+    pub(super) const fn one(kind: FindingKind) -> Self {
+        Self {
+            kind,
+            owner: None,
+            owner_kind: "",
+            command: "",
+            against: "",
+            scope: None,
+            count: 1,
+            bytes: 0,
+            size: Some(0),
+            first_serial: 0,
+            freed_later: 0,
+            freed_in: "",
+            during_commands: 0,
+            on_thread: None,
+            alignments: None,
+            passed: None,
+            module: "",
+            groups_reported: true,
+            opened: Opened::ThroughLoader,
+            coverage: BracketCoverage::Partial,
+        }
+    }
+
+    pub(super) const fn of_size(self, size: u64) -> Self {
+        Self {
+            bytes: size,
+            size: Some(size),
+            ..self
+        }
+    }
+
     pub(super) const fn identity(&self) -> Identity<'t> {
         (
             self.kind,
@@ -84,9 +117,8 @@ impl<'t> CheckFinding<'t> {
         )
     }
 
-    /// Those of `more`, too.
     pub(super) fn add(&mut self, more: &Self) {
-        self.size = self.size.filter(|size| more.size == Some(*size));
+        self.size = common(self.size, more.size);
         self.first_serial = self.first_serial.min(more.first_serial);
         self.count = self.count.saturating_add(more.count);
         self.bytes = self.bytes.saturating_add(more.bytes);
@@ -100,9 +132,13 @@ impl<'t> CheckFinding<'t> {
     }
 }
 
+/// The value of both, if it is the same.
+fn common<T: PartialEq>(one: Option<T>, other: Option<T>) -> Option<T> {
+    one.filter(|one| other.as_ref() == Some(one))
+}
+
 impl CheckFinding<'_> {
-    /// The numbers of the rules that it shows to be broken: the kind's, or V23 alone for calls on a foreign thread that all came
-    /// while a command ran.
+    /// The numbers of the broken rules: the kind's, or V23 alone for calls on a foreign thread if a command ran during each.
     #[must_use]
     pub const fn rules(&self) -> &'static [u8] {
         match self.kind.rules() {
@@ -111,8 +147,8 @@ impl CheckFinding<'_> {
         }
     }
 
-    /// How much it weighs: what needs complete brackets is a violation where they were. What needs to be told whose callbacks are
-    /// compatible is a suspect where it was not.
+    /// How serious the finding is. With complete brackets a suspect is a violation. If the compatible callbacks are unknown, a finding
+    /// that depends on them is a suspect.
     #[must_use]
     pub const fn level(&self) -> RuleLevel {
         match (self.kind.level(), self.coverage) {
@@ -124,34 +160,24 @@ impl CheckFinding<'_> {
         }
     }
 
-    /// Who did it, as far as that is known; empty where it may have been either.
+    /// Who broke the rule; empty if it may have been either side.
     #[must_use]
     pub const fn culprit(&self) -> &'static str {
+        use FindingKind::{InternalAtEnd, LiveAtEnd, NullFree};
         match (self.kind.rule().duty, self.opened) {
-            // An object that the application never ended keeps its memory.
-            _ if matches!(
-                self.kind,
-                FindingKind::LiveAtEnd | FindingKind::InternalAtEnd
-            ) =>
-            {
-                ""
-            }
-            // Who frees NULL is allowed to: the duty is to put up with it.
-            (Duty::Application, _) if !matches!(self.kind, FindingKind::NullFree) => {
-                "the application"
-            }
+            // An object that the application never destroyed keeps its memory.
+            _ if matches!(self.kind, LiveAtEnd | InternalAtEnd) => "",
+            // The driver may free NULL: the rule binds the allocator.
+            (Duty::Application, _) if !matches!(self.kind, NullFree) => "the application",
             (_, Opened::Directly) => "the driver",
             (_, Opened::ThroughLoader) => "the implementation",
         }
     }
 }
 
-/// What nobody can blame who does not know which callbacks are compatible.
+/// Whether the finding blames somebody only if the compatible callbacks are known.
 const fn needs_groups(kind: FindingKind) -> bool {
-    use FindingKind::{
-        FreedThroughOther, InternalLeft, InternalNegative, OtherGroupAtDestroy,
-        ReallocatedThroughOther,
-    };
+    use FindingKind::*;
     matches!(
         kind,
         FreedThroughOther

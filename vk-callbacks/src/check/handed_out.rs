@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use alloc_core::HostError;
 
 use super::entry::traps;
-use crate::pinned::{Memory, allocate_pinned, free_pinned};
+use crate::pinned::{Memory, allocate_pinned, push_front};
 use crate::raw::RawCallbacks;
 
 /// A struct of checked callbacks, in the checker's memory: pass [`as_ptr`](HandedOut::as_ptr) to the command that creates, and
@@ -33,7 +33,7 @@ pub(super) struct Handed {
     raw: Words,
     /// As it was.
     passed: RawCallbacks,
-    next: *mut Handed,
+    pub(super) next: AtomicPtr<Handed>,
 }
 
 /// The struct, word by word.
@@ -43,7 +43,7 @@ pub(super) struct Handed {
 ///   | pUserData | pfnAllocation | pfnReallocation | pfnFree | pfnInternalAllocation | pfnInternalFree |
 /// ```
 #[repr(C)]
-struct Words([AtomicPtr<c_void>; 6]);
+pub(super) struct Words([AtomicPtr<c_void>; 6]);
 
 const _: () = assert!(
     size_of::<Words>() == size_of::<RawCallbacks>()
@@ -55,19 +55,15 @@ impl Words {
         Self(Self::of(raw).map(AtomicPtr::new))
     }
 
-    fn of(raw: &RawCallbacks) -> [*mut c_void; 6] {
+    pub(super) fn of(raw: &RawCallbacks) -> [*mut c_void; 6] {
+        let null = ptr::null_mut();
         [
             raw.p_user_data,
-            raw.pfn_allocation
-                .map_or(ptr::null_mut(), |function| function as *mut c_void),
-            raw.pfn_reallocation
-                .map_or(ptr::null_mut(), |function| function as *mut c_void),
-            raw.pfn_free
-                .map_or(ptr::null_mut(), |function| function as *mut c_void),
-            raw.pfn_internal_allocation
-                .map_or(ptr::null_mut(), |function| function as *mut c_void),
-            raw.pfn_internal_free
-                .map_or(ptr::null_mut(), |function| function as *mut c_void),
+            raw.pfn_allocation.map_or(null, |call| call as _),
+            raw.pfn_reallocation.map_or(null, |call| call as _),
+            raw.pfn_free.map_or(null, |call| call as _),
+            raw.pfn_internal_allocation.map_or(null, |call| call as _),
+            raw.pfn_internal_free.map_or(null, |call| call as _),
         ]
     }
 }
@@ -100,35 +96,17 @@ impl Handed {
         list: &AtomicPtr<Self>,
         raw: RawCallbacks,
     ) -> Result<HandedOut<'c>, HostError> {
-        let mut next = list.load(Ordering::Acquire);
-        let at = allocate_pinned(
-            memory,
-            Self {
-                raw: Words::new(&raw),
-                passed: raw,
-                next,
-            },
-        )?;
-        while let Err(other) =
-            list.compare_exchange_weak(next, at.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
-        {
-            next = other;
-            // SAFETY: nobody else knows the entry yet.
-            unsafe { (*at.as_ptr()).next = next };
-        }
+        let handed = Self {
+            raw: Words::new(&raw),
+            passed: raw,
+            next: AtomicPtr::new(ptr::null_mut()),
+        };
+        let at = allocate_pinned(memory, handed)?;
+        // SAFETY: just placed; it stays until the checker ends, and is only shared.
+        push_front(list, at, unsafe { &at.as_ref().next });
         Ok(HandedOut {
             at,
             checker: PhantomData,
         })
-    }
-
-    /// # Safety
-    /// The list's entries were placed in this memory, and are used no more.
-    pub(super) unsafe fn claim_all(memory: Memory<'_>, list: &AtomicPtr<Self>) {
-        let mut next = NonNull::new(list.load(Ordering::Acquire));
-        while let Some(at) = next {
-            // SAFETY: the caller's promise.
-            next = NonNull::new(unsafe { free_pinned(memory, at) }.next);
-        }
     }
 }

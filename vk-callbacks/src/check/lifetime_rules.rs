@@ -1,4 +1,4 @@
-//! The rules about commands that end, objects that come and go, and blocks that are left.
+//! The rules about commands that end, created and destroyed objects, and leftover blocks.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,8 @@ use core::sync::atomic::Ordering;
 use alloc_core::Scope;
 
 use super::block::{BlockRecord, BlockState, ReportedAs};
-use super::engine::{CallerContext, Engine};
+use super::engine::{CallbackCall, CallerContext, Engine};
+use super::finding::CheckFinding;
 use super::handle_record::HandleRecord;
 use super::kind::FindingKind;
 use super::owner::CallbackOwner;
@@ -19,25 +20,20 @@ use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
 use crate::raw::RawCallbacks;
 use crate::trace::Sighting;
 
-/// Blocks, by their addresses.
+/// Addresses of blocks.
 pub(crate) type Blocks<'a> = &'a mut dyn Iterator<Item = NonZeroU64>;
 
 impl<'t> Engine<'_, 't> {
-    /// Callbacks were handed over: V1 to V4.
+    /// The application passes callbacks: V1 to V4.
     pub(crate) fn registered(&self, owner: &CallbackOwner<'t>, raw: &RawCallbacks) {
         for what in Sighting::missing_fact(raw) {
-            self.seen(&CallerContext::UNKNOWN_CALLER, owner, what);
+            self.seen(&CallbackCall::unknown(owner), what);
         }
     }
 
-    /// What only those can see who have the struct or the address before them.
+    /// Reports what the struct or the address shows, and the calls do not.
     #[cold]
-    pub(crate) fn seen(
-        &self,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
-        what: Sighting,
-    ) {
+    pub(crate) fn seen(&self, call: &CallbackCall<'_, 't>, what: Sighting) {
         let kind = match what {
             Sighting::NoAllocation => FindingKind::MissingAllocation,
             Sighting::NoReallocation => FindingKind::MissingReallocation,
@@ -47,23 +43,23 @@ impl<'t> Engine<'_, 't> {
             Sighting::OldStruct => FindingKind::OldStructUsed,
             Sighting::Misaligned => FindingKind::MisalignedAnswer,
         };
-        self.report(self.row(kind, who, owner, None));
+        self.report(call.finding(kind, None));
     }
 
-    /// A command begins on a thread that is inside a callback, or not (V25).
+    /// A command begins, perhaps on a thread inside a callback (V25).
     #[inline]
-    pub(crate) fn entered(&self, bracket: &Bracket<'t>, at: u64, in_callback: bool) {
+    pub(crate) fn command_begins(&self, bracket: &Bracket<'t>, at: u64, in_callback: bool) {
         self.cover(bracket.coverage);
         if in_callback {
-            self.report(FindingRow {
-                command: bracket.name,
-                first_serial: at,
-                ..FindingRow::one(FindingKind::CommandInCallback)
-            });
+            self.report(finding_of_command(
+                FindingKind::CommandInCallback,
+                bracket,
+                at,
+            ));
         }
     }
 
-    /// The thread that some calls came from issues a command: it is no foreign thread, they came before its first command.
+    /// A thread issues its first command: it is no foreign thread, its earlier calls came before that command.
     #[cold]
     pub(crate) fn thread_issues(&self, thread: u64) {
         let own = |kind| match kind {
@@ -73,54 +69,46 @@ impl<'t> Engine<'_, 't> {
             _ => None,
         };
         loop {
-            let mut taken = None;
+            let mut own_finding = None;
             self.change_of_thread(thread, |row| {
-                let Some(kind) = own(row.kind).filter(|_| row.thread == thread) else {
-                    return false;
-                };
-                taken = Some(FindingRow {
+                let kind = own(row.finding.kind).filter(|_| row.thread == thread);
+                own_finding = kind.map(|kind| CheckFinding {
                     kind,
-                    thread: 0,
-                    together: false,
-                    ..*row
+                    ..row.finding
                 });
-                row.count = 0;
-                true
+                if kind.is_some() {
+                    row.finding.count = 0;
+                }
+                kind.is_some()
             });
-            match taken {
-                Some(row) => self.report(row),
+            match own_finding {
+                Some(finding) => self.report(finding),
                 None => return,
             }
         }
     }
 
-    /// A command has returned: V9, V28. `taken` are the blocks of scope command that it may have left; without, all blocks are looked at.
+    /// A command returned: V9, V28. `blocks` are the blocks of scope command that it may have left; none means all blocks.
     #[inline]
-    pub(crate) fn command_left(&self, bracket: &Bracket<'t>, at: u64, taken: Option<Blocks<'_>>) {
+    pub(crate) fn command_returned(
+        &self,
+        bracket: &Bracket<'t>,
+        at: u64,
+        blocks: Option<Blocks<'_>>,
+    ) {
         if bracket.command_live.get() > 0 {
             let serial = bracket.serial;
-            let of_it = |block: &BlockRecord<'t>| {
-                block.serial == serial && block.scope() == Some(Scope::Command)
-            };
-            match taken {
-                None => self.leave_behind(
-                    FindingKind::CommandBlockLeft,
-                    ReportedAs::Command,
-                    "",
-                    of_it,
-                ),
-                Some(taken) => self.leave_these_behind(
-                    FindingKind::CommandBlockLeft,
-                    ReportedAs::Command,
-                    "",
-                    taken,
-                    of_it,
-                ),
-            }
+            self.leave_behind(
+                FindingKind::CommandBlockLeft,
+                ReportedAs::Command,
+                "",
+                blocks,
+                |block| block.serial == serial && block.scope() == Some(Scope::Command),
+            );
         }
         let (result, nulls) = (bracket.result.get(), bracket.nulls.get());
         if result >= 0 && bracket.allocates() {
-            self.filled(bracket);
+            self.count_filled(bracket);
         }
         if result < 0 {
             let kind = match (result == VK_ERROR_OUT_OF_HOST_MEMORY, nulls) {
@@ -128,58 +116,54 @@ impl<'t> Engine<'_, 't> {
                 (false, 1..) => FindingKind::OtherErrorAfterNull,
                 _ => return,
             };
-            self.report(FindingRow {
-                command: bracket.name,
-                first_serial: at,
-                ..FindingRow::one(kind)
-            });
+            self.report(finding_of_command(kind, bracket, at));
         }
     }
 
-    /// A command has made objects from a pool.
-    fn filled(&self, bracket: &Bracket<'t>) {
+    /// A command allocated objects from a pool.
+    fn count_filled(&self, bracket: &Bracket<'t>) {
         if let Some(pool) = bracket.owners.object.and_then(|id| self.owner(id)) {
             pool.filled.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The end, for a pool: what was made from it asked for nothing, of nobody (V34).
+    /// The end of a pool whose children requested no memory (V34).
     pub(crate) fn never_drawn(&self, owner: &CallbackOwner<'t>) {
-        if let Some(row) = Self::row_never_drawn(owner) {
+        if let Some(finding) = owner.finding_never_drawn() {
             owner.filled.store(0, Ordering::Relaxed);
-            self.report(row);
+            self.report(finding);
         }
     }
 
-    pub(crate) fn row_never_drawn(owner: &CallbackOwner<'t>) -> Option<FindingRow<'t>> {
-        let filled = owner.filled.load(Ordering::Relaxed);
-        let never = filled > 0 && !owner.drawn.load(Ordering::Relaxed);
-        never.then(|| FindingRow {
-            owner: owner.id,
-            owner_kind: owner.kind,
-            count: filled,
-            ..FindingRow::one(FindingKind::PoolNeverAsked)
-        })
-    }
-
-    /// Blocks that should have been given back: each is told once.
+    /// Reports each leftover block once, among `blocks` or among all.
     pub(crate) fn leave_behind(
         &self,
         kind: FindingKind,
-        told: ReportedAs,
+        reported: ReportedAs,
         against: &'t str,
+        blocks: Option<Blocks<'_>>,
         of: impl Fn(&BlockRecord<'t>) -> bool,
     ) {
+        let report = |block: &BlockRecord<'t>| {
+            self.report(self.finding_left(kind, against, block));
+        };
+        if let Some(blocks) = blocks {
+            for address in blocks {
+                let left = self.with_block(address, |block| {
+                    is_left(block, reported, &of).then_some(*block)
+                });
+                left.flatten().iter().for_each(report);
+            }
+            return;
+        }
         let mut layouts = self.blocks.layouts();
         let mut cursor = Cursor::default();
         loop {
             let left = self
                 .blocks
-                .next(&mut cursor, |block| leaves(block, told, &of));
-            if let Some(block) = &left {
-                self.report_left(kind, against, block);
-            }
-            // Another thread, or the memory that a finding took, which may call us back, had blocks moved: some may have been missed.
+                .next(&mut cursor, |block| is_left(block, reported, &of));
+            left.iter().for_each(report);
+            // If another thread, or the memory of a finding, moved blocks meanwhile, some may have been missed.
             if self.blocks.layouts() != layouts {
                 (layouts, cursor) = (self.blocks.layouts(), Cursor::default());
             } else if left.is_none() {
@@ -188,52 +172,32 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// The same of these blocks alone.
-    fn leave_these_behind(
-        &self,
-        kind: FindingKind,
-        told: ReportedAs,
-        against: &'t str,
-        these: Blocks<'_>,
-        of: impl Fn(&BlockRecord<'t>) -> bool,
-    ) {
-        for address in these {
-            let left = self.blocks.with(&BlockRecord::at(address), |block| {
-                leaves(block, told, &of).then_some(*block)
-            });
-            if let Some(block) = left.flatten() {
-                self.report_left(kind, against, &block);
-            }
-        }
-    }
-
-    fn report_left(&self, kind: FindingKind, against: &'t str, block: &BlockRecord<'t>) {
-        self.report(self.row_left(kind, against, block));
-    }
-
-    /// What is said of a block that is left.
-    pub(crate) fn row_left(
+    pub(crate) fn finding_left(
         &self,
         kind: FindingKind,
         against: &'t str,
         block: &BlockRecord<'t>,
-    ) -> FindingRow<'t> {
+    ) -> CheckFinding<'t> {
         let owner = self.numbered(block.owner);
-        FindingRow {
+        CheckFinding {
             owner: owner.and_then(|owner| owner.id),
             owner_kind: owner.map_or("", |owner| owner.kind),
             command: block.command,
             against,
             scope: block.scope(),
             first_serial: block.serial,
-            ..FindingRow::one(kind)
+            ..CheckFinding::one(kind)
         }
         .of_size(block.size())
     }
 
-    /// A block that was told as left came back after all.
+    /// A block that was reported as left is freed.
     #[cold]
-    pub(crate) fn leaked_block_freed(&self, who: &CallerContext<'_, 't>, block: &BlockRecord<'t>) {
+    pub(crate) fn leaked_block_freed(
+        &self,
+        caller: &CallerContext<'_, 't>,
+        block: &BlockRecord<'t>,
+    ) {
         let kind = match block.reported_as() {
             ReportedAs::Command => FindingKind::CommandBlockLeft,
             ReportedAs::Destroy => FindingKind::LiveAfterDestroy,
@@ -242,19 +206,20 @@ impl<'t> Engine<'_, 't> {
         };
         let key = FindingRow::key_of_left(kind, block.owner, block.command, block.scope());
         self.change_among(key, |row| {
-            let of_it = row.kind == kind
-                && row.owner.map_or(0, OwnerId::get) == block.owner
-                && (row.command, row.scope) == (block.command, block.scope())
-                && row.freed_later < row.count;
+            let left = &mut row.finding;
+            let of_it = left.kind == kind
+                && left.owner.map_or(0, OwnerId::get) == block.owner
+                && (left.command, left.scope) == (block.command, block.scope())
+                && left.freed_later < left.count;
             if of_it {
-                row.freed_later = row.freed_later.saturating_add(1);
-                row.freed_in = who.command();
+                left.freed_later = left.freed_later.saturating_add(1);
+                left.freed_in = caller.command();
             }
             of_it
         });
     }
 
-    /// The object that a command was making has been told of, or nobody will. `owner` may be the one that it draws on.
+    /// The object of a creating command was reported, or never will be. `owner` may be its owner.
     pub(crate) fn object_created(&self, making: Making, owner: Option<&CallbackOwner<'t>>) {
         let known = owner.filter(|owner| owner.number() == making.owner());
         if let Some(owner) = known.or_else(|| self.numbered(making.owner())) {
@@ -262,13 +227,13 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// An object was made (V42 to V44). Several may share a handle; where they have not the same owner, or a handle comes again before
-    /// its end was told, nobody can say which of them ends.
+    /// An object was created (V42 to V44). Several objects may share a handle. If their owners differ, or a handle comes again before
+    /// its destruction was reported, the destroyed object is ambiguous.
     pub(crate) fn created(&self, kind: &'t str, handle: u64, owner: Option<&CallbackOwner<'t>>) {
         if handle == 0 {
             return;
         }
-        let thing = HandleRecord {
+        let record = HandleRecord {
             handle,
             kind,
             owner: owner.map_or(0, CallbackOwner::number),
@@ -276,21 +241,19 @@ impl<'t> Engine<'_, 't> {
             mixed: false,
         };
         let mut lived = false;
-        let put = self.things.put(thing, |there| {
-            let lives = there.times > 0;
-            lived = lives;
-            let mixed = lives && (there.mixed || there.owner != thing.owner);
+        let put = self.handles.put(record, |there| {
+            lived = there.times > 0;
             *there = HandleRecord {
                 times: there.times.saturating_add(1),
-                mixed,
-                ..thing
+                mixed: lived && (there.mixed || there.owner != record.owner),
+                ..record
             };
         });
         if put.is_err() {
             return self.lose_handle();
         }
         if !lived {
-            self.lives(kind);
+            self.count_handle(kind);
         }
         if let Some(owner) = owner {
             owner.objects.fetch_add(1, Ordering::AcqRel);
@@ -298,11 +261,11 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// An object was ended by `command`, which has returned: V42 to V44. Answers with the owner of the callbacks that it was the last one
-    /// to be made with: what those hold now is [left](Engine::left_by).
+    /// `command` destroyed an object and returned: V42 to V44. Returns the owner of its callbacks, if it was the last object of that
+    /// owner: the remaining blocks are [left](Engine::left_by).
     pub(crate) fn destroyed(
         &self,
-        who: &CallerContext<'_, 't>,
+        caller: &CallerContext<'_, 't>,
         kind: &'t str,
         handle: u64,
         owner: Option<&CallbackOwner<'t>>,
@@ -311,135 +274,127 @@ impl<'t> Engine<'_, 't> {
         if handle == 0 {
             return None;
         }
-        let thing = self.things.with(
-            &HandleRecord {
-                handle,
-                kind,
-                owner: 0,
-                times: 0,
-                mixed: false,
-            },
-            |thing| {
-                let before = *thing;
-                thing.times = thing.times.saturating_sub(1);
-                before
-            },
-        );
-        let row = |kind_of_finding| FindingRow {
+        let like = HandleRecord {
+            handle,
+            kind,
+            owner: 0,
+            times: 0,
+            mixed: false,
+        };
+        let record = self.handles.with(&like, |record| {
+            let before = *record;
+            record.times = record.times.saturating_sub(1);
+            before
+        });
+        let finding = |kind_of_finding| CheckFinding {
             owner: owner.and_then(|owner| owner.id),
             owner_kind: kind,
             command,
-            first_serial: who.at,
-            ..FindingRow::one(kind_of_finding)
+            first_serial: caller.at,
+            ..CheckFinding::one(kind_of_finding)
         };
-        let Some(thing) = thing.filter(|thing| thing.times > 0) else {
-            self.report(row(FindingKind::UnknownHandle));
+        let Some(record) = record.filter(|record| record.times > 0) else {
+            self.report(finding(FindingKind::UnknownHandle));
             return None;
         };
-        if thing.times == 1 {
-            self.lives_no_more(kind);
+        if record.times == 1 {
+            self.discount_handle(kind);
         }
-        if thing.mixed {
-            // Whose count would be less? Those keep theirs: of what they hold is told at the end.
+        if record.mixed {
+            // The owner is ambiguous: no count is lowered, and leftovers are reported at the end.
             return None;
         }
-        let made_with = if thing.owner == 0 {
-            None
-        } else {
-            self.numbered(thing.owner)
-        };
-        match (made_with, owner) {
-            (None, Some(_)) => self.report(row(FindingKind::OnlyAtDestroy)),
-            (Some(made_with), None) => {
-                self.report(FindingRow {
-                    owner: made_with.id,
-                    ..row(FindingKind::NoneAtDestroy)
-                });
-            }
-            (Some(made_with), Some(owner)) if made_with.group != owner.group => {
-                let passed = FindingRow {
-                    owner: made_with.id,
+        let creator = OwnerId::from_number(record.owner).and_then(|id| self.owner(id));
+        match (creator, owner) {
+            (None, Some(_)) => self.report(finding(FindingKind::OnlyAtDestroy)),
+            (Some(creator), None) => self.report(CheckFinding {
+                owner: creator.id,
+                ..finding(FindingKind::NoneAtDestroy)
+            }),
+            (Some(creator), Some(owner)) if creator.group != owner.group => {
+                self.report(CheckFinding {
+                    owner: creator.id,
                     passed: owner.id,
-                    ..row(FindingKind::OtherGroupAtDestroy)
-                };
-                self.report(FindingRow {
                     against: owner.kind,
-                    ..passed
+                    ..finding(FindingKind::OtherGroupAtDestroy)
                 });
             }
             _ => {}
         }
-        made_with.filter(|made_with| {
-            made_with.objects.fetch_sub(1, Ordering::AcqRel) == 1 && !self.has_children(kind)
+        creator.filter(|creator| {
+            creator.objects.fetch_sub(1, Ordering::AcqRel) == 1 && !self.has_children(kind)
         })
     }
 
-    /// The last object that was made with callbacks of this owner was ended by `command`: V41. `held` are the blocks that those may
-    /// hold; without, all blocks are looked at.
+    /// `command` destroyed the last object of the call's owner: V41. `held` are the blocks that the owner may hold; none means all blocks.
     pub(crate) fn left_by(
         &self,
-        owner: &CallbackOwner<'t>,
-        who: &CallerContext<'_, 't>,
+        call: &CallbackCall<'_, 't>,
         command: &'t str,
         held: Option<Blocks<'_>>,
     ) {
+        let owner = call.owner;
         let number = owner.number();
-        let left = |block: &BlockRecord<'t>| block.owner == number && owner.has_no_objects();
-        match held {
-            None if !self.may_hold_blocks(number) => {}
-            None => self.leave_behind(
-                FindingKind::LiveAfterDestroy,
-                ReportedAs::Destroy,
-                command,
-                left,
-            ),
-            Some(held) => self.leave_these_behind(
+        if held.is_some() || self.may_hold_blocks(number) {
+            self.leave_behind(
                 FindingKind::LiveAfterDestroy,
                 ReportedAs::Destroy,
                 command,
                 held,
-                left,
-            ),
+                |block| block.owner == number && owner.has_no_objects(),
+            );
         }
         let over = || self.of_group(owner.group).all(CallbackOwner::has_ended);
-        self.internal_at_end(FindingKind::InternalLeft, who, owner, over);
+        self.internal_at_end(FindingKind::InternalLeft, call, over);
     }
 
-    /// Internal memory that nobody said was given back (V20), if `over` says, when it was seen, that nobody will.
+    /// Reports internal memory that was not freed (V20), unless `over` says that a free may still come. `over` is called after the sum
+    /// was read.
     pub(crate) fn internal_at_end(
         &self,
         kind: FindingKind,
-        who: &CallerContext<'_, 't>,
-        owner: &CallbackOwner<'t>,
+        call: &CallbackCall<'_, 't>,
         over: impl Fn() -> bool,
     ) {
-        if !self.was_notified() {
+        if !self.is_notified.load(Ordering::Acquire) {
             return;
         }
-        let Some(first) = self.first_of_group(owner.group) else {
+        let Some(first) = self.first_of_group(call.owner.group) else {
             return;
         };
         for scope in Scope::ALL {
             let left = first.internal_outstanding(scope);
             if left > 0 && over() && first.count_internal_free(scope, left) {
-                self.report(self.row(kind, who, owner, Some(scope)).of_size(left));
+                self.report(call.finding(kind, Some(scope)).of_size(left));
             }
         }
     }
 }
 
-/// Whether the block is left, and nobody has been told yet; from here on it was told.
-fn leaves<'t>(
+const fn finding_of_command<'t>(
+    kind: FindingKind,
+    bracket: &Bracket<'t>,
+    at: u64,
+) -> CheckFinding<'t> {
+    CheckFinding {
+        command: bracket.name,
+        first_serial: at,
+        ..CheckFinding::one(kind)
+    }
+}
+
+/// Whether the block is left and was not reported yet; marks it as reported then.
+fn is_left<'t>(
     block: &mut BlockRecord<'t>,
-    told: ReportedAs,
+    reported: ReportedAs,
     of: impl Fn(&BlockRecord<'t>) -> bool,
 ) -> bool {
-    // At the end a reallocation that never ended has left its block, too.
+    // At the end, a reallocation that never ended has left its block, too.
     let there = block.state() == BlockState::Live
-        || block.state() == BlockState::Moving && told == ReportedAs::End;
+        || block.state() == BlockState::Moving && reported == ReportedAs::End;
     let left = there && block.reported_as() == ReportedAs::Nothing && of(block);
     if left {
-        block.set_reported_as(told);
+        block.set_reported_as(reported);
     }
     left
 }

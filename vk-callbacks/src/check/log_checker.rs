@@ -12,7 +12,7 @@ use alloc_core::{HostAllocator, HostError, HostSource, Scope, Scoped, TryMap, Tr
 use super::block::BlockRequest;
 use super::block_lists::BlockLists;
 use super::call_rules::Moving;
-use super::engine::{CallerContext, Engine};
+use super::engine::{CallbackCall, CallerContext, Engine};
 use super::finding::CheckFinding;
 use super::options::CheckOptions;
 use super::owner::CallbackOwner;
@@ -70,7 +70,7 @@ struct Thread<'h, 't> {
     /// Reallocations that it is in; `None` for one that is not judged.
     moving: TryVec<Option<Moving<'t>>, Own<'h>>,
     /// The command that it left last.
-    command_left: &'t str,
+    last_command: &'t str,
     /// What that one was making, and nobody has told of yet.
     making: Option<Making>,
     issued: bool,
@@ -82,7 +82,7 @@ impl Thread<'_, '_> {
         if self.losses != losses {
             self.brackets.clear();
             self.moving.clear();
-            (self.command_left, self.making, self.losses) = ("", None, losses);
+            (self.last_command, self.making, self.losses) = ("", None, losses);
         }
     }
 }
@@ -157,9 +157,8 @@ impl<'h, 't> Judge<'h, 't> {
             }
             TraceEvent::ReallocateBegin { by, old } => {
                 self.thread(by.thread)?.moving.try_reserve(1)?;
-                let (who, owner) = self.caller_context(line, by)?;
-                let moving =
-                    address(old).and_then(|old| self.engine.moving(&who, owner, old, None).ok());
+                let call = self.call(line, by)?;
+                let moving = address(old).and_then(|old| self.engine.moving(&call, old, None));
                 self.thread(by.thread)?.moving.try_push(moving)?;
             }
             TraceEvent::Reallocate {
@@ -167,12 +166,19 @@ impl<'h, 't> Judge<'h, 't> {
                 old,
                 new,
                 asked,
-            } => self.reallocate(line, by, (old, new), whole(asked))?,
+            } => {
+                self.suppose(by);
+                self.lists.reserve()?;
+                if let Err(refused) = self.reallocated(line, by, (old, new), whole(asked)) {
+                    self.lists.abandon();
+                    return Err(refused);
+                }
+            }
             TraceEvent::Free { by, block } => {
-                let (who, owner) = self.caller_context(line, by)?;
+                let call = self.call(line, by)?;
                 match address(block) {
-                    Some(address) => drop(self.engine.released(&who, owner, address)),
-                    None => self.engine.freed_null(&who, owner),
+                    Some(address) => drop(self.engine.released(&call, address)),
+                    None => self.engine.freed_null(&call),
                 }
             }
             TraceEvent::Notice {
@@ -182,11 +188,11 @@ impl<'h, 't> Judge<'h, 't> {
                 kind,
                 scope,
             } => {
-                let (who, owner) = self.caller_context(line, by)?;
-                self.engine.notified(&who, owner, event, size, kind, scope);
+                self.engine
+                    .notified(&self.call(line, by)?, event, size, kind, scope);
             }
             TraceEvent::Created { by, handle, kind } => {
-                let (_, owner) = self.caller_context(line, by)?;
+                let owner = self.call(line, by)?.owner;
                 let number = owner.number();
                 self.engine
                     .created(kind, handle, Some(owner).filter(|owner| owner.id.is_some()));
@@ -196,32 +202,35 @@ impl<'h, 't> Judge<'h, 't> {
                         .making
                         .take_if(|making| !making.many() && making.owner() == number)
                 });
-                last.into_iter()
-                    .for_each(|making| self.engine.object_created(making, None));
+                self.object_created(last);
             }
             TraceEvent::Destroyed { by, handle, kind } => {
-                let (who, owner) = self.caller_context(line, by)?;
-                let left = self
-                    .as_it_is(by.thread)
-                    .map_or("", |thread| thread.command_left);
-                let command = who.bracket.map_or(left, |bracket| bracket.name);
+                let CallbackCall { caller, owner } = self.call(line, by)?;
+                let last = self.current(by.thread);
+                let last = last.map_or("", |thread| thread.last_command);
+                let command = caller.bracket.map_or(last, |bracket| bracket.name);
                 let owner = Some(owner).filter(|owner| owner.id.is_some());
-                let last = self.engine.destroyed(&who, kind, handle, owner, command);
-                if let Some(last) = last.filter(|last| last.has_no_objects()) {
-                    let head = &self.engine.first_of_group(last.group).unwrap_or(last).held;
+                let last = self.engine.destroyed(&caller, kind, handle, owner, command);
+                if let Some(owner) = last.filter(|last| last.has_no_objects()) {
+                    let head = &self
+                        .engine
+                        .first_of_group(owner.group)
+                        .unwrap_or(owner)
+                        .held;
+                    let call = CallbackCall { caller, owner };
                     self.engine
-                        .left_by(last, &who, command, Some(&mut self.lists.of_owner(head)));
-                    // Each of the others is gone, or was told of now.
+                        .left_by(&call, command, Some(&mut self.lists.of_owner(head)));
+                    // Each of the others is gone, or was reported now.
                     self.lists.retain(head, |at| self.engine.is_moving(at));
                 }
             }
             TraceEvent::Seen { by, block, what } => {
-                let (who, owner) = self.caller_context(line, by)?;
-                match self.engine.check_request(address(block)) {
-                    Some(asked) if what == Sighting::Misaligned => {
-                        self.engine.misaligned(&who, owner, asked)
+                let call = self.call(line, by)?;
+                match self.engine.request_of(address(block)) {
+                    Some(request) if what == Sighting::Misaligned => {
+                        self.engine.misaligned(&call, request)
                     }
-                    _ => self.engine.seen(&who, owner, what),
+                    _ => self.engine.seen(&call, what),
                 }
             }
             TraceEvent::Lost { events } => self.lose(events),
@@ -269,7 +278,7 @@ impl<'h, 't> Judge<'h, 't> {
     }
 
     /// Whose callbacks a command about this owner was given: its own, and those above it.
-    fn allocation_answered(&self, owner: u64) -> Owners {
+    fn owners_above(&self, owner: u64) -> Owners {
         let mut owners = Owners::default();
         let mut number = owner;
         // No deeper than objects lie in Vulkan; a trace may well run in a circle.
@@ -324,12 +333,8 @@ impl<'h, 't> Judge<'h, 't> {
         }
     }
 
-    /// Who did what the line says, at whose callbacks. Declares an owner that the trace did not.
-    fn caller_context(
-        &self,
-        line: u64,
-        by: Caller,
-    ) -> Result<(CallerContext<'_, 't>, &CallbackOwner<'t>), HostError> {
+    /// The call of a line. Declares an owner that the trace did not declare.
+    fn call(&self, line: u64, by: Caller) -> Result<CallbackCall<'_, 't>, HostError> {
         let number = id(by.owner).map_or(0, OwnerId::get);
         let owner = match self.engine.numbered(number) {
             Some(owner) => owner,
@@ -341,26 +346,29 @@ impl<'h, 't> Judge<'h, 't> {
             .threads
             .get(&by.thread)
             .is_some_and(|thread| thread.issued);
-        let bracket = self.innermost(by.thread);
-        Ok((
-            CallerContext {
-                bracket,
-                thread: by.thread,
-                issued,
-                known: by.thread != 0,
-                at: line,
-            },
-            owner,
-        ))
+        let caller = CallerContext {
+            bracket: self.innermost(by.thread),
+            thread: by.thread,
+            issued,
+            known: by.thread != 0,
+            at: line,
+        };
+        Ok(CallbackCall { caller, owner })
+    }
+
+    /// The object of a creating command was reported, or never will be.
+    fn object_created(&self, making: Option<Making>) {
+        if let Some(making) = making {
+            self.engine.object_created(making, None);
+        }
     }
 
     fn innermost(&self, thread: u64) -> Option<&Bracket<'t>> {
-        self.as_it_is(thread)
-            .and_then(|known| known.brackets.last())
+        self.current(thread).and_then(|known| known.brackets.last())
     }
 
-    /// The thread, unless events were lost since it was looked at.
-    fn as_it_is(&self, thread: u64) -> Option<&Thread<'h, 't>> {
+    /// The thread, unless events were lost since its last line.
+    fn current(&self, thread: u64) -> Option<&Thread<'h, 't>> {
         self.threads
             .get(&thread)
             .filter(|thread| thread.losses == self.losses)
@@ -379,7 +387,7 @@ impl<'h, 't> Judge<'h, 't> {
             losses,
             brackets: TryVec::new_in(own),
             moving: TryVec::new_in(own),
-            command_left: "",
+            last_command: "",
             making: None,
             issued: false,
         };

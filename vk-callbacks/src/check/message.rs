@@ -1,4 +1,4 @@
-//! The sentence of a finding: the rules, who did what, as far as that is known, and how often. Worded as what was observed.
+//! The sentence of a finding: the rules, the culprit if known, the observation, the count.
 
 #![forbid(unsafe_code)]
 
@@ -32,12 +32,17 @@ impl fmt::Display for CheckFinding<'_> {
 }
 
 impl CheckFinding<'_> {
-    fn predicate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, during) = (
+    /// The owner, the bytes, and the command after a comma.
+    const fn phrases(&self) -> (OwnerPhrase<'_>, Bytes<'_>, After<'_>) {
+        (
             OwnerPhrase(self.owner_kind),
             Bytes(self),
-            Aside(self.command),
-        );
+            After(", in ", self.command),
+        )
+    }
+
+    fn predicate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whose, bytes, during) = self.phrases();
         match self.kind {
             Kind::MissingAllocation => {
                 write!(f, "handed over {whose} allocator without pfnAllocation")
@@ -135,13 +140,9 @@ impl CheckFinding<'_> {
     }
 
     fn requested(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let during = During(self.command);
-        write!(
-            f,
-            "asked {} allocator for {}{during}",
-            OwnerPhrase(self.owner_kind),
-            Bytes(self)
-        )?;
+        let (whose, bytes, _) = self.phrases();
+        let during = After(" in ", self.command);
+        write!(f, "asked {whose} allocator for {bytes}{during}")?;
         let against = Named(self.against);
         match self.kind {
             Kind::BadAlignment => f.write_str(", with an alignment that is no power of two"),
@@ -179,11 +180,7 @@ impl CheckFinding<'_> {
     }
 
     fn reallocated(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, during) = (
-            OwnerPhrase(self.owner_kind),
-            Bytes(self),
-            Aside(self.command),
-        );
+        let (whose, bytes, during) = self.phrases();
         match self.kind {
             Kind::ReallocatedUnknown => {
                 write!(
@@ -224,11 +221,7 @@ impl CheckFinding<'_> {
     }
 
     fn freed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, during) = (
-            OwnerPhrase(self.owner_kind),
-            Bytes(self),
-            Aside(self.command),
-        );
+        let (whose, bytes, during) = self.phrases();
         match self.kind {
             Kind::NullFree => write!(f, "freed NULL through {whose} allocator{during}"),
             Kind::FreedUnknown => {
@@ -259,14 +252,14 @@ impl CheckFinding<'_> {
                 write!(
                     f,
                     "freed {bytes} of {whose} allocator{}{during}, which has nothing to do with it",
-                    AllocatedIn(self.against)
+                    allocated_in(self.against)
                 )
             }
             _ => {
                 write!(
                     f,
                     "freed {bytes} of {whose} allocator{}",
-                    AllocatedIn(self.command)
+                    allocated_in(self.command)
                 )?;
                 self.place(f)
             }
@@ -274,23 +267,19 @@ impl CheckFinding<'_> {
     }
 
     fn left_behind(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "left {} of {} allocator{}",
-            Bytes(self),
-            OwnerPhrase(self.owner_kind),
-            AllocatedIn(self.command)
-        )?;
+        let (whose, bytes, _) = self.phrases();
+        let allocated = allocated_in(self.command);
+        write!(f, "left {bytes} of {whose} allocator{allocated}")?;
         match self.kind {
             Kind::CommandBlockLeft => f.write_str(", live when that returned")?,
             _ => write!(f, ", live when {} returned", self.against)?,
         }
-        self.later(f)
+        self.freed_later(f)
     }
 
-    /// What nobody is to blame for, since an object may never have been destroyed.
+    /// A finding without a culprit: an object may never have been destroyed.
     fn at_end(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes) = (OwnerPhrase(self.owner_kind), Bytes(self));
+        let (whose, bytes, _) = self.phrases();
         if self.kind == Kind::InternalAtEnd {
             return write!(
                 f,
@@ -300,13 +289,13 @@ impl CheckFinding<'_> {
         write!(
             f,
             "{bytes} of {whose} allocator were live at the end{}",
-            AllocatedIn(self.command)
+            allocated_in(self.command)
         )?;
-        self.later(f)
+        self.freed_later(f)
     }
 
-    /// Whether what was left came back.
-    fn later(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Whether the leftover blocks were freed later.
+    fn freed_later(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.freed_later, self.freed_in) {
             (0, _) => f.write_str("; never freed"),
             (all, "") if all == self.count => f.write_str("; freed later, outside of any command"),
@@ -316,11 +305,7 @@ impl CheckFinding<'_> {
     }
 
     fn internal(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, during) = (
-            OwnerPhrase(self.owner_kind),
-            Bytes(self),
-            Aside(self.command),
-        );
+        let (whose, bytes, during) = self.phrases();
         match self.kind {
             Kind::InternalType => write!(
                 f,
@@ -346,18 +331,16 @@ impl CheckFinding<'_> {
     fn destroyed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, command) = (self.owner_kind, self.command);
         match self.kind {
-            Kind::OtherGroupAtDestroy if self.groups_reported => {
-                let passed = OwnerPhrase(self.against);
-                write!(
-                    f,
-                    "passed {command} {passed} allocator, which is not compatible with that the {kind} was created with"
-                )
-            }
             Kind::OtherGroupAtDestroy => {
                 let passed = OwnerPhrase(self.against);
+                let other = if self.groups_reported {
+                    "which is not compatible with that"
+                } else {
+                    "of another owner than"
+                };
                 write!(
                     f,
-                    "passed {command} {passed} allocator, of another owner than the {kind} was created with"
+                    "passed {command} {passed} allocator, {other} the {kind} was created with"
                 )
             }
             Kind::NoneAtDestroy => write!(
@@ -375,7 +358,7 @@ impl CheckFinding<'_> {
         }
     }
 
-    /// What is wrong with callbacks that did not give the block, as far as that is known.
+    /// What is wrong with the callbacks of another owner, if known.
     const fn other(&self) -> &'static str {
         if self.groups_reported {
             "which is not compatible"
@@ -384,7 +367,7 @@ impl CheckFinding<'_> {
         }
     }
 
-    /// Where something happened that should have happened in a command.
+    /// The place of a call outside of any command.
     fn place(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let foreign = matches!(
             self.kind,
@@ -422,7 +405,7 @@ impl fmt::Display for OwnerPhrase<'_> {
     }
 }
 
-/// `4064 B (scope OBJECT)`; of several `4064 B each`, or `9000 B in all` where their sizes differ.
+/// `4064 B (scope OBJECT)`; for several blocks `4064 B each`, or `9000 B in all` if their sizes differ.
 struct Bytes<'a>(&'a CheckFinding<'a>);
 
 impl fmt::Display for Bytes<'_> {
@@ -448,41 +431,18 @@ const fn upper(scope: Scope) -> &'static str {
     }
 }
 
-/// ` in vkCreateBuffer`, or nothing.
-struct During<'a>(&'a str);
+/// A text and a name, `, in vkCreateBuffer`; nothing without a name.
+struct After<'a>(&'static str, &'a str);
 
-impl fmt::Display for During<'_> {
+impl fmt::Display for After<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            write!(f, " in {}", self.0)
+        if self.1.is_empty() {
+            return Ok(());
         }
+        write!(f, "{}{}", self.0, self.1)
     }
 }
 
-/// `, in vkCreateBuffer`, or nothing.
-struct Aside<'a>(&'a str);
-
-impl fmt::Display for Aside<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            write!(f, ", in {}", self.0)
-        }
-    }
-}
-
-/// `, taken in vkCreateBuffer`, or nothing.
-struct AllocatedIn<'a>(&'a str);
-
-impl fmt::Display for AllocatedIn<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            write!(f, ", taken in {}", self.0)
-        }
-    }
+const fn allocated_in(command: &str) -> After<'_> {
+    After(", taken in ", command)
 }

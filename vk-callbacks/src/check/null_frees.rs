@@ -5,9 +5,8 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::engine::{CallerContext, Engine};
+use super::engine::{CallbackCall, Engine};
 use super::kind::FindingKind;
-use super::owner::CallbackOwner;
 
 /// Commands that are counted for an owner; those of others are rows each time.
 const COMMANDS: usize = 4;
@@ -91,21 +90,21 @@ impl CommandCount {
 impl<'t> Engine<'_, 't> {
     /// A free of NULL: legal (V18).
     #[inline]
-    pub(crate) fn freed_null(&self, who: &CallerContext<'_, 't>, owner: &CallbackOwner<'t>) {
-        if !owner.null_frees.count_again(who.command()) {
-            self.first_freed_null(who, owner);
+    pub(crate) fn freed_null(&self, call: &CallbackCall<'_, 't>) {
+        if !call.owner.null_frees.count_again(call.caller.command()) {
+            self.first_freed_null(call);
         }
     }
 
-    /// In a command that has no row of it yet, as far as the owner knows.
+    /// A free of NULL in a command that the owner does not count yet.
     #[cold]
     #[inline(never)]
-    fn first_freed_null(&self, who: &CallerContext<'_, 't>, owner: &CallbackOwner<'t>) {
-        let row = self.row(FindingKind::NullFree, who, owner, None);
-        self.report(row);
-        // Without room there is none: then each is lost.
-        if self.has_row_of_name(&row) {
-            owner.null_frees.remember(row.command);
+    fn first_freed_null(&self, call: &CallbackCall<'_, 't>) {
+        let finding = call.finding(FindingKind::NullFree, None);
+        self.report(finding);
+        // If there was no room for the row, each free is lost.
+        if self.has_row_of_name(finding) {
+            call.owner.null_frees.remember(finding.command);
         }
     }
 }

@@ -7,6 +7,8 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use alloc_core::Scope;
 
 use super::block::BlockRecord;
+use super::finding::CheckFinding;
+use super::kind::FindingKind;
 use super::null_frees::NullFrees;
 use super::options::CheckedOwner;
 use super::owner_usage::{OwnerUsage, UsageCounters};
@@ -85,6 +87,18 @@ impl<'t> CallbackOwner<'t> {
             held: AtomicU32::new(0),
             internal: [const { AtomicU64::new(0) }; Scope::COUNT],
         }
+    }
+
+    /// The finding about a pool whose children requested no memory (V34).
+    pub(crate) fn finding_never_drawn(&self) -> Option<CheckFinding<'t>> {
+        let filled = self.filled.load(Ordering::Relaxed);
+        let never = filled > 0 && !self.drawn.load(Ordering::Relaxed);
+        never.then(|| CheckFinding {
+            owner: self.id,
+            owner_kind: self.kind,
+            count: filled,
+            ..CheckFinding::one(FindingKind::PoolNeverAsked)
+        })
     }
 
     /// The number of its id, 0 for none.

@@ -1,15 +1,15 @@
-//! The owners an engine knows: they are added and never go before the engine does.
+//! The owners of an engine: they stay until the engine ends.
 //!
 //! ```text
-//!   newest --> owner --> owner --> owner             all of them, the oldest last
+//!   newest --> owner --> owner --> owner             all, the newest first
 //!
 //!   number --keyed hash--> 10 11 01 ..               by number, and by group: two bits of the hash choose one of four below;
-//!      root --> owner 7 --10--> owner 3 --11--> ..   the first owner of a key stands there,
-//!                  |                                 and the others of that key behind it, the newest first
+//!      root --> owner 7 --10--> owner 3 --11--> ..   there is the first owner of a key,
+//!                  |                                 with the others of that key behind it, the newest first
 //!                  +--> owner 7, newest --> owner 7, second
 //! ```
 //!
-//! A log may number each object, so looking one up must not take time in proportion to their number.
+//! A log may number each object, so a lookup must not take time in proportion to their number.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -18,7 +18,7 @@ use alloc_core::HostError;
 
 use super::owner::CallbackOwner;
 use crate::keyed_hash::HashKey;
-use crate::pinned::{Memory, free_pinned, place_with};
+use crate::pinned::{Memory, free_list, place_with, push_front};
 
 pub(crate) struct OwnerList<'h, 't> {
     memory: Memory<'h>,
@@ -28,7 +28,6 @@ pub(crate) struct OwnerList<'h, 't> {
     by_group: AtomicPtr<OwnerNode<'t>>,
 }
 
-/// Pinned.
 struct OwnerNode<'t> {
     owner: CallbackOwner<'t>,
     older: AtomicPtr<OwnerNode<'t>>,
@@ -39,88 +38,85 @@ struct OwnerNode<'t> {
 /// The place of a node in an index.
 struct Links<'t> {
     below: [AtomicPtr<OwnerNode<'t>>; 4],
-    /// Of the first node of a key: the newest of the others.
+    /// In the first node of a key: the newest of the others.
     newest: AtomicPtr<OwnerNode<'t>>,
-    /// Of the others: the one added before.
+    /// In the others: the one added before.
     older: AtomicPtr<OwnerNode<'t>>,
 }
 
 /// One of the two indices.
-trait Index {
-    fn key(owner: &CallbackOwner<'_>) -> u64;
-    fn links<'a, 't>(node: &'a OwnerNode<'t>) -> &'a Links<'t>;
+#[derive(Clone, Copy)]
+enum Index {
+    ByNumber,
+    ByGroup,
 }
 
-enum ByNumber {}
-enum ByGroup {}
-
-impl Index for ByNumber {
-    fn key(owner: &CallbackOwner<'_>) -> u64 {
-        owner.number().into()
+impl Index {
+    #[inline]
+    fn key(self, owner: &CallbackOwner<'_>) -> u64 {
+        match self {
+            Self::ByNumber => owner.number().into(),
+            Self::ByGroup => owner.group,
+        }
     }
 
-    fn links<'a, 't>(node: &'a OwnerNode<'t>) -> &'a Links<'t> {
-        &node.by_number
-    }
-}
-
-impl Index for ByGroup {
-    fn key(owner: &CallbackOwner<'_>) -> u64 {
-        owner.group
-    }
-
-    fn links<'a, 't>(node: &'a OwnerNode<'t>) -> &'a Links<'t> {
-        &node.by_group
+    #[inline]
+    fn links<'a, 't>(self, node: &'a OwnerNode<'t>) -> &'a Links<'t> {
+        match self {
+            Self::ByNumber => &node.by_number,
+            Self::ByGroup => &node.by_group,
+        }
     }
 }
 
-// SAFETY: nodes are shared only, never changed but through atomics, and go with the list; all else is `Send` and `Sync`.
+// SAFETY: nodes are only shared, change through atomics alone, and end with the list; all else is `Send` and `Sync`.
 unsafe impl Send for OwnerList<'_, '_> {}
 // SAFETY: as above.
 unsafe impl Sync for OwnerList<'_, '_> {}
 
 impl<'h, 't> OwnerList<'h, 't> {
     pub(crate) fn new(memory: Memory<'h>) -> Self {
-        let [newest, by_number, by_group] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
         Self {
             memory,
             hash_key: HashKey::fresh(),
-            newest,
-            by_number,
-            by_group,
+            newest: AtomicPtr::new(ptr::null_mut()),
+            by_number: AtomicPtr::new(ptr::null_mut()),
+            by_group: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    /// Adds the owner that `make` makes once there is memory for it.
+    /// Adds the owner that `make` creates after its memory was allocated.
     pub(crate) fn add(
         &self,
         make: impl FnOnce() -> CallbackOwner<'t>,
     ) -> Result<&CallbackOwner<'t>, HostError> {
-        let older = AtomicPtr::new(ptr::null_mut());
         let node = || OwnerNode {
             owner: make(),
-            older,
+            older: AtomicPtr::new(ptr::null_mut()),
             by_number: Links::new(),
             by_group: Links::new(),
         };
         let place = place_with(self.memory, node)?;
-        // SAFETY: just placed; it stays until the list goes, and is shared only.
+        // SAFETY: just placed; it stays until the list ends, and is only shared.
         let node = unsafe { place.as_ref() };
-        push(&self.newest, place, &node.older);
-        self.index::<ByNumber>(&self.by_number, place, node);
-        self.index::<ByGroup>(&self.by_group, place, node);
+        push_front(&self.newest, place, &node.older);
+        self.add_to(Index::ByNumber, place, node);
+        self.add_to(Index::ByGroup, place, node);
         Ok(&node.owner)
     }
 
-    fn index<'a, I: Index>(
-        &'a self,
-        root: &'a AtomicPtr<OwnerNode<'t>>,
-        place: NonNull<OwnerNode<'t>>,
-        node: &'a OwnerNode<'t>,
-    ) {
-        let key = I::key(&node.owner);
+    #[inline]
+    fn root(&self, index: Index) -> &AtomicPtr<OwnerNode<'t>> {
+        match index {
+            Index::ByNumber => &self.by_number,
+            Index::ByGroup => &self.by_group,
+        }
+    }
+
+    fn add_to<'a>(&'a self, index: Index, place: NonNull<OwnerNode<'t>>, node: &'a OwnerNode<'t>) {
+        let key = index.key(&node.owner);
         let mut hash = self.hash_key.hash(key);
-        let mut slot = root;
+        let mut slot = self.root(index);
         loop {
             let there = slot.compare_exchange(
                 ptr::null_mut(),
@@ -129,14 +125,15 @@ impl<'h, 't> OwnerList<'h, 't> {
                 Ordering::Acquire,
             );
             let Err(there) = there else { return };
-            // SAFETY: not null, so a node of the list that is borrowed, which stays until that goes.
+            // SAFETY: not null, so a node of the borrowed list, which stays until the list ends.
             let Some(there) = (unsafe { there.as_ref() }) else {
                 return;
             };
-            if I::key(&there.owner) == key {
-                return push(&I::links(there).newest, place, &I::links(node).older);
+            let links = index.links(there);
+            if index.key(&there.owner) == key {
+                return push_front(&links.newest, place, &index.links(node).older);
             }
-            let Some(next) = I::links(there).below(hash) else {
+            let Some(next) = links.below(hash) else {
                 return;
             };
             (slot, hash) = (next, hash << 2);
@@ -144,31 +141,31 @@ impl<'h, 't> OwnerList<'h, 't> {
     }
 
     /// The first owner of a key.
-    fn first<'a, I: Index>(
-        &'a self,
-        root: &'a AtomicPtr<OwnerNode<'t>>,
-        key: u64,
-    ) -> Option<&'a OwnerNode<'t>> {
+    #[inline]
+    fn first(&self, index: Index, key: u64) -> Option<&OwnerNode<'t>> {
         let mut hash = self.hash_key.hash(key);
-        let mut slot = root;
+        let mut slot = self.root(index);
         loop {
-            // SAFETY: null or a node of the list that is borrowed, which stays until that goes.
+            // SAFETY: null or a node of the borrowed list, which stays until the list ends.
             let node = unsafe { slot.load(Ordering::Acquire).as_ref() }?;
-            if I::key(&node.owner) == key {
+            if index.key(&node.owner) == key {
                 return Some(node);
             }
-            (slot, hash) = (I::links(node).below(hash)?, hash << 2);
+            (slot, hash) = (index.links(node).below(hash)?, hash << 2);
         }
     }
 
-    /// All of a key but the first, the newest first.
-    fn others<'a, I: Index>(
-        first: &'a OwnerNode<'t>,
-    ) -> impl Iterator<Item = &'a CallbackOwner<'t>> {
-        follow(&I::links(first).newest, |node| &I::links(node).older)
+    /// All owners of a key: the newest first, but the oldest of all, which is the first of its key, last.
+    fn of_key(&self, index: Index, key: u64) -> impl Iterator<Item = &CallbackOwner<'t>> {
+        self.first(index, key).into_iter().flat_map(move |first| {
+            follow(&index.links(first).newest, move |node| {
+                &index.links(node).older
+            })
+            .chain([&first.owner])
+        })
     }
 
-    /// All, the newest first.
+    /// All owners, the newest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &CallbackOwner<'t>> {
         follow(&self.newest, |node| &node.older)
     }
@@ -176,67 +173,34 @@ impl<'h, 't> OwnerList<'h, 't> {
     /// The newest owner of this number.
     #[inline]
     pub(crate) fn numbered(&self, number: u32) -> Option<&CallbackOwner<'t>> {
-        let first = self.first::<ByNumber>(&self.by_number, number.into())?;
-        Self::others::<ByNumber>(first)
-            .next()
-            .or(Some(&first.owner))
+        self.of_number(number).next()
     }
 
-    /// All owners of this number.
     pub(crate) fn of_number(&self, number: u32) -> impl Iterator<Item = &CallbackOwner<'t>> {
-        let first = self.first::<ByNumber>(&self.by_number, number.into());
-        first
-            .into_iter()
-            .flat_map(|first| Self::others::<ByNumber>(first).chain([&first.owner]))
-    }
-
-    /// How many owners have this number; no more are counted than `most`.
-    pub(crate) fn count_of_number(&self, number: u32, most: usize) -> usize {
-        self.of_number(number).take(most).count()
+        self.of_key(Index::ByNumber, number.into())
     }
 
     /// The oldest owner of the group.
     pub(crate) fn first_of_group(&self, group: u64) -> Option<&CallbackOwner<'t>> {
-        self.first::<ByGroup>(&self.by_group, group)
-            .map(|node| &node.owner)
+        self.first(Index::ByGroup, group).map(|node| &node.owner)
     }
 
-    /// All owners of the group.
     pub(crate) fn of_group(&self, group: u64) -> impl Iterator<Item = &CallbackOwner<'t>> {
-        let first = self.first::<ByGroup>(&self.by_group, group);
-        first
-            .into_iter()
-            .flat_map(|first| Self::others::<ByGroup>(first).chain([&first.owner]))
+        self.of_key(Index::ByGroup, group)
     }
 }
 
 impl<'t> Links<'t> {
     const fn new() -> Self {
-        let [newest, older] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
         Self {
             below: [const { AtomicPtr::new(ptr::null_mut()) }; 4],
-            newest,
-            older,
+            newest: AtomicPtr::new(ptr::null_mut()),
+            older: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
     fn below(&self, hash: u64) -> Option<&AtomicPtr<OwnerNode<'t>>> {
         self.below.get((hash >> 62) as usize)
-    }
-}
-
-fn push<'t>(
-    to: &AtomicPtr<OwnerNode<'t>>,
-    node: NonNull<OwnerNode<'t>>,
-    link: &AtomicPtr<OwnerNode<'t>>,
-) {
-    let mut next = to.load(Ordering::Acquire);
-    loop {
-        link.store(next, Ordering::Relaxed);
-        match to.compare_exchange_weak(next, node.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return,
-            Err(other) => next = other,
-        }
     }
 }
 
@@ -246,7 +210,7 @@ fn follow<'a, 't: 'a>(
 ) -> impl Iterator<Item = &'a CallbackOwner<'t>> {
     let mut from = from;
     core::iter::from_fn(move || {
-        // SAFETY: null or a node of the list that is borrowed, which stays until that goes.
+        // SAFETY: null or a node of the borrowed list, which stays until the list ends.
         let node = unsafe { from.load(Ordering::Acquire).as_ref() }?;
         from = link(node);
         Some(&node.owner)
@@ -255,10 +219,7 @@ fn follow<'a, 't: 'a>(
 
 impl Drop for OwnerList<'_, '_> {
     fn drop(&mut self) {
-        let mut next = NonNull::new(*self.newest.get_mut());
-        while let Some(node) = next {
-            // SAFETY: placed by `add` in this memory; the list is ours alone now.
-            next = NonNull::new(unsafe { free_pinned(self.memory, node) }.older.into_inner());
-        }
+        // SAFETY: `add` placed the nodes in this memory; the list is not shared any more.
+        unsafe { free_list(self.memory, &self.newest, |node| node.older.into_inner()) };
     }
 }

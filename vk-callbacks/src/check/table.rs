@@ -1,12 +1,12 @@
-//! A hash table in 16 locked shards, in memory that is given; what the checker knows lies in three of them.
+//! A hash table in 16 locked shards, in the checker's memory.
 //!
 //! ```text
-//!   key --keyed hash--> hash   4 bits: the shard   bits 20..: the first slot to look at, then the next ones
-//!   shard: lock, slots [entry | gone entry | empty ..], how many are not empty
+//!   key --keyed hash--> hash   4 bits: the shard   bits 20..: the first slot to probe, then the next ones
+//!   shard: lock, slots [entry | gone entry | empty ..], the number of used slots
 //! ```
 //!
-//! Removal frees nothing: the entry stays as *gone* until its key comes again or the shard is laid out anew. Memory is taken and
-//! given back with no lock held (law 5): a shard that is full is measured, let go, and moved into slots that are ready by then.
+//! Removal frees nothing: the entry stays as *gone* until its key comes again or the shard is rebuilt. Memory is allocated and freed
+//! while no lock is held: a full shard is measured, unlocked, and moved into slots that were allocated meanwhile.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -22,13 +22,13 @@ use crate::pinned::{Memory, SCOPE};
 const SHARDS: usize = 16;
 const FIRST_SLOTS: usize = 32;
 
-/// What lies in a table: plain data.
+/// An entry of a table: plain data.
 pub(crate) trait TableEntry: Copy {
-    /// What is hashed.
+    /// The hashed key.
     fn key(&self) -> u64;
-    /// The same thing; entries that are the same have the same key.
+    /// Whether both entries are the same; such entries have the same key.
     fn same(&self, other: &Self) -> bool;
-    /// May be forgotten.
+    /// Whether the entry was removed.
     fn gone(&self) -> bool;
 }
 
@@ -38,26 +38,25 @@ pub(crate) struct NoRoom;
 
 pub(crate) struct ShardedTable<'h, E: TableEntry> {
     memory: Memory<'h>,
-    /// Gone entries are kept when a shard is laid out anew.
+    /// Gone entries are kept when a shard is rebuilt.
     keeps_gone: bool,
-    /// No shard gets more slots.
-    most: usize,
-    /// Keys are a driver's addresses, or what a file says: who chooses them must not know where they go.
+    /// The maximum slots of a shard.
+    max_slots: usize,
+    /// Keys come from a driver or a file, which must not know their slots.
     hash_key: HashKey,
-    /// How often some shard was laid out anew: entries moved then, and who was walking through them may have missed some.
+    /// The number of rebuilds: entries moved then, and an iteration may have missed some.
     layouts: AtomicUsize,
     shards: [Shard<E>; SHARDS],
 }
 
-/// A line of its own: threads that use different shards do not disturb each other.
+/// A cache line of its own, against false sharing.
 #[repr(align(64))]
 struct Shard<E>(StateMutex<ShardSlots<E>>);
 
 struct ShardSlots<E> {
-    at: NonNull<[Option<E>]>,
+    slots: NonNull<[Option<E>]>,
     /// Slots that are not empty.
     used: usize,
-    /// Slots that somebody was promised.
     promised: usize,
 }
 
@@ -66,21 +65,21 @@ unsafe impl<E: TableEntry + Send> Send for ShardedTable<'_, E> {}
 // SAFETY: as above.
 unsafe impl<E: TableEntry + Send> Sync for ShardedTable<'_, E> {}
 
-/// Where [`ShardedTable::next`] goes on.
+/// The position of [`ShardedTable::next`].
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Cursor {
     shard: usize,
     slot: usize,
 }
 
-/// A promise of one slot in every shard; see [`ShardedTable::promise`].
+/// The promise of one slot in every shard, [`ShardedTable::promise`].
 pub(crate) struct Promised<'a, 'h, E: TableEntry>(&'a ShardedTable<'h, E>);
 
 impl<'h, E: TableEntry> ShardedTable<'h, E> {
-    pub(crate) fn new(memory: Memory<'h>, keeps_gone: bool, most: usize) -> Self {
+    pub(crate) fn new(memory: Memory<'h>, keeps_gone: bool, max_slots: usize) -> Self {
         let shards = core::array::from_fn(|_| {
             Shard(StateMutex::new(ShardSlots {
-                at: NonNull::from(&mut []),
+                slots: NonNull::from(&mut []),
                 used: 0,
                 promised: 0,
             }))
@@ -88,26 +87,26 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
         Self {
             memory,
             keeps_gone,
-            most,
+            max_slots,
             hash_key: HashKey::fresh(),
             layouts: AtomicUsize::new(0),
             shards,
         }
     }
 
-    /// Looks at the entry that is the same as `like`, gone or not.
+    /// Shows `look` the entry that is the same as `like`, gone or not.
     #[inline]
     pub(crate) fn with<R>(&self, like: &E, look: impl FnOnce(&mut E) -> R) -> Option<R> {
         let hash = self.hash_key.hash(like.key());
         let shard = self.shard(hash)?;
         let mut slots = shard.0.lock();
         match slots.find(hash, like) {
-            Probe::Taken(entry) => Some(look(entry)),
+            Probe::Occupied(entry) => Some(look(entry)),
             Probe::Empty(_) | Probe::Full => None,
         }
     }
 
-    /// Shows the entries with this key to `look`, gone or not, until that has seen what it wanted, and others that lie in between.
+    /// Shows `look` the entries of this key, and others between them, gone or not, until it returns true.
     pub(crate) fn among(&self, key: u64, mut look: impl FnMut(&mut E) -> bool) {
         let hash = self.hash_key.hash(key);
         let Some(shard) = self.shard(hash) else {
@@ -125,7 +124,7 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
         }
     }
 
-    /// Puts an entry, or lets `merge` see the same one that is there.
+    /// Adds an entry, or shows `merge` the same one in the table.
     #[inline]
     pub(crate) fn put(&self, entry: E, merge: impl FnOnce(&mut E)) -> Result<(), NoRoom> {
         self.put_with(entry, merge, false)
@@ -141,19 +140,8 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
             {
                 let mut slots = shard.0.lock();
                 let roomy = promised || slots.has_room(grow);
-                match slots.find(hash, &entry) {
-                    Probe::Taken(there) => {
-                        if let Some(merge) = merge.take() {
-                            merge(there);
-                        }
-                        return Ok(());
-                    }
-                    Probe::Empty(slot) if roomy => {
-                        *slot = Some(entry);
-                        slots.used = slots.used.saturating_add(1);
-                        return Ok(());
-                    }
-                    Probe::Empty(_) | Probe::Full => {}
+                if slots.put(hash, entry, &mut merge, roomy).is_ok() {
+                    return Ok(());
                 }
             }
             if grow == Grow::Refused {
@@ -163,8 +151,8 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
         }
     }
 
-    /// Puts an entry, or lets `merge` see the same one, where there is room now: takes no memory. The second answer is whether there
-    /// is room for more; if not, [`make_ready`](Self::make_ready) should be called before long.
+    /// As [`put`](Self::put), in existing room: allocates nothing. The second result is false if the shard is nearly full:
+    /// [`make_ready`](Self::make_ready) should be called soon.
     pub(crate) fn put_within(
         &self,
         entry: E,
@@ -176,36 +164,22 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
         };
         let mut slots = shard.0.lock();
         let roomy = slots.has_room(Grow::Refused);
-        let put = match slots.find(hash, &entry) {
-            Probe::Taken(there) => {
-                merge(there);
-                Ok(())
-            }
-            Probe::Empty(slot) if roomy => {
-                *slot = Some(entry);
-                slots.used = slots.used.saturating_add(1);
-                Ok(())
-            }
-            Probe::Empty(_) | Probe::Full => Err(NoRoom),
-        };
+        let put = slots.put(hash, entry, &mut Some(merge), roomy);
         (put, slots.has_room(Grow::Allowed))
     }
 
-    /// Gives each shard its first slots, a power of two. Before anybody else knows the table. Which shard an entry goes to is the same in
-    /// each process from here on: where room is short, that of a run must not be a matter of luck.
+    /// Allocates the first slots of each shard, a power of two. From here on the shard of an entry is the same in each process: how much
+    /// room a run has must not depend on chance.
     pub(crate) fn reserve(&mut self, number: usize) -> Result<(), NoRoom> {
         self.hash_key = HashKey::FIXED;
-        for index in 0..SHARDS {
-            let fresh = self.allocate_slots(number).ok_or(NoRoom)?;
-            if let Some(shard) = self.shards.get_mut(index) {
-                let old = core::mem::replace(&mut shard.0.get_mut().at, fresh);
-                self.free_slots(old);
-            }
+        for shard in &mut self.shards {
+            let fresh = allocate_slots(self.memory, number).ok_or(NoRoom)?;
+            free_slots(self.memory, shard.replace(fresh));
         }
         Ok(())
     }
 
-    /// Makes room in every shard that is nearly full, as far as memory goes.
+    /// Makes room in every shard that is nearly full, as far as memory allows.
     #[cold]
     pub(crate) fn make_ready(&self) {
         for shard in &self.shards {
@@ -217,7 +191,7 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
         }
     }
 
-    /// One slot in each shard: what a reallocation needs, whose new address nobody knows before it is there.
+    /// Promises one slot in each shard: for a reallocation, whose new address is not known in advance.
     pub(crate) fn promise(&self) -> Result<Promised<'_, 'h, E>, NoRoom> {
         for (done, shard) in self.shards.iter().enumerate() {
             let mut grow = Grow::Allowed;
@@ -232,13 +206,13 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
         Ok(Promised(self))
     }
 
-    /// Changes whenever entries have moved.
+    /// A number that changes when entries moved.
     pub(crate) fn layouts(&self) -> usize {
         self.layouts.load(Ordering::Acquire)
     }
 
-    /// The next entry that `pick` wants; it may change it. Entries that come or go meanwhile may be missed, and where
-    /// [`layouts`](Self::layouts) changes any others, or come twice.
+    /// The next entry for which `pick` returns true; it may change the entry. Entries that are added or removed meanwhile may be missed. If
+    /// [`layouts`](Self::layouts) changes, any entry may be missed or come twice.
     pub(crate) fn next(
         &self,
         cursor: &mut Cursor,
@@ -262,7 +236,7 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
         None
     }
 
-    /// How many entries are not gone.
+    /// The number of entries that are not gone.
     pub(crate) fn count(&self) -> usize {
         let mut count = 0_usize;
         let _ = self.next(&mut Cursor::default(), |entry| {
@@ -276,22 +250,22 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
         self.shards.get((hash >> 60) as usize)
     }
 
-    /// Lays a shard out anew, with room for more; with no lock held while memory is taken and given back.
+    /// Rebuilds a shard with room for more. Holds no lock while it allocates and frees.
     #[cold]
     fn make_room(&self, shard: &Shard<E>) -> Grow {
         let wanted = shard.0.lock().wanted(self.keeps_gone);
         let Some(_nested) = enter_growth() else {
             return Grow::Refused;
         };
-        let Some(fresh) = (wanted <= self.most)
-            .then(|| self.allocate_slots(wanted))
+        let Some(fresh) = (wanted <= self.max_slots)
+            .then(|| allocate_slots(self.memory, wanted))
             .flatten()
         else {
             return Grow::Refused;
         };
         let old = {
             let mut slots = shard.0.lock();
-            // Another thread may have been here: then what was taken is too small, or not needed.
+            // Another thread may have rebuilt the shard: then the fresh slots are too few, or not needed.
             if slots.has_room(Grow::Allowed) || slots.wanted(self.keeps_gone) > wanted {
                 fresh
             } else {
@@ -300,52 +274,48 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
                 old
             }
         };
-        self.free_slots(old);
+        free_slots(self.memory, old);
         Grow::Allowed
     }
+}
 
-    /// So many empty slots.
-    fn allocate_slots(&self, number: usize) -> Option<NonNull<[Option<E>]>> {
-        let layout = Layout::array::<Option<E>>(number).ok()?;
-        // A panic of the memory must not reach the driver.
-        let place = fenced(|| self.memory.allocate(layout, SCOPE))
-            .ok()?
-            .ok()?
-            .cast::<Option<E>>();
-        for index in 0..number {
-            // SAFETY: below `number`, so within the block.
-            let slot = unsafe { place.add(index) };
-            // SAFETY: fresh memory of the layout of `number` slots.
-            unsafe { slot.write(None) };
-        }
-        Some(NonNull::slice_from_raw_parts(place, number))
+/// Allocates `number` empty slots.
+fn allocate_slots<E>(memory: Memory<'_>, number: usize) -> Option<NonNull<[Option<E>]>> {
+    let layout = Layout::array::<Option<E>>(number).ok()?;
+    // A panic of the memory must not reach the driver.
+    let place = fenced(|| memory.allocate(layout, SCOPE))
+        .ok()?
+        .ok()?
+        .cast::<Option<E>>();
+    for index in 0..number {
+        // SAFETY: below `number`, so within the block.
+        let slot = unsafe { place.add(index) };
+        // SAFETY: fresh memory of the layout of `number` slots.
+        unsafe { slot.write(None) };
     }
+    Some(NonNull::slice_from_raw_parts(place, number))
+}
 
-    fn free_slots(&self, slots: NonNull<[Option<E>]>) {
-        let Ok(layout) = Layout::array::<Option<E>>(slots.len()) else {
-            return;
-        };
-        if layout.size() > 0 {
-            // SAFETY: taken by `take` with this layout, and taken out of its shard or never put into one.
-            let _ = fenced(|| unsafe { self.memory.deallocate(slots.cast(), layout, SCOPE) });
-        }
+fn free_slots<E>(memory: Memory<'_>, slots: NonNull<[Option<E>]>) {
+    let Ok(layout) = Layout::array::<Option<E>>(slots.len()) else {
+        return;
+    };
+    if layout.size() > 0 {
+        // SAFETY: allocated by `allocate_slots` with this layout, and in no shard.
+        let _ = fenced(|| unsafe { memory.deallocate(slots.cast(), layout, SCOPE) });
     }
 }
 
 impl<E: TableEntry> Drop for ShardedTable<'_, E> {
     fn drop(&mut self) {
-        for index in 0..SHARDS {
-            let Some(shard) = self.shards.get_mut(index) else {
-                return;
-            };
-            let slots = core::mem::replace(&mut shard.0.get_mut().at, NonNull::from(&mut []));
-            self.free_slots(slots);
+        for shard in &mut self.shards {
+            free_slots(self.memory, shard.replace(NonNull::from(&mut [])));
         }
     }
 }
 
 impl<E: TableEntry> Promised<'_, '_, E> {
-    /// Puts an entry for which there is room.
+    /// Adds an entry to the promised slot.
     pub(crate) fn put(&self, entry: E, merge: impl FnOnce(&mut E)) -> Result<(), NoRoom> {
         self.0.put_with(entry, merge, true)
     }
@@ -358,6 +328,10 @@ impl<E: TableEntry> Drop for Promised<'_, '_, E> {
 }
 
 impl<E: TableEntry> Shard<E> {
+    fn replace(&mut self, slots: NonNull<[Option<E>]>) -> NonNull<[Option<E>]> {
+        core::mem::replace(&mut self.0.get_mut().slots, slots)
+    }
+
     fn is_roomy(&self) -> bool {
         self.0.lock().has_room(Grow::Allowed)
     }
@@ -375,17 +349,17 @@ impl<E: TableEntry> Shard<E> {
     }
 }
 
-/// Whether more memory can be had.
+/// Whether the shard may grow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grow {
-    /// Perhaps: then a quarter of the slots stays empty.
+    /// A quarter of the slots stays empty.
     Allowed,
-    /// No: then all but one may be used.
+    /// All slots but one may be used.
     Refused,
 }
 
 enum Probe<'a, E> {
-    Taken(&'a mut E),
+    Occupied(&'a mut E),
     Empty(&'a mut Option<E>),
     Full,
 }
@@ -393,25 +367,49 @@ enum Probe<'a, E> {
 impl<E: TableEntry> ShardSlots<E> {
     fn all(&mut self) -> &mut [Option<E>] {
         // SAFETY: the shard's own slots, all written, reached under its lock only.
-        unsafe { self.at.as_mut() }
+        unsafe { self.slots.as_mut() }
     }
 
-    /// The slot of the entry, or the empty one where it would go.
+    /// Adds an entry if there is room, or calls `merge` with the same one. `merge` is used up then.
+    #[inline]
+    fn put(
+        &mut self,
+        hash: u64,
+        entry: E,
+        merge: &mut Option<impl FnOnce(&mut E)>,
+        roomy: bool,
+    ) -> Result<(), NoRoom> {
+        match self.find(hash, &entry) {
+            Probe::Occupied(there) => {
+                if let Some(merge) = merge.take() {
+                    merge(there);
+                }
+            }
+            Probe::Empty(slot) if roomy => {
+                *slot = Some(entry);
+                self.used = self.used.saturating_add(1);
+            }
+            Probe::Empty(_) | Probe::Full => return Err(NoRoom),
+        }
+        Ok(())
+    }
+
+    /// The slot of the entry, or the empty slot for it.
     #[inline]
     fn find(&mut self, hash: u64, like: &E) -> Probe<'_, E> {
-        let number = self.at.len();
+        let number = self.slots.len();
         let mask = number.wrapping_sub(1);
-        let first = self.at.cast::<Option<E>>();
+        let first = self.slots.cast::<Option<E>>();
         let mut index = (hash >> 20) as usize;
         for _ in 0..number {
             index &= mask;
             // SAFETY: `number` is a power of two, so the index is below it.
             let slot = unsafe { first.add(index) };
-            // SAFETY: a written slot, which is ours alone for as long as `self` is borrowed.
+            // SAFETY: a written slot, which is exclusive while `self` is borrowed.
             let slot = unsafe { &mut *slot.as_ptr() };
             match slot {
                 None => return Probe::Empty(slot),
-                Some(entry) if entry.same(like) => return Probe::Taken(entry),
+                Some(entry) if entry.same(like) => return Probe::Occupied(entry),
                 Some(_) => index = index.wrapping_add(1),
             }
         }
@@ -420,7 +418,7 @@ impl<E: TableEntry> ShardSlots<E> {
 
     fn has_room(&self, grow: Grow) -> bool {
         let (number, needed) = (
-            self.at.len(),
+            self.slots.len(),
             self.used.saturating_add(self.promised).saturating_add(1),
         );
         match grow {
@@ -429,7 +427,7 @@ impl<E: TableEntry> ShardSlots<E> {
         }
     }
 
-    /// How many slots there should be.
+    /// The number of slots after a rebuild.
     fn wanted(&mut self, keeps_gone: bool) -> usize {
         let promised = self.promised;
         let kept = self
@@ -445,7 +443,7 @@ impl<E: TableEntry> ShardSlots<E> {
             .map_or(usize::MAX, |number| number.max(FIRST_SLOTS))
     }
 
-    /// Moves to slots that are empty and enough; answers with the old ones.
+    /// Moves to enough empty slots; returns the old ones.
     fn move_to(
         &mut self,
         fresh: NonNull<[Option<E>]>,
@@ -453,7 +451,7 @@ impl<E: TableEntry> ShardSlots<E> {
         hash_key: HashKey,
     ) -> NonNull<[Option<E>]> {
         let mut new = Self {
-            at: fresh,
+            slots: fresh,
             used: 0,
             promised: self.promised,
         };
@@ -468,7 +466,7 @@ impl<E: TableEntry> ShardSlots<E> {
                 new.used = new.used.saturating_add(1);
             }
         }
-        core::mem::replace(self, new).at
+        core::mem::replace(self, new).slots
     }
 }
 

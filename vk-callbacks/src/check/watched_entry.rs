@@ -5,6 +5,7 @@
 use core::ffi::c_void;
 use core::ptr;
 
+use super::handed_out::Words;
 use super::owner::CallbackOwner;
 use super::table::TableEntry;
 use crate::raw::RawCallbacks;
@@ -55,14 +56,7 @@ impl WatchedEntry {
 
 /// The addresses of the functions, and of what they work on.
 pub(super) fn identity(raw: &RawCallbacks) -> [usize; 6] {
-    [
-        raw.p_user_data.addr(),
-        raw.pfn_allocation.map_or(0, |call| call as usize),
-        raw.pfn_reallocation.map_or(0, |call| call as usize),
-        raw.pfn_free.map_or(0, |call| call as usize),
-        raw.pfn_internal_allocation.map_or(0, |call| call as usize),
-        raw.pfn_internal_free.map_or(0, |call| call as usize),
-    ]
+    Words::of(raw).map(<*mut c_void>::addr)
 }
 
 /// The key of all entries with this identity.

@@ -20,7 +20,7 @@ use alloc_core::{HostAllocator, Rejected, Scoped};
 
 use crate::command::thread::is_busy;
 use crate::error::{CallbackError, CallbacksInUse};
-use crate::pinned::{SCOPE, allocate_pinned, free_pinned};
+use crate::pinned::{SCOPE, allocate_pinned, free_list, free_pinned, push_front};
 use crate::raw::RawCallbacks;
 use crate::trace::{Sighting, TraceEvent, TraceWriter};
 use log::Log;
@@ -121,25 +121,14 @@ impl<'h> Recorder<'h> {
             inner,
             owner,
             live: AtomicIsize::new(0),
-            next: ptr::null_mut(),
+            next: AtomicPtr::new(ptr::null_mut()),
         };
-        let state = allocate_pinned(shared.log.memory(), state)?.as_ptr();
-        let tap = TapState::tap(state);
+        let place = allocate_pinned(shared.log.memory(), state)?;
+        // SAFETY: just placed; it stays until the recorder ends, and is only shared.
+        let state = unsafe { place.as_ref() };
         Sighting::missing_fact(&inner).for_each(|what| self.seen(owner, what));
-        let mut next = shared.taps.load(Ordering::Acquire);
-        loop {
-            // SAFETY: the state was just placed, and nobody else knows it yet.
-            unsafe { (*state).next = next };
-            match shared.taps.compare_exchange_weak(
-                next,
-                state,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Ok(tap),
-                Err(other) => next = other,
-            }
-        }
+        push_front(&shared.taps, place, &state.next);
+        Ok(state.tap())
     }
 
     /// Tells the trace that `owner` is a `kind` (`VkBuffer`) below `parent`, 0 for none.
@@ -204,7 +193,7 @@ impl<'h> Recorder<'h> {
         // SAFETY: null or a tap of this recorder, which stays until the recorder goes.
         while let Some(tap) = unsafe { next.as_ref() } {
             sum = sum.saturating_add(tap.live.load(Ordering::Relaxed));
-            next = tap.next;
+            next = tap.next.load(Ordering::Acquire);
         }
         usize::try_from(sum).unwrap_or(0)
     }
@@ -268,12 +257,12 @@ impl<'h> Recorder<'h> {
     /// Called once; nothing reaches the shared part or a tap afterwards.
     unsafe fn destroy_shared(&self) {
         let memory = self.shared().log.memory();
-        let mut next = NonNull::new(self.shared().taps.load(Ordering::Acquire));
-        while let Some(tap) = next {
-            // SAFETY: a tap of this recorder, placed in this memory; the caller promises that nothing reaches it.
-            let state = unsafe { free_pinned(memory, tap) };
-            next = NonNull::new(state.next);
-        }
+        // SAFETY: taps of this recorder, placed in this memory; the caller promises that nothing reaches them.
+        unsafe {
+            free_list(memory, &self.shared().taps, |tap: TapState<'h>| {
+                tap.next.into_inner()
+            })
+        };
         // SAFETY: placed by `new` in this memory; its taps are gone, and the caller promises that nothing else reaches it.
         drop(unsafe { free_pinned(memory, self.shared) });
     }

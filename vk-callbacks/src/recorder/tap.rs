@@ -5,7 +5,8 @@
 //! the address. A reallocation is written down on both sides.
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicIsize, Ordering};
+use core::ptr;
+use core::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
 
 use super::RecorderState;
 use super::record::LogEvent;
@@ -43,21 +44,19 @@ pub(super) struct TapState<'h> {
     pub(super) owner: u64,
     /// Blocks given less blocks taken back.
     pub(super) live: AtomicIsize,
-    /// The tap made before.
-    pub(super) next: *mut Self,
+    /// The tap added before.
+    pub(super) next: AtomicPtr<Self>,
 }
 
 impl<'h> TapState<'h> {
     /// The callbacks that lead here.
-    pub(super) fn tap(this: *mut Self) -> Tap {
-        // SAFETY: made for the pinned state just placed; `inner` never changes.
-        let inner = unsafe { &(*this).inner };
-        let all = RawCallbacks::of_sink::<Self>(this.cast());
+    pub(super) fn tap(&self) -> Tap {
+        let all = RawCallbacks::of_sink::<Self>(ptr::from_ref(self).cast_mut().cast());
         Tap {
             raw: RawCallbacks {
                 pfn_internal_allocation: all.pfn_internal_allocation,
                 pfn_internal_free: all.pfn_internal_free,
-                ..all.only_those_of(inner)
+                ..all.only_those_of(&self.inner)
             },
         }
     }

@@ -1,4 +1,4 @@
-//! What an engine found, for the reader.
+//! The findings of an engine, for the reader.
 
 #![forbid(unsafe_code)]
 
@@ -11,13 +11,13 @@ use super::super::block::{BlockRecord, BlockState, ReportedAs};
 use super::super::finding::CheckFinding;
 use super::super::kind::FindingKind;
 use super::super::row::FindingRow;
-use super::super::table::{Cursor, NoRoom, ShardedTable};
-use super::{CallerContext, Engine, MAX_ROWS};
+use super::super::table::{Cursor, NoRoom, ShardedTable, TableEntry as _};
+use super::{CallbackCall, Engine, MAX_ROWS};
 use crate::command::OwnerId;
 use crate::pinned::SCOPE;
 
 impl<'t> Engine<'_, 't> {
-    /// What was found, by rule and time, rows that differ in their thread alone added up.
+    /// The findings, by rule and time; rows that differ in their thread alone are added up.
     pub(crate) fn findings<A: HostSource>(
         &self,
         memory: A,
@@ -25,7 +25,7 @@ impl<'t> Engine<'_, 't> {
         self.findings_and(None, memory)
     }
 
-    /// As [`Engine::findings`], and what would be left if this were the end. Nobody is told that it was told: it is not the end.
+    /// As [`Engine::findings`], with what would be left if this were the end. Nothing is marked as reported.
     pub(crate) fn findings_at_end<A: HostSource>(
         &self,
         memory: A,
@@ -34,7 +34,7 @@ impl<'t> Engine<'_, 't> {
             let left = ShardedTable::new(self.memory, false, MAX_ROWS);
             let layouts = self.blocks.layouts();
             self.left_now(&left)?;
-            // Blocks that another thread, or the memory of a row, had moved meanwhile may have been missed.
+            // If another thread, or the memory of a row, moved blocks meanwhile, some may have been missed.
             if self.blocks.layouts() == layouts {
                 return self.findings_and(Some(&left), memory);
             }
@@ -43,19 +43,23 @@ impl<'t> Engine<'_, 't> {
 
     fn left_now(&self, left: &ShardedTable<'_, FindingRow<'t>>) -> Result<(), HostError> {
         let layout = Layout::new::<FindingRow<'t>>();
-        let put = |row: FindingRow<'t>| {
+        let put = |finding: CheckFinding<'t>| {
+            let row = FindingRow::from(finding);
             left.put(row, |there| there.add(&row))
                 .map_err(|NoRoom| self.memory.refusal(layout, SCOPE))
         };
         for owner in self.owners() {
-            Self::row_never_drawn(owner).map_or(Ok(()), put)?;
+            owner.finding_never_drawn().map_or(Ok(()), put)?;
             let sums = self.first_of_group(owner.group);
+            if !sums.is_some_and(|sums| ptr::eq(sums, owner)) {
+                continue;
+            }
             for scope in Scope::ALL {
                 let left = owner.internal_outstanding(scope);
-                if left > 0 && sums.is_some_and(|sums| ptr::eq(sums, owner)) {
-                    let who = CallerContext::UNKNOWN_CALLER;
-                    let row = self.row(FindingKind::InternalAtEnd, &who, owner, Some(scope));
-                    put(row.of_size(left))?;
+                if left > 0 {
+                    let end = CallbackCall::unknown(owner);
+                    let finding = end.finding(FindingKind::InternalAtEnd, Some(scope));
+                    put(finding.of_size(left))?;
                 }
             }
         }
@@ -64,7 +68,7 @@ impl<'t> Engine<'_, 't> {
             block.state() != BlockState::Gone && block.reported_as() == ReportedAs::Nothing
         };
         while let Some(block) = self.blocks.next(&mut cursor, is_left) {
-            put(self.row_left(FindingKind::LiveAtEnd, "", &block))?;
+            put(self.finding_left(FindingKind::LiveAtEnd, "", &block))?;
         }
         Ok(())
     }
@@ -75,7 +79,7 @@ impl<'t> Engine<'_, 't> {
         memory: A,
     ) -> Result<TryVec<CheckFinding<'t>, A>, HostError> {
         let mut all = TryVec::<CheckFinding<'t>, A>::new_in(memory);
-        // Room first: the memory may call us back, and rows that come or move meanwhile would be told twice, or not at all.
+        // Room first: the memory may call the checker, and rows that come or move meanwhile would be read twice, or not at all.
         loop {
             let left_rows = left.map_or(0, ShardedTable::count);
             all.try_reserve(self.rows.count().saturating_add(left_rows))?;
@@ -88,70 +92,54 @@ impl<'t> Engine<'_, 't> {
             all.clear();
         }
         merge_alike(&mut all);
-        all.sort_unstable_by(|a, b| {
-            let order = |found: &CheckFinding<'t>| (found.kind, found.first_serial, found.owner);
-            order(a)
-                .cmp(&order(b))
-                .then_with(|| (a.command, a.against).cmp(&(b.command, b.against)))
-        });
+        let order = |found: &CheckFinding<'t>| {
+            let place = (found.kind, found.first_serial, found.owner);
+            (place, found.command, found.against)
+        };
+        all.sort_unstable_by(|a, b| order(a).cmp(&order(b)));
         Ok(all)
     }
 
-    /// False where there is no room for all.
+    /// False if there is no room for all.
     fn collect<A: HostSource>(
         &self,
         rows: &ShardedTable<'_, FindingRow<'t>>,
         all: &mut TryVec<CheckFinding<'t>, A>,
     ) -> bool {
         let mut cursor = Cursor::default();
-        while let Some(row) = rows.next(&mut cursor, |row| row.count > 0) {
-            // Within the room that there is: the memory is not asked here.
-            if all.len() == all.capacity() || all.try_push(self.found(&row)).is_err() {
+        while let Some(row) = rows.next(&mut cursor, |row| !row.gone()) {
+            let finding = CheckFinding {
+                count: row
+                    .finding
+                    .count
+                    .saturating_add(self.counted_again(&row.finding)),
+                groups_reported: self.groups_reported,
+                opened: self.options.opened,
+                coverage: self.coverage(),
+                ..row.finding
+            };
+            // Within the reserved room: no memory is requested here.
+            if all.len() == all.capacity() || all.try_push(finding).is_err() {
                 return false;
             }
         }
         true
     }
 
-    /// What was counted at the owners of the row since it was added.
-    fn counted_again(&self, row: &FindingRow<'t>) -> u64 {
-        if row.kind != FindingKind::NullFree {
+    /// The observations that owners counted after the row was added.
+    fn counted_again(&self, finding: &CheckFinding<'t>) -> u64 {
+        if finding.kind != FindingKind::NullFree {
             return 0;
         }
-        let owners = self.owners.of_number(row.owner.map_or(0, OwnerId::get));
+        let owners = self.owners.of_number(finding.owner.map_or(0, OwnerId::get));
         owners
-            .filter(|owner| owner.kind == row.owner_kind)
-            .map(|owner| owner.null_frees.counted(row.command))
+            .filter(|owner| owner.kind == finding.owner_kind)
+            .map(|owner| owner.null_frees.counted(finding.command))
             .sum()
-    }
-
-    fn found(&self, row: &FindingRow<'t>) -> CheckFinding<'t> {
-        CheckFinding {
-            kind: row.kind,
-            owner: row.owner,
-            owner_kind: row.owner_kind,
-            command: row.command,
-            against: row.against,
-            scope: row.scope,
-            count: row.count.saturating_add(self.counted_again(row)),
-            bytes: row.bytes,
-            size: row.size,
-            first_serial: row.first_serial,
-            freed_later: row.freed_later,
-            freed_in: row.freed_in,
-            during_commands: row.during_commands,
-            on_thread: row.on_thread,
-            alignments: row.alignments,
-            passed: row.passed,
-            module: row.module,
-            groups_reported: self.groups_reported,
-            opened: self.options.opened,
-            coverage: self.coverage(),
-        }
     }
 }
 
-/// Adds up what is alike for the reader, to whom a thread is like another.
+/// Adds up findings of the same identity.
 fn merge_alike<A: HostSource>(all: &mut TryVec<CheckFinding<'_>, A>) {
     all.sort_unstable_by(|a, b| a.identity().cmp(&b.identity()));
     let mut kept = 0_usize;

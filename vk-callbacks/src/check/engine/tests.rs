@@ -27,7 +27,7 @@ fn v11_two_reallocations_around_one_address_are_told_apart_though_threads_are_no
     let owner = engine
         .add_owner(|| CallbackOwner::of_log(id(1), "VkBuffer", 0))
         .expect("there is memory");
-    let who = CallerContext::UNKNOWN_CALLER;
+    let call = &CallbackCall::unknown(owner);
     let at = |address| core::num::NonZeroU64::new(address).expect("not 0");
     let live = |address| {
         engine
@@ -36,18 +36,18 @@ fn v11_two_reallocations_around_one_address_are_told_apart_though_threads_are_no
     };
     use crate::check::block::BlockState::{Live, Moving};
     engine
-        .answered(&who, owner, ASKED, at(1))
+        .answered(None, call, ASKED, at(1))
         .expect("there is memory");
     // The first one has let go of the block, and not returned yet: another thread is given it and begins to move it.
-    let first = engine.moving(&who, owner, at(1), None).expect("live");
+    let first = engine.moving(call, at(1), None).expect("live");
     engine
-        .answered(&who, owner, ASKED, at(1))
+        .answered(None, call, ASKED, at(1))
         .expect("there is memory");
-    let second = engine.moving(&who, owner, at(1), None).expect("live");
+    let second = engine.moving(call, at(1), None).expect("live");
     let room = engine.blocks.promise().expect("there is memory");
-    engine.moved(&who, owner, (at(1), at(2)), &first, 100, &room);
+    engine.moved(call, (at(1), at(2)), &first, 100, &room);
     assert_eq!((live(1), live(2)), (Some(Moving), Some(Live)));
-    engine.not_moved(&who, owner, at(1), &second, true);
+    engine.not_moved(call, at(1), &second, true);
     assert_eq!((live(1), engine.blocks.count()), (Some(Live), 2));
     let findings = || {
         engine
@@ -57,12 +57,12 @@ fn v11_two_reallocations_around_one_address_are_told_apart_though_threads_are_no
     };
     assert_eq!(findings(), 0);
     // The same with the failure of the first one is the application's mistake.
-    let first = engine.moving(&who, owner, at(1), None).expect("live");
+    let first = engine.moving(call, at(1), None).expect("live");
     engine
-        .answered(&who, owner, ASKED, at(1))
+        .answered(None, call, ASKED, at(1))
         .expect("there is memory");
-    let _second = engine.moving(&who, owner, at(1), None).expect("live");
-    engine.not_moved(&who, owner, at(1), &first, true);
+    let _second = engine.moving(call, at(1), None).expect("live");
+    engine.not_moved(call, at(1), &first, true);
     assert_eq!((live(1), findings()), (Some(Moving), 1));
 }
 

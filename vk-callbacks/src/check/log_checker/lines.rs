@@ -22,16 +22,16 @@ impl<'t> Judge<'_, 't> {
         block: Pointer,
         asked: BlockRequest,
     ) -> Result<(), HostError> {
-        let (who, owner) = self.caller_context(line, by)?;
-        let (owner_number, serial) = (owner.number(), who.serial());
+        let call = self.call(line, by)?;
+        let (owner_number, serial) = (call.owner.number(), call.caller.serial());
         match address(block) {
             Some(address) => self
                 .engine
-                .answered(&who, owner, asked, address)
-                .map_err(|_| self.refusal())?,
-            None => self.engine.refused(&who),
+                .answered(None, &call, asked, address)
+                .map_err(|NoRoom| self.refusal())?,
+            None => self.engine.refused(&call.caller),
         }
-        self.engine.requested(&who, owner, asked);
+        self.engine.requested(&call, asked);
         if let Some(address) = address(block) {
             self.list(address, owner_number, serial);
         }
@@ -47,7 +47,7 @@ impl<'t> Judge<'_, 't> {
         let bracket = Bracket::new(
             command,
             line,
-            self.allocation_answered(by.owner),
+            self.owners_above(by.owner),
             self.engine.coverage(),
             None,
         );
@@ -58,15 +58,13 @@ impl<'t> Judge<'_, 't> {
         thread.issued = true;
         let before = thread.making.take();
         self.commands = true;
-        before
-            .into_iter()
-            .for_each(|making| self.engine.object_created(making, None));
+        self.object_created(before);
         if first {
             self.engine.thread_issues(by.thread);
         }
         if let Some(bracket) = self.innermost(by.thread) {
             self.engine.running.fetch_add(1, Ordering::Relaxed);
-            self.engine.entered(bracket, line, inside);
+            self.engine.command_begins(bracket, line, inside);
         }
         Ok(())
     }
@@ -78,7 +76,7 @@ impl<'t> Judge<'_, 't> {
         let Some(bracket) = thread.brackets.pop() else {
             return;
         };
-        thread.command_left = bracket.name;
+        thread.last_command = bracket.name;
         if let Some(above) = thread.brackets.last() {
             above
                 .nulls
@@ -89,33 +87,15 @@ impl<'t> Judge<'_, 't> {
             .making
             .get()
             .and_then(|making| thread.making.replace(making));
-        before
-            .into_iter()
-            .for_each(|making| self.engine.object_created(making, None));
-        let mut taken = self.lists.leave(bracket.serial);
+        self.object_created(before);
+        let mut blocks = self.lists.leave(bracket.serial);
         self.engine.running.fetch_sub(1, Ordering::Relaxed);
-        self.engine.command_left(&bracket, line, Some(&mut taken));
+        self.engine
+            .command_returned(&bracket, line, Some(&mut blocks));
     }
 
-    /// The rule table of `pfnReallocation` (V11 to V17), seen from what was answered.
-    pub(super) fn reallocate(
-        &mut self,
-        line: u64,
-        by: Caller,
-        (old, new): (Pointer, Pointer),
-        asked: BlockRequest,
-    ) -> Result<(), HostError> {
-        self.suppose(by);
-        self.lists.reserve()?;
-        if let Err(refused) = self.reallocated(line, by, (old, new), asked) {
-            self.lists.abandon();
-            return Err(refused);
-        }
-        Ok(())
-    }
-
-    /// There is room in the lists.
-    fn reallocated(
+    /// `pfnReallocation` answered (V11 to V17). There is room in the lists.
+    pub(super) fn reallocated(
         &mut self,
         line: u64,
         by: Caller,
@@ -123,81 +103,73 @@ impl<'t> Judge<'_, 't> {
         asked: BlockRequest,
     ) -> Result<(), HostError> {
         let engine = &self.engine;
-        let (who, owner) = self.caller_context(line, by)?;
+        let call = self.call(line, by)?;
+        let caller = &call.caller;
         // All the memory that the line may need: from here on nothing is refused, so nothing is left half-done.
         let room = engine.blocks.promise().map_err(|NoRoom| self.refusal())?;
-        // Its beginning stands before; where it was lost, or the format has none, it begins here.
-        let begun = self.as_it_is(by.thread);
+        let answered = |new| {
+            engine
+                .answered(Some(&room), &call, asked, new)
+                .map_err(|NoRoom| self.refusal())
+        };
+        // The line of its begin; if that was lost, or the format has none, the reallocation begins here.
+        let begun = self.current(by.thread);
         let mut begun = begun.and_then(|thread| thread.moving.last().copied());
-        // The beginning of another one: that one's end was lost.
-        if let Some(Some(other)) =
-            begun.filter(|begun| begun.is_some_and(|block| Some(block.address()) != address(old)))
+        let (old, new) = (address(old), address(new));
+        // If the line is that of another reallocation, the end of that one was lost.
+        if let Some(Some(other)) = begun
+            && Some(other.address()) != old
         {
-            engine.not_moved(&who, owner, other.address(), &other, false);
+            engine.not_moved(&call, other.address(), &other, false);
             begun = None;
         }
-        let (old, new) = (address(old), address(new));
-        let (mut of_owner, mut of_command) = (owner.number(), who.serial());
-        let Some(old) = old else {
-            match new {
-                Some(new) => engine
-                    .answered_in(Some(&room), &who, owner, asked, new)
-                    .map_err(|_| self.refusal())?,
-                None if asked.size > 0 => engine.refused(&who),
-                None => {}
-            }
-            if asked.size > 0 {
-                engine.requested(&who, owner, asked);
-            }
-            drop(room);
-            new.into_iter()
-                .for_each(|new| self.list(new, of_owner, of_command));
-            self.end_move(by);
-            return Ok(());
-        };
-        let moving = begun.unwrap_or_else(|| engine.moving(&who, owner, old, None).ok());
-        match (moving, new) {
-            (Some(before), _) if asked.size == 0 => {
-                engine.not_moved(&who, owner, old, &before, false);
-                let _ = engine.released(&who, owner, old);
-                if let Some(new) = new {
-                    engine.zero_answered(&who, owner, asked);
-                    engine
-                        .answered_in(Some(&room), &who, owner, asked, new)
-                        .map_err(|_| self.refusal())?;
+        let (mut of_owner, mut of_command) = (call.owner.number(), caller.serial());
+        let moving = old.and_then(|old| begun.unwrap_or_else(|| engine.moving(&call, old, None)));
+        match (old, moving, new) {
+            (None, _, _) => {
+                match new {
+                    Some(new) => answered(new)?,
+                    None if asked.size > 0 => engine.refused(caller),
+                    None => {}
+                }
+                if asked.size > 0 {
+                    engine.requested(&call, asked);
                 }
             }
-            (Some(before), Some(new)) => {
-                engine.move_requested(&who, owner, &before, asked);
-                engine.moved(&who, owner, (old, new), &before, asked.size, &room);
+            (Some(old), Some(before), _) if asked.size == 0 => {
+                engine.not_moved(&call, old, &before, false);
+                let _ = engine.released(&call, old);
+                if let Some(new) = new {
+                    engine.zero_answered(&call, asked.scope());
+                    answered(new)?;
+                }
+            }
+            (Some(old), Some(before), Some(new)) => {
+                engine.move_requested(&call, &before, asked);
+                engine.moved(&call, (old, new), &before, asked.size, &room);
                 (of_owner, of_command) = (before.owner, before.serial);
             }
-            (Some(before), None) => {
-                engine.move_requested(&who, owner, &before, asked);
-                engine.not_moved(&who, owner, old, &before, true);
-                engine.refused(&who);
+            (Some(old), Some(before), None) => {
+                engine.move_requested(&call, &before, asked);
+                engine.not_moved(&call, old, &before, true);
+                engine.refused(caller);
             }
-            // Told when it began. What came of it is a block all the same.
-            (None, Some(new)) => {
+            // The mistake was reported at the begin. The answer is a block all the same.
+            (Some(old), None, Some(new)) => {
                 engine.moved_all_the_same(old);
-                engine
-                    .answered_in(Some(&room), &who, owner, asked, new)
-                    .map_err(|_| self.refusal())?;
+                answered(new)?;
             }
-            (None, None) if asked.size == 0 => engine.released_aside(old),
-            (None, None) => engine.refused(&who),
+            (Some(old), None, None) if asked.size == 0 => engine.released_aside(old),
+            (Some(_), None, None) => engine.refused(caller),
         }
         drop(room);
-        new.into_iter()
-            .for_each(|new| self.list(new, of_owner, of_command));
-        self.end_move(by);
-        Ok(())
-    }
-
-    fn end_move(&mut self, by: Caller) {
+        if let Some(new) = new {
+            self.list(new, of_owner, of_command);
+        }
         if let Some(thread) = self.known(by.thread) {
             thread.moving.pop();
         }
+        Ok(())
     }
 
     /// Puts a block, for which there is room, into the lists of its owner and of the command that took it.
