@@ -1,4 +1,4 @@
-//! The C functions of `VkAllocationCallbacks` over a Rust value, and calls of such functions: both written once.
+//! The C functions of `VkAllocationCallbacks` over a Rust value, and calls of such functions.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -7,26 +7,26 @@ use alloc_core::NoticeEvent;
 
 use crate::raw::{RawCallbacks, RawInternalType, RawNotice, RawRequest, RawScope};
 
-/// What callbacks lead to: a value that the user data stands for. [`RawCallbacks::of_sink`] makes the callbacks.
+/// The receiver of callbacks, which the user data identifies. [`RawCallbacks::of_sink`] returns the callbacks of a sink.
 ///
-/// [`RawCallbacks`] are one themselves: calls go to their functions, with their user data. A function that is NULL refuses, or does nothing.
+/// [`RawCallbacks`] are a sink themselves: a call calls their function with their user data. A NULL function refuses, or does nothing.
 pub trait CallbackSink {
-    /// The value that this user data stands for; none where it stands for nothing: then a request is answered with NULL.
+    /// The sink of this user data. If there is none, a request is answered with NULL.
     ///
     /// # Safety
-    /// `user_data` is the address of a `Self` that lives through the call, if the sink has no other way to find itself.
+    /// `user_data` is the address of a `Self` that lives through the call, unless the sink overrides this function.
     unsafe fn of_user_data<'a>(user_data: *mut c_void) -> Option<&'a Self>
     where
         Self: Sized + 'a,
     {
-        // SAFETY: the caller's promise; it is only ever shared.
+        // SAFETY: the caller's promise; it is only shared.
         Some(unsafe { &*user_data.cast::<Self>() })
     }
 
     /// `pfnAllocation`.
     ///
     /// # Safety
-    /// What Vulkan demands of a call of this function.
+    /// The rules of Vulkan for a call of this function.
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void;
 
     /// `pfnReallocation`.
@@ -49,7 +49,7 @@ pub trait CallbackSink {
 }
 
 impl RawCallbacks {
-    /// All five functions, leading to the sink that `user_data` stands for. They are valid as long as that is there.
+    /// All five functions, for the sink of `user_data`. Valid as long as the sink.
     #[must_use]
     pub fn of_sink<S: CallbackSink>(user_data: *mut c_void) -> Self {
         Self {
@@ -57,8 +57,8 @@ impl RawCallbacks {
             pfn_allocation: Some(allocation::<S>),
             pfn_reallocation: Some(reallocation::<S>),
             pfn_free: Some(free::<S>),
-            pfn_internal_allocation: Some(internal_allocation::<S>),
-            pfn_internal_free: Some(internal_free::<S>),
+            pfn_internal_allocation: Some(notification::<S, false>),
+            pfn_internal_free: Some(notification::<S, true>),
         }
     }
 
@@ -89,7 +89,7 @@ impl CallbackSink for RawCallbacks {
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
         let RawRequest { size, align, scope } = request;
         match self.pfn_allocation {
-            // SAFETY: forwarded, with the user data that belongs to the function.
+            // SAFETY: forwarded, with the user data of the function.
             Some(function) => unsafe { function(self.p_user_data, size, align, scope) },
             None => ptr::null_mut(),
         }
@@ -164,7 +164,7 @@ unsafe extern "system" fn free<S: CallbackSink>(user_data: *mut c_void, block: *
     }
 }
 
-unsafe extern "system" fn internal_allocation<S: CallbackSink>(
+unsafe extern "system" fn notification<S: CallbackSink, const IS_FREE: bool>(
     user_data: *mut c_void,
     size: usize,
     kind: RawInternalType,
@@ -172,27 +172,13 @@ unsafe extern "system" fn internal_allocation<S: CallbackSink>(
 ) {
     // SAFETY: forwarded.
     if let Some(sink) = unsafe { S::of_user_data(user_data) } {
-        let notice = RawNotice {
-            event: NoticeEvent::Allocated,
-            size,
-            kind,
-            scope,
+        let event = if IS_FREE {
+            NoticeEvent::Freed
+        } else {
+            NoticeEvent::Allocated
         };
-        // SAFETY: forwarded.
-        unsafe { sink.notification(notice) }
-    }
-}
-
-unsafe extern "system" fn internal_free<S: CallbackSink>(
-    user_data: *mut c_void,
-    size: usize,
-    kind: RawInternalType,
-    scope: RawScope,
-) {
-    // SAFETY: forwarded.
-    if let Some(sink) = unsafe { S::of_user_data(user_data) } {
         let notice = RawNotice {
-            event: NoticeEvent::Freed,
+            event,
             size,
             kind,
             scope,

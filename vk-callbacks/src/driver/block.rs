@@ -1,7 +1,7 @@
-//! A block that remembers who gave it.
+//! A block that remembers its allocator.
 //!
-//! Mesa's `vk_alloc2`/`vk_free2` choose an allocator twice, when allocating and when freeing, and must choose the same. Here
-//! the second choice cannot be written down: the block carries the first.
+//! Mesa's `vk_alloc2`/`vk_free2` choose an allocator twice, for the allocation and for the free, and must choose the same. Here the block
+//! stores the first choice.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -10,37 +10,38 @@ use core::ptr::NonNull;
 
 use alloc_core::{Rejected, Scope};
 
-use super::fallback_chain::{FallbackChain, ServedBlock};
+use super::fallback_chain::{DynHost, FallbackChain, ServedBlock};
 use crate::error::CallbackError;
 use crate::level::Level;
 
-/// Memory taken through a [`FallbackChain`], for as long as the command lasts: dropping it gives it back to the allocator it came from.
+/// Memory of a [`FallbackChain`] during a command: dropping it frees it.
 ///
-/// What outlives the command becomes a [`Stored`]. Not `Send`: it belongs to a command, and a command to its thread (V23).
-#[must_use = "dropping a block gives it back"]
+/// [`store`](Self::store) keeps memory that outlives the command. Not `Send`: it belongs to a command, and a command to its thread (V23).
+#[must_use = "dropping a block frees it"]
 pub struct DriverBlock<'a> {
-    memory: NonNull<u8>,
-    layout: Layout,
-    scope: Scope,
-    served: ServedBlock<'a>,
+    receipt: Receipt,
+    allocator: &'a DynHost<'a>,
 }
 
-/// Memory that outlives the command that took it: the receipt to keep beside it, in the object.
+/// The receipt of memory that outlives its command, to store in the object.
 ///
-/// 40 bytes. It holds no reference to an allocator: the `pAllocator` of the destroying command may be another struct with
-/// other user data (V5, V42), so giving back takes that command's [`FallbackChain`]. Dropping a receipt leaks the memory.
-#[must_use = "a dropped receipt is memory that nobody can give back"]
+/// 40 bytes. It has no reference to an allocator: the `pAllocator` of the destroying command may be another struct with other user data
+/// (V5, V42), so a free needs that command's [`FallbackChain`]. Dropping a receipt leaks the memory.
+#[must_use = "a dropped receipt is memory that nothing can free"]
 #[derive(Debug)]
-pub struct Stored {
+pub struct Stored(Receipt);
+
+#[derive(Clone, Copy, Debug)]
+struct Receipt {
     memory: NonNull<u8>,
     layout: Layout,
     scope: Scope,
     level: Level,
 }
 
-// SAFETY: a receipt is the right to give a block back, and blocks may be given back on any thread (V24).
+// SAFETY: a receipt is the right to free a block, and blocks may be freed on any thread (V24).
 unsafe impl Send for Stored {}
-// SAFETY: nothing can be done through a shared receipt but read its numbers.
+// SAFETY: a shared receipt only shows its numbers.
 unsafe impl Sync for Stored {}
 
 impl<'a> DriverBlock<'a> {
@@ -55,72 +56,67 @@ impl<'a> DriverBlock<'a> {
         } else {
             served.allocator.allocate(layout, scope)
         };
+        let ServedBlock { allocator, level } = served;
         match answer {
             Ok(memory) => Ok(Self {
-                memory,
-                layout,
-                scope,
-                served,
+                receipt: Receipt {
+                    memory,
+                    layout,
+                    scope,
+                    level,
+                },
+                allocator,
             }),
-            Err(_) => Err(CallbackError::Host(served.refusal(layout, scope))),
+            Err(_) => Err(allocator.refusal(layout, scope).into()),
         }
     }
 
-    /// The memory: `layout().size()` bytes, undefined unless taken zeroed. Valid until the block is dropped or given back.
+    /// The memory: `layout().size()` bytes, undefined unless allocated zeroed. Valid until the block is dropped.
     #[must_use]
     pub const fn as_ptr(&self) -> NonNull<u8> {
-        self.memory
+        self.receipt.memory
     }
 
-    /// What was asked for.
+    /// The layout of the request.
     #[must_use]
     pub const fn layout(&self) -> Layout {
-        self.layout
+        self.receipt.layout
     }
 
-    /// The scope it was asked for.
+    /// The scope of the request.
     #[must_use]
     pub const fn scope(&self) -> Scope {
-        self.scope
+        self.receipt.scope
     }
 
-    /// Which allocator served.
+    /// The level of the allocator.
     #[must_use]
     pub const fn level(&self) -> Level {
-        self.served.level
+        self.receipt.level
     }
 
     /// Keeps the memory beyond the command.
     pub fn store(self) -> Stored {
-        let block = ManuallyDrop::new(self);
-        Stored {
-            memory: block.memory,
-            layout: block.layout,
-            scope: block.scope,
-            level: block.served.level,
-        }
+        Stored(ManuallyDrop::new(self).receipt)
     }
 }
 
 impl Drop for DriverBlock<'_> {
     fn drop(&mut self) {
-        // SAFETY: taken from this very allocator with this layout and scope; the block owns it.
-        unsafe {
-            self.served
-                .allocator
-                .deallocate(self.memory, self.layout, self.scope)
-        }
+        let Receipt {
+            memory,
+            layout,
+            scope,
+            ..
+        } = self.receipt;
+        // SAFETY: allocated by this allocator with this layout and scope; the block owns it.
+        unsafe { self.allocator.deallocate(memory, layout, scope) }
     }
 }
 
 impl fmt::Debug for DriverBlock<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DriverBlock")
-            .field("memory", &self.memory)
-            .field("layout", &self.layout)
-            .field("scope", &self.scope)
-            .field("level", &self.served.level)
-            .finish()
+        f.debug_tuple("DriverBlock").field(&self.receipt).finish()
     }
 }
 
@@ -128,49 +124,47 @@ impl Stored {
     /// The memory.
     #[must_use]
     pub const fn as_ptr(&self) -> NonNull<u8> {
-        self.memory
+        self.0.memory
     }
 
-    /// What was asked for.
+    /// The layout of the request.
     #[must_use]
     pub const fn layout(&self) -> Layout {
-        self.layout
+        self.0.layout
     }
 
-    /// Which level of the chain it came from, and goes back to.
+    /// The level of the chain that allocated the memory.
     #[must_use]
     pub const fn level(&self) -> Level {
-        self.level
+        self.0.level
     }
 
-    /// Makes it a command's block again, to use or to drop.
+    /// Returns the memory as a command's block.
     ///
     /// # Errors
-    /// The receipt, with [`CallbackError::LevelMissing`], when `chain` has no allocator at the level the memory came from: the object was created with an
-    /// allocator and is destroyed without (V42). The application's fault; nothing was freed.
+    /// The receipt, with [`CallbackError::LevelMissing`], if `chain` has no allocator at the level of the memory: the object was created with
+    /// an allocator and is destroyed without (V42). The application's fault; nothing was freed.
     ///
     /// # Safety
-    /// The allocator of `chain` at [`level`](Self::level) is compatible with the one the memory was taken from (V42, the
-    /// VUIDs of each `vkDestroy*`): the same heap behind, whatever struct and user data. Nobody else uses the memory.
+    /// The allocator of `chain` at [`level`](Self::level) is compatible with the one that allocated the memory (V42, the VUIDs of each
+    /// `vkDestroy*`): the same heap, whatever struct and user data. Nothing else uses the memory.
     pub unsafe fn claim<'a>(
         self,
         chain: &FallbackChain<'a>,
     ) -> Result<DriverBlock<'a>, Rejected<Self, CallbackError>> {
-        match chain.at(self.level) {
-            Some(served) => Ok(DriverBlock {
-                memory: self.memory,
-                layout: self.layout,
-                scope: self.scope,
-                served,
+        match chain.at(self.level()) {
+            Some(ServedBlock { allocator, .. }) => Ok(DriverBlock {
+                receipt: self.0,
+                allocator,
             }),
             None => {
-                let error = CallbackError::LevelMissing(self.level);
+                let error = CallbackError::LevelMissing(self.level());
                 Err(Rejected::new(self, error))
             }
         }
     }
 
-    /// Gives the memory back to the level it came from, through the allocator that `chain` has there.
+    /// Frees the memory at its level, through the allocator of `chain` there.
     ///
     /// # Errors
     /// As [`claim`](Self::claim).

@@ -1,11 +1,11 @@
-//! Which allocator serves a request: the most specific one there is.
+//! The allocator of a request: the most specific one.
 //!
 //! Vulkan specification, *Host Memory*, "The most specific allocator available":
 //!
-//! | scope | asked in this order | row |
+//! | scope | order of allocators | row |
 //! |---|---|---|
 //! | command, object | object, device, instance, the driver's own | V28, V30 |
-//! | cache | the cache's (where the command has one beside its object) or the object's, device, instance, the driver's own | V29 |
+//! | cache | the cache's (if the command has one beside its object) or the object's, device, instance, the driver's own | V29 |
 //! | device | device, instance, the driver's own | V31 |
 //! | instance | instance, the driver's own | V32 |
 
@@ -14,7 +14,7 @@
 use core::alloc::Layout;
 use core::fmt;
 
-use alloc_core::{HostAllocator, HostError, Scope};
+use alloc_core::{HostAllocator, Scope};
 
 use super::block::DriverBlock;
 use crate::error::CallbackError;
@@ -23,10 +23,10 @@ use crate::level::Level;
 /// Any allocator that threads may share, for as long as `'h`.
 pub type DynHost<'h> = dyn HostAllocator + Sync + 'h;
 
-/// What a [`FallbackChain`] has at one level: an allocator, or none.
+/// An allocator of one level of a [`FallbackChain`], or none.
 ///
-/// Made of what a driver has: the `Option<CallbackAllocator>` of [`CallbackAllocator::from_ptr`](super::CallbackAllocator::from_ptr), by
-/// reference or by its `as_ref()`, or an `Option<&A>` of any allocator. A `None` that is written out has no type: say [`NONE`](Self::NONE).
+/// Converted from the `Option<CallbackAllocator>` of [`CallbackAllocator::from_ptr`](super::CallbackAllocator::from_ptr), by reference or by
+/// its `as_ref()`, or from an `Option<&A>` of any allocator. A literal `None` has no type: use [`NONE`](Self::NONE).
 ///
 /// ```
 /// # use alloc_core::FromGlobalAlloc;
@@ -74,7 +74,7 @@ impl fmt::Debug for LevelAllocator<'_> {
     }
 }
 
-/// The allocators one command may use. Made for the command, on the stack; two words a level.
+/// The allocators of one command. Created for the command, on the stack; two words a level.
 #[derive(Clone, Copy)]
 pub struct FallbackChain<'a> {
     /// Outer `None`: the command has no cache beside its object. Inner: the cache was created without an allocator.
@@ -85,17 +85,17 @@ pub struct FallbackChain<'a> {
     default: &'a DynHost<'a>,
 }
 
-/// The allocator that serves a request, and where it stands.
+/// The allocator of a request, and its level.
 #[derive(Clone, Copy)]
 pub struct ServedBlock<'a> {
     /// The allocator.
     pub allocator: &'a DynHost<'a>,
-    /// Its place in the chain.
+    /// Its level in the chain.
     pub level: Level,
 }
 
 impl<'a> FallbackChain<'a> {
-    /// A chain that has only the driver's own allocator yet.
+    /// A chain of the driver's own allocator alone.
     #[must_use]
     pub const fn new(default: &'a DynHost<'a>) -> Self {
         Self {
@@ -107,14 +107,14 @@ impl<'a> FallbackChain<'a> {
         }
     }
 
-    /// With what `vkCreateInstance` got.
+    /// With the `pAllocator` of `vkCreateInstance`.
     #[must_use]
     pub fn instance(mut self, allocator: impl Into<LevelAllocator<'a>>) -> Self {
         self.instance = allocator.into().0;
         self
     }
 
-    /// With what `vkCreateDevice` got.
+    /// With the `pAllocator` of `vkCreateDevice`.
     #[must_use]
     pub fn device(mut self, allocator: impl Into<LevelAllocator<'a>>) -> Self {
         self.device = allocator.into().0;
@@ -128,11 +128,11 @@ impl<'a> FallbackChain<'a> {
         self
     }
 
-    /// With what the pipeline cache of `vkCreate*Pipelines`, or the validation cache of `vkCreateShaderModule`, was created with;
-    /// [`LevelAllocator::NONE`] if that was NULL. Memory of scope cache comes from there or from the device, and never from the object's allocator:
-    /// the cache will outlive the object.
+    /// With the `pAllocator` that created the pipeline cache of `vkCreate*Pipelines`, or the validation cache of `vkCreateShaderModule`;
+    /// [`LevelAllocator::NONE`] if that was NULL. Memory of scope cache comes from there or from the device, never from the object's
+    /// allocator: the cache may outlive the object.
     ///
-    /// A command that creates or destroys a cache has it as its [`object`](Self::object) and does not call this.
+    /// Not for a command that creates or destroys a cache, whose [`object`](Self::object) is the cache.
     #[must_use]
     pub fn cache(mut self, allocator: impl Into<LevelAllocator<'a>>) -> Self {
         self.cache = Some(allocator.into().0);
@@ -174,10 +174,10 @@ impl<'a> FallbackChain<'a> {
         Some(ServedBlock { allocator, level })
     }
 
-    /// A block from the most specific allocator for `scope`. It knows where it came from and goes back there.
+    /// Allocates from the most specific allocator for `scope`. Dropping the block frees it there.
     ///
     /// # Errors
-    /// [`CallbackError::Host`] with the reason that allocator gives.
+    /// [`CallbackError::Host`] with the reason of that allocator.
     pub fn allocate(&self, layout: Layout, scope: Scope) -> Result<DriverBlock<'a>, CallbackError> {
         DriverBlock::allocate(self.resolve(scope), layout, scope, false)
     }
@@ -206,11 +206,5 @@ impl fmt::Debug for FallbackChain<'_> {
 impl fmt::Debug for ServedBlock<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Served({})", self.level)
-    }
-}
-
-impl ServedBlock<'_> {
-    pub(crate) fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
-        self.allocator.refusal(layout, scope)
     }
 }

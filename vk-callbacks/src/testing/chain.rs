@@ -1,10 +1,11 @@
-//! The most specific allocator of a command, and blocks that know at which level they were taken.
+//! The most specific allocator of a command, and blocks with the level that allocated them.
 
 use core::ptr::NonNull;
 
 use alloc_core::Scope;
 
-use super::host::{Host, raw};
+use super::host::Host;
+use crate::level::Level;
 
 /// The allocators that one command of the fake driver may use.
 #[derive(Clone, Copy, Default)]
@@ -12,14 +13,6 @@ pub(super) struct FakeChain {
     pub(super) object: Option<Host>,
     pub(super) device: Option<Host>,
     pub(super) instance: Option<Host>,
-}
-
-/// Where in a chain callbacks stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
-    Object,
-    Device,
-    Instance,
 }
 
 /// A request was answered NULL.
@@ -36,7 +29,7 @@ pub(super) struct FakeBlock {
     pub(super) level: Level,
 }
 
-// SAFETY: a block is plain memory that any thread may use and give back.
+// SAFETY: a block is plain memory that any thread may use and free.
 unsafe impl Send for FakeBlock {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for FakeBlock {}
@@ -48,6 +41,7 @@ impl FakeChain {
             Level::Object => self.object,
             Level::Device => self.device,
             Level::Instance => self.instance,
+            Level::Cache | Level::Default => None,
         }
     }
 
@@ -58,12 +52,10 @@ impl FakeChain {
             Scope::Device => Level::Device,
             Scope::Instance => Level::Instance,
         };
-        let levels = [Level::Object, Level::Device, Level::Instance]
-            .into_iter()
-            .filter(|level| *level >= first);
-        levels
-            .filter_map(|level| Some((level, self.at(level)?)))
-            .next()
+        Level::ALL
+            .iter()
+            .filter(|level| **level >= first)
+            .find_map(|level| Some((*level, self.at(*level)?)))
     }
 
     /// A block from the most specific callbacks.
@@ -86,7 +78,7 @@ impl FakeChain {
         scope: Scope,
     ) -> Result<FakeBlock, OutOfMemory> {
         let host = self.at(level).ok_or(OutOfMemory)?;
-        let at = NonNull::new(host.allocate(size, align, raw(scope))).ok_or(OutOfMemory)?;
+        let at = NonNull::new(host.allocate(size, align, scope)).ok_or(OutOfMemory)?;
         Ok(FakeBlock {
             at,
             size,
@@ -96,16 +88,16 @@ impl FakeChain {
         })
     }
 
-    /// Makes the block `size` bytes long. On failure it is as it was (V16).
+    /// Resizes the block to `size` bytes. On failure it is unchanged (V16).
     pub(super) fn resize(&self, block: &mut FakeBlock, size: usize) -> Result<(), OutOfMemory> {
         let host = self.at(block.level).ok_or(OutOfMemory)?;
-        let moved = host.reallocate(block.at.as_ptr(), size, block.align, raw(block.scope));
+        let moved = host.reallocate(block.at.as_ptr(), size, block.align, block.scope);
         block.at = NonNull::new(moved).ok_or(OutOfMemory)?;
         block.size = size;
         Ok(())
     }
 
-    /// Gives a block back to the level it was taken from.
+    /// Frees a block at the level that allocated it.
     pub(super) fn free(&self, block: FakeBlock) {
         if let Some(host) = self.at(block.level) {
             host.free(block.at.as_ptr());

@@ -1,4 +1,4 @@
-//! The application's callbacks as the fake driver holds them: a copy of the struct, called as C would call it.
+//! The application's callbacks in the fake driver: a copy of the struct, called as C would call it.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -6,9 +6,10 @@ use core::ptr;
 use alloc_core::{NoticeEvent, Scope};
 
 use crate::command::OwnerId;
-use crate::raw::{RawCallbacks, RawScope};
+use crate::raw::{RawCallbacks, RawNotice, RawRequest, RawScope};
+use crate::sink::CallbackSink;
 
-/// A `pAllocator` of the fake application: the address of its struct, NULL for none, and what the struct is called in brackets.
+/// A `pAllocator` of the fake application: the address of its struct, NULL for none, and its owner id.
 #[derive(Clone, Copy, Debug)]
 pub struct PassedCallbacks {
     raw: *const RawCallbacks,
@@ -22,17 +23,17 @@ impl PassedCallbacks {
         id: None,
     };
 
-    /// The struct at `raw`, called `id`.
+    /// The struct at `raw`, with the owner `id`.
     ///
     /// # Safety
-    /// Until the program that is given this has returned, the struct can be read and its functions may be called from any
-    /// thread, with any arguments: a planted defect passes illegal ones.
+    /// Until the fake program returned, the struct can be read and its functions may be called from any thread, with any arguments: a
+    /// planted defect passes illegal ones.
     #[must_use]
     pub const unsafe fn new(raw: *const RawCallbacks, id: OwnerId) -> Self {
         Self { raw, id: Some(id) }
     }
 
-    /// What it is called.
+    /// The owner id.
     #[must_use]
     pub const fn id(&self) -> Option<OwnerId> {
         self.id
@@ -72,64 +73,81 @@ unsafe impl Send for Host {}
 unsafe impl Sync for Host {}
 
 impl Host {
-    /// `pfnAllocation`; NULL where there is none.
-    pub(super) fn allocate(&self, size: usize, align: usize, scope: RawScope) -> *mut u8 {
-        let Some(call) = self.raw.pfn_allocation else {
-            return ptr::null_mut();
-        };
-        // SAFETY: `PassedCallbacks::new` demands functions that may be called, with any arguments.
-        unsafe { call(self.raw.p_user_data, size, align, scope) }.cast()
+    /// `pfnAllocation`; NULL without the function.
+    pub(super) fn allocate(&self, size: usize, align: usize, scope: Scope) -> *mut u8 {
+        self.allocate_raw(size, align, raw(scope))
     }
 
-    /// `pfnReallocation`; NULL where there is none.
+    /// As [`allocate`](Self::allocate), with any number as the scope.
+    pub(super) fn allocate_raw(&self, size: usize, align: usize, scope: RawScope) -> *mut u8 {
+        // SAFETY: `PassedCallbacks::new` demands functions that may be called, with any arguments.
+        unsafe { self.raw.allocation(RawRequest { size, align, scope }) }.cast()
+    }
+
+    /// `pfnReallocation`; NULL without the function.
     pub(super) fn reallocate(
         &self,
         old: *mut u8,
         size: usize,
         align: usize,
-        scope: RawScope,
+        scope: Scope,
     ) -> *mut u8 {
-        let Some(call) = self.raw.pfn_reallocation else {
-            return ptr::null_mut();
-        };
-        // SAFETY: as in `allocate`.
-        unsafe { call(self.raw.p_user_data, old.cast(), size, align, scope) }.cast()
+        let scope = raw(scope);
+        // SAFETY: as in `allocate_raw`.
+        unsafe {
+            self.raw
+                .reallocation(old.cast(), RawRequest { size, align, scope })
+        }
+        .cast()
     }
 
     /// `pfnFree`.
     pub(super) fn free(&self, block: *mut u8) {
-        let Some(call) = self.raw.pfn_free else {
-            return;
-        };
-        // SAFETY: as in `allocate`.
-        unsafe { call(self.raw.p_user_data, block.cast()) }
+        // SAFETY: as in `allocate_raw`.
+        unsafe { self.raw.free(block.cast()) }
     }
 
-    /// `pfnFree` of what a request was answered with, if it was a block.
+    /// `pfnFree` of the answer to a request, unless it is NULL.
     pub(super) fn free_if_any(&self, block: *mut u8) {
         if !block.is_null() {
             self.free(block);
         }
     }
 
-    /// `pfnInternalAllocation` or `pfnInternalFree`, where the application wants to know.
-    pub(super) fn notify(&self, event: NoticeEvent, size: usize, kind: i32, scope: Scope) {
-        let call = match event {
-            NoticeEvent::Allocated => self.raw.pfn_internal_allocation,
-            NoticeEvent::Freed => self.raw.pfn_internal_free,
-        };
-        let Some(call) = call else { return };
-        // SAFETY: as in `allocate`.
-        unsafe { call(self.raw.p_user_data, size, kind, raw(scope)) }
+    pub(super) fn allocate_and_free(&self, size: usize, align: usize, scope: Scope) {
+        self.free_if_any(self.allocate(size, align, scope));
     }
 
-    /// The same functions with somebody else's user data.
+    pub(super) fn reallocate_and_free(
+        &self,
+        old: *mut u8,
+        size: usize,
+        align: usize,
+        scope: Scope,
+    ) {
+        self.free_if_any(self.reallocate(old, size, align, scope));
+    }
+
+    /// `pfnInternalAllocation` or `pfnInternalFree`, if there.
+    pub(super) fn notify(&self, event: NoticeEvent, size: usize, kind: i32, scope: Scope) {
+        let scope = raw(scope);
+        let notice = RawNotice {
+            event,
+            size,
+            kind,
+            scope,
+        };
+        // SAFETY: as in `allocate_raw`.
+        unsafe { self.raw.notification(notice) }
+    }
+
+    /// The same functions with other user data.
     pub(super) const fn with_user_data(mut self, user_data: *mut c_void) -> Self {
         self.raw.p_user_data = user_data;
         self
     }
 }
 
-pub(super) const fn raw(scope: Scope) -> RawScope {
+const fn raw(scope: Scope) -> RawScope {
     scope.as_raw().cast_signed()
 }

@@ -1,18 +1,19 @@
-//! The planted defects that are one wrong call in the midst of a command, and those between commands.
+//! The planted defects that are one wrong call during a command, and those between commands.
 
 use core::ptr;
 
 use alloc_core::{NoticeEvent, Scope};
 
-use super::chain::{FakeBlock, FakeChain, Level};
+use super::chain::{FakeBlock, FakeChain};
 use super::defect::Defect;
 use super::driver::FakeDriver;
 use super::faulty;
-use super::host::{Host, raw};
+use super::host::Host;
 use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
+use crate::level::Level;
 use crate::raw::INTERNAL_EXECUTABLE;
 
-/// The command in which most things go wrong: about device memory, which has callbacks of its own, as device and instance have.
+/// The command with most defects: about device memory, which has callbacks of its own, as device and instance have.
 pub(super) const SCENE: &str = "vkMapMemory";
 
 const VK_ERROR_INITIALIZATION_FAILED: i32 = -3;
@@ -22,94 +23,85 @@ const NO_SUCH_TYPE: i32 = 1;
 const NO_SUCH_SCOPE: i32 = 7;
 
 impl FakeDriver<'_> {
-    /// What was planted for this command, if anything. An error is what the command then answers.
+    /// Does what is planted for this command. Returns the error of the command, if planted.
     pub(super) fn misbehave(&self, command: &'static str, chain: &FakeChain) -> Option<i32> {
         let defect = self.defect?;
-        let (own, device) = (chain.object, chain.device);
+        let own = chain.object;
+        // A block of that level and scope, allocated and freed.
+        let borrow = |level, scope| {
+            if let Ok(block) = chain.allocate_at(level, 64, 8, scope) {
+                chain.free(block);
+            }
+        };
         match (command, defect) {
-            // Whose callbacks.
+            // The wrong callbacks.
             ("vkCreateBuffer", Defect::CommandLessSpecific) => {
-                borrow(chain, Level::Device, Scope::Command)
+                borrow(Level::Device, Scope::Command)
             }
-            (SCENE, Defect::DeviceLessSpecific) => borrow(chain, Level::Instance, Scope::Device),
-            (SCENE, Defect::DeviceTooSpecific) => borrow(chain, Level::Object, Scope::Device),
-            (SCENE, Defect::InstanceElsewhere) => borrow(chain, Level::Device, Scope::Instance),
-            (SCENE, Defect::ObjectOutsideCreate) => borrow(chain, Level::Object, Scope::Object),
-            (SCENE, Defect::CacheScopeElsewhere) => borrow(chain, Level::Device, Scope::Cache),
-            ("vkMergePipelineCaches", Defect::CacheElsewhere) => {
-                borrow(chain, Level::Device, Scope::Cache)
+            (SCENE, Defect::DeviceLessSpecific) => borrow(Level::Instance, Scope::Device),
+            (SCENE, Defect::DeviceTooSpecific) => borrow(Level::Object, Scope::Device),
+            (SCENE, Defect::InstanceElsewhere) => borrow(Level::Device, Scope::Instance),
+            (SCENE, Defect::CacheScopeElsewhere)
+            | ("vkMergePipelineCaches", Defect::CacheElsewhere) => {
+                borrow(Level::Device, Scope::Cache)
             }
-            ("vkMergePipelineCaches", Defect::CacheAsObject) => {
-                borrow(chain, Level::Object, Scope::Object)
+            ("vkCreateBuffer", Defect::ObjectLessSpecific)
+            | ("vkAllocateDescriptorSets", Defect::PoolPassedOver) => {
+                borrow(Level::Device, Scope::Object)
             }
-            ("vkCreateBuffer", Defect::ObjectLessSpecific) => {
-                borrow(chain, Level::Device, Scope::Object)
-            }
-            ("vkCreateBuffer", Defect::DeviceScopeInCreate) => {
-                borrow(chain, Level::Device, Scope::Device)
-            }
-            ("vkAllocateDescriptorSets", Defect::PoolPassedOver) => {
-                borrow(chain, Level::Device, Scope::Object)
-            }
-            ("vkUpdateDescriptorSets", Defect::DescriptorPoolElsewhere) => {
-                borrow(chain, Level::Object, Scope::Object)
-            }
-            ("vkEndCommandBuffer", Defect::CommandPoolElsewhere) => {
-                borrow(chain, Level::Object, Scope::Object)
+            ("vkCreateBuffer", Defect::DeviceScopeInCreate) => borrow(Level::Device, Scope::Device),
+            (SCENE, Defect::ObjectOutsideCreate)
+            | ("vkMergePipelineCaches", Defect::CacheAsObject)
+            | ("vkUpdateDescriptorSets", Defect::DescriptorPoolElsewhere)
+            | ("vkEndCommandBuffer", Defect::CommandPoolElsewhere) => {
+                borrow(Level::Object, Scope::Object)
             }
             ("vkCreateImage", Defect::OutsideChain) => self.stranger(Scope::Object),
             ("vkDeferredOperationJoinKHR", Defect::OutsideDeferred) => self.stranger(Scope::Object),
             (SCENE, Defect::UnknownUserData) => own.into_iter().for_each(|own| {
                 let at = own
                     .with_user_data(ptr::without_provenance_mut(0x5a5a))
-                    .allocate(64, 8, raw(Scope::Command));
+                    .allocate(64, 8, Scope::Command);
                 own.free_if_any(at);
             }),
             // Arguments.
             (SCENE, Defect::BadAlignment) => own
                 .into_iter()
-                .for_each(|own| own.free_if_any(own.allocate(64, 24, raw(Scope::Command)))),
+                .for_each(|own| own.allocate_and_free(64, 24, Scope::Command)),
             (SCENE, Defect::SizeZero) => own
                 .into_iter()
-                .for_each(|own| own.free_if_any(own.allocate(0, 8, raw(Scope::Command)))),
+                .for_each(|own| own.allocate_and_free(0, 8, Scope::Command)),
             (SCENE, Defect::BadScope) => own
                 .into_iter()
-                .for_each(|own| own.free_if_any(own.allocate(64, 8, NO_SUCH_SCOPE))),
+                .for_each(|own| own.free_if_any(own.allocate_raw(64, 8, NO_SUCH_SCOPE))),
             (SCENE, Defect::NullFree) => own.into_iter().for_each(|own| own.free(ptr::null_mut())),
             ("vkQueueWaitIdle" | "vkDeviceWaitIdle", _) => {
                 self.before_and_after_idle(command, chain)
             }
-            _ => return self.misuse(command, defect, chain, own, device),
+            _ => return self.misuse(command, defect, chain),
         }
         None
     }
 
-    /// Those that need a block of the command.
-    fn misuse(
-        &self,
-        command: &str,
-        defect: Defect,
-        chain: &FakeChain,
-        own: Option<Host>,
-        device: Option<Host>,
-    ) -> Option<i32> {
-        let (own, device) = (own?, device?);
-        let take = |scope| chain.allocate(64, 8, scope).ok();
+    /// The defects that need a block of the command.
+    fn misuse(&self, command: &str, defect: Defect, chain: &FakeChain) -> Option<i32> {
+        let (own, device) = (chain.object?, chain.device?);
+        let allocate = |scope| chain.allocate(64, 8, scope).ok();
         match (command, defect) {
             (SCENE, Defect::ReallocatedUnknown) => {
-                let block = take(Scope::Command)?;
-                own.free_if_any(own.reallocate(inside(block), 128, 8, raw(Scope::Command)));
+                let block = allocate(Scope::Command)?;
+                own.reallocate_and_free(inside(block), 128, 8, Scope::Command);
                 chain.free(block);
             }
             (SCENE, Defect::ReallocatedFreed) => {
-                let block = take(Scope::Command)?;
+                let block = allocate(Scope::Command)?;
                 chain.free(block);
-                own.free_if_any(own.reallocate(block.at.as_ptr(), 128, 8, raw(Scope::Command)));
+                own.reallocate_and_free(block.at.as_ptr(), 128, 8, Scope::Command);
             }
             (SCENE, Defect::ReallocatedThroughOther) => {
-                let block = take(Scope::Device)?;
-                let moved = own.reallocate(block.at.as_ptr(), 128, 8, raw(Scope::Device));
-                // Where nothing came of it the block is where it was.
+                let block = allocate(Scope::Device)?;
+                let moved = own.reallocate(block.at.as_ptr(), 128, 8, Scope::Device);
+                // If the reallocation failed, the block is unchanged.
                 if moved.is_null() {
                     chain.free(block)
                 } else {
@@ -117,34 +109,36 @@ impl FakeDriver<'_> {
                 }
             }
             (SCENE, Defect::OtherAlignment) => {
-                let block = take(Scope::Command)?;
-                own.free_if_any(own.reallocate(block.at.as_ptr(), 128, 16, raw(Scope::Command)));
+                let block = allocate(Scope::Command)?;
+                own.reallocate_and_free(block.at.as_ptr(), 128, 16, Scope::Command);
             }
             ("vkCreateBuffer", Defect::OtherScope) => {
-                let block = take(Scope::Command)?;
-                own.free_if_any(own.reallocate(block.at.as_ptr(), 128, 8, raw(Scope::Object)));
+                let block = allocate(Scope::Command)?;
+                own.reallocate_and_free(block.at.as_ptr(), 128, 8, Scope::Object);
             }
             (SCENE, Defect::FreedUnknown) => {
-                let block = take(Scope::Command)?;
+                let block = allocate(Scope::Command)?;
                 own.free(inside(block));
                 chain.free(block);
             }
             (SCENE, Defect::FreedTwice) => {
-                let block = take(Scope::Command)?;
+                let block = allocate(Scope::Command)?;
                 chain.free(block);
                 chain.free(block);
             }
             (SCENE, Defect::FreedThroughOther) => {
-                let block = take(Scope::Device)?;
+                let block = allocate(Scope::Device)?;
                 own.free(block.at.as_ptr());
-                // Whoever watches has not passed that on; else the block would be seen as left, too.
+                // A checker has not passed that on; else the block would be a leftover, too.
                 chain.free(block);
             }
             (SCENE, Defect::FreedInTransit) => self.free_in_transit(chain),
             // Blocks that stay.
-            (SCENE, Defect::CommandBlockLeft) => self.kept.put(take(Scope::Command)?),
+            (SCENE, Defect::CommandBlockLeft) => self.kept.put(allocate(Scope::Command)?),
             ("vkUnmapMemory", Defect::CommandBlockLeft) => own.free(self.kept.remove()?.as_ptr()),
-            ("vkCreateBuffer", Defect::FreedInOtherCommand) => self.kept.put(take(Scope::Object)?),
+            ("vkCreateBuffer", Defect::FreedInOtherCommand) => {
+                self.kept.put(allocate(Scope::Object)?)
+            }
             ("vkBindBufferMemory", Defect::FreedInOtherCommand) => {
                 own.free(self.kept.remove()?.as_ptr())
             }
@@ -172,27 +166,25 @@ impl FakeDriver<'_> {
                 .alongside(&mut || (), &|| notify_both(&device)),
             (SCENE, Defect::AskedOnForeignThread) => {
                 self.dispatch.alongside(&mut || (), &|| {
-                    take(Scope::Device)
+                    allocate(Scope::Device)
                         .into_iter()
                         .for_each(|block| self.kept.put(block))
                 });
                 device.free(self.kept.remove()?.as_ptr());
             }
-            // What the command answers.
+            // Results of commands.
             (SCENE, Defect::OutOfMemoryWithoutNull) => return Some(VK_ERROR_OUT_OF_HOST_MEMORY),
             (SCENE, Defect::OtherErrorAfterNull) => {
-                let refused = own
-                    .allocate(faulty::REFUSED, 8, raw(Scope::Command))
-                    .is_null();
+                let refused = own.allocate(faulty::REFUSED, 8, Scope::Command).is_null();
                 return refused.then_some(VK_ERROR_INITIALIZATION_FAILED);
             }
-            // Requests that the application's allocator answers wrongly.
+            // Wrong answers of the application's allocator.
             (SCENE, Defect::MisalignedAnswer) => {
-                own.free_if_any(own.allocate(64, faulty::MISALIGNED, raw(Scope::Command)));
+                own.allocate_and_free(64, faulty::MISALIGNED, Scope::Command);
             }
             (SCENE, Defect::LiveBlockGivenAgain) => {
                 let blocks =
-                    [(); 2].map(|()| own.allocate(faulty::ADDRESS_REUSED, 8, raw(Scope::Command)));
+                    [(); 2].map(|()| own.allocate(faulty::ADDRESS_REUSED, 8, Scope::Command));
                 let [first, second] = blocks;
                 own.free(first);
                 if first != second {
@@ -200,46 +192,36 @@ impl FakeDriver<'_> {
                 }
             }
             (SCENE, Defect::ZeroAnswered) => {
-                let block = own.allocate(faulty::KEPT_AT_ZERO, 8, raw(Scope::Command));
-                own.free_if_any(own.reallocate(block, 0, 8, raw(Scope::Command)));
+                let block = own.allocate(faulty::KEPT_AT_ZERO, 8, Scope::Command);
+                own.reallocate_and_free(block, 0, 8, Scope::Command);
             }
             (SCENE, Defect::OldBlockGivenAway) => {
-                let block = own.allocate(64, 8, raw(Scope::Command));
+                let block = own.allocate(64, 8, Scope::Command);
                 if own
-                    .reallocate(block, faulty::REFUSED, 8, raw(Scope::Command))
+                    .reallocate(block, faulty::REFUSED, 8, Scope::Command)
                     .is_null()
                 {
-                    own.allocate(faulty::ALSO_FREED_BEHIND, 8, raw(Scope::Command));
+                    own.allocate(faulty::ALSO_FREED_BEHIND, 8, Scope::Command);
                 }
                 own.free(block);
             }
             (SCENE, Defect::CommandInCallback) => {
-                let block = take(Scope::Command)?;
-                own.free_if_any(own.reallocate(
-                    block.at.as_ptr(),
-                    faulty::CALLS_BACK,
-                    8,
-                    raw(Scope::Command),
-                ));
+                let block = allocate(Scope::Command)?;
+                own.reallocate_and_free(block.at.as_ptr(), faulty::CALLS_BACK, 8, Scope::Command);
             }
             _ => {}
         }
         None
     }
 
-    /// One thread reallocates, and while the application's allocator is at it, another one frees.
+    /// One thread reallocates; during the call of the application's allocator another thread frees.
     fn free_in_transit(&self, chain: &FakeChain) {
         let (Ok(block), Some(own)) = (&chain.allocate(64, 8, Scope::Command), chain.object) else {
             return;
         };
         self.dispatch.alongside(
             &mut || {
-                own.free_if_any(own.reallocate(
-                    block.at.as_ptr(),
-                    faulty::IN_TRANSIT,
-                    8,
-                    raw(Scope::Command),
-                ))
+                own.reallocate_and_free(block.at.as_ptr(), faulty::IN_TRANSIT, 8, Scope::Command)
             },
             &|| {
                 let _ = self.command("vkFlushMappedMemoryRanges", *chain, |_| {
@@ -252,15 +234,15 @@ impl FakeDriver<'_> {
         );
     }
 
-    /// Asks the buffer's callbacks, which this command knows nothing of.
+    /// Calls the buffer's callbacks, which this command did not get.
     fn stranger(&self, scope: Scope) {
         let Some(buffers) = self.dispatch.allocator(super::FakeKind::Buffer).copy() else {
             return;
         };
-        buffers.free_if_any(buffers.allocate(64, 8, raw(scope)));
+        buffers.allocate_and_free(64, 8, scope);
     }
 
-    /// What a driver does of its own accord, when no command runs.
+    /// The planted calls while no command runs.
     pub(super) fn idle(&self) {
         let Some(device) = self.device else { return };
         let chain = FakeChain {
@@ -283,7 +265,7 @@ impl FakeDriver<'_> {
         }
     }
 
-    /// The other halves of those in [`idle`](Self::idle), in a command about the device.
+    /// The counterparts of [`idle`](Self::idle), in a command about the device.
     fn before_and_after_idle(&self, command: &str, chain: &FakeChain) {
         match (command, self.defect) {
             ("vkQueueWaitIdle", Some(Defect::FreedBetweenCommands)) => {
@@ -303,22 +285,14 @@ impl FakeDriver<'_> {
     }
 }
 
-/// A block of that level and scope, taken and given back.
-fn borrow(chain: &FakeChain, level: Level, scope: Scope) {
-    chain
-        .allocate_at(level, 64, 8, scope)
-        .into_iter()
-        .for_each(|block| chain.free(block));
-}
-
 fn notify_both(host: &Host) {
     for event in [NoticeEvent::Allocated, NoticeEvent::Freed] {
         host.notify(event, 64, INTERNAL_EXECUTABLE, Scope::Device);
     }
 }
 
-/// A pointer that no allocator gave: into a block of 64 bytes, so that what lies before it can be read. Nor has one given it before: blocks
-/// begin at multiples of 16.
+/// A pointer that no allocator returned: into a block of 64 bytes, so that the bytes before it can be read. Blocks begin at multiples
+/// of 16, so it never was a block.
 fn inside(block: FakeBlock) -> *mut u8 {
     block.at.as_ptr().wrapping_add(40)
 }
