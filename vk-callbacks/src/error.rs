@@ -1,4 +1,4 @@
-//! The one error of this crate, and what a driver answers for it. Building it allocates nothing.
+//! The error of this crate, and its `VkResult`. Building it allocates nothing.
 
 #![forbid(unsafe_code)]
 
@@ -21,24 +21,24 @@ pub enum CallbackError {
     MissingFunction(Function),
     /// One of the two internal notifications is there, the other is NULL. The application's fault (V4).
     HalfInternal,
-    /// A `MultiAlloc` without a single byte: there is no block to take. The caller's fault.
+    /// A `MultiAlloc` without a byte: there is no block to allocate. The caller's fault.
     EmptySet,
-    /// The block came from a level of the chain that this chain does not have: the object was created with an allocator
-    /// and is destroyed without one. The application's fault (V42).
+    /// The block is of a level that the chain does not have: the object was created with an allocator and is destroyed without one.
+    /// The application's fault (V42).
     LevelMissing(Level),
-    /// The context given to a bridge already holds something, so "nothing live" could not be told later.
+    /// The context of a new bridge has blocks or children, so the driver's could not be distinguished later.
     ContextInUse,
-    /// As many callbacks are watched as one process can: 262 144.
+    /// The maximum of watched callbacks of a process, 262 144, is reached.
     TooManyOwners,
-    /// The checker knows no owner of this id.
+    /// The checker has no owner of this id.
     UnknownOwner,
     /// A host trace cannot be read on.
     Trace(TraceError),
-    /// What a trace was written to answered with an error.
+    /// The output of a trace failed.
     Output,
 }
 
-/// Names a function of `VkAllocationCallbacks`.
+/// A function of `VkAllocationCallbacks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
     /// `pfnAllocation`.
@@ -55,7 +55,7 @@ pub const VK_ERROR_OUT_OF_HOST_MEMORY: i32 = -1;
 pub const VK_ERROR_UNKNOWN: i32 = -13;
 
 impl CallbackError {
-    /// The `VkResult` a driver answers with.
+    /// The `VkResult` to return.
     ///
     /// | error | `VkResult` |
     /// |---|---|
@@ -138,7 +138,7 @@ pub enum CallbacksInUse {
 }
 
 impl CallbacksInUse {
-    /// Why callbacks through which `live_blocks` passed may not go now, if they may not.
+    /// Why callbacks of `live_blocks` blocks may not end now, if they may not.
     pub(crate) fn of_blocks(live_blocks: usize) -> Option<Self> {
         match live_blocks {
             0 => is_busy().then_some(Self::InCallback),

@@ -1,17 +1,17 @@
-//! The panic fence: an application's allocator that panics must not unwind into C.
+//! The panic fence: a panic of an application's allocator must not unwind into C.
 //!
 //! Vulkan specification, *Host Memory*: a callback may end the process (V27), but unwinding through a driver's frames is
 //! undefined. With the feature `std` a panic is caught here; without it, or with `panic = "abort"`, the process ends at the
 //! `extern "system"` boundary.
 
-/// A panic was stopped.
+/// A caught panic.
 pub(crate) struct Panicked;
 
-/// How much care a bridge's allocator needs, chosen when the callbacks are made: what is not needed costs nothing then.
+/// How a bridge calls its allocator, chosen when the callbacks are created: care that is not needed costs nothing.
 pub(crate) trait Care {
     /// It may unwind.
     const FENCED: bool;
-    /// It knows its blocks: it is told what is the bridge's in front of them, and asked about pointers before they are followed.
+    /// It knows its blocks: it gets the size of the bridge's front of a block, and validates pointers before they are dereferenced.
     const GUARDED: bool;
 }
 
@@ -22,7 +22,7 @@ pub(crate) enum FencedCare {}
 /// One that guards its blocks.
 pub(crate) enum GuardedCare {}
 
-/// Which [`Care`] the callbacks of a bridge were built with.
+/// The [`Care`] of a bridge's callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CareKind {
     Plain,
@@ -45,13 +45,13 @@ impl Care for GuardedCare {
     const GUARDED: bool = true;
 }
 
-/// As [`fenced`], or without the fence where the callee cannot unwind: handing arguments through it costs more than the header.
+/// As [`fenced`], or without the fence if the callee cannot unwind: the fence costs more than the header.
 #[inline(always)]
 pub(crate) fn fence<C: Care, R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {
     if C::FENCED { fenced(call) } else { Ok(call()) }
 }
 
-/// Runs `call`; a panic in it is an error.
+/// Runs `call`; a panic is an error.
 #[cfg(feature = "std")]
 #[inline]
 pub(crate) fn fenced<R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {

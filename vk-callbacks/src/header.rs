@@ -1,6 +1,6 @@
-//! Where the 16 bytes in front of a block go, and what they say. Pure arithmetic.
+//! The header of 16 bytes in front of a block: its place and its content. Pure arithmetic.
 //!
-//! The C interface frees by pointer alone, Rust allocators want the `Layout` back, so it is kept in front of the payload:
+//! The C interface frees by pointer alone, Rust allocators need the `Layout`, so it is stored in front of the payload:
 //!
 //! ```text
 //!  base                      p-16      p-8       p (what the driver sees)        base + layout.size
@@ -25,23 +25,23 @@ use alloc_core::Scope;
 
 /// Bytes of a header.
 pub(crate) const HEADER: usize = 16;
-/// First size that is refused: it does not fit word0.
+/// The first refused size: it does not fit word0.
 pub(crate) const SIZE_LIMIT: u64 = 1 << 47;
-/// Largest alignment for which no pad has to be stored and the plain path serves.
+/// The largest alignment without a stored pad, on the fast path.
 pub(crate) const SMALL_ALIGN: usize = 16;
-/// Largest alignment made by hand inside a larger block; its largest pad, 4096, is the largest that fits word0.
+/// The largest alignment that the bridge makes inside a larger block; its largest pad, 4096, is the largest that fits word0.
 pub(crate) const OWN_ALIGN: usize = 4096;
 /// Largest alignment that fits word0.
 pub(crate) const MAX_ALIGN: usize = 1 << 31;
 
-/// Who makes alignments above 16: we (fewer bytes, faster), or the backing (the payload ends where the block ends).
+/// Who makes alignments above 16: the bridge (fewer bytes, faster), or the backing (the payload ends at the block's end).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Own,
     Exact,
 }
 
-/// What to ask of the backing for one request.
+/// The request to the backing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderPlan {
     pub(crate) layout: Layout,
@@ -53,11 +53,11 @@ pub(crate) struct HeaderPlan {
 pub(crate) enum Pad {
     /// The same for every block of this plan.
     Fixed(usize),
-    /// Depends on where the block lies; stored in word0. The payload is aligned to this.
+    /// Depends on the block's address; stored in word0. The payload is aligned to this.
     Stored(usize),
 }
 
-/// Why a request is refused before the backing is asked.
+/// Why a request is refused before the backing is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderError {
     TooLarge,
@@ -66,14 +66,14 @@ pub(crate) enum HeaderError {
 }
 
 impl HeaderPlan {
-    /// The one function that all paths (allocate, reallocate, free) use, so that a block is freed with the layout it was taken with.
+    /// The plan of a request. All paths (allocate, reallocate, free) use it, so a block is freed with its layout.
     #[inline]
     pub(crate) fn new(size: usize, align: usize, mode: Mode) -> Result<Self, HeaderError> {
         if align <= SMALL_ALIGN {
             let small = Self::small(size, align)?;
             let layout = match mode {
                 Mode::Own => small,
-                // Whoever makes the payload end where the block ends can do so as exactly as the alignment lets it.
+                // A backing that ends the payload at the block's end is as exact as the alignment allows.
                 Mode::Exact => Layout::from_size_align(small.size(), align)
                     .map_err(|_| HeaderError::TooLarge)?,
             };
@@ -100,7 +100,7 @@ impl HeaderPlan {
         Ok(Self { layout, pad })
     }
 
-    /// The first row of the table: what nearly every request is. `align` is at most [`SMALL_ALIGN`]; the pad is [`HEADER`].
+    /// The first row of the table, for nearly every request. `align` is at most [`SMALL_ALIGN`]; the pad is [`HEADER`].
     #[inline]
     pub(crate) fn small(size: usize, align: usize) -> Result<Layout, HeaderError> {
         if size as u64 >= SIZE_LIMIT {
@@ -132,12 +132,12 @@ impl HeaderPlan {
     }
 }
 
-/// The first word: everything about a block but whose it is.
+/// The first word: everything about a block but its owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word0(pub(crate) u64);
 
 impl Word0 {
-    /// The word of a block of [`HeaderPlan::small`]: as [`Word0::new`], known before the block is there.
+    /// The word of a block of [`HeaderPlan::small`]: as [`Word0::new`], before the block exists.
     #[inline]
     pub(crate) fn small(size: usize, align: usize, scope: Scope) -> Self {
         Self(
@@ -171,7 +171,7 @@ impl Word0 {
         1 << (self.0 >> 48 & 31)
     }
 
-    /// `None` for a number that was never written: then the header is not ours.
+    /// `None` for an invalid number: then the header is not a bridge's.
     #[inline]
     pub(crate) fn scope(self) -> Option<Scope> {
         Scope::from_raw((self.0 >> 53 & 7) as u32)
@@ -187,21 +187,21 @@ impl Word0 {
     }
 }
 
-/// Makes and checks the second word. One per bridge.
+/// Computes and checks the second word. One for each bridge.
 #[derive(Clone, Copy)]
 pub(crate) struct CookieKey {
     pub(crate) secret: u64,
     pub(crate) owner: u32,
 }
 
-/// What the second word of a block says.
+/// The meaning of the second word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// Live and ours.
+    /// A live block of this bridge.
     Live,
-    /// Was ours and was given back.
+    /// A freed block of this bridge.
     Freed,
-    /// Not ours, or overwritten.
+    /// Not a block of this bridge, or overwritten.
     Unknown,
 }
 
@@ -212,13 +212,13 @@ impl CookieKey {
         u64::from(self.owner) | self.cookie(payload, word0) << 32
     }
 
-    /// The word left behind when the block is given back.
+    /// The word of a freed block.
     #[inline]
     pub(crate) fn freed(self, payload: usize, word0: Word0) -> u64 {
         self.live(payload, word0) ^ (0xffff_ffff << 32)
     }
 
-    /// Tells what `word1` found before `payload` says.
+    /// The meaning of `word1` before `payload`.
     #[cold]
     pub(crate) fn judge(self, payload: usize, word0: Word0, word1: u64) -> Mark {
         if word1 == self.live(payload, word0) {

@@ -1,7 +1,7 @@
-//! A hash with a secret of its own: keys come from drivers and from files, which must not be able to choose keys that collide.
+//! A keyed hash: keys come from drivers and files, which must not be able to choose keys that collide.
 //!
-//! One wide multiplication by a secret factor, its halves folded together: fast enough for every callback. It is no cryptography; who
-//! cannot measure the secret cannot construct collisions.
+//! One wide multiplication by a secret factor, its halves folded together: fast enough for every callback. No cryptography, but
+//! collisions cannot be constructed without measuring the secret.
 
 #![forbid(unsafe_code)]
 
@@ -51,7 +51,7 @@ impl BuildHasher for HashKey {
     }
 }
 
-/// Takes one word after the other.
+/// Hashes word by word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyedHasher {
     key: HashKey,

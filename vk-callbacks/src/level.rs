@@ -1,22 +1,22 @@
-//! The levels of the chain in which a driver looks for an allocator.
+//! The levels of the chain of allocators.
 
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-/// Where in the chain an allocator stands.
+/// The level of an allocator in the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Level {
-    /// That of a pipeline or validation cache which the command was given beside its object: V29, V37.
+    /// The allocator of a pipeline or validation cache beside the command's object: V29, V37.
     Cache,
     /// The command's own `pAllocator`; for pool children the pool's (V34).
     Object,
-    /// What `vkCreateDevice` got.
+    /// The `pAllocator` of `vkCreateDevice`.
     Device,
-    /// What `vkCreateInstance` got.
+    /// The `pAllocator` of `vkCreateInstance`.
     Instance,
-    /// The driver's own allocator: no application gave any (V33).
+    /// The driver's own allocator: the application passed none (V33).
     Default,
 }
 

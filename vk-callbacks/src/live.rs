@@ -1,4 +1,4 @@
-//! What Vulkan holds of a bridge: its context's account, without what is the bridge's own.
+//! The live memory of Vulkan in a bridge: its context's account, without the bridge's own memory.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use core::fmt;
 
 use alloc_core::{Context, Scope};
 
-/// Blocks and bytes that are still live, by scope. Bytes as charged: the requests, 16 in front of each, and what alignment takes.
+/// Live blocks and bytes by scope. Bytes as charged: the requests, 16 in front of each, and the padding of alignments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Live {
     scopes: [LiveScope; Scope::COUNT],
@@ -23,7 +23,7 @@ pub struct LiveScope {
 }
 
 impl Live {
-    /// What `context` holds, without `own` in its default scope.
+    /// The account of `context`, without `own` in its default scope.
     pub(crate) fn of(context: &Context, own: LiveScope) -> Self {
         let usage = context.usage();
         let mut scopes = Scope::ALL.map(|scope| {
@@ -64,8 +64,8 @@ impl Live {
 }
 
 impl LiveScope {
-    /// What an unused context holds: nothing, or if it is a root its own record and label, which it counts in itself.
-    /// `None` when it holds anything else, a child's record included.
+    /// The memory of an unused context: nothing, or a root's own record and label, which it counts in itself. `None` if it has
+    /// anything else, a child's record included.
     pub(super) fn of_unused(context: &Context) -> Option<Self> {
         let expected = match (context.parent_id(), context.label()) {
             (Some(_), _) => 0,

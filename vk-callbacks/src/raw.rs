@@ -1,4 +1,4 @@
-//! `VkAllocationCallbacks` as we write it ourselves: same bytes as C and as ash, no dependency.
+//! `VkAllocationCallbacks`, defined without a dependency: the same bytes as in C and in ash.
 //!
 //! Vulkan specification, *Memory Allocation* / *Host Memory*.
 
@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 
 use alloc_core::NoticeEvent;
 
-/// `VkAllocationCallbacks`: what an application hands to every command that takes a `pAllocator`.
+/// `VkAllocationCallbacks`, which an application passes as `pAllocator`.
 ///
 /// ```text
 ///        +0            +8              +16               +24       +32                      +40
@@ -31,16 +31,16 @@ pub struct RawCallbacks {
     pub pfn_internal_free: Option<PfnInternalNotification>,
 }
 
-/// A `VkSystemAllocationScope` as it comes over the C boundary: any number; [`alloc_core::Scope`] has the five valid ones.
+/// A `VkSystemAllocationScope` from C: any number; [`alloc_core::Scope`] has the five valid ones.
 pub type RawScope = i32;
 
-/// A `VkInternalAllocationType` as it comes over the C boundary; only [`INTERNAL_EXECUTABLE`] exists.
+/// A `VkInternalAllocationType` from C; only [`INTERNAL_EXECUTABLE`] is valid.
 pub type RawInternalType = i32;
 
 /// `VK_INTERNAL_ALLOCATION_TYPE_EXECUTABLE`.
 pub const INTERNAL_EXECUTABLE: RawInternalType = 0;
 
-/// What a request asks for, as it came over the C boundary.
+/// A request from C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawRequest {
     /// In bytes.
@@ -51,7 +51,7 @@ pub struct RawRequest {
     pub scope: RawScope,
 }
 
-/// What a notification says, as it came over the C boundary.
+/// A notification from C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawNotice {
     /// Which of the two functions was called.
@@ -76,16 +76,16 @@ pub type PfnFree = unsafe extern "system" fn(*mut c_void, *mut c_void);
 pub type PfnInternalNotification =
     unsafe extern "system" fn(*mut c_void, usize, RawInternalType, RawScope);
 
-// SAFETY: the struct is plain data; its user data is only touched through the functions, which are unsafe to call and whose
-// provider must make them callable from any thread (Vulkan specification, *Host Memory*).
+// SAFETY: the struct is plain data; its user data is only used by the functions, which are unsafe to call and must be callable from
+// any thread (Vulkan specification, *Host Memory*).
 unsafe impl Send for RawCallbacks {}
 // SAFETY: as for `Send`; nothing is changed through a shared reference.
 unsafe impl Sync for RawCallbacks {}
 
 /// [`RawCallbacks`] that stay valid while `'a` lasts.
 ///
-/// The lifetime covers the *struct*; the functions and what they point to must outlive every Vulkan object made with them,
-/// which no Rust lifetime can follow. [`Bridge::close`](crate::Bridge::close) checks that.
+/// The lifetime covers the *struct*; the functions and their data must outlive every Vulkan object created with them, which no Rust
+/// lifetime expresses. [`Bridge::close`](crate::Bridge::close) checks that.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct AllocationCallbacks<'a> {
@@ -105,11 +105,5 @@ impl AllocationCallbacks<'_> {
     #[must_use]
     pub const fn raw(&self) -> &RawCallbacks {
         &self.raw
-    }
-
-    /// What a C binding wants: the address of the C struct, valid while `self` is.
-    #[must_use]
-    pub const fn as_ptr(&self) -> *const RawCallbacks {
-        &raw const self.raw
     }
 }

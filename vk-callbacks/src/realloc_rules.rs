@@ -20,18 +20,18 @@ use alloc_core::Scope;
 use crate::header::{HeaderError, HeaderPlan, Mode};
 use crate::raw::RawScope;
 
-/// What a realloc call says about the old block.
+/// The old block of a reallocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Original {
     /// NULL.
     Null,
     /// A live block of this bridge.
     Ours(OriginalBlock),
-    /// A pointer whose header is not one of ours.
+    /// A pointer whose header is not this bridge's.
     NotOurs,
 }
 
-/// A live block as its header describes it.
+/// The header of a live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OriginalBlock {
     pub(crate) size: usize,
@@ -39,29 +39,29 @@ pub(crate) struct OriginalBlock {
     pub(crate) scope: Scope,
 }
 
-/// What to do.
+/// The action of a reallocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Nothing; the answer is NULL.
     Nothing,
-    /// Take a new block; its arguments are checked there, as for any allocation.
+    /// Allocate a new block; its arguments are checked there, as for any allocation.
     Allocate,
-    /// Give the old block back; the answer is NULL.
+    /// Free the old block; the answer is NULL.
     Free,
-    /// Resize from one plan to another. `noted` says what was odd about the call and was not followed.
+    /// Resize from one plan to another. `noted` are arguments that were ignored.
     Resize {
         old: HeaderPlan,
         new: HeaderPlan,
         size: usize,
         noted: Noted,
     },
-    /// The answer is NULL and the old block stays as it is.
+    /// The answer is NULL and the old block stays.
     Refuse(HeaderError),
-    /// The answer is NULL and nothing is touched: the pointer is not ours.
+    /// The answer is NULL and nothing is touched: the pointer is not this bridge's.
     RefuseNotOurs,
 }
 
-/// Arguments that differ from what the block was made with.
+/// Arguments that differ from the block's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Noted {
     pub(crate) alignment: bool,
@@ -98,7 +98,7 @@ pub(crate) fn decide(
             size,
             noted,
         },
-        // The old plan was made when the block was; only a header that is not ours could fail here.
+        // The old plan was valid when the block was allocated; only a header that is not this bridge's can fail here.
         (Err(_), _) => Action::RefuseNotOurs,
         (_, Err(refusal)) => Action::Refuse(refusal),
     }

@@ -12,9 +12,9 @@ use super::state::BridgeState;
 use crate::command::OwnerId;
 use crate::raw::RawCallbacks;
 
-/// Any [`HostAllocator`] as `VkAllocationCallbacks`, for those who keep their own count of what is live.
+/// Any [`HostAllocator`] as `VkAllocationCallbacks`, for callers that count live blocks themselves.
 ///
-/// [`Bridge`](crate::Bridge) is the one to use otherwise: it knows when it may be closed. Callable from any thread, without locks.
+/// Otherwise use [`Bridge`](crate::Bridge), which knows when it may be closed. Callable from any thread, without locks.
 ///
 /// ```
 /// use std::pin::pin;
@@ -38,25 +38,25 @@ impl<A: HostAllocator + Sync> BareBridge<A> {
         }
     }
 
-    /// The C struct. Its functions may be called while `self` is where it is; calling them later is undefined.
+    /// The C struct. Its functions may be called while `self` does not move; later calls are undefined.
     #[must_use]
     pub fn raw(self: Pin<&Self>) -> RawCallbacks {
         callbacks_of(&self.get_ref().state, &raw const self.get_ref().state)
     }
 
-    /// What this bridge is called in [`Owners`](crate::Owners) and in the header of its blocks.
+    /// The id of this bridge in [`Owners`](crate::Owners) and in the header of its blocks.
     #[must_use]
     pub fn owner(&self) -> OwnerId {
         cookie_key::id_of(self.state.seal)
     }
 
-    /// Rare things it saw so far.
+    /// The counters of rare events so far.
     #[must_use]
     pub fn counters(&self) -> BridgeCounters {
         self.state.notes.read()
     }
 
-    /// The allocator behind.
+    /// The backing.
     pub const fn backing(&self) -> &A {
         &self.state.backing
     }

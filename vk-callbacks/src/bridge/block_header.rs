@@ -1,4 +1,4 @@
-//! Reads and writes the 16 bytes in front of a block. `crate::header` says what they mean.
+//! Reads and writes the header, the 16 bytes in front of a block. `crate::header` has its layout.
 
 use core::ptr::NonNull;
 
@@ -26,10 +26,10 @@ impl<A> BridgeState<A> {
         unsafe { self.write_header(base, pad, word0) }
     }
 
-    /// As [`place`](Self::place), with the word ready.
+    /// As [`place`](Self::place), with the first word.
     ///
     /// # Safety
-    /// `base` is a live block, `pad` the one of its plan, `word0` says what it is.
+    /// `base` is a live block, `pad` is its plan's, `word0` describes it.
     #[inline(always)]
     pub(super) unsafe fn write_header(
         &self,
@@ -41,14 +41,14 @@ impl<A> BridgeState<A> {
         let payload = unsafe { base.add(pad) };
         // SAFETY: `pad >= 16`, so the header lies within the block.
         let first = unsafe { payload.sub(16) };
-        // SAFETY: the place is ours. For small alignments a guard's block is not aligned to 8.
+        // SAFETY: within the block. For small alignments a guard's block is not aligned to 8.
         unsafe { first.cast::<u64>().write_unaligned(word0.0) };
         // SAFETY: as above, with the header of the same block.
         unsafe { write_word1(payload, self.seal.live(payload.addr().get(), word0)) };
         payload.as_ptr()
     }
 
-    /// The header before `payload`, if it is that of a live block of this bridge.
+    /// The header before `payload`, if it is the header of a live block of this bridge.
     ///
     /// # Safety
     /// The 16 bytes before `payload` can be read.
@@ -63,13 +63,13 @@ impl<A> BridgeState<A> {
     }
 }
 
-/// The two words of the header before `payload`, whether or not it is one.
+/// The two words before `payload`, whether or not they are a header.
 ///
 /// # Safety
 /// The 16 bytes before `payload` can be read.
 #[inline]
 pub(super) unsafe fn read_words(payload: NonNull<u8>) -> (Word0, u64) {
-    // Addressed without claiming that both lie in one allocation, and read unaligned: the pointer may be anybody's.
+    // Wrapping and unaligned: the pointer may be any pointer.
     let first = payload.as_ptr().wrapping_sub(16).cast::<u64>();
     // SAFETY: the caller's promise.
     let word0 = unsafe { first.read_unaligned() };

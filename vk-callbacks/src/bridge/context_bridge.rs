@@ -1,4 +1,4 @@
-//! A context, handed to Vulkan.
+//! A bridge from a context to Vulkan.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -19,24 +19,24 @@ use crate::error::{CallbackError, CallbacksInUse};
 use crate::live::{Live, LiveScope};
 use crate::raw::{AllocationCallbacks, RawCallbacks};
 
-/// A [`Context`] as `VkAllocationCallbacks`: all that Vulkan takes through it is counted in that context, scope by scope.
+/// A [`Context`] as `VkAllocationCallbacks`: the context counts all memory of Vulkan, by scope.
 ///
-/// Vulkan specification, *Host Memory*. Each bridge is over a context of its own, so that the bytes of the application and
-/// those of a driver do not mix; give the instance, the device and each kind of object one, below a common parent. The
-/// bridge keeps no count of its own; a block costs 16 bytes in front, which are charged to the context, too.
+/// Vulkan specification, *Host Memory*. Each bridge has a context of its own, so that the bytes of the application and of a driver do
+/// not mix; give one to the instance, the device and each kind of object, below a common parent. The bridge itself counts nothing;
+/// the header of a block costs 16 bytes, which the context counts, too.
 ///
-/// Threads: callable from any, by several at once, without locks (V24). A block may be freed on another thread.
+/// Callable from any thread, without locks (V24). A block may be freed on another thread.
 ///
-/// A bridge may be moved while Vulkan uses its callbacks: its state lies in the context's memory. One that is dropped while blocks are
-/// live closes its context, leaves its state in place and is counted by [`leaked_bridges`]; [`with_leak_listener`](Self::with_leak_listener)
-/// names a function that hears of it.
+/// A bridge may move while Vulkan uses its callbacks: its state lies in the context's memory. A bridge that is dropped while blocks
+/// are live closes its context, leaks its state and is counted by [`leaked_bridges`];
+/// [`with_leak_listener`](Self::with_leak_listener) sets a function that is called then.
 ///
-/// What the bridge checks by itself: size, alignment and scope of each request; the header of each block that comes back. A
-/// free of a stray pointer, or a second free, is found with probability 1 - 2^-32 *if the 16 bytes before the pointer can
-/// still be read*, and *as long as the address was not given out again*; it is [noted](Bridge::counters) and nothing is freed.
-/// A second free of an address that was given out again frees the new block.
+/// The bridge checks size, alignment and scope of each request, and the header of each freed block. A free of a stray pointer, or a
+/// second free, is found with probability 1 - 2^-32 *if the 16 bytes before the pointer can still be read* and *unless the address
+/// was allocated again*; it is [counted](Bridge::counters) and nothing is freed. A second free of an address that was allocated again
+/// frees the new block.
 ///
-/// Panics of the allocator behind the context are stopped, noted and answered with NULL.
+/// Panics of the context's backing are caught, counted and answered with NULL.
 ///
 /// ```
 /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
@@ -54,9 +54,7 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 /// # // SAFETY: as above, with a live block.
 /// # unsafe { raw.pfn_free.unwrap()(raw.p_user_data, block) };
 ///
-/// // After vkDestroyInstance. A leak of the driver would be told here, by scope, and the bridge given back.
-/// let context = bridge.close()?;
-/// assert_eq!(context.usage().total().live_blocks, 0);
+/// // After vkDestroyInstance. A leak of the driver is an error here, with its scopes and the bridge.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "dropping a bridge makes its callbacks invalid"]
@@ -66,27 +64,27 @@ pub struct Bridge {
     on_leak: Option<LeakListener>,
 }
 
-/// What does not move with a bridge. User data is its address, so the state comes first.
+/// The pinned part of a bridge. User data is its address, so the state comes first.
 #[repr(C)]
 struct PinnedBridge {
     state: BridgeState<ContextHandle>,
-    /// This block, and a root's record: what the context holds that is not Vulkan's.
+    /// The memory of the context that is not Vulkan's: this block, and a root's record.
     own: LiveScope,
 }
 
 // SAFETY: the state holds a `ContextHandle`, numbers and atomics, all `Send + Sync`; the bridge owns its memory.
 unsafe impl Send for Bridge {}
-// SAFETY: as above; everything a shared bridge does is reading.
+// SAFETY: as above; a shared bridge is only read.
 unsafe impl Sync for Bridge {}
 
 impl Bridge {
     const STATE: Layout = Layout::new::<PinnedBridge>();
 
-    /// Hands `context` to Vulkan. The bridge's own state (under 500 bytes) lies in memory of that very context.
+    /// A bridge over `context`. Its state (under 500 bytes) lies in the context's own memory.
     ///
     /// # Errors
-    /// [`CallbackError::ContextInUse`] when the context holds blocks or children already: they would read as the driver's.
-    /// [`CallbackError::Host`] when there is no memory for the state.
+    /// [`CallbackError::ContextInUse`] if the context has blocks or children: they would count as the driver's.
+    /// [`CallbackError::Host`] if there is no memory for the state.
     pub fn new(context: Context) -> Result<Self, Rejected<Context, CallbackError>> {
         let Some(unused) = LiveScope::of_unused(&context) else {
             return Err(Rejected::new(context, CallbackError::ContextInUse));
@@ -111,8 +109,8 @@ impl Bridge {
         })
     }
 
-    /// Names a function that hears of this bridge if it is dropped while Vulkan holds blocks of it, or within a callback. A `static` of
-    /// the program may collect, log or count; the library itself prints nothing and does not panic.
+    /// Sets a function that is called if this bridge is dropped while Vulkan holds blocks of it, or within a callback. It may
+    /// collect, log or count; the library itself prints nothing and does not panic.
     ///
     /// ```
     /// # use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
@@ -127,10 +125,10 @@ impl Bridge {
         self
     }
 
-    /// What to pass as `pAllocator`.
+    /// The `pAllocator` to pass.
     ///
-    /// The functions and `pUserData` stay valid until [`close`](Self::close) has said Ok, or the bridge was dropped with nothing
-    /// live. Passing them to Vulkan is the caller's unsafe act: no call may come after that (V6).
+    /// The functions and `pUserData` stay valid until [`close`](Self::close) returned Ok, or the bridge was dropped with nothing
+    /// live. The caller must not call them later (V6).
     #[must_use]
     pub fn callbacks(&self) -> AllocationCallbacks<'_> {
         AllocationCallbacks::new(self.raw())
@@ -143,13 +141,13 @@ impl Bridge {
         callbacks_of(self.state(), state.as_ptr().cast_const())
     }
 
-    /// What this bridge is called in [`Owners`](crate::Owners) and in the header of its blocks.
+    /// The id of this bridge in [`Owners`](crate::Owners) and in the header of its blocks.
     #[must_use]
     pub fn owner(&self) -> OwnerId {
         cookie_key::id_of(self.state().seal)
     }
 
-    /// The context. What is allocated from it directly, or below it, reads as the driver's.
+    /// The context. Blocks allocated from it directly, or below it, count as the driver's.
     #[must_use]
     pub const fn context(&self) -> &Context {
         &self.context
@@ -161,25 +159,25 @@ impl Bridge {
         self.context.usage()
     }
 
-    /// What Vulkan holds now, by scope. Exact when no callback is running.
+    /// The live memory of Vulkan, by scope. Exact while no callback runs.
     #[must_use]
     pub fn live(&self) -> Live {
         Live::of(&self.context, self.pinned().own)
     }
 
-    /// Rare things it saw so far.
+    /// The counters of rare events so far.
     #[must_use]
     pub fn counters(&self) -> BridgeCounters {
         self.state().notes.read()
     }
 
-    /// Takes the callbacks out of use and gives the context back, if Vulkan holds nothing of it.
+    /// Ends the callbacks and returns the context, if Vulkan holds no memory of it.
     ///
-    /// Call it after the last object made with the callbacks was destroyed, and with no command running.
+    /// Call it after the last object of the callbacks was destroyed, while no command runs.
     ///
     /// # Errors
-    /// The bridge, still usable, with what is still live; also where nothing is, and this thread is inside a callback: that
-    /// may be one of this bridge's, whose context called back.
+    /// The bridge, still usable, with the live memory. Also if nothing is live and this thread is inside a callback, which may be one
+    /// of this bridge.
     pub fn close(self) -> Result<Context, Rejected<Self, CallbacksInUse>> {
         let live = self.live();
         if !live.is_empty() {
@@ -205,7 +203,7 @@ impl Bridge {
     }
 
     /// # Safety
-    /// The state is not used after this, by nobody.
+    /// Nothing uses the state afterwards.
     unsafe fn free_state(&self) {
         // SAFETY: placed by `new`; the caller's promise makes this the only and last read.
         drop(unsafe { self.pinned.read() });
@@ -217,10 +215,10 @@ impl Bridge {
     }
 }
 
-/// How many bridges of this process were dropped while Vulkan held blocks of them, or within a callback.
+/// The number of bridges of this process that were dropped while Vulkan held blocks of them, or within a callback.
 ///
-/// Each left its state where it is, so that a late callback finds it, and keeps a [`ContextHandle`], so that frees still reach the
-/// allocator. Their contexts are closed: new requests are answered with NULL.
+/// Each leaks its state for late callbacks, and keeps a [`ContextHandle`] for late frees. Their contexts are closed: new requests are
+/// answered with NULL.
 #[must_use]
 pub fn leaked_bridges() -> u64 {
     LEAKED_BRIDGES.load(Relaxed) as u64
@@ -237,7 +235,7 @@ impl Drop for Bridge {
             return;
         }
         LEAKED_BRIDGES.fetch_add(1, Relaxed);
-        // Last: the listener may call anything, and all is as it stays but the context, which closes behind this.
+        // Last: the listener may call anything. Only the context changes later: it is closed behind this.
         if let Some(listener) = self.on_leak {
             let context = self.context.handle();
             listener(&LeakedBridge {

@@ -1,4 +1,4 @@
-//! Where a bridge's number and secret come from.
+//! The number and the secret of a bridge.
 
 use core::num::NonZeroU32;
 
@@ -7,7 +7,7 @@ use crate::header::CookieKey;
 
 /// A fresh number and a secret that differs between bridges and, with address randomisation, between runs.
 ///
-/// The secret is against accidents (a header copied, a pointer of another bridge), not against an attacker.
+/// The secret detects accidents (a copied header, a pointer of another bridge), not attackers.
 pub(crate) fn fresh(place: usize) -> CookieKey {
     let owner = OwnerId::fresh().get();
     let code = (&raw const PLACE).addr() as u64;
@@ -17,7 +17,7 @@ pub(crate) fn fresh(place: usize) -> CookieKey {
     }
 }
 
-/// Lies where the system put the program.
+/// Its address depends on the load address of the program.
 static PLACE: u8 = 0;
 
 pub(crate) fn id_of(seal: CookieKey) -> OwnerId {

@@ -1,4 +1,4 @@
-//! Rare things a bridge saw. Counting them costs nothing on the paths where they do not happen.
+//! Counters of rare events of a bridge. They cost nothing on the other paths.
 
 #![forbid(unsafe_code)]
 
@@ -6,9 +6,9 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use alloc_core::Scope;
 
-/// What a bridge saw that was wrong, refused, or told by the driver. All counts since the bridge was made.
+/// Counts of mistakes, refusals and notifications since the bridge was created.
 ///
-/// Numbers are exact when no callback is running. On 32-bit machines they wrap at 2^32.
+/// Exact while no callback runs. On 32-bit machines they wrap at 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BridgeCounters {
@@ -16,31 +16,31 @@ pub struct BridgeCounters {
     pub bad_alignments: u64,
     /// Requests refused because the scope is none of the five (V35).
     pub bad_scopes: u64,
-    /// Requests refused because of a size that no machine has: 2^47 bytes or more, or more than the address space.
+    /// Requests refused because of their size: 2^47 bytes or more, or more than the address space.
     pub too_large: u64,
     /// Requests the backing refused: out of memory, over budget, closed.
     pub backing_refusals: u64,
     /// Frees and reallocations of a pointer whose header is not this bridge's (V11, V19). Nothing was freed.
     pub unknown_pointers: u64,
-    /// Frees and reallocations of a pointer that was given back before (V11, V19). Nothing was freed.
+    /// Frees and reallocations of a pointer that was freed before (V11, V19). Nothing was freed.
     pub freed_pointers: u64,
-    /// Frees and reallocations of a pointer that the guard behind the bridge knows to be no live block of it (V11, V19); the guard has
-    /// reported it. Nothing was read or freed.
+    /// Frees and reallocations of a pointer that the guard behind the bridge does not know as live (V11, V19); the guard has reported
+    /// it. Nothing was read or freed.
     pub guard_refusals: u64,
-    /// Reallocations with another alignment than the block was made with (V15); the block's was kept.
+    /// Reallocations with another alignment than the block's (V15), which was kept.
     pub alignment_changes: u64,
-    /// Reallocations with another scope than the block was made with; the block's was kept.
+    /// Reallocations with another scope than the block's, which was kept.
     pub scope_changes: u64,
-    /// Panics of the backing that were stopped. A block that was being freed or resized then is leaked, unless the backing had
-    /// freed it already: after such a NULL, and only then, the original of a reallocation is gone (V16), and a free of it
-    /// counts in `freed_pointers`.
+    /// Panics of the backing that were caught. A block that was being freed or resized is leaked then, unless the backing had freed
+    /// it: after such a NULL, and only then, the original of a reallocation is gone (V16), and a free of it counts in
+    /// `freed_pointers`.
     pub panics: u64,
     /// Internal notifications of an unknown type or scope (V20); not counted below and not passed on.
     pub bad_notifications: u64,
     internal: [Internal; Scope::COUNT],
 }
 
-/// What the driver said it took by itself (V20, V21: executable memory only).
+/// Internal memory that the driver notified (V20, V21: executable memory only).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Internal {
     /// `pfnInternalAllocation` calls.
@@ -54,7 +54,7 @@ pub struct Internal {
 }
 
 impl BridgeCounters {
-    /// What the driver said it took by itself for `scope`.
+    /// The internal memory that the driver notified for `scope`.
     #[must_use]
     pub fn internal(&self, scope: Scope) -> Internal {
         self.internal
@@ -63,7 +63,7 @@ impl BridgeCounters {
             .unwrap_or_default()
     }
 
-    /// How many of the counts mean that somebody broke a rule (refusals of the backing and notifications do not).
+    /// The sum of the counts that are mistakes (refusals of the backing and notifications are none).
     #[must_use]
     pub const fn faults(&self) -> u64 {
         self.bad_alignments
@@ -104,7 +104,7 @@ struct InternalCells {
     freed_bytes: Count,
 }
 
-/// A counter that every target has an atomic for.
+/// A counter that is atomic on every target.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicUsize);
 

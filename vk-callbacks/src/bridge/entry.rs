@@ -11,7 +11,7 @@ use crate::fence::{Care, CareKind, FencedCare, GuardedCare, PlainCare, fenced};
 use crate::raw::{INTERNAL_EXECUTABLE, RawCallbacks, RawNotice, RawRequest};
 use crate::sink::CallbackSink;
 
-/// The callbacks of the state at `place`, valid while it stays there. What its backing needs is asked here, once.
+/// The callbacks of the state at `place`, valid while it does not move. They depend on the backing's traits.
 pub(crate) fn callbacks_of<A: HostAllocator + Sync>(
     state: &BridgeState<A>,
     place: *const BridgeState<A>,
@@ -23,7 +23,7 @@ pub(crate) fn callbacks_of<A: HostAllocator + Sync>(
     }
 }
 
-/// The state of a bridge, called with the care that its backing needs.
+/// The state of a bridge, with the care that its backing needs.
 #[repr(transparent)]
 struct Careful<A, C>(BridgeState<A>, PhantomData<C>);
 

@@ -1,4 +1,4 @@
-//! What is said of a bridge that was dropped too early.
+//! A bridge that was dropped too early.
 
 #![forbid(unsafe_code)]
 
@@ -12,14 +12,14 @@ use crate::live::Live;
 pub struct LeakedBridge<'b> {
     /// The name of its context.
     pub context: &'b str,
-    /// The label of its context, where it has one.
+    /// The label of its context, if any.
     pub label: Option<&'b str>,
-    /// What Vulkan still holds, by scope. Empty where the bridge was dropped within a callback, and nothing else was wrong.
+    /// The live memory of Vulkan, by scope. Empty if the bridge was dropped within a callback and nothing was live.
     pub live: Live,
 }
 
-/// Hears of a bridge that was dropped too early. It is called once, on the thread that drops the bridge, with no lock held; the bridge's callbacks
-/// answer requests still, and new ones with NULL once it returned.
+/// A function that is called for a bridge that was dropped too early: once, on the dropping thread, with no lock held. The bridge's
+/// callbacks still answer requests; after it returned, they answer new ones with NULL.
 pub type LeakListener = fn(&LeakedBridge<'_>);
 
 impl fmt::Display for LeakedBridge<'_> {

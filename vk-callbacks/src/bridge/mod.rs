@@ -1,4 +1,4 @@
-//! The application's side: an allocator of ours, handed to Vulkan.
+//! The application's side: a host allocator as `VkAllocationCallbacks`.
 
 mod bare_bridge;
 mod block_header;

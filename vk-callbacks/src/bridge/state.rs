@@ -1,6 +1,6 @@
-//! What `pUserData` points at, and the three operations on it.
+//! The state behind `pUserData`, and its three operations.
 //!
-//! No counter, no lock: the account behind (a context) counts, and the header in front of each block tells the rest.
+//! No counter, no lock: the context behind counts, and the header in front of each block stores the rest.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -17,7 +17,7 @@ use crate::header::{
 use crate::raw::RawScope;
 use crate::realloc_rules::{Action, Noted, Original, OriginalBlock, decide};
 
-/// One bridge's state over the allocator `A`. Never moved while callbacks may come.
+/// A bridge's state over the allocator `A`. Never moved while callbacks may come.
 pub(crate) struct BridgeState<A> {
     pub(crate) backing: A,
     pub(crate) seal: CookieKey,
@@ -27,7 +27,7 @@ pub(crate) struct BridgeState<A> {
 
 impl<A: HostAllocator + Sync> BridgeState<A> {
     pub(crate) fn new(backing: A, seal: CookieKey) -> Self {
-        // Whoever wants to know who asks is told what stands in front of a block before the block is there: so it must not depend on where.
+        // A backing that tracks requesters needs the size of the front before the block exists: it must not depend on the address.
         let traits = backing.traits();
         let exact = traits.exact_alignment || traits.tracks_requester;
         let mode = if exact { Mode::Exact } else { Mode::Own };
@@ -54,12 +54,12 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         let Some(scope) = scope_from(scope) else {
             return self.refuse(HeaderError::BadScope);
         };
-        // A branch, and not a pad computed from the alignment: that would stand on the critical path of every request.
+        // A branch instead of a computed pad, which would be on the critical path of every request.
         if align > SMALL_ALIGN || C::GUARDED {
             return self.allocate_aligned::<C>(size, align, scope);
         }
         match HeaderPlan::small(size, align) {
-            // The word is made before the call: one value to keep over it instead of three.
+            // The word is computed before the call: one value to keep across it instead of three.
             Ok(layout) => self.allocate_small::<C>(layout, scope, Word0::small(size, align, scope)),
             Err(refusal) => self.refuse(refusal),
         }
@@ -102,7 +102,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     /// `pfnReallocation`: [`decide`] says what, this does it.
     ///
     /// # Safety
-    /// `payload` is NULL, or the 16 bytes before it can be read; if it is a live block of this bridge, nobody else uses it.
+    /// `payload` is NULL, or the 16 bytes before it can be read; if it is a live block of this bridge, nothing else uses it.
     #[inline(never)]
     pub(crate) unsafe fn reallocate<C: Care>(
         &self,
@@ -162,7 +162,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         }
     }
 
-    /// Of a pointer that a guard has nothing against.
+    /// Frees a pointer that no guard refused.
     ///
     /// # Safety
     /// As [`reallocate`](Self::reallocate).
@@ -182,7 +182,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
             // SAFETY: forwarded; the header is that of a live block.
             return unsafe { self.free_aligned::<C>(live, word0, scope) };
         }
-        // The plan was good when the block was made; the header is intact, so it is now.
+        // The plan was valid when the block was allocated; the header is intact, so it is now.
         let Ok(layout) = HeaderPlan::small(word0.size(), align) else {
             return;
         };
@@ -214,7 +214,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     }
 
     /// # Safety
-    /// `payload` is a live block of this bridge, `word0` and `scope` its header, `plan` what it was made as.
+    /// `payload` is a live block of this bridge, `word0` and `scope` its header, `plan` its plan.
     #[inline(always)]
     unsafe fn free_block<C: Care>(
         &self,
@@ -234,11 +234,11 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         }
     }
 
-    /// A refusal of the backing leaves the block as it was. After a panic nobody knows whether the backing still has it, so
+    /// A refusal of the backing leaves the block unchanged. After a panic it is unknown whether the backing still has the block, so
     /// it is not touched again: it stays marked as freed, and is leaked if it was not.
     ///
     /// # Safety
-    /// `payload` is a live block of this bridge, made as `old`; `new` is the plan of `size` with the same alignment.
+    /// `payload` is a live block of this bridge with the plan `old`; `new` is the plan of `size` with the same alignment.
     unsafe fn resize<C: Care>(
         &self,
         payload: *mut u8,
@@ -259,8 +259,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         let old_pad = word0.pad(old);
         // SAFETY: `place` put the payload this far behind the block's start.
         let base = unsafe { payload.sub(old_pad) };
-        // If the block moves, what it leaves behind must not look live.
-        // SAFETY: the header of a live block is writable.
+        // If the block moves, the old header must not look live.
         unsafe { write_word1(payload, self.seal.freed(address, word0)) };
         // SAFETY: `base` is live in this backing with `old.layout` and `scope`.
         let resize = || unsafe { self.backing.resize(base, old.layout, new.layout, scope) };
@@ -299,7 +298,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         }
     }
 
-    /// Asks a guard, which has reported what it refuses. Nothing is read through the pointer.
+    /// Whether a guard refuses the pointer, which it reported then. Nothing is read through the pointer.
     #[inline(always)]
     fn is_refused<C: Care>(&self, payload: NonNull<u8>) -> bool {
         C::GUARDED && self.refuses(payload)
@@ -310,13 +309,13 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         match fenced(|| self.backing.validate_pointer(payload, HEADER)) {
             Ok(PointerStatus::Invalid) => self.notes.guard_refusals.one_more(),
             Ok(PointerStatus::Live | PointerStatus::Unknown) => return false,
-            // It was reporting, and nobody knows what it thinks of the pointer.
+            // It panicked while it reported: the status of the pointer is unknown.
             Err(Panicked) => self.notes.panics.one_more(),
         }
         true
     }
 
-    /// Notes whose fault a pointer is that is not a live block. Nothing is freed.
+    /// Counts a pointer that is no live block. Nothing is freed.
     ///
     /// # Safety
     /// As [`read`](Self::read).
@@ -372,7 +371,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     }
 }
 
-/// Runs a call of the backing about a block of `plan`; a guard is told how many bytes of it C does not see.
+/// Runs a call of the backing about a block of `plan`; a guard gets the size of the block's front, which C does not see.
 #[inline(always)]
 fn refusal_known<C: Care, R>(plan: &HeaderPlan, call: impl FnOnce() -> R) -> R {
     match plan.pad {
@@ -381,7 +380,7 @@ fn refusal_known<C: Care, R>(plan: &HeaderPlan, call: impl FnOnce() -> R) -> R {
     }
 }
 
-/// The five scopes Vulkan knows.
+/// One of Vulkan's five scopes.
 #[inline]
 pub(crate) fn scope_from(raw: RawScope) -> Option<Scope> {
     Scope::from_raw(raw.cast_unsigned())

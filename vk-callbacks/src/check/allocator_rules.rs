@@ -1,5 +1,5 @@
-//! Whether a request came to the right allocator: the place of the asked one among those that the command was given, against the
-//! scope (V5, V26, V28 to V32, V34, V36 to V40).
+//! Whether a request came to the right allocator: its place among the allocators of the command, and the scope (V5, V26, V28 to V32,
+//! V34, V36 to V40).
 
 #![forbid(unsafe_code)]
 
@@ -9,16 +9,16 @@ use super::kind::FindingKind;
 use crate::command::{OwnerId, Owners};
 use crate::commands::{AllocatorSource, CommandAction, CommandLevel, CommandRow};
 
-/// Something is wrong with a request, or telling.
+/// A finding about the allocator of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Misplaced {
     pub(crate) kind: FindingKind,
-    /// The allocator that should have been asked.
+    /// The right allocator.
     pub(crate) instead_of: Option<OwnerId>,
 }
 
-/// A request of `scope` to the callbacks `asked`, which belong to an object of kind `asked_kind`, in a command of this row that was
-/// given `owners`.
+/// Checks a request of `scope` to the callbacks `asked` of an object of kind `asked_kind`, in a command of this row and these
+/// `owners`.
 pub(crate) fn misplaced(
     row: &CommandRow,
     owners: &Owners,
@@ -27,7 +27,7 @@ pub(crate) fn misplaced(
     scope: Scope,
 ) -> Option<Misplaced> {
     let given = AvailableAllocators::of(row, owners);
-    // Nothing is said about commands that nothing is known of, or whose allocators nobody named.
+    // Unknown commands, and commands without named allocators, have no finding.
     if matches!(row.action, CommandAction::Unknown) || given.is_empty() {
         return None;
     }
@@ -44,7 +44,7 @@ pub(crate) fn misplaced(
         }
         Scope::Command | Scope::Object => {
             let first = given.most_specific(row, scope);
-            // Where the deferred command was given none, what follows it is legal, too: the device's, the instance's.
+            // If the deferred command has no allocator, the next ones are legal, too: the device's, the instance's.
             if given.deferred.is_some()
                 && (given.deferred == Some(asked) || given.object.is_none_or(|own| own == asked))
             {
@@ -91,7 +91,7 @@ pub(crate) fn misplaced(
     }
 }
 
-/// Whether memory of this scope goes back in a command that has nothing to do with it (V41).
+/// Whether a command without a relation to memory of this scope frees it (V41).
 pub(crate) fn freed_elsewhere(row: &CommandRow, scope: Scope) -> bool {
     !matches!(row.action, CommandAction::Unknown)
         && matches!(scope, Scope::Object | Scope::Cache)
@@ -99,7 +99,7 @@ pub(crate) fn freed_elsewhere(row: &CommandRow, scope: Scope) -> bool {
         && !row.may_allocate.contains(scope)
 }
 
-/// What a command was given, as far as its row says that it can have been.
+/// The allocators of a command, as far as its row allows them.
 struct AvailableAllocators {
     object: Option<OwnerId>,
     cache: Option<OwnerId>,
@@ -147,10 +147,10 @@ impl AvailableAllocators {
         ]
     }
 
-    /// The first that is there of object, device, instance.
+    /// The first of object, device, instance that exists.
     ///
-    /// A command that neither makes, ends nor fills an object has no allocator of one before it: it may work on several, and a driver
-    /// need not have kept what each was made with. What it takes for itself may come from the device's.
+    /// A command that neither creates, destroys nor fills an object has no object allocator: it may work on several objects, and a
+    /// driver need not have kept the allocator of each. Its own memory may come from the device's.
     fn most_specific(&self, row: &CommandRow, scope: Scope) -> Option<OwnerId> {
         let bystander = scope == Scope::Command && matches!(row.action, CommandAction::Other);
         let own = match row.source(Scope::Object) {
@@ -162,7 +162,7 @@ impl AvailableAllocators {
     }
 }
 
-/// The asked callbacks are none of those that the command was given: by what they belong to.
+/// The kind of a request to callbacks that the command did not get.
 fn outside(row: &CommandRow, given: &AvailableAllocators, asked_kind: &str) -> FindingKind {
     match asked_kind {
         _ if given.deferred.is_some() || matches!(row.action, CommandAction::Join) => {
@@ -175,7 +175,7 @@ fn outside(row: &CommandRow, given: &AvailableAllocators, asked_kind: &str) -> F
     }
 }
 
-/// Memory of scope object in a command that may take none.
+/// The kind of a request of scope object in a command that may allocate none.
 fn no_object(row: &CommandRow, asked_kind: &str) -> FindingKind {
     match (row.source(Scope::Object), asked_kind) {
         (AllocatorSource::Cache, _) => FindingKind::CacheAsObject,

@@ -1,4 +1,4 @@
-//! The record of a block: 48 bytes beside it, none in it.
+//! The record of a block: 48 bytes beside the block.
 
 #![forbid(unsafe_code)]
 
@@ -9,29 +9,29 @@ use alloc_core::Scope;
 use super::table::TableEntry;
 use crate::raw::RawRequest;
 
-/// A block that callbacks gave, live or gone.
+/// A block of callbacks, live or freed.
 ///
 /// ```text
 ///   0         8        16       24              40      44       48
-///   | address | packed | serial | command (&str) | owner | move   |      packed: size 48, alignment 6, scope 3, state 2, told 2, flags 2
+///   | address | packed | serial | command (&str) | owner | move   |      packed: size 48, alignment 6, scope 3, state 2, reported 2, flags 2
 /// ```
 #[derive(Clone, Copy)]
 pub(crate) struct BlockRecord<'t> {
     address: NonZeroU64,
     packed: u64,
-    /// Of the command that took it; 0 outside of any.
+    /// The serial number of the allocating command; 0 outside of any.
     pub(crate) serial: u64,
-    /// That command; empty outside of any.
+    /// The name of that command; empty outside of any.
     pub(crate) command: &'t str,
-    /// Through whose callbacks it came; 0 where that is not known.
+    /// The owner of its callbacks; 0 if unknown.
     pub(crate) owner: u32,
-    /// While it is in transit, which reallocation moves it; until then 0, afterwards of no meaning.
+    /// In transit: the number of the reallocation. Before it is 0, afterwards meaningless.
     pub(crate) moved_by: u32,
 }
 
 const _: () = assert!(size_of::<Option<BlockRecord<'_>>>() == 48 || usize::BITS != 64);
 
-/// Where a block is.
+/// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockState {
     Live = 0,
@@ -40,7 +40,7 @@ pub(crate) enum BlockState {
     Gone = 2,
 }
 
-/// What was said about a block that should have been given back.
+/// The report about a leftover block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportedAs {
     Nothing = 0,
@@ -48,7 +48,7 @@ pub(crate) enum ReportedAs {
     Command = 1,
     /// It outlived the object.
     Destroy = 2,
-    /// It was there at the end.
+    /// It was live at the end.
     End = 3,
 }
 
@@ -57,14 +57,14 @@ const ALIGN: Field = Field { shift: 48, bits: 6 };
 const SCOPE: Field = Field { shift: 54, bits: 3 };
 const STATE: Field = Field { shift: 57, bits: 2 };
 const REPORTED: Field = Field { shift: 59, bits: 2 };
-/// A reallocation of it failed, so it has to stay.
+/// A reallocation of the block failed, so it must stay.
 const STAYS: Field = Field { shift: 61, bits: 1 };
-/// Somebody else's callbacks freed it, of whom nobody knows whether they are compatible.
+/// Another owner's callbacks freed the block; whether they are compatible is unknown.
 const DOUBTED: Field = Field { shift: 62, bits: 1 };
 /// An alignment that is no power of two.
 const ODD: u64 = 63;
 
-/// How a request was made, as far as a record keeps it.
+/// A request, as far as a record stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockRequest {
     pub(crate) size: u64,
@@ -114,7 +114,7 @@ impl<'t> BlockRecord<'t> {
         }
     }
 
-    /// For looking one up.
+    /// A key for a lookup.
     #[inline]
     pub(crate) const fn at(address: NonZeroU64) -> Self {
         Self {
@@ -143,7 +143,7 @@ impl<'t> BlockRecord<'t> {
         Scope::from_raw(SCOPE.get(self.packed) as u32)
     }
 
-    /// Whether it was made with this scope, as far as the scope exists.
+    /// Whether the block has the scope of the request.
     pub(crate) fn has_scope(&self, asked: BlockRequest) -> bool {
         self.scope() == asked.scope()
     }
@@ -152,7 +152,7 @@ impl<'t> BlockRecord<'t> {
         ALIGN.get(self.packed) == align_word(align)
     }
 
-    /// The alignment it was made with, in bytes, where that was one.
+    /// The alignment of the block, in bytes; none if it was no power of two.
     pub(crate) const fn align(&self) -> Option<u64> {
         match ALIGN.get(self.packed) {
             ODD => None,

@@ -1,5 +1,5 @@
-//! Blocks of a log by what may leave them behind: the callbacks that they came through, and the command that took them. To look at all
-//! blocks whenever an object or a command ends would take time in proportion to the square of the log.
+//! Lists of a log's blocks by owner and by command. A scan of all blocks at the end of each object or command would take quadratic
+//! time.
 //!
 //! ```text
 //!   links    [block 7] [block 8] [block 9] ..     one for each block that was given, 16 bytes
@@ -19,13 +19,13 @@ use crate::pinned::{Memory, SCOPE};
 
 pub(super) struct BlockLists<'h> {
     links: TryVec<Link, Own<'h>>,
-    /// Of commands that run.
+    /// By the serial numbers of running commands.
     commands: TryMap<u64, Head, Own<'h>, HashKey>,
 }
 
 type Own<'h> = Scoped<Memory<'h>>;
 
-/// The place of a link and one more; 0 for none.
+/// The index of a link plus 1; 0 for none.
 type Head = u32;
 
 #[derive(Clone, Copy)]
@@ -50,31 +50,31 @@ impl<'h> BlockLists<'h> {
         Ok(())
     }
 
-    /// A command ends: the blocks that it took, and others of it that were moved.
+    /// A command ends. Returns its blocks, and others of it that were moved.
     pub(super) fn leave(&mut self, serial: u64) -> impl Iterator<Item = NonZeroU64> {
         let head = self.commands.remove(&serial).unwrap_or(0);
         self.follow(head, |link| link.of_command)
     }
 
-    /// All commands that ran may have ended.
+    /// All running commands may have ended.
     pub(super) fn leave_all(&mut self) {
         self.commands.clear();
     }
 
-    /// Makes room for one block more.
+    /// Reserves room for one more block.
     pub(super) fn reserve(&mut self) -> Result<(), HostError> {
         self.links.try_reserve(1)
     }
 
-    /// What room was made for was refused after all: room that is the first goes back.
+    /// The block of the reserved room was refused: frees the room if it is the first.
     pub(super) fn abandon(&mut self) {
         if self.links.is_empty() {
             self.links = TryVec::new_in(*self.links.allocator());
         }
     }
 
-    /// Adds a block, for which there is room, to the list of its owner and to that of the command, if that runs. False where there are
-    /// too many.
+    /// Adds a block, whose room is reserved, to the list of its owner and to that of its running command. False if there are too
+    /// many.
     pub(super) fn add(
         &mut self,
         block: NonZeroU64,
@@ -104,7 +104,7 @@ impl<'h> BlockLists<'h> {
         self.follow(owner.load(Relaxed), |link| link.of_owner)
     }
 
-    /// Takes those blocks out of an owner's list that are not to be kept.
+    /// Removes the blocks from an owner's list that `keep` rejects.
     pub(super) fn retain(&mut self, owner: &AtomicU32, mut keep: impl FnMut(NonZeroU64) -> bool) {
         let mut next = owner.swap(0, Relaxed);
         while let Some(link) = place(next).and_then(|place| self.links.get_mut(place)) {

@@ -1,4 +1,4 @@
-//! The checker passes a temporary struct to a create command and spoils it afterwards. A driver that kept its address is found (V6).
+//! A temporary struct for a create command, poisoned afterwards. A driver that kept its address is found (V6).
 
 use core::ffi::c_void;
 use core::marker::PhantomData;
@@ -11,12 +11,12 @@ use super::entry::traps;
 use crate::pinned::{Memory, allocate_pinned, push_front};
 use crate::raw::RawCallbacks;
 
-/// A struct of checked callbacks, in the checker's memory: pass [`as_ptr`](HandedOut::as_ptr) to the command that creates, and
-/// [`poison`](HandedOut::poison) it when that has returned.
+/// A struct of checked callbacks, in the checker's memory: pass [`as_ptr`](HandedOut::as_ptr) to the creating command, and
+/// [`poison`](HandedOut::poison) it when the command returned.
 ///
-/// The specification lets an application free the struct then. A driver that copied it never notices; one that kept its address
-/// calls traps, which report and pass the call on. Such a driver may read while the struct is being overwritten: it finds each
-/// word old or new, and every mixture of them works.
+/// The specification lets an application free the struct then. A driver that copied it never notices. A driver that kept its address
+/// calls functions that report and pass the call on. It may read while the struct is overwritten: each word is the old or the new
+/// one, and every mixture works.
 #[derive(Debug)]
 pub struct HandedOut<'c> {
     at: NonNull<Handed>,
@@ -28,10 +28,10 @@ unsafe impl Send for HandedOut<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for HandedOut<'_> {}
 
-/// Lies in the checker's memory until the checker goes.
+/// A node in the checker's memory.
 pub(super) struct Handed {
     raw: Words,
-    /// As it was.
+    /// The original struct.
     passed: RawCallbacks,
     pub(super) next: AtomicPtr<Handed>,
 }
@@ -69,21 +69,21 @@ impl Words {
 }
 
 impl HandedOut<'_> {
-    /// What to pass as `pAllocator`. Valid until the checker goes.
+    /// The `pAllocator` to pass. Valid until the checker ends.
     #[must_use]
     pub const fn as_ptr(&self) -> *const RawCallbacks {
         // SAFETY: the address of a field of a placed struct; nothing is read.
         unsafe { (&raw const (*self.at.as_ptr()).raw).cast() }
     }
 
-    /// Overwrites the struct with functions that report whoever calls them (V6) and pass the call on.
+    /// Overwrites the struct with functions that report each call (V6) and pass it on.
     ///
     /// # Safety
-    /// No command that was given the struct is running, so that no driver which keeps the rule is reading it.
+    /// No command that got the struct is running: a correct driver does not read it now.
     pub unsafe fn poison(&self) {
         // SAFETY: placed, and only shared.
         let handed = unsafe { self.at.as_ref() };
-        // The user data stays, and a trap does what the function before it did: whoever reads in between has callbacks that work.
+        // The user data stays, and each function still does its work: a driver that reads meanwhile has callbacks that work.
         for (word, trap) in handed.raw.0.iter().zip(Words::of(&traps(&handed.passed))) {
             word.store(trap, Ordering::Relaxed);
         }

@@ -1,20 +1,20 @@
-//! The record of a handle: what it was created with.
+//! The record of a handle.
 
 #![forbid(unsafe_code)]
 
 use super::table::TableEntry;
 
-/// A Vulkan object that lives, or several that share a handle.
+/// A live Vulkan object, or several that share a handle.
 #[derive(Clone, Copy)]
 pub(crate) struct HandleRecord<'t> {
     pub(crate) handle: u64,
     /// Handles of different kinds may be equal.
     pub(crate) kind: &'t str,
-    /// The owner's number; 0 for one that was created without an allocator.
+    /// The number of the owner; 0 if the object was created without an allocator.
     pub(crate) owner: u32,
-    /// How often it was created and not destroyed: handles need not be unique.
+    /// The number of live objects of this handle: handles need not be unique.
     pub(crate) times: u32,
-    /// It was made several times, not always with the same owner: which of them ends cannot be told.
+    /// The objects have different owners: which of them is destroyed is unknown.
     pub(crate) mixed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The rules over a log: what the live checker would have said, as far as the log tells.
+//! The checker of a log.
 
 #![forbid(unsafe_code)]
 
@@ -23,12 +23,12 @@ use crate::keyed_hash::HashKey;
 use crate::pinned::{Memory, SCOPE};
 use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceFormat, TraceReader};
 
-/// Judges a trace by the [rules](crate::Rule), with the same code as the live [`Checker`](crate::Checker).
+/// A checker of a trace: the [rules](crate::Rule), applied by the code of the live [`Checker`](crate::Checker).
 ///
-/// Whose callbacks a command was given is read from the owners that the trace declares: the command's owner, and those above it.
-/// Which cache or deferred operation it was given beside is not in a trace: the one that is asked is taken for it. Nor is whose callbacks
-/// are compatible: what needs that to be known is a suspect.
-/// Whether every command was written down is for the caller to say, in [`CheckOptions::coverage`].
+/// The allocators of a command are those of its owner and of the owners above, as the trace declares them. A trace does not name the
+/// cache or the deferred operation of a command: the first one that is called is assumed. It does not say which callbacks are
+/// compatible: findings that depend on it are suspects. The caller says in [`CheckOptions::coverage`] whether every command was
+/// recorded.
 ///
 /// ```
 /// use alloc_core::{FromGlobalAlloc, Scope, Scoped};
@@ -53,7 +53,7 @@ pub struct Judge<'h, 't> {
     engine: Engine<'h, 't>,
     threads: TryMap<u64, Thread<'h, 't>, Own<'h>, HashKey>,
     lists: BlockLists<'h>,
-    /// How often events were lost: what threads were in before the last time they may have left.
+    /// The number of losses so far. A command or reallocation that began before the last one may have ended.
     losses: u64,
     commands: bool,
     limits: &'static [&'static str],
@@ -61,23 +61,23 @@ pub struct Judge<'h, 't> {
 
 type Own<'h> = Scoped<Memory<'h>>;
 
-/// What is known of a thread.
+/// The state of a thread.
 struct Thread<'h, 't> {
-    /// As many losses were known when it was looked at last.
+    /// The number of losses at its last line.
     losses: u64,
-    /// Commands that it is in, the innermost last.
+    /// Its running commands, the innermost last.
     brackets: TryVec<Bracket<'t>, Own<'h>>,
-    /// Reallocations that it is in; `None` for one that is not judged.
+    /// Its running reallocations; `None` for one that is not checked.
     moving: TryVec<Option<Moving<'t>>, Own<'h>>,
-    /// The command that it left last.
+    /// The last command that returned.
     last_command: &'t str,
-    /// What that one was making, and nobody has told of yet.
+    /// The object that this command creates, until it is reported.
     making: Option<Making>,
     issued: bool,
 }
 
 impl Thread<'_, '_> {
-    /// Whatever began before that loss may have ended since.
+    /// Forgets commands and reallocations that began before the last loss.
     fn forget_before(&mut self, losses: u64) {
         if self.losses != losses {
             self.brackets.clear();
@@ -87,15 +87,15 @@ impl Thread<'_, '_> {
     }
 }
 
-/// An owner that is declared more often stays what it was; each time counts as an observation that was lost.
+/// Further declarations of one owner are ignored and counted as lost.
 const MAX_DECLARATIONS: usize = 16;
 
-/// Why a trace without commands says nothing about them.
+/// The limit of a trace without commands.
 const NO_COMMANDS: &[&str] =
     &["it has no command: what has to do with commands and threads is not judged"];
 
 impl<'h, 't> Judge<'h, 't> {
-    /// A judge who has seen nothing. Takes no memory yet; later about 100 bytes a block that the trace names.
+    /// A new judge. Allocates nothing yet; later about 100 bytes for each block of the trace.
     #[must_use]
     pub fn new(memory: &'h (dyn HostAllocator + Sync), options: CheckOptions) -> Self {
         let own = Scoped::new(memory, SCOPE);
@@ -109,10 +109,10 @@ impl<'h, 't> Judge<'h, 't> {
         }
     }
 
-    /// Judges a whole trace: [`step`](Judge::step) for each event, then [`finish`](Judge::finish).
+    /// Checks a whole trace: [`step`](Judge::step) for each event, then [`finish`](Judge::finish).
     ///
     /// # Errors
-    /// A line that cannot be read, or no memory. What was found until then is kept.
+    /// A line that cannot be read, or no memory. The findings so far are kept.
     pub fn run(&mut self, reader: TraceReader<'t>) -> Result<(), CallbackError> {
         self.limits = reader.format().limits();
         self.engine.knows_strangers = reader.format() == TraceFormat::Two;
@@ -124,10 +124,10 @@ impl<'h, 't> Judge<'h, 't> {
         Ok(())
     }
 
-    /// Judges one event.
+    /// Checks one event.
     ///
     /// # Errors
-    /// No memory for what must be remembered of it; it can be tried again.
+    /// No memory for its records; the step can be repeated.
     pub fn step(&mut self, line: u64, event: TraceEvent<'t>) -> Result<(), HostError> {
         match event {
             TraceEvent::Owner {
@@ -135,7 +135,7 @@ impl<'h, 't> Judge<'h, 't> {
                 parent,
                 kind,
             } => {
-                // Nobody declares one so often, and each time it is another owner of its group.
+                // Each declaration adds an owner to the group.
                 if id(owner).is_some_and(|id| {
                     self.engine.owners_of(id, MAX_DECLARATIONS) == MAX_DECLARATIONS
                 }) {
@@ -239,7 +239,7 @@ impl<'h, 't> Judge<'h, 't> {
         Ok(())
     }
 
-    /// The trace is over: what is live now is left.
+    /// The end of the trace: live blocks are leftovers.
     pub fn finish(&mut self) {
         if !self.commands {
             self.engine.forget_commands();
@@ -247,7 +247,7 @@ impl<'h, 't> Judge<'h, 't> {
         self.engine.finish();
     }
 
-    /// What was found until now, by rule and line, in memory of `memory`.
+    /// The findings so far, by rule and line, in memory of `memory`.
     ///
     /// # Errors
     /// The refusal of `memory`.
@@ -258,30 +258,30 @@ impl<'h, 't> Judge<'h, 't> {
         self.engine.findings(memory)
     }
 
-    /// What the trace does not tell, and so is not judged, one sentence each.
+    /// What the trace does not show and is not checked, one sentence each.
     pub fn limits(&self) -> impl Iterator<Item = &'static str> {
         let commands = if self.commands { &[] } else { NO_COMMANDS };
         self.limits.iter().chain(commands).copied()
     }
 
-    /// Events that the recorder lost, and observations for which there was no room here or which those events make doubtful.
+    /// The number of events that the recorder lost, and of observations without room or made doubtful by lost events.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.engine.lost()
     }
 
-    /// Whatever began may have ended since.
+    /// Counts lost events: running commands and reallocations may have ended.
     fn lose(&mut self, events: u64) {
         self.engine.lose_events(events);
         self.losses = self.losses.saturating_add(1);
         self.lists.leave_all();
     }
 
-    /// Whose callbacks a command about this owner was given: its own, and those above it.
+    /// The allocators of a command about this owner: its own, and those above it.
     fn owners_above(&self, owner: u64) -> Owners {
         let mut owners = Owners::default();
         let mut number = owner;
-        // No deeper than objects lie in Vulkan; a trace may well run in a circle.
+        // No deeper than Vulkan's objects; a trace may have a cycle.
         for _ in 0..8 {
             let Some(owner) = id(number).and_then(|id| self.engine.owner(id)) else {
                 break;
@@ -290,7 +290,7 @@ impl<'h, 't> Judge<'h, 't> {
                 "VkInstance" => owners.instance = owner.id,
                 "VkDevice" => owners.device = owner.id,
                 "VkDeferredOperationKHR" => owners.deferred = owners.deferred.or(owner.id),
-                // They have no callbacks of their own.
+                // These have no callbacks of their own.
                 "VkQueue" | "VkPhysicalDevice" | "VkCommandBuffer" | "VkDescriptorSet" | "" => {}
                 _ => owners.object = owners.object.or(owner.id),
             }
@@ -299,8 +299,8 @@ impl<'h, 't> Judge<'h, 't> {
         owners
     }
 
-    /// A trace names one owner for a command. Where the command may be given a cache or a deferred operation beside, the first one
-    /// that is asked is taken for the one that it was given.
+    /// A trace names one owner for a command. If the command may have a cache or a deferred operation besides, the first one that is
+    /// called is assumed.
     fn suppose(&mut self, by: Caller) {
         let Some(owner) = id(by.owner).and_then(|id| self.engine.owner(id)) else {
             return;
@@ -320,7 +320,7 @@ impl<'h, 't> Judge<'h, 't> {
             {
                 owners.cache = owners.cache.or(owner.id);
             }
-            // What a join works on is what was deferred.
+            // A join works on the deferred object.
             "VkPipeline" | "VkAccelerationStructureKHR" | "VkMicromapEXT"
                 if row.action == CommandAction::Join =>
             {
@@ -374,7 +374,7 @@ impl<'h, 't> Judge<'h, 't> {
             .filter(|thread| thread.losses == self.losses)
     }
 
-    /// The thread, if it was heard of; what it was in before events were lost it may have left.
+    /// The thread, if it has a state, without what it began before the last loss.
     fn known(&mut self, thread: u64) -> Option<&mut Thread<'h, 't>> {
         let thread = self.threads.get_mut(&thread)?;
         thread.forget_before(self.losses);
@@ -404,7 +404,7 @@ impl<'h, 't> Judge<'h, 't> {
     }
 }
 
-/// The owner of this number; 0 is nobody.
+/// The owner of this number; none for 0.
 fn id(number: u64) -> Option<OwnerId> {
     u32::try_from(number).ok().and_then(OwnerId::from_number)
 }

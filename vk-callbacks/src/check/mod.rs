@@ -1,4 +1,4 @@
-//! The checker: rules, findings, and the two ways to apply them (live, or over a log).
+//! The checker: rules, findings, and their two uses, live and over a log.
 //!
 //! ```text
 //!  live:  driver --> entry (C functions) --+                  +-- call_rules        calls of callbacks
@@ -7,7 +7,7 @@
 //!                                                   |
 //!                     tables: blocks, handles, rows of findings  -->  finding, message
 //! ```
-//! Which file applies a rule (see [`Rule`]; some have parts in several):
+//! The file of each rule (see [`Rule`]; some rules have parts in several):
 //!
 //! - `call_rules`: V7, V8, V11, V14 to V16, V19 to V23, V30, V35, V41
 //! - `lifetime_rules`: V1 to V6, V8, V9, V20 to V23, V25, V28, V34, V41 to V44

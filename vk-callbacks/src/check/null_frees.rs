@@ -1,5 +1,5 @@
-//! Frees of NULL (V18) that are noted again. Some drivers free NULL in nearly every command: the first of a command is a row of findings, and
-//! each further one a count at the owner whose callbacks it came through.
+//! Repeated frees of NULL (V18). Some drivers free NULL in nearly every command: the first of a command is a row of findings, each
+//! further one a count at the owner.
 
 #![forbid(unsafe_code)]
 
@@ -8,13 +8,13 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use super::engine::{CallbackCall, Engine};
 use super::kind::FindingKind;
 
-/// Commands that are counted for an owner; those of others are rows each time.
+/// The maximum of counted commands of an owner; frees in other commands are rows each time.
 const COMMANDS: usize = 4;
 
-/// Of one owner.
+/// The counts of one owner.
 pub(crate) struct NullFrees([CommandCount; COMMANDS]);
 
-/// A command by where its name lies: each name that is seen lies as long as the owner does.
+/// A command by the address of its name, which lives as long as the owner.
 struct CommandCount {
     /// 0 for none, [`CLAIMED`] while the length is being written.
     address: AtomicUsize,
@@ -22,7 +22,7 @@ struct CommandCount {
     count: AtomicU64,
 }
 
-/// The address of no name: names are not empty, and nothing lies there.
+/// No name has this address.
 const CLAIMED: usize = 1;
 
 impl NullFrees {
@@ -38,7 +38,7 @@ impl NullFrees {
         )
     }
 
-    /// Counts one in a command that has a row already. `false` where that is not known.
+    /// Counts a free in a command that has a row. False if the command is unknown.
     #[inline]
     pub(crate) fn count_again(&self, command: &str) -> bool {
         let known = self.0.iter().find(|known| known.is(command));
@@ -48,7 +48,7 @@ impl NullFrees {
         known.is_some()
     }
 
-    /// The command has a row, whose name lies where this one does: from now on it is counted here, if there is a place left.
+    /// Counts the frees of a command from now on, if there is a place left. The command has a row with the same name address.
     pub(crate) fn remember(&self, command: &str) {
         if command.is_empty() {
             return;
@@ -71,7 +71,7 @@ impl NullFrees {
         }
     }
 
-    /// Those that are in no row.
+    /// The frees that are in no row.
     pub(crate) fn counted(&self, command: &str) -> u64 {
         // Two threads may have claimed a place each for one command.
         let known = self.0.iter().filter(|known| known.is(command));

@@ -1,28 +1,28 @@
-//! What a checker is told before it begins.
+//! The options of a checker.
 
 #![forbid(unsafe_code)]
 
 use crate::command::{BracketCoverage, OwnerId};
 
-/// How much a checker or a judge may take for granted.
+/// What a checker or a judge may assume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Whether every command of every thread runs in a bracket. A single bracket that says otherwise counts for all.
+    /// Whether every command of every thread runs in a bracket. A bracket that declares less lowers it for all.
     pub coverage: BracketCoverage,
-    /// Who may stand between the application and the driver.
+    /// How the driver was opened.
     pub opened: Opened,
 }
 
-/// How the driver was reached.
+/// How the driver was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opened {
     /// Through the loader: callbacks may be the loader's, a layer's or the driver's. Findings name "the implementation".
     ThroughLoader,
-    /// Its library alone: findings name "the driver".
+    /// Without the loader: findings name "the driver".
     Directly,
 }
 
-/// Nothing for granted: some commands may run without a bracket, and a loader may stand between.
+/// The weakest assumptions: some commands may run without a bracket, and a loader may be between.
 impl Default for CheckOptions {
     fn default() -> Self {
         Self {
@@ -32,17 +32,17 @@ impl Default for CheckOptions {
     }
 }
 
-/// Whose callbacks are being checked.
+/// The owner of checked callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckedOwner {
-    /// What [`Owners`](crate::Owners) calls them: [`Bridge::owner`](crate::Bridge::owner), or [`OwnerId::fresh`].
+    /// The id in [`Owners`](crate::Owners): [`Bridge::owner`](crate::Bridge::owner), or [`OwnerId::fresh`].
     pub id: OwnerId,
-    /// The kind of object they are handed to (`VkPipeline`).
+    /// The kind of object that the callbacks are passed for (`VkPipeline`).
     pub kind: &'static str,
-    /// Callbacks of one group are compatible: each frees and reallocates what the others gave (V42). 0: that of the very same functions
-    /// and user data, where they are watched already; else a group of their own.
+    /// Callbacks of one group are compatible: each frees and reallocates the blocks of the others (V42). 0: the group of identical
+    /// functions and user data if they are watched already, else a group of their own.
     pub group: u32,
-    /// Bytes and blocks that come through them are counted by scope ([`Checker::usage`](crate::Checker::usage)).
+    /// Bytes and blocks are counted by scope ([`Checker::usage`](crate::Checker::usage)).
     pub is_counted: bool,
 }
 
@@ -58,7 +58,7 @@ impl CheckedOwner {
         }
     }
 
-    /// These, counted by scope: for callbacks that no bridge is behind. Costs some 20 ns a call.
+    /// Counts usage by scope: for callbacks without a bridge. Costs some 20 ns a call.
     #[must_use]
     pub const fn counted(self) -> Self {
         Self {

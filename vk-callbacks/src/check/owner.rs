@@ -1,4 +1,4 @@
-//! Whose callbacks are watched: a list that only grows, each entry pinned in the checker's memory.
+//! An owner of callbacks.
 
 #![forbid(unsafe_code)]
 
@@ -14,43 +14,43 @@ use super::options::CheckedOwner;
 use super::owner_usage::{OwnerUsage, UsageCounters};
 use crate::command::OwnerId;
 
-/// One set of callbacks.
+/// An owner of callbacks, pinned in the checker's memory until the engine ends.
 pub(crate) struct CallbackOwner<'t> {
-    /// None where a log does not say whose.
+    /// None if a log does not name the owner.
     pub(crate) id: Option<OwnerId>,
     pub(crate) kind: &'t str,
     /// Equal for callbacks that are compatible.
     pub(crate) group: u64,
-    /// The owner it lies below; only a log says so.
+    /// The owner above; only in a log.
     pub(crate) parent: u64,
-    /// Objects made with them less objects ended.
+    /// Created objects less destroyed ones.
     pub(crate) objects: AtomicI64,
-    /// An object made with them was told of.
+    /// A created object was reported.
     pub(crate) objects_reported: AtomicBool,
-    /// Internal memory was notified through them.
+    /// An internal notification came.
     pub(crate) notified: AtomicBool,
-    /// Creating commands that asked them and whose objects nobody has told of yet.
+    /// Creating commands that called the callbacks and whose object was not reported yet.
     making: AtomicU32,
-    /// Of a pool: successful commands that made objects from it.
+    /// Pools: successful commands that allocated objects from the pool.
     pub(crate) filled: AtomicU64,
-    /// Of a pool: a command on it asked for memory of scope object, of anybody.
+    /// Pools: a command on the pool requested memory of scope object from any allocator.
     pub(crate) drawn: AtomicBool,
-    /// Frees of NULL that are in no row of findings.
+    /// Frees of NULL without a row of findings.
     pub(crate) null_frees: NullFrees,
-    /// They are a command pool's: commands that record may use them.
+    /// A command pool, whose callbacks recording commands may use.
     records: bool,
-    /// Blocks that came through them and are live: counted before they are on record and after they are gone, so never too few.
+    /// Live blocks: counted before they are recorded and discounted after they left the record, so never too few.
     live_blocks: AtomicU64,
-    /// Bytes and blocks by scope, where that was asked for.
+    /// Bytes and blocks by scope, if counted.
     usage: Option<UsageCounters>,
-    /// Of a judge: the head of the [list](super::block_lists) of blocks that came through them; the oldest owner of a group has it.
+    /// Logs: the head of the [list](super::block_lists) of blocks; only in the oldest owner of a group.
     pub(crate) held: AtomicU32,
-    /// Internal memory that was notified, in bytes, by scope; of a group, its oldest owner has the sums.
+    /// Notified internal memory in bytes, by scope; the sums of a group are in its oldest owner.
     internal: [AtomicU64; Scope::COUNT],
 }
 
 impl<'t> CallbackOwner<'t> {
-    /// `known`: the group of the very same callbacks.
+    /// `known`: the group of identical callbacks.
     pub(crate) fn new(of: CheckedOwner, known: Option<u64>) -> CallbackOwner<'static> {
         let own = known.unwrap_or_else(|| own_group(of.id));
         let group = if of.group == 0 {
@@ -109,25 +109,25 @@ impl<'t> CallbackOwner<'t> {
         }
     }
 
-    /// Whether commands that record may use them.
+    /// Whether recording commands may use the callbacks.
     #[inline]
     pub(crate) const fn is_for_recording(&self) -> bool {
         self.records
     }
 
-    /// A block will be on record.
+    /// Counts a block before it is recorded.
     #[inline]
     pub(crate) fn count_block(&self) {
         self.live_blocks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A block is gone from the record, or did not come there.
+    /// Discounts a block that left the record, or was not recorded.
     #[inline]
     pub(crate) fn discount_block(&self) {
         self.live_blocks.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A block has come on record.
+    /// Counts the usage of a recorded block.
     #[inline]
     pub(crate) fn count_usage(&self, block: &BlockRecord<'_>) {
         if let Some(usage) = &self.usage {
@@ -135,7 +135,7 @@ impl<'t> CallbackOwner<'t> {
         }
     }
 
-    /// It is gone.
+    /// Discounts the usage of a freed block.
     #[inline]
     pub(crate) fn discount_usage(&self, block: &BlockRecord<'_>) {
         if let Some(usage) = &self.usage {
@@ -143,7 +143,7 @@ impl<'t> CallbackOwner<'t> {
         }
     }
 
-    /// It has another size now.
+    /// Changes the usage of a resized block.
     #[inline]
     pub(crate) fn resize_usage(&self, block: &BlockRecord<'_>, size: u64) {
         if let Some(usage) = &self.usage {
@@ -151,13 +151,13 @@ impl<'t> CallbackOwner<'t> {
         }
     }
 
-    /// What was counted; none where nobody asked for it.
+    /// The usage; none if not counted.
     pub(crate) fn usage(&self) -> Option<OwnerUsage> {
         self.usage.as_ref().map(UsageCounters::read)
     }
 
-    /// Some block that came through them may be live. Of several owners with one number each may have counted what another did: together
-    /// they are right, and where none has anything to say there is no block.
+    /// Whether a block may be live. Of several owners with one number, each may have counted blocks of another: together they are
+    /// right, and if none has a block, there is none.
     pub(crate) fn may_hold_blocks(&self) -> bool {
         self.live_blocks.load(Ordering::Acquire) != 0
     }
@@ -168,7 +168,7 @@ impl<'t> CallbackOwner<'t> {
         }
     }
 
-    /// False when less was taken than is given back; then nothing is left.
+    /// False if more is freed than was allocated; the sum is 0 then.
     pub(crate) fn count_internal_free(&self, scope: Scope, bytes: u64) -> bool {
         let Some(cell) = self.internal.get(scope.index()) else {
             return true;
@@ -179,19 +179,19 @@ impl<'t> CallbackOwner<'t> {
         before.is_ok_and(|taken| taken >= bytes)
     }
 
-    /// What was taken of the scope and not given back.
+    /// The notified memory of the scope that was not freed.
     pub(crate) fn internal_outstanding(&self, scope: Scope) -> u64 {
         self.internal
             .get(scope.index())
             .map_or(0, |cell| cell.load(Ordering::Acquire))
     }
 
-    /// A creating command asks them for the first time. Before what it takes is put on record.
+    /// The first call of a creating command, before its block is recorded.
     pub(crate) fn making(&self) {
         self.making.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// What that command made has been told, or nobody will.
+    /// The object of that command was reported, or never will be.
     pub(crate) fn count_created(&self) {
         let _ = self
             .making
@@ -200,13 +200,13 @@ impl<'t> CallbackOwner<'t> {
             });
     }
 
-    /// No object that was made with them lives, and none is being made. Who looks at a record first and asks then is not misled by
-    /// one that another thread is making: it counted before the record came, and the object counts before it does no more.
+    /// Whether no object lives or is being created. A thread that reads a record first and calls this then sees an object that
+    /// another thread creates: it was counted before the record, and is counted as an object before it stops being one in creation.
     pub(crate) fn has_no_objects(&self) -> bool {
         self.making.load(Ordering::Acquire) == 0 && self.objects.load(Ordering::Acquire) <= 0
     }
 
-    /// What was notified through them is nobody's any more: that of objects which nobody tells of could be there for as long as it likes.
+    /// Whether no object needs the notified memory any more. Objects that are never reported might need it for ever.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_no_objects()
             && (self.objects_reported.load(Ordering::Acquire)
@@ -214,7 +214,7 @@ impl<'t> CallbackOwner<'t> {
     }
 }
 
-/// A group that no application declared.
+/// The group of an owner alone.
 fn own_group(id: OwnerId) -> u64 {
     1 << 32 | u64::from(id.get())
 }

@@ -1,4 +1,4 @@
-//! What came through the callbacks of one owner, for callbacks that no bridge counts (LC6).
+//! The usage of one owner's callbacks, for callbacks that no bridge counts (LC6).
 
 #![forbid(unsafe_code)]
 
@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use alloc_core::{Scope, ScopeUsage};
 
-/// Bytes and blocks of one owner, in the sizes that were asked for. Exact whenever no callback of it is running.
+/// Bytes and blocks of one owner, as requested. Exact while no callback of the owner runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnerUsage {
     scopes: [ScopeUsage; Scope::COUNT],
@@ -14,20 +14,20 @@ pub struct OwnerUsage {
 }
 
 impl OwnerUsage {
-    /// What was asked for in this scope.
+    /// The usage of this scope.
     #[must_use]
     pub fn scope(&self, scope: Scope) -> ScopeUsage {
         self.scopes.get(scope.index()).copied().unwrap_or_default()
     }
 
-    /// All scopes together, those that do not exist too; its peak is that of the sum, and exact.
+    /// All scopes together, invalid ones included; its peak is that of the sum, and exact.
     #[must_use]
     pub const fn total(&self) -> ScopeUsage {
         self.total
     }
 }
 
-/// Counts on their way to an [`OwnerUsage`].
+/// The atomic counters of an [`OwnerUsage`].
 pub(super) struct UsageCounters {
     scopes: [ScopeCounters; Scope::COUNT],
     total: ScopeCounters,
@@ -100,7 +100,7 @@ impl ScopeCounters {
         self.total_blocks.fetch_add(1, Relaxed);
     }
 
-    /// As an account has it: growing a block adds its growth.
+    /// As in an account: growing a block adds its growth to the total.
     fn resize(&self, old: u64, new: u64) {
         if new >= old {
             self.grow(new.saturating_sub(old));
@@ -114,7 +114,7 @@ impl ScopeCounters {
             .live_bytes
             .fetch_add(bytes, Relaxed)
             .wrapping_add(bytes);
-        // A free that was counted before its allocation makes it less than nothing for a moment.
+        // A free that is counted before its allocation makes it negative for a moment.
         if live <= u64::MAX / 2 {
             self.peak_bytes.fetch_max(live, Relaxed);
         }

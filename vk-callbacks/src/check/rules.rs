@@ -1,10 +1,10 @@
-//! The rules, one row each: whose duty, what must be seen to know whether it was kept, and how much a breach weighs.
+//! The rules, one row each: who can break it, what must be seen to know, how serious a breach is.
 
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-/// One rule of `VkAllocationCallbacks`. The numbers are ours; `reference` is the specification's.
+/// A rule of `VkAllocationCallbacks`. The numbers are this crate's; `reference` is the specification's.
 ///
 /// ```
 /// use vk_callbacks::Rule;
@@ -19,9 +19,9 @@ pub struct Rule {
     pub number: u8,
     /// Who can break it.
     pub duty: Duty,
-    /// What must be seen to know.
+    /// What must be seen to detect a breach.
     pub sight: Sight,
-    /// How much a breach weighs.
+    /// How serious a breach is.
     pub level: RuleLevel,
     /// The rule in one line.
     pub text: &'static str,
@@ -58,7 +58,7 @@ pub enum Sight {
     Never(&'static str),
 }
 
-/// How much a breach weighs.
+/// How serious a breach is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleLevel {
     /// A rule was broken.

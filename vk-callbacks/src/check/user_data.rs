@@ -1,11 +1,11 @@
-//! Which user data was handed out: numbers into one table of the process, so that a strange one is found without following it.
+//! User data of checked callbacks: numbers into a static table, so that unknown user data is never dereferenced.
 //!
 //! ```text
 //!   pUserData = generation * 262144 + place       place: Slot { user data, address of what is watched, next free place }
 //! ```
 //!
-//! A place is used again once what was there has ended, under another generation: who calls with the old number is not let in. Pages
-//! of the table that were never used take no memory.
+//! A place is reused when its callbacks ended, with another generation: a call with the old number is stray. Pages of the table that
+//! were never used occupy no memory.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -16,9 +16,9 @@ const PLACES: usize = 1 << 18;
 struct UserDataSlot {
     /// The last user data of this place; 0 before the first.
     user_data: AtomicUsize,
-    /// NULL while nobody is here.
+    /// NULL while the place is free.
     watched: AtomicPtr<c_void>,
-    /// While the place is free: the free place below it in [`FREE`], and one more; 0 for none.
+    /// While the place is free: the next free place in [`FREE`], plus 1; 0 for none.
     next_free: AtomicU32,
 }
 
@@ -30,14 +30,13 @@ static SLOTS: [UserDataSlot; PLACES] = [const {
     }
 }; PLACES];
 
-/// The stack of free places: the top one and one more in the low half, and in the high half how often it changed, so that a place that
-/// went and came back is not taken for one that stayed.
+/// The stack of free places: in the low half the top one plus 1, in the high half the number of changes, against the ABA problem.
 static FREE: AtomicU64 = AtomicU64::new(0);
 
-/// Places from here on were never used.
+/// The first place that was never used.
 static UNUSED: AtomicUsize = AtomicUsize::new(0);
 
-/// Takes a place for what is watched. Answers with the user data to hand out; `None` when all places are taken.
+/// Claims a place. Returns the user data; `None` if all places are in use.
 pub(crate) fn claim(watched: *mut c_void) -> Option<*mut c_void> {
     let place = pop_free().or_else(never_used)?;
     let slot = SLOTS.get(place)?;
@@ -49,7 +48,7 @@ pub(crate) fn claim(watched: *mut c_void) -> Option<*mut c_void> {
     Some(ptr::without_provenance_mut(user_data))
 }
 
-/// What the user data was handed out for, if it was and still is.
+/// The value of the user data, while it is claimed.
 #[inline]
 pub(crate) fn find(user_data: *mut c_void) -> Option<*mut c_void> {
     let slot = SLOTS.get(user_data.addr() % PLACES)?;
@@ -58,7 +57,7 @@ pub(crate) fn find(user_data: *mut c_void) -> Option<*mut c_void> {
     (is_current && !watched.is_null()).then_some(watched)
 }
 
-/// Gives the place back, once; calls with this user data are strange from here on.
+/// Frees the place, once; later calls with this user data are stray.
 pub(crate) fn release(user_data: *mut c_void) {
     let place = user_data.addr() % PLACES;
     let Some(slot) = SLOTS.get(place) else { return };
@@ -87,7 +86,7 @@ fn pop_free() -> Option<usize> {
     }
 }
 
-/// The high half of the stack's word, after one change more.
+/// The high half of the stack's word, after one more change.
 const fn changed(free: u64) -> u64 {
     (free >> 32).wrapping_add(1) << 32
 }
@@ -101,8 +100,8 @@ fn never_used() -> Option<usize> {
 
 static STRANGE: AtomicU64 = AtomicU64::new(0);
 
-/// How many calls came with user data that no checker of this process handed out, or whose checker is gone, and outside of any
-/// command that a checker watched. They were answered with NULL, or nothing was done.
+/// The number of calls with user data that no checker of this process returned, or whose checker ended, outside of any checked
+/// command. They were answered with NULL, or ignored.
 #[must_use]
 pub fn stray_callbacks() -> u64 {
     STRANGE.load(Ordering::Relaxed)

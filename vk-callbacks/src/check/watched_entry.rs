@@ -1,4 +1,4 @@
-//! Which callbacks are watched, found by what they are: the very same callbacks of one owner are watched once, however many hand them over.
+//! The record of watched callbacks: identical callbacks of one owner are watched once.
 
 #![forbid(unsafe_code)]
 
@@ -10,23 +10,23 @@ use super::owner::CallbackOwner;
 use super::table::TableEntry;
 use crate::raw::RawCallbacks;
 
-/// Callbacks that are watched.
+/// Watched callbacks.
 #[derive(Clone, Copy)]
 pub(super) struct WatchedEntry {
     /// See [`identity`].
     pub(super) identity: [usize; 6],
-    /// The address of the owner they belong to.
+    /// The address of the owner.
     pub(super) owner: usize,
-    /// That one's group.
+    /// The group of the owner.
     pub(super) group: u64,
-    /// The user data that leads to them.
+    /// The user data of the checked callbacks.
     pub(super) user_data: usize,
-    /// How often they were wrapped and not retired.
+    /// The number of wraps less retirements.
     pub(super) uses: u32,
 }
 
 impl WatchedEntry {
-    /// One use.
+    /// An entry with one use.
     pub(super) fn new(
         raw: &RawCallbacks,
         owner: &CallbackOwner<'static>,
@@ -41,20 +41,20 @@ impl WatchedEntry {
         }
     }
 
-    /// One use more of callbacks that have not ended: the user data that leads to them.
+    /// Adds a use unless the callbacks ended. Returns their user data.
     pub(super) fn use_again(&mut self) -> Option<usize> {
         let uses = self.uses.checked_add(1).filter(|uses| *uses > 1)?;
         self.uses = uses;
         Some(self.user_data)
     }
 
-    /// Ends them. False where they have ended.
+    /// Ends the callbacks. False if they had ended.
     pub(super) fn end(&mut self) -> bool {
         core::mem::take(&mut self.uses) > 0
     }
 }
 
-/// The addresses of the functions, and of what they work on.
+/// The user data and the addresses of the functions.
 pub(super) fn identity(raw: &RawCallbacks) -> [usize; 6] {
     Words::of(raw).map(<*mut c_void>::addr)
 }

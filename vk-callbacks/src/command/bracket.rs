@@ -1,4 +1,4 @@
-//! A running command as the rules see it: the live checker's lies in a frame on the stack, the judge's in its own memory.
+//! A running command: the live checker's lies in a frame on the stack, the judge's in its memory.
 
 #![forbid(unsafe_code)]
 
@@ -11,10 +11,10 @@ use crate::commands::{CommandAction, CommandRow};
 /// Not returned yet, or returns nothing.
 const NO_RESULT: i32 = 0;
 
-/// A command that is making an object, or has made one that nobody has told of yet: the owner's number, and whether it may make several.
+/// The object that a command creates until it is reported: the number of its owner, and whether the command may create several.
 ///
-/// One word, without padding: padding of a frame would be copied with what lies beside it, in pieces other than those that it was
-/// stored in, and the processor waits for those.
+/// One word, without padding: padding would be copied together with neighbouring fields, in other pieces than those that were stored,
+/// and the processor stalls on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Making(NonZeroU64);
 
@@ -34,13 +34,13 @@ impl Making {
         self.0.get() as u32
     }
 
-    /// It may make several: then that one was told does not end it, the thread's next command does.
+    /// The command may create several objects: then a report does not end the creation, the thread's next command does.
     pub(crate) const fn many(self) -> bool {
         self.0.get() & Self::MANY != 0
     }
 }
 
-/// One command of one thread.
+/// A command of a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Bracket<'t> {
     pub(crate) name: &'t str,
@@ -49,11 +49,11 @@ pub(crate) struct Bracket<'t> {
     pub(crate) owners: Owners,
     pub(crate) coverage: BracketCoverage,
     row: Cell<Option<&'static CommandRow>>,
-    /// Blocks of scope command that it took less those that it freed, on this thread. A hint: others may have freed some.
+    /// Allocated blocks of scope command less freed ones, on this thread. A hint: other threads may have freed some.
     pub(crate) command_live: Cell<u32>,
     /// Requests that were answered with NULL.
     pub(crate) nulls: Cell<u32>,
-    /// Whose callbacks the object that it makes draws on, once it has.
+    /// The object that it creates, once it called the object's callbacks.
     pub(crate) making: Cell<Option<Making>>,
     /// The `VkResult`.
     pub(crate) result: Cell<i32>,
@@ -94,7 +94,7 @@ impl<'t> Bracket<'t> {
         row
     }
 
-    /// It makes objects from a pool. A name without its row is not looked up for that.
+    /// Whether it allocates objects from a pool. Other names are not looked up.
     #[inline]
     pub(crate) fn allocates(&self) -> bool {
         match self.row.get() {

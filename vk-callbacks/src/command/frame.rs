@@ -1,4 +1,4 @@
-//! The command being run, as it lies on its thread's stack.
+//! The frame of a running command on its thread's stack.
 
 #![forbid(unsafe_code)]
 
@@ -8,30 +8,30 @@ use core::ptr;
 use super::bracket::Bracket;
 use super::owner::{BracketCoverage, Owners};
 
-/// A running command, as one line of a log would tell it.
+/// A running command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandInfo {
     /// The command's name.
     pub name: &'static str,
-    /// The command's number: from 1, never used twice in a process. Those of one thread count up; a thread takes 64 of them at once, so
-    /// those of several threads do not say which command came first. 0 without the feature `std`.
+    /// The command's serial number: from 1, unique in the process. Those of one thread count up; a thread reserves 64 of them at
+    /// once, so they do not order commands of several threads. 0 without the feature `std`.
     pub serial: u64,
     /// 1 for the outermost command of a thread, 2 for one called within it, ..
     pub depth: u32,
     /// The thread's number, as [`current_thread`](super::current_thread).
     pub thread: u64,
-    /// Whose callbacks it may reach.
+    /// The owners of the callbacks that it may call.
     pub owners: Owners,
     /// How much of the program is bracketed.
     pub coverage: BracketCoverage,
-    /// The command was called from inside a callback, which V25 forbids.
+    /// The command was called within a callback, which V25 forbids.
     pub entered_in_callback: bool,
-    /// Where the command's frame lies on its thread's stack: what is called for the command lies below, who called it above. Whoever walks
-    /// a callback's stack has the whole command when it is past this.
+    /// The address of the command's frame on its thread's stack: called functions are below, callers above. An unwinder of a
+    /// callback's stack has seen the whole command past this address.
     pub stack: usize,
 }
 
-/// The command being run; lies on the stack of [`Command::run`](super::Command::run) and cannot leave its thread.
+/// A running command, on the stack of [`Command::run`](super::Command::run). It cannot leave its thread.
 #[derive(Debug)]
 pub struct CommandFrame {
     bracket: Bracket<'static>,
@@ -44,7 +44,7 @@ pub struct CommandFrame {
 }
 
 impl CommandFrame {
-    /// A frame of this thread, that the checker at this address watches, or nobody.
+    /// A frame of this thread, with the address of its checker, or null.
     #[inline]
     pub(super) fn new(
         bracket: Bracket<'static>,
@@ -67,7 +67,7 @@ impl CommandFrame {
         self.depth
     }
 
-    /// What is running.
+    /// The running command.
     #[must_use]
     pub fn info(&self) -> CommandInfo {
         CommandInfo {
@@ -82,13 +82,13 @@ impl CommandFrame {
         }
     }
 
-    /// How often NULL was answered to a request of this command so far (what V9 is judged by).
+    /// The number of NULL answers to this command so far (V9).
     #[must_use]
     pub const fn null_answers(&self) -> u32 {
         self.bracket.nulls.get()
     }
 
-    /// The command returned this `VkResult`. Not to be called for commands that return nothing.
+    /// Stores the `VkResult` of the command. Not for commands without a result.
     pub fn returned(&self, result: i32) {
         self.bracket.result.set(result);
     }

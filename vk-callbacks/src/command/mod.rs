@@ -1,7 +1,7 @@
-//! Brackets: which Vulkan command a thread is executing while callbacks arrive.
+//! Brackets: the running Vulkan command of a thread during callbacks.
 //!
-//! Vulkan specification, *Host Memory*: callbacks come only during a command and on the thread that called it, so a bracket
-//! around the call says whose request a callback is (rows V22, V23, V28 to V34 are judged by it).
+//! Vulkan specification, *Host Memory*: callbacks come only during a command and on its thread. A bracket around the call assigns
+//! each callback to its command (rows V22, V23, V28 to V34).
 
 mod bracket;
 mod frame;
@@ -17,7 +17,7 @@ pub(crate) use bracket::{Bracket, Making};
 pub use frame::{CommandFrame, CommandInfo};
 pub use owner::{BracketCoverage, OwnerId, Owners};
 
-/// A Vulkan command about to be called: its name, whose callbacks it may reach, and how much of the program is bracketed.
+/// A Vulkan command to be called: its name, the owners of its callbacks, and how much of the program is bracketed.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -40,13 +40,12 @@ pub struct Command {
 }
 
 impl Command {
-    /// `name` is the specification's (`vkCreateBuffer`). One that is unknown, or misspelt, is taken as it is: a checker judges what
-    /// the beginning of the name tells ([`CommandRow::of`](crate::CommandRow::of)), and where that tells nothing allows every scope.
+    /// `name` is the specification's (`vkCreateBuffer`). A checker applies the rules of the longest known beginning of an unknown
+    /// name ([`CommandRow::of`](crate::CommandRow::of)), or allows every scope.
     ///
-    /// `coverage` speaks for the program, not for this command. A [`Checker`](crate::Checker) is told it once more, in
-    /// [`CheckOptions`](crate::CheckOptions), since it may have to judge before the first command. Only if all say
-    /// [`Complete`](BracketCoverage::Complete) is a callback outside of a bracket a violation; one that says less
-    /// makes it a suspect, for good.
+    /// `coverage` describes the program, not this command. A [`Checker`](crate::Checker) also has it in
+    /// [`CheckOptions`](crate::CheckOptions), since it may need it before the first command. A callback outside of a bracket is a
+    /// violation only if all declare [`Complete`](BracketCoverage::Complete); after one weaker declaration it is a suspect.
     #[must_use]
     pub const fn new(name: &'static str, owners: Owners, coverage: BracketCoverage) -> Self {
         Self {
@@ -57,8 +56,8 @@ impl Command {
         }
     }
 
-    /// As [`Command::new`], of a command whose row is known: nothing is looked up when callbacks come. `name` is the real one where the
-    /// row is that of all commands that begin alike (`vkCmd*`).
+    /// As [`Command::new`], with a known row: callbacks look up nothing. `name` is the real name if the row is for all commands of
+    /// one beginning (`vkCmd*`).
     #[must_use]
     pub const fn of(
         row: &'static CommandRow,
@@ -74,13 +73,13 @@ impl Command {
 
     /// Runs `body` as this command. Brackets nest (a layer calls the driver); nothing is allocated.
     ///
-    /// A closure and no guard: the frame lies on this function's stack, and a guard could be forgotten and leave the thread
-    /// pointing at a frame that is gone. Without the feature `std` the body runs unbracketed.
+    /// A closure instead of a guard: a forgotten guard would leave a dangling frame on the thread. Without the feature `std` the body
+    /// runs unbracketed.
     pub fn run<R>(self, body: impl FnOnce(&CommandFrame) -> R) -> R {
         with_state(|thread| self.run_on(thread, ptr::null(), body))
     }
 
-    /// As [`Command::run`], on this thread, with the address of the checker that watches, or null.
+    /// As [`Command::run`], on this thread, with the address of the checker, or null.
     #[inline]
     pub(crate) fn run_on<R>(
         self,
@@ -113,28 +112,28 @@ impl Command {
     }
 }
 
-/// The innermost command this thread runs.
+/// The innermost running command of this thread.
 #[must_use]
 pub fn current_command() -> Option<CommandInfo> {
     // SAFETY: a non-null top is the frame of a `run` on this thread's own stack that has not ended; it is only read.
     unsafe { thread::top().as_ref() }.map(CommandFrame::info)
 }
 
-/// True while this thread is inside a function of a bridge, a checker or a tap (V25: no Vulkan command may be called then).
+/// Whether this thread is inside a function of a bridge, a checker or a tap (V25: no Vulkan command may be called then).
 ///
-/// Where the allocator behind calls another one, or the same, false again from the inner one's return on.
+/// If the allocator behind calls other callbacks, false again after the inner call returned.
 #[must_use]
 pub fn in_callback() -> bool {
     thread::in_callback()
 }
 
-/// This thread's number, counted up from 1 in the order of first asking; never used again. 0 without the feature `std`.
+/// This thread's number, from 1 in the order of first use; never reused. 0 without the feature `std`.
 #[must_use]
 pub fn current_thread() -> u64 {
     thread::thread_number()
 }
 
-/// A bridge answered NULL; counted in the innermost frame.
+/// Counts a NULL of a bridge in the innermost frame.
 #[cold]
 pub(crate) fn note_null_answer() {
     // SAFETY: as in `current_command`; `null_answers` is a `Cell` that only this thread reaches.
@@ -143,7 +142,7 @@ pub(crate) fn note_null_answer() {
     }
 }
 
-/// Takes the frame off the thread, when the body returns and when it unwinds.
+/// Removes the frame from the thread, when the body returns or unwinds.
 struct RestoreFrame<'a> {
     thread: &'a ThreadState,
     above: *const CommandFrame,

@@ -1,18 +1,19 @@
-//! Whose callbacks a command may reach, and how much of the program is bracketed.
+//! The owners of a command's callbacks, and the coverage of brackets.
 
 #![forbid(unsafe_code)]
 
 use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Whose callbacks a command may reach, most specific first. What a bridge is called: [`Bridge::owner`](crate::Bridge::owner).
+/// The owners of the callbacks that a command may call, most specific first. A bridge's id is
+/// [`Bridge::owner`](crate::Bridge::owner).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owners {
-    /// The object's own, its pool's or, where the command is about a cache, the cache's.
+    /// The object's own, its pool's or, for a command about a cache, the cache's.
     pub object: Option<OwnerId>,
-    /// That of a cache which a command about something else is given (`pipelineCache` of `vkCreateComputePipelines`).
+    /// The cache's, for a command about another object (`pipelineCache` of `vkCreateComputePipelines`).
     pub cache: Option<OwnerId>,
-    /// The deferred operation's, while what was deferred runs or is joined (V26).
+    /// The deferred operation's, while the deferred work runs or is joined (V26).
     pub deferred: Option<OwnerId>,
     /// The device's.
     pub device: Option<OwnerId>,
@@ -20,12 +21,12 @@ pub struct Owners {
     pub instance: Option<OwnerId>,
 }
 
-/// Names a bridge, or any callbacks that are watched, for as long as the process lives (until 2^32 were made).
+/// The id of a bridge, or of any watched callbacks, unique in the process (until 2^32 were created).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(pub(crate) NonZeroU32);
 
 impl OwnerId {
-    /// A name that nobody has: for callbacks that no bridge is behind.
+    /// A new id, for callbacks without a bridge.
     #[must_use]
     pub fn fresh() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
@@ -36,7 +37,7 @@ impl OwnerId {
         Self(NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN))
     }
 
-    /// For logs, which number owners as they like.
+    /// For logs, which choose the numbers of owners.
     pub(crate) const fn from_number(number: u32) -> Option<Self> {
         match NonZeroU32::new(number) {
             Some(number) => Some(Self(number)),
@@ -51,14 +52,14 @@ impl OwnerId {
     }
 }
 
-/// Whether a thread without a bracket proves anything.
+/// How much of a program is bracketed: whether a thread without a bracket proves anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BracketCoverage {
     /// Every command of every thread runs in a bracket.
     Complete,
-    /// All but those that record into a command buffer (`vkCmd*`), which may run without: what comes to a command pool's callbacks
-    /// outside of brackets is theirs and no finding, all else makes a suspect.
+    /// All but those that record into a command buffer (`vkCmd*`). A call of a command pool's callbacks outside of brackets is no
+    /// finding, any other a suspect.
     ExceptRecording,
-    /// Some commands may run without.
+    /// Some commands may run without a bracket.
     Partial,
 }

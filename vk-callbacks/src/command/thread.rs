@@ -1,9 +1,9 @@
-//! The one module with a thread-local: which command this thread is in, whether it is inside a callback, its number, whether it
-//! ever issued a command, what its last one made.
+//! The thread-local state: the running command, whether the thread is inside a callback, its number, whether it ever issued a
+//! command, and the object that its last command creates.
 //!
-//! It is constant-initialised and without a destructor, so it can be used until the thread's very last instruction, takes no
-//! memory, and costs one look-up of its address: a bracket looks once, since in a shared library that is a call. Without the
-//! feature `std` there is none and everything answers "not known".
+//! It is constant-initialised and has no destructor, so it can be used until the thread ends, and allocates nothing. A bracket looks
+//! up its address once, because in a shared library that is a call. Without the feature `std` there is no state and every answer is
+//! "unknown".
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -14,15 +14,15 @@ use super::frame::CommandFrame;
 
 pub(crate) use imp::{random_seed, thread_number, with_state};
 
-/// What a command of this thread was making under the checker at this address, and nobody has told of yet.
+/// The checker's address and the object that a command of this thread creates, until it is reported.
 pub(crate) type Pending = Option<(*const (), Making)>;
 
-/// What is known of one thread.
+/// The state of a thread.
 pub(crate) struct ThreadState {
     top: Cell<*const CommandFrame>,
     making: Cell<Pending>,
     number: Cell<u64>,
-    /// Of its last command.
+    /// The serial number of its last command.
     serial: Cell<u64>,
     reported_early: Cell<*const ()>,
     growths: Cell<u32>,
@@ -31,42 +31,42 @@ pub(crate) struct ThreadState {
     early: Cell<bool>,
 }
 
-/// Takes the "inside a callback" mark off when it goes.
+/// The mark "inside a callback"; dropping it removes the mark.
 ///
-/// The mark is written and never read on the way: reading it and putting it back would cost a callback about 1 ns, in a chain from
-/// call to call. So a bridge that was entered from inside another takes the mark off for both.
+/// The mark is only written: to read and restore it would cost a callback about 1 ns, as a dependency from call to call. So the
+/// return of an inner callback removes the mark of the outer one, too.
 ///
-/// It keeps the address of the thread's state, which in a shared library would cost a call to find again. As a pointer it stays on its
-/// thread. None where threads have no state.
+/// It stores the address of the thread's state, whose lookup is a call in a shared library. As a pointer it stays on its thread. None
+/// without thread state.
 pub(crate) struct InCallback(Option<NonNull<ThreadState>>);
 
-/// This thread is in a request for memory of a checker's or a recorder's own; over when it goes.
+/// The mark of an allocation of a checker or a recorder for itself; dropping it removes the mark.
 pub(crate) struct Growth(());
 
-/// So many such requests may be nested. That memory may call callbacks which need more of it; if each call does, it must end somewhere.
+/// The maximum of nested allocations. The memory may call callbacks that need more of it; if each does, the nesting must end.
 const MAX_GROWTHS: u32 = 4;
 
-/// So many commands of one thread have numbers that follow each other. With one thread all have.
+/// Serial numbers that a thread reserves at once.
 const SERIALS: u64 = 64;
 
-/// So many threads, the first that were numbered, write down where all can read which checker's command they run.
+/// The number of threads, the first ones, that publish which checker's command they run.
 const RUNNING_PLACES: usize = 256;
 
-/// A line of its own for each thread, which alone writes it.
+/// A cache line for each thread, the only writer.
 #[repr(align(64))]
 struct RunningPlace(AtomicPtr<()>);
 
 static RUNNING: [RunningPlace; RUNNING_PLACES] =
     [const { RunningPlace(AtomicPtr::new(ptr::null_mut())) }; RUNNING_PLACES];
 
-/// How it is known that a thread runs a command of a checker.
+/// How a running command of a checker is published.
 #[derive(Clone, Copy)]
 pub(crate) enum Running {
-    /// It stands since now at this place, the thread's own.
+    /// In the thread's own place, from now on.
     Placed(&'static AtomicPtr<()>),
-    /// It stood there before: a command was called within a command.
+    /// In the place already: a nested command.
     Nested,
-    /// The thread has no place, or another checker's command is there: the checker has to count.
+    /// Nowhere, because the thread has no place or another checker's command is there: the checker counts.
     Unplaced,
 }
 
@@ -91,7 +91,7 @@ impl ThreadState {
         self.top.get()
     }
 
-    /// Puts a frame on top; answers with the one below.
+    /// Sets the top frame; returns the one below.
     #[inline]
     pub(crate) fn enter_command(&self, frame: *const CommandFrame) -> *const CommandFrame {
         self.issued.set(true);
@@ -108,7 +108,7 @@ impl ThreadState {
         self.in_callback.get()
     }
 
-    /// Counted up from 1; the operating system's ids are used again after a thread ended.
+    /// From 1; the operating system reuses the ids of ended threads.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
         match self.number.get() {
@@ -121,8 +121,8 @@ impl ThreadState {
         }
     }
 
-    /// A number for a command: never 0, never used twice. A thread takes [`SERIALS`] of them at once, since a command each would cost
-    /// a locked instruction.
+    /// A serial number: never 0, unique. A thread reserves [`SERIALS`] of them at once, because one each would cost a locked
+    /// instruction.
     #[inline]
     pub(crate) fn next_serial(&self) -> u64 {
         let last = self.serial.get();
@@ -136,17 +136,17 @@ impl ThreadState {
         serial
     }
 
-    /// Whether a callback came before the thread's first command, and `checker` was not the last to ask: each has to hear it once,
-    /// whichever runs the first command.
+    /// Whether a callback came before the thread's first command, and `checker` was not the last caller: each checker must see it
+    /// once, whichever runs the first command.
     ///
-    /// One that asks again after another has is told again. One that lies where the last one lay is not told; it came after the
-    /// thread's first command, so there is nothing to tell.
+    /// A checker that calls again after another one sees it again. A checker at the address of an ended one does not see it, and does
+    /// not need to: it began after the thread's first command.
     #[inline]
     pub(crate) fn was_early_for(&self, checker: *const ()) -> bool {
         self.early.get() && self.reported_early.replace(checker) != checker
     }
 
-    /// Remembers what the last command was making; answers with what was remembered.
+    /// Stores the object that the last command creates; returns the previous one.
     #[inline]
     pub(crate) fn swap_making(&self, making: Pending) -> Pending {
         if making.is_none() && self.making.get().is_none() {
@@ -155,7 +155,7 @@ impl ThreadState {
         self.making.replace(making)
     }
 
-    /// This thread begins a command of the checker.
+    /// Publishes that this thread begins a command of the checker.
     #[inline]
     pub(crate) fn start(&self, checker: *const ()) -> Running {
         let Some(place) = self.place() else {
@@ -180,7 +180,7 @@ impl ThreadState {
     }
 }
 
-/// Whether some thread with a place runs a command of the checker.
+/// Whether a thread with a place runs a command of the checker.
 pub(crate) fn some_thread_runs(checker: *const ()) -> bool {
     let runs = |place: &RunningPlace| ptr::eq(place.0.load(Ordering::Relaxed), checker);
     RUNNING.iter().any(runs)
@@ -192,12 +192,12 @@ pub(crate) fn top() -> *const CommandFrame {
     with_state(ThreadState::top)
 }
 
-/// This thread has run a command in a bracket.
+/// Whether this thread has run a command in a bracket.
 pub(crate) fn has_issued() -> bool {
     with_state(|thread| thread.issued.get())
 }
 
-/// A callback came before the thread's first command.
+/// Marks a callback before the thread's first command.
 pub(crate) fn early_callback() {
     with_state(|thread| thread.early.set(true));
 }
@@ -219,13 +219,13 @@ impl Drop for InCallback {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(thread) = self.0 {
-            // SAFETY: this thread's state, which has no destructor and is there until the thread's end.
+            // SAFETY: this thread's state, which has no destructor and exists until the thread ends.
             unsafe { thread.as_ref() }.in_callback.set(false);
         }
     }
 }
 
-/// None where the requests of this thread are nested too deep.
+/// Marks a nested allocation; none if the nesting is too deep.
 pub(crate) fn enter_growth() -> Option<Growth> {
     with_state(|thread| {
         let growths = thread.growths.get();
@@ -236,7 +236,7 @@ pub(crate) fn enter_growth() -> Option<Growth> {
     })
 }
 
-/// This thread is inside a callback, or in a request of a checker or a recorder for memory: what is closed now may be in use further
+/// Whether this thread is inside a callback, or in an allocation of a checker or a recorder: what is closed now may be in use further
 /// up its stack.
 pub(crate) fn is_busy() -> bool {
     with_state(|thread| thread.in_callback.get() || thread.growths.get() > 0)
@@ -272,13 +272,13 @@ mod imp {
         STATE.with(look)
     }
 
-    /// The state's address, which holds as long as the thread runs.
+    /// The state's address, valid as long as the thread runs.
     #[inline(always)]
     pub(super) fn lasting(thread: &ThreadState) -> Option<NonNull<ThreadState>> {
         Some(NonNull::from(thread))
     }
 
-    /// From the system's source of random numbers. Takes no memory.
+    /// From the system's random numbers. Allocates nothing.
     pub(crate) fn random_seed() -> u64 {
         RandomState::new().build_hasher().finish()
     }
@@ -295,7 +295,7 @@ mod imp {
         NEXT.fetch_add(1, Relaxed)
     }
 
-    /// So many numbers that nobody else gets: those behind the one that is answered, a multiple of them.
+    /// Reserves numbers: those behind the result, which is a multiple of `number`.
     #[cold]
     pub(super) fn reserve_serials(number: u64) -> u64 {
         static TAKEN: AtomicU64 = AtomicU64::new(0);
@@ -310,18 +310,18 @@ mod imp {
 
     use super::ThreadState;
 
-    /// Without threads to tell apart each look finds a state that nothing is known of, and what it writes is forgotten.
+    /// Without thread-locals each call gets a fresh state, and its changes are lost.
     #[inline(always)]
     pub(crate) fn with_state<R>(look: impl FnOnce(&ThreadState) -> R) -> R {
         look(&ThreadState::new())
     }
 
-    /// What was found is gone already.
+    /// The state is gone already.
     pub(super) const fn lasting(_: &ThreadState) -> Option<NonNull<ThreadState>> {
         None
     }
 
-    /// Without a source of random numbers: where the program lies, if the system randomises that, and a count.
+    /// Without random numbers: load addresses, if the system randomises them, and a count.
     pub(crate) fn random_seed() -> u64 {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         let here = 0_u8;

@@ -1,4 +1,4 @@
-//! The rows of commands that have none of their own: by how their names begin.
+//! The rows of commands without a row of their own: by the beginning of their names.
 
 #![forbid(unsafe_code)]
 
@@ -27,11 +27,11 @@ const fn begins(mut name: &[u8], mut row: &[u8]) -> bool {
     }
 }
 
-/// A longer beginning stands before a shorter one of the same.
+/// A longer beginning comes before a shorter one of the same.
 const BEGINNINGS: &[CommandRow] = &[
     record("vkCmd*"),
     plain("vkQueue*"),
-    // Of an instance or a physical device.
+    // On an instance or a physical device.
     plain("vkGetPhysicalDevice*").on_instance(),
     plain("vkGetInstance*").on_instance(),
     plain("vkGetDisplay*").on_instance(),
@@ -46,7 +46,7 @@ const BEGINNINGS: &[CommandRow] = &[
     plain("vkDebugReport*").on_instance(),
     plain("vkEnumerateInstance*").without_instance(),
     plain("vkEnumerate*").on_instance(),
-    // Of a device.
+    // On a device.
     plain("vkAcquire*"),
     plain("vkAntiLag*"),
     plain("vkBind*"),
@@ -78,7 +78,7 @@ const BEGINNINGS: &[CommandRow] = &[
     plain("vkUpdate*"),
     plain("vkWait*"),
     plain("vkWrite*"),
-    // Objects of extensions to come.
+    // Objects of later extensions.
     create("vkCreate*", ""),
     destroy("vkDestroy*", ""),
 ];

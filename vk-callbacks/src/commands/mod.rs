@@ -1,7 +1,7 @@
-//! What each Vulkan command does with host memory: which object it makes or ends, whose allocator it draws from, which scopes it
-//! may take and give back.
+//! What each Vulkan command does with host memory: the object that it creates or destroys, its most specific allocator, the scopes
+//! that it may allocate and free.
 //!
-//! Facts of the registry (1.4.359) and of the specification's section *Host Memory*, rows V28 to V44:
+//! From the registry (1.4.359) and the specification's section *Host Memory*, rows V28 to V44:
 //!
 //! | commands | most specific allocator | may take, besides command, device and instance | may give back, besides these |
 //! |-|-|-|-|
@@ -14,7 +14,7 @@
 //! | deferred ones, joining | the command's and the deferred operation's | object, cache | object, cache |
 //! | all others | that of the object they work on, if it has one | | |
 //!
-//! `vkCreateDevice` and `vkCreateInstance` make objects besides, queues and physical devices, and so may take memory of scope object.
+//! `vkCreateDevice` and `vkCreateInstance` also create queues and physical devices, so they may allocate memory of scope object.
 
 #![forbid(unsafe_code)]
 

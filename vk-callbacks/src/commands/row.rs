@@ -1,4 +1,4 @@
-//! One command's row, how it is found, and the words that the table is written in.
+//! A command's row, its lookup, and the builders of the table.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use super::generic;
 use super::scopes::ScopeMask;
 use super::table::TABLE;
 
-/// What one Vulkan command does with host memory. Plain data; rows are found by name and live for ever.
+/// What a Vulkan command does with host memory. Plain data; rows are found by name and are static.
 ///
 /// ```
 /// use alloc_core::Scope;
@@ -26,23 +26,23 @@ use super::table::TABLE;
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandRow {
-    /// The command; or a beginning and `*` in the row of all commands that begin so and have none of their own.
+    /// The command; or a beginning and `*` in the row of all other commands of that beginning.
     pub name: &'static str,
-    /// What it does to objects that take host memory.
+    /// What it does to objects.
     pub action: CommandAction,
-    /// The kind of object it makes, ends, resets or fills (`VkBuffer`). Empty where there is none or the name does not say.
+    /// The kind of object that it creates, destroys, resets or fills (`VkBuffer`). Empty if there is none or the name does not say.
     pub object: &'static str,
-    /// Its parameters, where it has a parameter `pAllocator`.
+    /// Its parameters, if it has a parameter `pAllocator`.
     pub signature: Option<CommandSignature>,
-    /// It makes or ends several objects at once, all with one `pAllocator` or from one pool (V44).
+    /// It creates or destroys several objects at once, all with one `pAllocator` or from one pool (V44).
     pub many: bool,
-    /// It may be deferred (V26): given a deferred operation, it may draw from that one's allocator, too.
+    /// It may be deferred (V26): with a deferred operation, it may use that operation's allocator, too.
     pub deferrable: bool,
-    /// Which parents' allocators follow the most specific one.
+    /// The parents whose allocators follow the most specific one.
     pub level: CommandLevel,
-    /// Scopes in which it may take memory (V36 to V40).
+    /// The scopes that it may allocate (V36 to V40).
     pub may_allocate: ScopeMask,
-    /// Scopes in which it may give memory back (V41).
+    /// The scopes that it may free (V41).
     pub may_free: ScopeMask,
     from: AllocatorSource,
 }
@@ -74,35 +74,35 @@ pub enum CommandSignature {
     DestroyParent,
 }
 
-/// What a command does to objects that take host memory.
+/// What a command does to objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommandAction {
-    /// Makes objects: `vkCreate*`, `vkAllocateMemory`, `vkRegister*EventEXT`.
+    /// Creates objects: `vkCreate*`, `vkAllocateMemory`, `vkRegister*EventEXT`.
     Create,
-    /// Ends an object: `vkDestroy*`, `vkFreeMemory`; or what it keeps: `vkReleaseCapturedPipelineDataKHR`.
+    /// Destroys an object: `vkDestroy*`, `vkFreeMemory`; or a part of it: `vkReleaseCapturedPipelineDataKHR`.
     Destroy,
-    /// Takes objects from a pool.
+    /// Allocates objects from a pool.
     Allocate,
-    /// Gives objects back to their pool.
+    /// Frees objects of a pool.
     Free,
-    /// Works on a pool as a whole: resets, trims.
+    /// Resets or trims a pool.
     Pool,
-    /// Works on a command buffer: `vkCmd*`, begin, end, reset.
+    /// Records into, begins, ends or resets a command buffer.
     Record,
     /// Adds to a cache.
     Merge,
-    /// Does a part of what was deferred.
+    /// Does a part of the deferred work.
     Join,
     /// None of these.
     Other,
-    /// No such command is known: nothing can be said about it.
+    /// The command is unknown.
     Unknown,
 }
 
-/// Where the most specific allocator of a command comes from. Where it is missing, that of the device and the instance follow.
+/// The source of a command's most specific allocator. If that has none, those of the device and the instance follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AllocatorSource {
-    /// The object that is made, ended or worked on: what its `vkCreate*` got.
+    /// The object that is created, destroyed or used: the `pAllocator` of its `vkCreate*`.
     Object,
     /// The command or descriptor pool that the object came from (V34).
     Pool,
@@ -110,13 +110,13 @@ pub enum AllocatorSource {
     Cache,
     /// The deferred operation, and the command that was deferred (V26).
     DeferredOperation,
-    /// The device: in `vkCreateDevice` what that is given (V31).
+    /// The device: in `vkCreateDevice` its `pAllocator` (V31).
     Device,
-    /// The instance: in `vkCreateInstance` what that is given (V32).
+    /// The instance: in `vkCreateInstance` its `pAllocator` (V32).
     Instance,
 }
 
-/// What a command is called on, and so whose allocators stand behind the most specific one.
+/// The object that a command is called on, which decides the allocators behind the most specific one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommandLevel {
     /// Nothing: there is no instance yet.
@@ -128,7 +128,7 @@ pub enum CommandLevel {
 }
 
 impl CommandRow {
-    /// The row of the command `name`; if it has none, that of the longest beginning that has one. Every name has a row.
+    /// The row of the command `name`, or of its longest known beginning. Every name has a row.
     ///
     /// About eight comparisons of names; in a constant none at run time.
     #[must_use]
@@ -141,7 +141,7 @@ impl CommandRow {
         generic::row_of(name)
     }
 
-    /// The place of the command's own row in [`all`](Self::all); none where it has none.
+    /// The index of the command's own row in [`all`](Self::all); none without a row.
     #[must_use]
     pub const fn index_of(name: &str) -> Option<usize> {
         let (mut first, mut rows) = (0, TABLE);
@@ -161,7 +161,7 @@ impl CommandRow {
         TABLE
     }
 
-    /// Where the most specific allocator for `scope` comes from (V28 to V32, V34).
+    /// The source of the most specific allocator for `scope` (V28 to V32, V34).
     #[must_use]
     pub const fn source(&self, scope: Scope) -> AllocatorSource {
         match scope {
@@ -172,32 +172,33 @@ impl CommandRow {
         }
     }
 
-    /// It has a parameter `pAllocator`.
+    /// Whether it has a parameter `pAllocator`.
     #[must_use]
     pub const fn has_allocator_parameter(&self) -> bool {
         self.signature.is_some()
     }
 
-    /// It makes objects that a `vkDestroy*` of the same [`object`](Self::object) ends, with a compatible allocator (V42).
+    /// Whether it creates objects that a `vkDestroy*` of the same [`object`](Self::object) destroys, with a compatible allocator
+    /// (V42).
     #[must_use]
     pub const fn creates(&self) -> bool {
         matches!(self.action, CommandAction::Create)
     }
 
-    /// It ends what a creating command of the same [`object`](Self::object) made.
+    /// Whether it destroys objects of a creating command of the same [`object`](Self::object).
     #[must_use]
     pub const fn destroys(&self) -> bool {
         matches!(self.action, CommandAction::Destroy)
     }
 
-    /// The object is a cache: what belongs to it has scope cache, never object (V29).
+    /// Whether the object is a cache, whose memory has scope cache, never object (V29).
     #[must_use]
     pub const fn is_of_cache(&self) -> bool {
         matches!(self.from, AllocatorSource::Cache)
     }
 }
 
-/// Below, at or above 0 as `a` stands before, at or behind `b`.
+/// Below, at or above 0 as `a` sorts before, with or behind `b`.
 const fn order(mut a: &[u8], mut b: &[u8]) -> i32 {
     loop {
         match (a, b) {
@@ -212,12 +213,12 @@ const fn order(mut a: &[u8], mut b: &[u8]) -> i32 {
     }
 }
 
-// --- the words of the table -------------------------------------------------------------------------------------------
+// --- the builders of the table ---
 
 const WITH_OBJECT: ScopeMask = ScopeMask::ANY_COMMAND.with(Scope::Object);
 const WITH_CACHE: ScopeMask = ScopeMask::ANY_COMMAND.with(Scope::Cache);
 
-/// A command that makes an `object` with the `pAllocator` it is given.
+/// A command that creates an `object` with its `pAllocator`.
 pub(super) const fn create(name: &'static str, object: &'static str) -> CommandRow {
     let row = CommandRow {
         action: CommandAction::Create,
@@ -228,7 +229,7 @@ pub(super) const fn create(name: &'static str, object: &'static str) -> CommandR
     row.may(WITH_OBJECT, WITH_OBJECT)
 }
 
-/// A command that ends an `object`.
+/// A command that destroys an `object`.
 pub(super) const fn destroy(name: &'static str, object: &'static str) -> CommandRow {
     let row = CommandRow {
         action: CommandAction::Destroy,
@@ -239,21 +240,21 @@ pub(super) const fn destroy(name: &'static str, object: &'static str) -> Command
     row.may(ScopeMask::ANY_COMMAND, WITH_OBJECT)
 }
 
-/// A command that makes a cache: scope cache instead of object.
+/// A command that creates a cache: scope cache instead of object.
 pub(super) const fn create_cache(name: &'static str, object: &'static str) -> CommandRow {
     create(name, object)
         .from(AllocatorSource::Cache)
         .may(WITH_CACHE, WITH_CACHE)
 }
 
-/// A command that ends a cache. What was taken as an object's, wrongly, goes back here, too: that is one mistake and not two.
+/// A command that destroys a cache. It may free memory that was allocated as an object's by mistake: that is one mistake and not two.
 pub(super) const fn destroy_cache(name: &'static str, object: &'static str) -> CommandRow {
     destroy(name, object)
         .from(AllocatorSource::Cache)
         .may(ScopeMask::ANY_COMMAND, WITH_CACHE.with(Scope::Object))
 }
 
-/// A command that takes `object`s from a pool.
+/// A command that allocates `object`s from a pool.
 pub(super) const fn allocate(name: &'static str, object: &'static str) -> CommandRow {
     CommandRow {
         action: CommandAction::Allocate,
@@ -262,7 +263,7 @@ pub(super) const fn allocate(name: &'static str, object: &'static str) -> Comman
     }
 }
 
-/// A command that gives `object`s back to their pool.
+/// A command that frees `object`s of a pool.
 pub(super) const fn free(name: &'static str, object: &'static str) -> CommandRow {
     CommandRow {
         action: CommandAction::Free,
@@ -271,7 +272,7 @@ pub(super) const fn free(name: &'static str, object: &'static str) -> CommandRow
     }
 }
 
-/// A command with a pool for a parameter.
+/// A command on a pool.
 pub(super) const fn on_pool(name: &'static str, pool: &'static str) -> CommandRow {
     let row = CommandRow {
         action: CommandAction::Pool,
@@ -290,12 +291,12 @@ pub(super) const fn record(name: &'static str) -> CommandRow {
     }
 }
 
-/// A command that resets a command buffer, or begins it, which resets it: it only gives back.
+/// A command that resets a command buffer, or begins it, which resets it: it only frees.
 pub(super) const fn reset(name: &'static str) -> CommandRow {
     record(name).may(ScopeMask::ANY_COMMAND, WITH_OBJECT)
 }
 
-/// The command that ends the recording, which is none of those that may take or give back for the pool.
+/// The command that ends the recording, and may neither allocate nor free for the pool.
 pub(super) const fn end(name: &'static str) -> CommandRow {
     record(name).may(ScopeMask::ANY_COMMAND, ScopeMask::ANY_COMMAND)
 }
@@ -311,7 +312,7 @@ pub(super) const fn merge(name: &'static str, object: &'static str) -> CommandRo
     .may(WITH_CACHE, WITH_CACHE)
 }
 
-/// The command that does deferred work: whatever the deferred commands might.
+/// The command that does deferred work: it may do what the deferred commands may.
 pub(super) const fn join(name: &'static str) -> CommandRow {
     let row = CommandRow {
         action: CommandAction::Join,
@@ -322,7 +323,7 @@ pub(super) const fn join(name: &'static str) -> CommandRow {
         .may(ScopeMask::ALL, ScopeMask::ALL)
 }
 
-/// A command that may only do what any command may.
+/// A command without special permissions.
 pub(super) const fn plain(name: &'static str) -> CommandRow {
     CommandRow {
         name,
@@ -338,7 +339,7 @@ pub(super) const fn plain(name: &'static str) -> CommandRow {
     }
 }
 
-/// A command that nothing is known of, and so nothing said against.
+/// An unknown command, which may do everything.
 pub(super) const fn unknown(name: &'static str) -> CommandRow {
     CommandRow {
         action: CommandAction::Unknown,
@@ -360,10 +361,10 @@ impl CommandRow {
         }
     }
 
-    /// It is given a pipeline or validation cache to fill (V37).
+    /// Fills a pipeline or validation cache (V37).
     ///
-    /// The specification's list names graphics and compute pipelines and shader modules. The later commands that take a pipeline
-    /// cache are held to the same rule here: their absence from the list reads as an oversight.
+    /// The specification's list names graphics and compute pipelines and shader modules. Later commands with a pipeline cache follow
+    /// the same rule here: their absence from the list seems an oversight.
     pub(super) const fn fills_cache(self) -> Self {
         let with = WITH_OBJECT.with(Scope::Cache);
         self.may(with, with)
@@ -373,7 +374,7 @@ impl CommandRow {
         Self { many: true, ..self }
     }
 
-    /// It takes a deferred operation, an object of its own, and may take for it.
+    /// With a deferred operation, an object of its own, for which it may allocate.
     pub(super) const fn deferrable(self) -> Self {
         let Self {
             may_allocate,
@@ -390,7 +391,7 @@ impl CommandRow {
         )
     }
 
-    /// Its parameters are not those of most creating or destroying commands.
+    /// With other parameters than most creating or destroying commands.
     pub(super) const fn with(self, signature: CommandSignature) -> Self {
         Self {
             signature: Some(signature),

@@ -6,7 +6,7 @@ use core::fmt;
 
 use alloc_core::Scope;
 
-/// A set of scopes: which ones a command may take or give back. One byte.
+/// A set of scopes, one byte.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ScopeMask(u8);
 
@@ -15,7 +15,7 @@ impl ScopeMask {
     pub const NONE: Self = Self(0);
     /// All five.
     pub const ALL: Self = Self(0b1_1111);
-    /// Those that any command may take and give back (V36): command, device, instance.
+    /// The scopes that any command may allocate and free (V36): command, device, instance.
     pub const ANY_COMMAND: Self = Self::NONE
         .with(Scope::Command)
         .with(Scope::Device)

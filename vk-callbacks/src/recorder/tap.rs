@@ -29,12 +29,6 @@ impl Tap {
     pub const fn raw(&self) -> &RawCallbacks {
         &self.raw
     }
-
-    /// LogEvent a C binding wants: the address of the C struct, valid while `self` is and does not move.
-    #[must_use]
-    pub const fn as_ptr(&self) -> *const RawCallbacks {
-        &raw const self.raw
-    }
 }
 
 /// What the user data of a tap points at; lies in the recorder's memory until the recorder goes.

@@ -61,7 +61,12 @@ fn run(bytes: &[u8]) -> Ran {
         // SAFETY: the bridges outlive the recorder, and all callbacks are made before it is closed.
         let tap = unsafe { recorder.tap(index as u64 + 1, bridge.raw()) }.expect("memory");
         // SAFETY: the address of a C struct of callbacks.
-        unsafe { Stream::new(tap.as_ptr().cast(), bridge.get_ref().backing().clone()) }
+        unsafe {
+            Stream::new(
+                (&raw const *tap.raw()).cast(),
+                bridge.get_ref().backing().clone(),
+            )
+        }
     });
     // SAFETY: the bridges stay where they are until all callbacks have been made, and nobody else uses them.
     let ran = unsafe { callback_stream(bytes, &streams) };

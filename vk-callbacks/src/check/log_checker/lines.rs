@@ -1,4 +1,4 @@
-//! Lines of a log that begin and end something: commands, allocations, reallocations.
+//! The lines of commands, allocations and reallocations.
 
 #![forbid(unsafe_code)]
 
@@ -172,7 +172,7 @@ impl<'t> Judge<'_, 't> {
         Ok(())
     }
 
-    /// Puts a block, for which there is room, into the lists of its owner and of the command that took it.
+    /// Adds a block, whose room is reserved, to the lists of its owner and of its command.
     fn list(&mut self, block: NonZeroU64, owner: u32, serial: u64) {
         let owner = self
             .engine

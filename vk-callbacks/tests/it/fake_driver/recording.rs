@@ -38,7 +38,7 @@ impl Watch for Recording<'_> {
             unsafe { self.recorder.tap(owner.get().into(), inner) }.expect("memory of the system"),
         );
         // SAFETY: boxed, and kept until the run is over.
-        let given = unsafe { PassedCallbacks::new(tap.as_ptr(), owner) };
+        let given = unsafe { PassedCallbacks::new(tap.raw(), owner) };
         taps.insert(kind, (tap, owner));
         given
     }
