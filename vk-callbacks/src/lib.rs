@@ -1,25 +1,25 @@
 //! `VkAllocationCallbacks`, from both sides.
 //!
-//! An application hands Vulkan a struct of C functions and from then on answers for the driver's host memory; a driver gets such
-//! a struct with every command and must use the right one, in the right way, for the right lifetime. Both sides are here, and
-//! between them stands one trait, [`HostAllocator`](alloc_core::HostAllocator):
+//! An application passes Vulkan a struct of C functions that allocate the driver's host memory; a driver gets such a struct with
+//! every command and must use the right one, in the right way, for the right lifetime. This crate has both sides, connected by one
+//! trait, [`HostAllocator`](alloc_core::HostAllocator):
 //!
 //! ```text
 //!   application                                               driver
 //!   Context --> Bridge --> VkAllocationCallbacks (C) -->      CallbackAllocator --> FallbackChain --> Object, MultiAlloc, Context::root
 //! ```
 //!
-//! - **Application.** [`Bridge`] turns a [`Context`](alloc_core::Context) into callbacks. Each request is counted in the context,
-//!   by scope; 16 bytes in front of a block tell its size and whose it is; the bridge can be closed only when nothing is live.
-//! - **Driver.** [`CallbackAllocator`] copies and checks what an application gave. A [`FallbackChain`] finds the most specific of
-//!   object, device, instance and the driver's own, and what comes through it goes back the same way.
-//! - **Both.** A [`Command`] brackets a call, so that each callback can be said to belong to a command. A host trace records all
-//!   callbacks of a program ([`Recorder`]), is read back ([`TraceReader`]) and driven into any allocator ([`Replay`]).
-//! - **Neither.** A [`Checker`] between the two, or a [`Judge`] over a trace, says which rules were broken and by whom; what each
-//!   command may do with host memory is a table ([`CommandRow`]). With the feature `testing` there is a fake driver to try that on.
+//! - **Application.** [`Bridge`] turns a [`Context`](alloc_core::Context) into callbacks. The context counts each request by scope;
+//!   16 bytes in front of a block store its size and owner; the bridge can be closed only if nothing is live.
+//! - **Driver.** [`CallbackAllocator`] copies and checks the application's callbacks. A [`FallbackChain`] chooses the most specific
+//!   of object, device, instance and the driver's own, and frees each block at its own level.
+//! - **Both.** A [`Command`] brackets a call, so that each callback has a command. A host trace records all callbacks of a program
+//!   ([`Recorder`]), is read ([`TraceReader`]) and replayed into any allocator ([`Replay`]).
+//! - **Neither.** A [`Checker`] between the two, or a [`Judge`] of a trace, reports broken rules and who broke them; a table has what
+//!   each command may do with host memory ([`CommandRow`]). The feature `testing` has a fake driver to test that.
 //!
-//! Follows the Vulkan specification, chapter *Memory Allocation*, section *Host Memory*. Never takes memory but from the allocators it
-//! is given, and never panics.
+//! Follows the Vulkan specification, chapter *Memory Allocation*, section *Host Memory*. Allocates only from the caller's allocators,
+//! and never panics.
 //!
 //! ```
 //! use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
@@ -31,7 +31,7 @@
 //! let application = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
 //! let bridge = Bridge::new(application.child("device")?)?;
 //!
-//! // The driver takes what it is given; here both are one program.
+//! // The driver copies the struct; here both are one program.
 //! // SAFETY: the bridge outlives the driver's objects.
 //! let p_allocator = unsafe { CallbackAllocator::from_raw(&bridge.raw()) }?;
 //! let chain = FallbackChain::new(&SYSTEM).device(Some(&p_allocator));

@@ -7,11 +7,11 @@
 //! | NULL | 0 | nothing, answer NULL | V13, V14 |
 //! | NULL | n | as `pfnAllocation` | V13 |
 //! | ours | 0 | as `pfnFree`, answer NULL | V14, V17 |
-//! | not ours | any | nothing is touched, answer NULL; noted | V11 |
+//! | not ours | any | nothing is touched, answer NULL; counted | V11 |
 //! | ours | n, too large | refused, the old block stays | V16 |
 //! | ours | n | resized, content up to the smaller size kept | V12 |
-//! | ours | n, other alignment | noted; the block keeps the alignment it was made with | V15 |
-//! | ours | n, other scope | noted; the block keeps the scope it was made with | V28 to V32 |
+//! | ours | n, other alignment | counted; the block keeps its alignment | V15 |
+//! | ours | n, other scope | counted; the block keeps its scope | V28 to V32 |
 
 #![forbid(unsafe_code)]
 
@@ -48,12 +48,12 @@ pub(crate) enum Action {
     Allocate,
     /// Free the old block; the answer is NULL.
     Free,
-    /// Resize from one plan to another. `noted` are arguments that were ignored.
+    /// Resize from one plan to another. `ignored` are arguments that were ignored.
     Resize {
         old: HeaderPlan,
         new: HeaderPlan,
         size: usize,
-        noted: Noted,
+        ignored: IgnoredArguments,
     },
     /// The answer is NULL and the old block stays.
     Refuse(HeaderError),
@@ -63,7 +63,7 @@ pub(crate) enum Action {
 
 /// Arguments that differ from the block's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Noted {
+pub(crate) struct IgnoredArguments {
     pub(crate) alignment: bool,
     pub(crate) scope: bool,
 }
@@ -84,7 +84,7 @@ pub(crate) fn decide(
         (Original::Ours(_), 0) => return Action::Free,
         (Original::Ours(block), _) => block,
     };
-    let noted = Noted {
+    let ignored = IgnoredArguments {
         alignment: align != block.align,
         scope: scope != block.scope.as_raw().cast_signed(),
     };
@@ -96,7 +96,7 @@ pub(crate) fn decide(
             old,
             new,
             size,
-            noted,
+            ignored,
         },
         // The old plan was valid when the block was allocated; only a header that is not this bridge's can fail here.
         (Err(_), _) => Action::RefuseNotOurs,

@@ -31,9 +31,9 @@ pub struct BareBridge<A> {
 impl<A: HostAllocator + Sync> BareBridge<A> {
     /// A bridge over `backing`.
     pub fn new(backing: A) -> Self {
-        let seal = cookie_key::fresh((&raw const backing).addr());
+        let key = cookie_key::fresh((&raw const backing).addr());
         Self {
-            state: BridgeState::new(backing, seal),
+            state: BridgeState::new(backing, key),
             _pinned: PhantomPinned,
         }
     }
@@ -47,13 +47,13 @@ impl<A: HostAllocator + Sync> BareBridge<A> {
     /// The id of this bridge in [`Owners`](crate::Owners) and in the header of its blocks.
     #[must_use]
     pub fn owner(&self) -> OwnerId {
-        cookie_key::id_of(self.state.seal)
+        cookie_key::id_of(self.state.cookie_key)
     }
 
     /// The counters of rare events so far.
     #[must_use]
     pub fn counters(&self) -> BridgeCounters {
-        self.state.notes.read()
+        self.state.counters.read()
     }
 
     /// The backing.

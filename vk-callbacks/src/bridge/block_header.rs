@@ -44,7 +44,7 @@ impl<A> BridgeState<A> {
         // SAFETY: within the block. For small alignments a guard's block is not aligned to 8.
         unsafe { first.cast::<u64>().write_unaligned(word0.0) };
         // SAFETY: as above, with the header of the same block.
-        unsafe { write_word1(payload, self.seal.live(payload.addr().get(), word0)) };
+        unsafe { write_word1(payload, self.cookie_key.live(payload.addr().get(), word0)) };
         payload.as_ptr()
     }
 
@@ -56,7 +56,7 @@ impl<A> BridgeState<A> {
     pub(super) unsafe fn read(&self, payload: NonNull<u8>) -> Option<(Word0, Scope)> {
         // SAFETY: the caller's promise.
         let (word0, word1) = unsafe { read_words(payload) };
-        if word1 != self.seal.live(payload.addr().get(), word0) {
+        if word1 != self.cookie_key.live(payload.addr().get(), word0) {
             return None;
         }
         Some((word0, word0.scope()?))

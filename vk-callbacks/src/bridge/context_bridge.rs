@@ -55,6 +55,8 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 /// # unsafe { raw.pfn_free.unwrap()(raw.p_user_data, block) };
 ///
 /// // After vkDestroyInstance. A leak of the driver is an error here, with its scopes and the bridge.
+/// let context = bridge.close()?;
+/// assert_eq!(context.usage().total().live_blocks, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "dropping a bridge makes its callbacks invalid"]
@@ -95,9 +97,9 @@ impl Bridge {
                 return Err(Rejected::new(context, error));
             }
         };
-        let seal = cookie_key::fresh(place.as_ptr().addr());
+        let key = cookie_key::fresh(place.as_ptr().addr());
         let pinned = PinnedBridge {
-            state: BridgeState::new(context.handle(), seal),
+            state: BridgeState::new(context.handle(), key),
             own: unused.and(Self::STATE),
         };
         // SAFETY: just taken with the layout of the state.
@@ -144,7 +146,7 @@ impl Bridge {
     /// The id of this bridge in [`Owners`](crate::Owners) and in the header of its blocks.
     #[must_use]
     pub fn owner(&self) -> OwnerId {
-        cookie_key::id_of(self.state().seal)
+        cookie_key::id_of(self.state().cookie_key)
     }
 
     /// The context. Blocks allocated from it directly, or below it, count as the driver's.
@@ -168,7 +170,7 @@ impl Bridge {
     /// The counters of rare events so far.
     #[must_use]
     pub fn counters(&self) -> BridgeCounters {
-        self.state().notes.read()
+        self.state().counters.read()
     }
 
     /// Ends the callbacks and returns the context, if Vulkan holds no memory of it.

@@ -20,8 +20,8 @@ pub(crate) fn fresh(place: usize) -> CookieKey {
 /// Its address depends on the load address of the program.
 static PLACE: u8 = 0;
 
-pub(crate) fn id_of(seal: CookieKey) -> OwnerId {
-    OwnerId(NonZeroU32::new(seal.owner).unwrap_or(NonZeroU32::MIN))
+pub(crate) fn id_of(key: CookieKey) -> OwnerId {
+    OwnerId(NonZeroU32::new(key.owner).unwrap_or(NonZeroU32::MIN))
 }
 
 /// The finaliser of splitmix64: every input bit reaches every output bit.

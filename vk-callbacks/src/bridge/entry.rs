@@ -63,7 +63,7 @@ impl<A: HostAllocator + Sync, C: Care> CallbackSink for Careful<A, C> {
 #[cold]
 fn notified<A: HostAllocator + Sync>(state: &BridgeState<A>, notice: RawNotice) {
     let (INTERNAL_EXECUTABLE, Some(scope)) = (notice.kind, scope_from(notice.scope)) else {
-        state.notes.bad_notifications.one_more();
+        state.counters.bad_notifications.one_more();
         return;
     };
     let notice = Notice {
@@ -73,10 +73,10 @@ fn notified<A: HostAllocator + Sync>(state: &BridgeState<A>, notice: RawNotice) 
         scope,
     };
     match notice.event {
-        NoticeEvent::Allocated => state.notes.internal_allocation(scope, notice.bytes),
-        NoticeEvent::Freed => state.notes.internal_free(scope, notice.bytes),
+        NoticeEvent::Allocated => state.counters.internal_allocation(scope, notice.bytes),
+        NoticeEvent::Freed => state.counters.internal_free(scope, notice.bytes),
     }
     if fenced(|| state.backing.notify(notice)).is_err() {
-        state.notes.panics.one_more();
+        state.counters.panics.one_more();
     }
 }

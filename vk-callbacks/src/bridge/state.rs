@@ -15,27 +15,27 @@ use crate::header::{
     CookieKey, HEADER, HeaderError, HeaderPlan, Mark, Mode, Pad, SMALL_ALIGN, Word0,
 };
 use crate::raw::RawScope;
-use crate::realloc_rules::{Action, Noted, Original, OriginalBlock, decide};
+use crate::realloc_rules::{Action, IgnoredArguments, Original, OriginalBlock, decide};
 
 /// A bridge's state over the allocator `A`. Never moved while callbacks may come.
 pub(crate) struct BridgeState<A> {
     pub(crate) backing: A,
-    pub(crate) seal: CookieKey,
+    pub(crate) cookie_key: CookieKey,
     mode: Mode,
-    pub(crate) notes: CounterCells,
+    pub(crate) counters: CounterCells,
 }
 
 impl<A: HostAllocator + Sync> BridgeState<A> {
-    pub(crate) fn new(backing: A, seal: CookieKey) -> Self {
+    pub(crate) fn new(backing: A, cookie_key: CookieKey) -> Self {
         // A backing that tracks requesters needs the size of the front before the block exists: it must not depend on the address.
         let traits = backing.traits();
         let exact = traits.exact_alignment || traits.tracks_requester;
         let mode = if exact { Mode::Exact } else { Mode::Own };
         Self {
             backing,
-            seal,
+            cookie_key,
             mode,
-            notes: CounterCells::default(),
+            counters: CounterCells::default(),
         }
     }
 
@@ -139,9 +139,9 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
                 old,
                 new,
                 size,
-                noted,
+                ignored,
             } => {
-                self.note(noted);
+                self.count_ignored(ignored);
                 // SAFETY: `payload` is a live block of this bridge whose header says `old`; see `Original::Ours`.
                 unsafe { self.resize::<C>(payload, &old, &new, size) }
             }
@@ -224,13 +224,13 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         plan: &HeaderPlan,
     ) {
         // SAFETY: the header of a live block is writable.
-        unsafe { write_word1(payload, self.seal.freed(payload.addr().get(), word0)) };
+        unsafe { write_word1(payload, self.cookie_key.freed(payload.addr().get(), word0)) };
         // SAFETY: `place` put the payload this far behind the block's start.
         let base = unsafe { payload.sub(word0.pad(plan)) };
         // SAFETY: `base` was given by this backing with this layout and scope and is live; it goes out of use here.
         let free = || unsafe { self.backing.deallocate(base, plan.layout, scope) };
         if fence::<C, _>(|| refusal_known::<C, _>(plan, free)).is_err() {
-            self.notes.panics.one_more();
+            self.counters.panics.one_more();
         }
     }
 
@@ -260,7 +260,8 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         // SAFETY: `place` put the payload this far behind the block's start.
         let base = unsafe { payload.sub(old_pad) };
         // If the block moves, the old header must not look live.
-        unsafe { write_word1(payload, self.seal.freed(address, word0)) };
+        // SAFETY: the header of a live block is writable.
+        unsafe { write_word1(payload, self.cookie_key.freed(address, word0)) };
         // SAFETY: `base` is live in this backing with `old.layout` and `scope`.
         let resize = || unsafe { self.backing.resize(base, old.layout, new.layout, scope) };
         let answer = fence::<C, _>(|| refusal_known::<C, _>(new, resize));
@@ -268,7 +269,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
             Ok(Ok(moved)) => moved,
             Ok(Err(_)) => {
                 // SAFETY: a refused resize left the block as it was.
-                unsafe { write_word1(payload, self.seal.live(address, word0)) };
+                unsafe { write_word1(payload, self.cookie_key.live(address, word0)) };
                 return self.backing_refused();
             }
             Err(Panicked) => return self.panicked(),
@@ -307,10 +308,10 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     #[inline(never)]
     fn refuses(&self, payload: NonNull<u8>) -> bool {
         match fenced(|| self.backing.validate_pointer(payload, HEADER)) {
-            Ok(PointerStatus::Invalid) => self.notes.guard_refusals.one_more(),
+            Ok(PointerStatus::Invalid) => self.counters.guard_refusals.one_more(),
             Ok(PointerStatus::Live | PointerStatus::Unknown) => return false,
             // It panicked while it reported: the status of the pointer is unknown.
-            Err(Panicked) => self.notes.panics.one_more(),
+            Err(Panicked) => self.counters.panics.one_more(),
         }
         true
     }
@@ -325,13 +326,13 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
             Some(payload) => {
                 // SAFETY: forwarded.
                 let (word0, word1) = unsafe { read_words(payload) };
-                self.seal.judge(payload.addr().get(), word0, word1)
+                self.cookie_key.judge(payload.addr().get(), word0, word1)
             }
             None => Mark::Unknown,
         };
         match mark {
-            Mark::Freed => self.notes.freed_pointers.one_more(),
-            Mark::Live | Mark::Unknown => self.notes.unknown_pointers.one_more(),
+            Mark::Freed => self.counters.freed_pointers.one_more(),
+            Mark::Live | Mark::Unknown => self.counters.unknown_pointers.one_more(),
         }
         ptr::null_mut()
     }
@@ -339,9 +340,9 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     #[cold]
     fn refuse(&self, refusal: HeaderError) -> *mut u8 {
         match refusal {
-            HeaderError::TooLarge => self.notes.too_large.one_more(),
-            HeaderError::BadAlignment => self.notes.bad_alignments.one_more(),
-            HeaderError::BadScope => self.notes.bad_scopes.one_more(),
+            HeaderError::TooLarge => self.counters.too_large.one_more(),
+            HeaderError::BadAlignment => self.counters.bad_alignments.one_more(),
+            HeaderError::BadScope => self.counters.bad_scopes.one_more(),
         }
         note_null_answer();
         ptr::null_mut()
@@ -349,24 +350,24 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
 
     #[cold]
     fn backing_refused(&self) -> *mut u8 {
-        self.notes.backing_refusals.one_more();
+        self.counters.backing_refusals.one_more();
         note_null_answer();
         ptr::null_mut()
     }
 
     #[cold]
     fn panicked(&self) -> *mut u8 {
-        self.notes.panics.one_more();
+        self.counters.panics.one_more();
         note_null_answer();
         ptr::null_mut()
     }
 
-    fn note(&self, noted: Noted) {
-        if noted.alignment {
-            self.notes.alignment_changes.one_more();
+    fn count_ignored(&self, ignored: IgnoredArguments) {
+        if ignored.alignment {
+            self.counters.alignment_changes.one_more();
         }
-        if noted.scope {
-            self.notes.scope_changes.one_more();
+        if ignored.scope {
+            self.counters.scope_changes.one_more();
         }
     }
 }

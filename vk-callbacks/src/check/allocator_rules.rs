@@ -17,13 +17,13 @@ pub(crate) struct Misplaced {
     pub(crate) instead_of: Option<OwnerId>,
 }
 
-/// Checks a request of `scope` to the callbacks `asked` of an object of kind `asked_kind`, in a command of this row and these
+/// Checks a request of `scope` to the callbacks `called` of an object of kind `called_kind`, in a command of this row and these
 /// `owners`.
 pub(crate) fn misplaced(
     row: &CommandRow,
     owners: &Owners,
-    asked: OwnerId,
-    asked_kind: &str,
+    called: OwnerId,
+    called_kind: &str,
     scope: Scope,
 ) -> Option<Misplaced> {
     let given = AvailableAllocators::of(row, owners);
@@ -31,28 +31,28 @@ pub(crate) fn misplaced(
     if matches!(row.action, CommandAction::Unknown) || given.is_empty() {
         return None;
     }
-    if !given.has(asked) {
+    if !given.has(called) {
         return Some(Misplaced {
-            kind: outside(row, &given, asked_kind),
+            kind: outside(row, &given, called_kind),
             instead_of: None,
         });
     }
     let found = |kind, instead_of| Some(Misplaced { kind, instead_of });
     match scope {
         Scope::Object if !row.may_allocate.contains(Scope::Object) => {
-            found(no_object(row, asked_kind), None)
+            found(no_object(row, called_kind), None)
         }
         Scope::Command | Scope::Object => {
             let first = given.most_specific(row, scope);
             // If the deferred command has no allocator, the next ones are legal, too: the device's, the instance's.
             if given.deferred.is_some()
-                && (given.deferred == Some(asked) || given.object.is_none_or(|own| own == asked))
+                && (given.deferred == Some(called) || given.object.is_none_or(|own| own == called))
             {
                 return None;
             }
             match first {
                 // An object's own is never too specific.
-                Some(first) if first != asked && given.object != Some(asked) => {
+                Some(first) if first != called && given.object != Some(called) => {
                     found(less_specific(row, &given, scope), Some(first))
                 }
                 _ => None,
@@ -68,25 +68,25 @@ pub(crate) fn misplaced(
                 given.cache
             };
             match cache.or(given.device).or(given.instance) {
-                Some(first) if first != asked => found(FindingKind::CacheElsewhere, Some(first)),
+                Some(first) if first != called => found(FindingKind::CacheElsewhere, Some(first)),
                 _ => None,
             }
         }
-        Scope::Device if given.device.or(given.instance) == Some(asked) => {
+        Scope::Device if given.device.or(given.instance) == Some(called) => {
             let makes_object = row.creates() && !matches!(row.object, "VkDevice" | "VkInstance");
             makes_object.then_some(Misplaced {
                 kind: FindingKind::DeviceScopeInCreate,
                 instead_of: None,
             })
         }
-        Scope::Device if given.instance == Some(asked) => {
+        Scope::Device if given.instance == Some(called) => {
             found(FindingKind::DeviceLessSpecific, given.device)
         }
         Scope::Device => found(
             FindingKind::DeviceTooSpecific,
             given.device.or(given.instance),
         ),
-        Scope::Instance if given.instance == Some(asked) => None,
+        Scope::Instance if given.instance == Some(called) => None,
         Scope::Instance => found(FindingKind::InstanceElsewhere, given.instance),
     }
 }
@@ -133,8 +133,8 @@ impl AvailableAllocators {
         self.all().iter().all(Option::is_none)
     }
 
-    fn has(&self, asked: OwnerId) -> bool {
-        self.all().contains(&Some(asked))
+    fn has(&self, called: OwnerId) -> bool {
+        self.all().contains(&Some(called))
     }
 
     fn all(&self) -> [Option<OwnerId>; 5] {
@@ -163,8 +163,8 @@ impl AvailableAllocators {
 }
 
 /// The kind of a request to callbacks that the command did not get.
-fn outside(row: &CommandRow, given: &AvailableAllocators, asked_kind: &str) -> FindingKind {
-    match asked_kind {
+fn outside(row: &CommandRow, given: &AvailableAllocators, called_kind: &str) -> FindingKind {
+    match called_kind {
         _ if given.deferred.is_some() || matches!(row.action, CommandAction::Join) => {
             FindingKind::OutsideDeferred
         }
@@ -176,8 +176,8 @@ fn outside(row: &CommandRow, given: &AvailableAllocators, asked_kind: &str) -> F
 }
 
 /// The kind of a request of scope object in a command that may allocate none.
-fn no_object(row: &CommandRow, asked_kind: &str) -> FindingKind {
-    match (row.source(Scope::Object), asked_kind) {
+fn no_object(row: &CommandRow, called_kind: &str) -> FindingKind {
+    match (row.source(Scope::Object), called_kind) {
         (AllocatorSource::Cache, _) => FindingKind::CacheAsObject,
         (_, "VkDescriptorPool") => FindingKind::DescriptorPoolElsewhere,
         (_, "VkCommandPool") => FindingKind::CommandPoolElsewhere,

@@ -93,16 +93,16 @@ impl<'t> BlockRecord<'t> {
     #[inline]
     pub(crate) fn new(
         address: NonZeroU64,
-        asked: BlockRequest,
+        request: BlockRequest,
         serial: u64,
         command: &'t str,
         owner: u32,
     ) -> Self {
-        let mut packed = SIZE.put(0, asked.size.min((1 << 48) - 1));
-        packed = ALIGN.put(packed, align_word(asked.align));
+        let mut packed = SIZE.put(0, request.size.min((1 << 48) - 1));
+        packed = ALIGN.put(packed, align_word(request.align));
         packed = SCOPE.put(
             packed,
-            u64::try_from(asked.scope).map_or(7, |scope| scope.min(7)),
+            u64::try_from(request.scope).map_or(7, |scope| scope.min(7)),
         );
         Self {
             address,
@@ -144,8 +144,8 @@ impl<'t> BlockRecord<'t> {
     }
 
     /// Whether the block has the scope of the request.
-    pub(crate) fn has_scope(&self, asked: BlockRequest) -> bool {
-        self.scope() == asked.scope()
+    pub(crate) fn has_scope(&self, request: BlockRequest) -> bool {
+        self.scope() == request.scope()
     }
 
     pub(crate) const fn has_align(&self, align: u64) -> bool {

@@ -45,19 +45,19 @@ impl<'h> BlockLists<'h> {
     }
 
     /// A command begins.
-    pub(super) fn enter(&mut self, serial: u64) -> Result<(), HostError> {
+    pub(super) fn begin_command(&mut self, serial: u64) -> Result<(), HostError> {
         self.commands.try_insert(serial, 0)?;
         Ok(())
     }
 
     /// A command ends. Returns its blocks, and others of it that were moved.
-    pub(super) fn leave(&mut self, serial: u64) -> impl Iterator<Item = NonZeroU64> {
+    pub(super) fn end_command(&mut self, serial: u64) -> impl Iterator<Item = NonZeroU64> {
         let head = self.commands.remove(&serial).unwrap_or(0);
         self.follow(head, |link| link.of_command)
     }
 
     /// All running commands may have ended.
-    pub(super) fn leave_all(&mut self) {
+    pub(super) fn end_all_commands(&mut self) {
         self.commands.clear();
     }
 
@@ -67,7 +67,7 @@ impl<'h> BlockLists<'h> {
     }
 
     /// The block of the reserved room was refused: frees the room if it is the first.
-    pub(super) fn abandon(&mut self) {
+    pub(super) fn release_reserved(&mut self) {
         if self.links.is_empty() {
             self.links = TryVec::new_in(*self.links.allocator());
         }

@@ -15,7 +15,7 @@ use super::kind::FindingKind;
 use super::owner::CallbackOwner;
 use super::row::FindingRow;
 use super::table::{NoRoom, Promised};
-use crate::command::{Bracket, BracketCoverage, Making};
+use crate::command::{Bracket, BracketCoverage, Creation};
 use crate::commands::{AllocatorSource, CommandAction};
 use crate::raw::{INTERNAL_EXECUTABLE, RawInternalType, RawScope};
 
@@ -69,7 +69,7 @@ impl<'t> Engine<'_, 't> {
         let owner = call.owner;
         let Some(bracket) = call.caller.bracket else {
             if !self.may_record(owner) {
-                self.off_command(
+                self.report_outside_command(
                     &call.caller,
                     finding(FindingKind::AskedBetweenCommands),
                     FindingKind::AskedOnForeignThread,
@@ -117,7 +117,7 @@ impl<'t> Engine<'_, 't> {
 
     /// Reports a call outside of a command. If the thread never issued one, the kind is `on_foreign_thread`.
     #[cold]
-    fn off_command(
+    fn report_outside_command(
         &self,
         caller: &CallerContext<'_, 't>,
         finding: CheckFinding<'t>,
@@ -154,7 +154,7 @@ impl<'t> Engine<'_, 't> {
         address: NonZeroU64,
     ) -> Result<(), NoRoom> {
         let CallbackCall { caller, owner } = call;
-        self.mark_making(call);
+        self.mark_creation(call);
         owner.count_block();
         let block = BlockRecord::new(
             address,
@@ -207,9 +207,9 @@ impl<'t> Engine<'_, 't> {
 
     /// Marks a command that creates an object and calls that object's own callbacks, before the answer is recorded.
     #[inline]
-    fn mark_making(&self, call: &CallbackCall<'_, 't>) {
+    fn mark_creation(&self, call: &CallbackCall<'_, 't>) {
         let bracket = call.caller.bracket;
-        let Some(bracket) = bracket.filter(|bracket| bracket.making.get().is_none()) else {
+        let Some(bracket) = bracket.filter(|bracket| bracket.creation.get().is_none()) else {
             return;
         };
         let (row, owners, owner) = (bracket.row(), &bracket.owners, call.owner);
@@ -220,9 +220,11 @@ impl<'t> Engine<'_, 't> {
             _ => return,
         };
         if own.is_some() && own == owner.id {
-            owner.making();
+            owner.begin_creation();
             let many = row.many || row.action == CommandAction::Join;
-            bracket.making.set(Some(Making::new(owner.number(), many)));
+            bracket
+                .creation
+                .set(Some(Creation::new(owner.number(), many)));
         }
     }
 
@@ -255,7 +257,7 @@ impl<'t> Engine<'_, 't> {
     }
 
     /// A forbidden reallocation returned another block: the old one is gone.
-    pub(crate) fn moved_all_the_same(&self, old: NonZeroU64) {
+    pub(crate) fn moved_despite_refusal(&self, old: NonZeroU64) {
         let _ = self.with_block(old, |block| block.set_state(BlockState::Gone));
     }
 
@@ -320,7 +322,7 @@ impl<'t> Engine<'_, 't> {
                     ..call.finding_of_block(FindingKind::FreedInOtherCommand, &block)
                 });
             }
-            (None, _) if !self.may_record(owner) => self.off_command(
+            (None, _) if !self.may_record(owner) => self.report_outside_command(
                 caller,
                 call.finding_of_block(FindingKind::FreedBetweenCommands, &block),
                 FindingKind::FreedOnForeignThread,
@@ -340,7 +342,7 @@ impl<'t> Engine<'_, 't> {
     }
 
     /// In a log, a reallocation to size 0 through callbacks that may not be compatible with the block's.
-    pub(crate) fn released_aside(&self, address: NonZeroU64) {
+    pub(crate) fn released_through_other(&self, address: NonZeroU64) {
         let _ = self.with_block(address, |block| {
             if block.state() == BlockState::Live {
                 block.set_state(BlockState::Gone);
@@ -523,7 +525,7 @@ impl<'t> Engine<'_, 't> {
         let (scope, owner) = (request.scope(), call.owner);
         let finding = |kind| call.finding(kind, scope).of_size(size);
         let sums = self.first_of_group(owner.group).unwrap_or(owner);
-        self.mark_making(call);
+        self.mark_creation(call);
         match (scope, event) {
             (None, _) => self.report(finding(FindingKind::BadScope)),
             _ if kind != INTERNAL_EXECUTABLE => self.report(finding(FindingKind::InternalType)),
@@ -539,7 +541,7 @@ impl<'t> Engine<'_, 't> {
             }
         }
         if call.caller.bracket.is_none() {
-            self.off_command(
+            self.report_outside_command(
                 &call.caller,
                 finding(FindingKind::NotifiedBetweenCommands),
                 FindingKind::NotifiedOnForeignThread,

@@ -21,7 +21,7 @@ use super::table::{Cursor, NoRoom, ShardedTable};
 use super::user_data;
 use super::watched_entry::{WatchedEntry, identity, key_of};
 use crate::command::thread::{Running, ThreadState, is_busy, with_state};
-use crate::command::{Command, CommandFrame, Making, OwnerId};
+use crate::command::{Command, CommandFrame, Creation, OwnerId};
 use crate::driver::CallbackAllocator;
 use crate::error::{CallbackError, CallbacksInUse};
 use crate::pinned::{SCOPE, allocate_pinned, free_list, free_pinned};
@@ -339,15 +339,17 @@ impl<'h> Checker<'h> {
         engine.created(kind, handle, owner);
         with_state(|thread| {
             // If it is the object of the thread's last command, that one is complete.
-            let pending = thread.swap_making(None);
-            let of_it = |of: *const (), making: Making| {
+            let pending = thread.swap_creation(None);
+            let of_it = |of: *const (), creation: Creation| {
                 of == ptr::from_ref(engine).cast()
-                    && !making.many()
-                    && owner.is_some_and(|owner| owner.number() == making.owner())
+                    && !creation.many()
+                    && owner.is_some_and(|owner| owner.number() == creation.owner())
             };
             match pending {
-                Some((of, making)) if of_it(of, making) => engine.object_created(making, owner),
-                _ => drop(thread.swap_making(pending)),
+                Some((of, creation)) if of_it(of, creation) => {
+                    engine.object_created(creation, owner)
+                }
+                _ => drop(thread.swap_creation(pending)),
             }
         });
     }
@@ -366,7 +368,7 @@ impl<'h> Checker<'h> {
         let caller = caller_context();
         let owner = owner.and_then(|id| engine.owner(id));
         if let Some(owner) = engine.destroyed(&caller, kind, handle, owner, command) {
-            engine.left_by(&CallbackCall { caller, owner }, command, None);
+            engine.report_left_by(&CallbackCall { caller, owner }, command, None);
         }
     }
 
@@ -505,9 +507,9 @@ fn check_complete(raw: &RawCallbacks) -> Result<(), CallbackError> {
 }
 
 /// Stores what this thread's last command creates, for this engine. The previous one will not be reported any more.
-fn remember(thread: &ThreadState, engine: &Engine<'_, 'static>, making: Option<Making>) {
+fn remember(thread: &ThreadState, engine: &Engine<'_, 'static>, creation: Option<Creation>) {
     let at = ptr::from_ref(engine).cast::<()>();
-    let before = thread.swap_making(making.map(|making| (at, making)));
+    let before = thread.swap_creation(creation.map(|creation| (at, creation)));
     // Another checker's, which may have ended: there the object stays in creation.
     if let Some((_, before)) = before.filter(|(of, _)| *of == at) {
         engine.object_created(before, None);
@@ -534,8 +536,8 @@ impl Drop for Leaving<'_, '_> {
             Running::Unplaced => drop(self.engine.running.fetch_sub(1, Ordering::Relaxed)),
         }
         self.engine.command_returned(bracket, bracket.serial, None);
-        if let Some(making) = bracket.making.get() {
-            remember(self.thread, self.engine, Some(making));
+        if let Some(creation) = bracket.creation.get() {
+            remember(self.thread, self.engine, Some(creation));
         }
         // A refused request of the inner command is one of the outer command, too.
         // SAFETY: null or the frame of a `run` further up this thread's stack, which ends after this one.

@@ -54,7 +54,7 @@ pub(crate) struct Engine<'h, 't> {
     /// The application says which callbacks are compatible; a log does not.
     pub(super) groups_reported: bool,
     /// Unknown pointers differ from freed blocks.
-    pub(super) knows_strangers: bool,
+    pub(super) has_unknown_pointers: bool,
     pub(super) caller_module: Option<CallerModule>,
 }
 
@@ -153,7 +153,7 @@ impl<'h, 't> Engine<'h, 't> {
             running: AtomicU32::new(0),
             is_notified: AtomicBool::new(false),
             groups_reported: !numbered,
-            knows_strangers: true,
+            has_unknown_pointers: true,
             caller_module: None,
         }
     }
@@ -247,7 +247,7 @@ impl<'h, 't> Engine<'h, 't> {
     pub(crate) fn report_row(&self, row: FindingRow<'t>) {
         use FindingKind::{FreedUnknown, ReallocatedUnknown};
         let kind = row.finding.kind;
-        if !self.knows_strangers && matches!(kind, FreedUnknown | ReallocatedUnknown) {
+        if !self.has_unknown_pointers && matches!(kind, FreedUnknown | ReallocatedUnknown) {
             return;
         }
         if self.lossy.load(Ordering::Relaxed) && !proven_by_one_event(kind)
@@ -397,9 +397,9 @@ impl<'h, 't> Engine<'h, 't> {
                 &CallbackCall::unknown(owner),
                 || true,
             );
-            self.never_drawn(owner);
+            self.report_never_drawn(owner);
         }
-        self.leave_behind(FindingKind::LiveAtEnd, ReportedAs::End, "", None, |_| true);
+        self.report_leftovers(FindingKind::LiveAtEnd, ReportedAs::End, "", None, |_| true);
     }
 }
 

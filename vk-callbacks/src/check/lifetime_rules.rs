@@ -15,7 +15,7 @@ use super::kind::FindingKind;
 use super::owner::CallbackOwner;
 use super::row::FindingRow;
 use super::table::Cursor;
-use crate::command::{Bracket, Making, OwnerId};
+use crate::command::{Bracket, Creation, OwnerId};
 use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
 use crate::raw::RawCallbacks;
 use crate::trace::Sighting;
@@ -98,7 +98,7 @@ impl<'t> Engine<'_, 't> {
     ) {
         if bracket.command_live.get() > 0 {
             let serial = bracket.serial;
-            self.leave_behind(
+            self.report_leftovers(
                 FindingKind::CommandBlockLeft,
                 ReportedAs::Command,
                 "",
@@ -128,7 +128,7 @@ impl<'t> Engine<'_, 't> {
     }
 
     /// The end of a pool whose children requested no memory (V34).
-    pub(crate) fn never_drawn(&self, owner: &CallbackOwner<'t>) {
+    pub(crate) fn report_never_drawn(&self, owner: &CallbackOwner<'t>) {
         if let Some(finding) = owner.finding_never_drawn() {
             owner.filled.store(0, Ordering::Relaxed);
             self.report(finding);
@@ -136,7 +136,7 @@ impl<'t> Engine<'_, 't> {
     }
 
     /// Reports each leftover block once, among `blocks` or among all.
-    pub(crate) fn leave_behind(
+    pub(crate) fn report_leftovers(
         &self,
         kind: FindingKind,
         reported: ReportedAs,
@@ -220,9 +220,9 @@ impl<'t> Engine<'_, 't> {
     }
 
     /// The object of a creating command was reported, or never will be. `owner` may be its owner.
-    pub(crate) fn object_created(&self, making: Making, owner: Option<&CallbackOwner<'t>>) {
-        let known = owner.filter(|owner| owner.number() == making.owner());
-        if let Some(owner) = known.or_else(|| self.numbered(making.owner())) {
+    pub(crate) fn object_created(&self, creation: Creation, owner: Option<&CallbackOwner<'t>>) {
+        let known = owner.filter(|owner| owner.number() == creation.owner());
+        if let Some(owner) = known.or_else(|| self.numbered(creation.owner())) {
             owner.count_created();
         }
     }
@@ -262,7 +262,7 @@ impl<'t> Engine<'_, 't> {
     }
 
     /// `command` destroyed an object and returned: V42 to V44. Returns the owner of its callbacks, if it was the last object of that
-    /// owner: the remaining blocks are [left](Engine::left_by).
+    /// owner: the remaining blocks are [left](Engine::report_left_by).
     pub(crate) fn destroyed(
         &self,
         caller: &CallerContext<'_, 't>,
@@ -327,7 +327,7 @@ impl<'t> Engine<'_, 't> {
     }
 
     /// `command` destroyed the last object of the call's owner: V41. `held` are the blocks that the owner may hold; none means all blocks.
-    pub(crate) fn left_by(
+    pub(crate) fn report_left_by(
         &self,
         call: &CallbackCall<'_, 't>,
         command: &'t str,
@@ -336,7 +336,7 @@ impl<'t> Engine<'_, 't> {
         let owner = call.owner;
         let number = owner.number();
         if held.is_some() || self.may_hold_blocks(number) {
-            self.leave_behind(
+            self.report_leftovers(
                 FindingKind::LiveAfterDestroy,
                 ReportedAs::Destroy,
                 command,

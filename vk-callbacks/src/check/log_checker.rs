@@ -16,7 +16,7 @@ use super::engine::{CallbackCall, CallerContext, Engine};
 use super::finding::CheckFinding;
 use super::options::CheckOptions;
 use super::owner::CallbackOwner;
-use crate::command::{Bracket, Making, OwnerId, Owners};
+use crate::command::{Bracket, Creation, OwnerId, Owners};
 use crate::commands::CommandAction;
 use crate::error::CallbackError;
 use crate::keyed_hash::HashKey;
@@ -72,7 +72,7 @@ struct Thread<'h, 't> {
     /// The last command that returned.
     last_command: &'t str,
     /// The object that this command creates, until it is reported.
-    making: Option<Making>,
+    creation: Option<Creation>,
     issued: bool,
 }
 
@@ -82,7 +82,7 @@ impl Thread<'_, '_> {
         if self.losses != losses {
             self.brackets.clear();
             self.moving.clear();
-            (self.last_command, self.making, self.losses) = ("", None, losses);
+            (self.last_command, self.creation, self.losses) = ("", None, losses);
         }
     }
 }
@@ -115,7 +115,7 @@ impl<'h, 't> Judge<'h, 't> {
     /// A line that cannot be read, or no memory. The findings so far are kept.
     pub fn run(&mut self, reader: TraceReader<'t>) -> Result<(), CallbackError> {
         self.limits = reader.format().limits();
-        self.engine.knows_strangers = reader.format() == TraceFormat::Two;
+        self.engine.has_unknown_pointers = reader.format() == TraceFormat::Two;
         for item in reader {
             let (line, event) = item?;
             self.step(line, event)?;
@@ -148,10 +148,10 @@ impl<'h, 't> Judge<'h, 't> {
             TraceEvent::Enter { by, command } => self.enter(line, by, command)?,
             TraceEvent::Leave { by, result } => self.leave(line, by, result),
             TraceEvent::Allocate { by, block, asked } => {
-                self.suppose(by);
+                self.assume_owners(by);
                 self.lists.reserve()?;
-                if let Err(refused) = self.allocated(line, by, block, whole(asked)) {
-                    self.lists.abandon();
+                if let Err(refused) = self.allocated(line, by, block, block_request(asked)) {
+                    self.lists.release_reserved();
                     return Err(refused);
                 }
             }
@@ -167,10 +167,10 @@ impl<'h, 't> Judge<'h, 't> {
                 new,
                 asked,
             } => {
-                self.suppose(by);
+                self.assume_owners(by);
                 self.lists.reserve()?;
-                if let Err(refused) = self.reallocated(line, by, (old, new), whole(asked)) {
-                    self.lists.abandon();
+                if let Err(refused) = self.reallocated(line, by, (old, new), block_request(asked)) {
+                    self.lists.release_reserved();
                     return Err(refused);
                 }
             }
@@ -199,8 +199,8 @@ impl<'h, 't> Judge<'h, 't> {
                 let thread = self.known(by.thread);
                 let last = thread.and_then(|thread| {
                     thread
-                        .making
-                        .take_if(|making| !making.many() && making.owner() == number)
+                        .creation
+                        .take_if(|creation| !creation.many() && creation.owner() == number)
                 });
                 self.object_created(last);
             }
@@ -218,8 +218,11 @@ impl<'h, 't> Judge<'h, 't> {
                         .unwrap_or(owner)
                         .held;
                     let call = CallbackCall { caller, owner };
-                    self.engine
-                        .left_by(&call, command, Some(&mut self.lists.of_owner(head)));
+                    self.engine.report_left_by(
+                        &call,
+                        command,
+                        Some(&mut self.lists.of_owner(head)),
+                    );
                     // Each of the others is gone, or was reported now.
                     self.lists.retain(head, |at| self.engine.is_moving(at));
                 }
@@ -274,7 +277,7 @@ impl<'h, 't> Judge<'h, 't> {
     fn lose(&mut self, events: u64) {
         self.engine.lose_events(events);
         self.losses = self.losses.saturating_add(1);
-        self.lists.leave_all();
+        self.lists.end_all_commands();
     }
 
     /// The allocators of a command about this owner: its own, and those above it.
@@ -301,7 +304,7 @@ impl<'h, 't> Judge<'h, 't> {
 
     /// A trace names one owner for a command. If the command may have a cache or a deferred operation besides, the first one that is
     /// called is assumed.
-    fn suppose(&mut self, by: Caller) {
+    fn assume_owners(&mut self, by: Caller) {
         let Some(owner) = id(by.owner).and_then(|id| self.engine.owner(id)) else {
             return;
         };
@@ -357,9 +360,9 @@ impl<'h, 't> Judge<'h, 't> {
     }
 
     /// The object of a creating command was reported, or never will be.
-    fn object_created(&self, making: Option<Making>) {
-        if let Some(making) = making {
-            self.engine.object_created(making, None);
+    fn object_created(&self, creation: Option<Creation>) {
+        if let Some(creation) = creation {
+            self.engine.object_created(creation, None);
         }
     }
 
@@ -388,7 +391,7 @@ impl<'h, 't> Judge<'h, 't> {
             brackets: TryVec::new_in(own),
             moving: TryVec::new_in(own),
             last_command: "",
-            making: None,
+            creation: None,
             issued: false,
         };
         let thread = self.threads.try_get_or_insert_with(number, fresh)?;
@@ -418,7 +421,7 @@ fn address(pointer: Pointer) -> Option<NonZeroU64> {
     }
 }
 
-const fn whole(asked: Request) -> BlockRequest {
+const fn block_request(asked: Request) -> BlockRequest {
     BlockRequest {
         size: asked.size,
         align: asked.align,

@@ -30,7 +30,7 @@ pub(crate) struct CallbackOwner<'t> {
     /// An internal notification came.
     pub(crate) notified: AtomicBool,
     /// Creating commands that called the callbacks and whose object was not reported yet.
-    making: AtomicU32,
+    creations: AtomicU32,
     /// Pools: successful commands that allocated objects from the pool.
     pub(crate) filled: AtomicU64,
     /// Pools: a command on the pool requested memory of scope object from any allocator.
@@ -77,7 +77,7 @@ impl<'t> CallbackOwner<'t> {
             objects: AtomicI64::new(0),
             objects_reported: AtomicBool::new(false),
             notified: AtomicBool::new(false),
-            making: AtomicU32::new(0),
+            creations: AtomicU32::new(0),
             filled: AtomicU64::new(0),
             drawn: AtomicBool::new(false),
             null_frees: NullFrees::new(),
@@ -187,23 +187,23 @@ impl<'t> CallbackOwner<'t> {
     }
 
     /// The first call of a creating command, before its block is recorded.
-    pub(crate) fn making(&self) {
-        self.making.fetch_add(1, Ordering::AcqRel);
+    pub(crate) fn begin_creation(&self) {
+        self.creations.fetch_add(1, Ordering::AcqRel);
     }
 
     /// The object of that command was reported, or never will be.
     pub(crate) fn count_created(&self) {
         let _ = self
-            .making
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |making| {
-                making.checked_sub(1)
+            .creations
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |creations| {
+                creations.checked_sub(1)
             });
     }
 
     /// Whether no object lives or is being created. A thread that reads a record first and calls this then sees an object that
     /// another thread creates: it was counted before the record, and is counted as an object before it stops being one in creation.
     pub(crate) fn has_no_objects(&self) -> bool {
-        self.making.load(Ordering::Acquire) == 0 && self.objects.load(Ordering::Acquire) <= 0
+        self.creations.load(Ordering::Acquire) == 0 && self.objects.load(Ordering::Acquire) <= 0
     }
 
     /// Whether no object needs the notified memory any more. Objects that are never reported might need it for ever.

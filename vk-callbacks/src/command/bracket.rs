@@ -16,9 +16,9 @@ const NO_RESULT: i32 = 0;
 /// One word, without padding: padding would be copied together with neighbouring fields, in other pieces than those that were stored,
 /// and the processor stalls on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Making(NonZeroU64);
+pub(crate) struct Creation(NonZeroU64);
 
-impl Making {
+impl Creation {
     const MANY: u64 = 1 << 32;
     /// Not 0, whatever the owner.
     const SOME: u64 = 1 << 33;
@@ -54,7 +54,7 @@ pub(crate) struct Bracket<'t> {
     /// Requests that were answered with NULL.
     pub(crate) nulls: Cell<u32>,
     /// The object that it creates, once it called the object's callbacks.
-    pub(crate) making: Cell<Option<Making>>,
+    pub(crate) creation: Cell<Option<Creation>>,
     /// The `VkResult`.
     pub(crate) result: Cell<i32>,
 }
@@ -76,7 +76,7 @@ impl<'t> Bracket<'t> {
             row: Cell::new(row),
             command_live: Cell::new(0),
             nulls: Cell::new(0),
-            making: Cell::new(None),
+            creation: Cell::new(None),
             result: Cell::new(NO_RESULT),
         }
     }

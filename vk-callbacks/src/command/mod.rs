@@ -13,7 +13,7 @@ use core::ptr;
 use crate::commands::CommandRow;
 use thread::{ThreadState, with_state};
 
-pub(crate) use bracket::{Bracket, Making};
+pub(crate) use bracket::{Bracket, Creation};
 pub use frame::{CommandFrame, CommandInfo};
 pub use owner::{BracketCoverage, OwnerId, Owners};
 

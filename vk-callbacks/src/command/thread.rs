@@ -9,18 +9,18 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use super::bracket::Making;
+use super::bracket::Creation;
 use super::frame::CommandFrame;
 
 pub(crate) use imp::{random_seed, thread_number, with_state};
 
 /// The checker's address and the object that a command of this thread creates, until it is reported.
-pub(crate) type Pending = Option<(*const (), Making)>;
+pub(crate) type Pending = Option<(*const (), Creation)>;
 
 /// The state of a thread.
 pub(crate) struct ThreadState {
     top: Cell<*const CommandFrame>,
-    making: Cell<Pending>,
+    creation: Cell<Pending>,
     number: Cell<u64>,
     /// The serial number of its last command.
     serial: Cell<u64>,
@@ -74,7 +74,7 @@ impl ThreadState {
     pub(crate) const fn new() -> Self {
         Self {
             top: Cell::new(ptr::null()),
-            making: Cell::new(None),
+            creation: Cell::new(None),
             number: Cell::new(0),
             serial: Cell::new(0),
             reported_early: Cell::new(ptr::null()),
@@ -148,11 +148,11 @@ impl ThreadState {
 
     /// Stores the object that the last command creates; returns the previous one.
     #[inline]
-    pub(crate) fn swap_making(&self, making: Pending) -> Pending {
-        if making.is_none() && self.making.get().is_none() {
+    pub(crate) fn swap_creation(&self, creation: Pending) -> Pending {
+        if creation.is_none() && self.creation.get().is_none() {
             return None;
         }
-        self.making.replace(making)
+        self.creation.replace(creation)
     }
 
     /// Publishes that this thread begins a command of the checker.

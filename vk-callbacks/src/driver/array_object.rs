@@ -1,4 +1,4 @@
-//! A value and an array whose length is known when it is created, in one block: one request, one refusal, one free.
+//! A value and an array of fixed length in one block: one request, one refusal, one free.
 //!
 //! ```text
 //!  VkShaderModule handle --> | receipt | name | length | value: T | items: [E; length] |
@@ -17,7 +17,7 @@ use super::object::{Object, ObjectLayout};
 use super::place::ObjectPlace;
 use crate::error::CallbackError;
 
-/// An [`Object`] with a trailing array. Items must need no `Drop`: they go with the block.
+/// An [`Object`] with a trailing array. Items need no `Drop`: they end with the block.
 ///
 /// Dropping it leaks it, as of [`Object`].
 #[must_use = "an object must be destroyed with the chain of a command"]
@@ -33,16 +33,16 @@ struct WithLength<T> {
     value: T,
 }
 
-// SAFETY: it owns value and items, as a box of both would.
+// SAFETY: it owns value and items as a box would.
 unsafe impl<T: Send, E: Send> Send for ArrayObject<T, E> {}
-// SAFETY: a shared one gives out only shared references.
+// SAFETY: a shared one returns only shared references.
 unsafe impl<T: Sync, E: Sync> Sync for ArrayObject<T, E> {}
 
 impl<T, E> ArrayObject<T, E> {
-    /// Places `value` and `length` items in one block of `scope`; `item` is called once for each index, in order.
+    /// Creates `value` and `length` items in one block of `scope`; `item` is called once for each index, in order.
     ///
     /// # Errors
-    /// No memory, or [`HostError::TooLarge`]: the value comes back and `item` was not called.
+    /// No memory, or [`HostError::TooLarge`]: with the value; `item` was not called.
     pub fn create(
         chain: &FallbackChain<'_>,
         scope: Scope,
@@ -71,7 +71,7 @@ impl<T, E> ArrayObject<T, E> {
         Ok(object)
     }
 
-    /// The object's layout with `length` items, and where they begin.
+    /// The object's layout with `length` items, and their offset.
     fn layout(length: usize) -> Result<(Layout, usize), CallbackError> {
         Layout::array::<E>(length)
             .and_then(|items| Layout::new::<ObjectLayout<WithLength<T>>>().extend(items))
@@ -83,7 +83,8 @@ impl<T, E> ArrayObject<T, E> {
         size_of::<ObjectLayout<WithLength<T>>>().next_multiple_of(align_of::<E>());
 
     fn first_item(place: NonNull<ObjectLayout<WithLength<T>>>) -> NonNull<E> {
-        // SAFETY: the block was allocated with `layout`, in which the items begin here; behind the last field at the latest it ends.
+        // SAFETY: the block was allocated with `layout`, which has the items at this offset; without items it is at most the block's
+        // end.
         unsafe { place.cast::<u8>().add(Self::OFFSET) }.cast()
     }
 
@@ -151,7 +152,7 @@ impl<T, E> ArrayObject<T, E> {
     /// As [`Object::borrow_handle`], of an `ArrayObject<T, E>`.
     #[must_use]
     pub unsafe fn borrow_handle<'a>(handle: u64) -> Option<(&'a T, &'a [E])> {
-        // SAFETY: forwarded; this `Object` is gone again with this line.
+        // SAFETY: forwarded; this `Object` ends with this line.
         let place = unsafe { Object::<WithLength<T>>::from_handle(handle) }?.place();
         // SAFETY: `create` wrote it; it lives, and is only looked at, during 'a.
         let value = unsafe { &place.as_ref().value };
@@ -167,10 +168,10 @@ impl<T, E> ArrayObject<T, E> {
     /// As [`Object::borrow_handle_mut`], of an `ArrayObject<T, E>`.
     #[must_use]
     pub unsafe fn borrow_handle_mut<'a>(handle: u64) -> Option<(&'a mut T, &'a mut [E])> {
-        // SAFETY: forwarded; this `Object` is gone again with this line.
+        // SAFETY: forwarded; this `Object` ends with this line.
         let mut place = unsafe { Object::<WithLength<T>>::from_handle(handle) }?.place();
         let first = Self::first_item(place);
-        // SAFETY: `create` wrote it, and nobody else uses it during 'a.
+        // SAFETY: `create` wrote it, and nothing else uses it during 'a.
         let value = unsafe { &mut place.as_mut().value };
         // SAFETY: as for the value; the items lie behind it.
         let items = unsafe { slice::from_raw_parts_mut(first.as_ptr(), value.length) };

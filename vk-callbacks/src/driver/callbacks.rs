@@ -1,4 +1,4 @@
-//! One application's `VkAllocationCallbacks`, copied, checked, and spoken to as a `HostAllocator`.
+//! An application's `VkAllocationCallbacks`, copied and checked, as a `HostAllocator`.
 
 use core::alloc::Layout;
 use core::ffi::c_void;
@@ -16,10 +16,10 @@ use crate::raw::{
     RawCallbacks, RawScope,
 };
 
-/// The callbacks an application gave to one command, by value: the application may free its struct after the call (V6).
+/// The callbacks of one command, by value: the application may free its struct after the call (V6).
 ///
-/// Every call passes the `pUserData` of the struct this was made from (V5). Make one per struct received; two commands may
-/// bring the same functions with different user data.
+/// Every call passes the `pUserData` of the copied struct (V5). Make one for each received struct; two commands may have the same
+/// functions with different user data.
 ///
 /// Callable from any thread; a driver must call it only during a command, on that command's thread (V22, V23).
 ///
@@ -48,7 +48,7 @@ pub struct CallbackAllocator {
     misaligned: AtomicUsize,
 }
 
-// SAFETY: `from_raw` demands functions that any thread may call; the rest is plain data and an atomic.
+// SAFETY: `from_raw` requires functions that any thread may call; the rest is plain data and an atomic.
 unsafe impl Send for CallbackAllocator {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for CallbackAllocator {}
@@ -61,8 +61,8 @@ impl CallbackAllocator {
     /// [`CallbackError::HalfInternal`] (V4, -00635).
     ///
     /// # Safety
-    /// Until the last block is given back, the functions do what the specification asks of them (*Host Memory*), from any
-    /// thread: NULL or a block of the size and alignment asked for, reallocation keeps the content, no unwinding.
+    /// Until the last block is freed, the functions obey the specification (*Host Memory*), from any thread: NULL or a block of the
+    /// requested size and alignment, a reallocation keeps the content, no unwinding.
     pub unsafe fn from_raw(raw: &RawCallbacks) -> Result<Self, CallbackError> {
         Ok(Self {
             user_data: raw.p_user_data,
@@ -100,19 +100,19 @@ impl CallbackAllocator {
         }
     }
 
-    /// Blocks the application answered that were not aligned as asked (V8). They were given back and counted as refusals.
+    /// The number of blocks that were not aligned as requested (V8). They were freed and counted as refusals.
     #[must_use]
     pub fn misaligned_answers(&self) -> u64 {
         self.misaligned.load(Relaxed) as u64
     }
 
-    /// A null or misaligned answer is a refusal; the misaligned one goes back.
+    /// A null or misaligned answer is a refusal; a misaligned block is freed.
     #[inline]
     fn checked(&self, answer: *mut c_void, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         let block = NonNull::new(answer.cast::<u8>()).ok_or(AllocError)?;
         if !block.as_ptr().addr().is_multiple_of(layout.align()) {
             self.misaligned.fetch_add(1, Relaxed);
-            // SAFETY: a live block of these callbacks that nobody else knows.
+            // SAFETY: a live block of these callbacks that nothing else uses.
             unsafe { (self.free)(self.user_data, answer) };
             return Err(AllocError);
         }
@@ -121,8 +121,7 @@ impl CallbackAllocator {
 
     /// A reallocation that ignored the alignment (V8): the old block is gone, so the content is brought to a good one.
     ///
-    /// If there is none either, the misaligned one is all there is: a refusal would tell the caller to keep a block that is
-    /// no longer his.
+    /// If there is none, returns the misaligned one: a refusal would tell the caller to keep a freed block.
     #[cold]
     fn rescue(&self, moved: NonNull<u8>, kept: usize, new: Layout, scope: Scope) -> NonNull<u8> {
         self.misaligned.fetch_add(1, Relaxed);
@@ -131,7 +130,7 @@ impl CallbackAllocator {
         };
         // SAFETY: both blocks are live, different, and hold the kept bytes.
         unsafe { moved.copy_to_nonoverlapping(good, kept) };
-        // SAFETY: a live block of these callbacks that nobody else knows.
+        // SAFETY: a live block of these callbacks that nothing else uses.
         unsafe { (self.free)(self.user_data, moved.as_ptr().cast()) };
         good
     }
@@ -199,7 +198,7 @@ unsafe impl HostAllocator for CallbackAllocator {
         Ok(self.rescue(moved, old.size().min(new.size()), new, scope))
     }
 
-    /// Told to the application by `pfnInternalAllocation` or `pfnInternalFree`, if it asked for them (V20, V21).
+    /// Notifies the application by `pfnInternalAllocation` or `pfnInternalFree`, if it passed them (V20, V21).
     fn notify(&self, notice: Notice) {
         let (Some((taken, freed)), NoticeKind::Executable) = (self.internal, notice.kind) else {
             return;

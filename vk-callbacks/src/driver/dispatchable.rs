@@ -1,4 +1,4 @@
-//! Objects that the loader dispatches on: instance, physical device, device, queue, command buffer.
+//! Dispatchable objects: instance, physical device, device, queue, command buffer.
 //!
 //! ```text
 //!  block     --> | receipt | name | loader's word | value: T |
@@ -16,10 +16,10 @@ use super::place::ObjectPlace;
 use crate::error::CallbackError;
 use crate::level::Level;
 
-/// `ICD_LOADER_MAGIC`: what the first word of a dispatchable object holds until the loader writes its own there.
+/// `ICD_LOADER_MAGIC`: the first word of a dispatchable object until the loader overwrites it.
 pub const LOADER_MAGIC: usize = 0x01CD_C0DE;
 
-/// An [`Object`] whose handle begins with a word of the loader's. The driver writes it once and never reads it again.
+/// An [`Object`] whose handle begins with a word of the loader. The driver writes it once and never reads it.
 ///
 /// Dropping it leaks it, as of [`Object`].
 #[must_use = "an object must be destroyed with the chain of a command"]
@@ -34,19 +34,19 @@ pub struct DispatchablePlace<T>(ObjectPlace<Dispatched<T>>);
 #[repr(C)]
 #[derive(Debug)]
 struct Dispatched<T> {
-    /// The loader overwrites it through the handle while others look at `value`.
+    /// The loader overwrites it through the handle while others read `value`.
     word: UnsafeCell<usize>,
     value: T,
 }
 
-// SAFETY: the word is written once, before there is a handle, and never read: what is shared is the value.
+// SAFETY: the driver writes the word once, before there is a handle, and never reads it: only the value is shared.
 unsafe impl<T: Sync> Sync for Dispatched<T> {}
 
 impl<T> DispatchableObject<T> {
     /// As [`Object::create_with_scope`].
     ///
     /// # Errors
-    /// No memory: the value comes back.
+    /// No memory, with the value.
     pub fn create_with_scope(
         chain: &FallbackChain<'_>,
         scope: Scope,
@@ -58,7 +58,7 @@ impl<T> DispatchableObject<T> {
         }
     }
 
-    /// Which allocator the object lies in.
+    /// The level of the object's allocator.
     #[must_use]
     pub fn level(&self) -> Level {
         self.0.level()
@@ -101,7 +101,7 @@ impl<T> DispatchableObject<T> {
         (DispatchablePlace(place), dispatched.value)
     }
 
-    /// The object as a dispatchable handle, to give to the loader: the address of its word.
+    /// The object as a dispatchable handle for the loader: the address of its word.
     #[must_use]
     pub fn into_handle(self) -> u64 {
         self.0.into_handle().wrapping_add(Self::OFFSET)
@@ -113,7 +113,7 @@ impl<T> DispatchableObject<T> {
     /// As [`Object::from_handle`], of a handle of [`into_handle`](Self::into_handle).
     #[must_use]
     pub unsafe fn from_handle(handle: u64) -> Option<Self> {
-        // SAFETY: what `into_handle` added is taken off again; else forwarded.
+        // SAFETY: `inner` subtracts what `into_handle` added; else forwarded.
         unsafe { Object::from_handle(inner(handle, Self::OFFSET)) }.map(Self)
     }
 
@@ -129,7 +129,7 @@ impl<T> DispatchableObject<T> {
         Some(&object.get().value)
     }
 
-    /// The value behind a handle, to change; `None` for NULL.
+    /// The value behind a handle, mutable; `None` for NULL.
     ///
     /// # Safety
     /// As [`Object::borrow_handle_mut`], of a handle of [`into_handle`](Self::into_handle). The loader may use its word meanwhile.
@@ -140,7 +140,7 @@ impl<T> DispatchableObject<T> {
             unsafe { Object::<Dispatched<T>>::from_handle(inner(handle, Self::OFFSET)) }?.place();
         // SAFETY: a live object's place: the field lies in it. The word beside it is not touched.
         let value = unsafe { &raw mut (*place.as_ptr()).value.value };
-        // SAFETY: nobody else uses the value during 'a, as the caller promises.
+        // SAFETY: nothing else uses the value during 'a, as the caller promises.
         unsafe { value.as_mut() }
     }
 
@@ -148,7 +148,7 @@ impl<T> DispatchableObject<T> {
     const OFFSET: u64 = offset_of!(ObjectLayout<Dispatched<T>>, value) as u64;
 }
 
-/// The handle of the object inside; 0 stays 0.
+/// The handle of the inner object; 0 stays 0.
 const fn inner(handle: u64, offset: u64) -> u64 {
     if handle == 0 {
         0
@@ -189,5 +189,5 @@ impl<T> DispatchablePlace<T> {
     }
 }
 
-/// The handle's first word, which is the loader's, is the word.
+/// The handle points to the loader's word.
 const _: () = assert!(offset_of!(Dispatched<u8>, word) == 0);

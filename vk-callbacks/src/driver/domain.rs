@@ -1,11 +1,11 @@
-//! The two places where a driver keeps callbacks: its instance and its device, by value.
+//! The stored callbacks of a driver: its instance's and its device's, by value.
 
 use super::callbacks::CallbackAllocator;
 use super::fallback_chain::{DynHost, FallbackChain};
 use crate::error::CallbackError;
 use crate::raw::RawCallbacks;
 
-/// What a driver's instance keeps of `vkCreateInstance`'s `pAllocator`, and the driver's own allocator.
+/// The `pAllocator` of `vkCreateInstance`, and the driver's own allocator, for a driver's instance.
 ///
 /// ```
 /// # use alloc_core::{FromGlobalAlloc, Scope};
@@ -25,7 +25,7 @@ pub struct InstanceDomain<'d> {
     default: &'d DynHost<'d>,
 }
 
-/// What a driver's device keeps of `vkCreateDevice`'s `pAllocator`.
+/// The `pAllocator` of `vkCreateDevice`, for a driver's device.
 #[derive(Debug)]
 pub struct DeviceDomain {
     own: Option<CallbackAllocator>,
@@ -50,18 +50,18 @@ impl<'d> InstanceDomain<'d> {
         })
     }
 
-    /// The application's callbacks, if it gave any. A root context over them ends before this struct goes or moves.
+    /// The application's callbacks, if any. A root context over them must end before this struct ends or moves.
     #[must_use]
     pub const fn own(&self) -> Option<&CallbackAllocator> {
         self.own.as_ref()
     }
 
-    /// The driver's own allocator, where it lies.
+    /// The driver's own allocator.
     pub(super) const fn default_allocator(&self) -> &&'d DynHost<'d> {
         &self.default
     }
 
-    /// What a command on the instance may use; `p_allocator` is that command's own, if it has one.
+    /// The chain of a command on the instance; `p_allocator` is that command's own, if any.
     #[must_use]
     pub fn chain<'a>(&'a self, p_allocator: Option<&'a CallbackAllocator>) -> FallbackChain<'a> {
         FallbackChain::new(self.default)
@@ -85,13 +85,13 @@ impl DeviceDomain {
         })
     }
 
-    /// The application's callbacks, if it gave any: [`InstanceDomain::own`].
+    /// The application's callbacks, if any, as [`InstanceDomain::own`].
     #[must_use]
     pub const fn own(&self) -> Option<&CallbackAllocator> {
         self.own.as_ref()
     }
 
-    /// What a command on the device may use; `p_allocator` is that command's own, or the pool's for a pool's child.
+    /// The chain of a command on the device; `p_allocator` is that command's own, or the pool's for a pool's child.
     #[must_use]
     pub fn chain<'a>(
         &'a self,

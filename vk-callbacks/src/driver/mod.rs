@@ -1,4 +1,4 @@
-//! The driver's side: the application's callbacks, used as an allocator of ours.
+//! The driver's side: the application's callbacks as a host allocator.
 
 mod array_object;
 mod block;

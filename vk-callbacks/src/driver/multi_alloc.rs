@@ -20,7 +20,7 @@ use super::block::{DriverBlock, Stored};
 use super::fallback_chain::FallbackChain;
 use crate::error::CallbackError;
 
-/// A plan of arrays, to be taken as one block. There is no limit on how many.
+/// A plan of arrays in one block. There is no limit on their number.
 ///
 /// ```
 /// # use alloc_core::{FromGlobalAlloc, Scope};
@@ -45,7 +45,7 @@ pub struct MultiAlloc {
     plan: PlanId,
 }
 
-/// One array of a plan; good for the block made from that plan, and for no other.
+/// An array of a plan; valid for the block of that plan only.
 #[derive(Debug)]
 pub struct Member<T> {
     offset: usize,
@@ -54,7 +54,7 @@ pub struct Member<T> {
     of: PhantomData<fn() -> T>,
 }
 
-/// The block of a plan. Dropping it gives the whole back to where it came from.
+/// The block of a plan. Dropping it frees the whole.
 #[derive(Debug)]
 #[must_use = "dropping a block gives it back"]
 pub struct MultiBlock<'a> {
@@ -72,10 +72,10 @@ impl MultiAlloc {
         }
     }
 
-    /// Adds `[T; len]`. Arrays lie in the order they were added, each at its own alignment.
+    /// Adds `[T; len]`. Arrays are in the order of their addition, each at its own alignment.
     ///
     /// # Errors
-    /// [`HostError::TooLarge`] when the array or the whole would exceed `isize::MAX` bytes; the plan stays as it was.
+    /// [`HostError::TooLarge`] if the array or the whole exceeds `isize::MAX` bytes; the plan is unchanged.
     pub fn array<T>(&mut self, len: usize) -> Result<Member<T>, CallbackError> {
         const TOO_LARGE: CallbackError = CallbackError::Host(HostError::TooLarge);
         let array = Layout::array::<T>(len).map_err(|_| TOO_LARGE)?;
@@ -97,16 +97,16 @@ impl MultiAlloc {
         })
     }
 
-    /// What will be asked for.
+    /// The layout of the block.
     #[must_use]
     pub const fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Takes the block; its content is undefined.
+    /// Allocates the block; its content is undefined.
     ///
     /// # Errors
-    /// [`CallbackError::EmptySet`] when no array has a byte; [`CallbackError::Host`] when there is no memory.
+    /// [`CallbackError::EmptySet`] if no array has a byte; [`CallbackError::Host`] if there is no memory.
     pub fn allocate<'a>(
         self,
         chain: &FallbackChain<'a>,
@@ -115,7 +115,7 @@ impl MultiAlloc {
         self.allocate_block(chain, scope, false)
     }
 
-    /// Takes the block, filled with zeros.
+    /// Allocates the block, filled with zeros.
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate).
@@ -151,14 +151,14 @@ impl Default for MultiAlloc {
 }
 
 impl<'a> MultiBlock<'a> {
-    /// Where an array lies, to keep in the object; `None` when it has no byte (Vulkan's and Mesa's NULL), or is of another plan.
+    /// The address of an array, to store in the object; `None` if it has no byte (NULL in Vulkan and Mesa), or is of another plan.
     #[must_use]
     pub fn get<T>(&self, member: Member<T>) -> Option<NonNull<[T]>> {
         let end = member
             .len
             .checked_mul(size_of::<T>())?
             .checked_add(member.offset)?;
-        // The numbers of plans wrap, if only after 2^32 of them on a small machine; the bounds hold even then.
+        // The numbers of plans wrap after 2^32 on a small machine; the bounds hold even then.
         if member.plan != self.plan
             || member.len == 0
             || end > self.block.layout().size()
@@ -175,11 +175,11 @@ impl<'a> MultiBlock<'a> {
             .then(|| NonNull::slice_from_raw_parts(first.cast(), member.len))
     }
 
-    /// An array to fill; empty when it has no byte, or is of another plan.
+    /// An array to fill; empty if it has no byte, or is of another plan.
     #[must_use]
     pub fn slice_mut<T>(&mut self, member: Member<T>) -> &mut [MaybeUninit<T>] {
         match self.get(member) {
-            // SAFETY: `get` answers with aligned memory of this block for `len` values; the borrow of `self` is exclusive.
+            // SAFETY: `get` returns aligned memory of this block for `len` values; the borrow of `self` is exclusive.
             Some(array) => unsafe { slice::from_raw_parts_mut(array.as_ptr().cast(), array.len()) },
             None => &mut [],
         }
@@ -204,7 +204,7 @@ impl<T> Clone for Member<T> {
 
 impl<T> Copy for Member<T> {}
 
-/// Tells plans apart, so that a member of one cannot be looked up in the block of another.
+/// The id of a plan, so that a member of one cannot be looked up in the block of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PlanId(NonZeroUsize);
 

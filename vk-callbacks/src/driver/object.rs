@@ -1,4 +1,4 @@
-//! The base of a driver's objects: made with the most specific allocator, remembers which, given back to the same one.
+//! The base of a driver's objects: it stores the level of its allocator and is freed there.
 //!
 //! ```text
 //!  VkBuffer handle --> | receipt | name | value: T |     one block, scope object, of the object's or device's allocator
@@ -19,9 +19,9 @@ use super::place::ObjectPlace;
 use crate::error::CallbackError;
 use crate::level::Level;
 
-/// An object of a driver: a value behind a handle. Owns its memory; [`destroy`](Self::destroy) it with a chain.
+/// An object of a driver: a value behind a handle. It owns its memory; [`destroy`](Self::destroy) it with a chain.
 ///
-/// Dropping an `Object` instead leaks it, as an application that forgets `vkDestroy*` would.
+/// Dropping an `Object` leaks it, as an application does that forgets `vkDestroy*`.
 #[must_use = "an object must be destroyed with the chain of a command"]
 #[derive(Debug)]
 pub struct Object<T> {
@@ -29,16 +29,15 @@ pub struct Object<T> {
     owns: PhantomData<T>,
 }
 
-// SAFETY: an `Object` owns its value as a box would; its memory may be used and given back on any thread.
+// SAFETY: an `Object` owns its value as a box would; its memory may be used and freed on any thread.
 unsafe impl<T: Send> Send for Object<T> {}
-// SAFETY: a shared object gives out only shared references.
+// SAFETY: a shared object returns only shared references.
 unsafe impl<T: Sync> Sync for Object<T> {}
 
-/// An object that a handle leads to, to look at: many may do so at once. [`Object::borrow_handle`] gives it.
+/// A shared reference to the object of a handle. [`Object::borrow_handle`] returns it.
 ///
-/// Who must change the value has it to itself (Vulkan asks the application to synchronise that externally):
-/// [`Object::borrow_handle_mut`]. Who changes the name, as `vkSetDebugUtilsObjectNameEXT` does, takes the object from the handle and
-/// back: [`Object::from_handle`], [`Object::into_handle`].
+/// To change the value, exclusively (Vulkan requires external synchronisation), use [`Object::borrow_handle_mut`]. To change the
+/// name, as `vkSetDebugUtilsObjectNameEXT` does, use [`Object::from_handle`] and [`Object::into_handle`].
 #[derive(Debug)]
 pub struct ObjectRef<'a, T>(&'a ObjectLayout<T>);
 
@@ -50,7 +49,7 @@ pub(super) struct ObjectLayout<T> {
 }
 
 impl<T> Object<T> {
-    /// Places `value` in memory of scope object from the most specific allocator of `chain` (V30).
+    /// Creates `value` in memory of scope object from the most specific allocator of `chain` (V30).
     ///
     /// # Errors
     /// No memory: the value comes back.
@@ -58,7 +57,7 @@ impl<T> Object<T> {
         Self::create_with_scope(chain, Scope::Object, value)
     }
 
-    /// As [`create`](Self::create), of another scope: cache for a `VkPipelineCache` (V29), device or instance for these (V31, V32).
+    /// As [`create`](Self::create), with another scope: cache for a `VkPipelineCache` (V29), device or instance for these (V31, V32).
     ///
     /// # Errors
     /// No memory: the value comes back.
@@ -73,7 +72,7 @@ impl<T> Object<T> {
         }
     }
 
-    /// What [`ObjectPlace::fill`] wrote.
+    /// The object that [`ObjectPlace::fill`] wrote.
     pub(super) const fn at(place: NonNull<ObjectLayout<T>>) -> Self {
         Self {
             place,
@@ -85,7 +84,7 @@ impl<T> Object<T> {
         self.place
     }
 
-    /// Which allocator the object lies in.
+    /// The level of the object's allocator.
     #[must_use]
     pub fn level(&self) -> Level {
         self.object_layout().memory.level()
@@ -109,9 +108,9 @@ impl<T> Object<T> {
         self.object_layout().name()
     }
 
-    /// Copies `name` into memory of the device's allocator (whatever allocator the object itself has), and gives the old name back.
+    /// Copies `name` into memory of the device's allocator (whatever allocator the object itself has), and frees the old name.
     ///
-    /// `vkSetDebugUtilsObjectNameEXT` has no `pAllocator`, so the chain's object level is not asked; and it makes no object, so the
+    /// `vkSetDebugUtilsObjectNameEXT` has no `pAllocator`, so the chain's object level is not used; it creates no object, so the
     /// scope is device, not object (V40). An empty name removes it.
     ///
     /// # Errors
@@ -152,12 +151,12 @@ impl<T> Object<T> {
         Ok(())
     }
 
-    /// Ends the object: its name and its memory go back to where each came from; the value comes out.
+    /// Destroys the object: frees its name and its memory at their levels; returns the value.
     ///
     /// # Errors
-    /// [`CallbackError::LevelMissing`] with the object, untouched, when `chain` lacks the level it was created from: the
-    /// application passed an allocator to create and none to destroy (V42). An allocator that is passed to destroy though none
-    /// was passed to create (V43) is not used: the memory goes back to the level it came from.
+    /// [`CallbackError::LevelMissing`] with the object, unchanged, if `chain` lacks its level: the application passed an allocator to
+    /// create and none to destroy (V42). An allocator that is passed to destroy but was not passed to create (V43) is not used: the
+    /// memory is freed at its own level.
     ///
     /// # Safety
     /// The allocators of `chain` are compatible with those of the creating command's chain, level by level (V42).
@@ -173,7 +172,7 @@ impl<T> Object<T> {
         }
     }
 
-    /// Takes the value out and keeps the memory, with the object's name: for a value that holds the callbacks its memory came from.
+    /// Moves the value out and keeps the memory, with the object's name: for a value that has the callbacks of its own memory.
     pub fn vacate(self) -> (ObjectPlace<T>, T) {
         // SAFETY: `ObjectPlace::fill` wrote it; `self` ends here, so it is read once.
         let ObjectLayout {
@@ -184,7 +183,7 @@ impl<T> Object<T> {
         (ObjectPlace::of_vacated(self.place, memory, name), value)
     }
 
-    /// The object as a non-dispatchable handle (never 0), to give to the application.
+    /// The object as a non-dispatchable handle (never 0) for the application.
     #[must_use]
     pub fn into_handle(self) -> u64 {
         self.place.as_ptr().expose_provenance() as u64
@@ -193,8 +192,8 @@ impl<T> Object<T> {
     /// The object behind a handle; `None` for `VK_NULL_HANDLE`, which every `vkDestroy*` ignores (V44).
     ///
     /// # Safety
-    /// `handle` is 0, or came from [`into_handle`](Self::into_handle) of an `Object<T>` and is used up here: nothing that was
-    /// [borrowed](Self::borrow_handle) from it is left. `T` is `Send` if this is another thread.
+    /// `handle` is 0, or is of [`into_handle`](Self::into_handle) of an `Object<T>` and is not used afterwards: nothing is
+    /// [borrowed](Self::borrow_handle) from it. `T` is `Send` if this is another thread.
     #[must_use]
     pub unsafe fn from_handle(handle: u64) -> Option<Self> {
         let address = usize::try_from(handle).ok()?;
@@ -207,30 +206,29 @@ impl<T> Object<T> {
         })
     }
 
-    /// The object behind a handle, for commands that only look at it; `None` for `VK_NULL_HANDLE`. Several may at once.
+    /// The object behind a handle, for commands that only read it; `None` for `VK_NULL_HANDLE`. Several threads may call it at once.
     ///
     /// # Safety
     /// - `handle` is 0, or came from [`into_handle`](Self::into_handle) of an `Object<T>`.
-    /// - During `'a` nobody takes the object out of its handle ([`from_handle`](Self::from_handle)).
-    /// - `T` is `Sync` if several threads use the handle, and `Send` if one other than its maker's does.
+    /// - During `'a` the object stays in its handle (no [`from_handle`](Self::from_handle)).
+    /// - `T` is `Sync` if several threads use the handle, and `Send` if another than the creating one does.
     #[must_use]
     pub unsafe fn borrow_handle<'a>(handle: u64) -> Option<ObjectRef<'a, T>> {
-        // SAFETY: the handle is an object's or 0, and this `Object` is gone again with this line: nothing exclusive is made.
+        // SAFETY: the handle is an object's or 0, and this `Object` ends with this line: nothing exclusive is created.
         let place = unsafe { Self::from_handle(handle) }?.place;
-        // SAFETY: `create` wrote it; it lives, and is only looked at, during `'a`.
+        // SAFETY: `create` wrote it; it lives, and is only read, during `'a`.
         Some(ObjectRef(unsafe { place.as_ref() }))
     }
 
-    /// The value behind a handle, for a command to which Vulkan demands that the application synchronise access externally; `None` for
-    /// `VK_NULL_HANDLE`.
+    /// The value behind a handle, for a command with externally synchronised access; `None` for `VK_NULL_HANDLE`.
     ///
     /// # Safety
-    /// As [`borrow_handle`](Self::borrow_handle), and during `'a` nobody else uses the object in any way.
+    /// As [`borrow_handle`](Self::borrow_handle), and during `'a` nothing else uses the object in any way.
     #[must_use]
     pub unsafe fn borrow_handle_mut<'a>(handle: u64) -> Option<&'a mut T> {
-        // SAFETY: the handle is an object's or 0, and this `Object` is gone again with this line.
+        // SAFETY: the handle is an object's or 0, and this `Object` ends with this line.
         let mut place = unsafe { Self::from_handle(handle) }?.place;
-        // SAFETY: `create` wrote it; it lives, and is nobody else's, during `'a`.
+        // SAFETY: `create` wrote it; it lives, and is used exclusively, during `'a`.
         Some(unsafe { &mut place.as_mut().value })
     }
 
@@ -240,7 +238,7 @@ impl<T> Object<T> {
     }
 
     fn object_layout_mut(&mut self) -> &mut ObjectLayout<T> {
-        // SAFETY: as in `placed`; the borrow is exclusive.
+        // SAFETY: as in `object_layout`; the borrow is exclusive.
         unsafe { self.place.as_mut() }
     }
 }
@@ -258,7 +256,7 @@ impl<'a, T> ObjectRef<'a, T> {
         self.0.name()
     }
 
-    /// Which allocator the object lies in.
+    /// The level of the object's allocator.
     #[must_use]
     pub const fn level(&self) -> Level {
         self.0.memory.level()

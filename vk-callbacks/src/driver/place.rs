@@ -1,4 +1,4 @@
-//! An object's memory without its value: for values that hold the very callbacks their memory comes from.
+//! An object's memory without its value: for values that have the callbacks of their own memory.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -10,11 +10,11 @@ use super::fallback_chain::FallbackChain;
 use super::object::{Object, ObjectLayout};
 use crate::error::CallbackError;
 
-/// Memory for an [`Object<T>`], before there is a `T` or when it has left.
+/// Memory for an [`Object<T>`], before the `T` moved in or after it moved out.
 ///
-/// A driver's instance and device keep their callbacks in their own block. To create one, a chain that borrows the callbacks allocates the
-/// place, then the callbacks move in ([`fill`](Self::fill)). To destroy one, the value leaves ([`Object::vacate`]), and a chain of what
-/// it holds, or of what the destroying command brought, frees the place.
+/// A driver's instance and device keep their callbacks in their own block. To create one, a chain that borrows the callbacks
+/// allocates the place, then the callbacks move in ([`fill`](Self::fill)). To destroy one, the value moves out ([`Object::vacate`]),
+/// and a chain of its callbacks, or of the destroying command's, frees the place.
 ///
 /// Dropping a place leaks it, as dropping an [`Object`] does.
 ///
@@ -75,12 +75,12 @@ impl<T> ObjectPlace<T> {
             name: self.name,
             value,
         };
-        // SAFETY: the block was allocated for an `ObjectLayout<T>`, and nothing lies in it.
+        // SAFETY: the block was allocated for an `ObjectLayout<T>`, and holds none.
         unsafe { self.place.write(object) };
         Object::at(self.place)
     }
 
-    /// Frees the memory, and that of the object's name, through the levels that each came from.
+    /// Frees the memory, and that of the object's name, at their levels.
     ///
     /// # Errors
     /// [`CallbackError::LevelMissing`] with the place, untouched, as of [`Object::destroy`].
@@ -99,13 +99,13 @@ impl<T> ObjectPlace<T> {
         }
         let parts = [self.name.map(|(name, _)| name), Some(self.memory)];
         for part in parts.into_iter().flatten() {
-            // SAFETY: forwarded. It cannot be refused: both levels were just seen in `chain`.
+            // SAFETY: forwarded. It cannot be refused: `chain` has both levels.
             let _ = unsafe { part.free(chain) };
         }
         Ok(())
     }
 
-    /// What `vacate` read out of `place`.
+    /// The parts of an object that `vacate` read from `place`.
     pub(super) fn of_vacated(
         place: NonNull<ObjectLayout<T>>,
         memory: Stored,

@@ -1,4 +1,4 @@
-//! What a driver's command or descriptor pool keeps of its callbacks: its children draw on them, command after command (V34, V38, V39).
+//! The stored callbacks of a driver's command or descriptor pool: its children use them, command after command (V34, V38, V39).
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -16,32 +16,32 @@ use super::fallback_chain::FallbackChain;
 use crate::error::CallbackError;
 use crate::raw::RawCallbacks;
 
-/// A pool's callbacks by value, a context over them for what children hold, and the children's handles.
+/// A pool's callbacks by value, a context over them for the children's memory, and the children's handles.
 ///
 /// 1. Place it in its object.
 /// 2. [`open`](Self::open) it there.
-/// 3. When it is destroyed, [replace its callbacks](Self::replace_callbacks) by those that the command brought, and destroy the children.
+/// 3. To destroy it, [replace its callbacks](Self::replace_callbacks) by those of the destroying command, and destroy the children.
 /// 4. [`close`](Self::close) it, and destroy the object.
 #[derive(Debug)]
 pub struct PoolDomain {
-    // Before `own`: its memory is of the context, and the context's of `own`.
+    // Before `own`: its memory is the context's, and the context's is `own`'s.
     children: Option<TryVec<u64, ContextHandle>>,
     context: Option<Context>,
     own: Option<Own>,
-    // The context has the address of `own`, also while somebody changes the domain.
+    // The context has the address of `own`, even while the domain is borrowed mutably.
     _pinned: PhantomPinned,
 }
 
-/// The pool's callbacks. The context reaches them by their address, from before they are replaced until after.
+/// The pool's callbacks. The context uses their address, before and after they are replaced.
 #[derive(Debug)]
 struct Own(UnsafeCell<CallbackAllocator>);
 
-// SAFETY: callbacks may be shared, and while they are replaced nobody else reads them, as `replace_callbacks` demands.
+// SAFETY: callbacks may be shared, and nothing reads them while they are replaced, as `replace_callbacks` requires.
 unsafe impl Sync for Own {}
 
 impl Own {
     const fn get(&self) -> &CallbackAllocator {
-        // SAFETY: `replace_callbacks` demands that nothing reads them, by the domain or by its context, while they are replaced.
+        // SAFETY: `replace_callbacks` requires that nothing reads them, by the domain or by its context, while they are replaced.
         unsafe { &*self.0.get() }
     }
 }
@@ -96,7 +96,7 @@ impl PoolDomain {
         })
     }
 
-    /// Makes the context `name`, of scope object, over the most specific of pool, device and instance.
+    /// Creates the context `name`, of scope object, over the most specific of pool, device and instance.
     ///
     /// # Errors
     /// No memory: it is not open.
@@ -111,11 +111,11 @@ impl PoolDomain {
     ) -> Result<(), CallbackError> {
         let options = ContextOptions::new(name).scope(Scope::Object);
         let context = match (&self.own, device.own().or(instance.own())) {
-            // SAFETY: they lie in this domain, which stays where it is until `close`.
+            // SAFETY: they are in this domain, which does not move until `close`.
             (Some(own), _) => unsafe { Context::root(own, options) },
-            // SAFETY: they lie in one of the other two domains, which stay where they are until `close`.
+            // SAFETY: they are in one of the other two domains, which do not move until `close`.
             (None, Some(callbacks)) => unsafe { Context::root(callbacks, options) },
-            // SAFETY: as above; the driver's own allocator is kept by the instance's domain.
+            // SAFETY: as above; the instance's domain stores the driver's own allocator.
             (None, None) => unsafe { Context::root(instance.default_allocator(), options) },
         }?;
         self.children = Some(TryVec::new_in(context.handle()));
@@ -123,13 +123,13 @@ impl PoolDomain {
         Ok(())
     }
 
-    /// The context, for what children hold, while the pool is open.
+    /// The context for the children's memory, while the pool is open.
     #[must_use]
     pub const fn context(&self) -> Option<&Context> {
         self.context.as_ref()
     }
 
-    /// The pool's callbacks, if it was given any.
+    /// The pool's callbacks, if any.
     #[must_use]
     pub const fn own(&self) -> Option<&CallbackAllocator> {
         match &self.own {
@@ -138,7 +138,7 @@ impl PoolDomain {
         }
     }
 
-    /// What a command on the pool or on a child may use.
+    /// The chain of a command on the pool or on a child.
     #[must_use]
     pub fn chain<'a>(
         &'a self,
@@ -148,7 +148,7 @@ impl PoolDomain {
         device.chain(instance, self.own())
     }
 
-    /// Makes room for `count` more children, so that [`add_child`](Self::add_child) is not refused.
+    /// Reserves room for `count` more children, so that [`add_child`](Self::add_child) is not refused.
     ///
     /// # Errors
     /// No memory, or the pool is not open.
@@ -157,7 +157,7 @@ impl PoolDomain {
         Ok(children.try_reserve(count)?)
     }
 
-    /// Notes a child, to be destroyed with the pool.
+    /// Adds a child, to be destroyed with the pool.
     ///
     /// # Errors
     /// As [`reserve_children`](Self::reserve_children).
@@ -168,7 +168,7 @@ impl PoolDomain {
             .map_err(|refused| CallbackError::Host(refused.error))
     }
 
-    /// Forgets a child. False when the pool has none of that handle.
+    /// Removes a child. False if the pool has none of that handle.
     pub fn remove_child(&mut self, handle: u64) -> bool {
         let Some(children) = &mut self.children else {
             return false;
@@ -177,7 +177,7 @@ impl PoolDomain {
         position.is_some_and(|position| children.swap_remove(position).is_some())
     }
 
-    /// Takes the newest child off the list.
+    /// Removes and returns the newest child.
     pub fn pop_child(&mut self) -> Option<u64> {
         self.children.as_mut()?.pop()
     }
@@ -188,26 +188,26 @@ impl PoolDomain {
         self.children.as_deref().unwrap_or_default()
     }
 
-    /// From here on what the pool and its children hold is freed through `brought`, the callbacks of the destroying command, if it brought
-    /// any and the pool has its own (V5, V42).
+    /// From here on the pool's and its children's memory is freed through `brought`, the callbacks of the destroying command, if it
+    /// has any and the pool has its own (V5, V42).
     ///
     /// # Safety
     /// * `brought` are compatible with the callbacks of the pool (V42).
-    /// * Until this returns nothing is allocated, resized, freed or notified through the pool's [context](Self::context) or a handle of it,
-    ///   on any thread: handles reach the callbacks without the domain, so having it alone is not enough. Nor is this called by one of
-    ///   those callbacks, which would replace itself.
+    /// * Until this returns nothing is allocated, resized, freed or notified through the pool's [context](Self::context) or a handle
+    ///   of it, on any thread: handles use the callbacks without the domain, so an exclusive domain is not enough. Nor may one of
+    ///   those callbacks call this, which would replace itself.
     pub unsafe fn replace_callbacks(&mut self, brought: Option<CallbackAllocator>) {
         if let (Some(own), Some(brought)) = (&self.own, brought) {
-            // SAFETY: nobody else has the domain, and by the caller's promise nobody reads them through the context, which has the
+            // SAFETY: the domain is exclusive, and by the caller's promise nothing reads them through the context, which has the
             // address of the cell.
             unsafe { *own.0.get() = brought };
         }
     }
 
-    /// Frees what the context has.
+    /// Closes the context.
     ///
     /// # Errors
-    /// The context stays, when children still hold memory of it.
+    /// The context stays, if children still have memory of it.
     pub fn close(&mut self) -> Result<(), CloseError> {
         self.children = None;
         let Some(context) = self.context.take() else {

@@ -49,24 +49,24 @@ fn v11_a_foreign_pointer_is_never_touched() {
 #[test]
 fn v15_and_scope_changes_are_noted_and_not_followed() {
     let Action::Resize {
-        old, new, noted, ..
+        old, new, ignored, ..
     } = decide(Original::Ours(BLOCK), 200, 64, 0, Mode::Own)
     else {
         unreachable!()
     };
     assert_eq!(
-        noted,
-        Noted {
+        ignored,
+        IgnoredArguments {
             alignment: true,
             scope: true
         }
     );
     assert_eq!(old.layout.align(), new.layout.align());
-    let Action::Resize { noted, .. } = decide(Original::Ours(BLOCK), 200, 8, object(), Mode::Own)
+    let Action::Resize { ignored, .. } = decide(Original::Ours(BLOCK), 200, 8, object(), Mode::Own)
     else {
         unreachable!()
     };
-    assert_eq!(noted, Noted::default());
+    assert_eq!(ignored, IgnoredArguments::default());
 }
 
 #[test]

@@ -3,13 +3,13 @@
 //! ```text
 //!  first --> LogChunk { next, reserved, slots } --> LogChunk { .. } --> null
 //!                                                  ^
-//!  last -------------------------------------------+   (may lag one behind; whoever notices moves it on)
+//!  last -------------------------------------------+   (may lag one behind; the next append moves it on)
 //! ```
 //!
-//! A thread reserves a slot by counting `reserved` up, writes it, and marks it ready. When the last chunk is full it takes a
-//! new one from the recorder's memory, with nothing of ours held, and links it; who comes second gives his back. So the order
-//! of slots agrees with every order that the program can see: if one append ended before another began, its slot comes first.
-//! Chunks stay until the log goes.
+//! A thread reserves a slot by incrementing `reserved`, writes it, and marks it ready. If the last chunk is full it allocates a new
+//! one from the recorder's memory, with no lock held, and links it; the loser of a race frees its chunk. So the order of slots agrees
+//! with every order that the program can see: if one append ended before another began, its slot comes first. Chunks stay until the
+//! log ends.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -38,7 +38,7 @@ const SLOTS: usize = (32 * 1024 - 64) / size_of::<LogSlot>();
 #[repr(C)]
 struct LogChunk {
     next: AtomicPtr<LogChunk>,
-    /// Slots given to a thread; may count a little beyond `SLOTS`.
+    /// Reserved slots; may exceed `SLOTS` a little.
     reserved: AtomicUsize,
     slots: [LogSlot; SLOTS],
 }
@@ -49,8 +49,8 @@ struct LogSlot {
     record: UnsafeCell<MaybeUninit<LogRecord>>,
 }
 
-// SAFETY: `record` is written once, by the one thread that reserved the slot, before `ready` is set with release, and read
-// only after `ready` was seen with acquire. A `LogRecord` is plain data.
+// SAFETY: `record` is written once, by the thread that reserved the slot, before `ready` is set with release, and read only after
+// `ready` was seen with acquire. A `LogRecord` is plain data.
 unsafe impl Sync for LogSlot {}
 
 impl<'h> Log<'h> {
@@ -73,7 +73,7 @@ impl<'h> Log<'h> {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Writes down what happened on this thread, or counts it as lost.
+    /// Records an event of this thread, or counts it as lost.
     pub(super) fn append(&self, what: LogEvent) {
         if self.stopped.load(Ordering::Relaxed) {
             return;
@@ -91,17 +91,17 @@ impl<'h> Log<'h> {
         }
     }
 
-    /// From here on nothing is written down and no memory is taken.
+    /// From here on nothing is recorded or allocated.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// The records in order, up to the first that is still being written.
+    /// The records in order, up to the first that is not ready.
     pub(super) fn records(&self) -> impl Iterator<Item = LogRecord> {
         let mut chunk = self.first.load(Ordering::Acquire);
         let mut index = 0;
         core::iter::from_fn(move || {
-            // SAFETY: null or a chunk of this log, which is borrowed for as long as the iterator is.
+            // SAFETY: null or a chunk of this log, which is borrowed as long as the iterator.
             let mut here = unsafe { chunk.as_ref() }?;
             if index == SLOTS {
                 chunk = here.next.load(Ordering::Acquire);
@@ -122,11 +122,11 @@ impl<'h> Log<'h> {
         }
     }
 
-    /// A slot for this thread alone; none when there is no memory.
+    /// A slot for this thread alone; none without memory.
     fn slot(&self) -> Option<&LogSlot> {
         loop {
             let last = self.last.load(Ordering::Acquire);
-            // SAFETY: null or a chunk of this log, which stays until the log goes.
+            // SAFETY: null or a chunk of this log, which stays until the log ends.
             let link = match unsafe { last.as_ref() } {
                 None => &self.first,
                 Some(chunk) => match chunk.reserve() {
@@ -138,7 +138,7 @@ impl<'h> Log<'h> {
                 Some(next) => next,
                 None => self.extend(link)?,
             };
-            // Whoever comes second has nothing to do: it has been moved on, and never moves back.
+            // A failure means that another thread moved it on; it never moves back.
             let _ = self.last.compare_exchange(
                 last,
                 next.as_ptr(),
@@ -148,10 +148,10 @@ impl<'h> Log<'h> {
         }
     }
 
-    /// Links a new chunk, or finds that another thread has.
+    /// Links a new chunk, or returns the one that another thread linked.
     #[cold]
     fn extend(&self, link: &AtomicPtr<LogChunk>) -> Option<NonNull<LogChunk>> {
-        // Where the memory calls a tap again and again, the events of the innermost call are lost.
+        // If the memory calls a tap again and again, the events of the innermost call are lost.
         let _nested = enter_growth()?;
         // Zeroed memory is an empty chunk. A panic of the memory must not reach the driver.
         let memory = fenced(|| {
@@ -168,8 +168,8 @@ impl<'h> Log<'h> {
         ) {
             Ok(_) => Some(fresh),
             Err(other) => {
-                // After a panic here, too, the chunk is gone or leaked, and the record goes into the other's.
-                // SAFETY: taken above with this layout and scope, and no other thread has seen it.
+                // Even after a panic here the chunk is not used: it is freed or leaked.
+                // SAFETY: allocated above with this layout and scope, and no other thread has seen it.
                 let _ = fenced(|| unsafe {
                     self.memory
                         .deallocate(fresh.cast(), Layout::new::<LogChunk>(), SCOPE)
@@ -184,9 +184,9 @@ impl Drop for Log<'_> {
     fn drop(&mut self) {
         let mut next = NonNull::new(*self.first.get_mut());
         while let Some(chunk) = next {
-            // SAFETY: a chunk of this log, and the log is this thread's alone.
+            // SAFETY: a chunk of this log, which is not shared any more.
             next = NonNull::new(unsafe { chunk.as_ref() }.next.load(Ordering::Acquire));
-            // SAFETY: taken from this memory with this layout and scope; nothing points at it any more.
+            // SAFETY: allocated from this memory with this layout and scope; nothing points to it any more.
             unsafe {
                 self.memory
                     .deallocate(chunk.cast(), Layout::new::<LogChunk>(), SCOPE)
@@ -197,7 +197,7 @@ impl Drop for Log<'_> {
 
 impl LogChunk {
     fn reserve(&self) -> Option<&LogSlot> {
-        // Looking first keeps the counter from running on while there is no memory for another chunk.
+        // The load first keeps the counter from growing while there is no memory for another chunk.
         if self.reserved.load(Ordering::Relaxed) >= SLOTS {
             return None;
         }
@@ -209,7 +209,7 @@ impl LogChunk {
 impl LogSlot {
     /// Called once, by the thread that reserved the slot.
     fn write(&self, record: LogRecord) {
-        // SAFETY: the cell's memory is valid, and nobody else writes it, or reads it before `ready`.
+        // SAFETY: the cell's memory is valid, and no other thread writes it, or reads it before `ready`.
         unsafe { self.record.get().write(MaybeUninit::new(record)) };
         self.ready.store(true, Ordering::Release);
     }
@@ -220,7 +220,7 @@ impl LogSlot {
         }
         // SAFETY: ready: the cell was written and will not be written again.
         let record = unsafe { self.record.get().read() };
-        // SAFETY: what was written is a whole record.
+        // SAFETY: a whole record was written.
         Some(unsafe { record.assume_init() })
     }
 }

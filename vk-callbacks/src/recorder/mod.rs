@@ -1,4 +1,4 @@
-//! The recorder: callbacks around callbacks, and a log of what went through.
+//! The recorder: callbacks around callbacks, and a log of their calls.
 //!
 //! ```text
 //!  driver --> Tap --> the application's own callbacks
@@ -29,13 +29,13 @@ use record::LogEvent;
 pub use tap::Tap;
 use tap::TapState;
 
-/// Writes down what a driver asks of callbacks, whosever they are, and turns it into a trace of format 2.
+/// A recorder of all calls of any callbacks, which writes a trace of format 2.
 ///
-/// Calls go through unchanged and in the driver's own threads; the recorder takes no lock. Its log lies in the memory given
-/// to [`Recorder::new`], about 100 bytes a call. When that memory is refused, calls go through all the same: the event is
-/// counted as lost, and the trace says so. All methods may be called from any thread.
+/// Calls pass unchanged on the driver's threads; the recorder takes no lock. Its log lies in the memory of [`Recorder::new`], about
+/// 100 bytes a call. If that memory is refused, calls pass all the same: the event is counted as lost, and the trace says so. All
+/// methods may be called from any thread.
 ///
-/// A block should pass one tap only: behind two taps of one recorder each call is written down twice.
+/// A block should pass one tap only: two taps of one recorder record each call twice.
 ///
 /// ```
 /// use std::alloc::System;
@@ -56,7 +56,7 @@ use tap::TapState;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Recorder<'h> {
-    /// Ours until we go.
+    /// Owned.
     shared: NonNull<RecorderState<'h>>,
 }
 
@@ -65,26 +65,26 @@ unsafe impl Send for Recorder<'_> {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Recorder<'_> {}
 
-/// What taps and recorder share; lies in the recorder's memory and does not move.
+/// The state that taps and recorder share, pinned in the recorder's memory.
 struct RecorderState<'h> {
     log: Log<'h>,
     tickets: AtomicUsize,
     taps: AtomicPtr<TapState<'h>>,
 }
 
-/// LogEvent [`Recorder::write`] wrote.
+/// The result of [`Recorder::write`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Lines, header and end marker included.
     pub lines: u64,
-    /// Events that were written down.
+    /// Recorded events.
     pub events: u64,
-    /// Events that were lost for want of memory.
+    /// Events that were lost for lack of memory.
     pub lost: u64,
 }
 
 impl<'h> Recorder<'h> {
-    /// A recorder with an empty log, which lies in `memory`.
+    /// A recorder with an empty log in `memory`.
     ///
     /// `memory` must not come from callbacks that this recorder taps: it would record itself without end.
     ///
@@ -103,17 +103,17 @@ impl<'h> Recorder<'h> {
         Ok(Self { shared })
     }
 
-    /// Callbacks that write down each call as the owner's and pass it on to `inner`.
+    /// Returns callbacks that record each call as the owner's and pass it on to `inner`.
     ///
-    /// The number of the owner is the caller's to choose, from 1; [`Recorder::owner`] tells the trace what it is.
+    /// The caller chooses the number of the owner, from 1; [`Recorder::owner`] declares it in the trace.
     ///
     /// # Errors
     /// The refusal of the recorder's memory.
     ///
     /// # Safety
-    /// - The functions of `inner` may be called with its user data, from any thread, for as long as those of the tap may.
-    /// - No function of the tap is called once the recorder was closed or dropped. (One that is dropped while blocks
-    ///   are live is leaked: then until the recorder's memory is gone.)
+    /// - The functions of `inner` may be called with its user data, from any thread, as long as those of the tap may.
+    /// - No function of the tap is called after the recorder was closed or dropped. (A recorder that is dropped while blocks are live
+    ///   is leaked: then until the recorder's memory ends.)
     pub unsafe fn tap(&self, owner: u64, inner: RawCallbacks) -> Result<Tap, CallbackError> {
         let shared = self.shared();
         let state = TapState {
@@ -131,7 +131,7 @@ impl<'h> Recorder<'h> {
         Ok(state.tap())
     }
 
-    /// Tells the trace that `owner` is a `kind` (`VkBuffer`) below `parent`, 0 for none.
+    /// Declares that `owner` is a `kind` (`VkBuffer`) below `parent`, 0 for none.
     pub fn owner(&self, owner: u64, parent: u64, kind: &'static str) {
         self.shared().log.append(LogEvent::Owner {
             owner,
@@ -140,7 +140,7 @@ impl<'h> Recorder<'h> {
         });
     }
 
-    /// A command has made an object with callbacks of the owner, or with none: 0.
+    /// A command created an object with callbacks of the owner, or with none: 0.
     pub fn created(&self, owner: u64, handle: u64, kind: &'static str) {
         self.shared().log.append(LogEvent::Created {
             owner,
@@ -149,7 +149,7 @@ impl<'h> Recorder<'h> {
         });
     }
 
-    /// A command, the last one that this thread entered, has ended an object with callbacks of the owner, or with none: 0.
+    /// The last command of this thread destroyed an object with callbacks of the owner, or with none: 0.
     pub fn destroyed(&self, owner: u64, handle: u64, kind: &'static str) {
         self.shared().log.append(LogEvent::Destroyed {
             owner,
@@ -158,7 +158,7 @@ impl<'h> Recorder<'h> {
         });
     }
 
-    /// Something was seen at the owner's callbacks that no call shows. What taps can see they write down by themselves.
+    /// An observation that no call shows. Taps record their own observations.
     pub fn seen(&self, owner: u64, what: Sighting) {
         self.shared()
             .log
@@ -175,7 +175,7 @@ impl<'h> Recorder<'h> {
         self.enter_for(0, command);
     }
 
-    /// This thread enters a command about the owner.
+    /// This thread enters a command on the owner.
     pub fn enter_for(&self, owner: u64, command: &'static str) {
         self.shared().log.append(LogEvent::Enter { owner, command });
     }
@@ -185,12 +185,12 @@ impl<'h> Recorder<'h> {
         self.shared().log.append(LogEvent::Leave { result });
     }
 
-    /// Blocks that came through taps less blocks that went, as far as taps can know. Exact when quiet.
+    /// Allocated blocks less freed ones, as far as taps can know. Exact when quiet.
     #[must_use]
     pub fn live_blocks(&self) -> usize {
         let mut sum = 0_isize;
         let mut next = self.shared().taps.load(Ordering::Acquire);
-        // SAFETY: null or a tap of this recorder, which stays until the recorder goes.
+        // SAFETY: null or a tap of this recorder, which stays until the recorder ends.
         while let Some(tap) = unsafe { next.as_ref() } {
             sum = sum.saturating_add(tap.live.load(Ordering::Relaxed));
             next = tap.next.load(Ordering::Acquire);
@@ -198,20 +198,20 @@ impl<'h> Recorder<'h> {
         usize::try_from(sum).unwrap_or(0)
     }
 
-    /// Writes the log as a trace of format 2. Takes memory for the numbers of blocks, about 24 bytes an address.
+    /// Writes the log as a trace of format 2. Allocates memory for the numbers of blocks, about 24 bytes an address.
     ///
-    /// May be called while callbacks arrive, and more than once: the trace ends before the first event that was still being
-    /// written down when this was called.
+    /// May be called while callbacks arrive, and more than once: the trace ends before the first event that was still being recorded
+    /// at the call.
     ///
     /// # Errors
-    /// [`CallbackError::Output`] when `out` fails; the refusal of the recorder's memory. The log is as it was.
+    /// [`CallbackError::Output`] if `out` fails; the refusal of the recorder's memory. The log is unchanged.
     pub fn write<W: fmt::Write + ?Sized>(
         &self,
         driver: &str,
         out: &mut W,
     ) -> Result<Written, CallbackError> {
         let log = &self.shared().log;
-        // LogEvent `out` does may be recorded, too: it belongs to the next trace, or this one would never end.
+        // Calls of `out` may be recorded, too: they belong to the next trace, or this one would never end.
         let count = log.records().count();
         let mut names = Names::new(Scoped::new(log.memory(), SCOPE));
         let mut writer = TraceWriter::new(out, driver).map_err(output)?;
@@ -226,11 +226,11 @@ impl<'h> Recorder<'h> {
         Ok(written)
     }
 
-    /// Gives all memory back, when nothing that went through a tap is live.
+    /// Frees all memory, unless a block that passed a tap is live.
     ///
     /// # Errors
-    /// The recorder itself, when a block is live: its free would be called through a tap that is gone. And when this thread is inside
-    /// a callback, which may be one of a tap.
+    /// The recorder itself, if a block is live: its free would come through an ended tap. Also if this thread is inside a callback,
+    /// which may be one of a tap.
     pub fn close(self) -> Result<(), Rejected<Self, CallbacksInUse>> {
         match CallbacksInUse::of_blocks(self.live_blocks()) {
             None => Ok(()),
@@ -238,7 +238,7 @@ impl<'h> Recorder<'h> {
         }
     }
 
-    /// Gives all memory back, whatever is live: for drivers that leak.
+    /// Frees all memory, whatever is live: for drivers that leak.
     ///
     /// # Safety
     /// No function of any tap is being called or will be.
@@ -249,7 +249,7 @@ impl<'h> Recorder<'h> {
     }
 
     fn shared(&self) -> &RecorderState<'h> {
-        // SAFETY: placed by `new`, and stays until this recorder goes.
+        // SAFETY: placed by `new`, and stays until this recorder ends.
         unsafe { self.shared.as_ref() }
     }
 
@@ -271,11 +271,11 @@ impl<'h> Recorder<'h> {
 impl Drop for Recorder<'_> {
     fn drop(&mut self) {
         if self.live_blocks() > 0 || is_busy() {
-            // A driver still holds callbacks that lead here, or this is one of them: better a leak than a dangling pointer.
+            // The driver may still call the callbacks: better a leak than a dangling pointer.
             self.shared().log.stop();
             return;
         }
-        // SAFETY: nothing is live, and who made taps promised to call none of them from here on.
+        // SAFETY: nothing is live, and the callers of `tap` promised that no function is called from here on.
         unsafe { self.destroy_shared() }
     }
 }

@@ -1,9 +1,9 @@
 //! From addresses to the numbers of a trace.
 //!
-//! An address may stand for many blocks, one after the other. Walking the log in order, the map always holds the block that an
-//! address was last given as. It is never taken out: a free of an address that names a block already gone is a second free,
-//! and says so by naming that block again. An address that is given while its block is live is that block given again, and has
-//! the same number (V8); where events were lost, its free may have been among them, and it counts as a new block.
+//! An address may be that of many blocks, one after the other. While the log is read in order, the map has the last block of each
+//! address. It is never removed: a free of an address of a freed block is a second free, and names that block again. An address that
+//! is returned while its block is live is that block returned again, with the same number (V8); if events were lost, its free may
+//! have been among them, and it counts as a new block.
 
 #![forbid(unsafe_code)]
 
@@ -15,19 +15,19 @@ use crate::trace::{Caller, Pointer, Request, TraceEvent};
 
 pub(super) struct Names<A: HostSource> {
     at: TryMap<usize, Name, A>,
-    /// What was reallocated, by ticket: when the call answers, the address may be somebody else's.
+    /// The blocks of running reallocations, by ticket: when the call returns, the address may be another block's.
     in_transit: TryMap<usize, Name, A>,
     blocks: u64,
     unknown: u64,
-    /// Records behind which events were lost.
+    /// The number of losses so far.
     losses: u64,
 }
 
-/// What an address stands for.
+/// The block of an address.
 #[derive(Clone, Copy)]
 struct Name {
     pointer: Pointer,
-    /// Neither freed nor reallocated since it was given, if no event was lost since: the losses until then.
+    /// The losses before its allocation, while it is live; then it is live only if no event was lost since.
     live: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ impl<A: HostSource + Clone> Names<A> {
         }
     }
 
-    /// The record as a trace says it. Records come in the order of the log.
+    /// The record as an event of a trace. Records come in the order of the log.
     pub(super) fn event(&mut self, record: &LogRecord) -> Result<TraceEvent<'static>, HostError> {
         let by = |owner| Caller {
             thread: record.thread,
@@ -145,7 +145,7 @@ impl<A: HostSource + Clone> Names<A> {
         })
     }
 
-    /// A block was given at this address: a new one, unless the one that was there is live.
+    /// The block that was returned at this address: a new one, unless the last one is live.
     fn name_of(&mut self, at: usize) -> Result<Pointer, HostError> {
         if at == 0 {
             return Ok(Pointer::Null);
@@ -167,7 +167,7 @@ impl<A: HostSource + Clone> Names<A> {
         Ok(name.pointer)
     }
 
-    /// What was last given at this address, as it was until now.
+    /// The last block of this address, as it was before.
     fn known(&mut self, at: usize, seen: Seen) -> Result<Name, HostError> {
         if at == 0 {
             return Ok(Name {
@@ -191,7 +191,7 @@ impl<A: HostSource + Clone> Names<A> {
         Ok(before)
     }
 
-    /// A reallocation failed: the block is what it was, unless its address was given to another meanwhile.
+    /// A reallocation failed: the block stays, unless its address was returned for another meanwhile.
     fn stays(&mut self, at: usize, before: Name) {
         if let Some(name) = self
             .at
@@ -206,7 +206,7 @@ impl<A: HostSource + Clone> Names<A> {
 /// Why an address is looked up.
 #[derive(Clone, Copy)]
 enum Seen {
-    /// It is spoken of.
+    /// It is named.
     Named,
     /// It is freed, or a reallocation of it begins.
     Goes,

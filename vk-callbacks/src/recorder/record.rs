@@ -1,4 +1,4 @@
-//! The records of the log: small, plain, with raw addresses.
+//! The records of the log: small plain data with addresses.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use alloc_core::NoticeEvent;
 use crate::raw::RawRequest;
 use crate::trace::Sighting;
 
-/// One thing that happened.
+/// A recorded event of a thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogRecord {
     /// The thread's number.
@@ -17,7 +17,7 @@ pub(super) struct LogRecord {
     pub(super) what: LogEvent,
 }
 
-/// What happened. Addresses are kept as numbers: nothing is reached through them.
+/// An event. Addresses are numbers: nothing is accessed through them.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LogEvent {
     Owner {
@@ -55,7 +55,7 @@ pub(super) enum LogEvent {
         at: usize,
         asked: RawRequest,
     },
-    /// `ticket` leads from the end of a reallocation to its beginning.
+    /// `ticket` connects the end of a reallocation with its beginning.
     ReallocateBegin {
         owner: u64,
         ticket: usize,

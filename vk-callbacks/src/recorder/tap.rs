@@ -1,8 +1,8 @@
-//! Callbacks that write down each call and pass it on as it came.
+//! Callbacks that record each call and pass it on.
 //!
-//! Vulkan specification, *Host Memory*: `VkAllocationCallbacks`. Sizes, alignments, scopes and pointers go through unchanged,
-//! legal or not. A free is written down before it is passed on, an allocation after: in between, another thread may be given
-//! the address. A reallocation is written down on both sides.
+//! Vulkan specification, *Host Memory*: `VkAllocationCallbacks`. Sizes, alignments, scopes and pointers pass unchanged, legal or not.
+//! A free is recorded before it is passed on, an allocation after it returned: in between, another thread may get the address. A
+//! reallocation is recorded before and after.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -15,9 +15,9 @@ use crate::raw::{RawCallbacks, RawNotice, RawRequest};
 use crate::sink::CallbackSink;
 use crate::trace::Sighting;
 
-/// Callbacks to hand on instead of the ones they were made from, [`Recorder::tap`](crate::Recorder::tap).
+/// Callbacks of [`Recorder::tap`](crate::Recorder::tap), to pass to Vulkan instead of the inner ones.
 ///
-/// A copy is as good as the original. Valid until the recorder goes.
+/// A copy is as good as the original. Valid until the recorder ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Tap {
     raw: RawCallbacks,
@@ -31,19 +31,19 @@ impl Tap {
     }
 }
 
-/// What the user data of a tap points at; lies in the recorder's memory until the recorder goes.
+/// The state of a tap, in the recorder's memory until the recorder ends.
 pub(super) struct TapState<'h> {
     pub(super) shared: *const RecorderState<'h>,
     pub(super) inner: RawCallbacks,
     pub(super) owner: u64,
-    /// Blocks given less blocks taken back.
+    /// Allocated blocks less freed ones.
     pub(super) live: AtomicIsize,
     /// The tap added before.
     pub(super) next: AtomicPtr<Self>,
 }
 
 impl<'h> TapState<'h> {
-    /// The callbacks that lead here.
+    /// The callbacks of this state.
     pub(super) fn tap(&self) -> Tap {
         let all = RawCallbacks::of_sink::<Self>(ptr::from_ref(self).cast_mut().cast());
         Tap {
@@ -56,7 +56,7 @@ impl<'h> TapState<'h> {
     }
 
     fn shared(&self) -> &RecorderState<'h> {
-        // SAFETY: the shared part outlives every tap: both go with the recorder, taps first.
+        // SAFETY: the shared part outlives every tap: both end with the recorder, taps first.
         unsafe { &*self.shared }
     }
 
@@ -68,7 +68,7 @@ impl<'h> TapState<'h> {
         self.live.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// What was answered, and that it is not aligned as was asked (V8).
+    /// Records that an answer is not aligned as requested (V8).
     #[cold]
     fn misaligned(&self, at: usize) {
         self.record(LogEvent::Seen {
@@ -105,7 +105,7 @@ impl CallbackSink for TapState<'_> {
         self.record(LogEvent::ReallocateBegin { owner, ticket, old });
         // SAFETY: the same call, with the user data these callbacks came with.
         let block = unsafe { self.inner.reallocation(original, request) };
-        // A block came, and the old one went: by growing into it, or because size 0 frees (V14).
+        // A block was returned, and the old one was freed: it moved into the new one, or size 0 freed it (V14).
         let came = isize::from(!block.is_null());
         let went = isize::from(old != 0 && (request.size == 0 || !block.is_null()));
         self.answered(came.saturating_sub(went));
@@ -116,7 +116,7 @@ impl CallbackSink for TapState<'_> {
             new: block.addr(),
             asked: request,
         });
-        // Where something was reallocated, the alignment may not be the one that it was made with (V15).
+        // Of a reallocated block, the alignment may differ from the original request (V15).
         if old == 0
             && request.align.is_power_of_two()
             && !block.addr().is_multiple_of(request.align)

@@ -1,4 +1,4 @@
-//! A block of the trace, and the memory that stands in for it.
+//! A block of the trace, and the memory of its replay.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -7,17 +7,17 @@ use alloc_core::{HostAllocator, Scope};
 
 use crate::trace::{Caller, Request};
 
-/// A block of the trace that is live.
+/// A live block of the trace.
 pub(super) struct TracedBlock<S: HostAllocator> {
-    /// The line that gave it.
+    /// The line of its allocation.
     pub(super) line: u64,
-    /// Who took it.
+    /// The caller of its allocation.
     pub(super) by: Caller,
-    /// What was asked for; after a reallocation the new size.
+    /// The request; after a reallocation with the new size.
     pub(super) asked: Request,
-    /// The part of the size that is counted: all or, where it is impossible, nothing.
+    /// The counted part of the size: all or, if it is impossible, nothing.
     pub(super) counted: u64,
-    /// The memory; none where the request was impossible or the sink refused it.
+    /// The memory; none if the request was impossible or the sink refused it.
     pub(super) held: Option<ReplayedBlock<S>>,
 }
 
@@ -27,19 +27,19 @@ impl<S: HostAllocator> TracedBlock<S> {
     }
 }
 
-/// The scope of a request, where it exists.
+/// The scope of a request, if valid.
 pub(super) fn scope(asked: Request) -> Option<Scope> {
     u32::try_from(asked.scope).ok().and_then(Scope::from_raw)
 }
 
-/// The layout of a request, where it can be had.
+/// The layout of a request, if valid.
 pub(super) fn layout(asked: Request) -> Option<Layout> {
     let size = usize::try_from(asked.size).ok()?;
     let align = usize::try_from(asked.align).ok()?;
     Layout::from_size_align(size, align).ok()
 }
 
-/// Memory of a sink, given back when this goes.
+/// Memory of a sink, freed on drop.
 pub(super) struct ReplayedBlock<S: HostAllocator> {
     sink: S,
     start: NonNull<u8>,
@@ -58,7 +58,7 @@ impl<S: HostAllocator> ReplayedBlock<S> {
         })
     }
 
-    /// Makes it `size` bytes; when that cannot be had it is given back.
+    /// Resizes it to `size` bytes; if refused, frees it.
     pub(super) fn resize(mut self, size: usize) -> Option<Self> {
         let new = Layout::from_size_align(size, self.layout.align()).ok()?;
         // SAFETY: `start` came from `sink` with `layout` and `scope` and is live.
@@ -71,7 +71,7 @@ impl<S: HostAllocator> ReplayedBlock<S> {
 
 impl<S: HostAllocator> Drop for ReplayedBlock<S> {
     fn drop(&mut self) {
-        // SAFETY: `start` came from `sink` with `layout` and `scope`, and goes with this value.
+        // SAFETY: `start` came from `sink` with `layout` and `scope`, and ends with this value.
         unsafe { self.sink.deallocate(self.start, self.layout, self.scope) }
     }
 }

@@ -1,4 +1,4 @@
-//! What a replay cannot do as the trace says, and what it is left with. Which rules the trace breaks is for the judge to say.
+//! What a replay cannot do, and its leftover blocks. The judge finds broken rules.
 
 #![forbid(unsafe_code)]
 
@@ -6,36 +6,36 @@ use core::fmt;
 
 use crate::trace::{Pointer, Request};
 
-/// Something about a replay that its owner may want to know. Which rules were broken says the [`Judge`](crate::Judge).
+/// An observation of a replay. The [`Judge`](crate::Judge) finds broken rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplayFinding {
-    /// The size cannot be had in an address space; the block is kept without its bytes.
+    /// No address space has the size; the block counts without its bytes.
     ImpossibleSize {
         /// The block.
         block: Pointer,
-        /// What was asked for, in bytes.
+        /// The requested bytes.
         size: u64,
     },
     /// The recorder lost events here; what follows may be counted wrongly.
     Lost {
-        /// How many.
+        /// The number of events.
         events: u64,
     },
-    /// The replay's own sink had no memory for the block. Says nothing about the trace.
+    /// The replay's own sink had no memory for the block. No mistake of the trace.
     SinkRefused {
         /// The block.
         block: Pointer,
         /// Bytes.
         size: u64,
     },
-    /// The trace ended and the block was live. The line is the one that gave it.
+    /// The trace ended and the block was live. The line is that of its allocation.
     StillLive {
         /// The block.
         block: Pointer,
-        /// The owner of the callbacks that gave it.
+        /// The owner of its callbacks.
         owner: u64,
-        /// What was asked for.
+        /// The request.
         asked: Request,
     },
 }

@@ -6,7 +6,7 @@
 //!                           +--findings, phases, owners--> ReplayTarget
 //! ```
 //!
-//! What is wrong with the trace's sense (a second free, an alignment of 3) does not stop it; to say so is the judge's business.
+//! Mistakes in the trace (a second free, an alignment of 3) do not stop it; the judge reports them.
 
 mod block;
 mod finding;

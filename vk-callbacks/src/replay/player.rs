@@ -16,10 +16,10 @@ use crate::error::CallbackError;
 use crate::keyed_hash::HashKey;
 use crate::trace::{Caller, Pointer, Request, TraceEvent, TraceReader};
 
-/// Drives a trace into the allocators of a [`ReplayTarget`], and adds up.
+/// A replay of a trace into the allocators of a [`ReplayTarget`], with totals.
 ///
-/// `A` is where the replay's own map of blocks comes from; about 150 bytes a block that the trace names. Dropping a replay
-/// gives back to the sinks all that it holds, so a trace that breaks off leaves nothing behind.
+/// `A` is the memory of the replay's map of blocks, about 150 bytes for each block of the trace. Dropping a replay frees all its
+/// blocks, so an incomplete trace leaves nothing behind.
 ///
 /// ```
 /// use std::alloc::System;
@@ -43,10 +43,10 @@ pub struct Replay<'t, T: ReplayTarget, A: HostSource + Clone> {
 }
 
 impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
-    /// A replay that has seen nothing. Takes no memory yet.
+    /// A new replay. Allocates nothing yet.
     #[must_use]
     pub fn new(memory: A) -> Self {
-        // Who wrote the trace chose its numbers.
+        // The trace chooses the numbers.
         let blocks = TryMap::with_hasher_in(HashKey::fresh(), memory.clone());
         Self {
             blocks,
@@ -59,7 +59,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     /// Replays a whole trace: [`step`](Replay::step) for each event, then [`finish`](Replay::finish).
     ///
     /// # Errors
-    /// A line that cannot be read, or no memory for the map of blocks. What was counted until then is in [`Replay::totals`].
+    /// A line that cannot be read, or no memory for the map of blocks. [`Replay::totals`] has the counts so far.
     pub fn run(
         &mut self,
         reader: TraceReader<'t>,
@@ -75,7 +75,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     /// Replays one event.
     ///
     /// # Errors
-    /// No memory for the map of blocks; nothing was done, and the step can be tried again.
+    /// No memory for the map of blocks; nothing was done, and the step can be repeated.
     pub fn step(
         &mut self,
         line: u64,
@@ -110,7 +110,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
                 if asked.size == 0 {
                     count(&mut self.totals.zero_sizes);
                 }
-                self.remove(line, by, block, asked, target)?;
+                self.allocate(line, by, block, asked, target)?;
             }
             TraceEvent::ReallocateBegin { .. } => count(&mut self.totals.reallocations_begun),
             TraceEvent::Reallocate {
@@ -148,9 +148,9 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
         Ok(())
     }
 
-    /// Ends the replay: the last phase ends, each live block is a finding, and all blocks are given back to their sinks.
+    /// Ends the replay: the last phase ends, each live block is a finding, and all blocks are freed.
     ///
-    /// The totals answered still hold what was live.
+    /// The returned totals include the live blocks.
     ///
     /// # Errors
     /// No memory to list the live blocks in order; nothing was done.
@@ -177,7 +177,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
         Ok(self.totals)
     }
 
-    /// What has been counted so far.
+    /// The totals so far.
     #[must_use]
     pub const fn totals(&self) -> &Totals {
         &self.totals
@@ -194,8 +194,8 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
         target.finding(line, finding);
     }
 
-    /// A block was given, or NULL. There is room for one more in the map.
-    fn remove(
+    /// A block was allocated, or NULL was answered. The map has room for one more.
+    fn allocate(
         &mut self,
         line: u64,
         by: Caller,
@@ -228,7 +228,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
         self.put(block, traced)
     }
 
-    /// The bytes to count of what was asked for.
+    /// The bytes of a request to count.
     fn countable(&mut self, line: u64, block: Pointer, asked: Request, target: &mut T) -> u64 {
         // With alignment 1 the size alone decides.
         let size = asked.size;
@@ -243,7 +243,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     fn put(&mut self, pointer: Pointer, block: TracedBlock<T::Sink>) -> Result<(), HostError> {
         let (scope, counted) = (block.scope(), block.counted);
         let before = self.blocks.try_insert(pointer, block)?;
-        // One that is given while it is live was freed, and the trace does not say where.
+        // A block that is returned while it is live was freed, and the trace does not say where.
         if let Some(before) = before {
             self.totals.remove(before.scope(), before.counted);
         }
@@ -252,7 +252,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     }
 
     /// Takes a live block out of the map. What is not live is counted.
-    fn out(&mut self, pointer: Pointer) -> Option<TracedBlock<T::Sink>> {
+    fn remove(&mut self, pointer: Pointer) -> Option<TracedBlock<T::Sink>> {
         let Some(block) = self.blocks.remove(&pointer) else {
             count(&mut self.totals.not_live);
             return None;
@@ -265,7 +265,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
         if block == Pointer::Null {
             return count(&mut self.totals.null_frees);
         }
-        if let Some(gone) = self.out(block) {
+        if let Some(gone) = self.remove(block) {
             self.note_other(by, gone.by);
         }
     }
@@ -296,22 +296,22 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
             if new == Pointer::Null {
                 return Ok(());
             }
-            return self.remove(line, by, new, asked, target);
+            return self.allocate(line, by, new, asked, target);
         }
         if old == Pointer::Null || new == Pointer::Null {
-            // A request like any other; or one that failed, and the old block stays.
+            // An ordinary request; or one that failed, and the old block stays.
             if old != Pointer::Null && !self.blocks.contains_key(&old) {
                 count(&mut self.totals.not_live);
             }
-            return self.remove(line, by, new, asked, target);
+            return self.allocate(line, by, new, asked, target);
         }
-        match self.out(old) {
+        match self.remove(old) {
             Some(block) => self.resize(line, new, block, asked, target),
-            None => self.remove(line, by, new, asked, target),
+            None => self.allocate(line, by, new, asked, target),
         }
     }
 
-    /// The old block becomes the new one, with the alignment and scope it was made with.
+    /// The old block becomes the new one, with its own alignment and scope.
     fn resize(
         &mut self,
         line: u64,
@@ -348,7 +348,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
             NoticeEvent::Allocated => &mut self.totals.internal_allocations,
             NoticeEvent::Freed => &mut self.totals.internal_frees,
         });
-        // What is of no known type or scope is nobody's memory.
+        // Unknown types and scopes are not counted.
         let scope = scope(Request {
             scope: raw,
             ..Request::default()

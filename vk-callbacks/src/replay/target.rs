@@ -1,4 +1,4 @@
-//! Who takes part in a replay: the allocators it drives, and whoever listens.
+//! The target of a replay: its allocators, and its listener.
 
 #![forbid(unsafe_code)]
 
@@ -7,16 +7,16 @@ use alloc_core::HostAllocator;
 use super::finding::ReplayFinding;
 use super::totals::Totals;
 
-/// Gives each owner of a trace its allocator, and hears what happens.
+/// The allocators of a replay by owner, and the functions that it calls.
 ///
 /// Every method but [`sink`](ReplayTarget::sink) does nothing by default. Methods are called on the replaying thread.
 pub trait ReplayTarget {
-    /// What blocks are taken from: a `&dyn HostAllocator`, a `Handle`, ..
+    /// The allocator of blocks: a `&dyn HostAllocator`, a handle, ..
     ///
-    /// Each block keeps the sink that gave it until the block goes, so two answers for one owner may differ.
+    /// Each block keeps its sink, so two results for one owner may differ.
     type Sink: HostAllocator;
 
-    /// Where the owner's blocks come from. Owner 0, and in format 1 every owner, means that the trace does not say.
+    /// The sink of the owner's blocks. Owner 0, and in format 1 every owner, means that the trace does not say.
     fn sink(&mut self, owner: u64) -> Self::Sink;
 
     /// The trace declared an owner: an object kind, below `parent` (0: below none).
@@ -34,16 +34,16 @@ pub trait ReplayTarget {
         let _ = (phase, totals);
     }
 
-    /// Something was found in this line (from 1).
+    /// A finding in this line (from 1).
     fn finding(&mut self, line: u64, finding: ReplayFinding) {
         let _ = (line, finding);
     }
 }
 
-/// A target with one allocator for all owners, which listens to nothing.
+/// A target with one allocator for all owners, which ignores all else.
 #[derive(Clone, Copy, Debug)]
 pub struct OneSink<'s, A: ?Sized>(
-    /// Where all blocks come from.
+    /// The allocator of all blocks.
     pub &'s A,
 );
 

@@ -1,4 +1,4 @@
-//! What a trace adds up to, computed from its events alone.
+//! The totals of a trace, computed from its events alone.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ pub struct Totals {
     pub allocations: u64,
     /// Calls of `pfnReallocation` that answered, refused ones included.
     pub reallocations: u64,
-    /// Calls of `pfnReallocation` that began. More than answered: the trace ends inside of some. Format 1 has no such lines.
+    /// Calls of `pfnReallocation` that began. More than returned if the trace ends inside of some. Format 1 has no such lines.
     pub reallocations_begun: u64,
     /// Calls of `pfnFree`, those with NULL included.
     pub frees: u64,
@@ -23,13 +23,13 @@ pub struct Totals {
     pub null_answers: u64,
     /// Requests of `pfnAllocation` for 0 bytes.
     pub zero_sizes: u64,
-    /// The sum of the sizes asked of `pfnAllocation`.
+    /// The sum of the sizes of `pfnAllocation` requests.
     pub allocate_bytes: u64,
-    /// The sum of the new sizes asked of `pfnReallocation`.
+    /// The sum of the new sizes of `pfnReallocation` requests.
     pub reallocate_bytes: u64,
-    /// Pointers freed or reallocated that were not live: never given, or gone.
+    /// Freed or reallocated pointers that were not live: never allocated, or freed.
     pub not_live: u64,
-    /// Blocks freed on another thread than the one that took them.
+    /// Blocks that were not freed on the thread of their allocation.
     pub other_thread_frees: u64,
     /// Blocks freed through another owner's callbacks.
     pub other_owner_frees: u64,
@@ -56,9 +56,9 @@ pub struct Totals {
 /// The part of one scope, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScopeTotals {
-    /// Blocks that came of requests.
+    /// Blocks of requests.
     pub blocks: u64,
-    /// The sum of the sizes of those, reallocated ones with their new size.
+    /// The sum of their sizes, of reallocated ones with their new size.
     pub bytes: u64,
     /// Blocks now live.
     pub live_blocks: u64,
@@ -66,7 +66,7 @@ pub struct ScopeTotals {
     pub live_bytes: u64,
     /// Most bytes live at once.
     pub peak_bytes: u64,
-    /// Bytes of internal memory now taken.
+    /// Live bytes of internal memory.
     pub internal_bytes: u64,
 }
 
@@ -83,7 +83,7 @@ impl Totals {
         self.all
     }
 
-    /// True when a block of `bytes` more can be counted.
+    /// Whether a block of `bytes` more can be counted.
     pub(super) const fn holds(&self, bytes: u64) -> bool {
         self.all.live_bytes.checked_add(bytes).is_some()
     }
@@ -92,7 +92,7 @@ impl Totals {
         self.phase_peak_bytes = self.all.live_bytes;
     }
 
-    /// Counts a block. The caller has asked [`Totals::holds`].
+    /// Counts a block. The caller has called [`Totals::holds`].
     pub(super) fn add(&mut self, scope: Option<Scope>, bytes: u64) {
         self.all.add(bytes);
         if let Some(part) = self.part(scope) {
@@ -115,7 +115,7 @@ impl Totals {
         self.all.internal_bytes = self.all.internal_bytes.saturating_add(bytes);
     }
 
-    /// False when less was taken than is given back; then nothing is left of it.
+    /// False if more is freed than was allocated; the sum is 0 then.
     pub(super) fn remove_internal(&mut self, scope: Scope, bytes: u64) -> bool {
         let taken = self.scope(scope).internal_bytes;
         let given = taken.min(bytes);

@@ -1,4 +1,4 @@
-//! The fake driver's commands, each in the bracket that an application's dispatch puts around it.
+//! The commands of the fake driver, each in the bracket of an application's dispatch.
 
 use alloc_core::Scope;
 
@@ -15,20 +15,20 @@ use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
 
 pub(super) const VK_SUCCESS: i32 = 0;
 
-/// The driver, with what it knows of its instance and its device: copies of their callbacks.
+/// The driver, with copies of its instance's and its device's callbacks.
 #[derive(Clone, Copy)]
 pub(super) struct FakeDriver<'d> {
     pub(super) dispatch: &'d dyn Dispatch,
     pub(super) kept: &'d PlantedState,
     pub(super) defect: Option<Defect>,
     pub(super) harm: Option<Harm>,
-    /// It asks for 0 bytes and frees NULL, both of which are legal.
+    /// It requests 0 bytes and frees NULL, both of which are legal.
     pub(super) habits: bool,
     pub(super) instance: Option<Host>,
     pub(super) device: Option<Host>,
 }
 
-/// Whose callbacks a command may reach.
+/// The callbacks that a command may call.
 #[derive(Clone, Copy, Default)]
 pub(super) struct About {
     pub(super) chain: FakeChain,
@@ -36,7 +36,7 @@ pub(super) struct About {
     pub(super) deferred: Option<Host>,
 }
 
-/// What a command answered: `VK_SUCCESS`, or an error.
+/// The result of a command: `VK_SUCCESS`, or an error.
 pub(super) type Answer<T> = Result<T, i32>;
 
 impl From<OutOfMemory> for i32 {
@@ -60,8 +60,8 @@ impl FakeDriver<'_> {
         self.defect == Some(defect)
     }
 
-    /// The allocators of a command about an object of this kind that has `own` callbacks. Those of an instance and of a device
-    /// stand in their own places.
+    /// The allocators of a command on an object of this kind with `own` callbacks. An instance's and a device's own are at their
+    /// levels.
     pub(super) const fn chain(&self, kind: FakeKind, own: Option<Host>) -> FakeChain {
         match kind {
             FakeKind::Instance => FakeChain {
@@ -82,7 +82,7 @@ impl FakeDriver<'_> {
         }
     }
 
-    /// One command: the bracket, what was planted in it, and its body. All of them come through here.
+    /// Runs a command: the bracket, its planted defect, and its body. All commands use it.
     pub(super) fn command<T>(
         &self,
         name: &'static str,
@@ -115,7 +115,7 @@ impl FakeDriver<'_> {
         answer
     }
 
-    /// Legal, and unusual enough to be tried: a block of 0 bytes, a free of NULL.
+    /// Two legal calls: a block of 0 bytes, a free of NULL.
     fn use_to(&self, chain: &FakeChain) {
         if !self.habits {
             return;
@@ -137,8 +137,8 @@ impl FakeDriver<'_> {
         Ok(handle)
     }
 
-    /// Any `vkDestroy*`. The memory goes back through the copy of the callbacks that came at creation: the application owes
-    /// compatible ones here (V42), and these are.
+    /// Any `vkDestroy*`. It frees through the copy of the creating callbacks: the application passes compatible ones (V42), and these
+    /// are.
     pub(super) fn destroy(&self, handle: Handle, given: PassedCallbacks) {
         let (kind, number) = (handle.get().kind, handle.number());
         self.end(handle);
@@ -146,7 +146,7 @@ impl FakeDriver<'_> {
             .destroyed(kind, number, given.id(), kind.destroy());
     }
 
-    /// Any `vkDestroy*`, of which nobody tells.
+    /// Any `vkDestroy*`, without a report.
     pub(super) fn end(&self, mut handle: Handle) {
         let (kind, own) = (handle.get().kind, handle.get().own);
         let _ = self.command(kind.destroy(), self.chain(kind, own), |chain| {
@@ -161,7 +161,7 @@ impl FakeDriver<'_> {
         });
     }
 
-    /// A command that looks at an object and takes scratch memory.
+    /// A command that reads an object and allocates scratch memory.
     pub(super) fn look(&self, name: &'static str, kind: FakeKind, own: Option<Host>) -> Answer<()> {
         self.command(name, self.chain(kind, own), |chain| {
             let scratch = chain.allocate(100, 4, Scope::Command)?;

@@ -1,4 +1,4 @@
-//! An object of the fake driver; its state lies in the application's memory, as all the rest of it.
+//! An object of the fake driver, in the application's memory.
 
 use core::ptr::NonNull;
 
@@ -9,21 +9,21 @@ use super::host::{Host, PassedCallbacks};
 use super::kind::FakeKind;
 use crate::raw::INTERNAL_EXECUTABLE;
 
-/// The most parts an object has.
+/// The maximum parts of an object.
 const PARTS: usize = 3;
 
-/// What a handle points at.
+/// The object behind a handle.
 pub(super) struct FakeObject {
     pub(super) kind: FakeKind,
-    /// What its `vkCreate*` got, by value; of a pool's child what the pool got (V34).
+    /// The `pAllocator` of its `vkCreate*`, by value; the pool's for a pool's child (V34).
     pub(super) own: Option<Host>,
-    /// What its `vkCreate*` got, as it was passed. A correct driver has no use for it.
+    /// The `pAllocator` of its `vkCreate*`, as passed. A correct driver does not keep it.
     pub(super) passed: PassedCallbacks,
     state: FakeBlock,
     parts: [Option<FakeBlock>; PARTS],
-    /// Of a pool: the child made last. Of a child: the one made before it.
+    /// Of a pool: the newest child. Of a child: the next older one.
     next: Option<Handle>,
-    /// What a command buffer recorded.
+    /// The recorded commands of a command buffer.
     pub(super) recorded: Option<FakeBlock>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct FakeObject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Handle(NonNull<FakeObject>);
 
-// SAFETY: objects are used by one thread at a time, as Vulkan asks of the program (external synchronisation).
+// SAFETY: objects are used by one thread at a time, as Vulkan requires of the program (external synchronisation).
 unsafe impl Send for Handle {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Handle {}
@@ -42,7 +42,7 @@ impl Handle {
     }
 
     pub(super) fn get(&self) -> &FakeObject {
-        // SAFETY: a handle leads to the live object that `make` wrote; the program destroys each once.
+        // SAFETY: a handle is of the live object that `create` wrote; the program destroys each once.
         unsafe { self.0.as_ref() }
     }
 
@@ -51,7 +51,7 @@ impl Handle {
         unsafe { self.0.as_mut() }
     }
 
-    /// Takes all the memory of an object; what was taken goes back when a part of it is refused.
+    /// Allocates all memory of an object; frees it if a part is refused.
     pub(super) fn create(
         chain: &FakeChain,
         kind: FakeKind,
@@ -60,7 +60,7 @@ impl Handle {
         let scope = kind.scope();
         let state = chain.allocate(size_of::<FakeObject>(), align_of::<FakeObject>(), scope)?;
         let own = given.copy().or(chain.object);
-        let thing = FakeObject {
+        let object = FakeObject {
             kind,
             own,
             passed: given,
@@ -70,8 +70,8 @@ impl Handle {
             recorded: None,
         };
         let at = state.at.cast::<FakeObject>();
-        // SAFETY: a block of the size and alignment of a `FakeObject`, just taken.
-        unsafe { at.write(thing) };
+        // SAFETY: a new block of the size and alignment of a `FakeObject`.
+        unsafe { at.write(object) };
         let mut handle = Self(at);
         for ((size, align), part) in kind.parts().iter().zip(&mut handle.get_mut().parts) {
             match chain.allocate(*size, *align, scope) {
@@ -86,16 +86,16 @@ impl Handle {
         Ok(handle)
     }
 
-    /// Gives all the memory of an object back.
+    /// Frees all memory of an object.
     pub(super) fn destroy(self, chain: &FakeChain) {
         self.notify(chain, NoticeEvent::Freed);
         self.free_memory(chain);
     }
 
     fn free_memory(mut self, chain: &FakeChain) {
-        let thing = self.get_mut();
-        let recorded = thing.recorded.take();
-        for part in thing
+        let object = self.get_mut();
+        let recorded = object.recorded.take();
+        for part in object
             .parts
             .iter_mut()
             .rev()
@@ -104,11 +104,11 @@ impl Handle {
         {
             chain.free(part);
         }
-        let state = thing.state;
+        let state = object.state;
         chain.free(state);
     }
 
-    /// Drops the last part without giving it back: a leak.
+    /// Drops the last part without a free: a leak.
     pub(super) fn forget_a_part(&mut self) {
         if let Some(part) = self
             .get_mut()
@@ -121,7 +121,7 @@ impl Handle {
         }
     }
 
-    /// Makes the first part half as large again, and small again.
+    /// Grows the first part by half, and shrinks it again.
     pub(super) fn resize_a_part(&mut self, chain: &FakeChain) -> Result<(), OutOfMemory> {
         let Some(part) = self.get_mut().parts.iter_mut().flatten().next() else {
             return Ok(());
@@ -138,17 +138,17 @@ impl Handle {
         }
     }
 
-    /// Puts a child into its pool.
+    /// Adds a child to its pool.
     pub(super) fn adopt(&mut self, mut child: Self) {
         child.get_mut().next = self.get_mut().next.replace(child);
     }
 
-    /// The pool's youngest child.
+    /// The pool's newest child.
     pub(super) fn child(&self) -> Option<Self> {
         self.get().next
     }
 
-    /// Takes the pool's youngest child out.
+    /// Removes the pool's newest child.
     pub(super) fn release_child(&mut self) -> Option<Self> {
         let mut child = self.get().next?;
         self.get_mut().next = child.get_mut().next.take();

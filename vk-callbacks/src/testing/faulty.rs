@@ -1,7 +1,6 @@
-//! The application's allocator, and what can be wrong with it.
+//! The application's allocator, with planted defects.
 //!
-//! It passes every call on to the callbacks behind it, but for requests that only a planted defect makes, which it knows by their
-//! size or alignment.
+//! It passes every call on, except for requests of a planted defect, which it recognises by their size or alignment.
 
 use core::ffi::c_void;
 use core::marker::PhantomPinned;
@@ -17,32 +16,32 @@ use crate::sink::CallbackSink;
 pub(super) const MISALIGNED: usize = 256;
 /// A size that it refuses, as any allocator would.
 pub(super) const REFUSED: usize = isize::MAX as usize / 2;
-/// A size of which it gives the same block twice.
+/// A size for which it returns the same block twice.
 pub(super) const ADDRESS_REUSED: usize = 2001;
-/// The size of a block that it keeps when it is reallocated to 0.
+/// The size of a block that it keeps at a reallocation to 0.
 pub(super) const KEPT_AT_ZERO: usize = 2002;
-/// A size for which it gives away the block whose reallocation it refused.
+/// A size for which it returns the block whose reallocation it refused.
 pub(super) const ALSO_FREED_BEHIND: usize = 33;
-/// A size at which it calls a command.
+/// A size for which it calls a command.
 pub(super) const CALLS_BACK: usize = 2003;
-/// A size at which it waits until another thread has freed the block.
+/// A size for which it waits until another thread has freed the block.
 pub(super) const IN_TRANSIT: usize = 2004;
 
-/// What the allocator does in the midst of a reallocation.
+/// The actions of the allocator during a reallocation.
 pub trait Interruption: Sync {
     /// Calls a Vulkan command, which no callback may (V25).
     fn call_a_command(&self);
 
-    /// Lets another thread go on, and waits until it has freed the block.
+    /// Lets another thread continue, and waits until it has freed the block.
     fn run_concurrent_free(&self);
 }
 
-/// Callbacks with the defects of an application's allocator, around callbacks without. Stays where it is while they are used.
+/// Callbacks with the defects of an application's allocator, around correct callbacks. Does not move while they are used.
 pub struct FaultyAllocator<'a> {
     inner: RawCallbacks,
     defect: Option<Defect>,
     interruption: &'a dyn Interruption,
-    /// The block that will be given again, or was asked for too large.
+    /// The block to return again, or whose reallocation was refused.
     remembered: AtomicPtr<c_void>,
     _pinned: PhantomPinned,
 }
@@ -51,7 +50,7 @@ impl<'a> FaultyAllocator<'a> {
     /// Around `inner`, with the defect if it is one of these; else it only passes calls on.
     ///
     /// # Safety
-    /// The functions of `inner` may be called from any thread for as long as those of [`raw`](Self::raw) are.
+    /// The functions of `inner` may be called from any thread as long as those of [`raw`](Self::raw) are.
     #[must_use]
     pub const unsafe fn new(
         inner: RawCallbacks,
@@ -67,7 +66,7 @@ impl<'a> FaultyAllocator<'a> {
         }
     }
 
-    /// The C struct. Without the function that a defect leaves out.
+    /// The C struct, without the function that a defect omits.
     #[must_use]
     pub fn raw(self: Pin<&Self>) -> RawCallbacks {
         let here = ptr::from_ref(self.get_ref()).cast_mut().cast();

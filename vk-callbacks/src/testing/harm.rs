@@ -1,4 +1,4 @@
-//! What a driver can do to memory that is not, or no longer, its own: no callback shows it, a guard does.
+//! Mistakes of a driver with memory that is not its own any more: no callback shows them, a guard does.
 
 use alloc_core::Scope;
 
@@ -8,14 +8,14 @@ use super::planted::SCENE;
 
 /// A mistake of the fake driver that [`FakeProgram::run_harming`](super::FakeProgram::run_harming) plants, once a round.
 ///
-/// Each is about 64 bytes, aligned to 8, of scope command, which `vkMapMemory` takes through the memory object's callbacks.
+/// Each is about 64 bytes, aligned to 8, of scope command, which `vkMapMemory` allocates through the memory object's callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Harm {
-    /// `vkMapMemory` writes one byte behind the block, and gives it back.
+    /// `vkMapMemory` writes one byte behind the block, and frees it.
     Overrun,
-    /// `vkMapMemory` gives the block back, and `vkUnmapMemory` writes one byte into it, 3 from its beginning.
+    /// `vkMapMemory` frees the block, and `vkUnmapMemory` writes one byte into it, 3 from its beginning.
     LateWrite,
-    /// `vkMapMemory` gives the block back, and `vkUnmapMemory` does so again.
+    /// `vkMapMemory` frees the block, and `vkUnmapMemory` frees it again.
     FreedTwice,
 }
 
@@ -25,7 +25,7 @@ impl Harm {
 }
 
 impl FakeDriver<'_> {
-    /// What was planted for this command.
+    /// Does what is planted for this command.
     pub(super) fn harm(&self, command: &'static str, chain: &FakeChain) {
         let (Some(harm), Some(own)) = (self.harm, chain.object) else {
             return;
@@ -60,8 +60,8 @@ impl FakeDriver<'_> {
     }
 }
 
-/// A store that no optimiser leaves out.
+/// A store that no optimiser removes.
 fn scribble(at: *mut u8) {
-    // SAFETY: none by this module's lights; whoever planted this has promised an allocator that stops or withstands it.
+    // SAFETY: the write is out of bounds on purpose; the caller of `run_harming` promised an allocator that stops or withstands it.
     unsafe { at.write_volatile(0x5a) };
 }

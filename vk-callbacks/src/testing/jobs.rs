@@ -1,4 +1,4 @@
-//! Work that goes on after its command returned: pipelines made at once or later, submissions that another thread waits for.
+//! Work that continues after its command returned: deferred pipelines, submissions that another thread waits for.
 
 use core::cell::Cell;
 
@@ -11,10 +11,10 @@ use super::fake_object::Handle;
 use super::host::{Host, PassedCallbacks};
 use super::kind::FakeKind;
 
-/// Pipelines made by one command (V44).
+/// Pipelines of one command (V44).
 pub(super) const PIPELINES: usize = 3;
 
-/// Deferred work: what it was asked with, and what became of it.
+/// Deferred work: its operation, its callbacks, its memory.
 pub(super) struct Deferred {
     pub(super) operation: Handle,
     passed: PassedCallbacks,
@@ -34,7 +34,7 @@ impl FakeDriver<'_> {
             ..chain.into()
         };
         let made = self.command(FakeKind::Pipeline.create(), about, |chain| {
-            // What belongs to the cache comes from the cache's callbacks (V29, V37).
+            // The cache's memory comes from the cache's callbacks (V29, V37).
             let of_cache = FakeChain {
                 object: about.cache,
                 ..*chain
@@ -66,7 +66,7 @@ impl FakeDriver<'_> {
         Ok(made)
     }
 
-    /// `vkCreateRayTracingPipelinesKHR` with a deferred operation: only notes are taken, in the operation's memory (V26).
+    /// `vkCreateRayTracingPipelinesKHR` with a deferred operation: it only allocates notes, in the operation's memory (V26).
     pub(super) fn defer(&self, operation: Handle, given: PassedCallbacks) -> Answer<Deferred> {
         let own = operation.get().own;
         let about = self.about_deferred(given.copy(), own);
@@ -84,8 +84,8 @@ impl FakeDriver<'_> {
         })
     }
 
-    /// `vkDeferredOperationJoinKHR`, by two threads: one does the work, the other lends a hand. Each draws on the callbacks that
-    /// the deferred command was given.
+    /// `vkDeferredOperationJoinKHR`, on two threads: one does the work, the other helps. Each uses the callbacks of the deferred
+    /// command.
     pub(super) fn join(&self, deferred: &mut Deferred) -> Answer<Handle> {
         let (given, own) = (deferred.passed, deferred.operation.get().own);
         let about = self.about_deferred(given.copy(), own);
@@ -112,7 +112,7 @@ impl FakeDriver<'_> {
         made
     }
 
-    /// The last join is over: the notes go.
+    /// The last join, which frees the notes.
     pub(super) fn conclude(&self, deferred: &mut Deferred) {
         let own = deferred.operation.get().own;
         let about = self.about_deferred(deferred.passed.copy(), own);
@@ -137,7 +137,7 @@ impl FakeDriver<'_> {
         }
     }
 
-    /// `vkQueueSubmit`: the submission lies in the device's memory until somebody waited for it.
+    /// `vkQueueSubmit`: the submission is in the device's memory until a wait.
     pub(super) fn submit(&self) -> Answer<FakeBlock> {
         let chain = self.chain(FakeKind::Device, self.device);
         self.command("vkQueueSubmit", chain, |chain| {
@@ -145,7 +145,7 @@ impl FakeDriver<'_> {
         })
     }
 
-    /// `vkWaitForFences`, on another thread than the one that submitted: legal, since it is in a command.
+    /// `vkWaitForFences`, on another thread than the submit: legal, since it is in a command.
     pub(super) fn wait_elsewhere(&self, submission: FakeBlock) {
         let chain = self.chain(FakeKind::Device, self.device);
         let foreign = self.planted(Defect::FreedOnForeignThread);

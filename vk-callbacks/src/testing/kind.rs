@@ -1,4 +1,4 @@
-//! What the fake driver has: kinds of objects, their commands, and what memory they take.
+//! The objects of the fake driver: their kinds, commands and memory.
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,7 @@ pub enum FakeKind {
 pub(super) type Part = (usize, usize);
 
 impl FakeKind {
-    /// Those that the application gives callbacks of their own.
+    /// The kinds with callbacks of their own.
     pub const WITH_CALLBACKS: [Self; 13] = [
         Self::Instance,
         Self::Device,
@@ -137,7 +137,7 @@ impl FakeKind {
         }
     }
 
-    /// The lifetime of its memory.
+    /// The scope of its memory.
     pub(super) const fn scope(self) -> Scope {
         match self {
             Self::Instance => Scope::Instance,
@@ -147,7 +147,7 @@ impl FakeKind {
         }
     }
 
-    /// What it takes besides its state.
+    /// Its blocks besides its state.
     pub(super) const fn parts(self) -> &'static [Part] {
         match self {
             Self::Instance => &[(1000, 8), (64, 16)],
@@ -159,7 +159,7 @@ impl FakeKind {
         }
     }
 
-    /// Bytes of executable memory that the driver maps for it and tells the application about.
+    /// Bytes of executable memory that the driver maps for it and notifies.
     pub(super) const fn executable(self) -> usize {
         match self {
             Self::Pipeline => 4096,

@@ -1,4 +1,4 @@
-//! A fake driver for tests, and an application that uses it: every byte of its own state comes from the callbacks it is given.
+//! A fake driver for tests, and its application: all its state is in memory of the application's callbacks.
 //!
 //! ```text
 //!  FakeProgram --(vkCreate*, ..)--> Dispatch (brackets; the test's) --> FakeDriver --> VkAllocationCallbacks
@@ -6,8 +6,8 @@
 //!                                     .. <-- what the test puts around it <-- FaultyAllocator <+
 //! ```
 //!
-//! Correct by default: it copies callbacks by value, asks the most specific ones in the right scope, and gives everything back.
-//! A test plants one [`Defect`] (driver, application, allocator or layer), or one [`Harm`] if a guard is used. A [`PlantedDriver`] plants
+//! Correct by default: it copies callbacks by value, calls the most specific ones with the right scope, and frees everything. A test
+//! plants one [`Defect`] (driver, application, allocator or layer), or one [`Harm`] if a guard is used. A [`PlantedDriver`] plants
 //! those of a driver in a real one.
 
 mod chain;

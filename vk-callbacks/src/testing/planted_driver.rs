@@ -1,4 +1,4 @@
-//! The planted defects for a driver with commands of its own: what the fake driver does wrong in a command, in the midst of a real one.
+//! The planted defects in a real driver, during its commands.
 
 use alloc_core::Scope;
 
@@ -10,18 +10,17 @@ use super::host::PassedCallbacks;
 use super::planted::SCENE;
 use super::planted_state::PlantedState;
 
-/// A real driver in which a [`Defect`] was planted. It says which command runs, with whose callbacks; what the fake driver would do wrong
-/// there is done.
+/// A real driver with a planted [`Defect`]. It reports its commands and their callbacks; the planted calls happen there.
 pub struct PlantedDriver<'d> {
     defect: Defect,
     kept: &'d PlantedState,
     dispatch: &'d dyn Dispatch,
 }
 
-/// The callbacks that a command may use, each as its object was created with.
+/// The callbacks of a command, each as its object was created with.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandCallbacks {
-    /// Those of the object that the command is about.
+    /// Those of the command's object.
     pub object: PassedCallbacks,
     /// Those of the device.
     pub device: PassedCallbacks,
@@ -40,13 +39,13 @@ impl<'d> PlantedDriver<'d> {
         }
     }
 
-    /// The command of that name runs. An error is what it is to answer.
+    /// The command of that name runs. Returns its planted error, if any.
     #[must_use]
     pub fn command(&self, command: &'static str, callbacks: &CommandCallbacks) -> Option<i32> {
         let (driver, chain) = self.driver(callbacks);
         let take = |scope| chain.allocate(64, 8, scope).ok();
         match (command, self.defect) {
-            // The fake driver does these two in commands that it has beside.
+            // The fake driver does these two in other commands.
             (SCENE, Defect::FreedOnForeignThread) => {
                 let block = take(Scope::Device)?;
                 self.dispatch.alongside(&mut || (), &|| chain.free(block));

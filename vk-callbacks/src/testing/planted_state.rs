@@ -1,11 +1,11 @@
-//! What a planted defect carries from one command to another.
+//! The state of a planted defect between commands.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
 use super::chain::FakeBlock;
 
-/// One block that is freed somewhere else than where it was taken.
+/// A block that is not freed where it was allocated.
 #[derive(Debug, Default)]
 pub struct PlantedState {
     block: AtomicPtr<u8>,
@@ -31,7 +31,7 @@ impl PlantedState {
         self.block.store(block.at.as_ptr(), SeqCst);
     }
 
-    /// The block that was put last, once.
+    /// Removes and returns the block.
     pub(super) fn remove(&self) -> Option<NonNull<u8>> {
         NonNull::new(self.block.swap(ptr::null_mut(), SeqCst))
     }

@@ -1,4 +1,4 @@
-//! Pools and what is made from them: it has no `pAllocator` and lies in the pool's (V34).
+//! Pools and their children, which have no `pAllocator` and use the pool's (V34).
 
 use alloc_core::Scope;
 
@@ -14,7 +14,7 @@ const RECORD: usize = 48;
 impl FakeDriver<'_> {
     /// `vkAllocateDescriptorSets`, `vkAllocateCommandBuffers`: all of them or none.
     pub(super) fn allocate(&self, pool: &mut Handle, kind: FakeKind, count: usize) -> Answer<()> {
-        // Of which the pool's callbacks never hear.
+        // The pool's callbacks are not called.
         let count = if kind == FakeKind::Set && self.planted(Defect::PoolNeverAsked) {
             0
         } else {
@@ -35,7 +35,7 @@ impl FakeDriver<'_> {
         })
     }
 
-    /// `vkFreeDescriptorSets`, `vkFreeCommandBuffers`: the youngest.
+    /// `vkFreeDescriptorSets`, `vkFreeCommandBuffers`: the newest.
     pub(super) fn free(&self, pool: &mut Handle, kind: FakeKind) {
         let _ = self.command(kind.destroy(), self.chain(kind, pool.get().own), |chain| {
             pool.release_child()
@@ -75,7 +75,7 @@ impl FakeDriver<'_> {
         )
     }
 
-    /// `vkResetCommandBuffer`, `vkBeginCommandBuffer`: what was recorded goes.
+    /// `vkResetCommandBuffer`, `vkBeginCommandBuffer`: frees the recorded commands.
     pub(super) fn forget_recorded(&self, command: &'static str, buffer: &mut Handle) {
         let _ = self.command(
             command,

@@ -1,4 +1,4 @@
-//! The fake application: a program that uses all that the fake driver can do, and destroys what it made.
+//! The fake application: a program that uses all commands of the fake driver, and destroys its objects.
 
 use super::defect::Defect;
 use super::dispatch::Dispatch;
@@ -10,39 +10,39 @@ use super::kind::FakeKind;
 use super::planted::SCENE;
 use super::planted_state::PlantedState;
 
-/// The fake program and what it does. One device on one instance; everything else is made and destroyed in each round.
+/// The fake program. One device on one instance; each round creates and destroys all other objects.
 #[derive(Clone, Copy, Debug)]
 pub struct FakeProgram {
-    /// What is planted; without, everybody does as the specification says.
+    /// The planted defect; without one, all sides obey the specification.
     pub defect: Option<Defect>,
-    /// How often, at least 1.
+    /// The number of rounds, at least 1.
     pub rounds: usize,
-    /// The driver asks for 0 bytes and frees NULL: legal, and noted by a checker.
+    /// The driver requests 0 bytes and frees NULL: legal, and a note of a checker.
     pub habits: bool,
 }
 
-/// What is to be destroyed, in the order in which it was made, and the callbacks for it.
+/// The objects to destroy, in the order of their creation, and their callbacks.
 struct CreatedObject<'d> {
     driver: FakeDriver<'d>,
-    things: [Option<(Handle, PassedCallbacks)>; 24],
+    objects: [Option<(Handle, PassedCallbacks)>; 24],
 }
 
 impl FakeProgram {
-    /// Runs the program with the callbacks that `dispatch` gives; it must give an instance some.
+    /// Runs the program with the callbacks of `dispatch`, which must have some for the instance.
     ///
     /// # Errors
-    /// The `VkResult` of the command that failed. Everything that was made is destroyed, as at the end of a run that did not fail.
+    /// The `VkResult` of the command that failed. All objects are destroyed, as at the end of a successful run.
     pub fn run(&self, dispatch: &dyn Dispatch) -> Result<(), i32> {
         self.run_with(dispatch, None)
     }
 
-    /// As [`run`](Self::run), with a driver that touches memory which is not, or no longer, its own.
+    /// As [`run`](Self::run), with a driver that uses memory that is not its own any more.
     ///
     /// # Errors
     /// As [`run`](Self::run).
     ///
     /// # Safety
-    /// The allocator behind the callbacks stops what `harm` says, or withstands it: it guards its blocks.
+    /// The allocator behind the callbacks guards its blocks: it stops or withstands `harm`.
     pub unsafe fn run_harming(&self, dispatch: &dyn Dispatch, harm: Harm) -> Result<(), i32> {
         self.run_with(dispatch, Some(harm))
     }
@@ -75,7 +75,7 @@ impl FakeProgram {
         )?;
         let given = driver.dispatch.allocator(FakeKind::Device);
         let device = driver.create(FakeKind::Device, given)?;
-        // Where the device has none of its own, those of the instance follow.
+        // If the device has none of its own, the instance's follow.
         driver.device = device.get().own;
         let answer = (0..self.rounds).try_for_each(|_| round(driver));
         driver.destroy(device, given);
@@ -86,7 +86,7 @@ impl FakeProgram {
 fn round(driver: FakeDriver<'_>) -> Answer<()> {
     let mut made = CreatedObject {
         driver,
-        things: [None; 24],
+        objects: [None; 24],
     };
     let answer = made.fill();
     made.destroy_all();
@@ -147,7 +147,7 @@ impl CreatedObject<'_> {
         driver.look("vkUpdateDescriptorSets", FakeKind::Set, pool.get().own)?;
         driver.free(&mut pool, FakeKind::Set);
         driver.reset_sets(&mut pool);
-        // These go with their pool.
+        // These are destroyed with their pool.
         driver.allocate(&mut pool, FakeKind::Set, 2)
     }
 
@@ -216,7 +216,7 @@ impl CreatedObject<'_> {
         Ok(handle)
     }
 
-    /// Images never have callbacks; a fence has none where its would lack a function.
+    /// Images never have callbacks; a fence has none if a function would be missing.
     fn goes_without(&self, kind: FakeKind) -> bool {
         let lacking = [
             Defect::MissingAllocation,
@@ -232,15 +232,15 @@ impl CreatedObject<'_> {
     }
 
     fn push(&mut self, handle: Handle, given: PassedCallbacks) {
-        if let Some(place) = self.things.iter_mut().find(|place| place.is_none()) {
+        if let Some(place) = self.objects.iter_mut().find(|place| place.is_none()) {
             *place = Some((handle, given));
         }
     }
 
-    /// Newest first; and what the application does wrong there.
+    /// Destroys the objects, newest first, with the application's planted mistakes.
     fn destroy_all(&mut self) {
         let driver = self.driver;
-        for (handle, given) in self.things.iter_mut().rev().filter_map(Option::take) {
+        for (handle, given) in self.objects.iter_mut().rev().filter_map(Option::take) {
             let (kind, number) = (handle.get().kind, handle.number());
             let others = driver.dispatch.allocator(FakeKind::Buffer);
             match (kind, driver.defect) {

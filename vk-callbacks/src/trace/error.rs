@@ -1,4 +1,4 @@
-//! What is wrong with a trace, and in which line.
+//! The error of an unreadable trace, with its line.
 
 #![forbid(unsafe_code)]
 
@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::fields::MAX_NAME;
 
-/// A trace that cannot be read on: the line, and what was expected there.
+/// An unreadable trace: the line, and the expectation there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceError {
     /// The line, counted from 1. For a missing end, the line where it should stand.
@@ -31,13 +31,13 @@ pub enum TraceFault {
     MissingField(&'static str),
     /// This field is not a number in its range.
     BadNumber(&'static str),
-    /// This field is not one of the words that it may be.
+    /// This field is not one of its words.
     BadWord(&'static str),
     /// This field is a name longer than [`TraceReader::MAX_NAME`](crate::TraceReader::MAX_NAME).
     TooLong(&'static str),
-    /// The line goes on after its last field.
+    /// The line has more fields.
     ExtraField,
-    /// The text ends in the middle of the line: no line feed follows.
+    /// The text ends within the line: no line feed follows.
     CutOff,
     /// The text ends, and no end marker was seen.
     NoEnd,
@@ -46,7 +46,7 @@ pub enum TraceFault {
         /// What the marker says.
         said: u64,
     },
-    /// Something stands behind the end marker.
+    /// A line follows the end marker.
     BehindEnd,
 }
 

@@ -1,4 +1,4 @@
-//! What a line of a trace says, in either format.
+//! The events of a trace, in either format.
 
 #![forbid(unsafe_code)]
 
@@ -8,15 +8,15 @@ use alloc_core::NoticeEvent;
 
 use crate::raw::RawCallbacks;
 
-/// One thing that happened, in the order of the trace. Text is borrowed from the trace.
+/// An event of a trace. Text is borrowed from the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TraceEvent<'t> {
-    /// An owner of callbacks was declared: an object that was given callbacks of its own.
+    /// An owner of callbacks was declared: an object with callbacks of its own.
     Owner {
-        /// Its number, at least 1; 0 means "nobody in particular".
+        /// Its number, at least 1; 0 means no owner.
         owner: u64,
-        /// The owner it lies below (a buffer's device, a device's instance), 0 for none.
+        /// The owner above (a buffer's device, a device's instance), 0 for none.
         parent: u64,
         /// What kind of object, `VkBuffer`.
         kind: &'t str,
@@ -28,101 +28,101 @@ pub enum TraceEvent<'t> {
     },
     /// A Vulkan command was entered. Commands of one thread nest.
     Enter {
-        /// Who called; its owner is the object that the command is about, 0 where nobody said.
+        /// The caller; its owner is the object of the command, 0 if unknown.
         by: Caller,
         /// The command's name, `vkCreateBuffer`.
         command: &'t str,
     },
     /// The innermost command of that thread returned.
     Leave {
-        /// Who called; the owner is 0.
+        /// The caller; the owner is 0.
         by: Caller,
         /// The `VkResult`; 0 for commands that return nothing.
         result: i32,
     },
     /// `pfnAllocation` answered.
     Allocate {
-        /// Who asked, through whose callbacks.
+        /// The caller, with the owner of the callbacks.
         by: Caller,
-        /// The block, or [`Pointer::Null`] when the request was refused.
+        /// The block, or [`Pointer::Null`] if the request was refused.
         block: Pointer,
-        /// What was asked for.
+        /// The request.
         asked: Request,
     },
-    /// `pfnReallocation` was called: from here to the [`TraceEvent::Reallocate`] of the same thread the old block is in transit.
-    /// TraceFormat 1 has no such line.
+    /// `pfnReallocation` was called: until the [`TraceEvent::Reallocate`] of the same thread the old block is in transit. Format 1
+    /// has no such line.
     ReallocateBegin {
-        /// Who asked, through whose callbacks.
+        /// The caller, with the owner of the callbacks.
         by: Caller,
         /// The block to be changed.
         old: Pointer,
     },
     /// `pfnReallocation` answered.
     Reallocate {
-        /// Who asked, through whose callbacks.
+        /// The caller, with the owner of the callbacks.
         by: Caller,
         /// The block that was to be changed.
         old: Pointer,
-        /// The block that came of it: always a new number, even where the address stayed.
+        /// The new block: always a new number, even if the address stayed.
         new: Pointer,
-        /// What was asked for.
+        /// The request.
         asked: Request,
     },
     /// `pfnFree` was called.
     Free {
-        /// Who called, through whose callbacks.
+        /// The caller, with the owner of the callbacks.
         by: Caller,
         /// The block, or [`Pointer::Null`], which is legal and does nothing.
         block: Pointer,
     },
     /// `pfnInternalAllocation` or `pfnInternalFree` was called.
     Notice {
-        /// Who called, through whose callbacks.
+        /// The caller, with the owner of the callbacks.
         by: Caller,
         /// Which of the two.
         event: NoticeEvent,
-        /// Bytes taken or given back.
+        /// The bytes.
         size: u64,
         /// `VkInternalAllocationType`; 0, executable, is the only legal one.
         kind: i32,
         /// `VkSystemAllocationScope` as it was passed.
         scope: i32,
     },
-    /// A command made an object.
+    /// A command created an object.
     Created {
-        /// Who called; its owner is whose callbacks the object was made with, 0 for none.
+        /// The caller; its owner is that of the callbacks that created the object, 0 for none.
         by: Caller,
         /// The object's handle, 0 for none.
         handle: u64,
         /// What kind of object, `VkBuffer`.
         kind: &'t str,
     },
-    /// A command ended an object: the thread's innermost command, or the one that it left last.
+    /// A command destroyed an object: the thread's innermost command, or its last one.
     Destroyed {
-        /// Who called; its owner is whose callbacks the object was ended with, 0 for none.
+        /// The caller; its owner is that of the callbacks that destroyed the object, 0 for none.
         by: Caller,
         /// The object's handle, 0 for none.
         handle: u64,
         /// What kind of object.
         kind: &'t str,
     },
-    /// Something that the other lines do not show.
+    /// An observation that the other lines do not show.
     Seen {
-        /// On which thread, at whose callbacks.
+        /// The thread, and the owner of the callbacks.
         by: Caller,
-        /// The block it is about; NULL for none.
+        /// The block; NULL for none.
         block: Pointer,
         /// What.
         what: Sighting,
     },
-    /// The recorder had no memory for so many events at this place: what follows may name blocks that no line gave.
+    /// The recorder had no memory for some events at this place: later lines may name unknown blocks.
     Lost {
-        /// How many, at least 1.
+        /// The number of events, at least 1.
         events: u64,
     },
 }
 
-/// What only those can see who have the struct or the address before them.
+/// An observation of the struct or an address, which the calls do not show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sighting {
     /// The callbacks have no `pfnAllocation` (V1).
@@ -133,11 +133,11 @@ pub enum Sighting {
     NoFree,
     /// The callbacks have one internal notification without the other (V4).
     HalfInternal,
-    /// A call came with user data that was never handed out (V5).
+    /// A call came with unknown user data (V5).
     UnknownUserData,
-    /// A call came through a struct after the command that got it had returned (V6).
+    /// A call came through a struct after its command had returned (V6).
     OldStruct,
-    /// The block is not aligned as was asked (V8).
+    /// The block is not aligned as requested (V8).
     Misaligned,
 }
 
@@ -153,7 +153,7 @@ impl Sighting {
         Self::Misaligned,
     ];
 
-    /// The word for it in a trace.
+    /// Its word in a trace.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -167,7 +167,7 @@ impl Sighting {
         }
     }
 
-    /// What the callbacks lack.
+    /// The missing functions of the callbacks.
     pub(crate) fn missing_fact(raw: &RawCallbacks) -> impl Iterator<Item = Self> {
         [
             (raw.pfn_allocation.is_none(), Self::NoAllocation),
@@ -183,16 +183,16 @@ impl Sighting {
     }
 }
 
-/// Who called, and through whose callbacks.
+/// The thread of a call, and the owner of the callbacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// The thread, counted up from 1 in the order of first appearance in the process; 0 where it is not known.
+    /// The thread, from 1 in the order of appearance in the process; 0 if unknown.
     pub thread: u64,
-    /// The owner of the callbacks, 0 where it is not known.
+    /// The owner of the callbacks, 0 if unknown.
     pub owner: u64,
 }
 
-/// What was asked of `pfnAllocation` or `pfnReallocation`, as it was passed: nothing is checked here.
+/// A request to `pfnAllocation` or `pfnReallocation`, unchecked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// Bytes; 0 is legal.
@@ -203,14 +203,14 @@ pub struct Request {
     pub scope: i32,
 }
 
-/// A pointer as a trace names it: a number that is never used for two blocks, where an address would be.
+/// A pointer in a trace: a unique number of the block instead of its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pointer {
     /// NULL; written `0`.
     Null,
-    /// A block that the trace saw being given; written as its number, from 1.
+    /// A block of a callback; written as its number, from 1.
     Block(u64),
-    /// A pointer that the recorder never saw being given; written `?` and a number of its own, one for each address.
+    /// A pointer that no recorded call returned; written `?` and a number, one for each address.
     Unknown(u64),
 }
 

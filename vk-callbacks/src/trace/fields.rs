@@ -5,10 +5,10 @@
 use super::error::{TraceError, TraceFault};
 use super::event::{Caller, Pointer, Request};
 
-/// The most bytes of the name of a command or of a kind of object.
+/// The maximum bytes of the name of a command or of a kind of object.
 pub(super) const MAX_NAME: usize = 1024;
 
-/// Splits a text at line feeds and counts.
+/// The lines of a text, with their numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lines<'t> {
     rest: &'t str,
@@ -20,7 +20,7 @@ pub(super) struct Lines<'t> {
 pub(super) struct TraceLine<'t> {
     pub(super) number: u64,
     pub(super) text: &'t str,
-    /// False for the last line when no line feed follows.
+    /// False for the last line if no line feed follows.
     pub(super) whole: bool,
 }
 
@@ -32,7 +32,7 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// How many lines have been taken.
+    /// The number of returned lines.
     pub(super) const fn taken(&self) -> u64 {
         self.number
     }
@@ -51,7 +51,7 @@ impl<'t> Iterator for Lines<'t> {
         };
         self.rest = rest;
         self.number = self.number.saturating_add(1);
-        // Text that went through a checkout with carriage returns reads the same.
+        // A checkout may have added carriage returns.
         Some(TraceLine {
             number: self.number,
             text: text.strip_suffix('\r').unwrap_or(text),
@@ -60,7 +60,7 @@ impl<'t> Iterator for Lines<'t> {
     }
 }
 
-/// Takes the fields of a line from left to right.
+/// The fields of a line, from left to right.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'t> {
     line: u64,
@@ -82,7 +82,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// The next field, as it stands.
+    /// The next field.
     pub(super) fn word(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
         let rest = self
             .rest
@@ -99,14 +99,14 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// All that is left, commas included: a name at the end of its line needs no escapes.
+    /// The rest of the line, commas included: a name at the end of its line needs no escapes.
     pub(super) fn name(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
         self.rest
             .take()
             .ok_or(self.error(TraceFault::MissingField(field)))
     }
 
-    /// As [`name`](Self::name), of what is compared and looked up again and again: no longer than any name is.
+    /// As [`name`](Self::name), for names that are compared often: limited to [`MAX_NAME`].
     pub(super) fn short_name(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
         let name = self.name(field)?;
         if name.len() > MAX_NAME {
@@ -121,7 +121,7 @@ impl<'t> Fields<'t> {
         digits(word).ok_or(self.error(TraceFault::BadNumber(field)))
     }
 
-    /// A number of the C kind: a scope, a type, a `VkResult`.
+    /// A C integer: a scope, a type, a `VkResult`.
     pub(super) fn signed(&mut self, field: &'static str) -> Result<i32, TraceError> {
         let word = self.word(field)?;
         let (negative, word) = word
@@ -158,7 +158,7 @@ impl<'t> Fields<'t> {
         })
     }
 
-    /// Checks that nothing is left.
+    /// Checks that no field follows.
     pub(super) fn end(&self) -> Result<(), TraceError> {
         match self.rest {
             None => Ok(()),
@@ -175,7 +175,7 @@ pub(super) const fn block(id: u64) -> Pointer {
     }
 }
 
-/// Decimal digits and nothing else: `str::parse` would take a sign.
+/// Decimal digits only: `str::parse` would accept a sign.
 fn digits(word: &str) -> Option<u64> {
     if word.is_empty() || !word.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -8,7 +8,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TraceFormat {
-    /// The older one: blocks, threads and phases alone. Read, never written.
+    /// The older one: blocks, threads and phases only. Read, never written.
     One,
     /// Commands, owners, NULL answers, unknown pointers, lost events, an end marker.
     Two,

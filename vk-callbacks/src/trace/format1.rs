@@ -8,16 +8,16 @@ use super::error::{TraceError, TraceFault};
 use super::event::{Caller, Request, TraceEvent};
 use super::fields::{Fields, TraceLine, block};
 
-/// How the first line of a trace in this format begins.
+/// The beginning of the first line.
 pub(super) const HEADER: &str = "# host-allocation trace";
 
-/// One line: what it says, and the phase it says it in.
+/// The event and the phase of a line.
 pub(super) fn event(line: TraceLine<'_>) -> Result<(TraceEvent<'_>, &str), TraceError> {
     let mut fields = Fields::new(line);
     let op = fields.word("op")?;
     let id = fields.number("id")?;
     let new_id = fields.number("new_id")?;
-    // The columns of size, align and scope are there on every line; a free leaves them 0.
+    // Every line has the columns size, align and scope; a free leaves them 0.
     let asked = fields.request()?;
     let by = Caller {
         thread: fields.number("thread")?,

@@ -8,15 +8,15 @@ use super::error::{TraceError, TraceFault};
 use super::event::{Caller, Sighting, TraceEvent};
 use super::fields::{Fields, TraceLine};
 
-/// How the first line of a trace begins; the version follows.
+/// The beginning of the first line; the version follows.
 pub(super) const HEADER: &str = "# steward host trace ";
 /// The version that is read and written.
 pub(super) const VERSION: &str = "2";
 
-/// What a line is.
+/// A parsed line.
 pub(super) enum Parsed<'t> {
     TraceEvent(TraceEvent<'t>),
-    /// The end marker, and how many lines it counts before itself.
+    /// The end marker, with its number of lines.
     End(u64),
 }
 

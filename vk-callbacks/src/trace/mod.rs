@@ -1,4 +1,4 @@
-//! Host traces: what was asked of callbacks, line by line.
+//! Host traces: the calls of callbacks, line by line.
 //!
 //! ```text
 //! # steward host trace 2

@@ -1,4 +1,4 @@
-//! The borrowing parser of both formats: lines come from here, [`format1`] and [`format2`] parse them. Allocates nothing.
+//! The borrowing reader of both formats, over the parsers [`format1`] and [`format2`]. Allocates nothing.
 
 #![forbid(unsafe_code)]
 
@@ -12,8 +12,8 @@ use super::{format1, format2};
 
 /// Reads a trace: an iterator of events, each with the number of its line (from 1).
 ///
-/// Only the form is checked, not the sense: that a block is freed twice is for [`Replay`](crate::Replay) to find. After an
-/// error the iterator ends. No input makes it panic.
+/// Only the form is checked, not the meaning: [`Replay`](crate::Replay) finds a second free. After an error the iterator ends. No
+/// input makes it panic.
 ///
 /// ```
 /// use vk_callbacks::{TraceEvent, TraceReader};
@@ -32,21 +32,21 @@ pub struct TraceReader<'t> {
     lines: Lines<'t>,
     format: TraceFormat,
     driver: &'t str,
-    /// TraceFormat 1 has the phase on each line: the last one seen.
+    /// Format 1 has the phase on each line: the last one.
     phase: Option<&'t str>,
-    /// The event of a line whose phase was answered first.
+    /// The event of a line whose phase was returned first.
     pending: Option<(u64, TraceEvent<'t>)>,
     over: bool,
 }
 
 impl<'t> TraceReader<'t> {
-    /// The most bytes of the name of a command or of a kind of object; Vulkan's have less than 100.
+    /// The maximum bytes of the name of a command or of a kind of object; Vulkan's have less than 100.
     pub const MAX_NAME: usize = MAX_NAME;
 
-    /// Looks at the header.
+    /// Reads the header.
     ///
     /// # Errors
-    /// The first line is the header of neither format, or of a version to come.
+    /// The first line is the header of neither format, or of a later version.
     pub fn new(text: &'t str) -> Result<Self, TraceError> {
         let mut lines = Lines::new(text);
         let head = lines.next().unwrap_or(TraceLine {
@@ -108,13 +108,13 @@ impl<'t> TraceReader<'t> {
         self.format
     }
 
-    /// The driver's name from the header; empty where there is none.
+    /// The driver's name from the header; empty if missing.
     #[must_use]
     pub const fn driver(&self) -> &'t str {
         self.driver
     }
 
-    /// The next line that is no comment; `None` where the text ends.
+    /// The next line that is no comment; `None` at the end.
     fn line(&mut self) -> Result<Option<TraceLine<'t>>, TraceError> {
         loop {
             let Some(line) = self.lines.next() else {

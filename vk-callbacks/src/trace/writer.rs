@@ -1,4 +1,4 @@
-//! Writes format 2.
+//! The writer of format 2.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ use super::event::{Caller, Request, TraceEvent};
 use super::fields::MAX_NAME;
 use super::format2;
 
-/// Writes a trace of format 2, event by event. Takes no memory.
+/// A writer of a trace of format 2, event by event. Allocates nothing.
 ///
 /// A trace that was not [`finish`](TraceWriter::finish)ed reads as cut off.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl<'w, W: Write + ?Sized> TraceWriter<'w, W> {
         Ok(())
     }
 
-    /// Writes the end marker. Answers with the number of lines, marker included.
+    /// Writes the end marker. Returns the number of lines, marker included.
     ///
     /// # Errors
     /// Those of `out`.
@@ -113,7 +113,7 @@ impl fmt::Display for RequestFields {
     }
 }
 
-/// A name that can be read again: of one that is too long the beginning.
+/// A name that the reader accepts: too long ones are cut.
 struct Short<'a>(&'a str);
 
 impl fmt::Display for Short<'_> {
@@ -123,7 +123,7 @@ impl fmt::Display for Short<'_> {
     }
 }
 
-/// A text in which each control character, line feeds among them, is a space.
+/// A text with each control character, line feeds among them, replaced by a space.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {

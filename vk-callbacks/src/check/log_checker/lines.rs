@@ -20,18 +20,18 @@ impl<'t> Judge<'_, 't> {
         line: u64,
         by: Caller,
         block: Pointer,
-        asked: BlockRequest,
+        request: BlockRequest,
     ) -> Result<(), HostError> {
         let call = self.call(line, by)?;
         let (owner_number, serial) = (call.owner.number(), call.caller.serial());
         match address(block) {
             Some(address) => self
                 .engine
-                .answered(None, &call, asked, address)
+                .answered(None, &call, request, address)
                 .map_err(|NoRoom| self.refusal())?,
             None => self.engine.refused(&call.caller),
         }
-        self.engine.requested(&call, asked);
+        self.engine.requested(&call, request);
         if let Some(address) = address(block) {
             self.list(address, owner_number, serial);
         }
@@ -51,12 +51,12 @@ impl<'t> Judge<'_, 't> {
             self.engine.coverage(),
             None,
         );
-        self.lists.enter(line)?;
+        self.lists.begin_command(line)?;
         let thread = self.thread(by.thread)?;
         let (first, inside) = (!thread.issued, !thread.moving.is_empty());
         thread.brackets.try_push(bracket)?;
         thread.issued = true;
-        let before = thread.making.take();
+        let before = thread.creation.take();
         self.commands = true;
         self.object_created(before);
         if first {
@@ -84,11 +84,11 @@ impl<'t> Judge<'_, 't> {
         }
         bracket.result.set(result);
         let before = bracket
-            .making
+            .creation
             .get()
-            .and_then(|making| thread.making.replace(making));
+            .and_then(|creation| thread.creation.replace(creation));
         self.object_created(before);
-        let mut blocks = self.lists.leave(bracket.serial);
+        let mut blocks = self.lists.end_command(bracket.serial);
         self.engine.running.fetch_sub(1, Ordering::Relaxed);
         self.engine
             .command_returned(&bracket, line, Some(&mut blocks));
@@ -100,7 +100,7 @@ impl<'t> Judge<'_, 't> {
         line: u64,
         by: Caller,
         (old, new): (Pointer, Pointer),
-        asked: BlockRequest,
+        request: BlockRequest,
     ) -> Result<(), HostError> {
         let engine = &self.engine;
         let call = self.call(line, by)?;
@@ -109,7 +109,7 @@ impl<'t> Judge<'_, 't> {
         let room = engine.blocks.promise().map_err(|NoRoom| self.refusal())?;
         let answered = |new| {
             engine
-                .answered(Some(&room), &call, asked, new)
+                .answered(Some(&room), &call, request, new)
                 .map_err(|NoRoom| self.refusal())
         };
         // The line of its begin; if that was lost, or the format has none, the reallocation begins here.
@@ -129,37 +129,37 @@ impl<'t> Judge<'_, 't> {
             (None, _, _) => {
                 match new {
                     Some(new) => answered(new)?,
-                    None if asked.size > 0 => engine.refused(caller),
+                    None if request.size > 0 => engine.refused(caller),
                     None => {}
                 }
-                if asked.size > 0 {
-                    engine.requested(&call, asked);
+                if request.size > 0 {
+                    engine.requested(&call, request);
                 }
             }
-            (Some(old), Some(before), _) if asked.size == 0 => {
+            (Some(old), Some(before), _) if request.size == 0 => {
                 engine.not_moved(&call, old, &before, false);
                 let _ = engine.released(&call, old);
                 if let Some(new) = new {
-                    engine.zero_answered(&call, asked.scope());
+                    engine.zero_answered(&call, request.scope());
                     answered(new)?;
                 }
             }
             (Some(old), Some(before), Some(new)) => {
-                engine.move_requested(&call, &before, asked);
-                engine.moved(&call, (old, new), &before, asked.size, &room);
+                engine.move_requested(&call, &before, request);
+                engine.moved(&call, (old, new), &before, request.size, &room);
                 (of_owner, of_command) = (before.owner, before.serial);
             }
             (Some(old), Some(before), None) => {
-                engine.move_requested(&call, &before, asked);
+                engine.move_requested(&call, &before, request);
                 engine.not_moved(&call, old, &before, true);
                 engine.refused(caller);
             }
             // The mistake was reported at the begin. The answer is a block all the same.
             (Some(old), None, Some(new)) => {
-                engine.moved_all_the_same(old);
+                engine.moved_despite_refusal(old);
                 answered(new)?;
             }
-            (Some(old), None, None) if asked.size == 0 => engine.released_aside(old),
+            (Some(old), None, None) if request.size == 0 => engine.released_through_other(old),
             (Some(_), None, None) => engine.refused(caller),
         }
         drop(room);
