@@ -26,12 +26,19 @@ pub(crate) fn misplaced(
     called_kind: &str,
     scope: Scope,
 ) -> Option<Misplaced> {
-    let given = AvailableAllocators::of(row, owners);
+    let given = available(row, owners);
+    let all = [
+        given.object,
+        given.cache,
+        given.deferred,
+        given.device,
+        given.instance,
+    ];
     // Unknown commands, and commands without named allocators, have no finding.
-    if matches!(row.action, CommandAction::Unknown) || given.is_empty() {
+    if matches!(row.action, CommandAction::Unknown) || all == [None; 5] {
         return None;
     }
-    if !given.has(called) {
+    if !all.contains(&Some(called)) {
         return Some(Misplaced {
             kind: outside(row, &given, called_kind),
             instead_of: None,
@@ -43,7 +50,7 @@ pub(crate) fn misplaced(
             found(no_object(row, called_kind), None)
         }
         Scope::Command | Scope::Object => {
-            let first = given.most_specific(row, scope);
+            let first = most_specific(&given, row, scope);
             // If the deferred command has no allocator, the next ones are legal, too: the device's, the instance's.
             if given.deferred.is_some()
                 && (given.deferred == Some(called) || given.object.is_none_or(|own| own == called))
@@ -100,70 +107,34 @@ pub(crate) fn freed_elsewhere(row: &CommandRow, scope: Scope) -> bool {
 }
 
 /// The allocators of a command, as far as its row allows them.
-struct AvailableAllocators {
-    object: Option<OwnerId>,
-    cache: Option<OwnerId>,
-    deferred: Option<OwnerId>,
-    device: Option<OwnerId>,
-    instance: Option<OwnerId>,
+fn available(row: &CommandRow, owners: &Owners) -> Owners {
+    let below_device = row.level == CommandLevel::Device || row.object == "VkDevice";
+    let below_instance = row.level != CommandLevel::BeforeInstance || row.object == "VkInstance";
+    Owners {
+        device: owners.device.filter(|_| below_device),
+        instance: owners.instance.filter(|_| below_instance),
+        ..*owners
+    }
 }
 
-impl AvailableAllocators {
-    fn of(row: &CommandRow, owners: &Owners) -> Self {
-        let Owners {
-            object,
-            cache,
-            deferred,
-            device,
-            instance,
-        } = *owners;
-        let below_device = row.level == CommandLevel::Device || row.object == "VkDevice";
-        let below_instance =
-            row.level != CommandLevel::BeforeInstance || row.object == "VkInstance";
-        Self {
-            object,
-            cache,
-            deferred,
-            device: device.filter(|_| below_device),
-            instance: instance.filter(|_| below_instance),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.all().iter().all(Option::is_none)
-    }
-
-    fn has(&self, called: OwnerId) -> bool {
-        self.all().contains(&Some(called))
-    }
-
-    fn all(&self) -> [Option<OwnerId>; 5] {
-        [
-            self.object,
-            self.cache,
-            self.deferred,
-            self.device,
-            self.instance,
-        ]
-    }
-
-    /// The first of object, device, instance that exists.
-    ///
-    /// A command that neither creates, destroys nor fills an object has no object allocator: it may work on several objects, and a
-    /// driver need not have kept the allocator of each. Its own memory may come from the device's.
-    fn most_specific(&self, row: &CommandRow, scope: Scope) -> Option<OwnerId> {
-        let bystander = scope == Scope::Command && matches!(row.action, CommandAction::Other);
-        let own = match row.source(Scope::Object) {
-            AllocatorSource::Device | AllocatorSource::Instance => None,
-            AllocatorSource::DeferredOperation => self.object.or(self.deferred),
-            AllocatorSource::Object | AllocatorSource::Pool | AllocatorSource::Cache => self.object,
-        };
-        own.filter(|_| !bystander).or(self.device).or(self.instance)
-    }
+/// The first of object, device, instance that exists.
+///
+/// A command that neither creates, destroys nor fills an object has no object allocator: it may work on several objects, and a
+/// driver need not have kept the allocator of each. Its own memory may come from the device's.
+fn most_specific(given: &Owners, row: &CommandRow, scope: Scope) -> Option<OwnerId> {
+    let bystander = scope == Scope::Command && matches!(row.action, CommandAction::Other);
+    let own = match row.source(Scope::Object) {
+        AllocatorSource::Device | AllocatorSource::Instance => None,
+        AllocatorSource::DeferredOperation => given.object.or(given.deferred),
+        AllocatorSource::Object | AllocatorSource::Pool | AllocatorSource::Cache => given.object,
+    };
+    own.filter(|_| !bystander)
+        .or(given.device)
+        .or(given.instance)
 }
 
 /// The kind of a request to callbacks that the command did not get.
-fn outside(row: &CommandRow, given: &AvailableAllocators, called_kind: &str) -> FindingKind {
+fn outside(row: &CommandRow, given: &Owners, called_kind: &str) -> FindingKind {
     match called_kind {
         _ if given.deferred.is_some() || matches!(row.action, CommandAction::Join) => {
             FindingKind::OutsideDeferred
@@ -185,7 +156,7 @@ fn no_object(row: &CommandRow, called_kind: &str) -> FindingKind {
     }
 }
 
-fn less_specific(row: &CommandRow, given: &AvailableAllocators, scope: Scope) -> FindingKind {
+fn less_specific(row: &CommandRow, given: &Owners, scope: Scope) -> FindingKind {
     if given.deferred.is_some() {
         return FindingKind::OutsideDeferred;
     }

@@ -1,4 +1,4 @@
-//! What can be found, a closed list: each kind is one observation.
+//! The kinds of findings, a closed list: each kind is one observation.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use super::rules::{Rule, RuleLevel};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident [$($rule:literal)+] $level:ident;)*) => {
-        /// One kind of observation, about one rule; what comes from a foreign thread is about two.
+        /// A kind of observation, about one rule; calls on a foreign thread are about two.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum FindingKind { $($(#[$doc])* $kind,)* }
@@ -17,19 +17,19 @@ macro_rules! kinds {
             /// All kinds, by their rules.
             pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
 
-            /// The kind's own name.
+            /// The kind's name.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$kind => stringify!($kind),)* }
             }
 
-            /// The numbers of the rules it is about.
+            /// The numbers of its rules.
             #[must_use]
             pub const fn rules(self) -> &'static [u8] {
                 match self { $(Self::$kind => &[$($rule),+],)* }
             }
 
-            /// How much it weighs, when not every command is known to run in a bracket.
+            /// How serious it is, unless every command is known to run in a bracket.
             #[must_use]
             pub const fn level(self) -> RuleLevel {
                 match self { $(Self::$kind => RuleLevel::$level,)* }
@@ -47,61 +47,61 @@ kinds! {
     MissingFree [3] Violation;
     /// One internal notification without the other.
     HalfInternal [4] Violation;
-    /// A callback came with user data that was never handed out, or whose checker is gone.
+    /// A callback came with unknown user data, or that of an ended checker.
     UnknownUserData [5] Violation;
-    /// A request came through callbacks that this command was not given.
+    /// A request came through callbacks that this command did not get.
     OutsideChain [5] Violation;
-    /// Functions of a struct were called from the struct itself, after the command that got it had returned.
+    /// A function was called through the struct itself, after its command had returned.
     OldStructUsed [6] Violation;
     /// An alignment that is no power of two.
     BadAlignment [7] Violation;
     /// A request for 0 bytes.
     SizeZero [7] Note;
-    /// The application answered with a pointer that is not aligned as was asked.
+    /// The application answered with a pointer that is not aligned as requested.
     MisalignedAnswer [8] Violation;
     /// The application answered with the address of a block that is live.
     LiveBlockGivenAgain [8] Violation;
-    /// A command answered out of host memory, and no request of it was refused.
+    /// A command returned out of host memory, and no request of it was refused.
     OutOfMemoryWithoutNull [9] Note;
-    /// A request was refused, and its command answered with another error.
+    /// A request was refused, and its command returned another error.
     OtherErrorAfterNull [9] Note;
-    /// A pointer was reallocated that no callback gave.
+    /// A pointer that no callback returned was reallocated.
     ReallocatedUnknown [11] Violation;
-    /// A block was reallocated that had gone.
+    /// A freed block was reallocated.
     ReallocatedFreed [11] Violation;
-    /// A block was reallocated through callbacks that are not compatible with those that gave it.
+    /// A block was reallocated through incompatible callbacks.
     ReallocatedThroughOther [11] Violation;
     /// A reallocation to size 0 was answered with a block.
     ZeroAnswered [14] Violation;
-    /// A reallocation asked for another alignment.
+    /// A reallocation requested another alignment.
     OtherAlignment [15] Violation;
-    /// A reallocation failed, and the old block was given to somebody else.
+    /// A reallocation failed, and the old block was returned for another request.
     OldBlockGivenAway [16] Violation;
     /// A free of NULL.
     NullFree [18] Note;
-    /// A pointer was freed that no callback gave.
+    /// A pointer that no callback returned was freed.
     FreedUnknown [19] Violation;
-    /// A block was freed that had gone.
+    /// A freed block was freed again.
     FreedTwice [19] Violation;
     /// A block was freed while a reallocation of it was running.
     FreedInTransit [19] Violation;
-    /// A block was freed through callbacks that are not compatible with those that gave it.
+    /// A block was freed through incompatible callbacks.
     FreedThroughOther [19] Violation;
     /// An internal notification of a type other than executable.
     InternalType [20] Violation;
-    /// More internal memory was given back than was taken.
+    /// More internal memory was freed than was allocated.
     InternalNegative [20] Violation;
-    /// Internal memory had not been given back when the last object was gone whose callbacks were told of it.
+    /// Internal memory was live when the last object of its callbacks was destroyed.
     InternalLeft [20] Violation;
-    /// Internal memory had not been given back at the end.
+    /// Internal memory was live at the end.
     InternalAtEnd [20] Note;
-    /// An internal notification on a thread that ran no command then.
+    /// An internal notification on a thread between its commands.
     NotifiedBetweenCommands [21] Suspect;
     /// An internal notification on a thread that never issued a command.
     NotifiedOnForeignThread [21] Suspect;
-    /// A request on a thread that ran no command then.
+    /// A request on a thread between its commands.
     AskedBetweenCommands [22] Suspect;
-    /// A free on a thread that ran no command then.
+    /// A free on a thread between its commands.
     FreedBetweenCommands [22] Suspect;
     /// A request on a thread that never issued a command.
     AskedOnForeignThread [22 23] Suspect;
@@ -109,55 +109,55 @@ kinds! {
     FreedOnForeignThread [22 23] Suspect;
     /// A command was called from inside a callback.
     CommandInCallback [25] Violation;
-    /// Deferred work asked an allocator that is neither the deferred operation's nor the deferred command's.
+    /// Deferred work called an allocator that is neither the deferred operation's nor the deferred command's.
     OutsideDeferred [26] Violation;
     /// A block of scope command outlived its command.
     CommandBlockLeft [28] Violation;
-    /// Memory of scope command was asked of a less specific allocator.
+    /// Memory of scope command was requested from a less specific allocator.
     CommandLessSpecific [28] Violation;
-    /// Memory of scope cache was asked of an allocator that is not the first in its order.
+    /// Memory of scope cache was requested from an allocator that is not the first in its order.
     CacheElsewhere [29] Violation;
-    /// A cache's memory was asked for with scope object.
+    /// A cache's memory was requested with scope object.
     CacheAsObject [29] Violation;
-    /// An object's memory was asked of a less specific allocator.
+    /// An object's memory was requested from a less specific allocator.
     ObjectLessSpecific [30] Violation;
-    /// A reallocation named another scope than the block was made with.
+    /// A reallocation had another scope than the block.
     OtherScope [30] Note;
-    /// Memory of scope device was asked of the instance's allocator, though the device has its own.
+    /// Memory of scope device was requested from the instance's allocator, though the device has its own.
     DeviceLessSpecific [31] Violation;
-    /// Memory of scope device was asked of an object's allocator.
+    /// Memory of scope device was requested from an object's allocator.
     DeviceTooSpecific [31] Violation;
-    /// Memory of scope instance was asked of an allocator that is not the instance's.
+    /// Memory of scope instance was requested from an allocator that is not the instance's.
     InstanceElsewhere [32] Violation;
-    /// What is made from a pool did not draw on the pool's allocator.
+    /// A child of a pool did not use the pool's allocator.
     PoolPassedOver [34] Violation;
-    /// Objects were made from a pool, and what works on the pool asked nobody for memory of theirs.
+    /// Objects were allocated from a pool, and no command on the pool requested memory for them.
     PoolNeverAsked [34] Note;
     /// A scope that does not exist.
     BadScope [35] Violation;
-    /// An object's creation took memory of scope device.
+    /// A creating command allocated memory of scope device.
     DeviceScopeInCreate [36] Note;
     /// Memory of scope cache in a command that has no cache.
     CacheScopeElsewhere [37] Violation;
-    /// A descriptor pool's allocator was asked by a command that is not on it.
+    /// A descriptor pool's allocator was called by a command that is not on the pool.
     DescriptorPoolElsewhere [38] Violation;
-    /// A command pool's allocator was asked by a command that is not on it.
+    /// A command pool's allocator was called by a command that is not on the pool.
     CommandPoolElsewhere [39] Violation;
-    /// An object's own allocator was asked by a command that does not make the object.
+    /// An object's own allocator was called by a command that does not create the object.
     ObjectOutsideCreate [40] Violation;
-    /// A block of an allocator was live when the last object that was made with it had been destroyed, and all that drew on it.
+    /// A block was live when the last object of its allocator, and all below, had been destroyed.
     LiveAfterDestroy [41] Violation;
-    /// A block was freed by a command that neither ends nor takes memory of that scope.
+    /// A block was freed by a command that neither frees nor allocates memory of that scope.
     FreedInOtherCommand [41] Note;
     /// A block was live at the end.
     LiveAtEnd [41] Note;
-    /// An object was destroyed with an allocator that is not compatible with that it was created with.
+    /// An object was destroyed with an incompatible allocator.
     OtherGroupAtDestroy [42] Violation;
     /// An object was created with an allocator and destroyed without.
     NoneAtDestroy [42] Violation;
     /// An object was created without an allocator and destroyed with one.
     OnlyAtDestroy [43] Violation;
-    /// An object was destroyed that nobody said was created, or that is gone.
+    /// An unknown or destroyed object was destroyed.
     UnknownHandle [44] Suspect;
 }
 

@@ -7,14 +7,18 @@ use alloc_core::{HostAllocator, Scope};
 
 use crate::trace::{Caller, Request};
 
+/// A request of the trace.
+#[derive(Clone, Copy)]
+pub(super) struct TracedRequest {
+    pub(super) line: u64,
+    pub(super) by: Caller,
+    pub(super) asked: Request,
+}
+
 /// A live block of the trace.
 pub(super) struct TracedBlock<S: HostAllocator> {
-    /// The line of its allocation.
-    pub(super) line: u64,
-    /// The caller of its allocation.
-    pub(super) by: Caller,
-    /// The request; after a reallocation with the new size.
-    pub(super) asked: Request,
+    /// The request of its allocation; after a reallocation with the new size.
+    pub(super) request: TracedRequest,
     /// The counted part of the size: all or, if it is impossible, nothing.
     pub(super) counted: u64,
     /// The memory; none if the request was impossible or the sink refused it.
@@ -23,7 +27,7 @@ pub(super) struct TracedBlock<S: HostAllocator> {
 
 impl<S: HostAllocator> TracedBlock<S> {
     pub(super) fn scope(&self) -> Option<Scope> {
-        scope(self.asked)
+        scope(self.request.asked)
     }
 }
 

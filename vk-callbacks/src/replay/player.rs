@@ -8,7 +8,7 @@ use alloc_core::{
     HostAllocator as _, HostError, HostSource, Notice, NoticeEvent, NoticeKind, TryMap, TryVec,
 };
 
-use super::block::{ReplayedBlock, TracedBlock, layout, scope};
+use super::block::{ReplayedBlock, TracedBlock, TracedRequest, layout, scope};
 use super::finding::ReplayFinding;
 use super::target::ReplayTarget;
 use super::totals::Totals;
@@ -110,7 +110,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
                 if asked.size == 0 {
                     count(&mut self.totals.zero_sizes);
                 }
-                self.allocate(line, by, block, asked, target)?;
+                self.allocate(TracedRequest { line, by, asked }, block, target)?;
             }
             TraceEvent::ReallocateBegin { .. } => count(&mut self.totals.reallocations_begun),
             TraceEvent::Reallocate {
@@ -123,7 +123,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
                 count(&mut self.totals.reallocations);
                 self.totals.reallocate_bytes =
                     self.totals.reallocate_bytes.saturating_add(asked.size);
-                self.reallocate(line, by, (old, new), asked, target)?;
+                self.reallocate(TracedRequest { line, by, asked }, (old, new), target)?;
             }
             TraceEvent::Free { by, block } => {
                 count(&mut self.totals.frees);
@@ -157,21 +157,19 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     pub fn finish(&mut self, target: &mut T) -> Result<Totals, HostError> {
         let mut live = TryVec::new_in(self.memory.clone());
         for (pointer, block) in self.blocks.iter() {
-            live.try_push((block.line, *pointer, block.by.owner, block.asked))?;
+            live.try_push((*pointer, block.request))?;
         }
-        live.sort_unstable_by_key(|(line, pointer, ..)| (*line, *pointer));
+        live.sort_unstable_by_key(|(pointer, request)| (request.line, *pointer));
         self.end_phase(target);
         self.phase = None;
-        for (line, block, owner, asked) in live.iter().copied() {
-            self.report(
-                line,
-                ReplayFinding::StillLive {
-                    block,
-                    owner,
-                    asked,
-                },
-                target,
-            );
+        for (block, TracedRequest { line, by, asked }) in live.iter().copied() {
+            let owner = by.owner;
+            let left = ReplayFinding::StillLive {
+                block,
+                owner,
+                asked,
+            };
+            self.report(line, left, target);
         }
         self.blocks.clear();
         Ok(self.totals)
@@ -197,31 +195,24 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     /// A block was allocated, or NULL was answered. The map has room for one more.
     fn allocate(
         &mut self,
-        line: u64,
-        by: Caller,
+        request: TracedRequest,
         block: Pointer,
-        asked: Request,
         target: &mut T,
     ) -> Result<(), HostError> {
         if block == Pointer::Null {
             count(&mut self.totals.null_answers);
             return Ok(());
         }
-        let counted = self.countable(line, block, asked, target);
-        let held = match (layout(asked), scope(asked)) {
-            (Some(layout), Some(scope)) => {
-                let held = ReplayedBlock::allocate(target.sink(by.owner), layout, scope);
-                if held.is_none() {
-                    self.report_refusal(line, block, asked.size, target);
-                }
-                held
+        let counted = self.countable(&request, block, target);
+        let mut held = None;
+        if let (Some(layout), Some(scope)) = (layout(request.asked), scope(request.asked)) {
+            held = ReplayedBlock::allocate(target.sink(request.by.owner), layout, scope);
+            if held.is_none() {
+                self.report_refusal(&request, block, target);
             }
-            _ => None,
-        };
+        }
         let traced = TracedBlock {
-            line,
-            by,
-            asked,
+            request,
             counted,
             held,
         };
@@ -229,7 +220,8 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     }
 
     /// The bytes of a request to count.
-    fn countable(&mut self, line: u64, block: Pointer, asked: Request, target: &mut T) -> u64 {
+    fn countable(&mut self, request: &TracedRequest, block: Pointer, target: &mut T) -> u64 {
+        let TracedRequest { line, asked, .. } = *request;
         // With alignment 1 the size alone decides.
         let size = asked.size;
         if layout(Request { align: 1, ..asked }).is_some() && self.totals.holds(size) {
@@ -251,7 +243,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
         Ok(())
     }
 
-    /// Takes a live block out of the map. What is not live is counted.
+    /// Removes a live block from the map. Counts a pointer that is not live.
     fn remove(&mut self, pointer: Pointer) -> Option<TracedBlock<T::Sink>> {
         let Some(block) = self.blocks.remove(&pointer) else {
             count(&mut self.totals.not_live);
@@ -266,75 +258,71 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
             return count(&mut self.totals.null_frees);
         }
         if let Some(gone) = self.remove(block) {
-            self.note_other(by, gone.by);
+            self.count_other(by, gone.request.by);
         }
     }
 
-    fn note_other(&mut self, by: Caller, taken_by: Caller) {
-        if by.thread != taken_by.thread {
+    fn count_other(&mut self, by: Caller, allocated_by: Caller) {
+        if by.thread != allocated_by.thread {
             count(&mut self.totals.other_thread_frees);
         }
-        if by.owner != taken_by.owner {
+        if by.owner != allocated_by.owner {
             count(&mut self.totals.other_owner_frees);
         }
     }
 
-    /// The rule table of `pfnReallocation` (V11 to V17), seen from what was answered.
+    /// `pfnReallocation` answered (V11 to V17).
     fn reallocate(
         &mut self,
-        line: u64,
-        by: Caller,
+        request: TracedRequest,
         (old, new): (Pointer, Pointer),
-        asked: Request,
         target: &mut T,
     ) -> Result<(), HostError> {
-        if asked.size == 0 {
+        if request.asked.size == 0 {
             // Frees; NULL and size 0 do nothing.
             if old != Pointer::Null {
-                self.free(by, old);
+                self.free(request.by, old);
             }
             if new == Pointer::Null {
                 return Ok(());
             }
-            return self.allocate(line, by, new, asked, target);
-        }
-        if old == Pointer::Null || new == Pointer::Null {
-            // An ordinary request; or one that failed, and the old block stays.
-            if old != Pointer::Null && !self.blocks.contains_key(&old) {
-                count(&mut self.totals.not_live);
+        } else if old != Pointer::Null && new != Pointer::Null {
+            if let Some(block) = self.remove(old) {
+                return self.resize(&request, new, block, target);
             }
-            return self.allocate(line, by, new, asked, target);
+        } else if old != Pointer::Null && !self.blocks.contains_key(&old) {
+            // The reallocation failed: the old block should stay.
+            count(&mut self.totals.not_live);
         }
-        match self.remove(old) {
-            Some(block) => self.resize(line, new, block, asked, target),
-            None => self.allocate(line, by, new, asked, target),
-        }
+        self.allocate(request, new, target)
     }
 
     /// The old block becomes the new one, with its own alignment and scope.
     fn resize(
         &mut self,
-        line: u64,
+        request: &TracedRequest,
         new: Pointer,
         mut block: TracedBlock<T::Sink>,
-        asked: Request,
         target: &mut T,
     ) -> Result<(), HostError> {
-        block.asked.size = asked.size;
-        block.counted = self.countable(line, new, asked, target);
+        let size = request.asked.size;
+        block.request.asked.size = size;
+        block.counted = self.countable(request, new, target);
         if let Some(held) = block.held.take() {
-            block.held = usize::try_from(asked.size)
+            block.held = usize::try_from(size)
                 .ok()
                 .and_then(|size| held.resize(size));
             if block.held.is_none() {
-                self.report_refusal(line, new, asked.size, target);
+                self.report_refusal(request, new, target);
             }
         }
         self.put(new, block)
     }
 
-    fn report_refusal(&mut self, line: u64, block: Pointer, size: u64, target: &mut T) {
-        self.report(line, ReplayFinding::SinkRefused { block, size }, target);
+    fn report_refusal(&mut self, request: &TracedRequest, block: Pointer, target: &mut T) {
+        let size = request.asked.size;
+        let finding = ReplayFinding::SinkRefused { block, size };
+        self.report(request.line, finding, target);
     }
 
     fn notice(

@@ -1,4 +1,4 @@
-//! What can be planted, one at a time.
+//! The defects that a test can plant, one at a time.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use crate::check::FindingKind;
 
 macro_rules! defects {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
-        /// A mistake of the fake driver, its application or a layer between them: one for each [`FindingKind`], and called like it.
+        /// A mistake of the fake driver, its application or a layer between them: one for each [`FindingKind`], with the same name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Defect {
             $($(#[doc = $doc])+ $name,)*
@@ -18,7 +18,7 @@ macro_rules! defects {
             /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The one kind of finding that it must lead to.
+            /// The kind of finding that it causes.
             #[must_use]
             pub const fn finding(self) -> FindingKind {
                 match self {
@@ -38,27 +38,27 @@ defects! {
     MissingFree,
     /// The application offers a struct with one of the two notifications.
     HalfInternal,
-    /// The driver passes user data that no struct had.
+    /// The driver passes unknown user data.
     UnknownUserData,
-    /// A layer hands a buffer's struct on where the image's should be.
+    /// A layer passes a buffer's struct for an image.
     OutsideChain,
     /// The driver keeps the address of the struct instead of the struct.
     OldStructUsed,
-    /// The driver asks for an alignment of 24.
+    /// The driver requests an alignment of 24.
     BadAlignment,
-    /// The driver asks for nothing, which is legal.
+    /// The driver requests 0 bytes, which is legal.
     SizeZero,
     /// The application's allocator ignores a large alignment.
     MisalignedAnswer,
-    /// The application's allocator gives a live block a second time.
+    /// The application's allocator returns a live block a second time.
     LiveBlockGivenAgain,
-    /// The driver says it is out of host memory though nobody refused it any.
+    /// The driver returns out of host memory, though no request was refused.
     OutOfMemoryWithoutNull,
-    /// The driver is refused memory, gives up, and says something else.
+    /// The driver's request is refused, and it returns another error.
     OtherErrorAfterNull,
     /// The driver reallocates a pointer into a block.
     ReallocatedUnknown,
-    /// The driver reallocates what it freed.
+    /// The driver reallocates a freed block.
     ReallocatedFreed,
     /// The driver reallocates the device's memory through a buffer's callbacks.
     ReallocatedThroughOther,
@@ -66,7 +66,7 @@ defects! {
     ZeroAnswered,
     /// The driver reallocates with another alignment.
     OtherAlignment,
-    /// The application's allocator frees the old block though the reallocation failed, and gives it to the next.
+    /// The application's allocator frees the old block though the reallocation failed, and returns it for the next request.
     OldBlockGivenAway,
     /// The driver frees NULL, which is legal.
     NullFree,
@@ -74,71 +74,71 @@ defects! {
     FreedUnknown,
     /// The driver frees a block twice.
     FreedTwice,
-    /// The driver frees on one thread what it reallocates on another.
+    /// The driver frees a block on one thread while it reallocates it on another.
     FreedInTransit,
     /// The driver frees the device's memory through a buffer's callbacks.
     FreedThroughOther,
-    /// The driver notifies of a type that there is not.
+    /// The driver notifies an unknown type.
     InternalType,
-    /// The driver says it gave back more executable memory than it took.
+    /// The driver notifies more freed executable memory than allocated.
     InternalNegative,
-    /// The driver never says that it gave its executable memory back.
+    /// The driver never notifies the free of its executable memory.
     InternalLeft,
-    /// The application never says that it destroyed a fence, for which the driver has told of executable memory.
+    /// The application never reports the destruction of a fence with notified executable memory.
     InternalAtEnd,
     /// The driver notifies between commands.
     NotifiedBetweenCommands,
     /// The driver notifies on a thread of its own.
     NotifiedOnForeignThread,
-    /// The driver asks for memory between commands.
+    /// The driver requests memory between commands.
     AskedBetweenCommands,
     /// The driver frees between commands.
     FreedBetweenCommands,
-    /// The driver asks for memory on a thread of its own.
+    /// The driver requests memory on a thread of its own.
     AskedOnForeignThread,
     /// The driver frees on a thread of its own.
     FreedOnForeignThread,
     /// The application's allocator calls a command.
     CommandInCallback,
-    /// The driver, doing deferred work, asks callbacks that neither operation was given.
+    /// Deferred work of the driver calls the callbacks of neither operation.
     OutsideDeferred,
     /// The driver keeps a block of scope command.
     CommandBlockLeft,
-    /// The driver asks the device's callbacks for a command's memory though the object has its own.
+    /// The driver requests a command's memory from the device's callbacks, though the object has its own.
     CommandLessSpecific,
-    /// The driver asks the device's callbacks for the memory of a cache that has its own.
+    /// The driver requests a cache's memory from the device's callbacks, though the cache has its own.
     CacheElsewhere,
-    /// The driver calls a cache's memory an object's.
+    /// The driver requests a cache's memory with scope object.
     CacheAsObject,
-    /// The driver asks the device's callbacks for the memory of an object that has its own.
+    /// The driver requests an object's memory from the device's callbacks, though the object has its own.
     ObjectLessSpecific,
     /// The driver reallocates with another scope.
     OtherScope,
-    /// The driver asks the instance's callbacks for the device's memory though the device has its own.
+    /// The driver requests the device's memory from the instance's callbacks, though the device has its own.
     DeviceLessSpecific,
-    /// The driver asks an object's callbacks for the device's memory.
+    /// The driver requests the device's memory from an object's callbacks.
     DeviceTooSpecific,
-    /// The driver asks the device's callbacks for the instance's memory.
+    /// The driver requests the instance's memory from the device's callbacks.
     InstanceElsewhere,
-    /// The driver asks the device's callbacks for the memory of a descriptor set, though its pool has its own.
+    /// The driver requests a descriptor set's memory from the device's callbacks, though the pool has its own.
     PoolPassedOver,
-    /// The driver keeps descriptor sets in memory that no callbacks gave.
+    /// The driver keeps descriptor sets in memory past the callbacks.
     PoolNeverAsked,
-    /// The driver asks for a scope that there is not.
+    /// The driver requests an invalid scope.
     BadScope,
-    /// The driver takes the device's memory while it makes an object, which is legal.
+    /// The driver allocates memory of scope device while it creates an object, which is legal.
     DeviceScopeInCreate,
-    /// The driver takes memory of scope cache in a command that has no cache.
+    /// The driver allocates memory of scope cache in a command without a cache.
     CacheScopeElsewhere,
-    /// The driver asks a descriptor pool's callbacks in a command that is not about the pool.
+    /// The driver calls a descriptor pool's callbacks in a command that is not on the pool.
     DescriptorPoolElsewhere,
-    /// The driver asks a command pool's callbacks in a command that is not about the pool.
+    /// The driver calls a command pool's callbacks in a command that is not on the pool.
     CommandPoolElsewhere,
-    /// The driver takes memory for an object in a command that does not make it.
+    /// The driver allocates memory for an object in a command that does not create it.
     ObjectOutsideCreate,
-    /// The driver forgets a part of an object that is destroyed.
+    /// The driver forgets a part of a destroyed object.
     LiveAfterDestroy,
-    /// The driver gives an object's memory back in a command that does not end it.
+    /// The driver frees an object's memory in a command that does not destroy it.
     FreedInOtherCommand,
     /// The application never destroys a fence.
     LiveAtEnd,

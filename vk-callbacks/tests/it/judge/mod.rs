@@ -4,7 +4,7 @@ mod blame;
 mod logs;
 mod memory;
 mod rows;
-mod told;
+mod wording;
 
 use std::alloc::System;
 
