@@ -15,7 +15,7 @@ use vk_callbacks::{
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Every command below runs in a bracket: said here and with each command, suspicions become violations.
+    // Every command below runs in a bracket, as declared here and with each command: suspects become violations.
     let complete = BracketCoverage::Complete;
     let options = CheckOptions {
         coverage: complete,
@@ -24,13 +24,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let application = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
     let device = application.child("device")?;
-    // What the application itself keeps with the device goes when the device's context goes.
+    // The device's context owns values of the application, which are dropped with it.
     let name = device.own(TryString::try_from_str_in(
         "the first device",
         application.handle(),
     )?)?;
 
-    // One context lends its memory as an allocator, to the checker, and as a source, to the list of findings.
+    // One context is the allocator of the checker, and the source of the list of findings.
     let records = application.child("records")?;
     let checker = Checker::new(&records, options)?;
     let bridge = Bridge::new(device.child("callbacks")?)?;
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..Owners::default()
     };
 
-    // The driver's side, which knows the callbacks alone.
+    // The driver's side, which has only the callbacks.
     // SAFETY: they stay valid until the checker is closed.
     let given = unsafe { CallbackAllocator::from_raw(checked.raw()) }?;
     let chain = FallbackChain::new(&SYSTEM).device(Some(&given));
@@ -66,8 +66,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     println!("{}\n", application.snapshot()?);
 
-    // Vulkan lets callbacks come during a command only (V22), and this driver frees in none.
-    // SAFETY: the chain that it was created with.
+    // Callbacks may come during a command only (V22), and this driver frees outside of any.
+    // SAFETY: the chain of its creation.
     unsafe { buffer.destroy(&chain) }?;
     checker.destroyed("VkBuffer", 1, None, "vkDestroyBuffer");
     checker.finish();

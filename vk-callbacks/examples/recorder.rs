@@ -22,7 +22,7 @@ const INSTANCE: u64 = 1;
 const DEVICE: u64 = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for.
+    // SAFETY: opening the loader runs its initialisers, as in any Vulkan program.
     let entry = match unsafe { ash::Entry::load() } {
         Ok(entry) => entry,
         Err(error) => {
@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A program: an instance, a device, a buffer. Each command is bracketed, so that the trace says which one asked.
+/// A program: an instance, a device, a buffer. Each command is bracketed, so that the trace names the command of each call.
 fn run(
     entry: &ash::Entry,
     recorder: &Recorder<'_>,

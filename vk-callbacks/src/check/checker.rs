@@ -22,10 +22,10 @@ use super::user_data;
 use super::watched_entry::{WatchedEntry, identity, key_of};
 use crate::command::thread::{Running, ThreadState, is_busy, with_state};
 use crate::command::{Command, CommandFrame, Creation, OwnerId};
-use crate::driver::CallbackAllocator;
-use crate::error::{CallbackError, CallbacksInUse};
+use crate::error::{CallbackError, CallbacksInUse, Function};
 use crate::pinned::{SCOPE, allocate_pinned, free_list, free_pinned};
 use crate::raw::RawCallbacks;
+use crate::trace::Sighting;
 
 /// A checker of any callbacks: it reports broken [rules](crate::Rule), and who broke them.
 ///
@@ -502,8 +502,14 @@ impl<'h> Checker<'h> {
 
 /// Whether the functions are complete (V1 to V4).
 fn check_complete(raw: &RawCallbacks) -> Result<(), CallbackError> {
-    // SAFETY: no function is called through it.
-    unsafe { CallbackAllocator::from_raw(raw) }.map(drop)
+    let missing = match Sighting::missing_fact(raw).next() {
+        None => return Ok(()),
+        Some(Sighting::NoAllocation) => Function::Allocation,
+        Some(Sighting::NoReallocation) => Function::Reallocation,
+        Some(Sighting::NoFree) => Function::Free,
+        Some(_) => return Err(CallbackError::HalfInternal),
+    };
+    Err(CallbackError::MissingFunction(missing))
 }
 
 /// Stores what this thread's last command creates, for this engine. The previous one will not be reported any more.

@@ -1,4 +1,4 @@
-//! A context handed to Vulkan: who is charged, when it may be closed, and what a late driver finds.
+//! A bridge: which context is charged, when it may be closed, and what a late free finds.
 
 use std::alloc::{Layout, System};
 use std::ptr::NonNull;
@@ -279,7 +279,7 @@ fn v8_a_panic_below_a_budget_is_null_and_charges_nothing() {
     }
 }
 
-/// In a process of its own, whose count of leaked bridges is its own.
+/// In a process of its own, with its own count of leaked bridges.
 #[test]
 fn a_bridge_dropped_while_vulkan_holds_blocks_leaves_no_dangling_pointer() {
     const NAME: &str = "a_bridge_dropped_while_vulkan_holds_blocks_leaves_no_dangling_pointer";
@@ -290,7 +290,7 @@ fn a_bridge_dropped_while_vulkan_holds_blocks_leaves_no_dangling_pointer() {
     // What is leaked on purpose is not a leak of the test's allocator: it is never torn down.
     let witness: &'static RecordingAllocator = Box::leak(Box::new(RecordingAllocator::system()));
     let root = Context::root_static(witness, ContextOptions::new("application")).expect("memory");
-    /// What the listener was told, with how many bridges had been counted by then.
+    /// The arguments of the listener, with the count of leaked bridges by then.
     static TOLD: Mutex<Vec<(String, u64)>> = Mutex::new(Vec::new());
     fn tell(leaked: &LeakedBridge<'_>) {
         let live = leaked.live.scope(Scope::Object);
@@ -500,7 +500,7 @@ fn a_wild_driver_meets_what_the_model_says() {
                 unsafe { Stream::new((&raw const raw).cast(), witness.clone()) }
             })
             .collect();
-        // SAFETY: the bridges live until the end of the round, and nobody else uses them.
+        // SAFETY: the bridges live until the end of the round, and nothing else uses them.
         ran.add(unsafe { callback_stream(&program, &streams) });
         for bridge in bridges {
             drop(bridge.close().expect("nothing live"));

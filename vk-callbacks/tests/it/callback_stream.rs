@@ -24,7 +24,7 @@ fn run<A: HostAllocator + Sync>(bytes: &[u8], backing: impl Fn(RecordingAllocato
         .each_ref()
         .map(|witness| Box::pin(BareBridge::new(backing(witness.clone()))));
     let streams = [0, 1, 2].map(|n| stream(bridges[n].as_ref(), witnesses[n].clone()));
-    // SAFETY: the bridges stay where they are until all callbacks have been made, and nobody else uses them.
+    // SAFETY: the bridges do not move until all callbacks have been made, and nothing else uses them.
     unsafe { callback_stream(bytes, &streams) }
 }
 

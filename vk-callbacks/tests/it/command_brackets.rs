@@ -1,4 +1,4 @@
-//! Brackets: who runs, on which thread, and how deep.
+//! Brackets: the running command, its thread and depth.
 
 #![cfg(feature = "std")]
 

@@ -38,7 +38,7 @@ fn a_dispatchable_handle_begins_with_the_loaders_word_which_the_loader_may_overw
     assert_eq!(unsafe { word.read() }, LOADER_MAGIC);
     // SAFETY: what the loader does, with its own table's address.
     unsafe { word.write(0xABCD) };
-    // SAFETY: this object's handle, and nobody else uses it.
+    // SAFETY: this object's handle, which nothing else uses.
     let value = unsafe { DispatchableObject::<u32>::borrow_handle_mut(handle) }.expect("not NULL");
     *value += 1;
     // SAFETY: as above.
@@ -66,7 +66,7 @@ fn a_value_and_its_array_are_one_block() {
         assert_eq!(app.calls().len(), before + 1, "one request");
         assert_eq!((*object.get(), object.items().len()), (7, length));
         let handle = object.into_handle();
-        // SAFETY: this object's handle, and nobody else uses it.
+        // SAFETY: this object's handle, which nothing else uses.
         let borrowed = unsafe { ArrayObject::<u8, u64>::borrow_handle_mut(handle) };
         let (value, all) = borrowed.expect("not NULL");
         *value = 8;

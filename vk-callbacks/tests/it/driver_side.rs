@@ -404,7 +404,7 @@ fn m33_an_objects_name_always_comes_from_the_device() {
         assert_eq!(object.name(), Some(name));
         assert_eq!((for_object.heap.live(), for_device.heap.live()), (1, 1));
     }
-    // V40: memory of scope object may be taken by the command that makes the object alone.
+    // V40: only the creating command may allocate memory of scope object.
     let naming = CommandRow::of("vkSetDebugUtilsObjectNameEXT").may_allocate;
     assert!(naming.contains(Scope::Device) && !naming.contains(Scope::Object));
     let asked = for_device.calls();
@@ -491,7 +491,7 @@ fn m42_every_call_brings_its_own_callbacks_and_domains_stay_apart() {
     for (call, block) in blocks.into_iter().enumerate() {
         // SAFETY: as above.
         let own = unsafe { CallbackAllocator::from_raw(&raws[call % 2]) }.expect("whole");
-        // SAFETY: the same callbacks as when it was taken.
+        // SAFETY: the same callbacks as at the allocation.
         unsafe { block.free(&FallbackChain::new(&OWN).object(Some(&own))) }.expect("given back");
     }
     assert_eq!(

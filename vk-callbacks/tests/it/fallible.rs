@@ -69,7 +69,7 @@ unsafe impl HostAllocator for Refuses {
     }
 }
 
-/// A driver's life in short, both sides in use. Goes on after each refusal; everything it got is given back.
+/// A short run of a driver, with both sides. It continues after each refusal and frees everything.
 fn script(backing: &Refuses) -> Result<(), String> {
     // SAFETY: closed below.
     let root = unsafe { Context::root(backing, ContextOptions::new("application")) }

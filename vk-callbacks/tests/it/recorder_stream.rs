@@ -68,7 +68,7 @@ fn run(bytes: &[u8]) -> Ran {
             )
         }
     });
-    // SAFETY: the bridges stay where they are until all callbacks have been made, and nobody else uses them.
+    // SAFETY: the bridges do not move until all callbacks have been made, and nothing else uses them.
     let ran = unsafe { callback_stream(bytes, &streams) };
 
     let mut text = String::new();

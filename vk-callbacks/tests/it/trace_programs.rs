@@ -97,7 +97,7 @@ fn judged(text: &str) -> Result<Option<(u64, u64)>, CallbackError> {
         ReallocatedFreed,
         ReallocatedUnknown,
     ];
-    // What outlived its command was told then.
+    // A block that outlived its command was reported then.
     let left = found
         .iter()
         .filter(|found| [LiveAtEnd, CommandBlockLeft].contains(&found.kind));

@@ -184,10 +184,10 @@ fn m41_a_guarding_backing_gets_payloads_that_end_where_the_block_ends() {
                 let before = backing.inner.0.total().live_bytes;
                 let block = driver.alloc(size, align, Scope::Object);
                 let taken = (backing.inner.0.total().live_bytes - before) as usize;
-                // What is taken is header or alignment in front, and the payload: nothing behind.
+                // The block is header or alignment in front, and the payload: nothing behind.
                 assert_eq!(taken, size + align.max(16));
                 assert!(block.addr().is_multiple_of(align));
-                // A backing that was asked for `align` itself gave a base so aligned; the payload is one step behind.
+                // A backing with the request's `align` returned a base so aligned; the payload is one step behind.
                 fill(block, size, log);
                 let block = driver.realloc(block, size * 3, align, Scope::Object);
                 assert_filled(block, size, log);
@@ -197,7 +197,7 @@ fn m41_a_guarding_backing_gets_payloads_that_end_where_the_block_ends() {
     });
 }
 
-/// A byte behind each block that nobody may touch, looked at when the block goes.
+/// A backing with a byte behind each block that must not change, verified at the free.
 ///
 /// ```text
 /// | the bridge's header | payload | canary |
@@ -225,7 +225,7 @@ unsafe impl HostAllocator for Canary {
     }
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         let block = self.inner.0.allocate(Self::with(layout), scope)?;
-        // SAFETY: the byte behind what was asked for.
+        // SAFETY: the byte behind the requested ones.
         unsafe { block.as_ptr().wrapping_add(layout.size()).write(Self::BYTE) };
         self.blocks.fetch_add(1, SeqCst);
         Ok(block)

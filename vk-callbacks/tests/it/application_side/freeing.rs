@@ -49,7 +49,7 @@ fn v19_a_double_free_is_noted_and_nothing_is_freed_twice() {
 fn v19_a_second_free_after_reuse_is_a_limit() {
     /// Gives the block that came back last, as allocators like to.
     struct Reuses(Keeps);
-    // SAFETY: blocks are the witness's, and one that is given again was given back before.
+    // SAFETY: blocks are the witness's, and it reuses only freed ones.
     unsafe impl HostAllocator for Reuses {
         fn traits(&self) -> AllocatorTraits {
             self.0.traits()

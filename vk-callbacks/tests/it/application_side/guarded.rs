@@ -1,4 +1,4 @@
-//! What a bridge tells an allocator that guards its blocks, and what it asks before it follows a pointer.
+//! What a bridge reports to a guarding allocator, and when it validates pointers.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use vk_callbacks::bridge::BareBridge;
 use super::support::quietly;
 use crate::common::Driver;
 
-/// Knows what it gave, and what of it the bridge's caller may see. Panics when it is told something else than it was told before.
+/// A guard that knows its blocks, and their parts that the bridge's caller may see. Panics at a contradiction.
 struct Guard {
     inner: RecordingAllocator,
     /// By the address that C sees: the block's layout and what is in front.
@@ -152,7 +152,7 @@ fn v11_what_a_guard_refuses_is_not_looked_at() {
     }
     let notes = bridge.counters();
     assert_eq!((notes.guard_refusals, notes.faults()), (9, 9));
-    // Nothing was taken for it, and the bridge works as before.
+    // Nothing was allocated for it, and the bridge works as before.
     let block = driver.realloc(ptr::null_mut(), 40, 8, Scope::Object);
     driver.free(ptr::null_mut());
     assert!(driver.realloc(block, 0, 8, Scope::Object).is_null());

@@ -170,7 +170,7 @@ fn v8_a_panic_in_the_allocator_is_null_and_the_bridge_goes_on() {
     });
 }
 
-/// What the backing freed before it panicked may be somebody else's by then: not a byte of it may be written.
+/// A block that the backing freed before it panicked may be another's by then: no byte of it may be written.
 #[test]
 fn v8_a_panic_while_a_block_is_resized_leaves_it_alone_and_freed() {
     /// Takes the block away and panics.
@@ -198,7 +198,7 @@ fn v8_a_panic_while_a_block_is_resized_leaves_it_alone_and_freed() {
             unsafe { self.0.deallocate(block, old, scope) };
             // The bytes of a block that was to shrink stay, so that what the bridge wrote in front can be read.
             if new.size() > old.size() {
-                // SAFETY: nobody else's now, and `old.size()` bytes.
+                // SAFETY: exclusive now, and of `old.size()` bytes.
                 unsafe { block.write_bytes(0xdd, old.size()) };
             }
             panic!("an allocator with a bug");

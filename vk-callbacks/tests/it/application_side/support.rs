@@ -129,7 +129,7 @@ pub(crate) fn quietly<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Keeps what it is given back, so that a stale pointer can be looked at without undefined behaviour.
+/// Keeps freed blocks, so that a stale pointer can be read without undefined behaviour.
 pub(crate) struct Keeps(
     pub(crate) RecordingAllocator,
     pub(crate) std::sync::Mutex<Vec<(usize, Layout, Scope)>>,
@@ -162,7 +162,7 @@ impl Drop for Keeps {
     fn drop(&mut self) {
         for (at, layout, scope) in self.1.get_mut().expect("no panic inside").drain(..) {
             let block = NonNull::new(ptr::with_exposed_provenance_mut(at)).expect("a block");
-            // SAFETY: given back by the bridge, and kept since.
+            // SAFETY: freed by the bridge, and kept since.
             unsafe { self.0.deallocate(block, layout, scope) };
         }
     }

@@ -188,7 +188,7 @@ fn lc5_callbacks_of_one_owner_are_many_and_end() {
     let of_buffers = CheckedOwner::new(owner, "VkBuffer").counted();
     checker.add_owner(of_buffers).expect("there is memory");
 
-    // As many at once as there were places once, and more; each is its own, and all are one to whoever counts.
+    // Very many at once: each has its own user data, and all count for one owner.
     let apps: Vec<App> = (0..MANY).map(|_| App::default()).collect();
     let wrapped: Vec<_> = apps
         .iter()

@@ -40,7 +40,7 @@ fn v41_an_object_that_another_thread_is_making_with_the_same_callbacks_is_let_be
             destroy(1, Some(first));
             at.wait();
             at.wait();
-            // Again, when the other command has returned and nobody has told of its object.
+            // Again, when the other command returned and its object was not reported yet.
             let block = bench.run("vkCreateBuffer", || {
                 bench.driver.alloc(64, 8, Scope::Object)
             });
@@ -62,7 +62,7 @@ fn v41_an_object_that_another_thread_is_making_with_the_same_callbacks_is_let_be
         destroy(2, Some(Sent(second)));
     });
     assert_eq!(kinds(&bench.checker), []);
-    // That the thread issues its next command, or tells, is what ends the waiting.
+    // The thread's next command, or its report, ends the creation.
     create(4);
     destroy(4, None);
     assert_eq!(kinds(&bench.checker), [FindingKind::LiveAfterDestroy]);
@@ -93,7 +93,7 @@ fn v41_who_told_of_an_object_makes_it_no_more_and_of_several_one_is_not_all() {
         kinds(&bench.checker)
     };
     assert_eq!(ended("vkCreateBuffer", 1), [FindingKind::LiveAfterDestroy]);
-    // It may be about to tell of another one.
+    // It may report another one next.
     assert_eq!(ended("vkCreateComputePipelines", 1), []);
 }
 
@@ -129,7 +129,7 @@ fn v44_one_handle_with_two_owners_blames_nobody() {
         kinds(&bench.checker),
         [FindingKind::NullFree, FindingKind::OtherGroupAtDestroy]
     );
-    // Both are named: who made it, and whose was passed.
+    // Both are named: the owner of the object, and that of the passed allocator.
     let found = bench
         .checker
         .findings(Scoped::new(&SYSTEM, Scope::Object))
@@ -176,7 +176,7 @@ fn v20_the_sums_are_those_of_all_compatible_callbacks() {
     );
 }
 
-/// The application tells of its pipelines and not of its device, which has compatible callbacks.
+/// The application reports its pipelines and not its device, which has compatible callbacks.
 #[test]
 fn v20_what_a_device_holds_that_nobody_tells_of_is_not_laid_on_its_pipelines() {
     let checker = checker(&SYSTEM);
@@ -208,7 +208,7 @@ fn v20_what_a_device_holds_that_nobody_tells_of_is_not_laid_on_its_pipelines() {
         device.internal(false, 4096, 0, 1)
     });
     assert_eq!(kinds(&checker), []);
-    // What pipelines leave cannot be told from the device's then, and is told of at the end.
+    // Leftovers of pipelines cannot be distinguished from the device's then, and are reported at the end.
     pipelines(60);
     assert_eq!(kinds(&checker), []);
     checker.finish();

@@ -13,7 +13,7 @@ use super::*;
 /// What runs before the next free or reallocation returns.
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
-/// An application that gives the address again which it was given back last, and lets something happen before it returns.
+/// An application that returns the address of the last free again, and calls a function before it returns.
 struct Hasty {
     free: Mutex<Vec<usize>>,
     meanwhile: Mutex<Vec<Meanwhile>>,
@@ -28,7 +28,7 @@ fn locked<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Hasty {
     fn new(refuses: bool, lets_go: bool) -> &'static Self {
-        // Addresses that nobody reads or writes through, the last one first.
+        // Addresses that are never dereferenced, the last one first.
         let free = Mutex::new((1..=8).rev().map(|place| place << 12).collect());
         Box::leak(Box::new(Self {
             free,
@@ -155,7 +155,7 @@ impl Two {
         self.run(|driver| driver.free(ptr::without_provenance_mut(block)));
     }
 
-    /// Another thread takes a block before the next call returns; answers with where the address is told.
+    /// Another thread allocates a block before the next call returns; returns the cell of its address.
     fn other_takes_meanwhile(&self) -> Receiver<usize> {
         let (told, given) = channel();
         let this = *self;

@@ -1,4 +1,4 @@
-//! Blocks of callbacks that another allocator is asked to free.
+//! Blocks of callbacks that another allocator is to free.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -21,7 +21,7 @@ fn v19_a_block_that_another_allocator_is_to_free_is_told_once_and_gone() {
     let elsewhere = |block: *mut u8| checker.freed_elsewhere(block.cast::<c_void>(), |_| true);
     let [kept, freed] = checker.run(command("vkCreateBuffer", owner), |_| {
         let blocks = [(); 2].map(|()| driver.alloc(100, 8, Scope::Object));
-        // Of nobody, NULL, and of an owner that is not to be judged.
+        // An unknown pointer, NULL, and a block of an owner that is not checked.
         assert!(!elsewhere(own.as_mut_ptr()) && !elsewhere(ptr::null_mut()));
         let of_other = |id: OwnerId| id != owner;
         assert!(!checker.freed_elsewhere(blocks[0].cast(), of_other));
@@ -43,7 +43,7 @@ fn v19_a_block_that_another_allocator_is_to_free_is_told_once_and_gone() {
         "V19: the implementation freed 100 B (scope OBJECT) of VkBuffer's allocator through the C library's, which is not \
          compatible, in vkCreateBuffer; called from libdriver.so"
     );
-    // To its own callbacks it is gone; the application has it still, and nobody is accused of that again.
+    // For its own callbacks it is freed; the application still has it, and it is not reported again.
     checker.run(command("vkDestroyBuffer", owner), |_| driver.free(kept));
     checker.finish();
     assert_eq!(
@@ -54,7 +54,7 @@ fn v19_a_block_that_another_allocator_is_to_free_is_told_once_and_gone() {
     checker.close().expect("nothing is live");
 }
 
-/// What an allocator, while it is called, frees elsewhere; and whether that was told.
+/// An allocator that frees a pointer elsewhere while it is called; and whether that was reported.
 struct Freeing<'c> {
     checker: &'c Checker<'c>,
     block: *mut u8,

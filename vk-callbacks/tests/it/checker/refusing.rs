@@ -43,7 +43,7 @@ fn v16_without_room_for_a_record_the_old_block_stays() {
             memory.arm(Fault::From(0));
             assert!(bench.driver.realloc(block, 200, 8, Scope::Object).is_null());
             memory.arm(Fault::Never);
-            // It was refused before the application was asked.
+            // It was refused before the application was called.
             assert_eq!((frame.null_answers(), bench.app.calls().len()), (1, 1));
             common::assert_filled(block, 100, 3);
             let moved = bench.driver.realloc(block, 200, 8, Scope::Object);

@@ -1,4 +1,4 @@
-//! Calls that nobody should make: strange user data, structs that are old, commands from inside a callback.
+//! Wrong calls: unknown user data, poisoned structs, commands inside a callback.
 
 use std::ffi::c_void;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use vk_callbacks::raw::RawScope;
 
 use super::*;
 
-/// Runs the test again in a process of its own, whose count of stray calls is its own; true in there.
+/// Runs the test again in a process of its own, with its own count of stray calls; true in there.
 fn is_alone(test: &str) -> bool {
     if !Child::is_child(test) {
         Child::this_test(test).run().assert_code(0);
@@ -52,7 +52,7 @@ fn v5_strange_user_data_is_found_without_following_it() {
         (1, FindingKind::UnknownUserData, 16)
     );
     assert_eq!(bench.app.calls().len(), 0);
-    // Outside of a command there is no checker to tell.
+    // Outside of a command there is no checker to report to.
     let before = stray_callbacks();
     Driver(RawCallbacks {
         p_user_data: std::ptr::null_mut(),
@@ -73,7 +73,7 @@ fn v5_a_number_is_good_for_its_own_checker_alone() {
         bench.checker.close().expect("nothing is live");
         driver
     };
-    // The place is taken by another.
+    // The place is another's now.
     let new: Vec<_> = (0..8).map(|_| Bench::new(&SYSTEM)).collect();
     let before = stray_callbacks();
     assert!(old.alloc(8, 8, Scope::Object).is_null());

@@ -106,7 +106,7 @@ fn v18_frees_of_null_are_counted_by_owner_and_command_on_every_thread() {
     assert_eq!((found.len(), bench.checker.lost()), (12, 0));
 }
 
-/// Freeing takes no memory: what a thread finds lies where there is room, and not all at one place.
+/// A free allocates nothing: the findings of a thread are spread over all shards.
 #[test]
 fn v23_many_kinds_of_free_on_one_foreign_thread_have_room() {
     const COMMANDS: [&str; 24] = [

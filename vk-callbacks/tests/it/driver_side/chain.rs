@@ -125,7 +125,7 @@ fn v44_objects_of_one_command_are_destroyed_one_by_one_and_null_is_ignored() {
     let chain = FallbackChain::new(&OWN).object(Some(&host));
     app.refuses.store(true, SeqCst);
     app.refuse_after.store(2, SeqCst);
-    // Three are asked for, the third fails: its handle is VK_NULL_HANDLE.
+    // Of three, the third fails: its handle is VK_NULL_HANDLE.
     let handles =
         [10_u32, 11, 12].map(|value| Object::create(&chain, value).map_or(0, Object::into_handle));
     assert_eq!((handles[2], app.heap.live()), (0, 2));

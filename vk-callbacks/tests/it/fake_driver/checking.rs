@@ -22,7 +22,7 @@ pub(crate) const OPTIONS: CheckOptions = CheckOptions {
 /// What was found: each kind, how often, and in words.
 pub(crate) type FoundKinds = BTreeMap<FindingKind, (u64, Vec<String>)>;
 
-/// Runs the program under the live checker; what that says about it, and what the allocator was asked.
+/// Runs the program under the live checker; returns its findings, and the calls of the allocator.
 pub(crate) fn checked(program: FakeProgram) -> (FoundKinds, HeapSeen) {
     checked_for(program, &FakeKind::WITH_CALLBACKS)
 }

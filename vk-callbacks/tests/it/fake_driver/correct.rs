@@ -1,4 +1,4 @@
-//! Nothing planted: a great deal is asked, and nothing found.
+//! Nothing planted: many calls, and no finding.
 
 use vk_callbacks::check::{FindingKind, RuleLevel};
 use vk_callbacks::testing::{Defect, FakeKind, FakeProgram};
@@ -42,7 +42,7 @@ fn a_correct_driver_is_found_to_do_nothing_wrong() {
     assert_eq!((seen.of_nothing, seen.null_frees), (0, 0));
 }
 
-/// The chain's other ends: what every object asks for comes from the device's callbacks, or from the instance's.
+/// The other levels of the chain: all memory comes from the device's callbacks, or from the instance's.
 #[test]
 fn v30_v31_a_correct_driver_without_callbacks_for_objects_asks_the_devices_or_the_instances() {
     let program = FakeProgram {
@@ -105,7 +105,7 @@ fn v7_v18_a_correct_driver_with_legal_habits_is_noted_for_these_alone() {
 
 #[test]
 fn what_is_not_a_leak_gives_everything_back() {
-    // A defect that needs the checker in front of the allocator: nobody else could make sense of its user data.
+    // A defect that needs the checker in front of the allocator: without it the user data means nothing.
     let unwatched = Defect::ALL
         .iter()
         .copied()

@@ -37,7 +37,7 @@ struct HeapLive {
     thread: u64,
 }
 
-/// What was asked of the heap.
+/// The calls of the heap.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HeapSeen {
     pub(crate) calls: u64,
@@ -49,11 +49,11 @@ pub(crate) struct HeapSeen {
     pub(crate) of_nothing: u64,
     pub(crate) null_frees: u64,
     pub(crate) notices: u64,
-    /// Frees on another thread than the block was taken on.
+    /// Frees on another thread than the allocation's.
     pub(crate) other_thread_frees: u64,
 }
 
-// SAFETY: the pointers are used under the lock, or when nobody else can.
+// SAFETY: the pointers are used under the lock, or exclusively.
 unsafe impl Send for Table {}
 
 impl Heap {

@@ -32,7 +32,7 @@ fn every_kind_of_finding_has_its_defect() {
     assert!(without.is_empty(), "kinds that nothing plants: {without:?}");
 }
 
-/// Prints a line a defect, with all that was found, and asks for the one kind that was planted.
+/// Prints a line for each defect, with all findings, and requires the planted kind alone.
 fn assert_diagonal(
     by: &str,
     defects: impl Iterator<Item = Defect>,

@@ -15,7 +15,7 @@ use super::stage::{Allocators, Interrupted, Meeting, Stage, Watch};
 
 pub(crate) struct Recording<'r> {
     recorder: &'r Recorder<'static>,
-    /// The structs that were given, which stay where they are; and who is who.
+    /// The passed structs, which do not move; and their owners.
     taps: Mutex<BTreeMap<FakeKind, (Box<Tap>, OwnerId)>>,
 }
 

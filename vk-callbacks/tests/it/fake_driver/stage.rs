@@ -1,4 +1,4 @@
-//! The application's dispatch: callbacks for each kind of object, brackets, threads, and who watches.
+//! The application's dispatch: callbacks for each kind of object, brackets, threads, and the watcher.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! The live checker, told of everything that the fake program does. `steward/tests/it/guard_matrix` runs it over a guard.
+//! The live checker, with reports of all that the fake program does. `steward/tests/it/guard_matrix` runs it over a guard.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

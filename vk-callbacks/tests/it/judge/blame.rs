@@ -96,7 +96,7 @@ fn v41_an_object_that_another_thread_is_making_with_the_same_callbacks_is_let_be
     let told = "c,2,3,101,VkBuffer ";
     let over = "e,2,3,vkDestroyBuffer j,2,3,16,0,1 f,2,3,2 l,2,0 d,2,3,101,VkBuffer ";
     let forgets = "e,2,3,vkDestroyBuffer l,2,0 d,2,3,101,VkBuffer ";
-    // It is in its command, or has left it and its object was not told of yet.
+    // It is in its command, or its object was not reported yet.
     assert_eq!(
         levels(&[first, second, ends, "l,2,0 ", told, over].concat()),
         []
@@ -113,20 +113,20 @@ fn v41_an_object_that_another_thread_is_making_with_the_same_callbacks_is_let_be
         levels(&[first, second, ends, "l,2,0 ", told, forgets].concat()),
         left
     );
-    // Who told of it makes it no more, whether or not that thread goes on.
+    // A report ends the creation, whether or not that thread continues.
     let elsewhere = "e,1,3,vkDestroyBuffer l,1,0 d,1,3,101,VkBuffer ";
     assert_eq!(
         levels(&[first, second, "l,2,0 ", told, ends, elsewhere].concat()),
         left
     );
-    // One that failed kept its block; its thread's next command says that nobody will tell of an object.
+    // A failed command kept its block; its thread's next command shows that no object will be reported.
     let failed = "l,2,-1 e,2,3,vkGetFenceStatus l,2,0 ";
     let refused = second.replace("i,2,3,16,0,1", "a,2,3,0,1,1,0");
     assert_eq!(
         levels(&[first, &refused, failed, ends].concat()),
         [("violation", FindingKind::LiveAfterDestroy)]
     );
-    // Of several, the first that is told of does not stand for all.
+    // Of several, the first report does not stand for all.
     let many = "e,2,3,vkCreateComputePipelines a,2,3,2,64,8,1 l,2,0 c,2,3,101,VkPipeline ";
     let one = "e,1,3,vkDestroyPipeline l,1,0 d,1,3,101,VkPipeline ";
     let other = "c,2,3,102,VkPipeline e,2,3,vkDestroyPipeline f,2,3,2 l,2,0 d,2,3,102,VkPipeline ";
@@ -172,7 +172,7 @@ fn v23_a_worker_while_a_command_runs_shows_nothing_about_v22() {
     );
 }
 
-/// What each kind's own log shows is told, when events were lost before it, by what one line proves and no more.
+/// After lost events, each kind's own log causes the findings that one line proves, and no more.
 #[test]
 fn what_needs_more_than_one_line_proves_nothing_once_events_were_lost() {
     use FindingKind as Kind;
@@ -300,7 +300,7 @@ fn v9_v34_the_words_say_no_more_than_was_looked_at() {
             .contains("never handed out, or that nobody watches any more"),
         "{strange:?}"
     );
-    // A pool whose commands asked anybody for more than scratch memory is no silent one.
+    // A pool whose commands requested more than scratch memory from any allocator is no finding.
     let asked = "e,1,6,vkAllocateDescriptorSets a,1,2,1,64,8,3 l,1,0 e,1,6,vkFreeDescriptorSets f,1,2,1 l,1,0";
     assert_eq!(levels(asked), []);
     let scratch = asked

@@ -1,4 +1,4 @@
-//! The judge's own memory: what it takes, and that a line whose memory was refused can be judged again.
+//! The judge's own memory: its size, and that a refused line can be repeated.
 
 use debug_guard::{FailingAllocator, Fault};
 
@@ -69,7 +69,7 @@ fn a_line_whose_memory_was_refused_can_be_judged_again() {
             );
         }
     }
-    // One whose beginning was told, and not its end.
+    // A reallocation whose begin was recorded, and not its end.
     let text =
         trace("e,1,3,vkCreateBuffer a,1,3,1,64,8,1 a,1,3,2,64,8,1 b,1,3,1 r,1,3,2,3,128,8,1");
     assert_eq!(

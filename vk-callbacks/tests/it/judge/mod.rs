@@ -1,4 +1,4 @@
-//! The judge: a minimal log for each kind of finding, what is told of it, and what is not.
+//! The judge: a minimal log for each kind of finding, its wording, and what it leaves out.
 
 mod blame;
 mod logs;

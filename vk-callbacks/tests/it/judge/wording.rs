@@ -38,7 +38,7 @@ fn a_program_that_keeps_the_rules_is_let_be_and_one_line_less_is_found() {
             .map(|(_, line)| *line)
             .collect();
         let told = sentences(&without.join(" "), COMPLETE);
-        // An object that is never ended is nobody's breach; all its memory came back.
+        // A never-destroyed object breaks no rule; all its memory was freed.
         assert_eq!(
             told.is_empty(),
             lines[left_out].starts_with('d'),
@@ -152,7 +152,7 @@ fn v28_a_block_that_comes_back_later_says_so() {
 fn v41_is_judged_when_the_last_object_of_the_allocator_goes() {
     let two = "e,1,3,vkCreateBuffer a,1,3,1,32,8,1 l,1,0 c,1,3,100,VkBuffer e,1,3,vkCreateBuffer a,1,3,2,32,8,1 l,1,0 c,1,3,101,VkBuffer \
                e,1,3,vkDestroyBuffer l,1,0 d,1,3,100,VkBuffer ";
-    // One is left: whose the blocks are cannot be told.
+    // One is left: the object of the blocks is unknown.
     assert_eq!(judged(&trace(two), COMPLETE)[0].0, FindingKind::LiveAtEnd);
     let none = format!("{two} e,1,3,vkDestroyBuffer l,1,0 d,1,3,101,VkBuffer");
     assert_eq!(

@@ -47,7 +47,7 @@ fn bracketed<S: Stage>(stage: &S, ground: &Ground<'_>) {
                 (current_command(), frame.info().thread),
                 (Some(frame.info()), current_thread())
             );
-            // Refused without asking anybody.
+            // Refused without a call of the backing.
             assert!(driver.alloc(usize::MAX, 8, Scope::Object).is_null());
             assert_eq!(frame.null_answers(), 1);
             assert!(Sink::debug(frame) > 0);

@@ -190,7 +190,7 @@ fn receipts<S: Stage>(stage: &S, ground: &Ground<'_>) {
             (first.as_ptr(), first.layout(), first.level()),
             (at, LAYOUT, Level::Device)
         );
-        // SAFETY: the chain they were taken through has the device's callbacks; this one has none.
+        // SAFETY: the chain of their allocation has the device's callbacks; this one has none.
         let refused =
             unsafe { first.claim(&FallbackChain::new(&SYSTEM)) }.expect_err("its level is missing");
         assert!(Sink::debug(&refused) > 0);

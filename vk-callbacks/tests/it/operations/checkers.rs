@@ -1,4 +1,4 @@
-//! `Checker` and what it hands out, whose own memory is the stage's here.
+//! `Checker` and its callbacks; its own memory is the stage's here.
 
 use alloc_core::{Context, Scope};
 use testkit::{Sink, Stage};
@@ -14,7 +14,7 @@ use crate::common::Driver;
 /// Why a refusal is no error to what is observed.
 const LOST: &str = "the observation is counted as lost, the call goes on";
 
-/// Why an observation takes no memory.
+/// Why an observation allocates nothing.
 const ROOM: &str = "there is room for the first findings";
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
@@ -264,7 +264,7 @@ fn finished<S: Stage>(stage: &S, ground: &Ground<'_>) {
 fn poisoned<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let (checker, checked) = checked(ground.root, ground);
     let handed = checker.hand_out(&checked).expect("refused nothing");
-    // SAFETY: a struct of the checker, which nobody is reading.
+    // SAFETY: a struct of the checker, which is not being read.
     unsafe { handed.poison() };
     // SAFETY: as above.
     let old = Driver(unsafe { handed.as_ptr().read() });

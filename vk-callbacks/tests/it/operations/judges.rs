@@ -1,4 +1,4 @@
-//! `Judge`, whose own memory is the stage's here.
+//! `Judge`; its own memory is the stage's here.
 
 use std::alloc::System;
 

@@ -115,7 +115,7 @@ pub(crate) fn run<S: Stage>(stage: &S, operation: &Operation<S>, through: Throug
             Driver(raw).free(block);
         };
         stage.with_hook(&hook, || (operation.body)(stage, &ground));
-        // One operation asks for too much, to be refused without asking anybody.
+        // One operation requests too much, which is refused without a call of the backing.
         let broken = |notes: BridgeCounters| notes.faults() - notes.too_large;
         assert_eq!((broken(bridge.counters()), broken(bare.counters())), (0, 0));
     }
@@ -162,7 +162,7 @@ pub(crate) fn once() -> OperationTable<Operation<Once>, Through> {
     }
 }
 
-/// One that takes memory, every block of which it needs.
+/// An operation that needs each block that it allocates.
 fn takes<S: Stage>(
     name: &'static [&'static str],
     how: &'static str,
@@ -176,7 +176,7 @@ fn takes<S: Stage>(
     }
 }
 
-/// One that takes memory and goes on without.
+/// An operation that allocates and continues without.
 fn spares<S: Stage>(
     names: &'static [&'static str],
     how: &'static str,
@@ -191,7 +191,7 @@ fn spares<S: Stage>(
     }
 }
 
-/// Those that ask for nothing.
+/// Operations that allocate nothing.
 fn nothing<S: Stage>(
     names: &'static [&'static str],
     why: &'static str,

@@ -206,7 +206,7 @@ fn arrays<S: Stage>(stage: &S, ground: &Ground<'_>) {
     );
     assert_eq!((*object.get(), object.items()), (7, &[0, 1, 2][..]));
     let handle = object.into_handle();
-    // SAFETY: the handle of a live object, used by nobody else, here and below.
+    // SAFETY: the handle of a live object, used exclusively, here and below.
     let (value, items) =
         unsafe { ArrayObject::<u8, usize>::borrow_handle_mut(handle) }.expect("not null");
     (*value, items[2]) = (8, 5);
@@ -249,7 +249,7 @@ fn places<S: Stage>(stage: &S, ground: &Ground<'_>) {
         || ObjectPlace::allocate(&chain, Scope::Device),
     );
     let handle = place.fill(7).into_handle();
-    // SAFETY: the handle of a live object, used by nobody else, here and below.
+    // SAFETY: the handle of a live object, used exclusively, here and below.
     *unsafe { Object::<u8>::borrow_handle_mut(handle) }.expect("not null") += 1;
     // SAFETY: as above.
     let (place, value) = unsafe { Object::<u8>::from_handle(handle) }

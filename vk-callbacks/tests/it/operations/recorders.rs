@@ -1,4 +1,4 @@
-//! `Recorder`, whose own memory is the stage's here.
+//! `Recorder`; its own memory is the stage's here.
 
 use alloc_core::{Context, Scope};
 use testkit::{Sink, Stage};

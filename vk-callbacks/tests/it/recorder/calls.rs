@@ -204,7 +204,7 @@ fn a_recorder_with_live_blocks_does_not_close() {
     tap(&recorder, 1, model.callbacks())
         .expect("memory")
         .allocate(8, 8, 1);
-    // SAFETY: nobody calls the tap any more.
+    // SAFETY: the tap is not called any more.
     unsafe { recorder.close_anyway() };
     memory.assert_empty("after close_anyway");
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// C callbacks over the system's allocator, with a header for the size; counts what it was asked, beside the recorder.
+/// C callbacks over the system's allocator, with a header for the size; counts its calls, beside the recorder.
 #[derive(Default)]
 pub(crate) struct Malloc {
     calls: AtomicU64,
@@ -84,7 +84,7 @@ unsafe extern "system" fn malloc_free(user_data: *mut c_void, block: *mut c_void
     };
     // SAFETY: the driver frees only what it took: the block has a header before it.
     let base = unsafe { block.sub(HEADER) };
-    // SAFETY: the header was written when the block was taken.
+    // SAFETY: the header was written at the allocation.
     let size = unsafe { base.cast::<usize>().read() };
     malloc.live.fetch_sub(size as u64, SeqCst);
     // SAFETY: taken with this layout.
@@ -107,7 +107,7 @@ pub(crate) fn churn(driver: ModelDriver, seed: u64, steps: u32, swap: &Mutex<Vec
             swap.lock().expect("no panic").pop()
         };
         match mine {
-            // SAFETY: a block that some thread took and nobody else has.
+            // SAFETY: a block of some thread that no other thread uses.
             Some(block) if choice < 11 => unsafe {
                 raw.pfn_free.expect("set")(user_data, at(block))
             },
@@ -131,7 +131,7 @@ pub(crate) fn churn(driver: ModelDriver, seed: u64, steps: u32, swap: &Mutex<Vec
 pub(crate) fn drain(driver: ModelDriver, swap: &Mutex<Vec<usize>>) {
     let (raw, user_data) = driver.raw();
     for block in swap.lock().expect("no panic").drain(..) {
-        // SAFETY: a live block that nobody else has.
+        // SAFETY: a live block that no other thread uses.
         unsafe { raw.pfn_free.expect("set")(user_data, ptr::with_exposed_provenance_mut(block)) };
     }
 }

@@ -14,7 +14,7 @@ fn v24_four_threads_that_free_each_others_blocks_are_written_down_to_the_last_ca
             let swap = &swap;
             scope.spawn(move || churn(driver, seed, steps, swap));
         }
-        // A trace taken meanwhile is a whole one of what had happened by then.
+        // A trace written meanwhile is a whole one of the events by then.
         for _ in 0..3 {
             let (_, findings) = replays(&trace(&recorder).0);
             let leftovers =

@@ -55,7 +55,7 @@ fn a_bridge_that_is_closed_as_its_backing_reenters_the_application_stays() {
         .expect("nothing is live, and no callback runs");
 }
 
-/// In a process of its own, whose count of leaked bridges is its own.
+/// In a process of its own, with its own count of leaked bridges.
 #[test]
 fn a_bridge_that_is_dropped_as_its_backing_reenters_the_application_is_leaked() {
     const NAME: &str = "a_bridge_that_is_dropped_as_its_backing_reenters_the_application_is_leaked";

@@ -152,7 +152,7 @@ fn findings_whose_memory_reenters_the_checker_are_told_once_each() {
     checker.close().expect("nothing is live");
 }
 
-/// Callbacks that answer with an address that nobody has had, and nothing behind it: no checker looks there.
+/// Callbacks that return an address of no memory: no checker reads there.
 fn addresses() -> RawCallbacks {
     unsafe extern "system" fn next(_: *mut c_void, _: usize, _: usize, _: RawScope) -> *mut c_void {
         static NEXT: AtomicUsize = AtomicUsize::new(1 << 20);
@@ -195,7 +195,7 @@ fn blocks_that_are_left_are_all_told_of_though_the_memory_reenters_the_checker()
         })
         .collect();
     checker.created("VkBuffer", 7, Some(left));
-    // A table that is large for the sake of others is laid out anew without those, smaller.
+    // A table that is large because of others is rebuilt smaller without them.
     let rest = RefCell::new(
         (0..10_000)
             .map(|_| others.alloc(8, 8, Scope::Object))
@@ -261,9 +261,9 @@ fn memory_that_reenters_without_end_is_refused_and_not_followed() {
             .borrow_mut()
             .extend((!block.is_null()).then_some(block));
     };
-    // Whatever asks the host, the tables, the log and the bridge: it is called back.
+    // Every user of the host, the tables, the log and the bridge, is called back.
     let hook = |request: Request| {
-        // A bridge asks for 24 bytes: to follow it without end would be the application's own mistake.
+        // A bridge requests 24 bytes: to call back without end would be the application's own mistake.
         if !is_request(request) || request.bytes < 100 {
             return;
         }
