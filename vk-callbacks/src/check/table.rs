@@ -140,8 +140,19 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
             {
                 let mut slots = shard.0.lock();
                 let roomy = promised || slots.has_room(grow);
-                if slots.put(hash, entry, &mut merge, roomy).is_ok() {
-                    return Ok(());
+                match slots.find(hash, &entry) {
+                    Probe::Occupied(there) => {
+                        if let Some(merge) = merge.take() {
+                            merge(there);
+                        }
+                        return Ok(());
+                    }
+                    Probe::Empty(slot) if roomy => {
+                        *slot = Some(entry);
+                        slots.used = slots.used.saturating_add(1);
+                        return Ok(());
+                    }
+                    Probe::Empty(_) | Probe::Full => {}
                 }
             }
             if grow == Grow::Refused {
@@ -164,7 +175,18 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
         };
         let mut slots = shard.0.lock();
         let roomy = slots.has_room(Grow::Refused);
-        let put = slots.put(hash, entry, &mut Some(merge), roomy);
+        let put = match slots.find(hash, &entry) {
+            Probe::Occupied(there) => {
+                merge(there);
+                Ok(())
+            }
+            Probe::Empty(slot) if roomy => {
+                *slot = Some(entry);
+                slots.used = slots.used.saturating_add(1);
+                Ok(())
+            }
+            Probe::Empty(_) | Probe::Full => Err(NoRoom),
+        };
         (put, slots.has_room(Grow::Allowed))
     }
 
@@ -368,30 +390,6 @@ impl<E: TableEntry> ShardSlots<E> {
     fn all(&mut self) -> &mut [Option<E>] {
         // SAFETY: the shard's own slots, all written, reached under its lock only.
         unsafe { self.slots.as_mut() }
-    }
-
-    /// Adds an entry if there is room, or calls `merge` with the same one. `merge` is used up then.
-    #[inline]
-    fn put(
-        &mut self,
-        hash: u64,
-        entry: E,
-        merge: &mut Option<impl FnOnce(&mut E)>,
-        roomy: bool,
-    ) -> Result<(), NoRoom> {
-        match self.find(hash, &entry) {
-            Probe::Occupied(there) => {
-                if let Some(merge) = merge.take() {
-                    merge(there);
-                }
-            }
-            Probe::Empty(slot) if roomy => {
-                *slot = Some(entry);
-                self.used = self.used.saturating_add(1);
-            }
-            Probe::Empty(_) | Probe::Full => return Err(NoRoom),
-        }
-        Ok(())
     }
 
     /// The slot of the entry, or the empty slot for it.
