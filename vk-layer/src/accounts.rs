@@ -9,8 +9,7 @@
 //! is bounded by what lives at once, and totals are those of all objects. The peak of all is exact; that of a kind is its context's, which
 //! is exact as long as one thread uses the kind in one scope, and says how far it may be off otherwise.
 
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use alloc_core::{Context, ContextOptions, Scope, Usage};
 use vk_callbacks::check::{Checked, CheckedOwner};
@@ -18,7 +17,7 @@ use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{Bridge, CheckOptions, Checker, OwnerId};
 
 use crate::caller_module::caller_module;
-use crate::commands::{KINDS, ROWS, is_about_loader, kind_bit, row};
+use crate::commands::{FIRST_ROWS, KINDS, ROWS, is_about_loader, kind_bit, places, row};
 use crate::count::Count;
 use crate::coverage;
 use crate::description::DescriptionCell;
@@ -29,7 +28,8 @@ use crate::hooks::coverage;
 use crate::memory_report::MemoryReports;
 use crate::once::ValueAcrossForks;
 use crate::per_process::PerProcess;
-use crate::record::{SYSTEM, new_record};
+use crate::record::{SYSTEM, new_static};
+use crate::record_list::RecordList;
 use crate::settings::settings;
 
 /// The accounts of one instance, or of one device, and of those that follow it.
@@ -39,14 +39,13 @@ pub(crate) struct Accounts {
     /// The bits of kinds that some command was about.
     used_kinds: AtomicU64,
     /// Of the devices below.
-    pub(crate) devices: AccountsList,
+    pub(crate) devices: RecordList<Accounts>,
     /// Of a device.
     pub(crate) device_memory: DeviceMemory,
     /// Of a device that reports.
     pub(crate) memory_reports: PerProcess<MemoryReports>,
     pub(crate) description: DescriptionCell,
     in_use: AtomicBool,
-    next: AtomicPtr<Accounts>,
 }
 
 /// The account of one kind of object.
@@ -127,22 +126,15 @@ impl KindAccount {
     pub(crate) fn foreign_or_new(&self, kind: &'static str) -> Option<&'static ForeignOwner> {
         *self
             .foreign
-            .get_or_make(|| ForeignOwner::new(kind).and_then(for_ever))
+            .get_or_make(|| ForeignOwner::new(kind).and_then(new_static))
     }
 
     /// As [`KindAccount::foreign_or_new`].
     fn owner_or_new(&self, kind: &'static str, above: &Context) -> Option<&'static KindOwner> {
         *self
             .owner
-            .get_or_make(|| KindOwner::new(kind, above).and_then(for_ever))
+            .get_or_make(|| KindOwner::new(kind, above).and_then(new_static))
     }
-}
-
-/// Moves the value into a record that is never freed. `None` when there is no memory.
-fn for_ever<T>(value: T) -> Option<&'static T> {
-    let record = new_record(value)?;
-    // SAFETY: just allocated, and never freed.
-    Some(unsafe { record.as_ref() })
 }
 
 impl KindOwner {
@@ -205,12 +197,11 @@ impl Accounts {
             context,
             kinds: [const { KindAccount::new() }; ROWS],
             used_kinds: AtomicU64::new(0),
-            devices: AccountsList::new(),
+            devices: RecordList::new(),
             device_memory: DeviceMemory::new(),
             memory_reports: PerProcess::new(),
             description: DescriptionCell::new(),
             in_use: AtomicBool::new(true),
-            next: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
@@ -229,10 +220,15 @@ impl Accounts {
         self.used_kinds.load(Ordering::Relaxed)
     }
 
-    /// As [`Accounts::kind`], of the first row about a kind.
-    #[inline]
-    pub(crate) fn kind_of_row(&self, first: usize) -> Option<&KindAccount> {
-        self.kinds.get(first)
+    /// The account of the kind with this place.
+    pub(crate) fn kind_at(&self, place: usize) -> Option<&KindAccount> {
+        let first_row = FIRST_ROWS.get(place).copied().flatten()?;
+        self.kinds.get(first_row)
+    }
+
+    /// The accounts of the kinds that some command was about.
+    pub(crate) fn used_accounts(&self) -> impl Iterator<Item = &KindAccount> {
+        places(self.used_kinds()).filter_map(|place| self.kind_at(place))
     }
 
     /// Whose callbacks replace NULL in the row's command; none for what the loader creates.
@@ -282,73 +278,39 @@ impl Accounts {
 
     /// Accounts for a device of this instance.
     pub(crate) fn for_device(&self) -> Option<&'static Self> {
-        self.devices.acquire(|| {
+        acquire(&self.devices, || {
             let options = ContextOptions::new("device").scope(Scope::Device);
             self.context.child_with(options).ok()
         })
     }
 }
 
-/// Accounts of several instances, or of several devices of one.
-pub(crate) struct AccountsList(AtomicPtr<Accounts>);
-
-impl AccountsList {
-    const fn new() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
-    }
-
-    /// All of them, the latest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Accounts> + use<> {
-        let at = |pointer: &AtomicPtr<Accounts>| {
-            // SAFETY: null, or a record that `acquire` published, which stays for ever.
-            unsafe { pointer.load(Ordering::Acquire).as_ref() }
-        };
-        std::iter::successors(at(&self.0), move |accounts: &&'static Accounts| {
-            at(&accounts.next)
-        })
-    }
-
-    /// Nobody has had accounts yet.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.load(Ordering::Acquire).is_null()
-    }
-
-    /// Those that nobody uses, or new ones.
-    fn acquire(&self, context: impl FnOnce() -> Option<Context>) -> Option<&'static Accounts> {
-        let unused = self.iter().find(|accounts| {
-            let swap = |flag: &AtomicBool| {
-                flag.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed)
-            };
-            swap(&accounts.in_use).is_ok()
-        });
-        if unused.is_some() {
-            return unused;
-        }
-        let new = new_record(Accounts::new(context()?))?;
-        // SAFETY: just allocated, and never freed.
-        let accounts: &'static Accounts = unsafe { new.as_ref() };
-        let mut first = self.0.load(Ordering::Acquire);
-        loop {
-            accounts.next.store(first, Ordering::Relaxed);
-            let added =
-                self.0
-                    .compare_exchange(first, new.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
-            match added {
-                Ok(_) => return Some(accounts),
-                Err(other) => first = other,
-            }
-        }
-    }
+/// Accounts of the list that are not in use, or new ones.
+fn acquire(
+    list: &RecordList<Accounts>,
+    context: impl FnOnce() -> Option<Context>,
+) -> Option<&'static Accounts> {
+    let unused = list
+        .iter()
+        .find(|accounts| !accounts.in_use.swap(true, Ordering::AcqRel));
+    unused.or_else(|| list.push(Accounts::new(context()?)))
 }
 
 /// The accounts of all instances.
-pub(crate) static INSTANCES: AccountsList = AccountsList::new();
+pub(crate) static INSTANCES: RecordList<Accounts> = RecordList::new();
+
+/// The accounts of all instances, and of their devices.
+pub(crate) fn all_accounts() -> impl Iterator<Item = &'static Accounts> {
+    INSTANCES
+        .iter()
+        .flat_map(|instance| std::iter::once(instance).chain(instance.devices.iter()))
+}
 
 /// Accounts for an instance.
 pub(crate) fn for_instance() -> Option<&'static Accounts> {
     // Neither a guard nor `SYSTEM` calls anybody of ours back while the root is being made.
     let root = ROOT.get_or_make(|| guarding::root(&settings().guarding))?;
-    INSTANCES.acquire(|| {
+    acquire(&INSTANCES, || {
         let options = ContextOptions::new("instance").scope(Scope::Instance);
         root.context.child_with(options).ok()
     })
@@ -368,20 +330,15 @@ pub(crate) struct AllUsage {
 /// See [`AllUsage`]. Exact when no command runs; `None` before the first instance.
 pub(crate) fn all_usage() -> Option<AllUsage> {
     let root = ROOT.get()?;
-    let of_driver = |accounts: &Accounts| -> u64 {
-        let owners = accounts.kinds.iter().filter_map(KindAccount::owner);
-        owners.map(|owner| owner.usage().total().live_bytes).sum()
-    };
-    let of_instance = |instance: &'static Accounts| {
-        of_driver(instance) + instance.devices.iter().map(of_driver).sum::<u64>()
-    };
+    let owners =
+        all_accounts().flat_map(|accounts| accounts.kinds.iter().filter_map(KindAccount::owner));
+    let of_driver: u64 = owners.map(|owner| owner.usage().total().live_bytes).sum();
     let live_bytes = root.count.live_bytes();
-    let of_drivers: u64 = INSTANCES.iter().map(of_instance).sum();
     Some(AllUsage {
         live_bytes,
         peak_bytes: root.count.peak_bytes(),
         recent_peak_bytes: root.count.recent_peak_bytes(),
-        own_bytes: live_bytes.saturating_sub(of_drivers),
+        own_bytes: live_bytes.saturating_sub(of_driver),
     })
 }
 
@@ -417,7 +374,7 @@ fn new_checker() -> Option<&'static Checker<'static>> {
 pub(crate) fn after_fork() {
     ROOT.forget();
     CHECKER.forget();
-    INSTANCES.0.store(ptr::null_mut(), Ordering::Release);
+    INSTANCES.forget();
     UNCHECKED_OWNERS.store(0, Ordering::Relaxed);
 }
 

@@ -3,19 +3,17 @@
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::parent::CommandName;
-use crate::record::{free_record, new_record};
+use crate::record_list::RecordList;
 
 /// A file that has called; never freed, since findings keep its name.
 struct Module {
     base: usize,
     name: CommandName,
-    next: AtomicPtr<Module>,
 }
 
-static MODULES: AtomicPtr<Module> = AtomicPtr::new(ptr::null_mut());
+static MODULES: RecordList<Module> = RecordList::new();
 
 /// The name of the file, without its folder; empty where it is not known.
 pub(crate) fn caller_module() -> &'static str {
@@ -60,32 +58,19 @@ fn base_of(address: *const c_void) -> usize {
 }
 
 fn name_of(base: usize) -> Option<&'static str> {
-    let first = MODULES.load(Ordering::Acquire);
-    // SAFETY: null, or a record that was published below, which stays for ever.
-    let at = |module: *mut Module| unsafe { module.as_ref::<'static>() };
-    let mut all =
-        std::iter::successors(at(first), |module| at(module.next.load(Ordering::Acquire)));
-    if let Some(known) = all.find(|module| module.base == base) {
+    if let Some(known) = MODULES.iter().find(|module| module.base == base) {
         return Some(known.name.as_str());
     }
     let info = info_of(ptr::with_exposed_provenance(base))?;
     // SAFETY: a name of the dynamic loader, which stays while its file is loaded: code of it is on this thread's stack.
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_str().ok()?;
     let name = path.rsplit('/').next().unwrap_or(path);
-    let new = new_record(Module {
+    // Two threads that come at once may add it twice.
+    let module = MODULES.push(Module {
         base,
         name: CommandName::new(name),
-        next: AtomicPtr::new(first),
     })?;
-    let published =
-        MODULES.compare_exchange(first, new.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
-    if published.is_err() {
-        // Another thread has named one meanwhile, perhaps this one.
-        // SAFETY: from `new_record`, and nobody has seen it.
-        let _ = unsafe { free_record(new) };
-        return name_of(base);
-    }
-    at(new.as_ptr()).map(|module| module.name.as_str())
+    Some(module.name.as_str())
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use vk_accounts::report::Coverage;
 use vk_callbacks::OwnerId;
 use vk_callbacks::raw::RawCallbacks;
 
-use crate::accounts::{Accounts, INSTANCES, checker};
+use crate::accounts::{Accounts, all_accounts, checker};
 use crate::hooks::caught;
 use crate::per_process::PerProcess;
-use crate::record::new_record;
+use crate::record::new_static;
 use crate::report::get;
 use crate::settings::settings;
 
@@ -35,13 +35,8 @@ extern "C" fn is_of_callbacks(block: *mut c_void) -> bool {
 }
 
 fn is_ours(owner: OwnerId) -> bool {
-    INSTANCES.iter().any(|instance| {
-        let has = |accounts: &Accounts| {
-            let owners = accounts.known_kinds().filter_map(|(_, kind)| kind.owner());
-            owners.into_iter().any(|known| known.id() == owner)
-        };
-        has(instance) || instance.devices.iter().any(has)
-    })
+    let mut kinds = all_accounts().flat_map(Accounts::known_kinds);
+    kinds.any(|(_, kind)| kind.owner().is_some_and(|known| known.id() == owner))
 }
 
 /// In the child of a fork: what was counted is the parent's.
@@ -72,9 +67,8 @@ pub(crate) fn counted(callbacks: RawCallbacks) -> Option<RawCallbacks> {
     let Some(coverage) = COVERAGE.get() else {
         return Some(callbacks);
     };
-    let counting = new_record(CountingCallbacks::new(callbacks, &coverage.requested))?;
-    // SAFETY: just allocated, and never freed.
-    Some(unsafe { counting.as_ref() }.callbacks())
+    let counting = new_static(CountingCallbacks::new(callbacks, &coverage.requested))?;
+    Some(counting.callbacks())
 }
 
 /// The coverage until now, or why it is not known; none where nobody asked for it.
@@ -82,16 +76,7 @@ pub(crate) fn measured() -> Option<Coverage> {
     if !settings().meter {
         return None;
     }
-    let commands = |accounts: &Accounts| -> u64 {
-        let kinds = accounts.known_kinds();
-        kinds.map(|(_, kind)| get(&kind.foreign_commands)).sum()
-    };
-    let foreign_commands = INSTANCES.iter().map(|instance| {
-        let devices = instance.devices.iter().map(commands);
-        commands(instance) + devices.sum::<u64>()
-    });
-    Some(CallbackCoverage::report(
-        COVERAGE.get(),
-        foreign_commands.sum(),
-    ))
+    let kinds = all_accounts().flat_map(Accounts::known_kinds);
+    let foreign_commands = kinds.map(|(_, kind)| get(&kind.foreign_commands)).sum();
+    Some(CallbackCoverage::report(COVERAGE.get(), foreign_commands))
 }

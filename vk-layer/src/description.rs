@@ -10,7 +10,8 @@ use debug_guard::ModuleFinder;
 
 use crate::chain::{DeviceProperties, GetProcAddr, InstanceCreateInfo};
 use crate::per_process::PerProcess;
-use crate::record::{Own, new_record, own};
+use crate::record::{Own, own};
+use crate::record_list::RecordList;
 
 /// NVIDIA's, which packs the parts of its version in a way of its own.
 const NVIDIA: u32 = 0x10de;
@@ -78,55 +79,32 @@ impl fmt::Display for DeviceDescription {
 
 /// The description of the device that has some accounts, or had them last.
 pub(crate) struct DescriptionCell {
-    published: AtomicPtr<DescriptionRecord>,
-    /// All that were published, each once, the latest first: as many as there are kinds of devices.
-    all: AtomicPtr<DescriptionRecord>,
-}
-
-/// Stays for ever, since a report may be reading it.
-struct DescriptionRecord {
-    description: DeviceDescription,
-    next: AtomicPtr<DescriptionRecord>,
+    current: AtomicPtr<DeviceDescription>,
+    /// Each description once: as many as there are kinds of devices. They are never freed, since a report may be reading them.
+    all: RecordList<DeviceDescription>,
 }
 
 impl DescriptionCell {
     pub(crate) const fn new() -> Self {
         Self {
-            published: AtomicPtr::new(ptr::null_mut()),
-            all: AtomicPtr::new(ptr::null_mut()),
+            current: AtomicPtr::new(ptr::null_mut()),
+            all: RecordList::new(),
         }
     }
 
     pub(crate) fn get(&self) -> Option<&DeviceDescription> {
-        let record = record_at(&self.published)?;
-        Some(&record.description)
+        // SAFETY: null, or a record of `all`, which is never freed.
+        unsafe { self.current.load(Ordering::Acquire).as_ref() }
     }
 
-    fn records(&self) -> impl Iterator<Item = &DescriptionRecord> {
-        std::iter::successors(record_at(&self.all), |record| record_at(&record.next))
-    }
-
-    /// Another device has the accounts: nobody else's at this time. The same description is kept once.
+    /// Another device has the accounts, and no third one uses them now.
     pub(crate) fn set(&self, new: DeviceDescription) {
-        let kept = self.records().find(|record| record.description == new);
-        if let Some(kept) = kept {
-            let kept = ptr::from_ref(kept).cast_mut();
-            return self.published.store(kept, Ordering::Release);
-        }
-        let record = DescriptionRecord {
-            description: new,
-            next: AtomicPtr::new(self.all.load(Ordering::Acquire)),
-        };
-        if let Some(record) = new_record(record) {
-            self.all.store(record.as_ptr(), Ordering::Release);
-            self.published.store(record.as_ptr(), Ordering::Release);
+        let known = self.all.iter().find(|known| **known == new);
+        if let Some(record) = known.or_else(|| self.all.push(new)) {
+            let record = ptr::from_ref(record).cast_mut();
+            self.current.store(record, Ordering::Release);
         }
     }
-}
-
-fn record_at(place: &AtomicPtr<DescriptionRecord>) -> Option<&DescriptionRecord> {
-    // SAFETY: null, or a record that `set` made, which stays for ever; nothing of it is written but atomics.
-    unsafe { place.load(Ordering::Acquire).as_ref() }
 }
 
 /// What the first instance of the process stands on.
@@ -244,9 +222,9 @@ mod tests {
             let shown = name.split('\0').next();
             assert_eq!(cell.get().map(DeviceDescription::name), shown);
         }
-        assert_eq!(cell.records().count(), 2, "devices that alternate");
+        assert_eq!(cell.all.iter().count(), 2, "devices that alternate");
         cell.set(description(b"one", 1, 2));
-        assert_eq!(cell.records().count(), 3, "another driver");
+        assert_eq!(cell.all.iter().count(), 3, "another driver");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::file_name::expand;
 use crate::leaks::{TRACKED, TrackedMemory, leaks};
 use crate::peak::{PeakCount, PeakMemory};
 use crate::per_process::PerProcess;
-use crate::record::{SYSTEM, new_record};
+use crate::record::{SYSTEM, new_static};
 use crate::settings::{complain, settings};
 
 /// The root of all accounts, and what is live below it.
@@ -30,18 +30,12 @@ pub(crate) fn root(guarding: &Guarding) -> Option<Root> {
         (None, false) => root_over(&SYSTEM),
         (None, true) => root_over(&TRACKED),
         (Some(layers), false) => root_over(layers),
-        (Some(layers), true) => {
-            let tracked = new_record(TrackedMemory(layers))?;
-            // SAFETY: just allocated, and never freed.
-            root_over(unsafe { tracked.as_ref() })
-        }
+        (Some(layers), true) => root_over(new_static(TrackedMemory(layers))?),
     }
 }
 
 fn root_over<B: HostAllocator + Sync>(memory: &'static B) -> Option<Root> {
-    let counted = new_record(PeakMemory::new(memory))?;
-    // SAFETY: just allocated, and never freed.
-    let counted: &'static PeakMemory<B> = unsafe { counted.as_ref() };
+    let counted = new_static(PeakMemory::new(memory))?;
     let context = Context::root_static(counted, ContextOptions::new("steward")).ok()?;
     Some(Root {
         context,

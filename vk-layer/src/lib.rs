@@ -55,6 +55,7 @@ mod per_process;
 #[cfg(feature = "planted-panic")]
 pub mod planted_panic;
 mod record;
+mod record_list;
 mod report;
 mod request;
 mod settings;

@@ -22,6 +22,13 @@ pub(crate) fn new_record<T>(value: T) -> Option<NonNull<T>> {
     Some(TryBox::into_raw_with_allocator(record).0)
 }
 
+/// Moves `value` into a block that is never freed. `None` when there is no memory.
+pub(crate) fn new_static<T>(value: T) -> Option<&'static T> {
+    let record = new_record(value)?;
+    // SAFETY: just allocated, and never freed.
+    Some(unsafe { record.as_ref() })
+}
+
 /// Frees the block and returns the value.
 ///
 /// # Safety

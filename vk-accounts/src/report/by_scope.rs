@@ -62,11 +62,17 @@ impl ByScope {
     pub fn sum(&self) -> u64 {
         Scope::ALL
             .into_iter()
-            .fold(0, |sum, scope| sum.saturating_add(self.get(scope)))
+            .map(|scope| self.get(scope))
+            .fold(0, u64::saturating_add)
     }
 
     /// Adds `more`, scope by scope; saturates.
     pub fn add(&mut self, more: &Self) {
-        *self = Self::of(|scope| self.get(scope).saturating_add(more.get(scope)));
+        *self = self.combined(more, u64::saturating_add);
+    }
+
+    /// What `combine` makes of both numbers of each scope.
+    pub(super) fn combined(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
+        Self::of(|scope| combine(self.get(scope), other.get(scope)))
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use alloc_core::{Scope, Usage};
+use alloc_core::{Scope, ScopeUsage, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::ByScope;
@@ -67,32 +67,40 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// The account that has this usage of each scope.
+    pub fn of(usage: impl Fn(Scope) -> ScopeUsage) -> Self {
+        Self {
+            blocks: ByScope::of(|scope| usage(scope).total_blocks),
+            bytes: ByScope::of(|scope| usage(scope).total_bytes),
+            live_blocks: ByScope::of(|scope| usage(scope).live_blocks),
+            live_bytes: ByScope::of(|scope| usage(scope).live_bytes),
+        }
+    }
+
+    /// Adds `more`; saturates.
+    pub fn add(&mut self, more: &Self) {
+        *self = self.combined(more, u64::saturating_add);
+    }
+
     /// A sum of which one part was `before` and is `now`.
     pub fn changed(&self, before: &Self, now: &Self) -> Self {
-        let one = |sum: &ByScope, before: &ByScope, now: &ByScope| {
-            ByScope::of(|scope| {
-                sum.get(scope)
-                    .saturating_sub(before.get(scope))
-                    .saturating_add(now.get(scope))
-            })
-        };
+        self.combined(before, u64::saturating_sub)
+            .combined(now, u64::saturating_add)
+    }
+
+    fn combined(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
         Self {
-            blocks: one(&self.blocks, &before.blocks, &now.blocks),
-            bytes: one(&self.bytes, &before.bytes, &now.bytes),
-            live_blocks: one(&self.live_blocks, &before.live_blocks, &now.live_blocks),
-            live_bytes: one(&self.live_bytes, &before.live_bytes, &now.live_bytes),
+            blocks: self.blocks.combined(&other.blocks, combine),
+            bytes: self.bytes.combined(&other.bytes, combine),
+            live_blocks: self.live_blocks.combined(&other.live_blocks, combine),
+            live_bytes: self.live_bytes.combined(&other.live_bytes, combine),
         }
     }
 }
 
 impl From<&Usage> for Counts {
     fn from(usage: &Usage) -> Self {
-        Self {
-            blocks: ByScope::of(|scope| usage.scope(scope).total_blocks),
-            bytes: ByScope::of(|scope| usage.scope(scope).total_bytes),
-            live_blocks: ByScope::of(|scope| usage.scope(scope).live_blocks),
-            live_bytes: ByScope::of(|scope| usage.scope(scope).live_bytes),
-        }
+        Self::of(|scope| usage.scope(scope))
     }
 }
 
@@ -101,19 +109,12 @@ impl PhaseStart {
     #[must_use]
     pub fn end(self, commands: u64, end: &Counts, (peak_bytes, peak_slack): (u64, u64)) -> Phase {
         let start = &self.counts;
-        let since = |now: &ByScope, then: &ByScope| {
-            ByScope::of(|scope| now.get(scope).saturating_sub(then.get(scope)))
-        };
-        let blocks_by_scope = since(&end.blocks, &start.blocks);
-        let bytes_by_scope = since(&end.bytes, &start.bytes);
-        let freed = |scope: Scope| {
-            let there = start
-                .live_blocks
-                .get(scope)
-                .saturating_add(blocks_by_scope.get(scope));
-            there.saturating_sub(end.live_blocks.get(scope))
-        };
-        let freed_by_scope = ByScope::of(freed);
+        let blocks_by_scope = end.blocks.combined(&start.blocks, u64::saturating_sub);
+        let bytes_by_scope = end.bytes.combined(&start.bytes, u64::saturating_sub);
+        let freed_by_scope = start
+            .live_blocks
+            .combined(&blocks_by_scope, u64::saturating_add)
+            .combined(&end.live_blocks, u64::saturating_sub);
         Phase {
             name: self.name,
             commands: commands.saturating_sub(self.commands),

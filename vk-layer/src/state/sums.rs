@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use alloc_core::ScopeUsage;
 use vk_accounts::state_file::{MAX_HEAPS, MAX_KINDS};
 
-use crate::accounts::{Accounts, INSTANCES, KindAccount};
-use crate::commands::{FIRST_ROWS, kind_bit, known_row, places};
+use crate::accounts::{Accounts, all_accounts};
+use crate::commands::{kind_bit, known_row, places};
 use crate::device_memory::MemoryCount;
 
 /// The words of a kind's row that are numbers.
@@ -84,25 +84,12 @@ impl ChangedSums {
     }
 }
 
-/// Of all instances, and of their devices.
-fn all_accounts() -> impl Iterator<Item = &'static Accounts> {
-    INSTANCES
-        .iter()
-        .flat_map(|instance| std::iter::once(instance).chain(instance.devices.iter()))
-}
-
 /// `None` where a number would have to be waited for.
 fn kind_numbers(accounts: &Accounts, place: usize) -> Option<KindNumbers> {
-    let first = FIRST_ROWS.get(place).copied().flatten();
-    let Some(kind) = first.and_then(|first| accounts.kind_of_row(first)) else {
+    let Some(kind) = accounts.kind_at(place) else {
         return Some([0; 8]);
     };
-    numbers_of(kind)
-}
-
-fn numbers_of(kind: &KindAccount) -> Option<KindNumbers> {
-    let owner = kind.owner();
-    let usage = match owner {
+    let usage = match kind.owner() {
         Some(owner) => owner.try_usage()?.total(),
         None => ScopeUsage::default(),
     };

@@ -8,11 +8,10 @@ mod samples;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use alloc_core::{HostError, Scope, TryVec};
+use alloc_core::{HostError, TryVec};
 use vk_accounts::report::{ByScope, Counts, Sample};
 
-use crate::accounts::{Accounts, INSTANCES, KindAccount, all_usage, restart_peak};
-use crate::commands::{FIRST_ROWS, places};
+use crate::accounts::{Accounts, KindAccount, all_accounts, all_usage, restart_peak};
 use crate::foreign::ForeignOwner;
 use crate::hooks::COMMANDS;
 use crate::per_process::PerProcess;
@@ -226,12 +225,9 @@ impl Timeline {
 /// own bytes may have come before the peak or after it. The program's own callbacks pass nobody who knows what is live through all of
 /// them, so their peaks since the beginning come on top.
 fn peak_since(own_bytes: u64) -> (u64, u64) {
-    let mut foreign = 0_u64;
-    for_each_kind(|kind| {
-        if let Some(owner) = kind.foreign() {
-            foreign = foreign.saturating_add(owner.usage().peak_bytes);
-        }
-    });
+    let foreign = used_accounts().filter_map(KindAccount::foreign);
+    let foreign = foreign.map(|owner| owner.usage().peak_bytes);
+    let foreign = foreign.fold(0, u64::saturating_add);
     let Some(all) = all_usage() else {
         return (foreign, foreign);
     };
@@ -244,64 +240,34 @@ fn peak_since(own_bytes: u64) -> (u64, u64) {
 }
 
 /// The accounts of all kinds of all instances and devices that a command was about.
-fn for_each_kind(mut each: impl FnMut(&KindAccount)) {
-    let mut each_of = |accounts: &Accounts| {
-        for place in places(accounts.used_kinds()) {
-            let first = FIRST_ROWS.get(place).copied().flatten();
-            if let Some(kind) = first.and_then(|first| accounts.kind_of_row(first)) {
-                each(kind);
-            }
-        }
-    };
-    for instance in INSTANCES.iter() {
-        each_of(instance);
-        instance.devices.iter().for_each(&mut each_of);
-    }
+fn used_accounts() -> impl Iterator<Item = &'static KindAccount> {
+    all_accounts().flat_map(Accounts::used_accounts)
 }
 
 /// `None` where a number would have to be waited for.
 fn live_by_scope() -> Option<ByScope> {
     let mut live = ByScope::default();
-    let mut is_known = true;
-    for_each_kind(|kind| {
+    for kind in used_accounts() {
         if let Some(owner) = kind.owner() {
-            match owner.try_usage() {
-                Some(usage) => live.add(&ByScope::of(|scope| usage.scope(scope).live_bytes)),
-                None => is_known = false,
-            }
+            let usage = owner.try_usage()?;
+            live.add(&ByScope::of(|scope| usage.scope(scope).live_bytes));
         }
         if let Some(usage) = kind.foreign().and_then(ForeignOwner::usage_by_scope) {
             live.add(&ByScope::of(|scope| usage.scope(scope).live_bytes));
         }
-    });
-    is_known.then_some(live)
+    }
+    Some(live)
 }
 
 fn counts_of_all() -> Counts {
     let mut sum = Counts::default();
-    for_each_kind(|kind| {
+    for kind in used_accounts() {
         if let Some(owner) = kind.owner() {
-            add(&mut sum, &Counts::from(&owner.usage()));
+            sum.add(&Counts::from(&owner.usage()));
         }
         if let Some(usage) = kind.foreign().and_then(ForeignOwner::usage_by_scope) {
-            let of = |number: fn(&alloc_core::ScopeUsage) -> u64| {
-                ByScope::of(|scope: Scope| number(&usage.scope(scope)))
-            };
-            let foreign = Counts {
-                blocks: of(|usage| usage.total_blocks),
-                bytes: of(|usage| usage.total_bytes),
-                live_blocks: of(|usage| usage.live_blocks),
-                live_bytes: of(|usage| usage.live_bytes),
-            };
-            add(&mut sum, &foreign);
+            sum.add(&Counts::of(|scope| usage.scope(scope)));
         }
-    });
+    }
     sum
-}
-
-fn add(sum: &mut Counts, more: &Counts) {
-    sum.blocks.add(&more.blocks);
-    sum.bytes.add(&more.bytes);
-    sum.live_blocks.add(&more.live_blocks);
-    sum.live_bytes.add(&more.live_bytes);
 }
