@@ -14,6 +14,11 @@ pub(crate) struct Count {
     others: AtomicU64,
 }
 
+/// What a counter says now.
+pub(crate) fn get(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
 impl Count {
     pub(crate) const fn new() -> Self {
         Self {

@@ -8,10 +8,10 @@ use vk_callbacks::OwnerId;
 use vk_callbacks::raw::RawCallbacks;
 
 use crate::accounts::{Accounts, all_accounts, checker};
+use crate::count::get;
 use crate::hooks::caught;
 use crate::per_process::PerProcess;
 use crate::record::new_static;
-use crate::report::get;
 use crate::settings::settings;
 
 static COVERAGE: PerProcess<CallbackCoverage> = PerProcess::new();

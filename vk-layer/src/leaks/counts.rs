@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::count::get;
+
 /// A count of objects or blocks with their bytes. Exact when no command runs.
 #[derive(Default)]
 pub(crate) struct LiveCount {
@@ -86,10 +88,6 @@ impl LiveCount {
         set(&self.last, live);
         set(&self.last_bytes, bytes);
     }
-}
-
-fn get(count: &AtomicU64) -> u64 {
-    count.load(Ordering::Relaxed)
 }
 
 fn set(count: &AtomicU64, value: u64) {

@@ -8,8 +8,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use alloc_core::TryString;
 
+use crate::file_limit;
 use crate::record::own;
-use crate::{error_output, file_limit};
 
 /// Writes `text` beside the file, and then renames it to the file's name. Follows no link and makes no folder.
 pub(super) fn replace(name: &str, text: &str) -> io::Result<()> {
@@ -32,11 +32,6 @@ pub(super) fn replace(name: &str, text: &str) -> io::Result<()> {
         let _ = fs::remove_file(part.as_str());
     }
     written
-}
-
-/// Writes `text` to the error output.
-pub(super) fn write_to_error_output(text: &str) {
-    error_output::write(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use alloc_core::support::EscapedJson;
 use alloc_core::{HostError, TryString};
 
 use super::process;
-use super::rows::{Findings, KindRow, MemoryRow, get};
+use super::rows::{Findings, KindRow, MemoryRow};
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_usage};
 use crate::chain::MEMORY_USES;
+use crate::count::get;
 use crate::coverage;
 use crate::description::{Surroundings, surroundings};
 use crate::device_memory::{MEMORY_STATES, MemoryCount};
@@ -26,53 +27,24 @@ const FORMAT: u32 = 1;
 /// Appends the report after so many commands.
 pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
     text.try_write_fmt(format_args!(
-        "{{\"layer_format\":{FORMAT},\"process\":{},\"commands\":{commands},\"instances\":[",
+        "{{\"layer_format\":{FORMAT},\"process\":{},\"commands\":{commands}",
         std::process::id()
     ))?;
-    for (number, instance) in (0_u32..).zip(INSTANCES.iter()) {
-        separate(number, text)?;
+    list("instances", INSTANCES.iter(), text, |instance, text| {
         accounts(instance, text)?;
-        text.try_push_str(",\"devices\":[")?;
-        for (number, device) in (0_u32..).zip(instance.devices.iter()) {
-            separate(number, text)?;
-            accounts(device, text)?;
-            let memory = &device.device_memory;
-            memory_rows("heaps", &memory.heaps, text)?;
-            memory_rows("types", &memory.types, text)?;
-            let states = MEMORY_STATES.iter().zip(&memory.states);
-            for (name, count) in MEMORY_USES.iter().zip(&memory.uses).chain(states) {
-                memory_rows(name, std::slice::from_ref(count), text)?;
-            }
-            text.try_write_fmt(format_args!(
-                ",\"lost_blocks\":{}",
-                get(&memory.lost_blocks)
-            ))?;
-            driver_memory(device, text)?;
-            if let Some(description) = device.description.get() {
-                text.try_write_fmt(format_args!(
-                    ",\"description\":\"{}\"",
-                    Escaped(description)
-                ))?;
-            }
-            text.try_push('}')?;
-        }
-        text.try_push_str("]}")?;
-    }
-    text.try_push(']')?;
+        list("devices", instance.devices.iter(), text, device)?;
+        text.try_push('}')
+    })?;
     if let Some(all) = all_usage() {
         text.try_write_fmt(format_args!(
             ",\"all\":{{\"live_bytes\":{},\"peak_bytes\":{},\"own_bytes\":{}}}",
             all.live_bytes, all.peak_bytes, all.own_bytes
         ))?;
     }
-    text.try_push_str(",\"passed_through\":[")?;
-    for (number, kind) in (0..).zip(passed_kinds()) {
-        separate(number, text)?;
-        text.try_write_fmt(format_args!("\"{kind}\""))?;
-    }
-    text.try_push(']')?;
+    strings("passed_through", passed_kinds(), text)?;
     findings(text)?;
-    complaints(text)?;
+    let complaints = settings().complaints.iter();
+    strings("settings", complaints.map(TryString::as_str), text)?;
     let (guard, fail) = guarding::results();
     text.try_write_fmt(format_args!(
         ",\"guard\":{},\"fail\":{},\"callback_coverage\":{}",
@@ -95,12 +67,7 @@ fn render_surroundings(text: &mut TryString<Own>) -> Result<(), HostError> {
     if let Some(loader) = loader {
         text.try_write_fmt(format_args!(",\"loader\":\"{}\"", Escaped(loader.as_str())))?;
     }
-    text.try_push_str(",\"layers\":[")?;
-    for (number, layer) in (0..).zip(layers) {
-        separate(number, text)?;
-        text.try_write_fmt(format_args!("\"{}\"", Escaped(layer.as_str())))?;
-    }
-    text.try_push(']')
+    strings("layers", layers.iter().map(TryString::as_str), text)
 }
 
 /// The phases, each with the numbers that it began with, and how things stand; and the timeline.
@@ -108,62 +75,89 @@ fn render_timeline(text: &mut TryString<Own>) -> Result<(), HostError> {
     let Some(timeline) = timeline::copy()? else {
         return Ok(());
     };
-    text.try_push_str(",\"phases\":[")?;
-    for (number, phase) in (0..).zip(&timeline.phases) {
-        separate(number, text)?;
+    list("phases", &timeline.phases, text, |phase, text| {
         let (peak_bytes, peak_slack) = phase.peak;
         text.try_write_fmt(format_args!(
             "{{\"name\":\"{}\",\"commands\":{},\"peak_bytes\":{peak_bytes},\"peak_slack\":{peak_slack},\"counts\":{}}}",
             phase.cause.name(),
             phase.commands,
             object(serde_json::to_string(&phase.counts)),
-        ))?;
-    }
+        ))
+    })?;
     text.try_write_fmt(format_args!(
-        "],\"lost_phases\":{},\"counts\":{},\"timeline\":[",
+        ",\"lost_phases\":{},\"counts\":{}",
         timeline.lost_phases,
         object(serde_json::to_string(&timeline.now)),
     ))?;
-    for (number, sample) in (0..).zip(&timeline.samples) {
-        separate(number, text)?;
-        text.try_write_fmt(format_args!("{}", object(serde_json::to_string(sample))))?;
-    }
-    text.try_push(']')
+    list("timeline", &timeline.samples, text, |sample, text| {
+        text.try_push_str(&object(serde_json::to_string(sample)))
+    })
 }
 
 /// The JSON of a value that can always be expressed.
-fn object<T: From<&'static str>>(json: serde_json::Result<T>) -> T {
+fn object(json: serde_json::Result<String>) -> String {
     json.unwrap_or_else(|_| "null".into())
 }
 
-/// What is wrong with the settings.
-fn complaints(text: &mut TryString<Own>) -> Result<(), HostError> {
-    text.try_push_str(",\"settings\":[")?;
-    for (number, complaint) in (0..).zip(&settings().complaints) {
-        separate(number, text)?;
-        text.try_write_fmt(format_args!("\"{}\"", Escaped(complaint.as_str())))?;
+/// Appends the member `name`: an array, of which `write` appends each item.
+pub(super) fn list<T>(
+    name: &str,
+    items: impl IntoIterator<Item = T>,
+    text: &mut TryString<Own>,
+    mut write: impl FnMut(T, &mut TryString<Own>) -> Result<(), HostError>,
+) -> Result<(), HostError> {
+    text.try_write_fmt(format_args!(",\"{name}\":["))?;
+    for (number, item) in (0_u32..).zip(items) {
+        if number != 0 {
+            text.try_push(',')?;
+        }
+        write(item, text)?;
     }
     text.try_push(']')
 }
 
-pub(super) fn separate(number: u32, text: &mut TryString<Own>) -> Result<(), HostError> {
-    if number == 0 {
-        return Ok(());
+/// Appends the member `name`: an array of strings.
+pub(super) fn strings<'s>(
+    name: &str,
+    items: impl Iterator<Item = &'s str>,
+    text: &mut TryString<Own>,
+) -> Result<(), HostError> {
+    list(name, items, text, |item, text| {
+        text.try_write_fmt(format_args!("\"{}\"", Escaped(item)))
+    })
+}
+
+/// The object of a device.
+fn device(device: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError> {
+    accounts(device, text)?;
+    let memory = &device.device_memory;
+    memory_rows("heaps", &memory.heaps, text)?;
+    memory_rows("types", &memory.types, text)?;
+    let states = MEMORY_STATES.iter().zip(&memory.states);
+    for (name, count) in MEMORY_USES.iter().zip(&memory.uses).chain(states) {
+        memory_rows(name, std::slice::from_ref(count), text)?;
     }
-    text.try_push(',')
+    text.try_write_fmt(format_args!(
+        ",\"lost_blocks\":{}",
+        get(&memory.lost_blocks)
+    ))?;
+    driver_memory(device, text)?;
+    if let Some(description) = device.description.get() {
+        text.try_write_fmt(format_args!(
+            ",\"description\":\"{}\"",
+            Escaped(description)
+        ))?;
+    }
+    text.try_push('}')
 }
 
 /// Opens the object of an instance or device.
 fn accounts(accounts: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError> {
-    text.try_write_fmt(format_args!(
-        "{{\"in_use\":{},\"kinds\":[",
-        accounts.is_in_use()
-    ))?;
-    for (number, row) in (0..).zip(KindRow::all(accounts)) {
-        separate(number, text)?;
+    text.try_write_fmt(format_args!("{{\"in_use\":{}", accounts.is_in_use()))?;
+    list("kinds", KindRow::all(accounts), text, |row, text| {
         text.try_write_fmt(format_args!(
             "{{\"kind\":\"{}\",\"live_bytes\":{},\"live_blocks\":{},\"peak_bytes\":{},\"peak_slack\":{},\"total_bytes\":{},\
-             \"total_blocks\":{},\"objects_created\":{},\"objects_alive\":{},\"foreign_commands\":{},\"live_by_scope\":{}}}",
+            \"total_blocks\":{},\"objects_created\":{},\"objects_alive\":{},\"foreign_commands\":{},\"live_by_scope\":{}}}",
             row.kind,
             row.live_bytes,
             row.live_blocks,
@@ -175,9 +169,8 @@ fn accounts(accounts: &Accounts, text: &mut TryString<Own>) -> Result<(), HostEr
             row.objects_alive,
             row.foreign_commands,
             object(serde_json::to_string(&row.live_by_scope)),
-        ))?;
-    }
-    text.try_push(']')
+        ))
+    })
 }
 
 fn memory_rows(
@@ -185,13 +178,10 @@ fn memory_rows(
     counts: &[MemoryCount],
     text: &mut TryString<Own>,
 ) -> Result<(), HostError> {
-    text.try_write_fmt(format_args!(",\"{name}\":["))?;
-    for (number, row) in (0..).zip(MemoryRow::all(counts)) {
-        separate(number, text)?;
+    list(name, MemoryRow::all(counts), text, |row, text| {
         text.try_write_fmt(format_args!("{{\"index\":{}", row.index))?;
-        memory_numbers(&row, text)?;
-    }
-    text.try_push(']')
+        memory_numbers(&row, text)
+    })
 }
 
 /// The rest of a row's object.
@@ -213,17 +203,15 @@ fn driver_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), Hos
     let Some(reports) = device.memory_reports.get() else {
         return Ok(());
     };
-    text.try_push_str(",\"driver_memory\":[")?;
     let used = reports
         .rows()
         .filter_map(|(kind, count)| Some((kind, MemoryRow::of(count)?)));
-    for (number, (kind, row)) in (0..).zip(used) {
-        separate(number, text)?;
+    list("driver_memory", used, text, |(kind, row), text| {
         text.try_write_fmt(format_args!("{{\"kind\":\"{kind}\""))?;
-        memory_numbers(&row, text)?;
-    }
+        memory_numbers(&row, text)
+    })?;
     text.try_write_fmt(format_args!(
-        "],\"free_events\":{},\"lost_events\":{}",
+        ",\"free_events\":{},\"lost_events\":{}",
         get(&reports.free_events),
         get(&reports.lost_events)
     ))
@@ -233,9 +221,13 @@ fn findings(text: &mut TryString<Own>) -> Result<(), HostError> {
     let Some(findings) = Findings::new()? else {
         return text.try_push_str(",\"check\":null");
     };
-    text.try_push_str(",\"check\":{\"findings\":[")?;
-    for (number, finding) in (0..).zip(&findings.rows) {
-        separate(number, text)?;
+    text.try_write_fmt(format_args!(
+        ",\"check\":{{\"between_commands\":{},\"lost\":{},\"unchecked_kinds\":{}",
+        findings.between_commands,
+        findings.lost,
+        get(&UNCHECKED_OWNERS)
+    ))?;
+    list("findings", &findings.rows, text, |finding, text| {
         text.try_push_str("{\"rule\":\"")?;
         for (number, rule) in (0_u32..).zip(finding.rules()) {
             let separator = if number == 0 { "" } else { "/" };
@@ -243,7 +235,7 @@ fn findings(text: &mut TryString<Own>) -> Result<(), HostError> {
         }
         text.try_write_fmt(format_args!(
             "\",\"kind\":\"{}\",\"level\":\"{}\",\"owner\":\"{}\",\"command\":\"{}\",\"scope\":\"{}\",\"count\":{},\"bytes\":{},\
-             \"first_serial\":{},\"sentence\":\"{}\"}}",
+            \"first_serial\":{},\"sentence\":\"{}\"}}",
             finding.kind.name(),
             finding.level().name(),
             finding.owner_kind,
@@ -253,19 +245,10 @@ fn findings(text: &mut TryString<Own>) -> Result<(), HostError> {
             finding.bytes,
             finding.first_serial,
             Escaped(finding),
-        ))?;
-    }
-    text.try_push_str("],\"without_brackets\":[")?;
-    for (number, name) in (0..).zip(unknown_names()) {
-        separate(number, text)?;
-        text.try_write_fmt(format_args!("\"{name}\""))?;
-    }
-    text.try_write_fmt(format_args!(
-        "],\"between_commands\":{},\"lost\":{},\"unchecked_kinds\":{}}}",
-        findings.between_commands,
-        findings.lost,
-        get(&UNCHECKED_OWNERS)
-    ))
+        ))
+    })?;
+    strings("without_brackets", unknown_names(), text)?;
+    text.try_push('}')
 }
 
 /// What `Display` writes, as the inside of a string of JSON.

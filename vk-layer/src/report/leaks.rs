@@ -5,10 +5,10 @@
 use alloc_core::{HostError, TryString};
 use debug_guard::ModuleFinder;
 
-use super::json::{Escaped, separate};
-use super::rows::get;
+use super::json::{Escaped, list};
+use crate::count::get;
 use crate::description::is_loader;
-use crate::leaks::{AliveObject, Leaks, LiveCount, OldestObjects, Origin, leaks};
+use crate::leaks::{Leaks, LiveCount, OldestObjects, Origin, leaks};
 use crate::record::Own;
 
 /// Appends the member `leaks`.
@@ -19,7 +19,7 @@ pub(super) fn render(text: &mut TryString<Own>) -> Result<(), HostError> {
     let marks = &leaks.marks;
     let kind = marks.kind();
     text.try_write_fmt(format_args!(
-        ",\"leaks\":{{\"mark\":\"{}\",\"frames_a_mark\":{},\"intervals\":{},\"warm_up\":{},\"lost\":{},\"stacks\":[",
+        ",\"leaks\":{{\"mark\":\"{}\",\"frames_a_mark\":{},\"intervals\":{},\"warm_up\":{},\"lost\":{}",
         kind.name(),
         marks.frames_a_mark(),
         marks.count().saturating_sub(kind.warm_up().saturating_add(1)),
@@ -31,8 +31,7 @@ pub(super) fn render(text: &mut TryString<Own>) -> Result<(), HostError> {
     let mut own_module = TryString::new_in(crate::record::own());
     own_module.try_push_str(layer.map_or("", |(path, _)| path))?;
     let oldest = leaks.oldest_objects()?;
-    for (number, origin) in (0..).zip(leaks.live_origins()) {
-        separate(number, text)?;
+    list("stacks", leaks.live_origins(), text, |origin, text| {
         text.try_write_fmt(format_args!(
             "{{\"command\":\"{}\",\"kind\":\"{}\"",
             origin.command, origin.kind
@@ -41,9 +40,9 @@ pub(super) fn render(text: &mut TryString<Own>) -> Result<(), HostError> {
         count("blocks", &origin.blocks, text)?;
         objects(leaks, &oldest, origin, text)?;
         frames(leaks, origin, (&mut modules, &own_module), text)?;
-        text.try_push('}')?;
-    }
-    text.try_push_str("]}")
+        text.try_push('}')
+    })?;
+    text.try_push('}')
 }
 
 fn count(name: &str, count: &LiveCount, text: &mut TryString<Own>) -> Result<(), HostError> {
@@ -67,27 +66,19 @@ fn objects(
     text: &mut TryString<Own>,
 ) -> Result<(), HostError> {
     text.try_push_str(",\"oldest\":[")?;
-    let (mut number, mut written) = (0, Ok(()));
+    let (mut separator, mut written) = ("", Ok(()));
     leaks.each_oldest(oldest, origin, &mut |handle, object| {
         if written.is_ok() {
-            written = separate(number, text).and_then(|()| one_object(handle, object, text));
+            written = text.try_write_fmt(format_args!(
+                "{separator}{{\"handle\":\"{handle:#x}\",\"bytes\":{},\"name\":\"{}\"}}",
+                object.bytes,
+                Escaped(object.name.as_ref().map_or("", TryString::as_str)),
+            ));
+            separator = ",";
         }
-        number += 1;
     });
     written?;
     text.try_push(']')
-}
-
-fn one_object(
-    handle: u64,
-    object: &AliveObject,
-    text: &mut TryString<Own>,
-) -> Result<(), HostError> {
-    text.try_write_fmt(format_args!(
-        "{{\"handle\":\"{handle:#x}\",\"bytes\":{},\"name\":\"{}\"}}",
-        object.bytes,
-        Escaped(object.name.as_ref().map_or("", TryString::as_str)),
-    ))
 }
 
 /// The program's frames: those of this layer and of the loader, at the inner end, are left out.
@@ -97,20 +88,18 @@ fn frames(
     (modules, own_module): (&mut ModuleFinder, &str),
     text: &mut TryString<Own>,
 ) -> Result<(), HostError> {
-    text.try_push_str(",\"frames\":[")?;
     let stack = leaks.stack(origin).unwrap_or_default();
-    let mut number = 0;
-    for address in stack.frames {
+    let is_inner = |address: &&usize| {
+        let (module, _) = modules.find(**address).unwrap_or_default();
+        module == own_module || is_loader(module)
+    };
+    let inner = stack.frames.iter().take_while(is_inner).count();
+    let frames = stack.frames.get(inner..).unwrap_or_default();
+    list("frames", frames, text, |address, text| {
         let (module, offset) = modules.find(*address).unwrap_or_default();
-        if number == 0 && (module == own_module || is_loader(module)) {
-            continue;
-        }
-        separate(number, text)?;
         text.try_write_fmt(format_args!(
             "{{\"address\":\"{address:#x}\",\"module\":\"{}\",\"offset\":\"{offset:#x}\"}}",
             Escaped(module),
-        ))?;
-        number += 1;
-    }
-    text.try_push(']')
+        ))
+    })
 }

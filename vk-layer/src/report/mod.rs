@@ -15,6 +15,7 @@ use std::time::Duration;
 use alloc_core::{HostError, TryString};
 
 use crate::accounts::INSTANCES;
+use crate::error_output;
 use crate::file_limit::remedy;
 use crate::file_name::expand;
 use crate::hooks::{COMMANDS, caught, has_live_instance};
@@ -25,7 +26,6 @@ use crate::state;
 
 pub(crate) use interval::write_if_due;
 pub(crate) use request::{listen, write_if_requested};
-pub(crate) use rows::get;
 
 /// The commands that the last report knows of.
 static REPORTED: AtomicU64 = AtomicU64::new(0);
@@ -171,7 +171,7 @@ fn write_to(target: &Target, commands: u64, render: Render) {
         return;
     }
     match target {
-        Target::ErrorOutput => file::write_to_error_output(&report),
+        Target::ErrorOutput => error_output::write(report.as_bytes()),
         Target::File(pattern) => {
             let Ok(name) = expand(pattern) else {
                 return complain(format_args!("no report: out of host memory"));

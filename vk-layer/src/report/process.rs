@@ -7,7 +7,7 @@ use std::io::Read as _;
 
 use alloc_core::{HostError, TryString, TryVec};
 
-use super::json::Escaped;
+use super::json::{Escaped, strings};
 use crate::record::{Own, own};
 use crate::settings::{executable_name, settings};
 
@@ -20,13 +20,7 @@ pub(super) fn render_json(text: &mut TryString<Own>) -> Result<(), HostError> {
     if !settings().arguments {
         return Ok(());
     }
-    text.try_push_str(",\"arguments\":[")?;
-    let command_line = command_line()?;
-    for (number, argument) in (0_u32..).zip(arguments(&command_line)) {
-        let separator = if number == 0 { "" } else { "," };
-        text.try_write_fmt(format_args!("{separator}\"{}\"", Escaped(argument)))?;
-    }
-    text.try_push(']')
+    strings("arguments", arguments(&command_line()?), text)
 }
 
 /// Appends a line of text where arguments are wanted.

@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use alloc_core::{HostError, TryVec};
 use vk_accounts::report::ByScope;
 use vk_callbacks::CheckFinding;
@@ -11,6 +9,7 @@ use vk_callbacks::check::FindingKind;
 use vk_callbacks::command::BracketCoverage;
 
 use crate::accounts::{Accounts, KindAccount, KindOwner, checker};
+use crate::count::get;
 use crate::device_memory::MemoryCount;
 use crate::foreign::ForeignOwner;
 use crate::hooks::{coverage, has_live_instance};
@@ -158,8 +157,4 @@ const fn is_between_commands(kind: FindingKind) -> bool {
             | FindingKind::FreedOnForeignThread
             | FindingKind::NotifiedOnForeignThread
     )
-}
-
-pub(crate) fn get(count: &AtomicU64) -> u64 {
-    count.load(Ordering::Relaxed)
 }

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 
 use alloc_core::{HostError, TryString};
 
-use super::rows::{Findings, KindRow, MemoryRow, get};
+use super::rows::{Findings, KindRow, MemoryRow};
 use super::{HAS_ENDED, process};
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_usage};
 use crate::chain::MEMORY_USES;
+use crate::count::get;
 use crate::coverage;
 use crate::device_memory::MEMORY_STATES;
 use crate::guarding;

@@ -2,13 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use alloc_core::ScopeUsage;
 use vk_accounts::state_file::{MAX_HEAPS, MAX_KINDS};
 
 use crate::accounts::{Accounts, all_accounts};
 use crate::commands::{kind_bit, known_row, places};
+use crate::count::get;
 use crate::device_memory::MemoryCount;
 
 /// The words of a kind's row that are numbers.
@@ -122,10 +121,6 @@ fn add_heaps(heaps: &mut [Option<HeapNumbers>; MAX_HEAPS], accounts: &Accounts) 
             add_all(sum.get_or_insert_default(), heap_numbers(count));
         }
     }
-}
-
-fn get(count: &AtomicU64) -> u64 {
-    count.load(Ordering::Relaxed)
 }
 
 fn add_all<const N: usize>(sum: &mut [u64; N], numbers: [u64; N]) {
