@@ -198,7 +198,7 @@ impl Accounts {
             kinds: [const { KindAccount::new() }; ROWS],
             used_kinds: AtomicU64::new(0),
             devices: RecordList::new(),
-            device_memory: DeviceMemory::new(),
+            device_memory: DeviceMemory::default(),
             memory_reports: PerProcess::new(),
             description: DescriptionCell::new(),
             in_use: AtomicBool::new(true),

@@ -38,14 +38,11 @@ pub struct NegotiateLayerInterface {
     /// The loader's version, and then the one that both speak.
     pub loader_layer_interface_version: u32,
     /// Looks up commands of an instance.
-    pub pfn_get_instance_proc_addr:
-        Option<unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>>,
+    pub pfn_get_instance_proc_addr: Option<GetProcAddr>,
     /// Looks up commands of a device.
-    pub pfn_get_device_proc_addr:
-        Option<unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>>,
+    pub pfn_get_device_proc_addr: Option<GetProcAddr>,
     /// Looks up commands of a physical device; the layer has none to offer, and unknown ones then pass it by.
-    pub pfn_get_physical_device_proc_addr:
-        Option<unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>>,
+    pub pfn_get_physical_device_proc_addr: Option<GetProcAddr>,
 }
 
 /// What the loader asks first: agrees on version 2 of the interface and says how commands are looked up. Calls nothing.
@@ -112,33 +109,41 @@ pub(crate) struct NextLayer {
     pub(crate) get_device_proc_addr: Option<GetProcAddr>,
 }
 
+/// The structs of a chain, from the first one on, each with its type.
+///
+/// # Safety
+/// `first` is NULL, or begins a chain as Vulkan has it, which is valid as long as the iterator is used.
+pub(crate) unsafe fn structs(
+    first: *const c_void,
+) -> impl Iterator<Item = (i32, NonNull<BaseStruct>)> {
+    let mut next = NonNull::new(first.cast_mut().cast::<BaseStruct>());
+    std::iter::from_fn(move || {
+        let at = next?;
+        // SAFETY: the caller's promise: the chain's structs all begin so, and end with NULL.
+        let base = unsafe { at.as_ref() };
+        next = NonNull::new(base.p_next);
+        Some((base.s_type, at))
+    })
+}
+
 /// Finds the loader's link of type `s_type` in a create info, and moves it on for the layer below.
 ///
 /// # Safety
 /// `info` is NULL or a create info as the loader hands it to a layer.
 pub(crate) unsafe fn advance_link(info: *const c_void, s_type: i32) -> Option<NextLayer> {
-    let mut at = NonNull::new(info.cast_mut().cast::<BaseStruct>());
-    while let Some(base) = at {
-        // SAFETY: the caller's promise: the chain's structs all begin so, and end with NULL.
-        let BaseStruct {
-            s_type: this_type,
-            p_next,
-        } = unsafe { base.read() };
-        if this_type == s_type {
-            let mut layer = base.cast::<LayerCreateInfo>();
-            // SAFETY: structs of this type are the loader's own, and this large; nobody else uses them meanwhile.
-            let layer = unsafe { layer.as_mut() };
-            if layer.function == LINK_INFO {
-                // SAFETY: a struct with this function holds a link, or NULL where the chain is wrong.
-                let link = unsafe { layer.link.as_ref() }?;
-                layer.link = link.next;
-                return Some(NextLayer {
-                    get_instance_proc_addr: link.get_instance_proc_addr?,
-                    get_device_proc_addr: link.get_device_proc_addr,
-                });
-            }
+    // SAFETY: forwarded.
+    for (_, at) in unsafe { structs(info) }.filter(|(this_type, _)| *this_type == s_type) {
+        // SAFETY: structs of this type are the loader's own, and this large; no other code uses them meanwhile.
+        let layer = unsafe { at.cast::<LayerCreateInfo>().as_mut() };
+        if layer.function == LINK_INFO {
+            // SAFETY: a struct with this function holds a link, or NULL where the chain is wrong.
+            let link = unsafe { layer.link.as_ref() }?;
+            layer.link = link.next;
+            return Some(NextLayer {
+                get_instance_proc_addr: link.get_instance_proc_addr?,
+                get_device_proc_addr: link.get_device_proc_addr,
+            });
         }
-        at = NonNull::new(p_next);
     }
     None
 }
@@ -254,12 +259,10 @@ impl MemoryAllocateInfo {
     /// The chain is one as Vulkan has it.
     pub(crate) unsafe fn uses(&self) -> MemoryUses {
         let mut uses = [false; MEMORY_USES.len()];
-        let mut at = self.base.p_next;
-        // SAFETY: the caller's promise: the chain's structs all begin so, and end with NULL.
-        while let Some(base) = unsafe { at.as_ref() } {
-            let next = base.p_next;
+        // SAFETY: forwarded.
+        for (s_type, at) in unsafe { structs(self.base.p_next.cast()) } {
             let [imported, exported, dedicated] = &mut uses;
-            match base.s_type {
+            match s_type {
                 // Of handles of Windows, Zircon and Metal, and of file descriptors. Without a type of handle nothing is imported.
                 1_000_073_000 | 1_000_364_000 | 1_000_602_000 | 1_000_074_000 => {
                     // SAFETY: structs of these types go on with the type of handle.
@@ -273,12 +276,11 @@ impl MemoryAllocateInfo {
                 }
                 1_000_127_001 => {
                     // SAFETY: a struct of this type.
-                    let info = unsafe { &*at.cast::<DedicatedInfo>() };
+                    let info = unsafe { at.cast::<DedicatedInfo>().as_ref() };
                     *dedicated |= (info.image, info.buffer) != (0, 0);
                 }
                 _ => {}
             }
-            at = next;
         }
         uses
     }
@@ -288,9 +290,9 @@ impl MemoryAllocateInfo {
 ///
 /// # Safety
 /// A struct of such a type.
-unsafe fn handle_types(at: *const BaseStruct) -> u32 {
+unsafe fn handle_types(at: NonNull<BaseStruct>) -> u32 {
     // SAFETY: the caller's promise.
-    unsafe { &*at.cast::<HandleTypes>() }.bits
+    unsafe { at.cast::<HandleTypes>().as_ref() }.bits
 }
 
 /// `VkExportMemoryAllocateInfo`, `VkImportMemoryFdInfoKHR` and their like, as far as the types of handles.

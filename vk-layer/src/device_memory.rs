@@ -20,6 +20,7 @@ pub(crate) struct MemoryCount {
 }
 
 /// The device memory of one device, and of those that follow it.
+#[derive(Default)]
 pub(crate) struct DeviceMemory {
     pub(crate) heaps: [MemoryCount; MAX_HEAPS],
     pub(crate) types: [MemoryCount; MAX_TYPES],
@@ -68,16 +69,6 @@ impl MemoryCount {
 }
 
 impl DeviceMemory {
-    pub(crate) fn new() -> Self {
-        Self {
-            heaps: std::array::from_fn(|_| MemoryCount::default()),
-            types: std::array::from_fn(|_| MemoryCount::default()),
-            uses: std::array::from_fn(|_| MemoryCount::default()),
-            states: std::array::from_fn(|_| MemoryCount::default()),
-            lost_blocks: AtomicU64::new(0),
-        }
-    }
-
     /// Nothing is live.
     pub(crate) fn is_empty(&self) -> bool {
         let live = |count: &MemoryCount| count.live_blocks.load(Ordering::Relaxed);
@@ -233,7 +224,7 @@ mod tests {
 
     #[test]
     fn dedicated_memory_is_counted_apart_until_it_is_freed() {
-        let counts = DeviceMemory::new();
+        let counts = DeviceMemory::default();
         let blocks = MemoryBlocks::new(MemoryProperties::default());
         let mut dedicated = DedicatedInfo::new(ptr::null_mut(), 0, 7);
         let dedicated = (&raw mut dedicated).cast();
@@ -253,7 +244,7 @@ mod tests {
 
     #[test]
     fn ly20_a_mapping_of_no_bytes_is_none() {
-        let counts = DeviceMemory::new();
+        let counts = DeviceMemory::default();
         let blocks = MemoryBlocks::new(MemoryProperties::default());
         let info = MemoryAllocateInfo::new(ptr::null_mut(), 4096, 3);
         // SAFETY: an info without a chain.

@@ -325,21 +325,7 @@ const fn hook_at<const SLOT: usize>() -> VoidFunction {
     unsafe { transmute::<Forward, VoidFunction>(function) }
 }
 
-macro_rules! sixteen {
-    ($($high:literal)*) => {
-        [$(
-            hook_at::<{ $high * 16 + 0 }>(), hook_at::<{ $high * 16 + 1 }>(),
-            hook_at::<{ $high * 16 + 2 }>(), hook_at::<{ $high * 16 + 3 }>(),
-            hook_at::<{ $high * 16 + 4 }>(), hook_at::<{ $high * 16 + 5 }>(),
-            hook_at::<{ $high * 16 + 6 }>(), hook_at::<{ $high * 16 + 7 }>(),
-            hook_at::<{ $high * 16 + 8 }>(), hook_at::<{ $high * 16 + 9 }>(),
-            hook_at::<{ $high * 16 + 10 }>(), hook_at::<{ $high * 16 + 11 }>(),
-            hook_at::<{ $high * 16 + 12 }>(), hook_at::<{ $high * 16 + 13 }>(),
-            hook_at::<{ $high * 16 + 14 }>(), hook_at::<{ $high * 16 + 15 }>(),
-        )*]
-    };
-}
-
-static HOOKS: [VoidFunction; SLOTS] = sixteen!(
+static HOOKS: [VoidFunction; SLOTS] = hooks!(
+    hook_at:
     0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47
 );

@@ -173,16 +173,14 @@ pub(super) unsafe extern "system" fn create_device(
     // SAFETY: the layer's below, for its own device.
     let mut parent = unsafe { Parent::new(handle, look_up, accounts, finished.owner) };
     parent.instance_owner = instance.owner;
-    // SAFETY: the instance's, and the physical device is one of its.
-    let properties = unsafe { memory_properties(instance, physical_device) };
-    parent.memory = Some(MemoryBlocks::new(properties));
+    let name = c"vkGetPhysicalDeviceMemoryProperties";
+    // SAFETY: a physical device of the instance, and the struct of this command.
+    let memory: MemoryProperties = unsafe { properties(instance, name, physical_device) };
+    parent.memory = Some(MemoryBlocks::new(memory));
+    let name = c"vkGetPhysicalDeviceProperties";
     // SAFETY: as above.
-    let description = unsafe { device_properties(instance, physical_device) };
-    caught(|| {
-        accounts
-            .description
-            .set(DeviceDescription::new(description))
-    });
+    let device: DeviceProperties = unsafe { properties(instance, name, physical_device) };
+    caught(|| accounts.description.set(DeviceDescription::new(device)));
     // SAFETY: a handle that the command has just created.
     if !unsafe { register(&DEVICES, parent, DESTROY_DEVICE, (handle, &finished)) } {
         accounts.release();
@@ -294,52 +292,12 @@ unsafe fn register(
     false
 }
 
-/// The memory types of a physical device; none where the layer below does not say.
-///
-/// # Safety
-/// The physical device is one of the instance's.
-unsafe fn memory_properties(instance: &Parent, physical_device: Handle) -> MemoryProperties {
-    let mut properties = MemoryProperties::default();
-    // SAFETY: forwarded; a struct of the command's.
-    unsafe {
-        write_properties(
-            instance,
-            c"vkGetPhysicalDeviceMemoryProperties",
-            physical_device,
-            &raw mut properties,
-        );
-    }
-    properties
-}
-
-/// What a physical device is; nothing where the layer below does not say.
-///
-/// # Safety
-/// The physical device is one of the instance's.
-unsafe fn device_properties(instance: &Parent, physical_device: Handle) -> DeviceProperties {
-    let mut properties = DeviceProperties::default();
-    // SAFETY: forwarded; a struct of the command's.
-    unsafe {
-        write_properties(
-            instance,
-            c"vkGetPhysicalDeviceProperties",
-            physical_device,
-            &raw mut properties,
-        );
-    }
-    properties
-}
-
-/// Lets the layer below write what it knows of a physical device.
+/// What the layer below knows of a physical device; the default where it does not say.
 ///
 /// # Safety
 /// The physical device is one of the instance's, and the command with this name writes such a struct.
-unsafe fn write_properties<T>(
-    instance: &Parent,
-    name: &CStr,
-    physical_device: Handle,
-    properties: *mut T,
-) {
+unsafe fn properties<T: Default>(instance: &Parent, name: &CStr, physical_device: Handle) -> T {
+    let mut properties = T::default();
     let handle = ptr::with_exposed_provenance_mut(instance.handle);
     // SAFETY: the layer's below, with its own instance.
     if let Some(function) = unsafe { (instance.get_proc_addr)(handle, name.as_ptr()) } {
@@ -347,8 +305,9 @@ unsafe fn write_properties<T>(
         // SAFETY: the command has this signature.
         let function = unsafe { transmute::<VoidFunction, Function<T>>(function) };
         // SAFETY: the caller's promise.
-        unsafe { function(physical_device, properties) };
+        unsafe { function(physical_device, &raw mut properties) };
     }
+    properties
 }
 
 /// A dispatchable handle as the checker knows it.

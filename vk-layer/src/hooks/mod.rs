@@ -1,5 +1,21 @@
 //! What the layer answers for which command.
 
+/// An array of `$hook::<N>()`: for each number sixteen of them.
+macro_rules! hooks {
+    ($hook:ident: $($high:literal)*) => {
+        [$(
+            $hook::<{ $high * 16 }>(), $hook::<{ $high * 16 + 1 }>(),
+            $hook::<{ $high * 16 + 2 }>(), $hook::<{ $high * 16 + 3 }>(),
+            $hook::<{ $high * 16 + 4 }>(), $hook::<{ $high * 16 + 5 }>(),
+            $hook::<{ $high * 16 + 6 }>(), $hook::<{ $high * 16 + 7 }>(),
+            $hook::<{ $high * 16 + 8 }>(), $hook::<{ $high * 16 + 9 }>(),
+            $hook::<{ $high * 16 + 10 }>(), $hook::<{ $high * 16 + 11 }>(),
+            $hook::<{ $high * 16 + 12 }>(), $hook::<{ $high * 16 + 13 }>(),
+            $hook::<{ $high * 16 + 14 }>(), $hook::<{ $high * 16 + 15 }>(),
+        )*]
+    };
+}
+
 mod bracket;
 mod deferred;
 mod fence;

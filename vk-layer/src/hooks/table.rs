@@ -48,21 +48,7 @@ const fn hook_at<const ROW: usize>() -> Option<VoidFunction> {
     }
 }
 
-macro_rules! sixteen {
-    ($($high:literal)*) => {
-        [$(
-            hook_at::<{ $high * 16 }>(), hook_at::<{ $high * 16 + 1 }>(),
-            hook_at::<{ $high * 16 + 2 }>(), hook_at::<{ $high * 16 + 3 }>(),
-            hook_at::<{ $high * 16 + 4 }>(), hook_at::<{ $high * 16 + 5 }>(),
-            hook_at::<{ $high * 16 + 6 }>(), hook_at::<{ $high * 16 + 7 }>(),
-            hook_at::<{ $high * 16 + 8 }>(), hook_at::<{ $high * 16 + 9 }>(),
-            hook_at::<{ $high * 16 + 10 }>(), hook_at::<{ $high * 16 + 11 }>(),
-            hook_at::<{ $high * 16 + 12 }>(), hook_at::<{ $high * 16 + 13 }>(),
-            hook_at::<{ $high * 16 + 14 }>(), hook_at::<{ $high * 16 + 15 }>(),
-        )*]
-    };
-}
-
-static HOOKS: [Option<VoidFunction>; PLACES] = sixteen!(
+static HOOKS: [Option<VoidFunction>; PLACES] = hooks!(
+    hook_at:
     0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
 );

@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use vk_accounts::report::Growth;
+
 use crate::count::get;
 
 /// A count of objects or blocks with their bytes. Exact when no command runs.
@@ -21,15 +23,6 @@ pub(crate) struct LiveCount {
     /// Between how many marks there were more, and less, at the second one.
     grew: AtomicU64,
     shrank: AtomicU64,
-}
-
-/// How a count changed from the first mark that counts to the last one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CountGrowth {
-    pub(crate) count: i64,
-    pub(crate) bytes: i64,
-    pub(crate) grew: u64,
-    pub(crate) shrank: u64,
 }
 
 impl LiveCount {
@@ -61,8 +54,8 @@ impl LiveCount {
         get(&self.total)
     }
 
-    pub(crate) fn growth(&self) -> CountGrowth {
-        CountGrowth {
+    pub(crate) fn growth(&self) -> Growth {
+        Growth {
             count: difference(get(&self.last), get(&self.first)),
             bytes: difference(get(&self.last_bytes), get(&self.first_bytes)),
             grew: get(&self.grew),
@@ -100,7 +93,7 @@ fn difference(after: u64, before: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{CountGrowth, LiveCount};
+    use super::{Growth, LiveCount};
 
     #[test]
     fn growth_is_counted_from_the_first_mark_to_the_last() {
@@ -116,7 +109,7 @@ mod tests {
         count.mark(false);
         count.mark(false);
         count.add(10);
-        let growth = CountGrowth {
+        let growth = Growth {
             count: 5,
             bytes: 50,
             grew: 3,
@@ -129,7 +122,7 @@ mod tests {
         );
         assert_eq!((count.live(), count.bytes(), count.total()), (7, 160, 8));
         count.mark(true);
-        let none = CountGrowth {
+        let none = Growth {
             count: 0,
             bytes: 0,
             grew: 0,

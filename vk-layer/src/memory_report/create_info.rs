@@ -7,7 +7,7 @@ use std::ptr;
 use alloc_core::TryVec;
 
 use super::{MemoryReports, ReportEvent, reported};
-use crate::chain::BaseStruct;
+use crate::chain::{BaseStruct, structs};
 use crate::record::{Own, own};
 
 const EXTENSION: &CStr = c"VK_EXT_device_memory_report";
@@ -187,16 +187,10 @@ unsafe fn names(info: &DeviceCreateInfo) -> &[*const c_char] {
 /// # Safety
 /// A chain as Vulkan has it.
 unsafe fn feature_of(chain: *const c_void) -> Option<u32> {
-    let mut at = chain.cast::<BaseStruct>();
-    loop {
-        // SAFETY: the caller's promise: the chain's structs all begin so, and end with NULL.
-        let base = unsafe { at.as_ref() }?;
-        if base.s_type == FEATURES {
-            // SAFETY: a struct of this type.
-            return Some(unsafe { &*at.cast::<ReportFeatures>() }.device_memory_report);
-        }
-        at = base.p_next;
-    }
+    // SAFETY: forwarded.
+    let (_, feature) = unsafe { structs(chain) }.find(|(s_type, _)| *s_type == FEATURES)?;
+    // SAFETY: a struct of this type.
+    Some(unsafe { feature.cast::<ReportFeatures>().as_ref() }.device_memory_report)
 }
 
 /// # Safety

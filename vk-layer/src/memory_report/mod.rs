@@ -69,7 +69,7 @@ const ALLOCATION_FAILED: i32 = 4;
 impl MemoryReports {
     fn new() -> Self {
         Self {
-            counts: std::array::from_fn(|_| MemoryCount::default()),
+            counts: Default::default(),
             blocks: HandleMap::new(),
             known: AtomicU64::new(0),
             free_events: AtomicU64::new(0),

@@ -1,13 +1,13 @@
 //! Reads `VkLayerSettingsCreateInfoEXT` from the chain of a `VkInstanceCreateInfo`.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::slice;
+use std::{fmt, slice};
 
 use alloc_core::{HostError, TryString};
 
 use super::entries::{Entries, Source, push};
-use crate::chain::BaseStruct;
-use crate::record::own;
+use crate::chain::{BaseStruct, structs};
+use crate::record::{Own, own};
 
 /// The layer's name, under which a program may chain settings for it.
 const LAYER: &CStr = c"VK_LAYER_STEWARD_memory";
@@ -41,25 +41,18 @@ pub(super) unsafe fn push_create_info(
     entries: &mut Entries,
     info: *const c_void,
 ) -> Result<(), HostError> {
-    let mut at = info.cast::<BaseStruct>();
-    loop {
-        // SAFETY: the caller's promise: the chain's structs all begin so, and end with NULL.
-        let Some(base) = (unsafe { at.as_ref() }) else {
-            return Ok(());
-        };
-        if base.s_type == LAYER_SETTINGS {
-            let settings = at.cast::<LayerSettingsCreateInfo>();
-            // SAFETY: a struct of this type is this large.
-            let settings = unsafe { &*settings };
-            // SAFETY: the caller's promise: as many settings as the count says.
-            let settings = unsafe { slice_of(settings.settings, settings.setting_count) };
-            for setting in settings {
-                // SAFETY: forwarded: one of a valid create info.
-                unsafe { push_setting(entries, setting) }?;
-            }
+    // SAFETY: forwarded.
+    let chain = unsafe { structs(info) };
+    for (_, at) in chain.filter(|(s_type, _)| *s_type == LAYER_SETTINGS) {
+        // SAFETY: a struct of this type is this large.
+        let info = unsafe { at.cast::<LayerSettingsCreateInfo>().as_ref() };
+        // SAFETY: the caller's promise: as many settings as the count says.
+        for setting in unsafe { slice_of(info.settings, info.setting_count) } {
+            // SAFETY: forwarded: one of a valid create info.
+            unsafe { push_setting(entries, setting) }?;
         }
-        at = base.p_next;
     }
+    Ok(())
 }
 
 /// # Safety
@@ -87,61 +80,51 @@ pub(super) unsafe fn push_setting(
 ///
 /// # Safety
 /// As many values of the type as the count says.
-unsafe fn value_of(setting: &LayerSetting) -> Result<TryString<crate::record::Own>, HostError> {
+unsafe fn value_of(setting: &LayerSetting) -> Result<TryString<Own>, HostError> {
     let mut text = TryString::new_in(own());
     if setting.value_count == 0 || setting.values.is_null() {
         return Ok(text);
     }
+    let values = setting.values;
     match setting.value_type {
         0 => {
             // SAFETY: `VK_LAYER_SETTING_TYPE_BOOL32_EXT`: `VkBool32`.
-            let value = unsafe { setting.values.cast::<u32>().read() };
+            let value = unsafe { values.cast::<u32>().read() };
             text.try_push_str(if value == 0 { "false" } else { "true" })?;
         }
-        1 => {
-            // SAFETY: `VK_LAYER_SETTING_TYPE_INT32_EXT`.
-            let value = unsafe { setting.values.cast::<i32>().read() };
-            text.try_write_fmt(format_args!("{value}"))?;
-        }
-        2 => {
-            // SAFETY: `VK_LAYER_SETTING_TYPE_INT64_EXT`.
-            let value = unsafe { setting.values.cast::<i64>().read() };
-            text.try_write_fmt(format_args!("{value}"))?;
-        }
-        3 => {
-            // SAFETY: `VK_LAYER_SETTING_TYPE_UINT32_EXT`.
-            let value = unsafe { setting.values.cast::<u32>().read() };
-            text.try_write_fmt(format_args!("{value}"))?;
-        }
-        4 => {
-            // SAFETY: `VK_LAYER_SETTING_TYPE_UINT64_EXT`.
-            let value = unsafe { setting.values.cast::<u64>().read() };
-            text.try_write_fmt(format_args!("{value}"))?;
-        }
-        5 => {
-            // SAFETY: `VK_LAYER_SETTING_TYPE_FLOAT32_EXT`.
-            let value = unsafe { setting.values.cast::<f32>().read() };
-            text.try_write_fmt(format_args!("{value}"))?;
-        }
-        6 => {
-            // SAFETY: `VK_LAYER_SETTING_TYPE_FLOAT64_EXT`.
-            let value = unsafe { setting.values.cast::<f64>().read() };
-            text.try_write_fmt(format_args!("{value}"))?;
-        }
+        // SAFETY: `VK_LAYER_SETTING_TYPE_INT32_EXT`.
+        1 => unsafe { push_number::<i32>(&mut text, values) }?,
+        // SAFETY: `VK_LAYER_SETTING_TYPE_INT64_EXT`.
+        2 => unsafe { push_number::<i64>(&mut text, values) }?,
+        // SAFETY: `VK_LAYER_SETTING_TYPE_UINT32_EXT`.
+        3 => unsafe { push_number::<u32>(&mut text, values) }?,
+        // SAFETY: `VK_LAYER_SETTING_TYPE_UINT64_EXT`.
+        4 => unsafe { push_number::<u64>(&mut text, values) }?,
+        // SAFETY: `VK_LAYER_SETTING_TYPE_FLOAT32_EXT`.
+        5 => unsafe { push_number::<f32>(&mut text, values) }?,
+        // SAFETY: `VK_LAYER_SETTING_TYPE_FLOAT64_EXT`.
+        6 => unsafe { push_number::<f64>(&mut text, values) }?,
         7 => {
             // SAFETY: `VK_LAYER_SETTING_TYPE_STRING_EXT`: pointers to strings.
-            let value = unsafe { setting.values.cast::<*const c_char>().read() };
+            let value = unsafe { values.cast::<*const c_char>().read() };
             // SAFETY: the caller's promise: NULL, or a string.
-            let value = unsafe { text_of(value) };
-            text.try_push_str(
-                value
-                    .and_then(|value| value.to_str().ok())
-                    .unwrap_or_default(),
-            )?;
+            let value = unsafe { text_of(value) }.and_then(|value| value.to_str().ok());
+            text.try_push_str(value.unwrap_or_default())?;
         }
         _ => {}
     }
     Ok(text)
+}
+
+/// # Safety
+/// `values` points to a value of this type.
+unsafe fn push_number<T: fmt::Display>(
+    text: &mut TryString<Own>,
+    values: *const c_void,
+) -> Result<(), HostError> {
+    // SAFETY: the caller's promise.
+    let value = unsafe { values.cast::<T>().read() };
+    text.try_write_fmt(format_args!("{value}"))
 }
 
 /// # Safety
