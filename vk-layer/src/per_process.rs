@@ -1,6 +1,6 @@
 //! A value that a process makes once. The child of a fork makes its own, since threads that are gone may hold the locks of the parent's.
 
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::record::{free_record, new_record};
@@ -15,35 +15,26 @@ impl<T: Send + Sync> PerProcess<T> {
 
     /// The value; made now if there is none. Of two threads that make one, the first one's stays. `None` where none can be made.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Option<T>) -> Option<&'static T> {
-        let mut published = self.0.load(Ordering::Acquire);
-        if published.is_null() {
-            let new = new_record(make()?)?;
-            let swapped = self.0.compare_exchange(
-                ptr::null_mut(),
-                new.as_ptr(),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            published = match swapped {
-                Ok(_) => new.as_ptr(),
-                Err(first) => {
-                    // SAFETY: from `new_record`, and nobody has seen it.
-                    drop(unsafe { free_record(new) });
-                    first
-                }
-            };
+        if let Some(value) = self.get() {
+            return Some(value);
         }
-        let published = NonNull::new(published)?;
-        // SAFETY: published above or by another thread, and never freed.
-        Some(unsafe { published.as_ref() })
+        let new = new_record(make()?)?;
+        let none = ptr::null_mut();
+        let swapped =
+            self.0
+                .compare_exchange(none, new.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
+        if swapped.is_err() {
+            // SAFETY: from `new_record`, and no other thread has seen it.
+            drop(unsafe { free_record(new) });
+        }
+        self.get()
     }
 
     /// The value, if it was made.
     #[inline]
     pub(crate) fn get(&self) -> Option<&'static T> {
-        let published = NonNull::new(self.0.load(Ordering::Acquire))?;
-        // SAFETY: published by `get_or_make`, and never freed.
-        Some(unsafe { published.as_ref() })
+        // SAFETY: null, or published by `get_or_make` and never freed.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
     /// In the child of a fork. What the parent's value allocated stays: its objects may still be used.

@@ -36,26 +36,6 @@ pub(super) struct Finished<'a> {
     _ended: Option<EndedObject>,
 }
 
-/// Runs the row's command with the callbacks that it is to have: those of its kind where the program passed NULL; the program's own are
-/// watched, unless they are for an object (`ends`) that was created when nobody could. Whatever goes wrong in the layer, the command is
-/// called, once, and its result is returned.
-pub(super) fn run<'a>(
-    index: usize,
-    accounts: &'a Accounts,
-    parents: Owners,
-    callbacks: (*const RawCallbacks, Option<u64>),
-    call: impl FnOnce(*const RawCallbacks) -> i32,
-) -> Finished<'a> {
-    let (allocator, ends) = callbacks;
-    run_with(
-        index,
-        accounts,
-        parents,
-        Passed::ByProgram(allocator, ends),
-        call,
-    )
-}
-
 /// What a command comes with.
 #[derive(Clone, Copy)]
 pub(super) enum Passed<'a> {
@@ -65,8 +45,10 @@ pub(super) enum Passed<'a> {
     Watched(&'a ForeignUse<'a>),
 }
 
-/// As [`run`].
-pub(super) fn run_with<'a>(
+/// Runs the row's command with the callbacks that it is to have: those of its kind where the program passed NULL; the program's own are
+/// watched, unless they are for an object that was created when nobody could. Whatever goes wrong in the layer, the command is
+/// called, once, and its result is returned.
+pub(super) fn run<'a>(
     index: usize,
     accounts: &'a Accounts,
     parents: Owners,

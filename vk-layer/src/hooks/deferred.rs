@@ -1,30 +1,23 @@
 //! Commands that were deferred: what they create is there once the operation is done, which the commands that join it say.
 
-use std::ffi::c_void;
 use std::mem::transmute;
 use std::ptr::NonNull;
 
 use vk_callbacks::command::current_thread;
-use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{OwnerId, Owners};
 
-use super::bracket::{Passed, count_created, created_with, run_with};
+use super::bracket::{Passed, count_created, created_with, run};
 use super::fence::{caught, fenced};
-use super::generic::{CREATE_CACHE, Next, clear, handles};
+use super::generic::{Next, clear, handles};
+use super::{CREATE_CACHE, CREATE_DEFERRED, Callbacks, Handle, Info};
 use crate::accounts::Accounts;
 use crate::chain::{ERROR_INITIALIZATION_FAILED, OPERATION_DEFERRED, VoidFunction};
-use crate::commands::{known_row, row};
+use crate::commands::row;
 use crate::foreign::ForeignRecord;
 use crate::handle_map::{HandleMap, key};
 use crate::leaks::{Origin, last_origin};
 use crate::once::OnceAcrossForks;
 use crate::record::{free_record, new_record};
-
-type Callbacks = *const RawCallbacks;
-type Handle = *mut c_void;
-type Info = *const c_void;
-
-const CREATE_DEFERRED: usize = known_row("vkCreateDeferredOperationKHR");
 
 /// The operations of a device that something was deferred with, until they are destroyed or used again.
 pub(crate) struct DeferredOperations(HandleMap<Deferred>);
@@ -175,7 +168,7 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         // Callbacks that cannot be watched for long enough go down as they came, as those of an object that nobody watches.
         None => Passed::ByProgram(allocator, (operation != 0).then_some(0)),
     };
-    let finished = run_with(ROW, accounts, owners, passed, |allocator| {
+    let finished = run(ROW, accounts, owners, passed, |allocator| {
         // SAFETY: as in `create`: the callbacks outlive what is created, and the operation.
         unsafe { function(parent, operation, cache, count, infos, allocator, objects) }
     });

@@ -3,15 +3,14 @@
 //! All are called as Vulkan has it: on a live parent, with pointers that are valid for the command. That is the contract of every function
 //! here, and what the layer below is called with in turn.
 
-use std::ffi::c_void;
 use std::mem::transmute;
 use std::ptr::NonNull;
 
-use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{OwnerId, Owners};
 
-use super::bracket::{Finished, created, ended, run};
+use super::bracket::{Finished, Passed, created, ended, run};
 use super::fence::{caught, fenced};
+use super::{CREATE_CACHE, Callbacks, Handle, Info};
 use crate::accounts::Accounts;
 use crate::chain::{
     BufferCreateInfo, ERROR_INITIALIZATION_FAILED, MemoryAllocateInfo, PipelineBinaryList,
@@ -21,14 +20,9 @@ use crate::commands::{known_row, row};
 use crate::leaks;
 use crate::parent::Parent;
 
-type Callbacks = *const RawCallbacks;
-type Handle = *mut c_void;
-type Info = *const c_void;
-
 const CREATE_BUFFER: usize = known_row("vkCreateBuffer");
 const ALLOCATE_MEMORY: usize = known_row("vkAllocateMemory");
 const FREE_MEMORY: usize = known_row("vkFreeMemory");
-pub(super) const CREATE_CACHE: usize = known_row("vkCreatePipelineCache");
 const DESTROY_DEFERRED: usize = known_row("vkDestroyDeferredOperationKHR");
 
 /// The parent of a command, and the command of the layer below.
@@ -62,7 +56,8 @@ impl<'c> Next<'c> {
         command: impl FnOnce(Callbacks) -> i32,
     ) -> Finished<'static> {
         let owners = self.parent.owners();
-        run(index, self.accounts(), owners, (allocator, None), command)
+        let passed = Passed::ByProgram(allocator, None);
+        run(index, self.accounts(), owners, passed, command)
     }
 
     /// Whose callbacks the object was created with, which the row creates.
@@ -297,7 +292,7 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         ROW,
         next.accounts(),
         owners,
-        (allocator, None),
+        Passed::ByProgram(allocator, None),
         |allocator| {
             // SAFETY: as in `create`.
             unsafe { function(parent, cache, count, infos, allocator, objects) }
@@ -333,7 +328,7 @@ pub(super) unsafe extern "system" fn destroy<const ROW: usize>(
         ROW,
         next.accounts(),
         next.parent.owners(),
-        (allocator, Some(object)),
+        Passed::ByProgram(allocator, Some(object)),
         |allocator| {
             // SAFETY: the caller's arguments; NULL was replaced when the object was created, too.
             unsafe { function(parent, object, allocator) };

@@ -2,16 +2,16 @@
 //!
 //! As in `generic`, the contract of each function is that of the command.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vk_callbacks::Owners;
-use vk_callbacks::raw::RawCallbacks;
 
-use super::bracket::{Finished, created, ended, run, undo};
+use super::bracket::{Finished, Passed, created, ended, run, undo};
 use super::fence::caught;
+use super::{CREATE_INSTANCE, Callbacks, Handle, Info};
 use crate::accounts;
 use crate::chain::{
     DeviceProperties, ERROR_INITIALIZATION_FAILED, ERROR_OUT_OF_HOST_MEMORY, LOADER_DEVICE,
@@ -32,12 +32,8 @@ use crate::settings::{self, settings};
 use crate::state;
 use crate::timeline::{self, PhaseCause, begin_phase};
 
-type Callbacks = *const RawCallbacks;
-type Handle = *mut c_void;
-type Info = *const c_void;
 type Destroy = unsafe extern "system" fn(Handle, Callbacks);
 
-const CREATE_INSTANCE: usize = known_row("vkCreateInstance");
 const CREATE_DEVICE: usize = known_row("vkCreateDevice");
 const DESTROY_INSTANCE: usize = known_row("vkDestroyInstance");
 const DESTROY_DEVICE: usize = known_row("vkDestroyDevice");
@@ -91,7 +87,7 @@ pub(super) unsafe extern "system" fn create_instance(
         CREATE_INSTANCE,
         accounts,
         Owners::default(),
-        (allocator, None),
+        Passed::ByProgram(allocator, None),
         |allocator| {
             // SAFETY: the caller's arguments; the callbacks outlive the instance.
             unsafe { function(info, allocator, instance) }
@@ -158,7 +154,7 @@ pub(super) unsafe extern "system" fn create_device(
         CREATE_DEVICE,
         accounts,
         owners,
-        (allocator, None),
+        Passed::ByProgram(allocator, None),
         |allocator| {
             // SAFETY: the caller's arguments; the callbacks outlive the device.
             unsafe { function(physical_device, info, allocator, device) }
@@ -218,7 +214,7 @@ pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
         ROW,
         parent.accounts,
         owners,
-        (allocator, Some(number(handle))),
+        Passed::ByProgram(allocator, Some(number(handle))),
         |allocator| {
             if let Some(function) = parent.next(ROW) {
                 // SAFETY: the row's command has this signature.

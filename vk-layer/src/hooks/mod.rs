@@ -31,6 +31,8 @@ mod table;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::Ordering;
 
+use vk_callbacks::raw::RawCallbacks;
+
 use crate::chain::{GetProcAddr, VoidFunction};
 use crate::commands::{known_row, row_index};
 use crate::handle_map::HandleMap;
@@ -47,6 +49,12 @@ pub(crate) use lifetimes::has_live_instance;
 pub(crate) use names::{SLOTS, coverage, unknown_names};
 
 const CREATE_INSTANCE: usize = known_row("vkCreateInstance");
+const CREATE_CACHE: usize = known_row("vkCreatePipelineCache");
+const CREATE_DEFERRED: usize = known_row("vkCreateDeferredOperationKHR");
+
+type Callbacks = *const RawCallbacks;
+type Handle = *mut c_void;
+type Info = *const c_void;
 
 /// `vkGetInstanceProcAddr`: a hook where the layer below has the command, else what that answers.
 ///

@@ -6,15 +6,14 @@ use vk_callbacks::commands::{AllocatorSource, CommandAction};
 use vk_callbacks::{CommandRow, Owners};
 
 use super::forward::Arguments;
+use super::{CREATE_CACHE, CREATE_DEFERRED};
 use crate::chain::PoolAllocateInfo;
 use crate::commands::known_row;
 use crate::parent::Parent;
 
 const CREATE_COMMAND_POOL: usize = known_row("vkCreateCommandPool");
 const CREATE_DESCRIPTOR_POOL: usize = known_row("vkCreateDescriptorPool");
-const CREATE_PIPELINE_CACHE: usize = known_row("vkCreatePipelineCache");
 const CREATE_VALIDATION_CACHE: usize = known_row("vkCreateValidationCacheEXT");
-const CREATE_DEFERRED: usize = known_row("vkCreateDeferredOperationKHR");
 
 /// See the module. None at all where it cannot be known: then nothing is said about who was asked.
 ///
@@ -26,7 +25,7 @@ pub(super) unsafe fn owners(row: &CommandRow, parent: &Parent, arguments: &Argum
         (AllocatorSource::Pool, "VkDescriptorSet" | "VkDescriptorPool") => CREATE_DESCRIPTOR_POOL,
         (AllocatorSource::Pool, _) => CREATE_COMMAND_POOL,
         (AllocatorSource::Cache, "VkValidationCacheEXT") => CREATE_VALIDATION_CACHE,
-        (AllocatorSource::Cache, _) => CREATE_PIPELINE_CACHE,
+        (AllocatorSource::Cache, _) => CREATE_CACHE,
         (AllocatorSource::DeferredOperation, _) => CREATE_DEFERRED,
         _ => return behind,
     };

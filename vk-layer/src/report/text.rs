@@ -2,13 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+use std::fmt;
 use std::sync::atomic::Ordering;
 
 use alloc_core::{HostError, TryString};
 
 use super::rows::{Findings, KindRow, MemoryRow};
 use super::{HAS_ENDED, process};
-use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_usage};
+use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_accounts, all_usage};
 use crate::chain::MEMORY_USES;
 use crate::count::get;
 use crate::coverage;
@@ -79,15 +80,13 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
 
 /// What a program that destroys nothing has to know.
 fn alive_at_end(text: &mut TryString<Own>) -> Result<(), HostError> {
-    let alive = |accounts: &Accounts, kind: &str| -> u64 {
-        let rows = KindRow::all(accounts).filter(|row| row.kind == kind);
-        rows.map(|row| row.objects_alive).sum()
+    let alive = |kind: &str| -> u64 {
+        let rows = all_accounts().flat_map(KindRow::all);
+        rows.filter(|row| row.kind == kind)
+            .map(|row| row.objects_alive)
+            .sum()
     };
-    let instances = INSTANCES.iter().map(|one| alive(one, "VkInstance")).sum();
-    let devices = INSTANCES
-        .iter()
-        .flat_map(|instance| instance.devices.iter());
-    let devices = devices.map(|one| alive(one, "VkDevice")).sum();
+    let (instances, devices) = (alive("VkInstance"), alive("VkDevice"));
     if !HAS_ENDED.load(Ordering::Relaxed) || instances + devices == 0 {
         return Ok(());
     }
@@ -129,36 +128,15 @@ fn device_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), Hos
     let memory = &device.device_memory;
     for (what, counts) in [("heap", &memory.heaps[..]), ("type", &memory.types[..])] {
         for row in MemoryRow::all(counts) {
-            text.try_write_fmt(format_args!(
-                "    device memory, {what} {:<13}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}",
-                row.index,
-                row.live_bytes,
-                row.peak_bytes,
-                row.total_bytes,
-                row.total_blocks,
-                row.total_blocks,
-                row.live_blocks,
-            ))?;
-            if row.refusals != 0 {
-                text.try_write_fmt(format_args!("  ({} refused)", row.refusals))?;
-            }
-            text.try_push('\n')?;
+            let name = format_args!("device memory, {what} {:<13}", row.index);
+            memory_row(name, &row, text)?;
         }
     }
     let reports = device.memory_reports.get();
     for (kind, count) in reports.into_iter().flat_map(|reports| reports.rows()) {
-        let Some(row) = MemoryRow::of(count) else {
-            continue;
-        };
-        text.try_write_fmt(format_args!(
-            "    the driver's, for {kind:<18}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}\n",
-            row.live_bytes,
-            row.peak_bytes,
-            row.total_bytes,
-            row.total_blocks,
-            row.total_blocks,
-            row.live_blocks,
-        ))?;
+        if let Some(row) = MemoryRow::of(count) {
+            memory_row(format_args!("the driver's, for {kind:<18}"), &row, text)?;
+        }
     }
     if reports.is_some_and(|reports| reports.may_be_stale()) {
         text.try_push_str(
@@ -168,16 +146,8 @@ fn device_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), Hos
     let uses = MemoryRow::all(&memory.uses).map(|row| (MEMORY_USES.get(row.index), row));
     let states = MemoryRow::all(&memory.states).map(|row| (MEMORY_STATES.get(row.index), row));
     for (name, row) in uses.chain(states) {
-        text.try_write_fmt(format_args!(
-            "    of it {:<26}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}\n",
-            name.copied().unwrap_or_default(),
-            row.live_bytes,
-            row.peak_bytes,
-            row.total_bytes,
-            row.total_blocks,
-            row.total_blocks,
-            row.live_blocks,
-        ))?;
+        let name = name.copied().unwrap_or_default();
+        memory_row(format_args!("of it {name:<26}"), &row, text)?;
     }
     match get(&memory.lost_blocks) {
         0 => Ok(()),
@@ -185,6 +155,26 @@ fn device_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), Hos
             "    {lost} blocks of device memory are not counted: no memory for their records\n"
         )),
     }
+}
+
+fn memory_row(
+    name: fmt::Arguments<'_>,
+    row: &MemoryRow,
+    text: &mut TryString<Own>,
+) -> Result<(), HostError> {
+    text.try_write_fmt(format_args!(
+        "    {name}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}",
+        row.live_bytes,
+        row.peak_bytes,
+        row.total_bytes,
+        row.total_blocks,
+        row.total_blocks,
+        row.live_blocks,
+    ))?;
+    if row.refusals != 0 {
+        text.try_write_fmt(format_args!("  ({} refused)", row.refusals))?;
+    }
+    text.try_push('\n')
 }
 
 fn findings(text: &mut TryString<Own>) -> Result<(), HostError> {

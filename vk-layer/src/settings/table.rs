@@ -39,40 +39,28 @@ pub const SETTINGS: &[Setting] = &[
         values: "a file, or `-` for the error output",
         default: "`-` where `json` is not set",
         about: "Where the report goes; in the name of a file `%p` is the number of the process, `%e` the name of its executable, `%n` the report's number, from 1.",
-        set: |settings, value| {
-            settings.text = Some(Target::new(value)?);
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.text, Target::new(value).map(Some)),
     },
     Setting {
         name: "json",
         values: "a file, or `-` for the error output",
         default: "none",
         about: "Where the same goes as JSON.",
-        set: |settings, value| {
-            settings.json = Some(Target::new(value)?);
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.json, Target::new(value).map(Some)),
     },
     Setting {
         name: "state",
         values: "a file",
         default: "none",
         about: "The file that keeps the last numbers however the process ends, named in the same way; `steward top` reads it. With `%p` in the name each process has its own: what a living process writes is no other's.",
-        set: |settings, value| {
-            settings.state = Some(file_name::pattern(value)?);
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.state, file_name::pattern(value).map(Some)),
     },
     Setting {
         name: "check",
         values: "true or false",
         default: "true",
         about: "Whether callbacks are judged by Vulkan's rules.",
-        set: |settings, value| {
-            settings.check = boolean(value)?;
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.check, value.parse()),
     },
     Setting {
         name: "brackets",
@@ -94,10 +82,7 @@ pub const SETTINGS: &[Setting] = &[
         values: "`fence`, `strict`, `cookie` or `sampled[=N]`",
         default: "none",
         about: "How each block that the driver gets through callbacks that replaced NULL is guarded.",
-        set: |settings, value| {
-            settings.guarding.guard = Some(value.parse().map_err(|_| InvalidValue)?);
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.guarding.guard, value.parse().map(Some)),
     },
     Setting {
         name: "back_end",
@@ -105,8 +90,10 @@ pub const SETTINGS: &[Setting] = &[
         default: "the best there is",
         about: "With a guard: the one back end to use.",
         set: |settings, value| {
-            settings.guarding.back_end = Some(parse_back_end(value).map_err(|_| InvalidValue)?);
-            Ok(())
+            store(
+                &mut settings.guarding.back_end,
+                parse_back_end(value).map(Some),
+            )
         },
     },
     Setting {
@@ -114,60 +101,42 @@ pub const SETTINGS: &[Setting] = &[
         values: "a plan, as of `steward --fail`",
         default: "none",
         about: "Which requests of the driver are refused on purpose.",
-        set: |settings, value| {
-            settings.guarding.fail = Some(value.parse().map_err(|_| InvalidValue)?);
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.guarding.fail, value.parse().map(Some)),
     },
     Setting {
         name: "fail_application",
         values: "true or false",
         default: "false",
         about: "With `fail` and `check`: whether the plan counts and refuses what the driver requests of the program's own callbacks, too.",
-        set: |settings, value| {
-            settings.fail_application = boolean(value)?;
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.fail_application, value.parse()),
     },
     Setting {
         name: "memory_report",
         values: "true or false",
         default: "false",
         about: "Whether device memory that the driver itself allocates is counted, by the kind of object: enables VK_EXT_device_memory_report where the device offers it.",
-        set: |settings, value| {
-            settings.memory_report = boolean(value)?;
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.memory_report, value.parse()),
     },
     Setting {
         name: "refusals",
         values: "a file",
         default: "none",
         about: "With `fail`: the file, named in the same way, to which the first refusals are added as they happen, a line of JSON each; it tells them of a process that ends without a report.",
-        set: |settings, value| {
-            settings.refusals = Some(file_name::pattern(value)?);
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.refusals, file_name::pattern(value).map(Some)),
     },
     Setting {
         name: "stacks",
         values: "true or false",
         default: "false",
         about: "Whether what is alive has the program's call stack, in the JSON.",
-        set: |settings, value| {
-            settings.stacks = boolean(value)?;
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.stacks, value.parse()),
     },
     Setting {
         name: "frame",
         values: "`auto`, `present` or `submit`, each with `:N` for every N-th, or `none`",
         default: "`auto`: submits until something is presented",
         about: "With stacks: what ends a frame; growth is counted between frames.",
-        set: |settings, value| {
-            settings.frame = Frame::parse(value).ok_or(InvalidValue)?;
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.frame, Frame::parse(value).ok_or(InvalidValue)),
     },
     Setting {
         name: "mark_signal",
@@ -175,8 +144,10 @@ pub const SETTINGS: &[Setting] = &[
         default: "none",
         about: "With stacks: the signal that requests a mark, between which growth is counted instead. A program's own handler stays.",
         set: |settings, value| {
-            settings.mark_signal = Some(signal_number(value).ok_or(InvalidValue)?);
-            Ok(())
+            store(
+                &mut settings.mark_signal,
+                signal_number(value).map(Some).ok_or(InvalidValue),
+            )
         },
     },
     Setting {
@@ -184,10 +155,7 @@ pub const SETTINGS: &[Setting] = &[
         values: "true or false",
         default: "false",
         about: "Whether the report has callback coverage: how much of what the driver allocates goes through callbacks. The meter's library has to be preloaded, as `steward run --meter` does. With `check`, what callbacks gave and the driver frees by the C library is reported, and not freed.",
-        set: |settings, value| {
-            settings.meter = boolean(value)?;
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.meter, value.parse()),
     },
     Setting {
         name: "signal",
@@ -195,8 +163,10 @@ pub const SETTINGS: &[Setting] = &[
         default: "none",
         about: "The signal that requests a report: the next command with callbacks, or the next submit, writes it. A program's own handler stays.",
         set: |settings, value| {
-            settings.signal = Some(signal_number(value).ok_or(InvalidValue)?);
-            Ok(())
+            store(
+                &mut settings.signal,
+                signal_number(value).map(Some).ok_or(InvalidValue),
+            )
         },
     },
     Setting {
@@ -214,28 +184,19 @@ pub const SETTINGS: &[Setting] = &[
         values: "true or false",
         default: "false",
         about: "Whether the report has the arguments of the process.",
-        set: |settings, value| {
-            settings.arguments = boolean(value)?;
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.arguments, value.parse()),
     },
     Setting {
         name: "interval",
         values: "a whole number of seconds, 0 for none",
         default: "0",
         about: "How often a report is written while the program runs: by the first hooked command after that time.",
-        set: |settings, value| {
-            settings.interval = value.parse().map_err(|_| InvalidValue)?;
-            Ok(())
-        },
+        set: |settings, value| store(&mut settings.interval, value.parse()),
     },
 ];
 
-/// The value of a setting that is on or off.
-fn boolean(value: &str) -> Result<bool, InvalidValue> {
-    match value {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err(InvalidValue),
-    }
+/// Stores a value that could be parsed.
+fn store<T, E>(setting: &mut T, value: Result<T, E>) -> Result<(), InvalidValue> {
+    *setting = value.map_err(|_| InvalidValue)?;
+    Ok(())
 }
