@@ -64,7 +64,7 @@ pub(crate) struct KindAccount {
 /// The context of a kind, and the callbacks that the driver is given for it.
 pub(crate) struct KindOwner {
     bridge: Bridge,
-    callbacks: RawCallbacks,
+    pub(crate) callbacks: RawCallbacks,
     /// As the checker watches them, if it does.
     checked: Option<Checked>,
     /// What the context held before: the bridge's own state.
@@ -159,10 +159,6 @@ impl KindOwner {
         };
         new.callbacks = coverage::counted(new.callbacks)?;
         Some(new)
-    }
-
-    pub(crate) const fn callbacks(&self) -> &RawCallbacks {
-        &self.callbacks
     }
 
     pub(crate) fn id(&self) -> OwnerId {
@@ -434,7 +430,7 @@ mod tests {
         let context = Context::root_static(&SYSTEM, ContextOptions::new("test"));
         let owner = KindOwner::new("VkBuffer", &context.expect("memory")).expect("memory");
         assert!(owner.checked.is_some());
-        let callbacks = *owner.callbacks();
+        let callbacks = owner.callbacks;
         drop(owner);
         let before = stray_callbacks();
         let allocation = callbacks.pfn_allocation.expect("a function");

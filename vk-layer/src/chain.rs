@@ -126,6 +126,18 @@ pub(crate) unsafe fn structs(
     })
 }
 
+/// An array of C.
+///
+/// # Safety
+/// `first` is NULL, or points to `count` elements that live as long as the answer is used.
+pub(crate) unsafe fn slice_of<'a, T>(first: *const T, count: u32) -> &'a [T] {
+    if first.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise, and not NULL.
+    unsafe { std::slice::from_raw_parts(first, count as usize) }
+}
+
 /// Finds the loader's link of type `s_type` in a create info, and moves it on for the layer below.
 ///
 /// # Safety

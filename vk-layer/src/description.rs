@@ -1,6 +1,6 @@
 //! What the report calls a device, the loader and the layers.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use alloc_core::{HostError, TryString, TryVec};
 use debug_guard::ModuleFinder;
 
-use crate::chain::{DeviceProperties, GetProcAddr, InstanceCreateInfo};
+use crate::chain::{DeviceProperties, GetProcAddr, InstanceCreateInfo, slice_of};
 use crate::per_process::PerProcess;
 use crate::record::{Own, own};
 use crate::record_list::RecordList;
@@ -155,13 +155,10 @@ unsafe fn enabled_layers(
     let Some(info) = (unsafe { info.as_ref() }) else {
         return Ok(layers);
     };
-    for number in 0..info.layer_count as usize {
-        // SAFETY: the caller's promise: so many names.
-        let name = unsafe { info.layer_names.add(number) };
-        // SAFETY: one of them.
-        let name: *const c_char = unsafe { *name };
+    // SAFETY: the caller's promise: so many names.
+    for name in unsafe { slice_of(info.layer_names, info.layer_count) } {
         // SAFETY: each ends with 0.
-        if let Ok(name) = unsafe { CStr::from_ptr(name) }.to_str() {
+        if let Ok(name) = unsafe { CStr::from_ptr(*name) }.to_str() {
             let name = TryString::try_from_str_in(name, own())?;
             layers.try_push(name).map_err(|refused| refused.error)?;
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::chain::{
     MAX_HEAPS, MAX_TYPES, MEMORY_USES, MemoryAllocateInfo, MemoryProperties, MemoryUses, WHOLE_SIZE,
 };
+use crate::count::get;
 use crate::handle_map::{HandleMap, key};
 use crate::record::{free_record, new_record};
 
@@ -52,6 +53,18 @@ pub(crate) struct MemoryBlocks {
 }
 
 impl MemoryCount {
+    /// All counts, in the order of the fields.
+    pub(crate) fn numbers(&self) -> [u64; 6] {
+        [
+            get(&self.live_bytes),
+            get(&self.live_blocks),
+            get(&self.peak_bytes),
+            get(&self.total_bytes),
+            get(&self.total_blocks),
+            get(&self.refusals),
+        ]
+    }
+
     pub(crate) fn allocated(&self, bytes: u64) {
         // What a driver grants is whatever the program asked for.
         let live = self.live_bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -3,10 +3,14 @@
 
 #![forbid(unsafe_code)]
 
+use std::io;
+
 use alloc_core::{HostError, TryString};
 
+use crate::file_limit::remedy;
 use crate::record::{Own, own};
 use crate::report::number_of_report;
+use crate::settings::complain;
 use crate::settings::pattern::{MAX_PATH, executable};
 use crate::settings::table::InvalidValue;
 
@@ -40,6 +44,26 @@ pub(crate) fn expand(pattern: &str) -> Result<TryString<Own>, HostError> {
     }
     name.try_push_str(rest)?;
     Ok(name)
+}
+
+/// Runs `write` on the file that a [`pattern`] names; says why where `what` cannot be written.
+pub(crate) fn write_named<T>(
+    what: &str,
+    pattern: &str,
+    write: impl FnOnce(&str) -> io::Result<T>,
+) -> Option<T> {
+    let Ok(name) = expand(pattern) else {
+        complain(format_args!("no {what}: out of host memory"));
+        return None;
+    };
+    let complain = |error| {
+        complain(format_args!(
+            "{} cannot be written ({error}): {}",
+            name.as_str(),
+            remedy(&error)
+        ));
+    };
+    write(&name).map_err(complain).ok()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use alloc_core::{Context, ContextOptions, HostAllocator};
 use vk_accounts::guard_run::{Guarding, Layers};
 use vk_accounts::report::{FailRun, GuardRun};
 
-use crate::file_name::expand;
+use crate::file_name::write_named;
 use crate::leaks::{TRACKED, TrackedMemory, leaks};
 use crate::peak::{PeakCount, PeakMemory};
 use crate::per_process::PerProcess;
@@ -65,23 +65,14 @@ fn layers(guarding: &Guarding) -> Option<&'static Layers> {
 /// The file that the first refusals are added to, if the settings name one. No link is followed, and no folder made.
 fn refusal_file() -> Option<File> {
     let pattern = settings().refusals.as_ref()?;
-    let Ok(name) = expand(pattern) else {
-        complain(format_args!("no file of refusals: out of host memory"));
-        return None;
-    };
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(name.as_str());
-    file.map_err(|error| {
-        complain(format_args!(
-            "{} cannot be written ({error}): name a file in a folder that can be written to",
-            name.as_str()
-        ));
+    write_named("file of refusals", pattern, |name| {
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(name)
     })
-    .ok()
 }
 
 /// What refuses requests on purpose; none where no plan was asked for, or before the first instance.

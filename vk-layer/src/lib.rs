@@ -62,6 +62,7 @@ mod settings;
 mod state;
 mod sync;
 mod timeline;
+mod turn;
 
 pub use chain::{NegotiateLayerInterface, vkNegotiateLoaderLayerInterfaceVersion};
 pub use settings::{ENVIRONMENT_PREFIX, FILE_PREFIX, SETTINGS, Setting};

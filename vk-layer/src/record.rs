@@ -1,9 +1,10 @@
 //! The layer's own records: in memory of the system's allocator, at addresses that atomics can hold.
 
 use std::alloc::System;
+use std::io::Read;
 use std::ptr::NonNull;
 
-use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryBox};
+use alloc_core::{FromGlobalAlloc, HostError, Scope, Scoped, TryBox, TryVec};
 
 /// What everything of the layer's is allocated from, and all that is behind the callbacks.
 pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -36,4 +37,14 @@ pub(crate) fn new_static<T>(value: T) -> Option<&'static T> {
 pub(crate) unsafe fn free_record<T>(record: NonNull<T>) -> T {
     // SAFETY: the caller's promise: a block of this allocator with a valid value, which nobody else uses.
     TryBox::into_inner(unsafe { TryBox::from_raw_in(record, own()) })
+}
+
+/// All bytes of the file, up to the first error.
+pub(crate) fn read_to_end(mut file: impl Read) -> Result<TryVec<u8, Own>, HostError> {
+    let mut bytes = TryVec::new_in(own());
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = file.read(&mut buffer) {
+        bytes.try_extend_from_slice(buffer.get(..length).unwrap_or_default())?;
+    }
+    Ok(bytes)
 }

@@ -1,6 +1,5 @@
 //! One command: which callbacks it gets, the checker's bracket around it, and what is noted afterwards.
 
-use std::ptr;
 use std::sync::atomic::Ordering;
 
 use vk_callbacks::command::current_thread;
@@ -106,7 +105,7 @@ fn run_once<'a>(
     } = chosen;
     let watched_by = foreign.as_deref().or(kept).map(ForeignUse::id);
     let owner = replacement.map(KindOwner::id).or(watched_by);
-    let given = replacement.map_or(allocator, |owner| ptr::from_ref(owner.callbacks()));
+    let given = replacement.map_or(allocator, |owner| &raw const owner.callbacks);
     let watched = foreign.as_ref().map(|foreign| foreign.checked.as_ptr());
     let allocator = watched.unwrap_or(given);
     let mut result = None;

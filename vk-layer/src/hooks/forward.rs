@@ -197,7 +197,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     let parent = caught(|| unsafe { Parent::of(hooked.row, arguments.handle()) }).flatten();
     let found = parent.and_then(|parent| {
         // SAFETY: the caller's promise: it lives while the command runs.
-        let function = caught(|| unsafe { parent.other(slot, hooked.c_name()) }).flatten()?;
+        let function = caught(|| unsafe { parent.other(slot, &hooked.name) }).flatten()?;
         Some((parent, function))
     });
     let Some((parent, function)) = found else {
@@ -208,13 +208,13 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
         fenced(|| unsafe { note_name(arguments.word(1) as *const ObjectNameInfo) });
     }
     this_thread_issues_commands();
-    let origin = fenced(|| enter_command(hooked.name(), || kind_of_origin(hooked.row)));
+    let origin = fenced(|| enter_command(hooked.name.as_str(), || kind_of_origin(hooked.row)));
     let mut result = None;
     fenced(|| {
         if let Some(checker) = checker().filter(|_| hooked.is_bracketed()) {
             // SAFETY: forwarded.
             let owners = unsafe { owners(hooked.row, parent, arguments) };
-            let command = Command::of(hooked.row, hooked.name(), owners, coverage());
+            let command = Command::of(hooked.row, hooked.name.as_str(), owners, coverage());
             checker.run(command, |frame| {
                 // SAFETY: the caller's promise.
                 let returned = in_command(|| unsafe { call(function, arguments) });

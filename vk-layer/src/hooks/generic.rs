@@ -14,7 +14,7 @@ use super::{CREATE_CACHE, Callbacks, Handle, Info};
 use crate::accounts::Accounts;
 use crate::chain::{
     BufferCreateInfo, ERROR_INITIALIZATION_FAILED, MemoryAllocateInfo, PipelineBinaryList,
-    VoidFunction,
+    VoidFunction, slice_of,
 };
 use crate::commands::{known_row, row};
 use crate::leaks;
@@ -116,12 +116,8 @@ pub(super) unsafe fn handles<'h>(
     count: u32,
     objects: *const u64,
 ) -> impl Iterator<Item = u64> + use<'h> {
-    let objects = NonNull::new(objects.cast_mut());
-    let objects = objects.map(|objects| {
-        // SAFETY: the caller's promise.
-        unsafe { NonNull::slice_from_raw_parts(objects, count as usize).as_ref() }
-    });
-    let objects: &'h [u64] = objects.unwrap_or_default();
+    // SAFETY: the caller's promise.
+    let objects: &'h [u64] = unsafe { slice_of(objects, count) };
     objects.iter().copied().filter(|handle| *handle != 0)
 }
 

@@ -1,11 +1,10 @@
 //! Commands that bind resources to device memory, and that map it.
 
 use std::ffi::c_void;
-use std::slice;
 
 use super::forward::Arguments;
 use super::sparse::BindSparseInfo;
-use crate::chain::{BindMemoryInfo, MapMemoryInfo};
+use crate::chain::{BindMemoryInfo, MapMemoryInfo, slice_of};
 use crate::parent::Parent;
 
 /// One of the commands, by its parameters behind the device.
@@ -53,27 +52,21 @@ impl MemoryCommand {
         let counts = &parent.accounts.device_memory;
         let word = |index| arguments.word(index) as u64;
         let info = arguments.word(1) as *const c_void;
+        // A count has 32 bits: what stands above them is undefined.
+        let count = word(1) as u32;
         match self {
             Self::Bind => blocks.bound(counts, word(2)),
             Self::BindMany => {
                 let infos = arguments.word(2) as *const BindMemoryInfo;
-                // A count has 32 bits: what stands above is nobody's.
-                let count = word(1) as u32 as usize;
-                if infos.is_null() {
-                    return;
-                }
                 // SAFETY: the caller's promise: so many infos.
-                for info in unsafe { slice::from_raw_parts(infos, count) } {
+                for info in unsafe { slice_of(infos, count) } {
                     blocks.bound(counts, info.memory);
                 }
             }
             Self::BindSparse => {
                 let infos = arguments.word(2) as *const BindSparseInfo;
-                if infos.is_null() {
-                    return;
-                }
                 // SAFETY: as above.
-                for info in unsafe { slice::from_raw_parts(infos, word(1) as u32 as usize) } {
+                for info in unsafe { slice_of(infos, count) } {
                     // SAFETY: the command has succeeded with it.
                     unsafe { info.each_memory(|memory| blocks.bound(counts, memory)) };
                 }

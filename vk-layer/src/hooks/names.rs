@@ -23,7 +23,7 @@ pub(crate) const SLOTS: usize = 768;
 
 /// A name that was looked up.
 pub(super) struct HookedName {
-    name: CommandName,
+    pub(super) name: CommandName,
     pub(super) row: &'static CommandRow,
     pub(super) role: Role,
     bracketing: Bracketing,
@@ -31,16 +31,8 @@ pub(super) struct HookedName {
 }
 
 impl HookedName {
-    pub(super) fn name(&'static self) -> &'static str {
-        self.name.as_str()
-    }
-
     pub(super) fn is_bracketed(&self) -> bool {
         self.bracketing == Bracketing::Bracketed
-    }
-
-    pub(super) fn c_name(&self) -> &CommandName {
-        &self.name
     }
 }
 
@@ -178,7 +170,7 @@ pub(crate) fn unknown_names() -> impl Iterator<Item = &'static str> {
     let hooked = (0..SLOTS).filter_map(in_slot);
     hooked
         .filter(|hooked| hooked.bracketing == Bracketing::Unknown)
-        .map(HookedName::name)
+        .map(|hooked| hooked.name.as_str())
 }
 
 /// The name in this slot.
@@ -213,7 +205,7 @@ fn slot_of(name: &str, new: impl FnOnce() -> HookedName) -> Option<usize> {
                 return Some(slot);
             }
         }
-        if in_slot(slot).is_some_and(|there| there.name() == name) {
+        if in_slot(slot).is_some_and(|there| there.name.as_str() == name) {
             found = Some(slot);
             break;
         }

@@ -1,7 +1,8 @@
 //! What `vkQueueBindSparse` binds: parts of blocks to parts of resources.
 
 use std::ffi::c_void;
-use std::slice;
+
+use crate::chain::slice_of;
 
 /// `VkBindSparseInfo`, up to its last binds.
 #[repr(C)]
@@ -53,11 +54,8 @@ impl<T> Many<T> {
     /// # Safety
     /// There are as many as the number says.
     unsafe fn all(&self) -> &[T] {
-        if self.first.is_null() {
-            return &[];
-        }
         // SAFETY: the caller's promise.
-        unsafe { slice::from_raw_parts(self.first, self.count as usize) }
+        unsafe { slice_of(self.first, self.count) }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use crate::request::MARK;
+use crate::turn::Turn;
 
 /// Frames that are no marks yet: a program creates what it keeps during its first ones.
 const WARM_UP_FRAMES: u64 = 10;
@@ -154,15 +155,14 @@ impl Marks {
 
     /// Runs `mark`, unless another thread is marking, and says whether this is the mark that growth is counted from.
     pub(super) fn mark_once(&self, mark: impl FnOnce(bool)) {
-        if self.is_marking.swap(true, Ordering::Acquire) {
+        let Some(_turn) = Turn::begin(&self.is_marking) else {
             return;
-        }
+        };
         let number = self.marks.fetch_add(1, Ordering::Relaxed);
         let warm_up = self.kind().warm_up();
         if number >= warm_up {
             mark(number == warm_up);
         }
-        self.is_marking.store(false, Ordering::Release);
     }
 }
 

@@ -18,14 +18,14 @@ use std::alloc::System;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use alloc_core::{FromGlobalAlloc, HostError};
+use alloc_core::FromGlobalAlloc;
 use debug_guard::{Stack, StackDepot};
 
 pub(crate) use counts::LiveCount;
 pub(crate) use marks::{Frame, FrameCommand};
 pub(crate) use memory::{TRACKED, TrackedMemory};
 pub(crate) use object_type::object_kind;
-pub(crate) use objects::{AliveObject, OldestObjects};
+pub(crate) use objects::OldestObjects;
 pub(crate) use origins::Origin;
 
 use crate::commands::{KINDS, row};
@@ -43,7 +43,7 @@ use origins::OriginTable;
 pub(crate) struct Leaks {
     depot: StackDepot<&'static FromGlobalAlloc<System>>,
     origins: OriginTable,
-    objects: ObjectTable,
+    pub(crate) objects: ObjectTable,
     pub(crate) marks: Marks,
     /// Objects and blocks without a record, because there was no memory for it.
     pub(crate) lost: AtomicU64,
@@ -229,20 +229,5 @@ impl Leaks {
 
     pub(crate) fn stack(&self, origin: &Origin) -> Option<Stack<'_>> {
         self.depot.get(origin.stack?).map(|(_, stack)| stack)
-    }
-
-    /// The oldest objects of all stacks.
-    pub(crate) fn oldest_objects(&self) -> Result<OldestObjects, HostError> {
-        self.objects.oldest()
-    }
-
-    /// Calls `each` with those of an origin that are alive still.
-    pub(crate) fn each_oldest(
-        &self,
-        oldest: &OldestObjects,
-        origin: &'static Origin,
-        each: &mut dyn FnMut(u64, &AliveObject),
-    ) {
-        self.objects.each_oldest(oldest, origin, each);
     }
 }

@@ -61,7 +61,7 @@ const SHARDS: usize = 16;
 /// Of longer debug names the beginning is kept.
 const MAX_NAME: usize = 120;
 
-pub(super) struct ObjectTable {
+pub(crate) struct ObjectTable {
     shards: [Mutex<Shard>; SHARDS],
     created: AtomicU64,
 }
@@ -124,7 +124,7 @@ impl ObjectTable {
     }
 
     /// The oldest objects of every origin that has some: one walk over all objects, however many origins there are.
-    pub(super) fn oldest(&self) -> Result<OldestObjects, HostError> {
+    pub(crate) fn oldest(&self) -> Result<OldestObjects, HostError> {
         let mut oldest = OldestObjects(TryMap::new_in(own()));
         for shard in &self.shards {
             for (key, object) in lock(shard).iter() {
@@ -135,7 +135,7 @@ impl ObjectTable {
     }
 
     /// Calls `each` with those of an origin that are alive still, in the order of their creation.
-    pub(super) fn each_oldest(
+    pub(crate) fn each_oldest(
         &self,
         oldest: &OldestObjects,
         origin: &Origin,

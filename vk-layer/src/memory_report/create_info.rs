@@ -7,7 +7,7 @@ use std::ptr;
 use alloc_core::TryVec;
 
 use super::{MemoryReports, ReportEvent, reported};
-use crate::chain::{BaseStruct, structs};
+use crate::chain::{BaseStruct, slice_of, structs};
 use crate::record::{Own, own};
 
 const EXTENSION: &CStr = c"VK_EXT_device_memory_report";
@@ -123,7 +123,7 @@ impl ReportingDevice {
         }
         let mut extensions = TryVec::new_in(own());
         // SAFETY: the caller's promise: an array of names.
-        let named = unsafe { names(&info) };
+        let named = unsafe { slice_of(info.extensions, info.extension_count) };
         let pushed = extensions.try_extend_from_slice(named);
         pushed.map_err(|_| NotReporting::NoMemory)?;
         // SAFETY: names that end with 0.
@@ -168,18 +168,6 @@ impl ReportingDevice {
         self.info.extensions = self.extensions.as_ptr();
         (&raw const self.info).cast()
     }
-}
-
-/// The names of the extensions that the program enables.
-///
-/// # Safety
-/// They are an array of so many names.
-unsafe fn names(info: &DeviceCreateInfo) -> &[*const c_char] {
-    if info.extension_count == 0 || info.extensions.is_null() {
-        return &[];
-    }
-    // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(info.extensions, info.extension_count as usize) }
 }
 
 /// What the program says of the feature, if anything.

@@ -8,7 +8,9 @@ use alloc_core::support::EscapedJson;
 use alloc_core::{HostError, TryString};
 
 use super::process;
-use super::rows::{Findings, KindRow, MemoryRow};
+use super::rows::{Findings, KindRow, memory_row, memory_rows};
+use vk_accounts::report::VulkanMemoryRow;
+
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_usage};
 use crate::chain::MEMORY_USES;
 use crate::count::get;
@@ -130,16 +132,16 @@ pub(super) fn strings<'s>(
 /// The object of a device.
 fn device(device: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError> {
     accounts(device, text)?;
-    let memory = &device.device_memory;
-    memory_rows("heaps", &memory.heaps, text)?;
-    memory_rows("types", &memory.types, text)?;
-    let states = MEMORY_STATES.iter().zip(&memory.states);
-    for (name, count) in MEMORY_USES.iter().zip(&memory.uses).chain(states) {
-        memory_rows(name, std::slice::from_ref(count), text)?;
+    let counts = &device.device_memory;
+    memory("heaps", &counts.heaps, text)?;
+    memory("types", &counts.types, text)?;
+    let states = MEMORY_STATES.iter().zip(&counts.states);
+    for (name, count) in MEMORY_USES.iter().zip(&counts.uses).chain(states) {
+        memory(name, std::slice::from_ref(count), text)?;
     }
     text.try_write_fmt(format_args!(
         ",\"lost_blocks\":{}",
-        get(&memory.lost_blocks)
+        get(&counts.lost_blocks)
     ))?;
     driver_memory(device, text)?;
     if let Some(description) = device.description.get() {
@@ -159,12 +161,12 @@ fn accounts(accounts: &Accounts, text: &mut TryString<Own>) -> Result<(), HostEr
             "{{\"kind\":\"{}\",\"live_bytes\":{},\"live_blocks\":{},\"peak_bytes\":{},\"peak_slack\":{},\"total_bytes\":{},\
             \"total_blocks\":{},\"objects_created\":{},\"objects_alive\":{},\"foreign_commands\":{},\"live_by_scope\":{}}}",
             row.kind,
-            row.live_bytes,
-            row.live_blocks,
-            row.peak_bytes,
-            row.peak_slack,
-            row.total_bytes,
-            row.total_blocks,
+            row.usage.live_bytes,
+            row.usage.live_blocks,
+            row.usage.peak_bytes,
+            row.usage.peak_slack,
+            row.usage.total_bytes,
+            row.usage.total_blocks,
             row.objects_created,
             row.objects_alive,
             row.foreign_commands,
@@ -173,19 +175,15 @@ fn accounts(accounts: &Accounts, text: &mut TryString<Own>) -> Result<(), HostEr
     })
 }
 
-fn memory_rows(
-    name: &str,
-    counts: &[MemoryCount],
-    text: &mut TryString<Own>,
-) -> Result<(), HostError> {
-    list(name, MemoryRow::all(counts), text, |row, text| {
+fn memory(name: &str, counts: &[MemoryCount], text: &mut TryString<Own>) -> Result<(), HostError> {
+    list(name, memory_rows(counts), text, |row, text| {
         text.try_write_fmt(format_args!("{{\"index\":{}", row.index))?;
         memory_numbers(&row, text)
     })
 }
 
 /// The rest of a row's object.
-fn memory_numbers(row: &MemoryRow, text: &mut TryString<Own>) -> Result<(), HostError> {
+fn memory_numbers(row: &VulkanMemoryRow, text: &mut TryString<Own>) -> Result<(), HostError> {
     text.try_write_fmt(format_args!(
         ",\"live_bytes\":{},\"live_blocks\":{},\"peak_bytes\":{},\"total_bytes\":{},\
          \"total_blocks\":{},\"refusals\":{}}}",
@@ -205,7 +203,7 @@ fn driver_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), Hos
     };
     let used = reports
         .rows()
-        .filter_map(|(kind, count)| Some((kind, MemoryRow::of(count)?)));
+        .filter_map(|(kind, count)| Some((kind, memory_row(0, count)?)));
     list("driver_memory", used, text, |(kind, row), text| {
         text.try_write_fmt(format_args!("{{\"kind\":\"{kind}\""))?;
         memory_numbers(&row, text)

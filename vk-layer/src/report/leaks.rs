@@ -30,7 +30,7 @@ pub(super) fn render(text: &mut TryString<Own>) -> Result<(), HostError> {
     let layer = modules.find(render as *const () as usize);
     let mut own_module = TryString::new_in(crate::record::own());
     own_module.try_push_str(layer.map_or("", |(path, _)| path))?;
-    let oldest = leaks.oldest_objects()?;
+    let oldest = leaks.objects.oldest()?;
     list("stacks", leaks.live_origins(), text, |origin, text| {
         text.try_write_fmt(format_args!(
             "{{\"command\":\"{}\",\"kind\":\"{}\"",
@@ -67,16 +67,18 @@ fn objects(
 ) -> Result<(), HostError> {
     text.try_push_str(",\"oldest\":[")?;
     let (mut separator, mut written) = ("", Ok(()));
-    leaks.each_oldest(oldest, origin, &mut |handle, object| {
-        if written.is_ok() {
-            written = text.try_write_fmt(format_args!(
-                "{separator}{{\"handle\":\"{handle:#x}\",\"bytes\":{},\"name\":\"{}\"}}",
-                object.bytes,
-                Escaped(object.name.as_ref().map_or("", TryString::as_str)),
-            ));
-            separator = ",";
-        }
-    });
+    leaks
+        .objects
+        .each_oldest(oldest, origin, &mut |handle, object| {
+            if written.is_ok() {
+                written = text.try_write_fmt(format_args!(
+                    "{separator}{{\"handle\":\"{handle:#x}\",\"bytes\":{},\"name\":\"{}\"}}",
+                    object.bytes,
+                    Escaped(object.name.as_ref().map_or("", TryString::as_str)),
+                ));
+                separator = ",";
+            }
+        });
     written?;
     text.try_push(']')
 }

@@ -16,13 +16,13 @@ use alloc_core::{HostError, TryString};
 
 use crate::accounts::INSTANCES;
 use crate::error_output;
-use crate::file_limit::remedy;
-use crate::file_name::expand;
+use crate::file_name::write_named;
 use crate::hooks::{COMMANDS, caught, has_live_instance};
 use crate::once::OnceAcrossForks;
 use crate::record::{Own, own};
 use crate::settings::{Target, complain, settings};
 use crate::state;
+use crate::turn::Turn;
 
 pub(crate) use interval::write_if_due;
 pub(crate) use request::{listen, write_if_requested};
@@ -107,7 +107,7 @@ fn write_on(occasion: Occasion) -> bool {
     }
     let is_last = || HAS_ENDED.load(Ordering::Relaxed) || !has_live_instance();
     let wait = || std::thread::sleep(Duration::from_millis(1));
-    let Some(_turn) = WritingTurn::new(&WRITING, is_last, wait) else {
+    let Some(_turn) = writing_turn(&WRITING, is_last, wait) else {
         return false;
     };
     let commands = COMMANDS.get();
@@ -133,33 +133,20 @@ pub(crate) fn number_of_report() -> u64 {
     WRITTEN.load(Ordering::Relaxed) + 1
 }
 
-/// One thread at a time writes; the next one may when this goes, by a panic too.
-struct WritingTurn<'w>(&'w AtomicBool);
-
-impl<'w> WritingTurn<'w> {
-    /// `None` while another thread writes. Who writes the last report of all waits for that, but not for ever.
-    fn new(
-        is_writing: &'w AtomicBool,
-        is_last: impl Fn() -> bool,
-        mut wait: impl FnMut(),
-    ) -> Option<Self> {
-        for _ in 0..1000 {
-            if !is_writing.swap(true, Ordering::Acquire) {
-                return Some(Self(is_writing));
-            }
-            if !is_last() {
-                return None;
-            }
-            wait();
+/// `None` while another thread writes. The thread that writes the last report of all waits for its turn, but not for ever.
+fn writing_turn(
+    is_writing: &AtomicBool,
+    is_last: impl Fn() -> bool,
+    mut wait: impl FnMut(),
+) -> Option<Turn<'_>> {
+    for _ in 0..1000 {
+        let turn = Turn::begin(is_writing);
+        if turn.is_some() || !is_last() {
+            return turn;
         }
-        None
+        wait();
     }
-}
-
-impl Drop for WritingTurn<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
+    None
 }
 
 type Render = fn(u64, &mut TryString<Own>) -> Result<(), HostError>;
@@ -173,16 +160,7 @@ fn write_to(target: &Target, commands: u64, render: Render) {
     match target {
         Target::ErrorOutput => error_output::write(report.as_bytes()),
         Target::File(pattern) => {
-            let Ok(name) = expand(pattern) else {
-                return complain(format_args!("no report: out of host memory"));
-            };
-            if let Err(error) = file::replace(&name, &report) {
-                complain(format_args!(
-                    "{} cannot be written ({error}): {}",
-                    name.as_str(),
-                    remedy(&error)
-                ));
-            }
+            write_named("report", pattern, |name| file::replace(name, &report));
         }
     }
 }
@@ -191,19 +169,19 @@ fn write_to(target: &Target, commands: u64, render: Render) {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::WritingTurn;
+    use super::writing_turn;
 
     #[test]
     fn ly33_the_last_report_waits_for_one_that_is_being_written() {
         let is_writing = AtomicBool::new(false);
         let never = || panic!("nobody writes");
-        let mut other = WritingTurn::new(&is_writing, || false, never);
+        let mut other = writing_turn(&is_writing, || false, never);
         assert!(other.is_some());
-        let not_last = WritingTurn::new(&is_writing, || false, || panic!("another comes later"));
+        let not_last = writing_turn(&is_writing, || false, || panic!("another comes later"));
         assert!(not_last.is_none() && is_writing.load(Ordering::Relaxed));
         // The other thread is done after the third look.
         let mut waits = 0;
-        let last = WritingTurn::new(
+        let last = writing_turn(
             &is_writing,
             || true,
             || {
@@ -215,7 +193,7 @@ mod tests {
         );
         assert!(last.is_some());
         let mut waits = 0_u32;
-        let given_up = WritingTurn::new(&is_writing, || true, || waits += 1);
+        let given_up = writing_turn(&is_writing, || true, || waits += 1);
         assert!(given_up.is_none() && waits == 1000, "a writer that hangs");
         drop(last);
         assert!(!is_writing.load(Ordering::Relaxed));

@@ -3,19 +3,19 @@
 #![forbid(unsafe_code)]
 
 use std::fs::File;
-use std::io::Read as _;
 
 use alloc_core::{HostError, TryString, TryVec};
 
 use super::json::{Escaped, strings};
-use crate::record::{Own, own};
-use crate::settings::{executable_name, settings};
+use crate::record::{Own, own, read_to_end};
+use crate::settings::pattern::{MAX_PATH, executable};
+use crate::settings::settings;
 
 /// Appends the members of JSON.
 pub(super) fn render_json(text: &mut TryString<Own>) -> Result<(), HostError> {
     text.try_write_fmt(format_args!(
         ",\"executable\":\"{}\"",
-        Escaped(executable_name()?.as_str())
+        Escaped(executable(&mut [0; MAX_PATH]))
     ))?;
     if !settings().arguments {
         return Ok(());
@@ -46,14 +46,7 @@ fn arguments(command_line: &[u8]) -> impl Iterator<Item = &str> {
 
 /// The command line as the kernel has it. Empty where that is not shown.
 fn command_line() -> Result<TryVec<u8, Own>, HostError> {
-    let mut line = TryVec::new_in(own());
-    if let Ok(mut file) = File::open("/proc/self/cmdline") {
-        let mut buffer = [0; 4096];
-        while let Ok(length @ 1..) = file.read(&mut buffer) {
-            line.try_extend_from_slice(buffer.get(..length).unwrap_or_default())?;
-        }
-    }
-    Ok(line)
+    File::open("/proc/self/cmdline").map_or(Ok(TryVec::new_in(own())), read_to_end)
 }
 
 #[cfg(test)]

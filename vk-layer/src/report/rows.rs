@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use alloc_core::{HostError, TryVec};
-use vk_accounts::report::ByScope;
+use alloc_core::{HostError, ScopeUsage, TryVec};
+use vk_accounts::report::{ByScope, VulkanMemoryRow};
 use vk_callbacks::CheckFinding;
 use vk_callbacks::check::FindingKind;
 use vk_callbacks::command::BracketCoverage;
@@ -16,17 +16,10 @@ use crate::hooks::{coverage, has_live_instance};
 use crate::record::{Own, own};
 
 /// One kind of object of one instance or device. Bytes contain the 16 in front of each block.
-#[derive(Default)]
 pub(super) struct KindRow {
     pub(super) kind: &'static str,
-    pub(super) live_bytes: u64,
+    pub(super) usage: ScopeUsage,
     pub(super) live_by_scope: ByScope,
-    pub(super) live_blocks: u64,
-    pub(super) peak_bytes: u64,
-    /// How far the peak may be off.
-    pub(super) peak_slack: u64,
-    pub(super) total_bytes: u64,
-    pub(super) total_blocks: u64,
     pub(super) objects_created: u64,
     pub(super) objects_alive: u64,
     pub(super) foreign_commands: u64,
@@ -47,16 +40,11 @@ impl KindRow {
         let own = usage.map(|usage| usage.total());
         let foreign = account.foreign().map(ForeignOwner::usage);
         // Of both together the peak is an upper bound.
-        let sum = own.unwrap_or_default().plus(&foreign.unwrap_or_default());
+        let usage = own.unwrap_or_default().plus(&foreign.unwrap_or_default());
         Self {
             kind,
+            usage,
             live_by_scope,
-            live_bytes: sum.live_bytes,
-            live_blocks: sum.live_blocks,
-            peak_bytes: sum.peak_bytes,
-            peak_slack: sum.peak_slack,
-            total_bytes: sum.total_bytes,
-            total_blocks: sum.total_blocks,
             objects_created: created,
             objects_alive: created.saturating_sub(account.ended.get()),
             foreign_commands: get(&account.foreign_commands),
@@ -71,41 +59,31 @@ impl KindRow {
     }
 }
 
-/// A heap or type of device memory that was used, by its index.
-pub(super) struct MemoryRow {
-    pub(super) index: usize,
-    pub(super) live_bytes: u64,
-    pub(super) live_blocks: u64,
-    pub(super) peak_bytes: u64,
-    pub(super) total_bytes: u64,
-    pub(super) total_blocks: u64,
-    pub(super) refusals: u64,
+/// The heaps or types of device memory that were used, by their index.
+pub(super) fn memory_rows(counts: &[MemoryCount]) -> impl Iterator<Item = VulkanMemoryRow> {
+    let rows = (0..).zip(counts);
+    rows.filter_map(|(index, count)| memory_row(index, count))
 }
 
-impl MemoryRow {
-    pub(super) fn all(counts: &[MemoryCount]) -> impl Iterator<Item = Self> {
-        let rows = counts.iter().enumerate();
-        rows.filter_map(|(index, count)| {
-            Some(Self {
-                index,
-                ..Self::of(count)?
-            })
-        })
-    }
-
-    /// Without an index; `None` where nothing was counted.
-    pub(super) fn of(count: &MemoryCount) -> Option<Self> {
-        let row = Self {
-            index: 0,
-            live_bytes: get(&count.live_bytes),
-            live_blocks: get(&count.live_blocks),
-            peak_bytes: get(&count.peak_bytes),
-            total_bytes: get(&count.total_bytes),
-            total_blocks: get(&count.total_blocks),
-            refusals: get(&count.refusals),
-        };
-        (row.total_blocks != 0 || row.refusals != 0).then_some(row)
-    }
+/// `None` where nothing was counted.
+pub(super) fn memory_row(index: u32, count: &MemoryCount) -> Option<VulkanMemoryRow> {
+    let [
+        live_bytes,
+        live_blocks,
+        peak_bytes,
+        total_bytes,
+        total_blocks,
+        refusals,
+    ] = count.numbers();
+    (total_blocks != 0 || refusals != 0).then_some(VulkanMemoryRow {
+        index,
+        live_bytes,
+        live_blocks,
+        peak_bytes,
+        total_bytes,
+        total_blocks,
+        refusals,
+    })
 }
 
 /// What the checker found until now.

@@ -7,8 +7,10 @@ use std::sync::atomic::Ordering;
 
 use alloc_core::{HostError, TryString};
 
-use super::rows::{Findings, KindRow, MemoryRow};
+use super::rows::{Findings, KindRow, memory_row, memory_rows};
 use super::{HAS_ENDED, process};
+use vk_accounts::report::VulkanMemoryRow;
+
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_accounts, all_usage};
 use crate::chain::MEMORY_USES;
 use crate::count::get;
@@ -105,10 +107,10 @@ fn kinds(accounts: &Accounts, indent: usize, text: &mut TryString<Own>) -> Resul
             "{:indent$}{:<width$}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}",
             "",
             row.kind,
-            row.live_bytes,
-            row.peak_bytes,
-            row.total_bytes,
-            row.total_blocks,
+            row.usage.live_bytes,
+            row.usage.peak_bytes,
+            row.usage.total_bytes,
+            row.usage.total_blocks,
             row.objects_created,
             row.objects_alive,
             width = 36 - indent,
@@ -127,15 +129,18 @@ fn kinds(accounts: &Accounts, indent: usize, text: &mut TryString<Own>) -> Resul
 fn device_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError> {
     let memory = &device.device_memory;
     for (what, counts) in [("heap", &memory.heaps[..]), ("type", &memory.types[..])] {
-        for row in MemoryRow::all(counts) {
-            let name = format_args!("device memory, {what} {:<13}", row.index);
-            memory_row(name, &row, text)?;
+        for row in memory_rows(counts) {
+            write_memory(
+                format_args!("device memory, {what} {:<13}", row.index),
+                &row,
+                text,
+            )?;
         }
     }
     let reports = device.memory_reports.get();
     for (kind, count) in reports.into_iter().flat_map(|reports| reports.rows()) {
-        if let Some(row) = MemoryRow::of(count) {
-            memory_row(format_args!("the driver's, for {kind:<18}"), &row, text)?;
+        if let Some(row) = memory_row(0, count) {
+            write_memory(format_args!("the driver's, for {kind:<18}"), &row, text)?;
         }
     }
     if reports.is_some_and(|reports| reports.may_be_stale()) {
@@ -143,11 +148,12 @@ fn device_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), Hos
             "    the driver has reported no end of its own memory: what is live may be gone\n",
         )?;
     }
-    let uses = MemoryRow::all(&memory.uses).map(|row| (MEMORY_USES.get(row.index), row));
-    let states = MemoryRow::all(&memory.states).map(|row| (MEMORY_STATES.get(row.index), row));
+    let uses = memory_rows(&memory.uses).map(|row| (MEMORY_USES.get(row.index as usize), row));
+    let states =
+        memory_rows(&memory.states).map(|row| (MEMORY_STATES.get(row.index as usize), row));
     for (name, row) in uses.chain(states) {
         let name = name.copied().unwrap_or_default();
-        memory_row(format_args!("of it {name:<26}"), &row, text)?;
+        write_memory(format_args!("of it {name:<26}"), &row, text)?;
     }
     match get(&memory.lost_blocks) {
         0 => Ok(()),
@@ -157,9 +163,9 @@ fn device_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), Hos
     }
 }
 
-fn memory_row(
+fn write_memory(
     name: fmt::Arguments<'_>,
-    row: &MemoryRow,
+    row: &VulkanMemoryRow,
     text: &mut TryString<Own>,
 ) -> Result<(), HostError> {
     text.try_write_fmt(format_args!(

@@ -1,12 +1,12 @@
 //! Reads `VkLayerSettingsCreateInfoEXT` from the chain of a `VkInstanceCreateInfo`.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::{fmt, slice};
+use std::fmt;
 
 use alloc_core::{HostError, TryString};
 
 use super::entries::{Entries, Source, push};
-use crate::chain::{BaseStruct, structs};
+use crate::chain::{BaseStruct, slice_of, structs};
 use crate::record::{Own, own};
 
 /// The layer's name, under which a program may chain settings for it.
@@ -135,14 +135,4 @@ unsafe fn text_of<'a>(text: *const c_char) -> Option<&'a CStr> {
     }
     // SAFETY: the caller's promise, and not NULL.
     Some(unsafe { CStr::from_ptr(text) })
-}
-
-/// # Safety
-/// NULL, or so many elements that live as long as the create info.
-unsafe fn slice_of<'a, T>(first: *const T, count: u32) -> &'a [T] {
-    if first.is_null() {
-        return &[];
-    }
-    // SAFETY: the caller's promise, and not NULL.
-    unsafe { slice::from_raw_parts(first, count as usize) }
 }

@@ -5,10 +5,10 @@ use std::fs::OpenOptions;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
-use alloc_core::{HostError, TryString, TryVec};
+use alloc_core::{HostError, TryString};
 
 use super::entries::{Entries, push_file, push_variable};
-use crate::record::{Own, own};
+use crate::record::{Own, own, read_to_end};
 
 const FILE: &str = "vk_layer_settings.txt";
 /// Below a folder of shared data.
@@ -87,13 +87,7 @@ fn push_from(entries: &mut Entries, path: &str) -> Result<bool, HostError> {
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return Ok(false);
     }
-    let mut text = TryVec::new_in(own());
-    let mut file = file.take(MAX_FILE);
-    let mut buffer = [0; 4096];
-    while let Ok(length @ 1..) = file.read(&mut buffer) {
-        text.try_extend_from_slice(buffer.get(..length).unwrap_or_default())?;
-    }
-    push_file(entries, &text)?;
+    push_file(entries, &read_to_end(file.take(MAX_FILE))?)?;
     Ok(true)
 }
 

@@ -210,12 +210,6 @@ impl Settings {
     }
 }
 
-/// The name of this process's executable.
-pub(crate) fn executable_name() -> Result<TryString<Own>, HostError> {
-    let mut buffer = [0; pattern::MAX_PATH];
-    TryString::try_from_str_in(pattern::executable(&mut buffer), own())
-}
-
 /// One line on the error output.
 pub(crate) fn complain(what: std::fmt::Arguments<'_>) {
     let mut line = TryString::new_in(own());

@@ -17,10 +17,10 @@ use vk_accounts::state_file::{
 };
 
 use crate::commands::{self, FIRST_ROWS, kind_bit, row};
-use crate::file_limit::remedy;
-use crate::file_name::expand;
+use crate::file_name::write_named;
 use crate::hooks::{self, HookPhase};
-use crate::settings::{complain, settings};
+use crate::settings::settings;
+use crate::turn::Turn;
 use changed::ChangedKinds;
 use mapping::Words;
 use sums::{ChangedSums, HeapNumbers, KindNumbers, Sums};
@@ -46,16 +46,8 @@ pub(crate) fn open() {
     if IS_OPENED.swap(true, Ordering::Relaxed) {
         return;
     }
-    let Ok(name) = expand(pattern) else {
-        return complain(format_args!("no state file: out of host memory"));
-    };
-    match mapping::create(&name) {
-        Ok(words) => init(words),
-        Err(error) => complain(format_args!(
-            "{} cannot be written ({error}): {}",
-            name.as_str(),
-            remedy(&error)
-        )),
+    if let Some(words) = write_named("state file", pattern, mapping::create) {
+        init(words);
     }
 }
 
@@ -138,7 +130,7 @@ fn init(mapping: NonNull<Words>) {
 
 /// Updates the numbers of the kinds that have changed, and of those with these bits. Whether they were written.
 fn update(words: &Words, number: u64, kinds: u64) -> bool {
-    let Some(_turn) = UpdateTurn::new(&IS_UPDATED) else {
+    let Some(_turn) = Turn::begin(&IS_UPDATED) else {
         return false;
     };
     let changed = CHANGED.drain();
@@ -153,23 +145,6 @@ fn update(words: &Words, number: u64, kinds: u64) -> bool {
         CHANGED.note(changed);
     }
     is_written.is_some()
-}
-
-/// One thread at a time updates; the next one may when this goes, by a panic too.
-struct UpdateTurn<'u>(&'u AtomicBool);
-
-impl<'u> UpdateTurn<'u> {
-    /// `None` while another thread updates.
-    fn new(is_updated: &'u AtomicBool) -> Option<Self> {
-        let is_free = !is_updated.swap(true, Ordering::Acquire);
-        is_free.then(|| Self(is_updated))
-    }
-}
-
-impl Drop for UpdateTurn<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
 }
 
 fn write<'s>(
@@ -219,17 +194,17 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::AtomicBool;
 
-    use super::UpdateTurn;
+    use super::Turn;
 
     #[test]
     fn ly35_an_update_that_panicked_lets_the_next_one_on() {
         let is_updated = AtomicBool::new(false);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let turn = UpdateTurn::new(&is_updated);
-            assert!(turn.is_some() && UpdateTurn::new(&is_updated).is_none());
+            let turn = Turn::begin(&is_updated);
+            assert!(turn.is_some() && Turn::begin(&is_updated).is_none());
             panic!("planted");
         }));
         assert!(panicked.is_err());
-        assert!(UpdateTurn::new(&is_updated).is_some());
+        assert!(Turn::begin(&is_updated).is_some());
     }
 }

@@ -8,7 +8,6 @@ use vk_accounts::state_file::{MAX_HEAPS, MAX_KINDS};
 use crate::accounts::{Accounts, all_accounts};
 use crate::commands::{kind_bit, known_row, places};
 use crate::count::get;
-use crate::device_memory::MemoryCount;
 
 /// The words of a kind's row that are numbers.
 pub(super) type KindNumbers = [u64; 8];
@@ -104,21 +103,12 @@ fn kind_numbers(accounts: &Accounts, place: usize) -> Option<KindNumbers> {
     ])
 }
 
-fn heap_numbers(count: &MemoryCount) -> HeapNumbers {
-    [
-        get(&count.live_bytes),
-        get(&count.live_blocks),
-        get(&count.peak_bytes),
-        get(&count.total_bytes),
-        get(&count.total_blocks),
-        get(&count.refusals),
-    ]
-}
-
 fn add_heaps(heaps: &mut [Option<HeapNumbers>; MAX_HEAPS], accounts: &Accounts) {
     for (sum, count) in heaps.iter_mut().zip(&accounts.device_memory.heaps) {
-        if get(&count.total_blocks) | get(&count.refusals) != 0 {
-            add_all(sum.get_or_insert_default(), heap_numbers(count));
+        let numbers = count.numbers();
+        let [.., total_blocks, refusals] = numbers;
+        if total_blocks | refusals != 0 {
+            add_all(sum.get_or_insert_default(), numbers);
         }
     }
 }
