@@ -88,6 +88,21 @@ pub struct StateUsage {
     pub total_blocks: u64,
 }
 
+impl StateUsage {
+    fn line(&self, name: &str, [objects, alive]: [u64; 2]) -> String {
+        let Self {
+            live_bytes,
+            peak_bytes,
+            total_bytes,
+            total_blocks,
+            ..
+        } = self;
+        format!(
+            "  {name:<32}{live_bytes:>14}{peak_bytes:>14}{total_bytes:>16}{total_blocks:>10}{objects:>9}{alive:>9}"
+        )
+    }
+}
+
 /// A kind of object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StateKind {
@@ -297,32 +312,13 @@ impl fmt::Display for State {
             "", "live", "peak", "total", "blocks", "objects", "alive"
         )?;
         for row in &self.kinds {
-            let usage = &row.usage;
-            writeln!(
-                f,
-                "  {:<32}{:>14}{:>14}{:>16}{:>10}{:>9}{:>9}",
-                row.kind,
-                usage.live_bytes,
-                usage.peak_bytes,
-                usage.total_bytes,
-                usage.total_blocks,
-                row.objects_created,
-                row.objects_alive,
-            )?;
+            let objects = [row.objects_created, row.objects_alive];
+            writeln!(f, "{}", row.usage.line(&row.kind, objects))?;
         }
         for row in &self.heaps {
-            let usage = &row.usage;
-            let name = format_args!("device memory, heap {}", row.index).to_string();
-            write!(
-                f,
-                "  {name:<32}{:>14}{:>14}{:>16}{:>10}{:>9}{:>9}",
-                usage.live_bytes,
-                usage.peak_bytes,
-                usage.total_bytes,
-                usage.total_blocks,
-                usage.total_blocks,
-                usage.live_blocks,
-            )?;
+            let name = format!("device memory, heap {}", row.index);
+            let objects = [row.usage.total_blocks, row.usage.live_blocks];
+            write!(f, "{}", row.usage.line(&name, objects))?;
             if row.refusals != 0 {
                 write!(f, "  ({} refused)", row.refusals)?;
             }

@@ -54,7 +54,7 @@ fn of_site(sites: &CallSites, site: &CallSite) -> ProfileSite {
     };
     ProfileSite {
         labels: vec![owner, command(&site.command), size_class(site.size_class)],
-        frames: sites.frames_of(site).flat_map(names).collect(),
+        frames: sites.frames_of(site.stack).flat_map(names).collect(),
         scope: site.scope.clone(),
         total: site.total,
         most: site.most,

@@ -135,16 +135,11 @@ impl Accounts<'_> {
             return None;
         }
         let at = |owner: &&Owner| std::ptr::eq(owner.callbacks.as_ash(), object.allocator.cast());
-        Some(
-            self.owners
-                .iter()
-                .flatten()
-                .find(at)
-                .map_or(object.kind, Owner::kind),
-        )
+        let owner = self.owners.iter().flatten().find(at);
+        Some(owner.map_or(object.kind, Owner::kind))
     }
 
-    fn owner(&self, kind: ObjectKind) -> Option<&Owner> {
+    pub(super) fn owner(&self, kind: ObjectKind) -> Option<&Owner> {
         self.owners.get(kind.index())?.as_ref()
     }
 }

@@ -199,21 +199,13 @@ impl<'b> Accounts<'b> {
     /// What the driver was given for objects of `kind`: the requests, with what the bridge puts in front of each block.
     #[must_use]
     pub fn usage(&self, kind: ObjectKind) -> Usage {
-        self.owners
-            .get(kind.index())
-            .and_then(Option::as_ref)
-            .map(Owner::usage)
-            .unwrap_or_default()
+        self.owner(kind).map(Owner::usage).unwrap_or_default()
     }
 
     /// What the bridge for objects of `kind` noted so far; nothing for a kind that takes no callbacks.
     #[must_use]
     pub fn notes(&self, kind: ObjectKind) -> BridgeCounters {
-        self.owners
-            .get(kind.index())
-            .and_then(Option::as_ref)
-            .map(Owner::notes)
-            .unwrap_or_default()
+        self.owner(kind).map(Owner::notes).unwrap_or_default()
     }
 
     /// The sum of [`Accounts::usage`] over all kinds.
@@ -299,25 +291,21 @@ impl<'b> Accounts<'b> {
 
     /// The bytes of the accounts' own records in the tree: what Vulkan did not ask for.
     fn own_bytes(&self) -> u64 {
-        let bridges = self
-            .owners
-            .iter()
-            .flatten()
-            .filter(|owner| !is_of_device(owner.kind()));
-        let bridges: u64 = bridges.map(|owner| owner.own.total().live_bytes).sum();
-        bridges + self.vulkan.usage().total().live_bytes + self.own_bytes_of_device()
+        let root = self.bridge_bytes(false) + self.vulkan.usage().total().live_bytes;
+        root + self.own_bytes_of_device()
     }
 
     fn own_bytes_of_device(&self) -> u64 {
-        let bridges = self
-            .owners
-            .iter()
-            .flatten()
-            .filter(|owner| is_of_device(owner.kind()));
-        bridges
+        self.bridge_bytes(true) + self.device.usage().total().live_bytes
+    }
+
+    /// The bytes of the bridges for objects of the device, or for all others.
+    fn bridge_bytes(&self, of_device: bool) -> u64 {
+        let owners = self.owners.iter().flatten();
+        owners
+            .filter(|owner| is_of_device(owner.kind()) == of_device)
             .map(|owner| owner.own.total().live_bytes)
-            .sum::<u64>()
-            + self.device.usage().total().live_bytes
+            .sum()
     }
 
     /// Looks at what is live, after a command; of very many commands not after each.

@@ -106,74 +106,60 @@ impl Owner {
             (
                 "V7",
                 notes.bad_alignments,
-                "request",
-                "with an alignment that is no power of two",
+                "requests with an alignment that is no power of two",
             ),
             (
                 "V35",
                 notes.bad_scopes,
-                "request",
-                "with a scope that does not exist",
+                "requests with a scope that does not exist",
             ),
             (
                 "",
                 notes.too_large,
-                "request",
-                "of a size that no machine has",
+                "requests of a size that no machine has",
             ),
             (
                 "V19",
                 notes.unknown_pointers,
-                "pointer",
-                "given back that was never taken here",
+                "pointers freed that were never allocated here",
             ),
-            (
-                "V19",
-                notes.freed_pointers,
-                "block",
-                "given back a second time",
-            ),
+            ("V19", notes.freed_pointers, "blocks freed a second time"),
             (
                 "V19",
                 notes.guard_refusals,
-                "pointer",
-                "given back that the guard knows to be no live block of it",
+                "pointers freed that the guard knows to be no live block of it",
             ),
             (
                 "V15",
                 notes.alignment_changes,
-                "reallocation",
-                "with another alignment than the block was made with",
+                "reallocations with another alignment than the block was allocated with",
             ),
             (
                 "",
                 notes.scope_changes,
-                "reallocation",
-                "with another scope than the block was made with",
+                "reallocations with another scope than the block was allocated with",
             ),
-            ("", notes.panics, "panic", "of the allocator behind"),
+            ("", notes.panics, "panics of the allocator behind"),
             (
                 "V20",
                 notes.bad_notifications,
-                "notification",
-                "of internal memory with a type or scope that does not exist",
+                "notifications of internal memory with a type or scope that does not exist",
             ),
         ];
-        counts.into_iter().filter(|(_, count, ..)| *count > 0).map(
-            move |(rule, count, what, how)| FindingRow {
-                rule: rule.to_owned(),
-                level: if rule.is_empty() {
-                    FindingRow::NOTE
-                } else {
-                    FindingRow::VIOLATION
-                }
-                .to_owned(),
-                sentence: format!("{what}s {how}"),
-                owner: owner.to_owned(),
-                count,
-                ..FindingRow::default()
-            },
-        )
+        let counts = counts.into_iter().filter(|(_, count, _)| *count > 0);
+        counts.map(move |(rule, count, sentence)| FindingRow {
+            rule: rule.to_owned(),
+            level: if rule.is_empty() {
+                FindingRow::NOTE
+            } else {
+                FindingRow::VIOLATION
+            }
+            .to_owned(),
+            sentence: sentence.to_owned(),
+            owner: owner.to_owned(),
+            count,
+            ..FindingRow::default()
+        })
     }
 
     /// Closes the bridge; what is still live is left behind, named.

@@ -3,8 +3,8 @@
 use std::alloc::Layout;
 use std::fs::File;
 use std::ptr::NonNull;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alloc_core::{
     AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostError, Notice, PointerStatus,
@@ -187,10 +187,7 @@ impl Layers {
     /// What was refused on purpose until now, and with what the workload `ended` early; none where nothing was to be.
     #[must_use]
     pub fn fail_run(&self, ended: Option<String>) -> Option<FailRun> {
-        let refusals = self
-            .refusals
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let refusals = lock(&self.refusals);
         Some(FailRun {
             plan: self.fail?.to_string(),
             requests: self.faults.requests(),
@@ -207,10 +204,7 @@ impl Layers {
 
     /// Each context that asked, with its scopes.
     fn command_mark(&self) -> Vec<String> {
-        let asked = self
-            .asked
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let asked = lock(&self.asked);
         let mut names: Vec<_> = asked.iter().map(|(name, _)| *name).collect();
         names.sort_unstable();
         names.dedup();
@@ -242,10 +236,7 @@ impl Layers {
 
     /// Writes down who asks.
     fn note_command(&self, name: &'static str, scope: Scope) {
-        let mut asked = self
-            .asked
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut asked = lock(&self.asked);
         if !asked.contains(&(name, scope)) {
             asked.push((name, scope));
         }
@@ -256,18 +247,17 @@ impl Layers {
         &self,
         layout: Layout,
         scope: Scope,
-        faulty: impl FnOnce(&FailingAllocator<Source>) -> Result<NonNull<u8>, AllocError>,
-        own: impl FnOnce(&Source) -> Result<NonNull<u8>, AllocError>,
+        request: impl FnOnce(&dyn HostAllocator) -> Result<NonNull<u8>, AllocError>,
     ) -> Result<NonNull<u8>, AllocError> {
         if !in_callback() {
-            let block = own(self.faults.inner())?;
+            let block = request(self.faults.inner())?;
             self.own_blocks.fetch_add(1, Relaxed);
             return Ok(block);
         }
         if self.fail.is_some() && self.faults.refused() == 0 {
             self.note_command(requester_name(), scope);
         }
-        let answer = faulty(&self.faults);
+        let answer = request(&self.faults);
         match answer {
             Ok(_) => drop(self.callback_blocks.fetch_add(1, Relaxed)),
             Err(AllocError) => self.note(requester_name(), layout.size(), scope),
@@ -287,10 +277,7 @@ impl Layers {
             scope: scope.name().to_owned(),
             bytes: bytes as u64,
         };
-        let mut refusals = self
-            .refusals
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut refusals = lock(&self.refusals);
         let is_first = refusals.len() < MAX_REFUSALS;
         if is_first {
             refusals.push(refusal.clone());
@@ -298,6 +285,10 @@ impl Layers {
         drop(refusals);
         self.line.refused(&refusal, is_first);
     }
+}
+
+fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The name of the context that asks.
@@ -339,31 +330,23 @@ unsafe impl HostAllocator for Layers {
     }
 
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        self.refuse_or_pass(
-            layout,
-            scope,
-            |faults| faults.allocate(layout, scope),
-            |own| own.allocate(layout, scope),
-        )
+        self.refuse_or_pass(layout, scope, |source| source.allocate(layout, scope))
     }
 
     fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        self.refuse_or_pass(
-            layout,
-            scope,
-            |faults| faults.allocate_zeroed(layout, scope),
-            |own| own.allocate_zeroed(layout, scope),
-        )
+        self.refuse_or_pass(layout, scope, |source| {
+            source.allocate_zeroed(layout, scope)
+        })
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        if in_callback() {
-            // SAFETY: forwarded.
-            unsafe { self.faults.deallocate(block, layout, scope) }
+        let source: &dyn HostAllocator = if in_callback() {
+            &self.faults
         } else {
-            // SAFETY: forwarded.
-            unsafe { self.faults.inner().deallocate(block, layout, scope) }
-        }
+            self.faults.inner()
+        };
+        // SAFETY: forwarded.
+        unsafe { source.deallocate(block, layout, scope) }
     }
 
     unsafe fn resize(
@@ -373,14 +356,10 @@ unsafe impl HostAllocator for Layers {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        self.refuse_or_pass(
-            new,
-            scope,
-            // SAFETY: forwarded.
-            |faults| unsafe { faults.resize(block, old, new, scope) },
-            // SAFETY: forwarded.
-            |own| unsafe { own.resize(block, old, new, scope) },
-        )
+        // SAFETY: forwarded.
+        self.refuse_or_pass(new, scope, |source| unsafe {
+            source.resize(block, old, new, scope)
+        })
     }
 
     fn notify(&self, notice: Notice) {

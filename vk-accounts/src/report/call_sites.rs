@@ -73,12 +73,9 @@ impl BlockSum {
 }
 
 impl CallSites {
-    /// The frames of a site's stack, innermost first; none where it has no stack.
-    pub fn frames_of<'s>(
-        &'s self,
-        site: &CallSite,
-    ) -> impl Iterator<Item = &'s LeakFrame> + use<'s> {
-        let stack = site.stack.and_then(|stack| self.stacks.get(stack));
+    /// The frames of a stack, innermost first; none without a stack.
+    pub fn frames_of(&self, stack: Option<usize>) -> impl Iterator<Item = &LeakFrame> {
+        let stack = stack.and_then(|stack| self.stacks.get(stack));
         stack
             .into_iter()
             .flatten()

@@ -43,7 +43,7 @@ impl CallSites {
     }
 
     fn innermost(&self, site: &CallSite) -> String {
-        let frame = self.frames_of(site).next();
+        let frame = self.frames_of(site.stack).next();
         let name = frame.map(|frame| match frame.functions.first() {
             Some(function) => function.clone(),
             None => format!("{}+{}", frame.module, frame.offset),

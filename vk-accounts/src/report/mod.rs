@@ -158,41 +158,23 @@ impl Report {
     #[must_use]
     pub fn of_run(source: Source, device_memory: Option<DeviceMemory>, done: Accounted) -> Self {
         let (call_sites, leaks) = done.call_sites.unzip();
+        let most = |number: fn(&Phase) -> u64| done.phases.iter().map(number).max().unwrap_or(0);
+        let (peak_bytes, peak_slack) = (
+            most(|phase| phase.peak_bytes),
+            most(|phase| phase.peak_slack),
+        );
         Self {
-            format: Self::FORMAT.to_owned(),
-            source,
-            peak_bytes: done
-                .phases
-                .iter()
-                .map(|phase| phase.peak_bytes)
-                .max()
-                .unwrap_or(0),
-            peak_slack: done
-                .phases
-                .iter()
-                .map(|phase| phase.peak_slack)
-                .max()
-                .unwrap_or(0),
-            peak_phase: phase::fullest(&done.phases),
-            phases: done.phases,
+            peak_slack,
             contexts: done.contexts,
             fullest_phase: done.fullest_phase,
             leftovers: done.leftovers,
             findings: done.findings,
-            known_findings: None,
-            environment: None,
-            callback_coverage: None,
-            guard: None,
-            fail: None,
             device_memory,
-            defragmentation: None,
-            shared_contexts: None,
-            vulkan_memory: None,
             leaks,
             call_sites,
             timeline: done.timeline,
             unjudged: done.unjudged,
-            limits: Vec::new(),
+            ..Self::of_trace(source, done.phases, peak_bytes)
         }
     }
 
@@ -201,12 +183,8 @@ impl Report {
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let reports = self.guard.as_ref().map_or(0, |guard| guard.reports);
-        let reported = (reports > 0).then(|| {
-            format!(
-                "the guard found {reports} mistake{}",
-                if reports == 1 { "" } else { "s" }
-            )
-        });
+        let reported = (reports > 0)
+            .then(|| format!("the guard found {reports} mistake{}", text::plural(reports)));
         let of_fail = self.fail.iter().flat_map(|fail| {
             let (plan, after) = (&fail.plan, "after a refusal on purpose");
             let unmet = (!fail.met_its_plan()).then(|| format!("nothing that was asked for met the plan {plan}"));

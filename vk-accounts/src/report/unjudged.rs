@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::text::plural;
+
 /// How much was not judged: beside it, that nothing was found proves nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unjudged {
@@ -19,31 +21,22 @@ impl Unjudged {
     /// What a checker lost; `None` where that is nothing.
     #[must_use]
     pub fn live(lost: u64) -> Option<Self> {
-        Self {
-            events: 0,
-            observations: lost,
-        }
-        .some()
+        Self::of_trace(lost, 0)
     }
 
     /// What a judge lost, of which so many are events that the trace lacks.
     #[must_use]
     pub fn of_trace(lost: u64, events: u64) -> Option<Self> {
-        Self {
+        let unjudged = Self {
             events,
             observations: lost.saturating_sub(events),
-        }
-        .some()
-    }
-
-    fn some(self) -> Option<Self> {
-        (self != Self::default()).then_some(self)
+        };
+        (unjudged != Self::default()).then_some(unjudged)
     }
 }
 
 impl fmt::Display for Unjudged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |count: u64| if count == 1 { "" } else { "s" };
         let Self {
             events,
             observations,

@@ -90,11 +90,7 @@ fn frames(
     part: &DrillDown,
     level: usize,
 ) -> fmt::Result {
-    let stack = part.stack.and_then(|stack| sites.stacks.get(stack));
-    let frames = stack
-        .into_iter()
-        .flatten()
-        .filter_map(|frame| sites.frames.get(*frame));
+    let frames = sites.frames_of(part.stack);
     let lines = frames.flat_map(|frame| match frame.functions.as_slice() {
         [] => vec![format!("{}+{}", frame.module, frame.offset)],
         functions => functions.to_vec(),

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::one_line;
+use super::{one_line, plural};
 use crate::report::{Coverage, CoverageRun, FindingRow, KnownFindings};
 use crate::units::{bytes, percent};
 
@@ -121,8 +121,7 @@ fn by_level(rows: &[&FindingRow]) -> String {
         .into_iter()
         .chain([other])
         .filter(|(_, count)| *count > 0);
-    let words = counted
-        .map(|(level, count)| format!("{count} {level}{}", if count == 1 { "" } else { "s" }));
+    let words = counted.map(|(level, count)| format!("{count} {level}{}", plural(count as u64)));
     words.collect::<Vec<_>>().join(", ")
 }
 
@@ -150,29 +149,25 @@ fn place(row: &FindingRow) -> String {
 /// Both measurements with both terms, or why there are none.
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        coverage(f, self)
+        let reason = self.absent.as_deref().map(one_line).unwrap_or_default();
+        let runs = [
+            ("without the loader", &self.without_loader),
+            ("with the loader", &self.with_loader),
+        ];
+        if runs.iter().all(|(_, run)| run.is_none()) {
+            return writeln!(f, "callback coverage: not measured: {reason}");
+        }
+        writeln!(
+            f,
+            "callback coverage, requested bytes through callbacks of all that the driver requested:"
+        )?;
+        runs.into_iter().try_for_each(|(name, run)| match run {
+            Some(run) => one_run(f, name, run),
+            // Nobody tried.
+            None if reason.is_empty() => Ok(()),
+            None => writeln!(f, "  {name:<18}        -  {reason}"),
+        })
     }
-}
-
-fn coverage(f: &mut fmt::Formatter<'_>, coverage: &Coverage) -> fmt::Result {
-    let reason = coverage.absent.as_deref().map(one_line).unwrap_or_default();
-    let runs = [
-        ("without the loader", &coverage.without_loader),
-        ("with the loader", &coverage.with_loader),
-    ];
-    if runs.iter().all(|(_, run)| run.is_none()) {
-        return writeln!(f, "callback coverage: not measured: {reason}");
-    }
-    writeln!(
-        f,
-        "callback coverage, requested bytes through callbacks of all that the driver requested:"
-    )?;
-    runs.into_iter().try_for_each(|(name, run)| match run {
-        Some(run) => one_run(f, name, run),
-        // Nobody tried.
-        None if reason.is_empty() => Ok(()),
-        None => writeln!(f, "  {name:<18}        -  {reason}"),
-    })
 }
 
 /// The figure that leads, as the page has it.

@@ -89,45 +89,37 @@ impl fmt::Display for Text<'_> {
         self.numbers(f)?;
         let sites = self.report.call_sites.as_ref();
         let sites = sites.filter(|_| self.depth > 0);
-        sites.map_or(Ok(()), |sites| call_sites::write(f, sites, self.depth))?;
-        let leaks = self.report.leaks.as_ref();
-        let leaks = leaks.filter(|leaks| !leaks.stacks.is_empty());
-        leaks.map_or(Ok(()), |leaks| fmt::Display::fmt(leaks, f))?;
-        self.report
-            .device_memory
-            .as_ref()
-            .map_or(Ok(()), |memory| fmt::Display::fmt(memory, f))?;
-        self.report
-            .defragmentation
-            .as_ref()
-            .map_or(Ok(()), |moved| fmt::Display::fmt(moved, f))?;
-        self.report
-            .shared_contexts
-            .as_ref()
-            .map_or(Ok(()), |shared| shared.write(f, self.all_findings))?;
+        sites
+            .into_iter()
+            .try_for_each(|sites| call_sites::write(f, sites, self.depth))?;
+        let report = self.report;
+        let leaks = report.leaks.iter();
+        leaks
+            .filter(|leaks| !leaks.stacks.is_empty())
+            .try_for_each(|leaks| leaks.fmt(f))?;
+        part(f, &report.device_memory)?;
+        part(f, &report.defragmentation)?;
+        let mut shared = report.shared_contexts.iter();
+        shared.try_for_each(|shared| shared.write(f, self.all_findings))?;
         findings::findings(
             f,
-            &self.report.findings,
-            self.report.known_findings.as_ref(),
+            &report.findings,
+            report.known_findings.as_ref(),
             (self.all_findings, self.sentence_width()),
         )?;
-        self.report
-            .guard
-            .as_ref()
-            .map_or(Ok(()), |guard| fmt::Display::fmt(guard, f))?;
-        self.report
-            .fail
-            .as_ref()
-            .map_or(Ok(()), |fail| fmt::Display::fmt(fail, f))?;
-        self.report
-            .callback_coverage
-            .as_ref()
-            .map_or(Ok(()), |coverage| write!(f, "{coverage}"))?;
-        let faults = self.report.faults();
+        part(f, &report.guard)?;
+        part(f, &report.fail)?;
+        part(f, &report.callback_coverage)?;
+        let faults = report.faults();
         faults
             .iter()
             .try_for_each(|fault| guard::paragraph(f, "not as expected: ", fault))
     }
+}
+
+/// A part of the report, if it has that.
+fn part<T: fmt::Display>(f: &mut fmt::Formatter<'_>, part: &Option<T>) -> fmt::Result {
+    part.iter().try_for_each(|part| part.fmt(f))
 }
 
 impl Text<'_> {
@@ -216,7 +208,7 @@ impl fmt::Display for Source {
             } => {
                 writeln!(f, "driver: {} {}", one_line(name), one_line(version))?;
                 let made: u64 = objects.iter().map(|(_, number)| u64::from(*number)).sum();
-                let plural = if *rounds == 1 { "" } else { "s" };
+                let plural = plural((*rounds).into());
                 writeln!(f, "device: {}", one_line(device))?;
                 write!(
                     f,
@@ -388,7 +380,7 @@ fn peak(number: u64, slack: u64) -> String {
 }
 
 /// What stands behind a word that is counted.
-fn plural(number: u64) -> &'static str {
+pub(super) fn plural(number: u64) -> &'static str {
     if number == 1 { "" } else { "s" }
 }
 
