@@ -5,9 +5,9 @@
 //!                           +--- device ---+--- VkDevice, VkBuffer ..
 //! ```
 //!
-//! Accounts are never freed. When an instance or device is gone and has left nothing, the next one goes on with its accounts: what is kept
-//! is bounded by what lives at once, and totals are those of all objects. The peak of all is exact; that of a kind is its context's, which
-//! is exact as long as one thread uses the kind in one scope, and says how far it may be off otherwise.
+//! Accounts are never freed. When an instance or device has ended without leftovers, the next one uses its accounts: their number is
+//! bounded by the instances and devices that live at once, and totals are those of all objects. The peak of all is exact; that of a kind is
+//! its context's, which is exact as long as one thread uses the kind in one scope; otherwise it has a slack.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -32,11 +32,11 @@ use crate::record::{SYSTEM, new_static};
 use crate::record_list::RecordList;
 use crate::settings::settings;
 
-/// The accounts of one instance, or of one device, and of those that follow it.
+/// The accounts of one instance, or of one device, and of later ones that use them.
 pub(crate) struct Accounts {
     context: Context,
     kinds: [KindAccount; ROWS],
-    /// The bits of kinds that some command was about.
+    /// The bits of kinds that commands were about.
     used_kinds: AtomicU64,
     /// Of the devices below.
     pub(crate) devices: RecordList<Accounts>,
@@ -50,9 +50,9 @@ pub(crate) struct Accounts {
 
 /// The account of one kind of object.
 pub(crate) struct KindAccount {
-    /// None where none could be made: then the kind has none for ever, since what is created without callbacks is destroyed without (V43).
+    /// `None` where it could not be created: it stays so, since objects created without callbacks are destroyed without (V43).
     owner: ValueAcrossForks<Option<&'static KindOwner>>,
-    /// Objects that were created, and that were ended.
+    /// Objects created, and ended.
     pub(crate) created: Count,
     pub(crate) ended: Count,
     /// The program's own callbacks, as the checker watches them.
@@ -61,13 +61,13 @@ pub(crate) struct KindAccount {
     pub(crate) foreign_commands: AtomicU64,
 }
 
-/// The context of a kind, and the callbacks that the driver is given for it.
+/// The context of a kind, and the callbacks that the driver gets for it.
 pub(crate) struct KindOwner {
     bridge: Bridge,
     pub(crate) callbacks: RawCallbacks,
     /// As the checker watches them, if it does.
     checked: Option<Checked>,
-    /// What the context held before: the bridge's own state.
+    /// The usage of the bridge itself.
     bridge_usage: Usage,
 }
 
@@ -85,12 +85,12 @@ impl KindAccount {
         }
     }
 
-    /// There was a callback's owner, or an object.
+    /// Whether there was an owner or an object.
     pub(crate) fn is_known(&self) -> bool {
         self.owner().is_some() || self.created.get() != 0
     }
 
-    /// The owner, if there is one already.
+    /// The owner, if it was created.
     #[inline]
     pub(crate) fn owner(&self) -> Option<&'static KindOwner> {
         self.owner.get().copied().flatten()
@@ -101,7 +101,7 @@ impl KindAccount {
         self.foreign.get().copied().flatten()
     }
 
-    /// Whose callbacks an object was created with; none for 0.
+    /// The owner of the callbacks that an object was created with; `None` for handle 0.
     pub(crate) fn owner_of(&self, handle: u64) -> Option<OwnerId> {
         if handle == 0 {
             return None;
@@ -112,7 +112,7 @@ impl KindAccount {
             .or_else(|| self.owner().map(KindOwner::id))
     }
 
-    /// Whose callbacks every object of the kind was created with; an error where it is not the same for all.
+    /// The owner of the callbacks that all objects of the kind were created with; an error where there are two.
     pub(crate) fn one_owner(&self) -> Result<Option<OwnerId>, SeveralOwners> {
         match (self.owner().map(KindOwner::id), self.foreign()) {
             (Some(_), Some(_)) => Err(SeveralOwners),
@@ -120,9 +120,9 @@ impl KindAccount {
         }
     }
 
-    /// As [`KindAccount::foreign`]; `None` where nobody checks, or there was no memory when it was needed first.
+    /// As [`KindAccount::foreign`], created if there is none; `None` without a checker or without memory at the first call.
     ///
-    /// One thread makes it, and others wait: the checker keeps each owner that it was told of.
+    /// One thread creates it while others wait, since the checker never forgets an owner.
     pub(crate) fn foreign_or_new(&self, kind: &'static str) -> Option<&'static ForeignOwner> {
         *self
             .foreign
@@ -144,13 +144,13 @@ impl KindOwner {
         let mut checked = None;
         if let Some(checker) = checker() {
             let owner = CheckedOwner::new(bridge.owner(), kind);
-            // SAFETY: the bridge lives as long as its record, for ever once it is published; before that nobody has the callbacks.
+            // SAFETY: the bridge lives as long as its record, for ever once it is published; before that the callbacks are not handed out.
             checked = unsafe { checker.wrap(bridge.raw(), owner) }.ok();
             if checked.is_none() {
                 UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
             }
         }
-        // From here on its drop ends the watch.
+        // From here on the drop of `new` ends the watch.
         let mut new = Self {
             bridge_usage: bridge.usage(),
             callbacks: checked.map_or_else(|| bridge.raw(), |checked| *checked.raw()),
@@ -165,23 +165,23 @@ impl KindOwner {
         self.bridge.owner()
     }
 
-    /// What the driver was given, without the bridge's own state.
+    /// The driver's usage, without the bridge's own state.
     pub(crate) fn usage(&self) -> Usage {
         self.bridge.usage().without(&self.bridge_usage)
     }
 
-    /// As [`KindOwner::usage`]; `None` where it would have to wait for another thread.
+    /// As [`KindOwner::usage`]; `None` instead of waiting for another thread.
     pub(crate) fn try_usage(&self) -> Option<Usage> {
         let usage = self.bridge.context().try_usage()?;
         Some(usage.without(&self.bridge_usage))
     }
 }
 
-/// Of one that was never published: there was no memory for all of it.
+/// Runs only for an owner that was never published, for want of memory.
 impl Drop for KindOwner {
     fn drop(&mut self) {
         if let (Some(checker), Some(checked)) = (checker(), &self.checked) {
-            // SAFETY: nobody was given the callbacks.
+            // SAFETY: the callbacks were not handed out.
             unsafe { checker.retire(checked) }
         }
     }
@@ -206,12 +206,12 @@ impl Accounts {
         self.kinds.get(*KINDS.get(index)?)
     }
 
-    /// Some command is about the row's kind.
+    /// A command was about the row's kind.
     pub(crate) fn use_kind(&self, index: usize) {
         self.used_kinds.fetch_or(kind_bit(index), Ordering::Relaxed);
     }
 
-    /// The [bits](kind_bit) of kinds that some command was about.
+    /// The [bits](kind_bit) of kinds that commands were about.
     pub(crate) fn used_kinds(&self) -> u64 {
         self.used_kinds.load(Ordering::Relaxed)
     }
@@ -222,15 +222,15 @@ impl Accounts {
         self.kinds.get(first_row)
     }
 
-    /// The accounts of the kinds that some command was about.
+    /// The accounts of the kinds that commands were about.
     pub(crate) fn used_accounts(&self) -> impl Iterator<Item = &KindAccount> {
         places(self.used_kinds()).filter_map(|place| self.kind_at(place))
     }
 
-    /// Whose callbacks replace NULL in the row's command; none for what the loader creates.
+    /// The owner of the callbacks that replace NULL in the row's command; `None` for objects of the loader.
     pub(crate) fn owner_or_new(&self, index: usize) -> Option<&KindOwner> {
         let kind = self.kind(index)?;
-        // What has an owner is neither the loader's nor passed through.
+        // A kind that has an owner is neither the loader's nor passed through.
         if let Some(owner) = kind.owner() {
             return Some(owner);
         }
@@ -241,12 +241,12 @@ impl Accounts {
         kind.owner_or_new(row(index).object, &self.context)
     }
 
-    /// As [`Accounts::owner_or_new`] for a kind that is passed through: the owner that it has, and if it has none it never gets one.
+    /// As [`Accounts::owner_or_new`] for a kind that is passed through: the owner that it has; without one it never gets one.
     pub(crate) fn last_owner(&self, index: usize) -> Option<&KindOwner> {
         *self.kind(index)?.owner.get_or_make(|| None)
     }
 
-    /// The kinds that something is known of, with their names.
+    /// The kinds that were used, with their names.
     pub(crate) fn known_kinds(&self) -> impl Iterator<Item = (&'static str, &KindAccount)> {
         let names = vk_callbacks::CommandRow::all().iter().map(|row| row.object);
         names.zip(&self.kinds).filter(|(_, kind)| kind.is_known())
@@ -260,14 +260,14 @@ impl Accounts {
         live == 0 && foreign == 0 && self.device_memory.is_empty()
     }
 
-    /// The instance or device is gone. What it left stays where the report finds it: then nobody goes on with these accounts.
+    /// The instance or device has ended. If it left something, its accounts are not used again, so that the report shows it.
     pub(crate) fn release(&self) {
         if self.is_empty() {
             self.in_use.store(false, Ordering::Release);
         }
     }
 
-    /// Whether an instance or device has these accounts, or one has left something.
+    /// Whether an instance or device uses these accounts, or has left something.
     pub(crate) fn is_in_use(&self) -> bool {
         self.in_use.load(Ordering::Acquire)
     }
@@ -281,7 +281,7 @@ impl Accounts {
     }
 }
 
-/// Accounts of the list that are not in use, or new ones.
+/// Unused accounts of the list, or new ones.
 fn acquire(
     list: &RecordList<Accounts>,
     context: impl FnOnce() -> Option<Context>,
@@ -304,7 +304,7 @@ pub(crate) fn all_accounts() -> impl Iterator<Item = &'static Accounts> {
 
 /// Accounts for an instance.
 pub(crate) fn for_instance() -> Option<&'static Accounts> {
-    // Neither a guard nor `SYSTEM` calls anybody of ours back while the root is being made.
+    // Neither a guard nor `SYSTEM` calls the layer while the root is created.
     let root = ROOT.get_or_make(|| guarding::root(&settings().guarding))?;
     acquire(&INSTANCES, || {
         let options = ContextOptions::new("instance").scope(Scope::Instance);
@@ -312,14 +312,14 @@ pub(crate) fn for_instance() -> Option<&'static Accounts> {
     })
 }
 
-/// What all instances and devices hold together, in memory that replaced NULL.
+/// The usage of all instances and devices together, through callbacks that replaced NULL.
 pub(crate) struct AllUsage {
     pub(crate) live_bytes: u64,
     /// The most that was live at once, of all kinds. Exact.
     pub(crate) peak_bytes: u64,
     /// The same since [`restart_peak`].
     pub(crate) recent_peak_bytes: u64,
-    /// Bytes in all of them that the layer itself takes: contexts and bridges, from the first command about a kind on.
+    /// Bytes of the layer's own among them: contexts and bridges, allocated at the first command about a kind.
     pub(crate) own_bytes: u64,
 }
 
@@ -338,7 +338,7 @@ pub(crate) fn all_usage() -> Option<AllUsage> {
     })
 }
 
-/// A part of the run begins, with a peak of its own.
+/// Starts a new recent peak.
 pub(crate) fn restart_peak() {
     if let Some(root) = ROOT.get() {
         root.count.restart();
@@ -366,7 +366,7 @@ fn new_checker() -> Option<&'static Checker<'static>> {
     CHECKER.get_or_make(|| Checker::naming_callers(&SYSTEM, options, caller_module).ok())
 }
 
-/// In the child of a fork: its instances are the next ones.
+/// In the child of a fork, which starts without instances.
 pub(crate) fn after_fork() {
     ROOT.forget();
     CHECKER.forget();
@@ -377,7 +377,7 @@ pub(crate) fn after_fork() {
 static ROOT: PerProcess<Root> = PerProcess::new();
 static CHECKER: PerProcess<Checker<'static>> = PerProcess::new();
 
-/// Kinds whose callbacks the checker does not watch: it had no memory or place for them.
+/// Kinds whose callbacks the checker does not watch for want of memory or places.
 pub(crate) static UNCHECKED_OWNERS: AtomicU64 = AtomicU64::new(0);
 
 fn default_scope(kind: &str) -> Scope {

@@ -1,5 +1,5 @@
-//! Which program or library calls: the first file on the call stack that is neither the layer's nor the heap's. For findings alone, which
-//! are rare: it walks the stack.
+//! The program or library that calls: the first file on the call stack that is neither the layer's nor the C library's. It walks the stack,
+//! and serves findings alone, which are rare.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -7,7 +7,7 @@ use std::ptr;
 use crate::parent::CommandName;
 use crate::record_list::RecordList;
 
-/// A file that has called; never freed, since findings keep its name.
+/// A file that has called. Never freed, since findings keep its name.
 struct Module {
     base: usize,
     name: CommandName,
@@ -15,7 +15,7 @@ struct Module {
 
 static MODULES: RecordList<Module> = RecordList::new();
 
-/// The name of the file, without its folder; empty where it is not known.
+/// The name of the calling file, without its folder; empty where it is unknown.
 pub(crate) fn caller_module() -> &'static str {
     let free = libc::free as unsafe extern "C" fn(*mut c_void);
     let own = [caller_module as *const c_void, free as *const c_void].map(base_of);
@@ -30,7 +30,7 @@ pub(crate) fn caller_module() -> &'static str {
 #[cfg(target_env = "gnu")]
 fn walk(frames: &mut [*mut c_void]) -> usize {
     let room = libc::c_int::try_from(frames.len()).unwrap_or(0);
-    // SAFETY: room for so many addresses.
+    // SAFETY: room for `room` addresses.
     let found = unsafe { libc::backtrace(frames.as_mut_ptr(), room) };
     usize::try_from(found).unwrap_or(0)
 }
@@ -52,7 +52,7 @@ fn info_of(address: *const c_void) -> Option<libc::Dl_info> {
     (found != 0 && !info.dli_fname.is_null()).then_some(info)
 }
 
-/// Where the file that the address lies in begins; 0 where it is of none.
+/// The base address of the file that contains the address; 0 for none.
 fn base_of(address: *const c_void) -> usize {
     info_of(address).map_or(0, |info| info.dli_fbase.addr())
 }

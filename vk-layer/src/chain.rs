@@ -1,4 +1,4 @@
-//! What the loader and a layer say to one another, as `vk_layer.h` has it, and the few structs of Vulkan that are read.
+//! The loader's interface to a layer, as in `vk_layer.h`, and the structs of Vulkan that the layer reads.
 
 use std::ffi::{c_char, c_void};
 use std::ptr::NonNull;
@@ -33,19 +33,19 @@ pub(crate) const LOADER_DEVICE: i32 = 48;
 pub struct NegotiateLayerInterface {
     /// 1.
     pub s_type: i32,
-    /// Nothing is defined.
+    /// No extension is defined.
     pub p_next: *mut c_void,
-    /// The loader's version, and then the one that both speak.
+    /// In: the loader's version. Out: the version that both use.
     pub loader_layer_interface_version: u32,
     /// Looks up commands of an instance.
     pub pfn_get_instance_proc_addr: Option<GetProcAddr>,
     /// Looks up commands of a device.
     pub pfn_get_device_proc_addr: Option<GetProcAddr>,
-    /// Looks up commands of a physical device; the layer has none to offer, and unknown ones then pass it by.
+    /// Looks up commands of a physical device; the layer has none, so that unknown commands pass it by.
     pub pfn_get_physical_device_proc_addr: Option<GetProcAddr>,
 }
 
-/// What the loader asks first: agrees on version 2 of the interface and says how commands are looked up. Calls nothing.
+/// The loader's first call: agrees on version 2 of the interface and returns the functions that look up commands. Calls nothing.
 ///
 /// `VK_ERROR_INITIALIZATION_FAILED` for a loader below version 2, or another struct.
 ///
@@ -71,7 +71,7 @@ pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(
     SUCCESS
 }
 
-/// What every struct of Vulkan begins with.
+/// The first members of every struct of Vulkan.
 #[repr(C)]
 pub(crate) struct BaseStruct {
     pub(crate) s_type: i32,
@@ -98,7 +98,7 @@ struct LayerCreateInfo {
 struct LayerLink {
     next: *mut LayerLink,
     get_instance_proc_addr: Option<GetProcAddr>,
-    /// Of a device's link. An instance's has another function here, which is not used.
+    /// In a device's link. An instance's link has another function here, which is not used.
     get_device_proc_addr: Option<GetProcAddr>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct NextLayer {
 /// The structs of a chain, from the first one on, each with its type.
 ///
 /// # Safety
-/// `first` is NULL, or begins a chain as Vulkan has it, which is valid as long as the iterator is used.
+/// `first` is NULL, or begins a valid chain, which lives as long as the iterator.
 pub(crate) unsafe fn structs(
     first: *const c_void,
 ) -> impl Iterator<Item = (i32, NonNull<BaseStruct>)> {
@@ -138,7 +138,7 @@ pub(crate) unsafe fn slice_of<'a, T>(first: *const T, count: u32) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(first, count as usize) }
 }
 
-/// Finds the loader's link of type `s_type` in a create info, and moves it on for the layer below.
+/// Returns the loader's link of type `s_type` in a create info, and advances it for the layer below.
 ///
 /// # Safety
 /// `info` is NULL or a create info as the loader hands it to a layer.
@@ -190,7 +190,7 @@ struct MemoryHeap {
 }
 
 impl MemoryProperties {
-    /// The heap of a memory type; none for a type that the device does not have.
+    /// The heap of a memory type; `None` for a type that the device does not have.
     pub(crate) fn heap_of(&self, memory_type: u32) -> Option<usize> {
         let is_there = memory_type < self.type_count;
         let found = self.types.get(memory_type as usize).filter(|_| is_there)?;
@@ -244,10 +244,10 @@ pub(crate) struct MemoryAllocateInfo {
     pub(crate) memory_type_index: u32,
 }
 
-/// What the chain of a `VkMemoryAllocateInfo` says of the block, by the names of [`MEMORY_USES`].
+/// The uses of a block that the chain of its `VkMemoryAllocateInfo` names, in the order of [`MEMORY_USES`].
 pub(crate) type MemoryUses = [bool; MEMORY_USES.len()];
 
-/// `VK_WHOLE_SIZE`: what is mapped goes to the end.
+/// `VK_WHOLE_SIZE`: the mapping ends where the block ends.
 pub(crate) const WHOLE_SIZE: u64 = u64::MAX;
 
 /// See [`MemoryUses`].
@@ -268,7 +268,7 @@ impl MemoryAllocateInfo {
     }
 
     /// # Safety
-    /// The chain is one as Vulkan has it.
+    /// The chain is valid.
     pub(crate) unsafe fn uses(&self) -> MemoryUses {
         let mut uses = [false; MEMORY_USES.len()];
         // SAFETY: forwarded.
@@ -298,10 +298,10 @@ impl MemoryAllocateInfo {
     }
 }
 
-/// What exports and imports go on with: the bits of the types of handles, none of which means that there is no export or import.
+/// The types of handles of an export or import; 0 means that nothing is exported or imported.
 ///
 /// # Safety
-/// A struct of such a type.
+/// `at` is a struct of such a type.
 unsafe fn handle_types(at: NonNull<BaseStruct>) -> u32 {
     // SAFETY: the caller's promise.
     unsafe { at.cast::<HandleTypes>().as_ref() }.bits
@@ -314,7 +314,7 @@ pub(crate) struct HandleTypes {
     bits: u32,
 }
 
-/// `VkMemoryDedicatedAllocateInfo`: for no image and no buffer, it is as if it was not there.
+/// `VkMemoryDedicatedAllocateInfo`: without an image and a buffer it has no effect.
 #[repr(C)]
 pub(crate) struct DedicatedInfo {
     base: BaseStruct,

@@ -14,7 +14,7 @@ pub(crate) fn row_index(name: &[u8]) -> Option<usize> {
         .ok()
 }
 
-/// As [`row_index`], of a command that is there: a name that is not fails to compile.
+/// As [`row_index`]; an unknown name fails to compile.
 #[expect(
     clippy::indexing_slicing,
     clippy::panic,
@@ -33,7 +33,7 @@ pub(crate) const fn known_row(name: &str) -> usize {
     panic!("no such command")
 }
 
-/// The row with this index, which is below [`ROWS`]: [`row_index`] answered it, or it is a constant of a hook.
+/// The row with this index, which is below [`ROWS`]: it comes from [`row_index`], or is a constant of a hook.
 #[expect(
     clippy::indexing_slicing,
     reason = "an index is a row's, as the comment says"
@@ -68,7 +68,7 @@ pub(crate) const fn is_first_of_kind(index: usize) -> bool {
     KINDS[index] == index && !row(index).object.is_empty()
 }
 
-/// More kinds than there are: each has a bit of a word.
+/// A limit of the number of kinds: each has a bit of a word.
 pub(crate) const MAX_KINDS: usize = 64;
 
 /// The first row of each kind, by the kind's place; none behind the last kind.
@@ -121,7 +121,7 @@ pub(crate) fn places(bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The row is about objects that are the loader's own: it reads `pAllocator` itself, at its own ends.
+/// The row is about objects of the loader, which reads `pAllocator` itself.
 pub(crate) fn is_about_loader(index: usize) -> bool {
     ABOUT_LOADER.get(index).copied().unwrap_or_default()
 }

@@ -1,20 +1,20 @@
-//! A count that one thread adds to without a locked instruction: what is counted at each command is mostly counted by one thread.
+//! A count to which one thread adds without a locked instruction, for what mostly one thread counts at each command.
 
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Exact when no thread adds to it.
+/// A sum that is exact when no thread adds to it.
 #[derive(Default)]
 pub(crate) struct Count {
-    /// The number of the thread that `own` belongs to: the first one that added, for good, since numbers of threads are never used again.
+    /// The number of the thread that owns `own`: the first that added. Numbers of threads are never reused.
     thread: AtomicU64,
     /// Written by that thread alone.
     own: AtomicU64,
     others: AtomicU64,
 }
 
-/// What a counter says now.
+/// The value of a counter.
 pub(crate) fn get(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
@@ -28,7 +28,7 @@ impl Count {
         }
     }
 
-    /// Adds `more`, by the thread with this number, which is not 0. Answers how much that thread, or all but the first, have added.
+    /// Adds `more`, by the thread with this number, which is not 0. Returns the sum of that thread if it was the first, else of all others.
     pub(crate) fn add(&self, more: u64, thread: u64) -> u64 {
         let first = self.thread.load(Ordering::Relaxed);
         if first == thread || (first == 0 && self.claim(thread)) {
@@ -40,20 +40,20 @@ impl Count {
         before.wrapping_add(more)
     }
 
-    /// What all threads have added.
+    /// The sum of all threads.
     pub(crate) fn get(&self) -> u64 {
         let own = self.own.load(Ordering::Relaxed);
         own.wrapping_add(self.others.load(Ordering::Relaxed))
     }
 
-    /// In the child of a fork: from 0 on, for whichever thread comes first.
+    /// In the child of a fork: starts at 0, without an owner.
     pub(crate) fn reset(&self) {
         for word in [&self.own, &self.others, &self.thread] {
             word.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Whether `own` belongs to this thread from now on.
+    /// Makes this thread the owner of `own`; false if there is one.
     #[cold]
     fn claim(&self, thread: u64) -> bool {
         self.thread

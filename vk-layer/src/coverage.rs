@@ -1,4 +1,4 @@
-//! Callback coverage, with the setting `meter`: what came through callbacks beside what the meter of the heap saw meanwhile.
+//! Callback coverage, with the setting `meter`: the bytes through callbacks, compared with what the meter of the heap counted.
 
 use std::ffi::c_void;
 
@@ -28,7 +28,7 @@ pub(crate) fn start() {
 }
 
 /// Whether `free` or `realloc` of the C library got a block that the driver was given through callbacks of ours (LY52). Blocks of the
-/// program's own callbacks may be the C library's, and others than the driver may know them.
+/// program's own callbacks are not judged: they may be the C library's.
 extern "C" fn is_of_callbacks(block: *mut c_void) -> bool {
     caught(|| checker().is_some_and(|checker| checker.freed_elsewhere(block, is_ours)))
         .unwrap_or(false)
@@ -44,7 +44,7 @@ pub(crate) fn after_fork() {
     COVERAGE.forget();
 }
 
-/// What this thread allocates outside of commands is the program's, or ours.
+/// From now on this thread's allocations outside of commands are the application's.
 #[inline]
 pub(crate) fn this_thread_issues_commands() {
     if COVERAGE.get().is_some() {
@@ -62,7 +62,7 @@ pub(crate) fn in_command<R>(call: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Callbacks that hand on to these, and count; they stay for ever. `None` where there is no memory for them.
+/// Callbacks that forward to these and count, never freed. `None` where there is no memory.
 pub(crate) fn counted(callbacks: RawCallbacks) -> Option<RawCallbacks> {
     let Some(coverage) = COVERAGE.get() else {
         return Some(callbacks);
@@ -71,7 +71,7 @@ pub(crate) fn counted(callbacks: RawCallbacks) -> Option<RawCallbacks> {
     Some(counting.callbacks())
 }
 
-/// The coverage until now, or why it is not known; none where nobody asked for it.
+/// The coverage until now, or why it is not known; `None` without the setting.
 pub(crate) fn measured() -> Option<Coverage> {
     if !settings().meter {
         return None;

@@ -1,4 +1,4 @@
-//! What the report calls a device, the loader and the layers.
+//! The descriptions of devices, the loader and the layers in the report.
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::per_process::PerProcess;
 use crate::record::{Own, own};
 use crate::record_list::RecordList;
 
-/// NVIDIA's, which packs the parts of its version in a way of its own.
+/// The vendor NVIDIA, which packs the parts of its version in a way of its own.
 const NVIDIA: u32 = 0x10de;
 
-/// What its driver says of a device.
+/// A device, as its driver describes it.
 #[derive(Clone, Copy)]
 pub(crate) struct DeviceDescription {
     api_version: u32,
@@ -25,7 +25,7 @@ pub(crate) struct DeviceDescription {
     device_name: [u8; 256],
 }
 
-/// Behind the end of its name stands whatever the driver left there.
+/// Compares names up to their end: behind it a driver may leave anything.
 impl PartialEq for DeviceDescription {
     fn eq(&self, other: &Self) -> bool {
         let versions = |of: &Self| (of.api_version, of.driver_version, of.vendor);
@@ -43,7 +43,7 @@ impl DeviceDescription {
         }
     }
 
-    /// The device's name. Of a name that is no UTF-8, the part before.
+    /// The device's name, up to the first byte that is no UTF-8.
     pub(crate) fn name(&self) -> &str {
         let name = CStr::from_bytes_until_nul(&self.device_name);
         let name = name.map_or(&[][..], CStr::to_bytes);
@@ -77,7 +77,7 @@ impl fmt::Display for DeviceDescription {
     }
 }
 
-/// The description of the device that has some accounts, or had them last.
+/// The description of the device that has some accounts, or of the last one that had them.
 pub(crate) struct DescriptionCell {
     current: AtomicPtr<DeviceDescription>,
     /// Each description once: as many as there are kinds of devices. They are never freed, since a report may be reading them.
@@ -97,7 +97,7 @@ impl DescriptionCell {
         unsafe { self.current.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Another device has the accounts, and no third one uses them now.
+    /// Sets the description. Only the device that has the accounts calls it.
     pub(crate) fn set(&self, new: DeviceDescription) {
         let known = self.all.iter().find(|known| **known == new);
         if let Some(record) = known.or_else(|| self.all.push(new)) {
@@ -107,9 +107,9 @@ impl DescriptionCell {
     }
 }
 
-/// What the first instance of the process stands on.
+/// The loader and the layers of the process's first instance.
 pub(crate) struct Surroundings {
-    /// The loader's file; none where another layer is below.
+    /// The loader's file; `None` where another layer is below.
     pub(crate) loader: Option<TryString<Own>>,
     /// The layers that the program itself enabled.
     pub(crate) layers: TryVec<TryString<Own>, Own>,
@@ -122,12 +122,12 @@ pub(crate) fn surroundings() -> Option<&'static Surroundings> {
     SURROUNDINGS.get()
 }
 
-/// In the child of a fork: its first instance is another.
+/// In the child of a fork, which has a first instance of its own.
 pub(crate) fn after_fork() {
     SURROUNDINGS.forget();
 }
 
-/// The first instance is about to be created.
+/// Notes them before the first instance is created.
 ///
 /// # Safety
 /// `info` is NULL or a valid `VkInstanceCreateInfo`.
@@ -155,7 +155,7 @@ unsafe fn enabled_layers(
     let Some(info) = (unsafe { info.as_ref() }) else {
         return Ok(layers);
     };
-    // SAFETY: the caller's promise: so many names.
+    // SAFETY: the caller's promise: `layer_count` names.
     for name in unsafe { slice_of(info.layer_names, info.layer_count) } {
         // SAFETY: each ends with 0.
         if let Ok(name) = unsafe { CStr::from_ptr(*name) }.to_str() {
@@ -166,7 +166,7 @@ unsafe fn enabled_layers(
     Ok(layers)
 }
 
-/// A file with the loader's name.
+/// Whether the file has the loader's name.
 pub(crate) fn is_loader(module: &str) -> bool {
     let name = module.rsplit('/').next().unwrap_or_default();
     name.starts_with("libvulkan.so")

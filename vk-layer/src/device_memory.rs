@@ -9,7 +9,7 @@ use crate::count::get;
 use crate::handle_map::{HandleMap, key};
 use crate::record::{free_record, new_record};
 
-/// The counts of one heap or type. Bytes are those that were asked for.
+/// The counts of one heap or type. Bytes are requested bytes.
 #[derive(Default)]
 pub(crate) struct MemoryCount {
     pub(crate) live_bytes: AtomicU64,
@@ -36,7 +36,7 @@ pub(crate) struct DeviceMemory {
 /// Whole blocks that something was bound to, and ranges that are mapped.
 pub(crate) const MEMORY_STATES: [&str; 2] = ["bound", "mapped"];
 
-/// What is kept of a block until it is freed.
+/// A live block.
 pub(crate) struct MemoryBlock {
     bytes: u64,
     memory_type: u32,
@@ -66,7 +66,7 @@ impl MemoryCount {
     }
 
     pub(crate) fn allocated(&self, bytes: u64) {
-        // What a driver grants is whatever the program asked for.
+        // A driver may grant any size.
         let live = self.live_bytes.fetch_add(bytes, Ordering::Relaxed);
         let live = live.wrapping_add(bytes);
         self.peak_bytes.fetch_max(live, Ordering::Relaxed);
@@ -151,7 +151,7 @@ impl MemoryBlocks {
         }
     }
 
-    /// `vkFreeMemory` is about to be called: afterwards the handle may be another block's.
+    /// Runs before `vkFreeMemory`, since afterwards another block may have the handle.
     pub(crate) fn freed(&self, counts: &DeviceMemory, handle: u64) {
         let Some(block) = self.blocks.remove(key(handle)) else {
             return;
@@ -167,7 +167,7 @@ impl MemoryBlocks {
         Self::end_mapping(mapped, &block.mapped);
     }
 
-    /// The block with this handle. Vulkan's rules let nobody free it while a command binds or maps it.
+    /// The block with this handle. Vulkan forbids to free it while a command binds or maps it.
     fn block(&self, handle: u64) -> Option<&MemoryBlock> {
         let block = self.blocks.get(key(handle))?;
         // SAFETY: from `new_record`; freed by the command that frees the memory.
@@ -185,7 +185,7 @@ impl MemoryBlocks {
         }
     }
 
-    /// The block was mapped from `offset` on, to its end where the size says so.
+    /// The block was mapped from `offset` on; `WHOLE_SIZE` is to its end.
     pub(crate) fn mapped(&self, counts: &DeviceMemory, handle: u64, (offset, size): (u64, u64)) {
         let Some(block) = self.block(handle) else {
             return;
@@ -194,7 +194,7 @@ impl MemoryBlocks {
         let bytes = if size == WHOLE_SIZE { rest } else { size };
         let [_, mapped] = &counts.states;
         Self::end_mapping(mapped, &block.mapped);
-        // A mapping of nothing is none: nobody would know of its end.
+        // A mapping of no bytes is none: its end could not be noticed.
         if bytes != 0 {
             block.mapped.store(bytes, Ordering::Relaxed);
             mapped.allocated(bytes);
@@ -217,7 +217,7 @@ impl MemoryBlocks {
     }
 }
 
-/// What the program never freed goes with its device; it stays counted as live.
+/// Blocks that the program never freed end with their device; they stay counted as live.
 impl Drop for MemoryBlocks {
     fn drop(&mut self) {
         while let Some(block) = self.blocks.pop() {

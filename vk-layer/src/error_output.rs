@@ -1,12 +1,12 @@
-//! The error output, without the lock of Rust's: in the child of a fork a thread that is gone may hold that for ever.
+//! The error output, without the lock of Rust's standard library, which in the child of a fork may stay locked for ever.
 
 use std::io;
 
-/// Writes all of it. Nobody is left to hear of an error.
+/// Writes all of `text`. An error is ignored: it cannot be reported.
 pub(crate) fn write(text: &[u8]) {
     let mut rest = text;
     while !rest.is_empty() {
-        // SAFETY: so many bytes that may be read.
+        // SAFETY: `rest.len()` bytes that may be read.
         let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
         match usize::try_from(written) {
             Ok(0) => return,

@@ -5,8 +5,8 @@
 //!                          refused by the plan: NULL, and the program is not asked
 //! ```
 //!
-//! Each command that the program passes callbacks to has a record. It goes with the command and the last object that it created, which may
-//! call it at any time until it is destroyed.
+//! Each command that the program passes callbacks to has a record. It lives as long as the command and the objects that it created, for
+//! which it may be called at any time.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -21,7 +21,7 @@ use crate::guarding::faults;
 use crate::record::{free_record, new_record};
 use crate::settings::settings;
 
-/// Callbacks of the program that the plan stands in front of.
+/// Callbacks of the program, behind the plan.
 struct FailingCallbacks {
     inner: RawCallbacks,
     kind: &'static str,
@@ -30,11 +30,11 @@ struct FailingCallbacks {
     references: AtomicUsize,
 }
 
-/// A reference to such callbacks, which the driver is to call in place of the program's.
+/// A reference to such callbacks, which the driver calls in place of the program's.
 pub(crate) struct FailingRef(NonNull<FailingCallbacks>);
 
 impl FailingRef {
-    /// For this kind of object. `None` where no plan is about them, or there is no memory.
+    /// For this kind of object. `None` where the plan does not cover them, or without memory.
     pub(crate) fn new(raw: RawCallbacks, kind: &'static str) -> Option<Self> {
         if !settings().fail_application {
             return None;
@@ -48,7 +48,7 @@ impl FailingRef {
         record.map(Self)
     }
 
-    /// Good until the last reference goes.
+    /// Valid until the last reference is dropped.
     pub(crate) fn raw(&self) -> RawCallbacks {
         let sink = self.0.as_ptr().cast();
         RawCallbacks::of_sink::<FailingCallbacks>(sink).only_those_of(&self.record().inner)
@@ -70,7 +70,7 @@ impl Clone for FailingRef {
 impl Drop for FailingRef {
     fn drop(&mut self) {
         if self.record().references.fetch_sub(1, Ordering::Release) == 1 {
-            // What other threads did with theirs comes before.
+            // Synchronises with the other threads' releases.
             fence(Ordering::Acquire);
             // SAFETY: from `new_record`; this was the last reference.
             unsafe { free_record(self.0) };
@@ -91,12 +91,12 @@ impl CallbackSink for FailingCallbacks {
         if !self.admits(request) {
             return ptr::null_mut();
         }
-        // SAFETY: the same call, of the callbacks that the driver was to have.
+        // SAFETY: the same call, of the program's callbacks.
         unsafe { self.inner.allocation(request) }
     }
 
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
-        // To size 0 it is a free. Where it is refused the block stays (V16).
+        // To size 0 it is a free. A refused one leaves the block as it is (V16).
         if !self.admits(request) {
             return ptr::null_mut();
         }

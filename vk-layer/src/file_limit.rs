@@ -1,8 +1,8 @@
-//! Files that cannot be written, with what helps. The process's limit of file sizes is asked for before: past it a write ends the process.
+//! Errors of files, with their remedy. The process's limit of file sizes is checked before a write: beyond it a write ends the process.
 
 use std::io;
 
-/// A file of so many bytes is within the process's limit (`RLIMIT_FSIZE`).
+/// Checks that a file of `bytes` bytes is within the process's limit (`RLIMIT_FSIZE`).
 ///
 /// # Errors
 /// [`FileTooLarge`](io::ErrorKind::FileTooLarge) where it is not: `SIGXFSZ` would end the program.
@@ -19,7 +19,7 @@ pub(crate) fn admit(bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// What the user can do.
+/// The remedy for an error.
 pub(crate) fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",

@@ -1,5 +1,5 @@
-//! Names of files in settings: `%p` stands for the number of the process, `%e` for the name of its executable, `%n` for how many reports the process
-//! has written before, and one, `%%` for `%`.
+//! Names of files in settings: `%p` stands for the number of the process, `%e` for the name of its executable, `%n` for the number of the
+//! report, from 1, `%%` for `%`.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use crate::settings::complain;
 use crate::settings::pattern::{MAX_PATH, executable};
 use crate::settings::table::InvalidValue;
 
-/// A name for [`expand`]. Refused where a `%` stands for nothing.
+/// A pattern for [`expand`]. An unknown `%` is invalid.
 pub(crate) fn pattern(name: &str) -> Result<TryString<Own>, InvalidValue> {
     let mut rest = name;
     while let Some((_, escape)) = rest.split_once('%') {
@@ -27,7 +27,7 @@ pub(crate) fn pattern(name: &str) -> Result<TryString<Own>, InvalidValue> {
     Ok(pattern)
 }
 
-/// The name that a [`pattern`] stands for when the file is written: a fork changes the number of the process.
+/// The name that a [`pattern`] stands for now: a fork changes the number of the process.
 pub(crate) fn expand(pattern: &str) -> Result<TryString<Own>, HostError> {
     let mut name = TryString::new_in(own());
     let mut rest = pattern;

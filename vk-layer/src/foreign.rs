@@ -1,7 +1,7 @@
-//! Callbacks of the program: the driver calls them as they are, through the checker, which counts what comes and adds nothing.
+//! Callbacks of the program: the driver calls them as they are, through the checker, which counts the calls and adds nothing to the blocks.
 //!
-//! Each object may bring its own (V5), in a struct that is gone after the command (V6). All of one kind are one owner to the checker.
-//! They are watched for as long as a command that got them runs or an object that was created with them lives.
+//! Each object may bring its own (V5), in a struct that ends with the command (V6). All of one kind are one owner to the checker. They are
+//! watched for as long as a command that got them runs or an object that was created with them lives.
 
 use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
@@ -20,13 +20,13 @@ use crate::handle_map::{HandleMap, key};
 use crate::hooks::caught;
 use crate::record::{free_record, new_record};
 
-/// What is known of the program's callbacks for one kind of object.
+/// The program's callbacks for one kind of object.
 pub(crate) struct ForeignOwner {
     pub(crate) id: OwnerId,
-    /// Objects that live, with the callbacks that they were created with: by the handle and those callbacks together, since two objects
-    /// may have one handle.
+    /// Live objects with the callbacks that they were created with, by handle and callbacks together, since two objects may have one
+    /// handle.
     objects: HandleMap<WatchedObject>,
-    /// The keys in `objects` of each handle. They stand as addresses that nobody follows.
+    /// The keys in `objects` of each handle, stored as addresses that are never dereferenced.
     keys: HandleMap<u8>,
 }
 
@@ -42,7 +42,7 @@ impl ForeignOwner {
         })
     }
 
-    /// What came through the callbacks, in the sizes that were asked for.
+    /// The usage through the callbacks, in requested bytes.
     pub(crate) fn usage(&self) -> ScopeUsage {
         let usage = self.usage_by_scope();
         usage.map(|usage| usage.total()).unwrap_or_default()
@@ -58,7 +58,7 @@ impl ForeignOwner {
         self.keys.get(key(handle)).is_some()
     }
 
-    /// Where there is no memory nothing is kept. The callbacks stay watched then, and good: the object may call them.
+    /// Adds an object. Without memory it is not kept: its callbacks then stay watched and valid for ever, since the driver may call them.
     fn insert(&self, handle: u64, raw: &RawCallbacks, object: WatchedObject) {
         let own = object_key(handle, raw);
         let stays = ManuallyDrop::new(object.failing.clone());
@@ -71,18 +71,18 @@ impl ForeignOwner {
         } else if !self.keys.insert(key(handle), address(own))
             && let Some(record) = self.objects.remove(own.get())
         {
-            // Ours, or one that is like it.
+            // This object's record, or an equal one.
             // SAFETY: from `new_record`; the table had it alone, and has it no longer.
             unsafe { free_record(record) };
         } else {
-            // The table has the object's own reference.
+            // The map has the object's own reference.
             drop(ManuallyDrop::into_inner(stays));
         }
     }
 
-    /// The object is about to be destroyed: takes out what it was created with. Before the command goes down, since another object may have
-    /// the handle as soon as it is back. Of several objects with the handle it is one that was created with the callbacks that are passed
-    /// now, if there is one; others may be compatible too (V43). `None` for an object that was created when nobody watched.
+    /// Removes an object that is about to be destroyed. Called before the command is passed on, since another object may have the handle as
+    /// soon as it returns. Of several objects with the handle it is one that was created with the callbacks that are passed now, if there
+    /// is one; others may be compatible too (V43). `None` for an object that was created unwatched.
     pub(crate) fn remove(&self, handle: u64, raw: &RawCallbacks) -> Option<EndedObject> {
         let own = object_key(handle, raw);
         if let Some(record) = self.objects.remove(own.get()) {
@@ -91,7 +91,7 @@ impl ForeignOwner {
         }
         loop {
             let other = self.keys.remove(key(handle))?;
-            // Else another thread has just ended that one.
+            // Otherwise another thread has just ended that object.
             if let Some(record) = self.objects.remove(other.addr().get()) {
                 return Some(EndedObject(record));
             }
@@ -105,7 +105,7 @@ struct WatchedObject {
     failing: Option<FailingRef>,
 }
 
-/// What tells callbacks of the program apart: the user data and the functions.
+/// The identity of the program's callbacks: the user data and the functions.
 fn identity(raw: &RawCallbacks) -> [usize; 6] {
     [
         raw.p_user_data.addr(),
@@ -134,7 +134,7 @@ fn address(key: NonZeroUsize) -> NonNull<u8> {
     NonNull::new(ptr::without_provenance_mut(key.get())).unwrap_or(NonNull::dangling())
 }
 
-/// What an object was created with that is being destroyed: watched until this goes. The record is this one's alone.
+/// The callbacks of an object that is being destroyed, watched until this is dropped. It owns the record.
 pub(crate) struct EndedObject(NonNull<WatchedObject>);
 
 impl Drop for EndedObject {
@@ -145,23 +145,22 @@ impl Drop for EndedObject {
     }
 }
 
-/// Callbacks of the program that a command has got: over when it goes. In a record, since most commands have none: theirs would move
-/// its room about. One word, as a `TryBox` is not: what a command without them moves is then free of padding, whose copies in pieces
-/// the processor waits for.
+/// Callbacks of the program that a command got, watched until this is dropped. It is one word, in a record of its own, so that commands
+/// without such callbacks, which are most, move no padding (see docs/design/layer.md).
 pub(crate) struct ForeignRecord<'a>(NonNull<ForeignUse<'a>>);
 
 impl<'a> Deref for ForeignRecord<'a> {
     type Target = ForeignUse<'a>;
 
     fn deref(&self) -> &ForeignUse<'a> {
-        // SAFETY: from `new_record`, and this one's until it goes.
+        // SAFETY: from `new_record`, and freed by the drop only.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for ForeignRecord<'_> {
     fn drop(&mut self) {
-        // SAFETY: from `new_record`; whoever borrowed it has let go.
+        // SAFETY: from `new_record`; no borrow outlives this value.
         drop(unsafe { free_record(self.0) });
     }
 }
@@ -172,12 +171,12 @@ pub(crate) struct ForeignUse<'a> {
     /// The program's own.
     raw: RawCallbacks,
     failing: Option<FailingRef>,
-    /// What the driver is given.
+    /// The callbacks that the driver gets.
     pub(crate) checked: Checked,
 }
 
 impl<'a> ForeignRecord<'a> {
-    /// Watches them; `None` where nobody can: then the driver is given them as they came.
+    /// Watches callbacks; `None` where that is impossible: then the driver gets them as they came.
     ///
     /// # Safety
     /// Callbacks that may be called while the command runs, and while an object lives that it creates.
@@ -189,7 +188,7 @@ impl<'a> ForeignRecord<'a> {
         let owner = kind.foreign_or_new(name)?;
         let failing = FailingRef::new(raw, name);
         let passed = failing.as_ref().map_or(raw, FailingRef::raw);
-        // SAFETY: the caller's promise; they are retired when neither is there any more.
+        // SAFETY: the caller's promise; they are retired when both have ended.
         let checked = unsafe { checker()?.wrap_for(passed, owner.id) };
         if checked.is_err() {
             UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
@@ -209,7 +208,7 @@ impl ForeignUse<'_> {
         self.owner.id
     }
 
-    /// The command has created an object, which may call them until it is destroyed.
+    /// The command has created an object, for which they may be called until it is destroyed.
     pub(crate) fn created(&self, handle: u64) {
         let passed = self.failing.as_ref().map_or(self.raw, FailingRef::raw);
         // SAFETY: as in [`ForeignRecord::new`]; they are retired when the object is gone.
@@ -230,7 +229,7 @@ impl Drop for ForeignUse<'_> {
 
 fn retire(checked: &Checked) {
     if let Some(checker) = checker() {
-        // SAFETY: the command has returned, or the object is gone: Vulkan lets nobody call what it was given for it any more.
+        // SAFETY: the command has returned, or the object is gone: Vulkan forbids to call its callbacks any more.
         unsafe { checker.retire(checked) }
     }
 }

@@ -1,5 +1,5 @@
-//! The child of a fork starts with nothing: no accounts, no checker, no state file. What it calls on objects of the
-//! parent works, unless another thread of the parent was in a callback at the fork: the lock that it held then stays held.
+//! The child of a fork starts without accounts, checker and state file. Its commands on objects of the parent work, unless another thread
+//! of the parent was in a callback at the fork: a lock that it held stays locked.
 
 use crate::once::OnceAcrossForks;
 use crate::settings::complain;
@@ -7,7 +7,7 @@ use crate::{
     accounts, coverage, description, guarding, hooks, leaks, once, report, state, timeline,
 };
 
-/// Sees to it that a child starts afresh.
+/// Registers the handler in which a child starts afresh.
 pub(crate) fn watch() {
     static REGISTERED: OnceAcrossForks = OnceAcrossForks::new();
     REGISTERED.call_once(|| {

@@ -1,7 +1,7 @@
-//! A guard, and requests that are refused on purpose, between the accounts and the system's allocator: the program's own (`vk_accounts`).
+//! A guard and planned failures between the accounts and the system's allocator, as in the program `steward`.
 //!
-//! Both stand below the callbacks that replace NULL. The layer's own records come from [`SYSTEM`], past them, and
-//! callbacks of the program never come here.
+//! Both apply to the callbacks that replace NULL. The layer's own records come from [`SYSTEM`] directly, and callbacks of the program are
+//! not guarded.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -23,8 +23,8 @@ pub(crate) struct Root {
     pub(crate) count: &'static PeakCount,
 }
 
-/// The root: over the layers that were asked for, which are made with the first instance, or over the system alone; and above those what
-/// stacks need.
+/// Creates the root: over guard and failures, if the settings name them, else over the system's allocator; with stacks there are headers
+/// between.
 pub(crate) fn root(guarding: &Guarding) -> Option<Root> {
     match (layers(guarding), leaks().is_some()) {
         (None, false) => root_over(&SYSTEM),
@@ -45,7 +45,7 @@ fn root_over<B: HostAllocator + Sync>(memory: &'static B) -> Option<Root> {
 
 static LAYERS: PerProcess<Layers> = PerProcess::new();
 
-/// In the child of a fork: what was guarded is the parent's.
+/// In the child of a fork, which has a guard of its own.
 pub(crate) fn after_fork() {
     LAYERS.forget();
 }
@@ -62,7 +62,7 @@ fn layers(guarding: &Guarding) -> Option<&'static Layers> {
     })
 }
 
-/// The file that the first refusals are added to, if the settings name one. No link is followed, and no folder made.
+/// Opens the file for the first refusals, if the settings name one. Follows no link and creates no folder.
 fn refusal_file() -> Option<File> {
     let pattern = settings().refusals.as_ref()?;
     write_named("file of refusals", pattern, |name| {
@@ -75,12 +75,12 @@ fn refusal_file() -> Option<File> {
     })
 }
 
-/// What refuses requests on purpose; none where no plan was asked for, or before the first instance.
+/// The planned failures; `None` without a plan, or before the first instance.
 pub(crate) fn faults() -> Option<&'static Layers> {
     LAYERS.get().filter(|_| settings().guarding.fail.is_some())
 }
 
-/// What was guarded and what was refused until now; none where nothing was asked for, or before the first instance.
+/// The results of guard and failures until now; `None` without them, or before the first instance.
 pub(crate) fn results() -> (Option<GuardRun>, Option<FailRun>) {
     let Some(layers) = LAYERS.get() else {
         return (None, None);

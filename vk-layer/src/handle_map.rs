@@ -6,7 +6,7 @@
 //!   a key's own slot, by its hash; the key is there, or at most `reach` slots behind it, or in a later chunk
 //! ```
 //!
-//! Chunks are added and none removed, so that a key that is not there is looked for in a few slots of each of few chunks.
+//! Chunks are added and never removed. A lookup of an absent key reads a few slots in each of few chunks.
 
 mod slot;
 
@@ -22,7 +22,7 @@ use slot::{NO_KEY, Slot};
 /// The slots of the first chunk: a power of two, as of all.
 const SLOTS: usize = 256;
 
-/// Maps keys above 0 to records of the caller, of which it only keeps the addresses.
+/// A map from keys above 0 to records of the caller; it stores only their addresses.
 pub(crate) struct HandleMap<T>(AddressMap, PhantomData<AtomicPtr<T>>);
 
 impl<T> HandleMap<T> {
@@ -30,7 +30,7 @@ impl<T> HandleMap<T> {
         Self(AddressMap::new(), PhantomData)
     }
 
-    /// Adds a pair. `false` when there is no memory for a further chunk, or the key is none.
+    /// Adds a pair. `false` when there is no memory for another chunk, or the key is 0.
     pub(crate) fn insert(&self, key: usize, value: NonNull<T>) -> bool {
         self.0.insert(key, value.cast())
     }
@@ -41,8 +41,8 @@ impl<T> HandleMap<T> {
         self.0.get(key).map(NonNull::cast)
     }
 
-    /// Removes one pair with this key: of several threads each removes another one, or none. (Two objects may have one handle.)
-    /// The caller sees to it that nobody uses what [`HandleMap::get`] answered for it.
+    /// Removes one pair with this key: of several threads each removes another one, or none. (Two objects may have one handle.) The caller
+    /// guarantees that the answer of [`HandleMap::get`] for it is no longer used.
     pub(crate) fn remove(&self, key: usize) -> Option<NonNull<T>> {
         self.0.remove(key).map(NonNull::cast)
     }
@@ -52,20 +52,20 @@ impl<T> HandleMap<T> {
         self.0.remove_pair(key, value.cast())
     }
 
-    /// Takes any value out. `None` when there is none left.
+    /// Removes any value. `None` when the map is empty.
     pub(crate) fn pop(&mut self) -> Option<NonNull<T>> {
         self.0.pop().map(NonNull::cast)
     }
 }
 
-/// A map of any records: what is done is the same, so that there is one of each function.
+/// The map without the type of its records, so that its functions are compiled once.
 struct AddressMap {
     slots: [Slot; SLOTS],
     state: ChunkState,
 }
 
 struct ChunkState {
-    /// At least as many slots as are not free: an insertion counts before it looks for one, a removal after it has freed one.
+    /// No less than the number of slots in use: an insertion counts before it claims a slot, a removal after it has freed one.
     used: AtomicUsize,
     next: AtomicPtr<LaterChunk>,
 }
@@ -82,7 +82,7 @@ struct Chunk<'m> {
     state: &'m ChunkState,
 }
 
-/// The key of a handle that may be a small number, and is 0 for none.
+/// The key of a handle, which may be a small number or 0.
 pub(crate) const fn key(handle: u64) -> usize {
     (handle as usize).wrapping_add(1)
 }
@@ -112,7 +112,7 @@ impl AddressMap {
     #[inline]
     fn get(&self, key: usize) -> Option<NonNull<()>> {
         let own = self.slots.get(own_slot(key, SLOTS))?;
-        // Most keys are where they are looked for first.
+        // Most keys are in their own slot.
         let slot = if own.has(key) && key != NO_KEY {
             own
         } else {
@@ -129,7 +129,7 @@ impl AddressMap {
         self.remove_first(key, Some(value)).is_some()
     }
 
-    /// The first pair with this key, and this value if one is named, that no other thread takes.
+    /// Removes the first pair with this key, and this value if one is named, that no other thread removes.
     fn remove_first(&self, key: usize, named: Option<NonNull<()>>) -> Option<NonNull<()>> {
         let mut chunk = Some(self.first()).filter(|_| key != NO_KEY);
         while let Some(here) = chunk {
@@ -186,7 +186,7 @@ impl ChunkState {
 }
 
 impl<'m> Chunk<'m> {
-    /// The slots where the key may be.
+    /// The slots that may have the key.
     fn probe(&self, key: usize) -> impl Iterator<Item = &'m Slot> + use<'m> {
         let own = self.slots.get(own_slot(key, self.slots.len()));
         let reach = own.map_or(0, |own| own.reach.load(Ordering::Acquire));
@@ -202,7 +202,7 @@ impl<'m> Chunk<'m> {
         from.iter().chain(before)
     }
 
-    /// `false` where three quarters of the slots are used: the others keep the ways to keys short.
+    /// `false` where three quarters of the slots are used: free slots keep the distances short.
     fn insert(&self, key: usize, value: NonNull<()>) -> bool {
         let used = &self.state.used;
         if used.load(Ordering::Relaxed) >= self.slots.len() / 4 * 3 {
@@ -216,7 +216,7 @@ impl<'m> Chunk<'m> {
             return false;
         };
         slot.fill(key, value, || {
-            // Before the key: who knows that it was added finds it.
+            // Before the key is stored, so that a thread that knows of the insertion finds the key.
             if own.reach.load(Ordering::Relaxed) < distance {
                 own.reach.fetch_max(distance, Ordering::Relaxed);
             }
@@ -268,7 +268,7 @@ impl LaterChunk {
     }
 }
 
-/// Where a key is put if that slot is free, among so many, a power of two.
+/// The preferred slot of a key among `slots` slots, a power of two.
 const fn own_slot(key: usize, slots: usize) -> usize {
     // Addresses differ in their middle bits, numbers in their low ones: the product mixes both into its upper half.
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) & slots.wrapping_sub(1)

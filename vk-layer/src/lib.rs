@@ -10,7 +10,7 @@
 //! The loader finds [`vkNegotiateLoaderLayerInterfaceVersion`] in the shared library; there is no other interface. Settings and
 //! limits are in README.md.
 //!
-//! Threads: as Vulkan allows; objects are found without a lock, and no lock is held over a command or a callback.
+//! Threads may use it as Vulkan allows. Objects are found without a lock, and no lock is held over a command or a callback.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![allow(
     non_snake_case,

@@ -1,8 +1,8 @@
-//! Work that a process does once, also when it forks meanwhile.
+//! Work that a process does once, even if it forks meanwhile.
 //!
-//! `std`'s cells make others wait until the thread is done that came first. In the child of a fork that thread may be gone, and its work
-//! half done: here its claim carries the number of its process and how many forks led to it, and the child takes the work over. (In a
-//! namespace of its own a child may have its parent's number.)
+//! With `std`'s cells other threads wait until the first one is done. In the child of a fork that thread may not exist, and its work may be
+//! half done. Here a claim contains the id of its process and the number of forks that led to it, so that the child repeats the work. (In a
+//! PID namespace of its own a child may have its parent's id.)
 
 use std::cell::UnsafeCell;
 use std::mem::{MaybeUninit, forget};
@@ -13,18 +13,18 @@ use std::{process, thread};
 const NOT_DONE: u64 = 0;
 const DONE: u64 = 1;
 
-/// Who waits for longer sleeps between its looks.
+/// Waits without sleeping; later ones sleep.
 const YIELDS: u32 = 100;
 
-/// The forks from the process that loaded the layer to this one, as far as a handler saw them.
+/// The forks from the process that loaded the layer to this one, counted by the handler.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// In the child of a fork: what its parent has claimed is nobody's.
+/// In the child of a fork: claims of the parent are void.
 pub(crate) fn after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// See the module. What the parent has done counts as done in the child.
+/// See the module. Work done in the parent counts as done in the child.
 pub(crate) struct OnceAcrossForks(AtomicU64);
 
 impl OnceAcrossForks {
@@ -37,7 +37,7 @@ impl OnceAcrossForks {
         self.0.load(Ordering::Acquire) == DONE
     }
 
-    /// Does `work`, unless it was done. Threads that come meanwhile wait; after a panic the next one tries again.
+    /// Does `work`, unless it was done. Other threads wait; after a panic the next one tries again.
     pub(crate) fn call_once(&self, work: impl FnOnce()) {
         if self.is_done() {
             return;
@@ -70,24 +70,24 @@ impl OnceAcrossForks {
                     }
                     NOT_DONE
                 }
-                // Free again, or a thread of the parent has claimed it, which this process does not have.
+                // Free again, or claimed by a thread of the parent, which this process does not have.
                 Err(now) => now,
             };
         }
     }
 }
 
-/// The calling process's.
+/// The claim of the calling process.
 fn own_claim() -> u64 {
     claim_of(FORKS.load(Ordering::Relaxed), process::id())
 }
 
-/// Never one of the two numbers above: numbers of processes have at most 22 bits.
+/// Never one of the two constants above; ids of processes have at most 22 bits.
 fn claim_of(forks: u32, process: u32) -> u64 {
     (u64::from(forks) << 32) + u64::from(process) + DONE + 1
 }
 
-/// Its drop gives the claim up: the work has panicked.
+/// Its drop releases the claim after a panic of the work.
 struct Unclaim<'o>(&'o OnceAcrossForks);
 
 impl Drop for Unclaim<'_> {
@@ -96,13 +96,13 @@ impl Drop for Unclaim<'_> {
     }
 }
 
-/// A value that is made at its first use.
+/// A value that is created at its first use.
 pub(crate) struct ValueAcrossForks<T> {
     once: OnceAcrossForks,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the one thread that has the claim writes the value; afterwards it is only read.
+// SAFETY: the thread that has the claim writes the value; afterwards it is only read.
 unsafe impl<T: Send + Sync> Sync for ValueAcrossForks<T> {}
 
 impl<T> ValueAcrossForks<T> {
@@ -113,10 +113,10 @@ impl<T> ValueAcrossForks<T> {
         }
     }
 
-    /// The value, if it was made.
+    /// The value, if there is one.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
-        // SAFETY: the work is done: nobody writes any more, and the value was written.
+        // SAFETY: the work is done, so the value was written and is not written again.
         self.once.is_done().then(|| unsafe { self.written() })
     }
 
@@ -124,18 +124,18 @@ impl<T> ValueAcrossForks<T> {
     /// The work is done.
     #[inline]
     unsafe fn written(&self) -> &T {
-        // SAFETY: the caller's promise: nobody writes any more.
+        // SAFETY: the caller's promise: it is not written any more.
         let value = unsafe { &*self.value.get() };
         // SAFETY: as above: it was written.
         unsafe { value.assume_init_ref() }
     }
 
-    /// The value, which `make` makes if there is none.
+    /// The value, which `make` creates if there is none.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         self.once.call_once(|| {
             let made = make();
-            // SAFETY: the claim is this thread's, and nobody reads before the work is done. What a thread that is gone has written of a
-            // value is overwritten, and never read.
+            // SAFETY: the claim is this thread's, and no thread reads before the work is done. A value half written before a fork is
+            // overwritten and never read.
             unsafe { self.value.get().write(MaybeUninit::new(made)) };
         });
         // SAFETY: the work is done.

@@ -1,4 +1,4 @@
-//! Instances and devices, found by the word that all handles of one begin with.
+//! Instances and devices, found by the first word of their handles.
 
 use std::ffi::{c_char, c_void};
 use std::mem::transmute;
@@ -18,22 +18,22 @@ use crate::hooks::{DeferredOperations, SLOTS};
 
 /// An instance or a device.
 pub(crate) struct Parent {
-    /// As the layer below knows it. Kept as an address, since nobody follows it here.
+    /// The handle of the layer below, as an address, since it is not dereferenced here.
     pub(crate) handle: usize,
     /// `vkGetInstanceProcAddr` or `vkGetDeviceProcAddr` of the layer below.
     pub(crate) get_proc_addr: GetProcAddr,
     /// The commands of the layer below.
     next: [Option<VoidFunction>; ROWS],
-    /// Those without a `pAllocator`, by their slot: null until one is called or looked up.
+    /// The commands without a `pAllocator`, by slot: null until one is called or looked up.
     others: [AtomicPtr<()>; SLOTS],
     pub(crate) accounts: &'static Accounts,
-    /// Whose callbacks it was created with; none if it came with the program's own.
+    /// The owner of the callbacks that it was created with; `None` for the program's own.
     pub(crate) owner: Option<OwnerId>,
-    /// Of a device: whose callbacks the instance was created with.
+    /// Of a device: the owner of the instance's callbacks.
     pub(crate) instance_owner: Option<OwnerId>,
-    /// Of a device: its memory that is live.
+    /// Of a device: its live memory.
     pub(crate) memory: Option<MemoryBlocks>,
-    /// Of a device: what was deferred.
+    /// Of a device: its deferred commands.
     pub(crate) deferred: DeferredOperations,
 }
 
@@ -86,7 +86,7 @@ impl Parent {
             // SAFETY: stored below: a function's address, as this type.
             return Some(unsafe { transmute::<*mut (), VoidFunction>(known) });
         }
-        // Once an instance is there the loader answers for it with the first layer's, which leads back to here.
+        // For an instance the loader now returns the first layer's function, which leads back here.
         if !self.is_device() {
             return None;
         }
@@ -97,12 +97,12 @@ impl Parent {
         Some(function)
     }
 
-    /// The command of this slot was looked up. The first answer stays: the loader asks before it answers with the first layer's.
+    /// Stores the command of this slot. The first one is kept: later the loader returns the first layer's.
     pub(crate) fn set_other(&self, slot: usize, function: VoidFunction) {
         if let Some(place) = self.others.get(slot) {
             let none = ptr::null_mut();
             let function = function as *mut ();
-            // An error: there is one already.
+            // Fails if there is one already.
             let _ = place.compare_exchange(none, function, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -111,7 +111,7 @@ impl Parent {
         self.memory.is_some()
     }
 
-    /// Whose callbacks stand behind those of a command.
+    /// The owners behind those of a command's object.
     pub(crate) fn owners(&self) -> Owners {
         let is_device = self.is_device();
         Owners {
@@ -141,7 +141,7 @@ impl Parent {
     }
 }
 
-/// The word that tells whose handle it is; 0 of NULL.
+/// The first word of a handle, by which its parent is found; 0 for NULL.
 ///
 /// # Safety
 /// `handle` is NULL or a live dispatchable handle.
@@ -152,7 +152,7 @@ pub(crate) unsafe fn dispatch_key(handle: *mut c_void) -> usize {
     })
 }
 
-/// The name of a command, as C has it.
+/// The name of a command, as a string of C.
 pub(crate) struct CommandName {
     bytes: [u8; CommandName::CAPACITY],
     length: usize,
@@ -165,7 +165,7 @@ impl CommandName {
         Self::new(row(index).name)
     }
 
-    /// Of a longer name the beginning.
+    /// A longer name is cut off.
     pub(crate) fn new(name: &str) -> Self {
         let mut bytes = [0; Self::CAPACITY];
         let length = floor_char_boundary(name, Self::CAPACITY - 1);

@@ -1,4 +1,5 @@
-//! A value that a process makes once. The child of a fork makes its own, since threads that are gone may hold the locks of the parent's.
+//! A value that a process creates once. The child of a fork creates its own, since threads that it does not have may hold locks of the
+//! parent's value.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -13,7 +14,8 @@ impl<T: Send + Sync> PerProcess<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The value; made now if there is none. Of two threads that make one, the first one's stays. `None` where none can be made.
+    /// The value, which `make` creates if there is none. If two threads create one, the first is kept. `None` where `make` fails or there
+    /// is no memory.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Option<T>) -> Option<&'static T> {
         if let Some(value) = self.get() {
             return Some(value);
@@ -30,14 +32,14 @@ impl<T: Send + Sync> PerProcess<T> {
         self.get()
     }
 
-    /// The value, if it was made.
+    /// The value, if there is one.
     #[inline]
     pub(crate) fn get(&self) -> Option<&'static T> {
         // SAFETY: null, or published by `get_or_make` and never freed.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
-    /// In the child of a fork. What the parent's value allocated stays: its objects may still be used.
+    /// In the child of a fork. The parent's value is not freed, since its objects may still be used.
     pub(crate) fn forget(&self) {
         self.0.store(ptr::null_mut(), Ordering::Release);
     }

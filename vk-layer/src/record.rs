@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use alloc_core::{FromGlobalAlloc, HostError, Scope, Scoped, TryBox, TryVec};
 
-/// What everything of the layer's is allocated from, and all that is behind the callbacks.
+/// The allocator of the layer's own memory, and of all memory behind the callbacks.
 pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// [`SYSTEM`] for collections and records of the layer.
@@ -35,7 +35,7 @@ pub(crate) fn new_static<T>(value: T) -> Option<&'static T> {
 /// # Safety
 /// `record` comes from [`new_record`], and no reference to it is used any more.
 pub(crate) unsafe fn free_record<T>(record: NonNull<T>) -> T {
-    // SAFETY: the caller's promise: a block of this allocator with a valid value, which nobody else uses.
+    // SAFETY: the caller's promise: a block of this allocator with a valid value, which no other code uses.
     TryBox::into_inner(unsafe { TryBox::from_raw_in(record, own()) })
 }
 

@@ -1,31 +1,31 @@
-//! What a signal asks for: its handler sets a flag, and a hooked command looks at it.
+//! Requests by signal: the handler sets a flag, and a hooked command checks it.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::settings::complain;
 
-/// Set by a handler.
+/// A flag that a handler sets.
 pub(crate) struct Request(AtomicBool);
 
-/// A mark between which growth is counted.
+/// Requests a mark, between which growth is counted.
 pub(crate) static MARK: Request = Request(AtomicBool::new(false));
-/// A report.
+/// Requests a report.
 pub(crate) static REPORT: Request = Request(AtomicBool::new(false));
 
 impl Request {
-    /// It was asked for, and nobody has looked yet.
+    /// Whether there is a request, which stays.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// It was asked for, and is not done yet.
+    /// Sets the request again: it could not be served.
     pub(crate) fn renew(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked for since the last time.
+    /// Removes the request; whether there was one.
     pub(crate) fn is_due(&self) -> bool {
         self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
     }
@@ -39,7 +39,7 @@ pub(crate) extern "C" fn request_report(_: i32) {
     REPORT.0.store(true, Ordering::Relaxed);
 }
 
-/// The signal with this name, of those that a program may use as it likes.
+/// The signal with this name, of those that are free for programs.
 pub(crate) fn signal_number(name: &str) -> Option<i32> {
     match name {
         "USR1" => Some(libc::SIGUSR1),
@@ -48,11 +48,11 @@ pub(crate) fn signal_number(name: &str) -> Option<i32> {
     }
 }
 
-/// Gives the signal this handler, one of the two above, unless something else is done with it already.
+/// Installs one of the two handlers above, unless the signal is handled already.
 pub(crate) fn install_handler(signal: i32, handler: extern "C" fn(i32), what: &str) {
     // SAFETY: a struct of numbers and addresses, of which all zeros are valid.
     let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks for the signal's action; NULL changes nothing.
+    // SAFETY: reads the signal's action; NULL changes nothing.
     let is_known = unsafe { libc::sigaction(signal, ptr::null(), &raw mut before) } == 0;
     if !is_known || before.sa_sigaction != libc::SIG_DFL {
         complain(format_args!(

@@ -1,7 +1,7 @@
 //! A place for one pair, without a lock.
 //!
-//! Whoever takes a pair out names the turn in which it saw it: a slot that went to another pair meanwhile has another turn. So nobody takes
-//! out, nor hides for a moment, what it did not mean, though key, value and turn are three words.
+//! A thread that removes a pair names the turn in which it saw the pair: a slot that holds another pair meanwhile has another turn. So no
+//! thread removes, or hides for a moment, another pair than it meant, though key, value and turn are three words.
 #![forbid(unsafe_code)]
 
 use std::ptr::{self, NonNull};
@@ -11,7 +11,7 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 /// What stands for a key where there is none.
 pub(crate) const NO_KEY: usize = 0;
 
-/// What a turn means, by its rest: free, then used, then being taken out, then free again, in the next turn.
+/// The meaning of a turn, by its remainder: free, then used, then being removed, then free again in the next turn.
 const FREE: usize = 0;
 const USED: usize = 1;
 const MEANINGS: usize = 4;
@@ -20,7 +20,7 @@ pub(crate) struct Slot {
     turn: AtomicUsize,
     pub(crate) key: AtomicUsize,
     value: AtomicPtr<()>,
-    /// Keys whose own slot this is lie at most so many slots behind it. Never less than it was.
+    /// The largest distance from this slot of a key whose own slot this is. It never decreases.
     pub(crate) reach: AtomicUsize,
 }
 
@@ -34,9 +34,9 @@ impl Slot {
         }
     }
 
-    /// Makes a free slot this thread's, which fills it.
+    /// Claims a free slot for this thread, which then fills it.
     pub(crate) fn claim(&self) -> bool {
-        // A look first, since an exchange takes the slot's line from threads that read it.
+        // Loads first, since an exchange takes the slot's cache line from threads that read it.
         let turn = self.turn.load(Ordering::Relaxed);
         turn % MEANINGS == FREE
             && self
@@ -67,7 +67,7 @@ impl Slot {
         NonNull::new(self.value.load(Ordering::Acquire))
     }
 
-    /// Takes the pair out if it has this key, and this value if one is named. `None` too where another thread is taking it out.
+    /// Removes the pair if it has this key, and this value if one is named. `None` also where another thread is removing it.
     pub(crate) fn remove(&self, key: usize, named: Option<NonNull<()>>) -> Option<NonNull<()>> {
         let turn = self.turn.load(Ordering::Acquire);
         if turn % MEANINGS != USED || !self.has(key) {
@@ -77,7 +77,7 @@ impl Slot {
         if named.is_some_and(|named| named != value) {
             return None;
         }
-        // What was read is of this turn, and this turn is not over.
+        // The key and the value are of this turn, and this turn is not over.
         self.turn
             .compare_exchange(
                 turn,

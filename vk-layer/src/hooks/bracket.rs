@@ -1,4 +1,4 @@
-//! One command: which callbacks it gets, the checker's bracket around it, and what is noted afterwards.
+//! One command: the callbacks that it gets, the checker's bracket around it, and the counts afterwards.
 
 use std::sync::atomic::Ordering;
 
@@ -21,32 +21,32 @@ use crate::{report, state, timeline};
 /// Hooked commands until now.
 pub(crate) static COMMANDS: Count = Count::new();
 
-/// How a command ended, and whose callbacks it had: those that replaced NULL, or the program's, where they are watched.
+/// The result of a command, and the owner of its callbacks: those that replaced NULL, or the program's, where they are watched.
 pub(super) struct Finished<'a> {
-    /// Among those of its thread, or of others.
+    /// The command's number among those of its thread, or of others.
     number: u64,
     thread: u64,
     pub(super) result: i32,
     pub(super) owner: Option<OwnerId>,
-    /// What the layer below was called with, where nobody watches the program's own.
+    /// The callbacks that the layer below got, where the program's own are not watched.
     given: *const RawCallbacks,
     foreign: Option<ForeignRecord<'a>>,
-    /// Goes when the command has ended the object.
+    /// Dropped when the command has ended the object.
     _ended: Option<EndedObject>,
 }
 
-/// What a command comes with.
+/// The callbacks that a command comes with.
 #[derive(Clone, Copy)]
 pub(super) enum Passed<'a> {
-    /// What the program passed, and the object that the command ends.
+    /// The program's `pAllocator`, and the object that the command ends.
     ByProgram(*const RawCallbacks, Option<u64>),
-    /// The program's own that are watched for longer than the command.
+    /// The program's own callbacks, which are watched for longer than the command.
     Watched(&'a ForeignUse<'a>),
 }
 
-/// Runs the row's command with the callbacks that it is to have: those of its kind where the program passed NULL; the program's own are
-/// watched, unless they are for an object that was created when nobody could. Whatever goes wrong in the layer, the command is
-/// called, once, and its result is returned.
+/// Runs the row's command with the callbacks of its kind where the program passed NULL. The program's own callbacks are watched, unless
+/// they are for an object that was created unwatched. Whatever goes wrong in the layer, the command is called, once, and its result is
+/// returned.
 pub(super) fn run<'a>(
     index: usize,
     accounts: &'a Accounts,
@@ -59,7 +59,7 @@ pub(super) fn run<'a>(
         let call = call.take();
         call.map_or(ERROR_INITIALIZATION_FAILED, |call| call(allocator))
     };
-    // Not generic: otherwise each of the hooks would have a copy of it, which were a quarter of the library.
+    // Not generic: a copy of it in each hook would be a quarter of the library.
     run_once(index, accounts, parents, passed, &mut once)
 }
 
@@ -144,7 +144,7 @@ impl<'a> Finished<'a> {
         self.foreign.as_deref()
     }
 
-    /// What the layer does beside the command is done as well.
+    /// Does the layer's other work after the command.
     pub(super) fn finish(self, index: usize) -> i32 {
         if state::is_open() {
             fenced(index, || state::command_ended(index, self.number));
@@ -160,7 +160,8 @@ impl<'a> Finished<'a> {
     }
 }
 
-/// Ends by the row's command what `finished` has created and nobody gets to know: with the very callbacks that it was created with.
+/// Destroys, by the row's command, the object that `finished` has created and the program never sees, with the callbacks that it was
+/// created with.
 pub(super) fn undo(
     index: usize,
     parents: Owners,
@@ -183,7 +184,7 @@ pub(super) fn undo(
     call_once();
 }
 
-/// Whose callbacks replace NULL, or how the program's own are watched.
+/// The callbacks that replace NULL, or how the program's own are watched.
 #[derive(Default)]
 struct Chosen<'a> {
     replacement: Option<&'a KindOwner>,
@@ -228,7 +229,7 @@ fn count_foreign_command(index: usize, accounts: &Accounts) -> Option<&KindAccou
     Some(kind)
 }
 
-/// The row's command, for the checker.
+/// The bracket of the row's command.
 fn command(index: usize, parents: Owners, owner: Option<OwnerId>) -> Command {
     let row = row(index);
     let owners = match row.object {
@@ -248,7 +249,7 @@ fn command(index: usize, parents: Owners, owner: Option<OwnerId>) -> Command {
     Command::of(row, row.name, owners, coverage())
 }
 
-/// Where a test has planted a panic.
+/// Does the work that a test has planted here.
 pub(crate) fn strike(index: usize, phase: HookPhase) {
     #[cfg(feature = "planted-panic")]
     crate::planted_panic::strike(row(index).name, phase);
@@ -268,7 +269,7 @@ pub(super) fn created(index: usize, accounts: &Accounts, handle: u64, finished: 
     );
 }
 
-/// As [`created`], by this thread, of an object with callbacks of this owner: those of the program where there is a use of them.
+/// As [`created`], by this thread, for an object with callbacks of this owner; `foreign` are the program's.
 pub(super) fn created_with(
     (index, accounts): (usize, &Accounts),
     handle: u64,
@@ -287,7 +288,7 @@ pub(super) fn created_with(
     });
 }
 
-/// So many objects were, or will be, created.
+/// Counts objects that were, or will be, created.
 pub(super) fn count_created(index: usize, accounts: &Accounts, objects: u64) {
     fenced(index, || {
         note_created(index, accounts, (objects, current_thread()))
@@ -297,7 +298,7 @@ pub(super) fn count_created(index: usize, accounts: &Accounts, objects: u64) {
 fn note_created(index: usize, accounts: &Accounts, (objects, thread): (u64, u64)) {
     strike(index, HookPhase::After);
     if let Some(kind) = accounts.kind(index) {
-        // The first that this thread counts, or all others.
+        // The first count by this thread, or by all others.
         if kind.created.add(objects, thread) == objects {
             accounts.use_kind(index);
         }

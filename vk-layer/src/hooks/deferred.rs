@@ -1,4 +1,4 @@
-//! Commands that were deferred: what they create is there once the operation is done, which the commands that join it say.
+//! Deferred commands: their objects exist once the operation is done, which the commands that join it report.
 
 use std::mem::transmute;
 use std::ptr::NonNull;
@@ -32,12 +32,12 @@ pub(crate) struct Deferred {
     origin: Option<&'static Origin>,
     /// The program's own callbacks: the layer below may keep their address, and call them, until the operation is done.
     foreign: Option<ForeignRecord<'static>>,
-    /// What was created was noted.
+    /// Whether the created objects are counted.
     noted: OnceAcrossForks,
 }
 
 impl Deferred {
-    /// Before the command is called.
+    /// To be created before the command is called.
     ///
     /// # Safety
     /// `allocator` is NULL, or callbacks that may be called until the operation is done and as long as what it creates lives.
@@ -64,7 +64,7 @@ impl Deferred {
         }
     }
 
-    /// Notes what was created.
+    /// Counts the created objects.
     ///
     /// # Safety
     /// The array is the program's still, and its handles were written.
@@ -84,15 +84,15 @@ impl DeferredOperations {
         Self(HandleMap::new())
     }
 
-    /// Whose callbacks the command came with that was deferred with the operation.
+    /// The owner of the callbacks of the command that was deferred with the operation.
     pub(super) fn owner_of(&self, operation: u64) -> Option<OwnerId> {
         let deferred = self.0.get(key(operation))?;
-        // SAFETY: freed by the command that destroys or uses the operation again, which Vulkan lets nobody call meanwhile.
+        // SAFETY: freed by the command that destroys or uses the operation again, which Vulkan forbids to call meanwhile.
         unsafe { deferred.as_ref() }.owner
     }
 
-    /// A command on the operation has said that it is done: the first one to see it notes what was created. Whoever else sees it waits for
-    /// that, since the program may free the array as soon as one of them is back.
+    /// A command on the operation has reported that it is done: the first such command counts the created objects. Others wait for that,
+    /// since the program may free the array as soon as one of them returns.
     pub(super) fn note_done(&self, operation: u64, accounts: &Accounts) {
         let Some(deferred) = self.0.get(key(operation)) else {
             return;
@@ -100,7 +100,7 @@ impl DeferredOperations {
         // SAFETY: as in `owner_of`.
         let deferred = unsafe { deferred.as_ref() };
         deferred.noted.call_once(|| {
-            // After a panic nobody tries again: the array may be gone then.
+            // A panic is not followed by another try: the array may be freed by then.
             // SAFETY: the operation is done, and the program does not know it yet.
             caught(|| unsafe { deferred.note_created(accounts) });
         });
@@ -112,7 +112,7 @@ impl DeferredOperations {
         self.0.insert(key(operation), deferred)
     }
 
-    /// What was deferred with the operation, which is about to be destroyed or used again: its drop ends the watch.
+    /// Removes the command that was deferred with the operation, which is about to be destroyed or used again: its drop ends the watch.
     pub(super) fn remove(&self, operation: u64) -> Option<Deferred> {
         let record = self.0.remove(key(operation))?;
         // SAFETY: from `new_record`; the table had it alone, and has it no longer.
@@ -161,11 +161,11 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         let deferred = || unsafe { Deferred::new(ROW, accounts, allocator, (count, objects)) };
         record = fenced(ROW, || new_record(deferred())).flatten();
     }
-    // SAFETY: just allocated, and nobody else knows it.
+    // SAFETY: just allocated; no other thread knows it.
     let foreign = record.and_then(|record| unsafe { record.as_ref() }.foreign.as_deref());
     let passed = match foreign {
         Some(foreign) => Passed::Watched(foreign),
-        // Callbacks that cannot be watched for long enough go down as they came, as those of an object that nobody watches.
+        // Callbacks that cannot be watched for long enough are passed on as they came, as those of an object that is not watched.
         None => Passed::ByProgram(allocator, (operation != 0).then_some(0)),
     };
     let finished = run(ROW, accounts, owners, passed, |allocator| {
@@ -173,7 +173,7 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         unsafe { function(parent, operation, cache, count, infos, allocator, objects) }
     });
     if let Some(mut record) = record {
-        // SAFETY: nobody else knows it yet.
+        // SAFETY: no other thread knows it yet.
         let deferred = unsafe { record.as_mut() };
         (deferred.owner, deferred.origin) = (finished.owner, last_origin());
     }
@@ -186,11 +186,11 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         let made_by = (last_origin(), current_thread());
         all.for_each(|handle| created_with((ROW, accounts), handle, callbacks, made_by));
         if let Some(record) = record {
-            // SAFETY: from `new_record`, and nobody else has it.
+            // SAFETY: from `new_record`; no map has it.
             drop(unsafe { free_record(record) });
         }
     } else if !record.is_some_and(|record| next.parent.deferred.insert(operation, record)) {
-        // Nobody will know when it is done: its objects count now, and callbacks that are watched stay so.
+        // The end of the operation will not be noticed: its objects count now, and watched callbacks stay watched.
         count_created(ROW, accounts, count.into());
     }
     finished.finish(ROW)

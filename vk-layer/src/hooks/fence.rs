@@ -13,7 +13,7 @@ use super::names::lose_coverage;
 use crate::commands::{KINDS, ROWS, row};
 use crate::settings::complain;
 
-/// What the layer does beside a command.
+/// A part of the layer's work beside a command.
 #[cfg_attr(
     not(feature = "planted-panic"),
     expect(unreachable_pub, reason = "tests name it, with this feature")
@@ -30,10 +30,10 @@ pub enum HookPhase {
     State,
 }
 
-/// By the first row of a kind: its commands are passed through.
+/// By the first row of a kind: whether its commands are passed through.
 static PASSED: [AtomicBool; ROWS] = [const { AtomicBool::new(false) }; ROWS];
 
-/// Runs what the layer does beside the row's command. `None` when it panicked, now or for this kind before.
+/// Runs the layer's own work beside the row's command. `None` when it panicked, now or for this kind before.
 #[inline]
 pub(super) fn fenced<T>(index: usize, work: impl FnOnce() -> T) -> Option<T> {
     let passed = PASSED.get(*KINDS.get(index)?)?;
@@ -62,7 +62,7 @@ fn has_panicked(index: usize, passed: &AtomicBool) {
 
 /// Runs `work`. `None` when it panicked.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
-    // What a panic may leave half done is counts: they are atomics, and records are published whole.
+    // A panic may leave counts half done: they are atomics, and records are published whole.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => Some(done),
         Err(payload) => {
@@ -73,7 +73,7 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// The kinds that are passed through after a panic.
+/// The kinds that are passed through since a panic.
 pub(crate) fn passed_kinds() -> impl Iterator<Item = &'static str> {
     let passed = PASSED.iter().enumerate();
     passed

@@ -1,9 +1,9 @@
-//! One hook for all commands without a `pAllocator`: it passes on what it got, whatever the command's parameters are.
+//! One hook for all commands without a `pAllocator`: it passes on its arguments, whatever the command's parameters are.
 //!
 //! Parameters of Vulkan's commands are integers, pointers and floats, none larger than 8 bytes, 16 at most. The calling conventions of C on
-//! x86-64 (System V) and AArch64 (AAPCS64) put integers and pointers into one row of registers and then on the stack, 8 bytes each,
-//! and floats into a row of registers of their own; who calls also removes. So a function of 16 words and 4 floats passes all on
-//! unchanged: what lies behind a command's own parameters is read and passed on, and looked at by nobody.
+//! x86-64 (System V) and AArch64 (AAPCS64) put integers and pointers into one row of registers and then on the stack, 8 bytes each, and
+//! floats into a row of registers of their own; the caller removes them. So a function of 16 words and 4 floats passes all of them on
+//! unchanged: the words behind a command's own parameters are passed on and ignored.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
@@ -37,10 +37,10 @@ const WORDS: usize = 16;
 /// As many floats as fit; no command has more than 3.
 const FLOATS: usize = 4;
 
-/// Submits until now: a request is looked for at some of them, as at commands with callbacks.
+/// Submits until now. Some of them check for a request, as commands with callbacks do.
 pub(super) static SUBMITS: Count = Count::new();
 
-/// What a command was called with, and what lies behind.
+/// The arguments of a command, and the words behind them.
 pub(super) struct Arguments {
     words: [usize; WORDS],
     floats: [f64; FLOATS],
@@ -114,7 +114,7 @@ unsafe extern "system" fn forward<const SLOT: usize>(
     }
 }
 
-/// What all hooks of slots have in common: 768 copies of it were a twelfth of the library.
+/// The common part of all hooks of slots: 768 copies of it were a twelfth of the library.
 #[inline(never)]
 unsafe extern "system" fn forward_to(
     w0: usize,
@@ -154,7 +154,7 @@ unsafe extern "system" fn forward_to(
 /// # Safety
 /// The function may be called with these arguments.
 unsafe fn call(function: VoidFunction, arguments: &Arguments) -> usize {
-    // SAFETY: see the module: who has fewer parameters does not look at the others.
+    // SAFETY: see the module: a command with fewer parameters ignores the others.
     let function = unsafe { transmute::<VoidFunction, Forward>(function) };
     let [
         w0,
@@ -183,7 +183,7 @@ unsafe fn call(function: VoidFunction, arguments: &Arguments) -> usize {
     }
 }
 
-/// Runs the command of a slot: in a bracket, and with what else the layer does. Whatever goes wrong in the layer, the command is called,
+/// Runs the command of a slot in a bracket, and the layer's other work for it. Whatever goes wrong in the layer, the command is called,
 /// once, and its result is returned.
 ///
 /// # Safety
@@ -246,14 +246,14 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     result
 }
 
-/// What the layer does after a command, beside judging it.
+/// The layer's work after a command, beside the check.
 fn ended(hooked: &HookedName) {
     let frame = match hooked.role {
         Role::Submit => {
             let number = SUBMITS.add(1, current_thread());
             timeline::submitted();
             state::submit_ended(number);
-            // Other commands may not come for long.
+            // A program may submit for long without a command that has callbacks.
             if report::may_be_due(number) {
                 report::write_if_requested(number);
             }
@@ -268,7 +268,7 @@ fn ended(hooked: &HookedName) {
     report::write_if_due();
 }
 
-/// Runs what the layer does beside a command; nothing any more once it has panicked.
+/// Runs the layer's own work beside a command; does nothing once such work has panicked.
 fn fenced<T>(work: impl FnOnce() -> T) -> Option<T> {
     static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
     if HAS_PANICKED.load(Ordering::Relaxed) {
@@ -284,7 +284,7 @@ fn fenced<T>(work: impl FnOnce() -> T) -> Option<T> {
     done
 }
 
-/// For what kind of object the driver allocates meanwhile.
+/// The kind of object that the driver allocates for during the command.
 fn kind_of_origin(row: &CommandRow) -> &'static str {
     match (row.source(alloc_core::Scope::Object), row.object) {
         (AllocatorSource::Pool, "VkDescriptorSet" | "VkDescriptorPool") => "VkDescriptorPool",
@@ -295,7 +295,7 @@ fn kind_of_origin(row: &CommandRow) -> &'static str {
 }
 
 /// # Safety
-/// NULL, or an info whose name is NULL, which takes a name away, or ends with 0.
+/// `info` is NULL or valid; its name is NULL, which removes a name, or ends with 0.
 unsafe fn note_name(info: *const ObjectNameInfo) {
     // SAFETY: the caller's promise.
     let Some(info) = (unsafe { info.as_ref() }) else {
@@ -321,7 +321,7 @@ pub(super) fn hook_of_slot(slot: usize) -> Option<VoidFunction> {
 
 const fn hook_at<const SLOT: usize>() -> VoidFunction {
     let function: Forward = forward::<SLOT>;
-    // SAFETY: a function's address; whoever calls it casts it to the signature of its command.
+    // SAFETY: a function's address; its caller casts it to the signature of its command.
     unsafe { transmute::<Forward, VoidFunction>(function) }
 }
 

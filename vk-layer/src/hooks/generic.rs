@@ -1,7 +1,7 @@
 //! One function for each signature of a command with a `pAllocator`; the row is a constant of each.
 //!
-//! All are called as Vulkan has it: on a live parent, with pointers that are valid for the command. That is the contract of every function
-//! here, and what the layer below is called with in turn.
+//! The contract of every function here is Vulkan's: a live parent, and pointers that are valid for the command. The layer below is called
+//! with the same.
 
 use std::mem::transmute;
 use std::ptr::NonNull;
@@ -60,12 +60,12 @@ impl<'c> Next<'c> {
         run(index, self.accounts(), owners, passed, command)
     }
 
-    /// Whose callbacks the object was created with, which the row creates.
+    /// The owner of the callbacks that the object, which the row creates, was created with.
     pub(super) fn owner_of(&self, index: usize, handle: u64) -> Option<OwnerId> {
         self.accounts().kind(index)?.owner_of(handle)
     }
 
-    /// Notes the object that a successful command has written to `object`.
+    /// Counts the object that a successful command has written to `object`.
     ///
     /// # Safety
     /// After a success `object` may be read.
@@ -77,10 +77,10 @@ impl<'c> Next<'c> {
         }
     }
 
-    /// Notes those of `count` handles that are not 0.
+    /// Counts those of `count` handles that are not 0.
     ///
     /// # Safety
-    /// `objects` points to so many handles.
+    /// `objects` points to `count` handles.
     unsafe fn created_many(
         &self,
         index: usize,
@@ -95,7 +95,7 @@ impl<'c> Next<'c> {
     }
 }
 
-/// The parent, and the command of the layer below as a function of the row's signature; where there is none the hook returns.
+/// The parent, and the command of the layer below as a function of the row's signature. The hook returns where there is none.
 macro_rules! below {
     ($row:ident, $parent:ident, $function:ty $(, $refusal:expr)?) => {{
         // SAFETY: the caller's promise.
@@ -108,10 +108,10 @@ macro_rules! below {
     }};
 }
 
-/// Those of an array that are not 0; none of NULL.
+/// The handles of an array that are not 0; none if it is NULL.
 ///
 /// # Safety
-/// `objects` is NULL, or points to so many handles that live as long as what is answered.
+/// `objects` is NULL, or points to `count` handles that live as long as the answer is used.
 pub(super) unsafe fn handles<'h>(
     count: u32,
     objects: *const u64,
@@ -121,11 +121,11 @@ pub(super) unsafe fn handles<'h>(
     objects.iter().copied().filter(|handle| *handle != 0)
 }
 
-/// Writes 0 to each of an array that a command is about to write handles to: whoever refuses the command before that, as a validation layer below
-/// may, leaves none there, whatever stood there before.
+/// Writes 0 to each place of an array that a command is about to fill with handles: if a layer below, such as a validation layer, refuses
+/// the command, no stale handle is counted.
 ///
 /// # Safety
-/// `objects` is NULL, or points to so many handles that may be written.
+/// `objects` is NULL, or points to `count` handles that may be written.
 pub(super) unsafe fn clear(count: u32, objects: *mut u64) {
     if let Some(objects) = NonNull::new(objects) {
         // SAFETY: the caller's promise.
@@ -234,7 +234,7 @@ pub(super) unsafe extern "system" fn create_many<const ROW: usize>(
         // SAFETY: as in `create`.
         unsafe { function(parent, count, infos, allocator, objects) }
     });
-    // Shaders that were created before one failed are there; of swapchains an error leaves the handles undefined.
+    // Shaders created before one failed exist; of swapchains an error leaves the handles undefined.
     if finished.result >= 0 || row(ROW).object == "VkShaderEXT" {
         // SAFETY: the caller's promise.
         unsafe { next.created_many(ROW, &finished, count, objects) };
@@ -314,7 +314,7 @@ pub(super) unsafe extern "system" fn destroy<const ROW: usize>(
     {
         fenced(ROW, || blocks.freed(&next.accounts().device_memory, object));
     }
-    // Goes when the command is back: until then the driver may free what the operation kept.
+    // Dropped when the command has returned: until then the driver may free what the operation kept.
     let _deferred = if ROW == DESTROY_DEFERRED {
         fenced(ROW, || next.parent.deferred.remove(object)).flatten()
     } else {

@@ -38,10 +38,10 @@ const CREATE_DEVICE: usize = known_row("vkCreateDevice");
 const DESTROY_INSTANCE: usize = known_row("vkDestroyInstance");
 const DESTROY_DEVICE: usize = known_row("vkDestroyDevice");
 
-/// Those of this process: a forked child starts with none.
+/// Instances that live, of this process: a forked child starts with 0.
 pub(super) static LIVE_INSTANCES: AtomicUsize = AtomicUsize::new(0);
 
-/// Some instance was created and not destroyed.
+/// Whether an instance lives.
 pub(crate) fn has_live_instance() -> bool {
     LIVE_INSTANCES.load(Ordering::Acquire) != 0
 }
@@ -66,7 +66,7 @@ pub(super) unsafe extern "system" fn create_instance(
     let function = unsafe { transmute::<VoidFunction, Function>(function) };
     // SAFETY: the caller's promise: the command's create info.
     caught(|| unsafe { settings::load(info) });
-    // Before there is anything that a child of a fork must not have.
+    // Before anything exists that a child of a fork must not have.
     if !settings().passes_through {
         caught(fork::watch);
     }
@@ -236,7 +236,7 @@ pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
     }
 }
 
-/// An instance is gone: whether it was the last one. One that a parent created before a fork is not counted here.
+/// Counts an instance that was destroyed. Returns whether it was the last one. One that a parent created before a fork is not counted.
 fn is_last_instance() -> bool {
     let before = LIVE_INSTANCES.fetch_update(Ordering::AcqRel, Ordering::Acquire, |live| {
         live.checked_sub(1)
@@ -244,11 +244,11 @@ fn is_last_instance() -> bool {
     before == Ok(1)
 }
 
-/// Makes a new instance or device known. `false` where there is no memory for that: then it is destroyed again, since the program could
-/// not use a handle that the layer does not know.
+/// Adds a new instance or device to the map. `false` where there is no memory for that: then it is destroyed again, since hooks could not
+/// find its commands.
 ///
 /// # Safety
-/// `handle` was just created by the command, and nobody has it yet; `index` is of the command that destroys it.
+/// `handle` was just created, and the program does not have it yet; `index` is the row of the command that destroys it.
 unsafe fn register(
     parents: &HandleMap<Parent>,
     parent: Parent,
@@ -260,8 +260,8 @@ unsafe fn register(
     let key = unsafe { dispatch_key(handle) };
     let is_known = caught(|| {
         let record = new_record(parent)?;
-        // Whoever has the word still was left by the program, and its table is gone: what it was would answer for this one. The record
-        // stays, since a thread may still be in a command of it.
+        // A parent that still has this key was never destroyed by the program, and the loader has freed its table: it would be found for
+        // this handle. Its record is not freed, since a thread may still be in a command on it.
         while parents.remove(key).is_some() {}
         if !parents.insert(key, record) {
             // SAFETY: from `new_record`, and no table has it.
@@ -306,7 +306,7 @@ unsafe fn properties<T: Default>(instance: &Parent, name: &CStr, physical_device
     properties
 }
 
-/// A dispatchable handle as the checker knows it.
+/// A dispatchable handle as a number.
 fn number(handle: Handle) -> u64 {
     handle.addr() as u64
 }

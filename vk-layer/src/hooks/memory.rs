@@ -58,7 +58,7 @@ impl MemoryCommand {
             Self::Bind => blocks.bound(counts, word(2)),
             Self::BindMany => {
                 let infos = arguments.word(2) as *const BindMemoryInfo;
-                // SAFETY: the caller's promise: so many infos.
+                // SAFETY: the caller's promise: `count` infos.
                 for info in unsafe { slice_of(infos, count) } {
                     blocks.bound(counts, info.memory);
                 }

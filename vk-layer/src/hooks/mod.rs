@@ -1,4 +1,4 @@
-//! What the layer answers for which command.
+//! Lookup of commands: the hooks that the layer returns.
 
 /// An array of `$hook::<N>()`: for each number sixteen of them.
 macro_rules! hooks {
@@ -69,7 +69,7 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
     if text == b"vkGetInstanceProcAddr" {
         return Some(as_void(get_instance_proc_addr));
     }
-    // The loader asks for it with NULL, or with an instance that it is only about to create.
+    // The loader looks it up with NULL, or with an instance that it is about to create.
     if text == b"vkCreateInstance" {
         return table::hook(CREATE_INSTANCE);
     }
@@ -99,7 +99,7 @@ pub(crate) unsafe extern "system" fn get_device_proc_addr(
     Some(hook_of(text, parent, next).unwrap_or(next))
 }
 
-/// Whom the handle belongs to, and what the layer below answers.
+/// The instance or device of the handle, and the layer below's function.
 ///
 /// # Safety
 /// `handle` is NULL, or a live instance or device, whichever `parents` are; `name` ends with 0.
@@ -117,7 +117,7 @@ unsafe fn next_proc_addr(
     Some((parent, next))
 }
 
-/// `next` is what the layer below answers for `parent`.
+/// The layer's hook for a command; `next` is the layer below's function for `parent`.
 fn hook_of(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunction> {
     caught(|| {
         row_index(name)
@@ -134,6 +134,6 @@ pub(crate) fn after_fork() {
 }
 
 fn as_void(function: GetProcAddr) -> VoidFunction {
-    // SAFETY: functions have addresses of one size; whoever calls it casts it back, as C's callers of these functions do.
+    // SAFETY: functions have addresses of one size; the caller casts it back, as callers in C do.
     unsafe { std::mem::transmute::<GetProcAddr, VoidFunction>(function) }
 }

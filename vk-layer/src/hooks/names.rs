@@ -1,5 +1,5 @@
-//! The commands without a `pAllocator` that are hooked: each name that is looked up gets a slot for good. No list of them is kept: what
-//! a command is follows from its name, in the table of vk-callbacks.
+//! The commands without a `pAllocator` that are hooked: each name that is looked up gets a slot for good. There is no list of them: the
+//! table of vk-callbacks says what a command is.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -36,17 +36,17 @@ impl HookedName {
     }
 }
 
-/// What else the layer does with a command.
+/// The layer's work for a command, beside the check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Submit,
     Present,
     NameObject,
-    /// It says whether what was deferred is done.
+    /// It reports whether the deferred command is done.
     Join,
-    /// It answers with the result of what was deferred, once there is one.
+    /// It returns the result of the deferred command, once there is one.
     DeferredResult,
-    /// It answers how many threads may still join; with 0 once what was deferred is done.
+    /// It returns how many threads may still join; 0 once the deferred command is done.
     Concurrency,
     /// It binds or maps device memory.
     Memory(MemoryCommand),
@@ -66,7 +66,7 @@ impl Role {
         }
     }
 
-    /// By this answer of the command its deferred operation is done.
+    /// Whether this result means that the deferred operation is done.
     pub(super) const fn says_done(self, result: i32) -> bool {
         match self {
             Self::Join => result == SUCCESS,
@@ -76,7 +76,7 @@ impl Role {
         }
     }
 
-    /// Somebody wants to know of it, whether it is bracketed or not.
+    /// Whether the command is hooked even if it is not bracketed.
     fn is_wanted(self) -> bool {
         match self {
             Self::Submit => leaks().is_some() || settings().state.is_some() || report::can_be_due(),
@@ -87,7 +87,7 @@ impl Role {
     }
 }
 
-/// Whether the checker is told when a command runs.
+/// Whether the checker brackets a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bracketing {
     Bracketed,
@@ -113,7 +113,7 @@ static IS_PARTIAL: AtomicBool = AtomicBool::new(false);
 
 static NAMES: [AtomicPtr<HookedName>; SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS];
 
-/// The hook of a command without a `pAllocator`; none where nobody wants to know of it. `next` is what the layer below answers for
+/// The hook of a command without a `pAllocator`; `None` where the layer has no work for it. `next` is the layer below's function for
 /// `parent`.
 pub(super) fn hook(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunction> {
     let name = std::str::from_utf8(name).ok()?;
@@ -148,7 +148,7 @@ pub(super) fn hook(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<V
     Some(hook)
 }
 
-/// What brackets prove: less than the setting says once a command was looked up that has none, or the layer has panicked.
+/// The bracket coverage: lower than the setting once a command was looked up that has no bracket, or the layer has panicked.
 pub(crate) fn coverage() -> BracketCoverage {
     if IS_PARTIAL.load(Ordering::Relaxed) {
         return BracketCoverage::Partial;
@@ -160,7 +160,7 @@ pub(crate) fn coverage() -> BracketCoverage {
     }
 }
 
-/// From now on nothing is proven by a command that has no bracket.
+/// From now on brackets do not cover all commands.
 pub(super) fn lose_coverage() {
     IS_PARTIAL.store(true, Ordering::Relaxed);
 }
@@ -222,13 +222,13 @@ fn is_recording(row: &CommandRow) -> bool {
     row.name == "vkCmd*"
 }
 
-/// Nothing is known of the command; or it may have a `pAllocator`, whose place nobody knows: what it came with stays.
+/// Nothing is known of the command, or it may have a `pAllocator` at an unknown place: its arguments are passed on unchanged.
 fn is_unknown(row: &CommandRow) -> bool {
     row.action == CommandAction::Unknown
         || (row.has_allocator_parameter() && row.name.ends_with('*'))
 }
 
-/// The command answers with a `VkResult`. Of others that do nothing is judged by it.
+/// The command returns a `VkResult` by which something is judged.
 fn returns_result(name: &str) -> bool {
     const BEGINNINGS: [&str; 16] = [
         "vkAllocate",

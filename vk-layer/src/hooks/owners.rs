@@ -1,4 +1,4 @@
-//! Whose callbacks a command without a `pAllocator` may draw from: the pool's or the cache's, the device's, the instance's.
+//! The owners of the callbacks that a command without a `pAllocator` may call: of the pool or the cache, the device, the instance.
 
 use std::ffi::c_void;
 
@@ -15,7 +15,7 @@ const CREATE_COMMAND_POOL: usize = known_row("vkCreateCommandPool");
 const CREATE_DESCRIPTOR_POOL: usize = known_row("vkCreateDescriptorPool");
 const CREATE_VALIDATION_CACHE: usize = known_row("vkCreateValidationCacheEXT");
 
-/// See the module. None at all where it cannot be known: then nothing is said about who was asked.
+/// See the module. No owner at all where they cannot be known: then the checker does not judge which callbacks were called.
 ///
 /// # Safety
 /// The arguments are those of a command of this row.
@@ -38,7 +38,7 @@ pub(super) unsafe fn owners(row: &CommandRow, parent: &Parent, arguments: &Argum
             // SAFETY: the caller's promise: an info that names a pool.
             unsafe { &*info.cast::<PoolAllocateInfo>() }.pool
         }
-        // Of a command buffer nobody knows the pool.
+        // The layer does not know the pool of a command buffer.
         CommandAction::Record => 0,
         _ => arguments.word(1) as u64,
     };

@@ -1,4 +1,4 @@
-//! What `vkQueueBindSparse` binds: parts of blocks to parts of resources.
+//! The structs of `vkQueueBindSparse`, which binds parts of blocks to parts of resources.
 
 use std::ffi::c_void;
 
@@ -18,7 +18,7 @@ pub(super) struct BindSparseInfo {
     signals: *const u64,
 }
 
-/// A number, and where so many are.
+/// An array: its length and its first element.
 #[repr(C)]
 struct Many<T> {
     count: u32,
@@ -52,7 +52,7 @@ struct ImageBind {
 
 impl<T> Many<T> {
     /// # Safety
-    /// There are as many as the number says.
+    /// The array is NULL or has `count` elements.
     unsafe fn all(&self) -> &[T] {
         // SAFETY: the caller's promise.
         unsafe { slice_of(self.first, self.count) }
@@ -60,10 +60,10 @@ impl<T> Many<T> {
 }
 
 impl BindSparseInfo {
-    /// The memory of each bind; 0 where one unbinds.
+    /// Calls `see` with the memory of each bind; 0 for one that unbinds.
     ///
     /// # Safety
-    /// One that Vulkan allows.
+    /// The info is valid.
     pub(super) unsafe fn each_memory(&self, mut see: impl FnMut(u64)) {
         for of_kind in [&self.buffers, &self.opaque_images] {
             // SAFETY: the caller's promise.

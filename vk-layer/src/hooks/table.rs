@@ -6,7 +6,7 @@ use super::{deferred, generic, lifetimes};
 use crate::chain::VoidFunction;
 use crate::commands::{ROWS, known_row, row};
 
-/// The table below has so many places; the table of commands has fewer rows.
+/// Places of the table below: more than the table of commands has rows.
 const PLACES: usize = 512;
 const _: () = assert!(ROWS <= PLACES);
 
@@ -19,7 +19,7 @@ pub(super) fn hook(index: usize) -> Option<VoidFunction> {
 macro_rules! void {
     ($function:expr) => {{
         let function = $function as *const ();
-        // SAFETY: the address of a function; whoever calls it casts it to the signature of its row.
+        // SAFETY: the address of a function; its caller casts it to the signature of its row.
         Some(unsafe { std::mem::transmute::<*const (), VoidFunction>(function) })
     }};
 }

@@ -1,4 +1,4 @@
-//! What is alive of one origin, and how that grows from mark to mark.
+//! The live objects or blocks of one origin, and their growth from mark to mark.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ pub(crate) struct LiveCount {
     /// At the last mark.
     last: AtomicU64,
     last_bytes: AtomicU64,
-    /// Between how many marks there were more, and less, at the second one.
+    /// Intervals at whose end there were more, and fewer, than at their beginning.
     grew: AtomicU64,
     shrank: AtomicU64,
 }
@@ -32,7 +32,7 @@ impl LiveCount {
         self.add_bytes(bytes);
     }
 
-    /// The last one that was added has so many bytes more.
+    /// Adds bytes to the object or block that was added last.
     pub(crate) fn add_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -63,7 +63,7 @@ impl LiveCount {
         }
     }
 
-    /// A mark. One that is first forgets what came before: growth is counted from it. Marks come one after the other.
+    /// Counts a mark; growth is counted from the one that `is_first`. One thread at a time marks.
     pub(super) fn mark(&self, is_first: bool) {
         let (live, bytes) = (self.live(), self.bytes());
         if is_first {

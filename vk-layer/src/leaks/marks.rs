@@ -1,19 +1,19 @@
-//! Marks: moments between which growth is counted. Each frame is one, until somebody requests marks.
+//! Marks: moments between which growth is counted. Each frame is a mark, until a mark is requested.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use crate::request::MARK;
 use crate::turn::Turn;
 
-/// Frames that are no marks yet: a program creates what it keeps during its first ones.
+/// Frames before the first mark: a program creates what it keeps during its first frames.
 const WARM_UP_FRAMES: u64 = 10;
 
-/// Which command ends a frame, and how many frames are a mark.
+/// The command that ends a frame, and the number of frames between marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// `None`: `vkQueuePresentKHR`, and `vkQueueSubmit` until that is called.
     pub(crate) command: Option<FrameCommand>,
-    /// 0: there are no marks but those that are requested.
+    /// 0: only requested marks.
     pub(crate) every: u64,
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum FrameCommand {
     Present,
 }
 
-/// What the marks are.
+/// The kind of marks; a later kind replaces an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum MarkKind {
@@ -49,7 +49,7 @@ impl Frame {
         every: 1,
     };
 
-    /// `auto`, `present` or `submit`, with `:N` behind it where not each is a mark; `none`.
+    /// Parses `auto`, `present` or `submit`, with `:N` behind it for every N-th frame, or `none`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (name, every) = text.split_once(':').unwrap_or((text, "1"));
         let every = every.parse().ok().filter(|every| *every != 0)?;
@@ -79,7 +79,7 @@ impl MarkKind {
         }
     }
 
-    /// Marks of this kind that are passed over before growth is counted.
+    /// Marks of this kind before growth is counted.
     pub(crate) const fn warm_up(self) -> u64 {
         match self {
             Self::Submit | Self::Present => WARM_UP_FRAMES,
@@ -117,7 +117,7 @@ impl Marks {
         self.marks.load(Ordering::Relaxed)
     }
 
-    /// How many frames are a mark; 1 where marks are requested.
+    /// The frames from one mark to the next; 1 for requested marks.
     pub(crate) fn frames_a_mark(&self) -> u64 {
         match self.kind() {
             MarkKind::Submit | MarkKind::Present => self.frame.every,
@@ -125,7 +125,7 @@ impl Marks {
         }
     }
 
-    /// True when this command is the last of the frames that are one mark.
+    /// Whether a mark follows this command.
     pub(super) fn ends_frame(&self, command: FrameCommand) -> bool {
         let is_asked_for = self.frame.command.is_none_or(|only| only == command);
         if self.frame.every == 0 || !is_asked_for {
@@ -139,12 +139,12 @@ impl Marks {
             && (self.frames.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.frame.every)
     }
 
-    /// True when somebody requested a mark since the last time.
+    /// Whether a mark was requested since the last call.
     pub(super) fn is_requested(&self) -> bool {
         MARK.is_due() && self.becomes(MarkKind::Request)
     }
 
-    /// Whether marks of this kind count: those before count no more where a better kind comes.
+    /// Whether marks of this kind count. The first mark of a later kind resets the count.
     fn becomes(&self, kind: MarkKind) -> bool {
         let before = self.kind.fetch_max(kind as u8, Ordering::Relaxed);
         if before < kind as u8 {
@@ -153,7 +153,7 @@ impl Marks {
         before <= kind as u8
     }
 
-    /// Runs `mark`, unless another thread is marking, and says whether this is the mark that growth is counted from.
+    /// Runs `mark`, unless another thread is marking; its argument is true for the mark from which growth is counted.
     pub(super) fn mark_once(&self, mark: impl FnOnce(bool)) {
         let Some(_turn) = Turn::begin(&self.is_marking) else {
             return;

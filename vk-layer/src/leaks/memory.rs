@@ -1,4 +1,4 @@
-//! The memory behind the callbacks where stacks are asked for: each block knows its origin, by an address in front of it.
+//! The memory behind the callbacks with the setting `stacks`: a header in front of each block refers to its origin.
 
 use std::alloc::{Layout, System};
 use std::ptr::NonNull;
@@ -11,22 +11,21 @@ use alloc_core::{
 use super::{Origin, leaks};
 use crate::record::SYSTEM;
 
-/// See the module. What is in front of a block lies inside of the block behind it: where that is guarded, offsets in the guard's reports
-/// count from there.
+/// See the module. The header lies inside of the inner allocator's block: offsets in a guard's reports count from there.
 pub(crate) struct TrackedMemory<B: 'static>(pub(crate) &'static B);
 
 pub(crate) static TRACKED: TrackedMemory<FromGlobalAlloc<System>> = TrackedMemory(&SYSTEM);
 
-/// What is written in front of a block.
+/// The header in front of a block.
 #[derive(Clone, Copy)]
 struct BlockHeader {
-    /// `None` of what the layer itself keeps there.
+    /// `None` for the layer's own blocks.
     origin: Option<&'static Origin>,
-    /// Without the bridge's.
+    /// Requested bytes, without the bridge's header.
     bytes: u64,
 }
 
-/// The layout with room for the header in front, and how far behind its start the block is.
+/// The layout with room for the header in front, and the offset of the block in it.
 fn with_header(layout: Layout) -> Result<(Layout, usize), AllocError> {
     let header = Layout::new::<BlockHeader>();
     header.extend(layout).map_err(|_| AllocError)
@@ -35,13 +34,13 @@ fn with_header(layout: Layout) -> Result<(Layout, usize), AllocError> {
 /// # Safety
 /// `block` was given by a [`TrackedMemory`] with this layout, and is live.
 unsafe fn start_of(block: NonNull<u8>, front: usize) -> NonNull<u8> {
-    // SAFETY: the caller's promise: so many bytes in front of it begins the block of the allocator behind.
+    // SAFETY: the caller's promise: the inner allocator's block begins `front` bytes before it.
     unsafe { block.sub(front) }
 }
 
 impl<B> TrackedMemory<B> {
     fn new_header(layout: Layout) -> BlockHeader {
-        // Only a bridge has bytes in front: its blocks are the driver's.
+        // Only blocks of a bridge, which are the driver's, have bytes in front.
         let of_driver = with_requester(|requester| {
             let requester = requester.filter(|requester| requester.front != 0)?;
             Some((
@@ -69,14 +68,15 @@ impl<B> TrackedMemory<B> {
         if let Some(origin) = header.origin {
             origin.blocks.add(header.bytes);
         }
-        // SAFETY: the beginning of a block that has room for it, and its alignment.
+        // SAFETY: the beginning of a block with room for the header, aligned for it.
         unsafe { start.cast::<BlockHeader>().write(header) };
         // SAFETY: within the block, by `with_header`.
         Ok(unsafe { start.add(front) })
     }
 }
 
-// SAFETY: each block is a part of its own of one of the allocator behind, with the layout's size and alignment, and that stays until it is freed.
+// SAFETY: each block is a part of a block of the inner allocator that no other block shares, with the layout's size and alignment, until it
+// is freed.
 unsafe impl<B: HostAllocator + Sync> HostAllocator for TrackedMemory<B> {
     fn traits(&self) -> AllocatorTraits {
         self.0.traits().with_requester()
@@ -101,7 +101,7 @@ unsafe impl<B: HostAllocator + Sync> HostAllocator for TrackedMemory<B> {
         if let Some(origin) = header.origin {
             origin.blocks.remove(header.bytes);
         }
-        // SAFETY: the block of the allocator behind, with the layout that it was allocated with.
+        // SAFETY: the inner allocator's block, with the layout that it was allocated with.
         unsafe { self.0.deallocate(start, whole, scope) };
     }
 

@@ -1,4 +1,4 @@
-//! Where in the program everything was created that is alive: with the setting `stacks`.
+//! The call stacks of the program that created what is alive, with the setting `stacks`.
 //!
 //! ```text
 //!   a hooked command -> the program's call stack, stored once -> Origin (stack, kind of object)
@@ -39,7 +39,7 @@ use marks::Marks;
 use objects::ObjectTable;
 use origins::OriginTable;
 
-/// What is alive, by the call stack that created it.
+/// The live objects and blocks, by the call stack that created them.
 pub(crate) struct Leaks {
     depot: StackDepot<&'static FromGlobalAlloc<System>>,
     origins: OriginTable,
@@ -50,7 +50,7 @@ pub(crate) struct Leaks {
 }
 
 thread_local! {
-    /// The origin of what the driver allocates now.
+    /// The origin of the driver's allocations now.
     static CURRENT: Cell<Option<&'static Origin>> = const { Cell::new(None) };
     /// The origin of the command that this thread ended last.
     static LAST: Cell<Option<&'static Origin>> = const { Cell::new(None) };
@@ -58,7 +58,7 @@ thread_local! {
 
 static LEAKS: PerProcess<Leaks> = PerProcess::new();
 
-/// `None` where stacks are not asked for, or there is no memory for them.
+/// `None` without the setting `stacks`, or without memory for them.
 #[inline]
 pub(crate) fn leaks() -> Option<&'static Leaks> {
     if is_on() { leaks_or_new() } else { None }
@@ -69,13 +69,13 @@ fn leaks_or_new() -> Option<&'static Leaks> {
     LEAKS.get_or_make(Leaks::new)
 }
 
-/// Whether stacks are asked for.
+/// The setting `stacks`.
 #[inline]
 pub(crate) fn is_on() -> bool {
     settings().stacks
 }
 
-/// In the child of a fork: what is alive is the parent's.
+/// In the child of a fork, which starts without live objects.
 pub(crate) fn after_fork() {
     LEAKS.forget();
 }
@@ -95,7 +95,7 @@ pub(crate) struct CommandOrigin {
     before: Option<&'static Origin>,
 }
 
-/// The row's command begins on this thread. `None` where stacks are not asked for.
+/// The row's command begins on this thread. `None` without the setting `stacks`.
 #[inline]
 pub(crate) fn enter(index: usize) -> Option<CommandOrigin> {
     if !is_on() {
@@ -105,7 +105,7 @@ pub(crate) fn enter(index: usize) -> Option<CommandOrigin> {
     capture(row.name, row.object)
 }
 
-/// As [`enter`], of a command by its name: what the driver allocates meanwhile is for an object of this kind.
+/// As [`enter`], for a command by its name, during which the driver allocates for an object of this kind.
 #[inline]
 pub(crate) fn enter_command(
     name: &'static str,
@@ -134,26 +134,26 @@ impl Drop for CommandOrigin {
     }
 }
 
-/// That of the command which this thread ended last.
+/// The origin of the command that this thread ended last.
 pub(crate) fn last_origin() -> Option<&'static Origin> {
     leaks().and_then(|_| LAST.get())
 }
 
-/// The row's command, which was called there, has created an object.
+/// The row's command, called at this origin, has created an object.
 pub(crate) fn created(index: usize, handle: u64, origin: Option<&'static Origin>) {
     let Some(leaks) = leaks() else { return };
     let is_kept = origin.is_some_and(|origin| leaks.objects.insert((kind(index), handle), origin));
     leaks.count_lost(!is_kept);
 }
 
-/// The object that was just created has so many bytes.
+/// Sets the size of the object that was just created.
 pub(crate) fn set_size(index: usize, handle: u64, bytes: u64) {
     if let Some(leaks) = leaks() {
         leaks.objects.set_size((kind(index), handle), bytes);
     }
 }
 
-/// The row's command is about to destroy the object: afterwards the handle may be another object's.
+/// Runs before the row's command destroys the object, since afterwards another object may have the handle.
 pub(crate) fn destroying(index: usize, handle: u64) {
     let Some(leaks) = leaks() else { return };
     leaks.objects.remove((kind(index), handle));
@@ -183,7 +183,8 @@ impl Leaks {
         })
     }
 
-    /// Whose block the driver allocates on this thread: of the command that runs, or of the kind alone where none is hooked.
+    /// The origin of a block that the driver allocates on this thread: that of the running command, or of the kind alone outside of hooked
+    /// commands.
     fn origin_of_block(&self, kind: &'static str) -> Option<&'static Origin> {
         let origin = CURRENT
             .get()
@@ -221,7 +222,7 @@ impl Leaks {
         });
     }
 
-    /// The stacks that something is alive of, the latest first.
+    /// The origins with live objects or blocks, the newest first.
     pub(crate) fn live_origins(&self) -> impl Iterator<Item = &'static Origin> {
         let all = self.origins.iter();
         all.filter(|origin| origin.objects.live() != 0 || origin.blocks.live() != 0)

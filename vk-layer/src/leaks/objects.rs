@@ -15,7 +15,7 @@ use crate::record::{Own, own};
 /// An object that was created and not destroyed.
 pub(crate) struct AliveObject {
     pub(super) origin: &'static Origin,
-    /// What its create info says; 0 where that says nothing.
+    /// The size in its create info; 0 where that has none.
     pub(crate) bytes: u64,
     /// Its debug name, if the program gave one.
     pub(crate) name: Option<TryString<Own>>,
@@ -25,7 +25,7 @@ pub(crate) struct AliveObject {
 /// The index of its kind, and its handle.
 type Key = (usize, u64);
 impl AliveObject {
-    /// It is kept no more.
+    /// Removes it from the counts of its origin.
     fn uncount(&self) {
         self.origin.objects.remove(self.bytes);
     }
@@ -33,10 +33,10 @@ impl AliveObject {
 
 type Shard = TryMap<Key, AliveObject, Own>;
 
-/// So many objects of an origin are listed.
+/// The most objects listed of an origin.
 const MAX_OLDEST: usize = 4;
 
-/// By the address of an origin its oldest objects, the oldest first: the number of each, and where it is.
+/// The oldest objects of each origin, by the origin's address, the oldest first: the number and the key of each.
 pub(crate) struct OldestObjects(TryMap<usize, [Option<(u64, Key)>; MAX_OLDEST], Own>);
 
 impl OldestObjects {
@@ -58,7 +58,7 @@ impl OldestObjects {
 }
 
 const SHARDS: usize = 16;
-/// Of longer debug names the beginning is kept.
+/// The most bytes of a debug name that are kept.
 const MAX_NAME: usize = 120;
 
 pub(crate) struct ObjectTable {
@@ -74,8 +74,8 @@ impl ObjectTable {
         }
     }
 
-    /// Counts an object, as one of its origin too. Of two with one handle, as Vulkan allows, only the later one is kept and counted: the
-    /// end of the first one seen ends it. `false` when there is no memory for it.
+    /// Adds an object, and counts it in its origin. Of two objects with one handle, which Vulkan allows, only the later one is kept and
+    /// counted, until the first end. `false` when there is no memory.
     pub(super) fn insert(&self, key: Key, origin: &'static Origin) -> bool {
         let object = AliveObject {
             origin,
@@ -123,7 +123,7 @@ impl ObjectTable {
         });
     }
 
-    /// The oldest objects of every origin that has some: one walk over all objects, however many origins there are.
+    /// The oldest objects of every origin, found in one walk over all objects.
     pub(crate) fn oldest(&self) -> Result<OldestObjects, HostError> {
         let mut oldest = OldestObjects(TryMap::new_in(own()));
         for shard in &self.shards {
@@ -134,7 +134,7 @@ impl ObjectTable {
         Ok(oldest)
     }
 
-    /// Calls `each` with those of an origin that are alive still, in the order of their creation.
+    /// Calls `each` with the oldest objects of an origin that are still alive, in the order of their creation.
     pub(crate) fn each_oldest(
         &self,
         oldest: &OldestObjects,
@@ -144,7 +144,7 @@ impl ObjectTable {
         let first = oldest.0.get(&ptr::from_ref(origin).addr());
         for (number, key) in first.into_iter().flatten().flatten() {
             self.with(*key, |shard| {
-                // Else another object has the handle by now.
+                // Otherwise another object has the handle by now.
                 if let Some(object) = shard.get(key).filter(|object| object.number == *number) {
                     each(key.1, object);
                 }
@@ -152,9 +152,9 @@ impl ObjectTable {
         }
     }
 
-    /// Under the lock the system's allocator may be called, and nobody else.
+    /// Under the lock only the system's allocator is called.
     fn with<R>(&self, key: Key, change: impl FnOnce(&mut Shard) -> R) -> Option<R> {
-        // Handles are addresses, or count up.
+        // Handles are addresses, or small numbers.
         let number = (key.1 ^ (key.1 >> 7)) as usize % SHARDS;
         let mut shard = lock(self.shards.get(number)?);
         Some(change(&mut shard))

@@ -1,4 +1,4 @@
-//! The origins: one for each call stack and kind of object. They are never freed, so that a block can keep the address of its own.
+//! The origins: one for each call stack and kind of object. They are never freed, so that a block can store a reference to its origin.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use super::counts::LiveCount;
 use crate::record::{Own, own};
 use crate::record_list::RecordList;
 
-/// A call stack of the program with what it has alive.
+/// A call stack of the program, with the counts of its live objects and blocks.
 pub(crate) struct Origin {
     /// `None` of blocks that the driver allocated outside of hooked commands.
     pub(super) stack: Option<StackId>,
@@ -41,7 +41,7 @@ impl OriginTable {
         command: &'static str,
         kind: &'static str,
     ) -> Option<&'static Origin> {
-        // Under the lock the system's allocator may be called, and nobody else.
+        // Under the lock only the system's allocator is called.
         let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(origin) = by_key.get(&(stack, kind)) {
             return Some(origin);

@@ -72,7 +72,7 @@ pub(crate) type EnumerateExtensions = unsafe extern "system" fn(
     *mut ExtensionProperties,
 ) -> i32;
 
-/// The structs that stand in front of the program's, while the device is being created.
+/// The structs in front of the program's chain, while the device is created.
 pub(crate) struct ReportingDevice {
     info: DeviceCreateInfo,
     extensions: TryVec<*const c_char, Own>,
@@ -104,7 +104,7 @@ impl ReportingDevice {
     /// Of the program's create info; `enumerate` is the layer's below.
     ///
     /// # Safety
-    /// `info` is a `VkDeviceCreateInfo` for this physical device, and lives as long as this does; `reports` stays for ever.
+    /// `info` is a `VkDeviceCreateInfo` for this physical device, and lives as long as this value.
     pub(crate) unsafe fn new(
         info: *const c_void,
         reports: &'static MemoryReports,
@@ -137,7 +137,7 @@ impl ReportingDevice {
             extensions,
             features: ReportFeatures {
                 base: BaseStruct {
-                    // 0 where the program has one, and ours is to be left out.
+                    // 0 where the program has this struct: then the layer's is left out.
                     s_type: if feature.is_none() { FEATURES } else { 0 },
                     p_next: info.p_next.cast_mut().cast(),
                 },
@@ -170,10 +170,10 @@ impl ReportingDevice {
     }
 }
 
-/// What the program says of the feature, if anything.
+/// The program's value of the feature, if its chain has the struct.
 ///
 /// # Safety
-/// A chain as Vulkan has it.
+/// The chain is valid.
 unsafe fn feature_of(chain: *const c_void) -> Option<u32> {
     // SAFETY: forwarded.
     let (_, feature) = unsafe { structs(chain) }.find(|(s_type, _)| *s_type == FEATURES)?;
@@ -206,7 +206,7 @@ unsafe fn is_offered(
     };
     let all = TryVec::try_from_elem_in(none, count as usize, own());
     let mut all = all.map_err(|_| NotReporting::NoMemory)?;
-    // SAFETY: the caller's promise; room for so many.
+    // SAFETY: the caller's promise; room for `count` of them.
     let result = unsafe {
         enumerate(
             physical_device,

@@ -21,7 +21,7 @@ use create_info::{EnumerateExtensions, NotReporting};
 
 pub(crate) use create_info::ReportingDevice;
 
-/// Types of objects that are told apart: the core's, by their number, and all others as one.
+/// Counted types of objects: the core's, by their number, and all others as one.
 const OBJECT_TYPES: usize = 27;
 const OTHER: usize = OBJECT_TYPES - 1;
 
@@ -31,16 +31,17 @@ pub(crate) struct MemoryReports {
     blocks: HandleMap<ReportedBlock>,
     /// Records in `blocks`.
     known: AtomicU64,
-    /// Events that something was freed. A driver may never send one: then nobody knows what is live.
+    /// Events that something was freed. A driver may never send one: then it is not known what is live.
     pub(crate) free_events: AtomicU64,
-    /// Events that are counted nowhere: there was no memory for a record, or there are [`MAX_BLOCKS`] already.
+    /// Events without a record: there was no memory for it, or there are [`MAX_BLOCKS`] already.
     pub(crate) lost_events: AtomicU64,
 }
 
-/// Blocks at most whose end is awaited: of a driver that never reports one they would grow without bound. More than drivers have at once.
+/// The most records of live blocks: with a driver that never reports an end they would grow without bound. Drivers have fewer blocks at
+/// once.
 const MAX_BLOCKS: u64 = 1 << 16;
 
-/// What is kept of a block until it is freed: an event of that does not say it.
+/// A live block. The event of its end says neither its size nor its type.
 struct ReportedBlock {
     bytes: u64,
     place: usize,
@@ -91,7 +92,7 @@ impl MemoryReports {
         rows.map(move |(place, count)| (name(place), count))
     }
 
-    /// Something is live, and no end of anything was ever reported: it may be gone.
+    /// Whether something counts as live though the driver has never reported an end: it may be gone.
     pub(crate) fn may_be_stale(&self) -> bool {
         let is_any = |count: &MemoryCount| count.live_blocks.load(Ordering::Relaxed) != 0;
         self.free_events.load(Ordering::Relaxed) == 0 && self.counts.iter().any(is_any)
@@ -124,7 +125,7 @@ impl MemoryReports {
     }
 
     fn remembered(&self, id: u64, block: ReportedBlock) -> bool {
-        // Threads that come at once may pass the limit by as many.
+        // Threads that come at once may exceed the limit by their number.
         if self.known.load(Ordering::Relaxed) >= MAX_BLOCKS {
             return false;
         }
@@ -154,7 +155,7 @@ impl MemoryReports {
     }
 }
 
-/// The create info of a device that is to report, with the setting; `None` where it cannot: then the reason is said.
+/// The create info of a device that is to report, with the setting; `None` where it cannot: then the reason is reported.
 ///
 /// # Safety
 /// The instance's physical device, and a create info for it, which lives as long as what is answered.
@@ -194,9 +195,9 @@ pub(crate) unsafe fn reporting_device(
         .ok()
 }
 
-/// What the driver calls, on any of its threads, with locks of its own held: nothing of Vulkan is called.
+/// The driver calls it on any of its threads, with locks of its own held: it calls no command.
 pub(super) unsafe extern "system" fn reported(event: *const ReportEvent, reports: *mut c_void) {
-    // SAFETY: what the create info has handed over, which stays for ever.
+    // SAFETY: the user data of the create info, which is never freed.
     let reports = unsafe { reports.cast_const().cast::<MemoryReports>().as_ref() };
     // SAFETY: the driver's struct, which is valid for the call.
     let event = unsafe { event.as_ref() };

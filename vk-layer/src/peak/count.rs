@@ -31,11 +31,11 @@ impl PeakCount {
         self.peak.load(Ordering::Acquire)
     }
 
-    /// What comes from here on has a recent peak of its own.
+    /// Starts a new recent peak.
     pub(crate) fn restart(&self) {
         let mut before = self.peak.load(Ordering::SeqCst);
         loop {
-            // Before it is gone from `peak`: whoever reads both meanwhile finds it in one of them.
+            // Before the exchange, so that a thread that reads both finds the value in one of them.
             self.earlier_peak.fetch_max(before, Ordering::SeqCst);
             let swapped = self
                 .peak

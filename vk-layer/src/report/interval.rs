@@ -1,4 +1,4 @@
-//! Reports while the program runs: by the first hooked command after so many seconds.
+//! Reports while the program runs: by the first hooked command after an interval of seconds.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use super::write;
 use crate::once::ValueAcrossForks;
 use crate::settings::settings;
 
-/// Writes a report if the settings ask for one at intervals, and it is time.
+/// Writes a report if the settings name an interval and it has passed.
 #[inline]
 pub(crate) fn write_if_due() {
     let interval = settings().interval;
@@ -26,7 +26,7 @@ fn write_at_intervals(interval: u64) {
     }
 }
 
-/// Since the first call, in the process that it was in.
+/// Milliseconds since the first call, which may have been in a parent process.
 pub(super) fn milliseconds() -> u64 {
     static START: ValueAcrossForks<Instant> = ValueAcrossForks::new();
     let passed = START.get_or_make(Instant::now).elapsed().as_millis();
@@ -42,7 +42,7 @@ impl Schedule {
         Self(AtomicU64::new(0))
     }
 
-    /// Whether as long as `interval` has passed since the last time that this was so. True for one of several threads.
+    /// Whether `interval` has passed since the last time that this returned true. One of several threads gets true.
     pub(super) fn is_due(&self, now: u64, interval: u64) -> bool {
         let last = self.0.load(Ordering::Relaxed);
         now.saturating_sub(last) >= interval

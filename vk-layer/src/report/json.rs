@@ -26,7 +26,7 @@ use crate::timeline;
 /// Counted up when a member changes its meaning or goes.
 const FORMAT: u32 = 1;
 
-/// Appends the report after so many commands.
+/// Appends the report after `commands` commands.
 pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
     text.try_write_fmt(format_args!(
         "{{\"layer_format\":{FORMAT},\"process\":{},\"commands\":{commands}",
@@ -72,7 +72,7 @@ fn render_surroundings(text: &mut TryString<Own>) -> Result<(), HostError> {
     strings("layers", layers.iter().map(TryString::as_str), text)
 }
 
-/// The phases, each with the numbers that it began with, and how things stand; and the timeline.
+/// The phases, each with the numbers at its beginning, the numbers now, and the timeline.
 fn render_timeline(text: &mut TryString<Own>) -> Result<(), HostError> {
     let Some(timeline) = timeline::copy()? else {
         return Ok(());
@@ -153,7 +153,7 @@ fn device(device: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError>
     text.try_push('}')
 }
 
-/// Opens the object of an instance or device.
+/// Begins the object of an instance or device.
 fn accounts(accounts: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError> {
     text.try_write_fmt(format_args!("{{\"in_use\":{}", accounts.is_in_use()))?;
     list("kinds", KindRow::all(accounts), text, |row, text| {
@@ -196,7 +196,7 @@ fn memory_numbers(row: &VulkanMemoryRow, text: &mut TryString<Own>) -> Result<()
     ))
 }
 
-/// What the driver itself allocated, of a device that reports: the kinds of objects that something was for.
+/// The driver's own allocations, of a device that reports, by kind of object.
 fn driver_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError> {
     let Some(reports) = device.memory_reports.get() else {
         return Ok(());

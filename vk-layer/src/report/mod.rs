@@ -27,7 +27,7 @@ use crate::turn::Turn;
 pub(crate) use interval::write_if_due;
 pub(crate) use request::{listen, write_if_requested};
 
-/// The commands that the last report knows of.
+/// The number of commands at the last report.
 static REPORTED: AtomicU64 = AtomicU64::new(0);
 
 /// The process runs its exit handlers.
@@ -43,7 +43,7 @@ pub(crate) fn after_fork() {
     WRITING.store(false, Ordering::Relaxed);
 }
 
-/// Sees to it that what happens after the last report is reported at exit.
+/// Registers a report at exit, for what happens after the last report.
 pub(crate) fn at_exit() {
     extern "C" fn write_at_exit() {
         HAS_ENDED.store(true, Ordering::Relaxed);
@@ -75,12 +75,12 @@ extern "C" fn write_at_the_end() {
 #[unsafe(link_section = ".fini_array")]
 static AT_THE_END: extern "C" fn() = write_at_the_end;
 
-/// Whether a report may ever be due that an end does not bring: on request, or by time.
+/// Whether a report may ever be due before the end: on request, or by time.
 pub(crate) fn can_be_due() -> bool {
     settings().interval != 0 || request::can_be_requested()
 }
 
-/// Whether a report may be due when the command with this number is over: whoever is told no need not look.
+/// Whether a report may be due after the command with this number; if not, the caller need not check.
 #[inline]
 pub(crate) fn may_be_due(number: u64) -> bool {
     settings().interval != 0 || request::may_be_requested(number)
@@ -89,13 +89,13 @@ pub(crate) fn may_be_due(number: u64) -> bool {
 /// Why a report is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Occasion {
-    /// An end, or the time: nothing is written where no command came since the last report.
+    /// An end, or an interval: nothing is written where no command came since the last report.
     Routine,
-    /// Somebody asked for it.
+    /// A request.
     Request,
 }
 
-/// Writes the reports that the settings ask for, if commands came since the last ones.
+/// Writes the reports that the settings name, if commands came since the last ones.
 pub(crate) fn write() {
     write_on(Occasion::Routine);
 }

@@ -1,4 +1,4 @@
-//! The process that a report is about: its executable's name, and its arguments where the settings ask for them.
+//! The process that a report is about: its executable's name, and its arguments with the setting `arguments`.
 
 #![forbid(unsafe_code)]
 
@@ -35,7 +35,7 @@ pub(super) fn render_text(text: &mut TryString<Own>) -> Result<(), HostError> {
     text.try_push('\n')
 }
 
-/// Each ends with 0. One that is not UTF-8 is left out from where it is not.
+/// The arguments; one that is not UTF-8 is cut off where it is not.
 fn arguments(command_line: &[u8]) -> impl Iterator<Item = &str> {
     let line = command_line.strip_suffix(b"\0").unwrap_or(command_line);
     line.split(|byte| *byte == 0).map(|argument| {

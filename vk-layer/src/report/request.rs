@@ -16,9 +16,9 @@ use crate::request::{REPORT, install_handler, request_report};
 use crate::settings::{Target, settings};
 use crate::timeline::{PhaseCause, begin_phase};
 
-/// A file is looked for at commands with such a number.
+/// Commands with a multiple of this number check for a request file.
 const INTERVAL: u64 = 64;
-/// Milliseconds between two looks: each is a system call, which would be a third of what a submit costs.
+/// Milliseconds between two checks: each is a system call, which would be a third of the cost of a submit.
 const LOOK: u64 = 10;
 
 static LOOKS: Schedule = Schedule::new();
@@ -31,12 +31,12 @@ pub(crate) fn listen() {
     }
 }
 
-/// Whether there is a way to request one.
+/// Whether the settings allow to request a report.
 pub(super) fn can_be_requested() -> bool {
     settings().signal.is_some() || file_pattern().is_some()
 }
 
-/// Whether [`write_if_requested`] has to look closer.
+/// Whether to call [`write_if_requested`].
 #[inline]
 pub(super) fn may_be_requested(number: u64) -> bool {
     REPORT.is_pending() || (number.is_multiple_of(INTERVAL) && pattern().is_some())
@@ -52,7 +52,7 @@ pub(crate) fn write_if_requested(number: u64) {
         let file = looks.then(request_file).flatten();
         file.is_some_and(|file| fs::remove_file(file.as_str()).is_ok())
     };
-    // Another thread is writing, and may have read its numbers before this was asked for: the next command looks again.
+    // If another thread is writing, it may have read its numbers before the request: the next command checks again.
     if REPORT.is_due() || is_file_there() {
         if write_on(Occasion::Request) {
             begin_phase(PhaseCause::Report);
@@ -62,7 +62,7 @@ pub(crate) fn write_if_requested(number: u64) {
     }
 }
 
-/// The name of the report's text, or of its JSON where there is no text in a file; none where nobody writes reports.
+/// The name of the report's text, or of its JSON where there is no text in a file; `None` where no reports are written to files.
 fn pattern() -> Option<&'static str> {
     if INSTANCES.is_empty() {
         return None;
@@ -70,7 +70,7 @@ fn pattern() -> Option<&'static str> {
     file_pattern()
 }
 
-/// As [`pattern`], before there are instances.
+/// As [`pattern`], also before there are instances.
 fn file_pattern() -> Option<&'static str> {
     if settings().passes_through {
         return None;

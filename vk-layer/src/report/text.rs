@@ -21,7 +21,7 @@ use crate::hooks::{passed_kinds, unknown_names};
 use crate::record::Own;
 use crate::settings::settings;
 
-/// Appends the report after so many commands.
+/// Appends the report after `commands` commands.
 pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
     text.try_write_fmt(format_args!(
         "Host memory that Vulkan allocated through callbacks: process {}, {commands} commands\n\
@@ -80,7 +80,7 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
     })
 }
 
-/// What a program that destroys nothing has to know.
+/// Says what a program left alive at its end.
 fn alive_at_end(text: &mut TryString<Own>) -> Result<(), HostError> {
     let alive = |kind: &str| -> u64 {
         let rows = all_accounts().flat_map(KindRow::all);

@@ -46,7 +46,7 @@ pub(super) unsafe fn push_create_info(
     for (_, at) in chain.filter(|(s_type, _)| *s_type == LAYER_SETTINGS) {
         // SAFETY: a struct of this type is this large.
         let info = unsafe { at.cast::<LayerSettingsCreateInfo>().as_ref() };
-        // SAFETY: the caller's promise: as many settings as the count says.
+        // SAFETY: the caller's promise: `setting_count` settings.
         for setting in unsafe { slice_of(info.settings, info.setting_count) } {
             // SAFETY: forwarded: one of a valid create info.
             unsafe { push_setting(entries, setting) }?;
@@ -56,7 +56,7 @@ pub(super) unsafe fn push_create_info(
 }
 
 /// # Safety
-/// Names end with 0, and there are as many values of the type as the count says.
+/// Names end with 0, and there are `value_count` values of the type.
 pub(super) unsafe fn push_setting(
     entries: &mut Entries,
     setting: &LayerSetting,
@@ -76,10 +76,10 @@ pub(super) unsafe fn push_setting(
     push(entries, Source::CreateInfo, name, &value)
 }
 
-/// The first value as text: settings of this layer have one. Empty for none, and for a type that is not known.
+/// The first value as text: settings of this layer have one. Empty without a value, and for an unknown type.
 ///
 /// # Safety
-/// As many values of the type as the count says.
+/// There are `value_count` values of the type.
 unsafe fn value_of(setting: &LayerSetting) -> Result<TryString<Own>, HostError> {
     let mut text = TryString::new_in(own());
     if setting.value_count == 0 || setting.values.is_null() {
@@ -128,7 +128,7 @@ unsafe fn push_number<T: fmt::Display>(
 }
 
 /// # Safety
-/// NULL, or a string that ends with 0 and lives as long as the create info.
+/// `text` is NULL, or a string that ends with 0 and lives as long as the create info.
 unsafe fn text_of<'a>(text: *const c_char) -> Option<&'a CStr> {
     if text.is_null() {
         return None;

@@ -1,4 +1,4 @@
-//! What a source says, as pairs of text: a setting's name in small letters, and its value.
+//! The entries of a source, as pairs of text: a setting's name in small letters, and its value.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use alloc_core::{HostError, TryString, TryVec};
 use super::table::{ENVIRONMENT_PREFIX, FILE_PREFIX};
 use crate::record::{Own, own};
 
-/// Where an entry comes from.
+/// The source of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     CreateInfo,
@@ -15,17 +15,17 @@ pub(super) enum Source {
     File,
 }
 
-/// One setting that a source names.
+/// A setting with its value in a source.
 pub(super) struct Entry {
     pub(super) source: Source,
     pub(super) name: TryString<Own>,
     pub(super) value: TryString<Own>,
 }
 
-/// The entries of all sources; of two with one name the first holds.
+/// The entries of all sources; of two with one name the first is used.
 pub(super) type Entries = TryVec<Entry, Own>;
 
-/// Appends an entry. A value with nothing but blanks sets nothing.
+/// Appends an entry. A blank value sets nothing.
 pub(super) fn push(
     entries: &mut Entries,
     source: Source,
@@ -44,7 +44,7 @@ pub(super) fn push(
     entries.try_push(entry).map_err(|refused| refused.error)
 }
 
-/// Appends `NAME=value` of the environment where the name is ours.
+/// Appends a variable `NAME=value` if it is one of the layer's.
 pub(super) fn push_variable(entries: &mut Entries, variable: &str) -> Result<(), HostError> {
     let Some((name, value)) = variable.split_once('=') else {
         return Ok(());
@@ -55,8 +55,8 @@ pub(super) fn push_variable(entries: &mut Entries, variable: &str) -> Result<(),
     }
 }
 
-/// Appends what a settings file says to us: `steward_memory.name = value`, and `#` in front of comments. Other layers' lines mean nothing
-/// to us, and neither do those that are not text.
+/// Appends the lines `steward_memory.name = value` of a settings file, in which `#` begins a comment. Lines for other layers, and lines
+/// that are not UTF-8, are ignored.
 pub(super) fn push_file(entries: &mut Entries, file: &[u8]) -> Result<(), HostError> {
     for line in file.split(|byte| *byte == b'\n') {
         let Ok(line) = str::from_utf8(line) else {
@@ -72,7 +72,7 @@ pub(super) fn push_file(entries: &mut Entries, file: &[u8]) -> Result<(), HostEr
     Ok(())
 }
 
-/// The name as the source has it, for people.
+/// The name as the source spells it.
 pub(super) fn full_name(entry: &Entry) -> Result<TryString<Own>, HostError> {
     let mut name = TryString::new_in(own());
     if entry.source == Source::Environment {

@@ -1,4 +1,4 @@
-//! Reads the environment of the process, and the settings file that it names.
+//! Settings from the environment, and from the settings file.
 
 use std::ffi::{CStr, c_char};
 use std::fs::OpenOptions;
@@ -13,10 +13,10 @@ use crate::record::{Own, own, read_to_end};
 const FILE: &str = "vk_layer_settings.txt";
 /// Below a folder of shared data.
 const DATA_FOLDER: &str = "vulkan/settings.d";
-/// More of a settings file is not read.
+/// The most bytes read of a settings file.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Appends the variables of ours.
+/// Appends the layer's variables.
 pub(super) fn push_environment(entries: &mut Entries) -> Result<(), HostError> {
     unsafe extern "C" {
         static environ: *const *const c_char;
@@ -40,8 +40,8 @@ pub(super) fn push_environment(entries: &mut Entries) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Appends what the first settings file says that is there: the one that `VK_LAYER_SETTINGS_PATH` names, or is in the folder that it
-/// names; one in the user's or the system's folders for data; one in the working folder.
+/// Appends the first settings file that exists: the one that `VK_LAYER_SETTINGS_PATH` names, or one in the folder that it names; one in the
+/// user's or the system's folders for data; one in the working folder.
 pub(super) fn push_settings_file(entries: &mut Entries) -> Result<(), HostError> {
     if let Some(named) = variable(c"VK_LAYER_SETTINGS_PATH")? {
         for path in [
@@ -77,7 +77,7 @@ fn joined(parts: &[&str]) -> Result<TryString<Own>, HostError> {
     TryString::try_join_in(parts, "/", own())
 }
 
-/// Whether the file is there and could be read. It is opened without waiting for a writer, if it is a pipe, which is then left alone.
+/// Whether the file exists and could be opened. A pipe is opened without waiting for a writer, and not read.
 fn push_from(entries: &mut Entries, path: &str) -> Result<bool, HostError> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
@@ -98,7 +98,7 @@ fn variable(name: &CStr) -> Result<Option<TryString<Own>>, HostError> {
     if value.is_null() {
         return Ok(None);
     }
-    // SAFETY: a string that the environment holds, for as long as nobody changes that.
+    // SAFETY: a string of the environment, valid until the environment changes.
     let value = unsafe { CStr::from_ptr(value) };
     let value = value.to_str().ok().filter(|value| !value.is_empty());
     value

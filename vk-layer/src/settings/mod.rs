@@ -1,4 +1,4 @@
-//! What the program, its environment and a settings file ask for. Read once, when the first instance is created.
+//! The settings of the program, its environment and a settings file. Read once, when the first instance is created.
 
 mod create_info;
 mod entries;
@@ -26,26 +26,26 @@ pub(crate) use target::Target;
 
 /// The settings of this process.
 pub(crate) struct Settings {
-    /// The process has more rights than who started it, or `match` leaves it out: no callbacks are replaced, no file is written.
+    /// The process has raised privileges, or `match` leaves it out: no callbacks are replaced, no file is written.
     pub(crate) passes_through: bool,
     /// Whether callbacks are judged.
     pub(crate) check: bool,
     pub(crate) brackets: Brackets,
     pub(crate) text: Option<Target>,
     pub(crate) json: Option<Target>,
-    /// The file of the state, as `file_name` takes it.
+    /// The state file, a pattern of `file_name`.
     pub(crate) state: Option<TryString<Own>>,
     /// How blocks are guarded, and which requests are refused.
     pub(crate) guarding: Guarding,
-    /// Whether the plan refuses requests of the program's own callbacks, too.
+    /// Whether the plan also refuses requests of the program's own callbacks.
     pub(crate) fail_application: bool,
-    /// Whether devices are to report what their driver allocates.
+    /// Whether devices report their driver's own allocations.
     pub(crate) memory_report: bool,
-    /// The file of refusals, as `file_name` takes it.
+    /// The file of refusals, a pattern of `file_name`.
     pub(crate) refusals: Option<TryString<Own>>,
-    /// Whether everything that is alive has a call stack.
+    /// Whether live objects and blocks have call stacks.
     pub(crate) stacks: bool,
-    /// What is a frame, and so a mark between which growth is counted.
+    /// The frames between which growth is counted.
     pub(crate) frame: Frame,
     /// The signal that requests a mark.
     pub(crate) mark_signal: Option<i32>,
@@ -55,13 +55,13 @@ pub(crate) struct Settings {
     pub(crate) signal: Option<i32>,
     /// Whether the report has the arguments of the process.
     pub(crate) arguments: bool,
-    /// Seconds between two reports; 0 for none but those at the end.
+    /// Seconds between two reports; 0 for reports at the end only.
     pub(crate) interval: u64,
-    /// What is wrong with the settings that were found, a line each.
+    /// Errors in the settings, a line each.
     pub(crate) complaints: TryVec<TryString<Own>, Own>,
 }
 
-/// Which commands without a `pAllocator` the checker is told of.
+/// The commands without a `pAllocator` that the checker brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Brackets {
     None,
@@ -72,7 +72,7 @@ pub(crate) enum Brackets {
 
 static SETTINGS_OF_PROCESS: ValueAcrossForks<Settings> = ValueAcrossForks::new();
 
-/// See [`Settings`]. Before the first instance: those without a create info.
+/// See [`Settings`]. Before the first instance they are read without a create info.
 #[inline]
 pub(crate) fn settings() -> &'static Settings {
     match SETTINGS_OF_PROCESS.get() {
@@ -82,14 +82,14 @@ pub(crate) fn settings() -> &'static Settings {
     }
 }
 
-/// Reads the settings at the first call; later ones, of other instances too, find them as they are.
+/// Reads the settings at the first call. Later calls, of other instances too, return the same.
 ///
 /// # Safety
 /// `info` is NULL or a valid `VkInstanceCreateInfo`.
 #[cold]
 pub(crate) unsafe fn load(info: *const c_void) -> &'static Settings {
     SETTINGS_OF_PROCESS.get_or_make(|| {
-        // SAFETY: asks the kernel's auxiliary vector; any number may be asked for.
+        // SAFETY: reads the kernel's auxiliary vector; any index is allowed.
         let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
         if is_privileged {
             return Settings::of_privileged_process();
@@ -109,7 +109,7 @@ pub(crate) unsafe fn load(info: *const c_void) -> &'static Settings {
     })
 }
 
-/// Appends all sources' entries, in the order in which they hold.
+/// Appends the entries of all sources, in the order of their precedence.
 ///
 /// # Safety
 /// As [`load`].
@@ -121,7 +121,7 @@ unsafe fn push_all(entries: &mut Entries, info: *const c_void) -> Result<(), Hos
 }
 
 impl Default for Settings {
-    /// As when nothing is set.
+    /// Without any entry.
     fn default() -> Self {
         Self {
             passes_through: false,

@@ -1,8 +1,8 @@
-//! Names of executables, and patterns that they fit.
+//! The name of the executable, and patterns for it.
 
 use std::ffi::CStr;
 
-/// Whether the name of this process's executable fits the pattern. A name that the system does not tell fits `*` only.
+/// Whether the name of this process's executable fits the pattern. An unknown name fits `*` only.
 pub(super) fn fits_executable(pattern: &str) -> bool {
     let mut buffer = [0; MAX_PATH];
     fits(pattern.as_bytes(), executable(&mut buffer).as_bytes())
@@ -11,7 +11,7 @@ pub(super) fn fits_executable(pattern: &str) -> bool {
 /// `PATH_MAX` of Linux.
 pub(crate) const MAX_PATH: usize = 4096;
 
-/// The name of this process's executable, without folders. Empty where the system does not tell or the name is not UTF-8.
+/// The name of this process's executable, without folders. Empty where it is unknown or not UTF-8.
 pub(crate) fn executable(buffer: &mut [u8; MAX_PATH]) -> &str {
     let link: &CStr = c"/proc/self/exe";
     let room = buffer.len();
@@ -28,7 +28,7 @@ pub(crate) fn executable(buffer: &mut [u8; MAX_PATH]) -> &str {
 /// Whether `text` fits `pattern`, in which `*` stands for any bytes and `?` for one.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let (mut pattern, mut text) = (pattern, text);
-    // The pattern behind the last `*`, and the text that it is compared with next.
+    // The pattern behind the last `*`, and the text to compare it with next.
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
         match (pattern.split_first(), text.split_first()) {

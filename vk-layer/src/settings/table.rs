@@ -9,9 +9,9 @@ use crate::file_name;
 use crate::leaks::Frame;
 use crate::request::signal_number;
 
-/// What stands in front of a setting's name in the environment, where the name is in capitals.
+/// The prefix of a setting's name in the environment, where the name is in capitals.
 pub const ENVIRONMENT_PREFIX: &str = "VK_STEWARD_MEMORY_";
-/// What stands in front of a setting's name in `vk_layer_settings.txt`.
+/// The prefix of a setting's name in `vk_layer_settings.txt`.
 pub const FILE_PREFIX: &str = "steward_memory.";
 
 /// One setting of the layer.
@@ -19,17 +19,17 @@ pub const FILE_PREFIX: &str = "steward_memory.";
 pub struct Setting {
     /// Its name, in small letters.
     pub name: &'static str,
-    /// Which values there are, for documents and errors.
+    /// Its values, for documents and errors.
     pub values: &'static str,
     /// The value when nothing sets it.
     pub default: &'static str,
-    /// What it does, in one sentence.
+    /// Its effect, in one sentence.
     pub about: &'static str,
     /// Stores a value.
     pub(super) set: fn(&mut Settings, &str) -> Result<(), InvalidValue>,
 }
 
-/// A value is not one of the setting's, or there is no memory for it.
+/// An invalid value, or no memory for it.
 pub(crate) struct InvalidValue;
 
 /// All settings.

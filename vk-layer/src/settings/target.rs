@@ -11,12 +11,12 @@ use crate::record::Own;
 /// Where a report goes.
 pub(crate) enum Target {
     ErrorOutput,
-    /// A name, as [`file_name::expand`] takes it.
+    /// A pattern for [`file_name::expand`].
     File(TryString<Own>),
 }
 
 impl Target {
-    /// `-` is the error output.
+    /// Parses a target; `-` is the error output.
     pub(crate) fn new(name: &str) -> Result<Self, InvalidValue> {
         if name == "-" {
             return Ok(Self::ErrorOutput);

@@ -1,10 +1,10 @@
-//! Which kinds have numbers that no update knows of yet. `testkit/models` runs it in every order of its steps.
+//! The kinds whose numbers have changed since the last update. `testkit/models` runs it in every order of its steps.
 
 #![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// A bit for each kind.
+/// A set of kinds, a bit each.
 pub(crate) struct ChangedKinds(AtomicU64);
 
 impl ChangedKinds {
@@ -14,13 +14,13 @@ impl ChangedKinds {
 
     /// This thread has changed numbers of the kinds with these bits.
     ///
-    /// An exchange, where the bits are set already, too: an update that drains them afterwards reads what this thread has written, and one that
-    /// drained them before leaves them to the next. To look at them alone says neither, since the look may come before the numbers are there.
+    /// A read-modify-write even if the bits are set: an update that drains them afterwards reads this thread's numbers, and one that
+    /// drained them before leaves them to the next. A plain load would guarantee neither, since it may run before the numbers are written.
     pub(crate) fn note(&self, bits: u64) {
         self.0.fetch_or(bits, Ordering::Release);
     }
 
-    /// Whether there are any.
+    /// Whether the set has a kind.
     pub(crate) fn is_any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }

@@ -17,13 +17,13 @@ use crate::record::own;
 /// The words of a state file.
 pub(super) type Words = [AtomicU64; WORDS];
 
-/// Creates the file, for this user alone, and maps it for as long as the process lives. What an earlier process with this name left is
-/// removed; what a living one writes stays, as anything but a plain file, and is an error. No link is followed, and no folder made.
+/// Creates the file, for this user alone, and maps it for as long as the process lives. A file that an earlier process left is removed. A
+/// file that a living process writes, or anything but a plain file, is an error and stays. Follows no link and creates no folder.
 pub(super) fn create(name: &str) -> io::Result<NonNull<Words>> {
     file_limit::admit(LENGTH)?;
     if let Some(earlier) = earlier(name)? {
         std::fs::remove_file(name)?;
-        // Locked until here, so that no other process takes it for one that is left.
+        // Locked until here, so that no other process removes it as well.
         drop(earlier);
     }
     let mut ended = TryString::new_in(own());
@@ -59,14 +59,14 @@ fn earlier(name: &str) -> io::Result<Option<File>> {
     if !is_plain {
         return Ok(None);
     }
-    // Should it be a pipe by now, nobody waits for a writer.
+    // If it is a pipe by now, the open does not wait for a writer.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(flags)
         .open(name)?;
     lock(file.as_raw_fd())?;
-    // Else another process has replaced it meanwhile, and the lock is one of a file without a name.
+    // Otherwise another process has replaced it meanwhile, and the locked file has no name.
     let (ours, there) = (file.metadata()?, std::fs::symlink_metadata(name)?);
     if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
         Ok(Some(file))
@@ -75,7 +75,7 @@ fn earlier(name: &str) -> io::Result<Option<File>> {
     }
 }
 
-/// For this process alone, until nothing of it has the file open or mapped any more. A file system without locks has none.
+/// Locks the file until this process neither has it open nor mapped. Succeeds on a file system without locks.
 fn lock(file: libc::c_int) -> io::Result<()> {
     // SAFETY: an open file.
     if unsafe { libc::flock(file, libc::LOCK_EX | libc::LOCK_NB) } == 0 {

@@ -1,8 +1,8 @@
-//! The state file: the numbers of the process in a shared mapping, which outlives every end of it. `vk_accounts::state_file` has the layout.
+//! The state file: the numbers of the process in a shared mapping, which outlives the process. `vk_accounts::state_file` has the layout.
 //!
 //! All numbers are updated after each of the first 1000 commands, then after every 64th, and after every 64th submit; after other submits
-//! those of the kinds that commands came about since. One thread updates at a time, and the others pass by; who would have to wait for
-//! a number leaves the update out.
+//! those of the kinds that changed since. One thread updates at a time, and others skip the update, as does a thread that would have to
+//! wait for a number.
 
 mod changed;
 mod mapping;
@@ -25,7 +25,7 @@ use changed::ChangedKinds;
 use mapping::Words;
 use sums::{ChangedSums, HeapNumbers, KindNumbers, Sums};
 
-/// So many commands are followed one by one.
+/// Every one of the first commands is followed by an update.
 const EVERY_COMMAND_UNTIL: u64 = 1000;
 const INTERVAL: u64 = 64;
 
@@ -35,10 +35,10 @@ static STATE: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
 static IS_OPENED: AtomicBool = AtomicBool::new(false);
 static IS_UPDATED: AtomicBool = AtomicBool::new(false);
 
-/// The [bits](kind_bit) of kinds that commands came about since the last update.
+/// The [bits](kind_bit) of kinds that changed since the last update.
 static CHANGED: ChangedKinds = ChangedKinds::new();
 
-/// The first instance is about to be created: makes the file, if the settings name one.
+/// Creates the file before the first instance, if the settings name one.
 pub(crate) fn open() {
     let Some(pattern) = &settings().state else {
         return;
@@ -51,7 +51,7 @@ pub(crate) fn open() {
     }
 }
 
-/// Somebody follows the numbers.
+/// Whether there is a state file.
 pub(crate) fn is_open() -> bool {
     !STATE.load(Ordering::Relaxed).is_null()
 }
@@ -64,7 +64,7 @@ pub(crate) fn after_fork() {
     CHANGED.reset();
 }
 
-/// A command begins, so that a command that never ends is known.
+/// Writes the command that begins, so that a command that never ends is known.
 pub(crate) fn command_begins(number: u64, index: usize) {
     if let Some(words) = words() {
         put(words, STARTED, started(number, index));
@@ -91,10 +91,10 @@ pub(crate) fn submit_ended(number: u64) {
     }
 }
 
-/// A report was written, after so many commands.
+/// A report was written after `commands` commands.
 pub(crate) fn reported(commands: u64) {
     if let Some(words) = words() {
-        // Else the numbers are those of an earlier command, which the report goes beyond.
+        // Otherwise the numbers are older than the report.
         if update(words, commands, u64::MAX) {
             put(words, REPORTED, commands);
         }
@@ -123,12 +123,12 @@ fn init(mapping: NonNull<Words>) {
             put(words, word, u64::from_ne_bytes(bytes));
         }
     }
-    // Last: without it the file is none.
+    // Last: a file without it is not valid.
     put(words, 0, MAGIC);
     STATE.store(mapping.as_ptr(), Ordering::Release);
 }
 
-/// Updates the numbers of the kinds that have changed, and of those with these bits. Whether they were written.
+/// Updates the numbers of the kinds that have changed, and of those with these bits. Returns whether they were written.
 fn update(words: &Words, number: u64, kinds: u64) -> bool {
     let Some(_turn) = Turn::begin(&IS_UPDATED) else {
         return false;
@@ -156,12 +156,12 @@ fn write<'s>(
     let sequence = words
         .get(SEQUENCE)
         .map_or(0, |word| word.load(Ordering::Relaxed));
-    // Odd, also where an update was given up half done.
+    // Odd also after an update that panicked.
     let odd = sequence | 1;
     put(words, SEQUENCE, odd);
-    // Whoever reads one of the numbers below has to find an odd or a changed number above.
+    // A reader of one of the numbers below must see an odd or another sequence number.
     fence(Ordering::Release);
-    // What nothing is known of is 0 in the file, as it was made.
+    // Rows without numbers stay 0, as in the new file.
     for (place, numbers) in kinds {
         put_all(words, KINDS + place * KIND_WORDS + NAME_WORDS, numbers);
         if let Some(Some(index)) = FIRST_ROWS.get(place) {

@@ -9,21 +9,21 @@ use crate::accounts::{Accounts, all_accounts};
 use crate::commands::{kind_bit, known_row, places};
 use crate::count::get;
 
-/// The words of a kind's row that are numbers.
+/// The numbers of a kind's row.
 pub(super) type KindNumbers = [u64; 8];
-/// Those of a heap.
+/// The numbers of a heap.
 pub(super) type HeapNumbers = [u64; 6];
 
 const ALLOCATE_MEMORY: usize = known_row("vkAllocateMemory");
 
-/// Of all kinds and heaps; none of what nothing is known of.
+/// The numbers of all kinds and heaps; `None` for unused ones.
 pub(super) struct Sums {
     kinds: [Option<KindNumbers>; MAX_KINDS],
     pub(super) heaps: [Option<HeapNumbers>; MAX_HEAPS],
 }
 
 impl Sums {
-    /// `None` where a number would have to be waited for: the next update has it.
+    /// `None` instead of waiting for a number: the next update has it.
     pub(super) fn of_all() -> Option<Self> {
         let mut sums = Self {
             kinds: [None; MAX_KINDS],
@@ -45,7 +45,7 @@ impl Sums {
     }
 }
 
-/// Of few kinds, by their places; of heaps only where the kinds are those of device memory.
+/// The numbers of few kinds, by their places; of heaps only if the kind of device memory is among them.
 pub(super) struct ChangedSums {
     kinds: [(usize, KindNumbers); Self::MAX],
     number: usize,

@@ -1,7 +1,7 @@
-//! What was live when: a timeline by the number of commands with callbacks, and phases.
+//! The timeline of live bytes, by the number of commands with callbacks, and phases.
 //!
-//! A phase begins with the first instance (`run`), and at what tells one part of a program from another: a device is created or destroyed,
-//! something is submitted for the first time, somebody requests a mark or a report.
+//! A phase begins with the first instance (`run`), and where a program enters another part: a device is created or destroyed, the first
+//! submit, a requested mark or report.
 
 mod samples;
 
@@ -42,15 +42,15 @@ impl PhaseCause {
     }
 }
 
-/// A phase, and how things stood when it began.
+/// A phase, and the accounts at its beginning.
 #[derive(Clone, Copy)]
 pub(crate) struct PhaseRow {
     pub(crate) cause: PhaseCause,
     pub(crate) commands: u64,
     pub(crate) counts: Counts,
-    /// In it: the most that was live at once, and how far that may be off.
+    /// The most bytes live at once in the phase, and how far that may be off.
     pub(crate) peak: (u64, u64),
-    /// Bytes that the layer itself had as it began.
+    /// Bytes of the layer's own at the beginning.
     own_bytes: u64,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn is_sampled(number: u64) -> bool {
     number & MASK.load(Ordering::Relaxed) == 0
 }
 
-/// Samples what is live now, unless another thread is at it.
+/// Adds a sample, unless another thread holds the timeline.
 #[cold]
 pub(crate) fn sample() {
     let Some(timeline) = TIMELINE.get() else {
@@ -145,7 +145,7 @@ pub(crate) fn begin_phase(cause: PhaseCause) {
     timeline.add_sample(commands, counts.live_bytes);
 }
 
-/// The phases until now, of which the last one has its numbers as they are; how things stand; and the samples.
+/// The phases until now, the last one with its current numbers; the accounts now; and the samples.
 pub(crate) struct TimelineCopy {
     pub(crate) phases: TryVec<PhaseRow, Own>,
     pub(crate) now: Counts,
@@ -184,7 +184,7 @@ pub(crate) fn copy() -> Result<Option<TimelineCopy>, HostError> {
     }))
 }
 
-/// A panic while it was held leaves a sample or a phase out.
+/// After a panic under the lock a sample or a phase is missing.
 fn lock(timeline: &Mutex<Timeline>) -> MutexGuard<'_, Timeline> {
     timeline.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -221,9 +221,9 @@ impl Timeline {
     }
 }
 
-/// The most that was live at once since the phase began, in which the layer itself had so many bytes then; and how far that may be off: its
-/// own bytes may have come before the peak or after it. The program's own callbacks pass nobody who knows what is live through all of
-/// them, so their peaks since the beginning come on top.
+/// The most bytes live at once since a phase began with `own_bytes` of the layer's own; and how far that may be off, since the layer may
+/// have allocated before the peak or after it. The program's own callbacks have no common counter, so their peaks since the start of the
+/// process are added.
 fn peak_since(own_bytes: u64) -> (u64, u64) {
     let foreign = used_accounts().filter_map(KindAccount::foreign);
     let foreign = foreign.map(|owner| owner.usage().peak_bytes);

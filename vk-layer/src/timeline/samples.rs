@@ -7,16 +7,16 @@ use vk_accounts::report::Sample;
 
 use crate::record::{Own, own};
 
-/// Samples of a run, thinned as there come more: of two neighbours of one phase the one with more bytes live stays, and from then on half as
-/// many are taken.
+/// Samples of a run, thinned as there come more: of two neighbours of one phase the one with more live bytes is kept, and from then on half
+/// as many commands are sampled.
 pub(super) struct Samples {
     kept: TryVec<Sample, Own>,
-    /// A power of two: one command in so many is sampled.
+    /// One command in `stride` is sampled. A power of two.
     stride: u64,
 }
 
 impl Samples {
-    /// Samples that are kept at most. More than twice as many as there are phases, each of which keeps one at least.
+    /// The most samples kept. More than twice as many as there are phases, each of which keeps one at least.
     pub(super) const MAX: usize = 256;
 
     pub(super) fn new() -> Result<Self, HostError> {
@@ -40,13 +40,13 @@ impl Samples {
         if self.kept.len() >= Self::MAX {
             self.thin();
         }
-        // There is room: what was thinned is shorter.
+        // There is room: thinning has shortened the list.
         let _ = self.kept.try_push(sample);
     }
 
     fn thin(&mut self) {
         let mut kept = 0_usize;
-        // Whether the last one that was kept stands for a pair already.
+        // Whether the last sample kept stands for a pair already.
         let mut is_pair = true;
         for index in 0..self.kept.len() {
             let Some(next) = self.kept.get(index).copied() else {
