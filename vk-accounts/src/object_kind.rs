@@ -1,4 +1,4 @@
-//! The kinds of Vulkan object that accounts tell apart, and whose children they are.
+//! The kinds of Vulkan objects in accounts, and their parents.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ macro_rules! object_kinds {
                 match self { $(Self::$kind => concat!("Vk", stringify!($kind)),)* }
             }
 
-            /// The kind of object that this one is made from and dies with; `None` for the instance.
+            /// The kind of object that this one is created from and ends with; `None` for the instance.
             #[must_use]
             pub const fn parent(self) -> Option<Self> {
                 match self { $(Self::$kind => $parent,)* }
@@ -36,9 +36,9 @@ macro_rules! object_kinds {
 object_kinds! {
     /// The connection to the loader and its drivers.
     Instance <- None;
-    /// Found, not made: it takes no callbacks.
+    /// It is enumerated, not created, and takes no callbacks.
     PhysicalDevice <- Some(Self::Instance);
-    /// Receives the validation layer's findings; made only when validation is asked for.
+    /// Receives the validation layer's findings; created only with validation.
     DebugUtilsMessengerEXT <- Some(Self::Instance);
     /// A logical device.
     Device <- Some(Self::Instance);
@@ -70,7 +70,7 @@ object_kinds! {
     DescriptorUpdateTemplate <- Some(Self::Device);
     /// Code.
     ShaderModule <- Some(Self::Device);
-    /// Results of compiling, kept.
+    /// Results of compilations.
     PipelineCache <- Some(Self::Device);
     /// Compute and graphics pipelines alike.
     Pipeline <- Some(Self::Device);

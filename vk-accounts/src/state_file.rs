@@ -1,6 +1,6 @@
 //! The state file of the layer: the last numbers of a process, which outlive it however it ends.
 //!
-//! The layer writes it through a shared mapping, and whoever reads it uses [`read`]. Every field is a word of 64 bits in the machine's order:
+//! The layer writes it through a shared mapping; [`read`] reads it. Every field is a word of 64 bits in the machine's order:
 //!
 //! ```text
 //! word  0 MAGIC      1 LENGTH in bytes   2 SEQUENCE: odd while the numbers are written
@@ -63,8 +63,8 @@ pub const NAME_WORDS: usize = 5;
 /// The bits of a row in [`STARTED`].
 const ROW_BITS: u32 = 16;
 
-/// The word of [`STARTED`]: the number of a command, and the index of its row. One word, since several threads begin commands at once: the
-/// number and the row are one command's.
+/// The word of [`STARTED`]: the number of a command, and the index of its row. It is one word, so that both are of one command though
+/// several threads begin commands.
 #[must_use]
 pub const fn started(number: u64, row: usize) -> u64 {
     number << ROW_BITS | (row as u64 + 1)
@@ -131,7 +131,7 @@ pub struct StateHeap {
     pub refusals: u64,
 }
 
-/// What a state file says.
+/// The contents of a state file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct State {
     /// The number of the process, in its own PID namespace.
@@ -242,7 +242,7 @@ impl State {
     }
 }
 
-/// 0 behind the end.
+/// The word with this index; 0 beyond the end.
 fn word(bytes: &[u8], index: usize) -> u64 {
     let word = bytes.get(index * 8..).and_then(<[u8]>::first_chunk);
     word.map_or(0, |word| u64::from_ne_bytes(*word))

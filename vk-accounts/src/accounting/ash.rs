@@ -1,4 +1,4 @@
-//! What the workload tells the accounts.
+//! The accounts as hooks of the workload.
 
 use alloc_core::{HostAllocator, Scope};
 use ash::vk;
@@ -11,9 +11,9 @@ use super::{Accounts, Ending};
 use crate::ash::{CreatedObject, Hooks};
 use crate::object_kind::ObjectKind;
 
-// SAFETY: the structs lie in the accounts, which nothing moves or changes while they are borrowed. Behind them are bridges, and
-// taps of the recorder, which live there as long and keep Vulkan's rules on any thread; their backing and log outlive the
-// driver's instance (`Accounts::new`). A kind has one bridge.
+// SAFETY: the structs lie in the accounts, and are neither moved nor changed while those are borrowed. They lead to bridges and taps, which
+// live as long and keep Vulkan's rules on any thread; their backing and log outlive the driver's instance (`Accounts::new`). A kind has one
+// bridge.
 unsafe impl Hooks for Accounts<'_> {
     fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
         self.owner(kind).map(|owner| owner.callbacks.as_ash())
@@ -104,7 +104,7 @@ unsafe impl Hooks for Accounts<'_> {
 }
 
 impl Accounts<'_> {
-    /// Whose callbacks a command about `kind` may reach. Children of a pool draw on the pool's (V34), pipelines also on their
+    /// The owners of the callbacks that a command about `kind` may call. Children of a pool use the pool's (V34), pipelines also their
     /// cache's (V37); a command of the instance has no device.
     fn chain(&self, command: &'static str, kind: ObjectKind) -> Owners {
         let id = |kind: ObjectKind| self.owner(kind).map(Owner::owner_id);
@@ -128,8 +128,8 @@ impl Accounts<'_> {
         }
     }
 
-    /// Whose callbacks the object's command is given, by their kind: those at that address, or, where somebody stands in front of
-    /// them, the object's own.
+    /// The kind whose callbacks the object's command gets: by their address, or the object's own kind if a wrapper of the caller is in
+    /// front of them.
     fn callbacks_for(&self, object: &CreatedObject<'_>) -> Option<ObjectKind> {
         if object.allocator.is_null() {
             return None;
@@ -144,7 +144,7 @@ impl Accounts<'_> {
     }
 }
 
-/// Whose callbacks what is about `kind` draws on: its own, its pool's, its device's or its instance's.
+/// The kind whose callbacks an object of `kind` uses: its own, or its parent's.
 fn giver(kind: ObjectKind) -> Option<ObjectKind> {
     if kind.takes_callbacks() {
         Some(kind)

@@ -5,7 +5,7 @@ use vk_callbacks::Checker;
 
 use crate::report::{FindingRow, Unjudged};
 
-/// Ends the check and says what it found, and how much it could not keep; the list lies in `records` meanwhile.
+/// Ends the check and returns the findings, and how many were lost; `records` holds the list meanwhile.
 pub(super) fn rows(
     checker: &Checker<'_>,
     records: &Context,

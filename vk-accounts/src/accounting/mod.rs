@@ -12,8 +12,7 @@
 //!             +--- records of the run (snapshots)
 //! ```
 //!
-//! A tap writes down what passes, a check judges it; the driver is given the outermost. Both have their memory elsewhere
-//! ([`Watching`]).
+//! A tap records each call, a check judges it; the driver gets the outermost callbacks. Both use other memory ([`Watching`]).
 
 mod ash;
 mod judged;
@@ -47,7 +46,7 @@ pub struct Accounts<'b> {
     owners: [Option<Owner>; ObjectKind::COUNT],
     checker: Option<Checker<'b>>,
     stacks: Option<Arc<StackCapture>>,
-    /// What the next command destroys, with the callbacks that it is given.
+    /// The objects that the next command destroys, with their callbacks.
     ending: RefCell<Vec<Ending>>,
     recorder: Option<Recorder<'b>>,
     phases: RefCell<Vec<Phase>>,
@@ -55,7 +54,7 @@ pub struct Accounts<'b> {
     commands: Cell<u64>,
     timeline: RefCell<Sampler>,
     fullest: RefCell<Option<Fullest>>,
-    /// What the workload's sub-allocator keeps its books in.
+    /// The context of the workload's sub-allocator.
     suballocator: Context,
     records: Context,
     device: Context,
@@ -63,21 +62,21 @@ pub struct Accounts<'b> {
     root: Context,
 }
 
-/// An object that is about to go.
+/// An object that is about to end.
 struct Ending {
     kind: ObjectKind,
     handle: u64,
     given: Option<ObjectKind>,
 }
 
-/// The tree when it held most, as far as it was looked at between commands.
+/// The tree when it held most, of the ends of phases.
 struct Fullest {
     live_bytes: u64,
     phase: String,
     snapshot: Snapshot<ContextHandle>,
 }
 
-/// Why the accounts could not be made or written.
+/// Why the accounts could not be created or written.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccountError {
@@ -96,8 +95,8 @@ impl<'b> Accounts<'b> {
     /// The backing's refusal; nothing is left behind.
     ///
     /// # Safety
-    /// `backing` and the memory of `watching` live until the driver that was given the callbacks has ended its instance and the
-    /// accounts are gone; the accounts are finished or dropped after that end.
+    /// `backing` and the memory of `watching` live until the driver that got the callbacks has ended its instance and the accounts are
+    /// dropped; the accounts are finished or dropped after that end.
     pub unsafe fn new<A: HostAllocator + Sync>(
         backing: &A,
         watching: Watching<'b>,
@@ -107,8 +106,8 @@ impl<'b> Accounts<'b> {
         unsafe { Self::with_budget(backing, watching, Budget::exact(u64::MAX - 1)) }
     }
 
-    /// As [`Accounts::new`], with a limit on everything the driver takes and on the accounts' own state beside it. Peaks are
-    /// exact where the budget is.
+    /// As [`Accounts::new`], with a limit on everything that the driver allocates and on the accounts' own state. Peaks are exact if the
+    /// budget is.
     ///
     /// # Errors
     /// As [`Accounts::new`], and a budget that the accounts' own state does not fit in.
@@ -178,13 +177,13 @@ impl<'b> Accounts<'b> {
         Ok(accounts)
     }
 
-    /// The subtree that the driver draws on, for whoever wants to look while it runs.
+    /// The subtree that the driver allocates in.
     #[must_use]
     pub fn vulkan(&self) -> &Context {
         &self.vulkan
     }
 
-    /// The whole tree, with what the accounts need for themselves: its sums are what the backing gave.
+    /// The whole tree, including the accounts' own memory: its sums are those of the backing.
     #[must_use]
     pub fn root(&self) -> &Context {
         &self.root
@@ -196,13 +195,13 @@ impl<'b> Accounts<'b> {
         self.commands.get()
     }
 
-    /// What the driver was given for objects of `kind`: the requests, with what the bridge puts in front of each block.
+    /// The driver's usage for objects of `kind`: the requests with the bridge's headers.
     #[must_use]
     pub fn usage(&self, kind: ObjectKind) -> Usage {
         self.owner(kind).map(Owner::usage).unwrap_or_default()
     }
 
-    /// What the bridge for objects of `kind` noted so far; nothing for a kind that takes no callbacks.
+    /// The counters of the bridge for objects of `kind`; 0 for a kind that takes no callbacks.
     #[must_use]
     pub fn notes(&self, kind: ObjectKind) -> BridgeCounters {
         self.owner(kind).map(Owner::notes).unwrap_or_default()
@@ -217,7 +216,7 @@ impl<'b> Accounts<'b> {
             .fold(Usage::default(), |sum, owner| sum.plus(&owner.usage()))
     }
 
-    /// Writes what was recorded as a trace of format 2.
+    /// Writes the records as a trace of format 2.
     ///
     /// # Errors
     /// [`CallbackError`]: the output failed, or the log's memory was refused.
@@ -232,7 +231,7 @@ impl<'b> Accounts<'b> {
             .transpose()
     }
 
-    /// Ends the run: closes the bridges and says what is left. Call it after the driver's instance is gone.
+    /// Ends the run: closes the bridges and returns the results. Call it after the driver's instance has ended.
     ///
     /// # Errors
     /// No memory for the last snapshot.
@@ -264,7 +263,7 @@ impl<'b> Accounts<'b> {
             (done.findings, done.unjudged) = (findings, unjudged);
         }
         for owner in self.owners.into_iter().flatten() {
-            // What a rule is about the checker has seen as well.
+            // The checker has reported findings with a rule as well.
             done.findings.extend(
                 owner
                     .findings()
@@ -274,10 +273,10 @@ impl<'b> Accounts<'b> {
         }
         drop(last);
         if let Some(checker) = self.checker {
-            // SAFETY: the driver's instance is gone (`Accounts::new`), and with it whoever could be calling.
+            // SAFETY: the driver's instance has ended (`Accounts::new`), so that no thread calls.
             unsafe { checker.close_anyway() };
         }
-        // A context with leftovers stays charged to the root: what the program itself took is given back here.
+        // A context with leftovers stays charged to the root; the program's own memory is freed here.
         drop((
             self.recorder,
             self.suballocator,
@@ -289,7 +288,7 @@ impl<'b> Accounts<'b> {
         Ok(done)
     }
 
-    /// The bytes of the accounts' own records in the tree: what Vulkan did not ask for.
+    /// The bytes of the accounts' own records in the tree.
     fn own_bytes(&self) -> u64 {
         let root = self.bridge_bytes(false) + self.vulkan.usage().total().live_bytes;
         root + self.own_bytes_of_device()
@@ -308,7 +307,7 @@ impl<'b> Accounts<'b> {
             .sum()
     }
 
-    /// Looks at what is live, after a command; of very many commands not after each.
+    /// Adds a sample after a command, if the timeline wants one.
     fn look(&self) {
         let mut timeline = self.timeline.borrow_mut();
         if timeline.wants(self.commands.get()) {
@@ -368,7 +367,7 @@ impl<'b> Accounts<'b> {
     }
 }
 
-/// The device itself, and everything that is made from it.
+/// Whether the kind is the device or created from it.
 fn is_of_device(kind: ObjectKind) -> bool {
     std::iter::successors(Some(kind), |kind| kind.parent()).any(|kind| kind == ObjectKind::Device)
 }

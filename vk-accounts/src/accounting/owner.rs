@@ -1,4 +1,4 @@
-//! One kind of object: its context, its bridge, and the callbacks that the driver is given.
+//! One kind of object: its context, its bridge, and the callbacks that the driver gets.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ pub(super) struct Owner {
     kind: ObjectKind,
     bridge: Bridge,
     id: ContextId,
-    /// What the bridge's callbacks are wrapped in, where stacks are kept: it stays where it is.
+    /// The wrapper of the bridge's callbacks that records stacks, at a fixed address.
     sites: Option<Box<SiteCallbacks>>,
-    /// What is handed out: the bridge's callbacks, those that keep stacks, a tap's around them, a check's around those.
+    /// The driver's callbacks: the bridge's, inside of those that record stacks, a tap's, a check's.
     pub(super) callbacks: RawCallbacks,
-    /// What the context held before the driver was there: the bridge's own state.
+    /// The usage of the bridge itself.
     pub(super) own: Usage,
 }
 
@@ -89,17 +89,17 @@ impl Owner {
         usage.without(&self.own)
     }
 
-    /// What the driver was given, until now.
+    /// The driver's usage until now.
     pub(super) fn usage(&self) -> Usage {
         self.without_own(&self.bridge.context().usage())
     }
 
-    /// What the bridge noted, as counts.
+    /// The bridge's counters.
     pub(super) fn notes(&self) -> BridgeCounters {
         self.bridge.counters()
     }
 
-    /// What the bridge noted that was wrong, a row each.
+    /// The bridge's counters of errors, as findings.
     pub(super) fn findings(&self) -> impl Iterator<Item = FindingRow> {
         let (notes, owner) = (self.notes(), self.kind.name());
         let counts = [
@@ -162,10 +162,10 @@ impl Owner {
         })
     }
 
-    /// Closes the bridge; what is still live is left behind, named.
+    /// Closes the bridge; returns its leftovers.
     pub(super) fn close(self, stacks: Option<&Arc<StackCapture>>) -> Option<Leftover> {
         let live = self.bridge.close().err()?.value.live();
-        // As the bridge with live blocks, they stay valid for ever.
+        // As the bridge with live blocks, the wrapper stays valid for ever.
         std::mem::forget(self.sites);
         Some(Leftover::of_bridge(self.kind.name(), &live, stacks))
     }

@@ -1,4 +1,4 @@
-//! Where one phase ends and the next begins.
+//! The ends and beginnings of phases.
 
 use alloc_core::Snapshot;
 
@@ -6,8 +6,8 @@ use super::{Accounts, Fullest};
 use crate::report::{Counts, PhaseStart};
 
 impl Accounts<'_> {
-    /// A phase begins with the very numbers that the one before ended with: the driver's own threads free in between, and what fell
-    /// between two readings would be in no phase.
+    /// A phase begins with the same numbers as the one before ended with: the driver's threads may free blocks between two readings, which
+    /// would be in no phase.
     pub(super) fn begin_phase(&self, name: &'static str) {
         let counts = self
             .end_phase()
@@ -26,7 +26,7 @@ impl Accounts<'_> {
         self.running.replace(Some(start));
     }
 
-    /// The accounts at its end, if a phase ran.
+    /// Ends the running phase, if any, and returns its accounts.
     pub(super) fn end_phase(&self) -> Option<Counts> {
         let start = self.running.take()?;
         let peak = self.vulkan.restart_high_water();

@@ -1,4 +1,4 @@
-//! Who watches a run besides the accounts.
+//! Recorder, checker and stacks beside the accounts of a run.
 
 use std::sync::Arc;
 
@@ -7,17 +7,16 @@ use vk_callbacks::check::Opened;
 
 use crate::report::origins::StackCapture;
 
-/// Who watches a run besides the accounts, and whose memory that takes: none of it comes from the contexts that are counted.
-/// The default is nobody.
+/// What records and checks a run beside the accounts, and in which memory: never in the counted contexts. The default is nothing.
 #[derive(Clone, Copy)]
 pub struct Watching<'b> {
     /// Records every call, into this memory.
     pub log: Option<&'b (dyn HostAllocator + Sync)>,
     /// Judges every call by Vulkan's rules, with this memory.
     pub check: Option<&'b (dyn HostAllocator + Sync)>,
-    /// Keeps the call stack of each block.
+    /// Records the call stack of each block.
     pub stacks: Option<&'b Arc<StackCapture>>,
-    /// Whom findings may name: the driver, where no loader stands between.
+    /// How the driver was opened, and so whether findings may blame it alone.
     pub opened: Opened,
 }
 

@@ -1,4 +1,4 @@
-//! An object as an observer sees it: which handle, made from what, with which callbacks.
+//! An object for an observer: its handle, its parent and its callbacks.
 
 #![forbid(unsafe_code)]
 
@@ -8,22 +8,21 @@ use ash::vk;
 
 use crate::object_kind::ObjectKind;
 
-/// An object that a command made, or is about to destroy.
+/// An object that a command created, or is about to destroy.
 #[derive(Clone, Copy, Debug)]
 pub struct CreatedObject<'a> {
-    /// What kind of object.
+    /// Its kind.
     pub kind: ObjectKind,
     /// Its handle, never NULL.
     pub handle: u64,
-    /// The handle of the instance, device or pool that it was made from; 0 for an instance.
+    /// The handle of the instance, device or pool that it was created from; 0 for an instance.
     pub parent: u64,
-    /// The `pAllocator` that the command was given, or will be: NULL where none was, and where the command takes none. Only for
-    /// comparing.
+    /// The command's `pAllocator`; NULL also if the command has none. Only for comparing.
     pub allocator: *const vk::AllocationCallbacks<'a>,
 }
 
 impl CreatedObject<'_> {
-    /// A child of a pool, made without callbacks of its own.
+    /// A child of a pool, without callbacks of its own.
     pub fn in_pool(kind: ObjectKind, handle: impl vk::Handle, pool: impl vk::Handle) -> Self {
         Self {
             kind,

@@ -1,5 +1,5 @@
-//! Where accounting plugs in: the callbacks each object is made with, a bracket around every Vulkan command, and each handle's
-//! beginning and end.
+//! The interface between a program and its accounts: the callbacks of each object, a bracket around each command, and the creation and end
+//! of each handle.
 
 use std::alloc::System;
 
@@ -11,31 +11,29 @@ use crate::object_kind::ObjectKind;
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
-/// What an observer of a program learns, and what it may pass in.
+/// An observer of a program, which may pass in callbacks.
 ///
 /// All calls come from the thread that runs the program. The trait is object-safe; [`NoHooks`] does nothing.
 ///
 /// # Safety
 ///
-/// A driver is given what [`callbacks`](Hooks::callbacks) answers. So for every struct that was answered:
+/// A driver gets the structs of [`callbacks`](Hooks::callbacks). For each such struct:
 ///
-/// - It stays where it is, unchanged, until the hooks die, or until the program has destroyed its last object, the instance.
+/// - It is neither moved nor changed until the hooks are dropped, or until the program has destroyed its last object, the instance.
 /// - For as long, any thread may call its functions with its user data by the rules of the specification (*Host Memory*), and
-///   they keep those: NULL or a block of the size and alignment asked for, no unwinding, all mandatory functions there.
-/// - Structs that were answered for one kind are compatible with each other (V42).
+///   they keep those: NULL or a block of the requested size and alignment, no unwinding, all mandatory functions set.
+/// - Structs for one kind are compatible with each other (V42).
 ///
 /// The other functions cannot break anything.
 pub unsafe trait Hooks {
     /// Callbacks for objects of this kind; `None` passes NULL.
     ///
-    /// Asked once for each object that is made; the object is destroyed with the same pointer (VUID pairs "allocator at
-    /// create, compatible allocator at destroy"). The borrow ends with the hooks themselves, so what is handed out is valid
-    /// for every object of the run.
+    /// Called once for each object; the object is destroyed with the same pointer (VUID pairs "allocator at create, compatible allocator at
+    /// destroy"). The borrow ends with the hooks, so that a struct is valid for every object of the run.
     fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>>;
 
-    /// Runs one command: `call` calls its function pointer and does nothing else. Must call it, once; the answer is
-    /// `SUCCESS` for commands that return nothing. `kind` is the kind of the object that is made, destroyed or used: for a
-    /// command that takes a pool's child, the child's.
+    /// Runs one command: must call `call` once, which calls the function pointer and does nothing else. It returns `SUCCESS` for commands
+    /// without a result. `kind` is the kind of the object that is created, destroyed or used; for a command on a pool's child, the child's.
     fn command(
         &self,
         command: &'static str,
@@ -43,15 +41,14 @@ pub unsafe trait Hooks {
         call: &mut dyn FnMut() -> vk::Result,
     );
 
-    /// The command before has made this object. Of several objects that one command made (V44) each is told, also where the
-    /// command failed.
+    /// The last command has created this object. Called for each object that one command created (V44), also if the command failed.
     fn created(&self, object: &CreatedObject<'_>);
 
-    /// The next command destroys this object; of several, the next command destroys all that were told since the last command.
+    /// The next command destroys this object, and all others named since the last command.
     fn ends(&self, object: &CreatedObject<'_>);
 
     /// The host allocator for the bookkeeping of the program's sub-allocator. It belongs to the application, no driver sees it, and the
-    /// program frees all of it before it ends. The default is the system's, which nothing counts.
+    /// program frees all of it before it ends. The default is the system's, without counts.
     fn memory(&self) -> &dyn HostAllocator {
         &SYSTEM
     }
@@ -65,13 +62,13 @@ pub unsafe trait Hooks {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHooks;
 
-// SAFETY: it answers no callbacks.
+// SAFETY: it returns no callbacks.
 unsafe impl Hooks for NoHooks {
     fn callbacks(&self, _: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
         None
     }
     fn command(&self, _: &'static str, _: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
-        // What the command answers goes to the workload by itself.
+        // The workload gets the command's result from `call`.
         let _ = call();
     }
     fn created(&self, _: &CreatedObject<'_>) {}

@@ -1,4 +1,4 @@
-//! The one folder that names ash, beside `accounting/ash.rs`: what a program tells the accounts, in Vulkan's types.
+//! The interface of accounts in Vulkan's types: the one folder that names ash, beside `accounting/ash.rs`.
 
 mod created_object;
 mod hooks;

@@ -1,15 +1,15 @@
-//! Words of command lines and settings about guards.
+//! Values of command lines and settings about guards.
 
 #![forbid(unsafe_code)]
 
 use debug_guard::BackEnd;
 
-/// What a command line, or a setting, names: with it alone pages are made untouchable.
+/// Parses the one back end that a command line or setting allows.
 ///
 /// # Errors
 /// What is expected instead.
 pub fn parse_back_end(text: &str) -> Result<BackEnd, String> {
-    // Cookies are what remains, and never asked for.
+    // Cookies are the fallback, and cannot be named.
     let all = BackEnd::ALL
         .into_iter()
         .filter(|back_end| *back_end != BackEnd::Cookies);

@@ -1,4 +1,4 @@
-//! What a guard reports, kept until the run is over. It may come from a signal handler: so nothing is done here then but writing.
+//! Reports of a guard, kept until the run is over. A report may come from a signal handler, so that it is only written to files.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
@@ -10,17 +10,17 @@ use debug_guard::{Actor, Report};
 
 use crate::report::GuardReport;
 
-/// So many reports are kept; all are counted, and written to the error output.
+/// The most reports kept; all are counted, and written to the error output.
 const MAX_REPORTS: usize = 100;
-/// Stands between the parts of a report.
+/// Separates the parts of a report.
 const PART: char = '\u{1f}';
-/// Stands behind a report.
+/// Ends a report.
 const END: char = '\u{1e}';
 
-/// Where the reports of one guard go while this is there.
+/// Collects the reports of one guard while it exists.
 pub(super) struct CollectedReports {
     places: Box<ReportFiles>,
-    /// Its place among [`COLLECTORS`].
+    /// Its index in [`COLLECTORS`].
     slot: usize,
 }
 
@@ -30,13 +30,13 @@ struct ReportFiles {
     shown: Option<File>,
 }
 
-/// Guarded runs of one process at once.
+/// The most guarded runs of one process at once.
 pub(super) const MAX_GUARDS: usize = 8;
 
 static COLLECTORS: [AtomicPtr<ReportFiles>; MAX_GUARDS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; MAX_GUARDS];
 
-/// A guard's function gets nothing but the report: whose it is is which function.
+/// A function for each collector: a guard's function gets only the report, so that the function itself must say which collector is meant.
 const FUNCTIONS: [fn(&Report<'_>); MAX_GUARDS] = [
     collect::<0>,
     collect::<1>,
@@ -55,7 +55,7 @@ fn collect<const SLOT: usize>(report: &Report<'_>) {
 }
 
 impl CollectedReports {
-    /// `None` where as many guards as can be are there.
+    /// `None` with [`MAX_GUARDS`] guards already.
     pub(super) fn new() -> io::Result<Option<Self>> {
         let mut places = Box::new(ReportFiles {
             kept: tempfile::tempfile()?,
@@ -70,7 +70,7 @@ impl CollectedReports {
         Ok(slot.map(|slot| Self { places, slot }))
     }
 
-    /// What hears the guard's reports: its [`OnReport::Call`](debug_guard::OnReport::Call).
+    /// The function for the guard's [`OnReport::Call`](debug_guard::OnReport::Call).
     pub(super) fn function(&self) -> fn(&Report<'_>) {
         FUNCTIONS.get(self.slot).copied().unwrap_or(collect::<0>)
     }
@@ -80,7 +80,7 @@ impl CollectedReports {
         let Some(places) = (unsafe { collector.load(SeqCst).as_ref() }) else {
             return;
         };
-        // There is nobody to be told that it cannot be told.
+        // Errors cannot be reported here.
         let _ = places
             .shown
             .as_ref()
@@ -88,7 +88,7 @@ impl CollectedReports {
         let _ = keep(report, &mut PlainReport::new(&places.kept));
     }
 
-    /// What was heard until now.
+    /// The reports until now.
     pub(super) fn read(&self) -> Vec<GuardReport> {
         let mut text = Vec::new();
         let mut file = &self.places.kept;
@@ -146,7 +146,7 @@ fn parse(text: &str) -> GuardReport {
     }
 }
 
-/// Writes to a file with nothing between but a small buffer on the stack.
+/// Writes to a file through a small buffer on the stack.
 struct PlainReport<'f> {
     file: &'f File,
     buffer: [u8; 512],

@@ -23,14 +23,14 @@ use super::{GuardChoice, Guarding, mappings};
 use crate::command_mark::command_mark;
 use crate::report::{FailRun, GuardRun, Refusal};
 
-/// Refusals that are told one by one.
+/// The most refusals listed one by one.
 const MAX_REFUSALS: usize = 8;
 
-/// Why the layers could not be made.
+/// Why the layers could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GuardingError {
-    /// The guard cannot be made.
+    /// The guard cannot be created.
     #[error("--guard: {0}")]
     Guard(GuardError),
     /// There is no place for reports.
@@ -45,9 +45,9 @@ pub enum GuardingError {
     TooManyGuards,
 }
 
-/// What [`Guarding`] asks for, over the system's allocator; counts what passes.
+/// The guard and the planned failures that a [`Guarding`] names, over the system's allocator, with counts.
 ///
-/// Blocks given through a bridge are the driver's, all others the accounts' own.
+/// Blocks allocated through a bridge are the driver's, all others the accounts' own.
 pub struct Layers {
     faults: FailingAllocator<Source>,
     guarded: Option<GuardedSource>,
@@ -55,13 +55,13 @@ pub struct Layers {
     callback_blocks: AtomicU64,
     own_blocks: AtomicU64,
     refusals: Mutex<Vec<Refusal>>,
-    /// Who asked, and for what, until something was refused: those that a plan can name.
+    /// The contexts and scopes of requests, until one is refused: the names that a plan can use.
     asked: Mutex<Vec<(&'static str, Scope)>>,
-    /// To the process that started this one.
+    /// Refusals for the process that started this one.
     line: RefusalLine,
 }
 
-/// What is to be told of the guard.
+/// A guard's part of the report.
 struct GuardedSource {
     choice: GuardChoice,
     told: CollectedReports,
@@ -69,7 +69,7 @@ struct GuardedSource {
 }
 
 impl Layers {
-    /// The layers that `guarding` asks for. Each refusal is told to the process that the environment names ([`super::refused`]).
+    /// The layers that `guarding` names. Each refusal is written to the file that the environment names ([`super::refused`]).
     ///
     /// # Errors
     /// [`GuardingError`].
@@ -125,10 +125,9 @@ impl Layers {
         self.line.begin(driver);
     }
 
-    /// What the guard saw until now, all blocks looked at once more; none without a guard. Stacks are addresses: whoever has symbols
-    /// names the functions.
+    /// The guard's results until now, after a check of all blocks; `None` without a guard. Stacks are addresses without names of functions.
     ///
-    /// To be asked when the driver's instance is gone.
+    /// Call it after the driver's instance has ended.
     #[must_use]
     pub fn guard_run(&self) -> Option<GuardRun> {
         let (
@@ -184,7 +183,7 @@ impl Layers {
         })
     }
 
-    /// What was refused on purpose until now, and with what the workload `ended` early; none where nothing was to be.
+    /// The planned refusals until now, and the error with which the workload `ended` early; `None` without a plan.
     #[must_use]
     pub fn fail_run(&self, ended: Option<String>) -> Option<FailRun> {
         let refusals = lock(&self.refusals);
@@ -202,7 +201,7 @@ impl Layers {
         })
     }
 
-    /// Each context that asked, with its scopes.
+    /// Each context with requests, with its scopes.
     fn command_mark(&self) -> Vec<String> {
         let asked = lock(&self.asked);
         let mut names: Vec<_> = asked.iter().map(|(name, _)| *name).collect();
@@ -220,8 +219,8 @@ impl Layers {
             .collect()
     }
 
-    /// Whether the plan lets a request through that the driver makes of the application's own callbacks, for this kind of object. One
-    /// that it refuses is noted as those of the accounts are. Which bytes of these are live nobody counts.
+    /// Whether the plan admits a request to the application's own callbacks, for this kind of object. A refused one is listed as those of
+    /// the accounts are. Live bytes of such requests are not counted.
     #[must_use]
     pub fn admits(&self, kind: &'static str, bytes: usize, scope: Scope) -> bool {
         if self.fail.is_some() && self.faults.refused() == 0 {
@@ -234,7 +233,7 @@ impl Layers {
         is_admitted
     }
 
-    /// Writes down who asks.
+    /// Lists a context and scope.
     fn note_command(&self, name: &'static str, scope: Scope) {
         let mut asked = lock(&self.asked);
         if !asked.contains(&(name, scope)) {
@@ -242,7 +241,7 @@ impl Layers {
         }
     }
 
-    /// A request of the driver goes through the faults, any other past them.
+    /// Passes a request of the driver through the planned failures, any other past them.
     fn refuse_or_pass(
         &self,
         layout: Layout,
@@ -265,7 +264,7 @@ impl Layers {
         answer
     }
 
-    /// Writes a refusal down.
+    /// Lists a refusal, and writes it to the file.
     #[cold]
     fn note(&self, owner: &str, bytes: usize, scope: Scope) {
         let (command, serial) =
@@ -291,7 +290,7 @@ fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The name of the context that asks.
+/// The name of the context that makes the request.
 fn requester_name() -> &'static str {
     with_requester(|origin| origin.map_or("", |origin| origin.name))
 }
@@ -310,7 +309,7 @@ fn options(
     back_end.map_or(options, |back_end| options.back_end(back_end))
 }
 
-/// Why none of the back ends is used that would be better than `used`.
+/// The reasons why no back end better than `used` is used.
 fn not_offered(used: BackEnd) -> Vec<String> {
     let offered = BackEnds::probe();
     let better = BackEnd::ALL
@@ -321,8 +320,8 @@ fn not_offered(used: BackEnd) -> Vec<String> {
         .collect()
 }
 
-// SAFETY: every block is the source's, and goes back to it as it was taken: what came through the faults through them, anything
-// else past them. A bridge's blocks are taken and given back in callbacks, all others never.
+// SAFETY: every block is the source's, and is freed the way it was allocated: through the planned failures or past them. A bridge's blocks
+// are allocated and freed in callbacks, all others never.
 unsafe impl HostAllocator for Layers {
     /// A refusal is reported with its requester.
     fn traits(&self) -> AllocatorTraits {

@@ -1,4 +1,4 @@
-//! How many mappings the process has: what guards of the old kind run out of.
+//! The number of mappings of the process, which guards with two mappings a block exhaust.
 
 #![forbid(unsafe_code)]
 

@@ -5,8 +5,8 @@
 //!                     (counts)     +--- the accounts' own --------------------+
 //! ```
 //!
-//! All that the driver and the accounts take passes the guard. Faults strike callbacks alone: what the program needs to tell about
-//! them is not refused.
+//! All allocations of the driver and the accounts pass the guard. Failures apply to callbacks alone: the memory that reports them is not
+//! refused.
 
 mod choice;
 mod collected_reports;
@@ -21,19 +21,19 @@ pub use layers::{GuardingError, Layers};
 
 use debug_guard::{BackEnd, Fault};
 
-/// What stands between the system's allocator and the accounts. The default is nothing.
+/// A guard and planned failures between the system's allocator and the accounts. The default is neither.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Guarding {
     /// How blocks are guarded.
     pub guard: Option<GuardChoice>,
-    /// With this back end; the best one where none is named.
+    /// Its back end; the best one by default.
     pub back_end: Option<BackEnd>,
     /// Which requests of the driver are refused.
     pub fail: Option<Fault>,
 }
 
 impl Guarding {
-    /// True where there is something to do.
+    /// Whether there is a guard or a plan.
     #[must_use]
     pub const fn is_asked_for(&self) -> bool {
         self.guard.is_some() || self.fail.is_some()

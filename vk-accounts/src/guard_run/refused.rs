@@ -1,5 +1,4 @@
-//! What a process that refuses requests tells the one that started it, as it happens: a driver that does not bear a refusal may take
-//! its process with it.
+//! Refusals, written for the parent process as they happen, since a driver may crash its process after a refusal.
 //!
 //! A file of lines of JSON: first the driver, a string, then each refusal.
 
@@ -11,7 +10,7 @@ use std::path::Path;
 
 use crate::report::Refusal;
 
-/// The variable that names the file. It is there in a process that this program started to refuse requests in, and nowhere else.
+/// The variable that names the file. It is set only in a process that the program started to refuse requests in.
 pub const FILE: &str = "STEWARD_REFUSALS";
 
 /// True in a process that was started to refuse requests in.
@@ -22,7 +21,7 @@ pub fn is_child() -> bool {
 /// The writing end.
 pub(super) struct RefusalLine {
     file: Option<File>,
-    /// Refusals behind the first few are left out.
+    /// Leaves out refusals after the first few.
     first_only: bool,
 }
 
@@ -36,7 +35,7 @@ impl RefusalLine {
         }
     }
 
-    /// To this file, if there is one: the first refusals alone.
+    /// To this file, if there is one; the first refusals only.
     pub(super) const fn first_to(file: Option<File>) -> Self {
         Self {
             file,
@@ -44,12 +43,12 @@ impl RefusalLine {
         }
     }
 
-    /// Which driver it is that requests are refused of.
+    /// Writes the driver whose requests are refused.
     pub(super) fn begin(&self, driver: &str) {
         self.say(serde_json::to_string(driver));
     }
 
-    /// That a request is about to be refused, which is one of the first or not.
+    /// Writes a request that is about to be refused.
     pub(super) fn refused(&self, refusal: &Refusal, is_first: bool) {
         if is_first || !self.first_only {
             self.say(serde_json::to_string(refusal));
@@ -58,18 +57,18 @@ impl RefusalLine {
 
     fn say(&self, line: serde_json::Result<String>) {
         if let (Some(mut file), Ok(line)) = (self.file.as_ref(), line) {
-            // In one piece, since threads may refuse at once. Who cannot be told learns less of a crash, and the same of all else.
+            // One write for each line, since threads may refuse at once. An error is ignored: the parent then learns less of a crash.
             let _ = file.write_all(format!("{line}\n").as_bytes());
         }
     }
 }
 
-/// What was told.
+/// The contents of the file.
 #[derive(Debug, Default)]
 pub struct RefusalLog {
     /// The driver; empty where the process did not come so far.
     pub driver: String,
-    /// How many requests were refused.
+    /// The number of refused requests.
     pub refused: u64,
     /// The first of them.
     pub first: Option<Refusal>,
@@ -86,7 +85,7 @@ impl RefusalLog {
         Ok(Self::parse(&std::fs::read_to_string(file)?))
     }
 
-    /// A line that was cut off is as if it were not there.
+    /// Ignores a line that was cut off.
     fn parse(text: &str) -> Self {
         let mut heard = Self::default();
         for line in text.lines() {

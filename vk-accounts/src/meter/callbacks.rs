@@ -1,4 +1,4 @@
-//! Callbacks that count what a driver asks of them, and tell the meter that a callback runs.
+//! Callbacks that count a driver's requests, and tell the meter that a callback runs.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -9,7 +9,7 @@ use vk_callbacks::raw::{RawCallbacks, RawNotice, RawRequest};
 
 use super::{ThreadActivity, during};
 
-/// What drivers asked for, all owners together: requests that were granted.
+/// The granted requests of drivers, all owners together.
 #[derive(Debug, Default)]
 pub struct RequestedBytes {
     calls: AtomicU64,
@@ -23,7 +23,7 @@ impl RequestedBytes {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Calls and bytes until now; exact when nobody asks meanwhile.
+    /// Calls and bytes until now; exact when no request runs.
     #[must_use]
     pub fn totals(&self) -> (u64, u64) {
         (
@@ -33,7 +33,7 @@ impl RequestedBytes {
     }
 }
 
-/// What the user data of the callbacks points at.
+/// The target of the callbacks' user data.
 #[derive(Debug)]
 pub struct CountingCallbacks<'a> {
     inner: RawCallbacks,
@@ -41,14 +41,14 @@ pub struct CountingCallbacks<'a> {
 }
 
 impl<'a> CountingCallbacks<'a> {
-    /// Callbacks that hand on to `inner`, and add to `asked` what was granted.
+    /// Callbacks that forward to `inner`, and add granted requests to `asked`.
     #[must_use]
     pub const fn new(inner: RawCallbacks, asked: &'a RequestedBytes) -> Self {
         Self { inner, asked }
     }
 
-    /// Callbacks that lead here, valid while `self` stays where it is and the inner ones are valid. Notifications go past: they
-    /// take nothing.
+    /// Callbacks that lead here, valid while `self` stays where it is and the inner ones are valid. Notifications are left out: they
+    /// allocate nothing.
     #[must_use]
     pub fn callbacks(&self) -> RawCallbacks {
         let here = ptr::from_ref(self).cast_mut().cast();
@@ -69,7 +69,7 @@ impl<'a> CountingCallbacks<'a> {
 
 impl CallbackSink for CountingCallbacks<'_> {
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
-        // SAFETY: the same call, with the user data these callbacks came with.
+        // SAFETY: the same call, with the inner callbacks' user data.
         let block = during(ThreadActivity::InCallback, || unsafe {
             self.inner.allocation(request)
         });

@@ -1,12 +1,12 @@
-//! Callback coverage from one moment on: what the meter counted, beside what came through callbacks.
+//! Callback coverage from one moment on: the meter's counts, compared with the bytes through callbacks.
 
 #![forbid(unsafe_code)]
 
 use super::{Cells, RequestedBytes, ThreadActivity, read};
 use crate::report::{Coverage, CoverageRun};
 
-/// A measurement that has begun. Whoever runs commands brackets them with [`during`](super::during) and
-/// [`ThreadActivity::InCommand`], and gives the driver [`CountingCallbacks`](super::CountingCallbacks) over `requested`.
+/// A running measurement. The caller brackets commands with [`during`](super::during) and [`ThreadActivity::InCommand`], and passes the
+/// driver [`CountingCallbacks`](super::CountingCallbacks) over `requested`.
 #[derive(Debug)]
 pub struct CallbackCoverage {
     /// What came through callbacks.
@@ -75,7 +75,7 @@ impl CallbackCoverage {
     }
 }
 
-/// Whether any request of the heap came to the meter.
+/// Whether the meter counted any request of the heap.
 fn sees_heap() -> bool {
     read().is_some_and(|cells| cells.sum().calls > 0)
 }

@@ -1,6 +1,6 @@
-//! The meter of the C library's heap, as who asks it sees it: finds it in the process, says what a thread is doing, reads the sums.
+//! The client of the meter of the C library's heap: finds it in the process, sets a thread's activity, reads the sums.
 //!
-//! The struct is that of `steward/meter.rs`. Where the meter was not preloaded, which is the rule, nothing here does anything.
+//! The struct is that of `steward/meter.rs`. Without a preloaded meter, the normal case, these functions do nothing.
 
 mod callbacks;
 mod coverage;
@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 pub use callbacks::{CountingCallbacks, RequestedBytes};
 pub use coverage::CallbackCoverage;
 
-/// What a thread is doing: which cell the meter adds its requests to.
+/// The activity of a thread: the cell to which the meter adds its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ThreadActivity {
-    /// Nothing that is known: a thread that never issued a command, so the driver's own. Every thread begins so.
+    /// Unknown: a thread that never issued a command, so the driver's own. Every thread begins so.
     NeverIssued = 0,
     /// The application's own work, outside of commands.
     Application = 1,
@@ -27,13 +27,13 @@ pub enum ThreadActivity {
     InCallback = 3,
 }
 
-/// What one cell holds.
+/// The counts of one cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
 pub struct MeteredBytes {
     /// Requests that were granted: malloc and its kin; a reallocation counts as a request for the new size.
     pub calls: u64,
-    /// The bytes they asked for.
+    /// Their requested bytes.
     pub bytes: u64,
     /// Bytes mapped with `mmap`.
     pub mapped: u64,
@@ -100,13 +100,13 @@ struct MeterTable {
     judge_frees: extern "C" fn(FreeJudge),
 }
 
-/// Says whether a block must not be freed, or reallocated, by the C library, which did not give it. It is called on any thread, and must not
-/// panic.
+/// Returns whether the C library must not free or reallocate a block, because it did not allocate it. It is called on any thread, and must
+/// not panic.
 pub type FreeJudge = extern "C" fn(*mut std::ffi::c_void) -> bool;
 
 /// The meter of this process, looked up once.
 fn table() -> Option<&'static MeterTable> {
-    // Not a cell of `std`: of those the child of a fork waits for a thread that it does not have. All who look find the same.
+    // Not a cell of `std`, in which the child of a fork may wait for a thread that it does not have. All lookups find the same.
     static FOUND: AtomicPtr<MeterTable> = AtomicPtr::new(ptr::null_mut());
     static IS_LOOKED_UP: AtomicBool = AtomicBool::new(false);
     if !IS_LOOKED_UP.load(Ordering::Acquire) {
@@ -122,7 +122,7 @@ fn table() -> Option<&'static MeterTable> {
 fn look_up() -> Option<&'static MeterTable> {
     const VERSION: u32 = 2;
     let process = libloading::os::unix::Library::this();
-    // SAFETY: nobody else has this name. Its version is looked at before anything else of it.
+    // SAFETY: no other library has this name. Its version is checked before another member is read.
     let table = unsafe { process.get::<*const MeterTable>(c"steward_meter") }.ok()?;
     // SAFETY: a static of a library that was preloaded, and so is never unloaded.
     let table = unsafe { table.into_raw().cast::<MeterTable>().as_ref() }?;
@@ -150,16 +150,16 @@ pub fn read() -> Option<Cells> {
     Some(cells)
 }
 
-/// From now on the judge is shown each block that the C library is asked to free or to reallocate within commands, or on threads that never
-/// issued one. What it says must stay is not freed, and its reallocation is refused. False without a meter.
+/// From now on `judge` sees each block that the C library is to free or reallocate within commands, or on threads that never issued one. A
+/// block that it rejects is not freed, and its reallocation is refused. False without a meter.
 pub fn judge_frees(judge: FreeJudge) -> bool {
     let Some(table) = table() else { return false };
     (table.judge_frees)(judge);
     true
 }
 
-/// Says that what this thread takes outside of commands is the application's. A thread that has called a command is known; one
-/// that never will must say so, or it reads as the driver's. Within a command or a callback nothing changes.
+/// Counts this thread's allocations outside of commands as the application's. A thread that calls a command need not call this; without it
+/// a thread that never does counts as the driver's. Within a command or a callback it has no effect.
 pub fn this_thread_is_application() {
     let Some(table) = table() else { return };
     let before = put(table, ThreadActivity::Application as u8);
@@ -168,8 +168,8 @@ pub fn this_thread_is_application() {
     }
 }
 
-/// Runs `call` as a part of something: what the thread takes meanwhile goes to that cell. The two may nest, a callback within a
-/// command above all. A thread that leaves its first command is the application's from then on.
+/// Runs `call`; the thread's allocations meanwhile count in that cell. Calls may nest, as a callback within a command. A thread that leaves
+/// its first command is the application's from then on.
 pub fn during<R>(doing: ThreadActivity, call: impl FnOnce() -> R) -> R {
     let Some(table) = table() else { return call() };
     let before = put(table, doing as u8);
@@ -185,7 +185,7 @@ pub fn during<R>(doing: ThreadActivity, call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Puts back what the thread was doing, also when the call unwinds.
+/// Restores the thread's activity, also when the call unwinds.
 struct RestoreActivity {
     table: &'static MeterTable,
     before: u8,
@@ -197,10 +197,10 @@ impl Drop for RestoreActivity {
     }
 }
 
-/// Tells the meter what the thread is doing, and answers what it was doing before.
+/// Sets the thread's activity; returns the one before.
 fn put(table: &MeterTable, doing: u8) -> u8 {
     let byte = (table.doing)();
-    // An allocation may not move to the other side of the store: compilers know that `malloc` reads nothing of ours.
+    // Compilers, which know that `malloc` does not read this byte, must not move an allocation across the store.
     compiler_fence(Ordering::SeqCst);
     // SAFETY: this thread's own byte, which only it reads and writes, and which lives as long as the thread.
     let before = unsafe { byte.read_volatile() };

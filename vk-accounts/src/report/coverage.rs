@@ -1,4 +1,4 @@
-//! How much of what a driver takes goes through the callbacks that it was given.
+//! Callback coverage: the share of a driver's host memory that goes through callbacks.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Callback coverage of a driver, measured twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// As applications run: the loader between, whose own memory counts against the driver.
+    /// With the loader, as applications run; its own memory counts as the driver's.
     pub with_loader: Option<CoverageRun>,
     /// The driver's library opened directly.
     pub without_loader: Option<CoverageRun>,
@@ -15,7 +15,7 @@ pub struct Coverage {
     pub absent: Option<String>,
 }
 
-/// One measurement. Calls are requests for new or larger blocks, bytes what they asked for.
+/// One measurement. Calls are requests for new or larger blocks; bytes are requested bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoverageRun {
     /// Requests through callbacks.
@@ -30,9 +30,9 @@ pub struct CoverageRun {
     pub never_issued_calls: u64,
     /// Bytes of those.
     pub never_issued_bytes: u64,
-    /// Bytes that the application took between commands.
+    /// Bytes that the application allocated between commands.
     pub application_bytes: u64,
-    /// Bytes that the callbacks took to serve the driver: counted as callback bytes already.
+    /// Bytes that the callbacks allocated to serve the driver: counted as callback bytes already.
     pub in_callback_bytes: u64,
     /// Bytes mapped directly (`mmap`): device memory may be among them, so they are in no ratio.
     pub mapped_bytes: u64,
@@ -49,7 +49,7 @@ pub struct CoverageRun {
 }
 
 impl Coverage {
-    /// The figure that leads: of the driver alone where that was measured, else with the loader; and whether it is of the driver alone.
+    /// The leading figure: of the driver alone if that was measured, else with the loader; and whether it is of the driver alone.
     #[must_use]
     pub fn leading(&self) -> Option<(&CoverageRun, bool)> {
         match (&self.without_loader, &self.with_loader) {
@@ -61,14 +61,14 @@ impl Coverage {
 }
 
 impl CoverageRun {
-    /// Bytes that went past the callbacks.
+    /// Bytes past the callbacks.
     #[must_use]
     pub const fn past_bytes(&self) -> u64 {
         self.in_command_bytes
             .saturating_add(self.never_issued_bytes)
     }
 
-    /// The share of bytes that went through callbacks, from 0 to 1; none where nothing was taken at all.
+    /// The share of bytes through callbacks, from 0 to 1; `None` without any bytes.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let all = self.callback_bytes as f64

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Device memory when a round of the workload had all of it in use: what the device gave, and who got which part of it.
+/// Device memory when a round of the workload had all of it in use: the blocks, and the regions in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceMemory {
     /// The blocks, pool by pool; what the application wrapped comes last.
@@ -13,7 +13,7 @@ pub struct DeviceMemory {
     pub block_bytes: u64,
     /// Owned regions.
     pub regions: u64,
-    /// Bytes that they asked for.
+    /// Their requested bytes.
     pub region_bytes: u64,
     /// Bytes that rounding added to them.
     pub padding_bytes: u64,
@@ -71,7 +71,7 @@ pub struct MemoryBlock {
     pub pool: u32,
     /// Its number in the pool.
     pub number: u32,
-    /// The memory type; null where a wrapper was not told.
+    /// The memory type; null if it is unknown for a wrapped buffer.
     pub memory_type: Option<u32>,
     /// What the type can do, in Vulkan's words.
     pub properties: String,
@@ -86,13 +86,13 @@ pub struct MemoryBlock {
 /// A part of a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryRange {
-    /// `free`, `spent` (nobody's, but not to be had before its page is empty) or `region`.
+    /// `free`, `spent` (freed, but unusable until its page is empty) or `region`.
     pub what: String,
     /// Bytes from the block's start.
     pub offset: u64,
     /// Bytes, padding included.
     pub size: u64,
-    /// Of those, at the end, what nobody asked for.
+    /// Bytes of padding, at the end.
     pub padding: u64,
     /// `general`, `transient`, `slab`, `linear`, `dedicated` or `wrapped`.
     pub placement: String,
@@ -114,7 +114,7 @@ pub struct MemoryCrop {
 }
 
 impl MemoryRange {
-    /// Nobody has it.
+    /// Whether the range is free.
     pub fn is_free(&self) -> bool {
         self.what == "free"
     }

@@ -1,4 +1,4 @@
-//! What was found to be wrong, or worth telling.
+//! Findings of a report.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ pub struct FindingRow {
     pub level: String,
     /// What was observed, in one sentence.
     pub sentence: String,
-    /// Whose callbacks it was seen at: the name of a context; empty where that is not known.
+    /// The name of the context whose callbacks were called; empty if unknown.
     pub owner: String,
     /// The command that ran; empty where that is not known.
     pub command: String,

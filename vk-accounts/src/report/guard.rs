@@ -1,20 +1,20 @@
-//! What a guard saw, and what was refused on purpose.
+//! The results of a guard and of planned refusals.
 
 #![forbid(unsafe_code)]
 
 use debug_guard::Fault;
 use serde::{Deserialize, Serialize};
 
-/// A run under a guard. Blocks are counted when they are given; one that is reallocated is given anew.
+/// A run under a guard. Blocks are counted when they are allocated; a reallocation counts as an allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuardRun {
     /// `fence`, `strict`, `cookie` or `sampled=N`.
     pub mode: String,
-    /// What pages are made untouchable with; `cookies` where nothing can, or the mode needs no pages.
+    /// The back end that makes pages inaccessible; `cookies` if there is none or the mode needs no pages.
     pub back_end: String,
-    /// The better ones that the system does not lend, each with its reason.
+    /// Better back ends that the system does not offer, each with its reason.
     pub not_offered: Vec<String>,
-    /// Blocks that the driver was given through its callbacks.
+    /// Blocks that the driver allocated through its callbacks.
     pub callback_blocks: u64,
     /// Of those, blocks in pages of their own; of a sampled run, and where some got cookies instead, of all blocks.
     pub guarded: u64,
@@ -24,7 +24,7 @@ pub struct GuardRun {
     pub passed_on: u64,
     /// Blocks that were to have pages and got cookies.
     pub unguarded: u64,
-    /// Blocks that the accounts took for themselves.
+    /// Blocks of the accounts' own.
     pub own_blocks: u64,
     /// Bytes of all blocks, what bridges put in front of them included.
     pub bytes: u64,
@@ -34,13 +34,13 @@ pub struct GuardRun {
     pub whole_stacks: u64,
     /// Bytes of addresses that the guard has reserved.
     pub reserved_bytes: u64,
-    /// Mappings of the process before the run; null where the system does not tell.
+    /// Mappings of the process before the run; null if unknown.
     pub mappings_before: Option<u64>,
     /// Mappings after it, before the accounts are closed.
     pub mappings_after: Option<u64>,
-    /// Reports made.
+    /// The number of reports.
     pub reports: u64,
-    /// The reports themselves, in the order in which they were made; of very many the first.
+    /// The first reports, in the order of time.
     pub told: Vec<GuardReport>,
 }
 
@@ -49,11 +49,11 @@ pub struct GuardRun {
 pub struct GuardReport {
     /// What kind of mistake it is.
     pub kind: String,
-    /// Whose block it is: the context's name; empty where there is no block, or nobody asked for it.
+    /// The name of the block's context; empty without a block or a requester.
     pub owner: String,
     /// Its scope; empty where there is no block.
     pub scope: String,
-    /// The command that took the block; empty where that is not known.
+    /// The command that allocated the block; empty if unknown.
     pub command: String,
     /// The command that was running when it was found; empty where there was none.
     pub found_in: String,
@@ -72,7 +72,7 @@ pub struct FailRun {
     pub refused: u64,
     /// The first of them.
     pub first: Vec<Refusal>,
-    /// Where nothing was refused: the contexts that asked, each with its scopes.
+    /// If nothing was refused: the contexts with requests, each with its scopes.
     #[serde(default)]
     pub asked: Vec<String>,
     /// With what the workload ended early; null where it went on to its end.
@@ -88,13 +88,13 @@ impl GuardRun {
 }
 
 impl FailRun {
-    /// True where something was refused, if anything was to be: a plan that nothing met shows nothing.
+    /// Whether something was refused, or the plan refuses nothing: a plan that no request met shows nothing.
     #[must_use]
     pub fn met_its_plan(&self) -> bool {
         self.refused > 0 || self.plan == Fault::Never.to_string()
     }
 
-    /// What was refused, for a program whose end is not seen: only a workload is known to have gone on.
+    /// The refusals without the end of the run, which is unknown for a program.
     #[must_use]
     pub const fn refusals(&self) -> Refusals<'_> {
         Refusals(self)
@@ -109,7 +109,7 @@ impl FailRun {
     }
 }
 
-/// Prints what was refused, and nothing of how the run ended ([`FailRun::refusals`]).
+/// Displays the refusals without the end of the run ([`FailRun::refusals`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Refusals<'run>(pub(crate) &'run FailRun);
 
@@ -120,7 +120,7 @@ pub struct Refusal {
     pub command: String,
     /// Its number, from 1; 0 outside of any.
     pub serial: u64,
-    /// Whose callbacks were asked: the context's name.
+    /// The name of the context that served the request.
     pub owner: String,
     /// The scope.
     pub scope: String,

@@ -16,7 +16,7 @@ pub struct KnownFindings {
 }
 
 impl KnownFindings {
-    /// `all known of lavapipe 22.3`; empty where nothing was found.
+    /// `all known of lavapipe 22.3`; empty without findings.
     #[must_use]
     pub fn words(&self) -> String {
         let driver = self.expectations.replace('-', " ");

@@ -35,7 +35,7 @@ pub struct LeakStack {
     pub objects: LeakCount,
     /// Blocks of host memory that the driver allocated meanwhile.
     pub blocks: LeakCount,
-    /// The rules that the blocks' being there breaks, as `V41`; empty where nobody judged.
+    /// The rules that live blocks break here, such as `V41`; empty if they were not checked.
     #[serde(default)]
     pub rules: Vec<String>,
     /// The oldest of the objects; where `objects` is empty, of the blocks: their bytes, and the object that their command created.
@@ -66,7 +66,7 @@ pub struct Growth {
     pub bytes: i64,
     /// Intervals at whose end there were more than at their beginning.
     pub grew: u64,
-    /// Intervals at whose end there were less.
+    /// Intervals at whose end there were fewer.
     pub shrank: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct Growth {
 pub struct LeakObject {
     /// Its handle, in hexadecimal digits behind `0x`.
     pub handle: String,
-    /// As its create info says; 0 where that says nothing.
+    /// The size in its create info; 0 if that has none.
     pub bytes: u64,
     /// Its debug name; empty where it has none.
     pub name: String,
@@ -96,7 +96,7 @@ pub struct LeakFrame {
 }
 
 impl LeakCount {
-    /// Grows without end, as far as the marks say: it grew in most intervals, and shrank in none.
+    /// Whether it seems to grow without end: it grew in most intervals, and shrank in none.
     #[must_use]
     pub const fn is_growing(&self, intervals: u64) -> bool {
         self.growth.shrank == 0 && self.growth.grew.saturating_mul(2) > intervals
@@ -112,7 +112,7 @@ impl LeakStack {
 }
 
 impl Leaks {
-    /// Puts to each stack the rules that its blocks break, as the findings say.
+    /// Sets the rules that each stack's blocks break, from the findings.
     pub fn name_rules(&mut self, findings: &[FindingRow]) {
         for stack in &mut self.stacks {
             let broken = findings.iter().filter(|row| {

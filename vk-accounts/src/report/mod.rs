@@ -1,4 +1,4 @@
-//! What a run has to tell, as data; `text` shows it to people, serde to programs.
+//! The report of a run as data; `text` formats it for people, serde for programs.
 
 #![deny(unsafe_code)]
 
@@ -75,50 +75,50 @@ pub struct Report {
     /// What was wrong, or worth telling.
     #[serde(deserialize_with = "finding::read")]
     pub findings: Vec<FindingRow>,
-    /// Which of the findings are known of the driver; none where nothing is known of it.
+    /// Which of the findings are known of the driver; `None` without expectations for it.
     #[serde(default)]
     pub known_findings: Option<KnownFindings>,
-    /// The loader, the layers and the caches of the run; none where nothing was run.
+    /// The loader, the layers and the caches of the run; `None` for a trace.
     #[serde(default)]
     pub environment: Option<RunEnvironment>,
-    /// Callback coverage: how much of what the driver allocated went through callbacks; none where nobody asked.
+    /// Callback coverage; `None` if it was not requested.
     #[serde(default, alias = "honour")]
     pub callback_coverage: Option<Coverage>,
-    /// What a guard saw; none where there was none.
+    /// A guard's results; `None` without a guard.
     #[serde(default)]
     pub guard: Option<GuardRun>,
-    /// What was refused on purpose; none where nothing was to be.
+    /// The planned refusals; `None` without a plan.
     #[serde(default)]
     pub fail: Option<FailRun>,
-    /// How device memory was divided; none where nothing was sub-allocated.
+    /// Device memory; `None` if nothing was sub-allocated.
     #[serde(default)]
     pub device_memory: Option<DeviceMemory>,
-    /// What a defragmentation did; none where there was none.
+    /// A defragmentation; `None` if none was run.
     #[serde(default)]
     pub defragmentation: Option<Defragmentation>,
     /// Of a program: the device memory that it allocated, by device.
     #[serde(default)]
     pub vulkan_memory: Option<Vec<VulkanMemory>>,
-    /// What was never freed, by call stack; none where nobody asked.
+    /// The leak list, by call stack; `None` if it was not requested.
     #[serde(default)]
     pub leaks: Option<Leaks>,
-    /// Where blocks came from; none where that is not known, as of programs.
+    /// The call sites of blocks; `None` where they are unknown, as for programs.
     #[serde(default)]
     pub call_sites: Option<CallSites>,
-    /// What two contexts with one shader cache had, and what went with one; none where they were not run.
+    /// Two contexts with one shader cache; `None` if they were not run.
     #[serde(default)]
     pub shared_contexts: Option<SharedContexts>,
-    /// What was live in between, in the order of time.
+    /// Live bytes in the order of time.
     #[serde(default)]
     pub timeline: Vec<Sample>,
-    /// What happened and was not judged; none where all was.
+    /// Events that were not judged; `None` if all were.
     #[serde(default)]
     pub unjudged: Option<Unjudged>,
     /// What the source cannot tell.
     pub limits: Vec<String>,
 }
 
-/// What the accounts of a finished run say.
+/// The results of the accounts of a finished run.
 #[derive(Clone, Debug, Default)]
 pub struct Accounted {
     /// The phases in the order they ran.
@@ -178,8 +178,8 @@ impl Report {
         }
     }
 
-    /// What went wrong in a run that was guarded, or refused memory, each a sentence: a guard found something, what was refused left
-    /// something behind or ended the workload in the wrong way, or nothing met the plan of what to refuse.
+    /// The failures of a guarded run, or of one with planned refusals, each a sentence: the guard's findings, leftovers or a wrong end
+    /// after a refusal, or a plan that no request met.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let reports = self.guard.as_ref().map_or(0, |guard| guard.reports);
@@ -204,7 +204,7 @@ impl Report {
         self.faults().is_empty()
     }
 
-    /// What there is to know before the numbers: what was not judged, and what the source cannot tell.
+    /// Notes for the reader of the numbers: events that were not judged, and limits of the source.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         self.unjudged
             .iter()
@@ -212,7 +212,7 @@ impl Report {
             .chain(self.limits.iter().cloned())
     }
 
-    /// The report of a replay, whose requests have one exact peak.
+    /// The report of a replay, with its exact peak.
     #[must_use]
     pub fn of_trace(source: Source, phases: Vec<Phase>, peak_bytes: u64) -> Self {
         Self {

@@ -16,15 +16,15 @@ pub struct Phase {
     pub name: String,
     /// Commands called in it.
     pub commands: u64,
-    /// Blocks taken in it.
+    /// Blocks allocated in it.
     pub blocks: u64,
     /// The same, scope by scope.
     pub blocks_by_scope: ByScope,
-    /// Blocks given back in it.
+    /// Blocks freed in it.
     pub freed: u64,
     /// The same, scope by scope.
     pub freed_by_scope: ByScope,
-    /// Bytes taken in it; a block that grows takes the difference.
+    /// Bytes allocated in it; a block that grows adds the difference.
     pub bytes: u64,
     /// The same, scope by scope.
     pub bytes_by_scope: ByScope,
@@ -42,7 +42,7 @@ pub struct Phase {
     pub peak_slack: u64,
 }
 
-/// A phase that runs, and how things stood when it began.
+/// A running phase, with the accounts at its beginning.
 #[derive(Clone, Debug)]
 pub struct PhaseStart {
     /// Its name.
@@ -56,9 +56,9 @@ pub struct PhaseStart {
 /// An account at one moment, scope by scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Blocks ever taken.
+    /// Blocks ever allocated.
     pub blocks: ByScope,
-    /// Bytes ever taken.
+    /// Bytes ever allocated.
     pub bytes: ByScope,
     /// Blocks live.
     pub live_blocks: ByScope,
@@ -134,7 +134,7 @@ impl PhaseStart {
     }
 }
 
-/// What to call each phase where all are shown: of a name that repeats, as in several rounds, all but the first have a number.
+/// The titles of all phases: of a repeated name, as in several rounds, all but the first have a number.
 #[must_use]
 pub(super) fn titles(phases: &[Phase]) -> Vec<String> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();

@@ -84,7 +84,7 @@ struct LayerCheck {
     unchecked_kinds: u64,
 }
 
-/// The one phase of a program whose layer knew of none.
+/// The one phase of a program whose layer reported none.
 const PHASE: &str = "run";
 
 impl Report {
@@ -159,7 +159,7 @@ impl From<LayerReport> for Report {
 }
 
 impl LayerReport {
-    /// What the layer cannot tell, or did not look at.
+    /// Notes on what the layer did not check or could not count.
     fn limits(&self) -> Vec<String> {
         let settings = self.settings.iter().map(|line| format!("setting: {line}"));
         let passed = self.passed_through.iter().map(|kind| {

@@ -1,4 +1,4 @@
-//! What a context held, and what it was still owed at the end.
+//! Rows of contexts, and their leftovers at the end.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ use vk_callbacks::Live;
 use super::ByScope;
 use crate::report::origins::StackCapture;
 
-/// What a bridge puts in front of a block, in bytes.
+/// The size of a bridge's header in front of a block.
 pub(super) const HEADER_BYTES: u64 = 16;
 
 /// Deeper rows stand below each other.
@@ -34,13 +34,13 @@ pub struct ContextRow {
     pub peak_bytes: u64,
     /// How far `peak_bytes` may be off.
     pub peak_slack: u64,
-    /// Blocks ever taken.
+    /// Blocks ever allocated.
     pub total_blocks: u64,
-    /// Bytes ever taken.
+    /// Bytes ever allocated.
     pub total_bytes: u64,
 }
 
-/// What one context was still owed at the end: bytes as requested, without what a bridge puts in front of each block.
+/// The blocks of one context that were never freed, in requested bytes, without a bridge's headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftover {
     /// The context's name.
@@ -54,7 +54,7 @@ pub struct Leftover {
 }
 
 impl Leftover {
-    /// What a bridge still has. Where `stacks` are kept they know what was requested; without them the bytes in front are taken off.
+    /// The leftovers of a bridge. `stacks` know the requested bytes; without them the headers are subtracted.
     #[must_use]
     pub fn of_bridge(context: &str, live: &Live, stacks: Option<&Arc<StackCapture>>) -> Self {
         let requested = |scope| match stacks {

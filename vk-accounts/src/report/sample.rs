@@ -44,8 +44,7 @@ impl Sampler {
     /// Samples that are kept, besides one or two for each phase.
     pub const MAX_SAMPLES: usize = 400;
 
-    /// False where a sample would be one too many: of a stretch that has one, or of yet another phase of very many. A caller to
-    /// whom samples are dear leaves it out.
+    /// Whether a sample is wanted: not for a stretch that has one, nor for each of very many phases. A caller may skip unwanted samples.
     pub fn wants(&self, at: u64) -> bool {
         let crowded = (self.phases.len() / 64 + 1).next_power_of_two() as u64;
         self.phases
@@ -104,7 +103,7 @@ impl Sampler {
 }
 
 impl Stretches {
-    /// True when there is one more than before.
+    /// Whether the number of samples grew.
     fn put(&mut self, new: Sample) -> bool {
         match self.highest.last_mut() {
             Some(last) if last.at / self.stride == new.at / self.stride => {

@@ -1,4 +1,4 @@
-//! What two contexts on one device shared, and what went with one of them.
+//! Two contexts with one shader cache, and the effect of the release of each.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use super::{FindingRow, KnownFindings, Unjudged};
 /// Two contexts on one device of the application, a thread each, with one shader cache; then one was released.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedContexts {
-    /// Different kernels that each asked for.
+    /// Different kernels that each context requested.
     pub kernels: u64,
     /// The contexts when both had all they wanted, in the order in which they were released.
     pub contexts: Vec<SharedContext>,
@@ -23,10 +23,10 @@ pub struct SharedContexts {
     pub went_last: Went,
     /// Bytes of host memory that both, the cache and the driver's callbacks had left at the end.
     pub left_bytes: u64,
-    /// Commands that all this took.
+    /// Commands of the whole scenario.
     #[serde(default)]
     pub commands: u64,
-    /// Blocks that the driver took meanwhile through callbacks, the contexts' and the device's.
+    /// Blocks that the driver allocated meanwhile through callbacks, the contexts' and the device's.
     #[serde(default)]
     pub callback_blocks: u64,
     /// True where that was judged by Vulkan's rules.
@@ -35,7 +35,7 @@ pub struct SharedContexts {
     /// What was wrong about it, or worth telling.
     #[serde(default)]
     pub findings: Vec<FindingRow>,
-    /// Which of them are known of the driver; none where nothing is known of it.
+    /// Which of them are known of the driver; `None` without expectations for it.
     #[serde(default)]
     pub known_findings: Option<KnownFindings>,
     /// What of it was not judged; none where all was.
@@ -61,18 +61,18 @@ pub struct SharedContext {
 pub struct Went {
     /// Compiled kernels.
     pub kernels: u64,
-    /// Kernels that somebody still held.
+    /// Kernels that were still referenced.
     pub held: u64,
     /// Memory objects.
     pub blocks: u64,
     /// Their bytes of device memory.
     pub block_bytes: u64,
-    /// Bytes of host memory that its books and kernels had.
+    /// Bytes of host memory of its bookkeeping and kernels.
     pub book_bytes: u64,
-    /// Blocks that the driver had taken through its callbacks.
+    /// Blocks that the driver had allocated through its callbacks.
     pub driver_blocks: u64,
     /// Their bytes.
     pub driver_bytes: u64,
-    /// Bytes that the other context's callbacks had less afterwards: none, as each is made and goes with its own.
+    /// Bytes by which the other context's callbacks shrank: 0 if each context frees only its own.
     pub others_bytes: u64,
 }

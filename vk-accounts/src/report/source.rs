@@ -12,7 +12,7 @@ pub enum Source {
     Driver {
         /// The driver's name.
         name: String,
-        /// The driver's own words on its version.
+        /// The driver's description of its version.
         version: String,
         /// The device's name.
         device: String,
@@ -24,7 +24,7 @@ pub enum Source {
         commands: u64,
         /// Values that were read back and compared.
         comparisons: u64,
-        /// Kinds of object that were made, with how many.
+        /// Kinds of created objects, with their numbers.
         objects: Vec<(String, u32)>,
     },
     /// A recorded trace.
@@ -42,7 +42,7 @@ pub enum Source {
     Program {
         /// The name of its executable.
         executable: String,
-        /// Its arguments, where the layer was asked for them.
+        /// Its arguments, with the layer's setting `arguments`.
         arguments: Option<Vec<String>>,
         /// The number of the process.
         process: u32,
@@ -123,7 +123,7 @@ impl TryFrom<Fields> for Source {
 }
 
 impl Source {
-    /// What the bytes of contexts and phases are: charged ones, or in a trace requested ones.
+    /// Says whether the bytes of contexts and phases are charged or, in a trace, requested.
     #[must_use]
     pub const fn bytes_note(&self) -> &'static str {
         match self {

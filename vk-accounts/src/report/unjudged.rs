@@ -1,4 +1,4 @@
-//! What happened in a run or a trace, and nobody could judge.
+//! Events of a run or a trace that could not be judged.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::text::plural;
 
-/// How much was not judged: beside it, that nothing was found proves nothing.
+/// The number of events and observations that were not judged: an empty list of findings then proves nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unjudged {
     /// Events that the trace lacks, because its recorder had no memory for them.
@@ -18,13 +18,13 @@ pub struct Unjudged {
 }
 
 impl Unjudged {
-    /// What a checker lost; `None` where that is nothing.
+    /// Observations that a checker lost; `None` for 0.
     #[must_use]
     pub fn live(lost: u64) -> Option<Self> {
         Self::of_trace(lost, 0)
     }
 
-    /// What a judge lost, of which so many are events that the trace lacks.
+    /// Observations that the log checker lost, `events` of them because the trace lacks events; `None` for 0.
     #[must_use]
     pub fn of_trace(lost: u64, events: u64) -> Option<Self> {
         let unjudged = Self {

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The device memory of one device. Bytes are those that were asked for.
+/// The device memory of one device. Bytes are requested bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VulkanMemory {
     /// The device, as the contexts name it.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{LiveBlock, SiteRecorder};
 use crate::report::{Growth, LeakCount, LeakObject, LeakStack, Leaks, Phase};
 
-/// So many blocks of a stack are listed.
+/// The most blocks listed of a stack.
 const MAX_BLOCKS: usize = 4;
 /// Rounds before growth is counted: the first one fills caches.
 const WARM_UP: u64 = 1;
@@ -19,7 +19,7 @@ impl SiteRecorder {
         self.leaks_named(phases, &|_| String::new())
     }
 
-    /// As [`leaks`](Self::leaks), and `name` says what to call a block by the moment of its allocation, as the line of a trace.
+    /// As [`leaks`](Self::leaks), with the name of a block from the moment of its allocation, such as the line of a trace.
     #[must_use]
     pub fn leaks_named(&self, phases: &[Phase], name: &dyn Fn(u64) -> String) -> Leaks {
         let (rounds, number) = rounds(phases);
@@ -95,7 +95,7 @@ fn sum(blocks: &[&LiveBlock]) -> u64 {
         .fold(0, |sum, block| sum.saturating_add(block.bytes))
 }
 
-/// What came in the rounds after the warm-up and stayed.
+/// The blocks allocated in rounds after the warm-up and never freed.
 fn growth(blocks: &[&LiveBlock], round: impl Fn(&LiveBlock) -> Option<u64>) -> Growth {
     let mut grew: HashMap<u64, u64> = HashMap::new();
     let later: Vec<_> = blocks
@@ -114,8 +114,8 @@ fn growth(blocks: &[&LiveBlock], round: impl Fn(&LiveBlock) -> Option<u64>) -> G
     }
 }
 
-/// The round of each phase, from 1, and how many rounds there are; none for a phase whose name does not repeat. One round cannot be told
-/// from what surrounds it, so there are none then.
+/// The round of each phase, from 1, and the number of rounds; `None` for a phase whose name does not repeat. A single round cannot be
+/// recognised, so the number is then 0.
 fn rounds(phases: &[Phase]) -> (Vec<Option<u64>>, u64) {
     let mut seen: HashMap<&str, u64> = HashMap::new();
     let nth: Vec<_> = phases

@@ -1,4 +1,4 @@
-//! The call stacks of a live run's blocks: callbacks around a bridge's, that note what passes.
+//! The call stacks of a live run's blocks: callbacks around a bridge's that record each block.
 
 use std::alloc::System;
 use std::collections::HashMap;
@@ -16,14 +16,14 @@ use super::{BlockOrigin, Moment, SiteRecorder};
 use crate::command_mark::command_mark;
 use crate::report::LeakFrame;
 
-/// Notes each block with its stack. Its memory is the system's: nothing of it is in the accounts.
+/// Records each block with its stack, in the system's memory, which is in no account.
 pub struct StackCapture {
     depot: StackDepot<FromGlobalAlloc<System>>,
     began: Instant,
     state: Mutex<CapturedSites>,
 }
 
-/// What is noted, under one lock: no driver or allocator of a caller is called while it is held.
+/// The records, under one lock: no driver or allocator of a caller is called while it is held.
 struct CapturedSites {
     recorder: SiteRecorder,
     /// Where the recorder has a stack: its frames are looked up when it is new, while their files are mapped.
@@ -32,7 +32,7 @@ struct CapturedSites {
 }
 
 impl StackCapture {
-    /// Notes nothing yet; keeps each change where `recorder` does.
+    /// An empty capture that writes to `recorder`.
     ///
     /// # Errors
     /// [`HostError::OutOfHostMemory`]: no memory for stacks.
@@ -52,7 +52,7 @@ impl StackCapture {
         }))
     }
 
-    /// Callbacks around `inner` that note what passes for `context`. They are valid while the box is, wherever it is moved.
+    /// Callbacks around `inner` that record the blocks of `context`. They are valid while the box is, wherever it is moved.
     #[must_use]
     pub fn around(
         self: &Arc<Self>,
@@ -66,7 +66,7 @@ impl StackCapture {
         })
     }
 
-    /// Works on what was noted. `work` calls no callbacks.
+    /// Runs `work` on the records; it must not call callbacks.
     pub fn with<R>(&self, work: impl FnOnce(&mut SiteRecorder) -> R) -> R {
         work(&mut self.lock().recorder)
     }

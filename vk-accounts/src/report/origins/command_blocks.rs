@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::LiveBlock;
 
-/// Fewer numbers than this are kept though their blocks were freed.
+/// Shorter lists keep numbers of freed blocks.
 const MIN_SWEPT: usize = 256;
 
 /// Numbers of blocks. A number may be another block's by now, so that it counts only where the live block is of this command.
@@ -15,7 +15,7 @@ pub(super) struct CommandBlocks {
     /// The command's own number; 0 before the first one.
     pub(super) command: u64,
     pub(super) numbers: Vec<u64>,
-    /// Those of freed blocks are swept out when there are so many.
+    /// The length at which numbers of freed blocks are removed.
     sweep_at: usize,
     has_object: bool,
 }
@@ -36,12 +36,13 @@ impl CommandBlocks {
             let command = self.command;
             self.numbers
                 .retain(|number| live.get(number).is_some_and(|of| of.command == command));
-            // As many again pass before the next time, so that a block costs two looks at most.
+            // The list doubles before the next time, so that a block is checked twice at most.
             self.sweep_at = self.numbers.len().saturating_mul(2).max(MIN_SWEPT);
         }
     }
 
-    /// The command created an object. Which blocks are whose of several objects of one command is not known: they are nobody's then.
+    /// The command created an object, which owns the command's blocks. Of several objects of one command it is not known which owns which
+    /// block: then none does.
     pub(super) fn created(&mut self, handle: u64, live: &mut HashMap<u64, LiveBlock>) {
         let handle = if self.has_object { 0 } else { handle };
         self.has_object = true;

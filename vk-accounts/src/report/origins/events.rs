@@ -1,4 +1,4 @@
-//! What happened in a run, in the order of time: what a profile is made of.
+//! The events of a run in the order of time, for a profile.
 
 #![forbid(unsafe_code)]
 
@@ -59,7 +59,7 @@ pub(super) struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// A moment was taken before others that are written down already: it is as late as those.
+    /// The moment for the log: never earlier than one recorded already.
     fn at(&mut self, at: u64) -> u64 {
         self.last = self.last.max(at);
         self.last
@@ -97,7 +97,7 @@ impl EventRecorder {
             });
     }
 
-    /// The thread's innermost command ended. One of which nobody said that it began is in no log.
+    /// The thread's innermost command ended. A command whose beginning was not reported is not logged.
     pub(super) fn end_command(&mut self, moment: Moment) {
         let end = self.at(moment.at);
         let running = self.running.get_mut(&moment.thread);

@@ -27,7 +27,7 @@ pub use events::{BlockEvent, CommandSpan, EventLog};
 /// The smallest size class, in bytes.
 const MIN_CLASS: u64 = 16;
 
-/// Counts blocks by site, and knows each live block. Blocks are named by numbers that the caller chooses: addresses, or the numbers of a trace.
+/// Counts blocks by site, and stores each live block. Numbers of blocks are the caller's: addresses, or those of a trace.
 #[derive(Debug, Default)]
 pub struct SiteRecorder {
     names: FrameNames,
@@ -111,7 +111,7 @@ struct SiteCounts {
     peak_number: u64,
 }
 
-/// When most was live, as far as is known.
+/// The highest peak until now.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peak {
     bytes: u64,
@@ -208,14 +208,14 @@ impl SiteRecorder {
         }
     }
 
-    /// A block was freed. Does nothing for a block that is not known.
+    /// A block was freed. Does nothing for an unknown block.
     pub fn free(&mut self, block: u64, moment: Moment) {
         if let Some(live) = self.begin_resize(block, moment) {
             self.end_free(live);
         }
     }
 
-    /// A resize to nothing has freed the block. Its old number, which may be another block's by now, stays with that.
+    /// A resize to size 0 has freed the block. Its number may be another block's by now and is not changed.
     pub fn end_free(&mut self, live: LiveBlock) {
         let lived = self.blocks.saturating_sub(live.born);
         self.change(live.site, |counts| {
@@ -225,7 +225,7 @@ impl SiteRecorder {
         self.live_bytes = self.live_bytes.saturating_sub(live.bytes);
     }
 
-    /// The block is known by this number from now on. Where another block has it the free of that one was not seen: it is freed.
+    /// Stores a block under this number. If another block has it, the free of that one was missed: it is freed now.
     fn insert(&mut self, block: u64, live: LiveBlock, moment: Moment) {
         if let Some(former) = self.live.insert(block, live) {
             let bytes = signed(former.bytes).saturating_neg();
@@ -239,7 +239,7 @@ impl SiteRecorder {
         }
     }
 
-    /// A block may get another size and number: until [`end_resize`](Self::end_resize) it is known by none, and its bytes stay live.
+    /// A block may get another size and number: until [`end_resize`](Self::end_resize) it has no number, and its bytes stay live.
     pub fn begin_resize(&mut self, block: u64, moment: Moment) -> Option<LiveBlock> {
         let live = self.live.remove(&block)?;
         self.note(
@@ -251,7 +251,7 @@ impl SiteRecorder {
         Some(live)
     }
 
-    /// The block is known by this number and has so many bytes. It stays with the site that it was allocated at.
+    /// The block has this number and `bytes` bytes now. It stays with the site that allocated it.
     pub fn end_resize(&mut self, live: LiveBlock, block: u64, bytes: u64, moment: Moment) {
         self.insert(block, LiveBlock { bytes, ..live }, moment);
         self.change(live.site, |counts| {
@@ -288,8 +288,8 @@ impl SiteRecorder {
         }
     }
 
-    /// The command that the thread runs, or ran last, created an object: its blocks are the object's. Of several objects of one command
-    /// nobody knows which has which block, so that they are nobody's.
+    /// The command that the thread runs, or ran last, created an object, which owns the command's blocks. Of several objects of one command
+    /// none owns them, since it is not known which does.
     pub fn created(&mut self, thread: u64, handle: u64) {
         if let Some(blocks) = self.of_command.get_mut(&thread) {
             blocks.created(handle, &mut self.live);
@@ -309,12 +309,12 @@ impl SiteRecorder {
         }
     }
 
-    /// A block came for which there was no memory here.
+    /// A block was lost for want of memory.
     pub fn lose(&mut self) {
         self.lost = self.lost.saturating_add(1);
     }
 
-    /// What happened, where that was to be kept; nothing more is kept from then on.
+    /// The events, if they were recorded; none are recorded from now on.
     pub fn drain_events(&mut self) -> EventLog {
         self.events
             .take()
@@ -411,7 +411,7 @@ impl SiteCounts {
         }
     }
 
-    /// What it had at the peak of this number: since then nothing changed, or the first change kept it.
+    /// Its count at the peak of this number: unchanged since then, or saved by the first change.
     fn before_peak(&self, number: u64) -> BlockSum {
         if self.peak_number == number {
             self.at_peak

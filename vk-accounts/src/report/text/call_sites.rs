@@ -9,14 +9,14 @@ use crate::report::{BlockSum, CallSites, DrillDown};
 
 /// How far down [`Text::depth`](super::Text::depth) may go: commands, size classes, stacks.
 pub(super) const MAX_DEPTH: usize = 3;
-/// So many parts of each level are shown; the sums above contain the others.
+/// The most parts shown of each level; the sums above contain the others.
 const MAX_PARTS: usize = 10;
-/// So many frames of a stack are shown.
+/// The most frames shown of a stack.
 const MAX_FRAMES: usize = 12;
-/// Names take so much of a line before their numbers are pushed aside.
+/// The width of names before their numbers are pushed aside.
 const NAME: usize = 78;
 
-/// Each context with what it consists of, so many levels down.
+/// Each context with its parts, `depth` levels down.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, sites: &CallSites, depth: usize) -> fmt::Result {
     let title = "call sites, bytes as requested";
     writeln!(

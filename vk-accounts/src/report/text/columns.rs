@@ -1,21 +1,21 @@
-//! A table whose columns fit a width: the least important ones go first, and the table says which.
+//! A table whose columns fit a width: the least important ones are left out, and the table names them.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// Nothing: what no number stands for.
+/// The cell for 0.
 const EMPTY: &str = "-";
 
 /// A column of numbers.
 pub(super) struct Column<T> {
     /// Its heading.
     pub(super) title: &'static str,
-    /// Characters, the space in front among them.
+    /// Characters, including the space in front.
     pub(super) width: usize,
-    /// Of columns that do not fit those of the highest rank go first.
+    /// Columns of the highest rank are left out first.
     pub(super) rank: u8,
-    /// What a row has there.
+    /// The cell of a row.
     pub(super) cell: Box<dyn Fn(&T) -> String>,
 }
 
@@ -51,8 +51,8 @@ pub(super) fn write<T>(
     )
 }
 
-/// The columns that fit, in their order, and the names of those that do not. What is empty in all rows goes before anything else, and is not
-/// missed.
+/// The columns that fit, in their order, and the names of those that do not. Columns that are empty in all rows are left out first, and not
+/// named.
 fn fitting<'c, T>(
     columns: &'c [Column<T>],
     is_empty: &dyn Fn(&Column<T>) -> bool,

@@ -8,7 +8,7 @@ use super::{one_line, plural};
 use crate::report::{Defragmentation, DeviceMemory, MemoryBlock, MemoryRange};
 use crate::units::bytes;
 
-/// So many regions of a block are named.
+/// The most regions named of a block.
 const NAMED: usize = 16;
 
 impl fmt::Display for DeviceMemory {

@@ -8,13 +8,12 @@ use super::{one_line, plural};
 use crate::report::{Coverage, CoverageRun, FindingRow, KnownFindings};
 use crate::units::{bytes, percent};
 
-/// Rules may take so much of a line before their sentences are pushed aside.
+/// The most characters of a rule before its sentence is pushed aside.
 const WIDEST_RULE: usize = 24;
-/// So much of a line is a sentence's, however narrow the terminal is.
+/// The least characters of a line for a sentence, however narrow the terminal is.
 const MIN_SENTENCE: usize = 24;
 
-/// How many there are at each level, how many of them are known, and each of them where `all` are wanted. Notes, which are legal, stand
-/// apart.
+/// The number of findings at each level, how many of them are known, and with `all` each of them. Notes, which are legal, are listed apart.
 pub(super) fn findings(
     f: &mut fmt::Formatter<'_>,
     rows: &[FindingRow],
@@ -163,14 +162,14 @@ impl fmt::Display for Coverage {
         )?;
         runs.into_iter().try_for_each(|(name, run)| match run {
             Some(run) => one_run(f, name, run),
-            // Nobody tried.
+            // It was not tried.
             None if reason.is_empty() => Ok(()),
             None => writeln!(f, "  {name:<18}        -  {reason}"),
         })
     }
 }
 
-/// The figure that leads, as the page has it.
+/// The leading figure, as on the page.
 pub(super) fn leading(f: &mut fmt::Formatter<'_>, coverage: &Coverage) -> fmt::Result {
     let Some((run, alone)) = coverage.leading() else {
         return Ok(());

@@ -92,7 +92,7 @@ impl GuardRun {
             };
             return writeln!(f, "  with cookies {equal} = {callback_blocks}");
         }
-        // Whose a block is is not looked at before it is chosen, nor where some get no page.
+        // Sampling does not distinguish the driver's blocks from the accounts' own, and neither do blocks without pages.
         let all = callback_blocks.saturating_add(*own_blocks);
         if self.mode.starts_with("sampled") {
             return writeln!(

@@ -8,7 +8,7 @@ use super::{one_line, plural};
 use crate::report::{Growth, LeakCount, LeakFrame, LeakStack, Leaks};
 use crate::units::bytes;
 
-/// So many stacks are shown whole; the sums contain the others.
+/// The most stacks shown; the sums contain the others.
 const MAX_STACKS: usize = 20;
 
 impl fmt::Display for Leaks {
@@ -141,7 +141,7 @@ impl Leaks {
             .try_for_each(|frame| write!(f, "{frame}"))
     }
 
-    /// What is more of a stack after each interval, such as `+1 block (112 B) a round, in 3 of 3`; none where nothing grew.
+    /// The growth of a stack in each interval, such as `+1 block (112 B) a round, in 3 of 3`; `None` without growth.
     #[must_use]
     pub fn growth_of(&self, stack: &LeakStack) -> Option<String> {
         let interval = match (self.mark.as_str(), self.frames_a_mark) {

@@ -21,9 +21,9 @@ use crate::units::bytes;
 use columns::Column;
 use folded::folded;
 
-/// Where lists and sentences break at most.
+/// The widest line of lists and sentences.
 const WIDTH: usize = 118;
-/// Names of contexts may take so much of a line before its numbers are pushed aside.
+/// The width of names of contexts before their numbers are pushed aside.
 const WIDEST_NAME: usize = 40;
 
 /// A report for a terminal; see [`Report::text`].
@@ -51,14 +51,14 @@ impl Report {
 }
 
 impl Text<'_> {
-    /// With so many levels below the contexts: 1 for commands, 2 for size classes, 3 for call stacks; 0 for none.
+    /// With `levels` levels below the contexts: 1 for commands, 2 for size classes, 3 for call stacks; 0 for none.
     #[must_use]
     pub const fn depth(mut self, levels: usize) -> Self {
         self.depth = levels;
         self
     }
 
-    /// For a terminal of so many columns: tables leave out what does not fit, and say so.
+    /// For a terminal of `columns` columns: tables leave out columns that do not fit, and name them.
     #[must_use]
     pub const fn width(mut self, columns: usize) -> Self {
         self.width = columns;
@@ -353,7 +353,7 @@ impl Text<'_> {
     }
 }
 
-/// What the longest name needs, within bounds.
+/// The width of the longest name, within bounds.
 fn name_width<T>(rows: &[(String, &T)], least: usize) -> usize {
     let longest = rows.iter().map(|(name, _)| name.chars().count()).max();
     longest.unwrap_or(0).clamp(least, WIDEST_NAME)
@@ -379,7 +379,7 @@ fn peak(number: u64, slack: u64) -> String {
     format!("{}{}", if slack == 0 { "" } else { "~" }, cell(number))
 }
 
-/// What stands behind a word that is counted.
+/// The ending of a counted noun.
 pub(super) fn plural(number: u64) -> &'static str {
     if number == 1 { "" } else { "s" }
 }
@@ -397,8 +397,8 @@ fn scopes_in_words(f: &mut fmt::Formatter<'_>, by_scope: &ByScope) -> fmt::Resul
     }
 }
 
-/// Names and reasons come from drivers, files and the system: none of them may break a line, steer the terminal, or show what
-/// follows in another order.
+/// The text without control characters. Names and reasons come from drivers, files and the system: none of them may break a line, control
+/// the terminal, or reorder the text behind it.
 pub fn one_line(text: &str) -> String {
     let steers = |c: char| {
         c.is_control()

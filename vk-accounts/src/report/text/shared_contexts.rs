@@ -10,7 +10,7 @@ use crate::report::{FindingRow, KnownFindings, SharedContext, SharedContexts, We
 use crate::units::bytes;
 
 impl SharedContexts {
-    /// What there is to tell, a sentence each.
+    /// The results, a sentence each.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let of = |context: Option<&SharedContext>| {
             context
@@ -49,7 +49,7 @@ impl SharedContexts {
             .into_iter()
     }
 
-    /// What Vulkan's rules say of the callbacks.
+    /// The check of the callbacks by Vulkan's rules.
     fn judgement(&self) -> Vec<String> {
         let Self {
             commands,
