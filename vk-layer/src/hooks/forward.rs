@@ -20,7 +20,7 @@ use crate::accounts::checker;
 use crate::chain::{ERROR_INITIALIZATION_FAILED, ObjectNameInfo, VoidFunction};
 use crate::count::Count;
 use crate::coverage::{in_command, this_thread_issues_commands};
-use crate::leaks::{FrameCommand, enter_command, leaks, object_kind, set_name};
+use crate::leaks::{MarkKind, enter_command, leaks, object_kind, set_name};
 use crate::parent::Parent;
 use crate::settings::complain;
 use crate::{report, state, timeline};
@@ -257,9 +257,9 @@ fn ended(hooked: &HookedName) {
             if report::may_be_due(number) {
                 report::write_if_requested(number);
             }
-            FrameCommand::Submit
+            MarkKind::Submit
         }
-        Role::Present => FrameCommand::Present,
+        Role::Present => MarkKind::Present,
         _ => return report::write_if_due(),
     };
     if let Some(leaks) = leaks() {

@@ -65,16 +65,18 @@ impl<'c> Next<'c> {
         self.accounts().kind(index)?.owner_of(handle)
     }
 
-    /// Counts the object that a successful command has written to `object`.
+    /// Counts the object that a successful command has written to `object`. Returns its handle, 0 after an error.
     ///
     /// # Safety
     /// After a success `object` may be read.
-    unsafe fn created_one(&self, index: usize, finished: &Finished<'_>, object: *const u64) {
-        if finished.result >= 0 {
-            // SAFETY: forwarded.
-            let handle = unsafe { *object };
-            created(index, self.accounts(), handle, finished);
+    unsafe fn created_one(&self, index: usize, finished: &Finished<'_>, object: *const u64) -> u64 {
+        if finished.result < 0 {
+            return 0;
         }
+        // SAFETY: forwarded.
+        let handle = unsafe { *object };
+        created(index, self.accounts(), handle, finished);
+        handle
     }
 
     /// Counts those of `count` handles that are not 0.
@@ -146,10 +148,8 @@ pub(super) unsafe extern "system" fn create<const ROW: usize>(
         unsafe { function(parent, info, allocator, object) }
     });
     // SAFETY: the caller's promise.
-    unsafe { next.created_one(ROW, &finished, object) };
-    if (ROW == CREATE_BUFFER || ROW == ALLOCATE_MEMORY) && finished.result >= 0 && leaks::is_on() {
-        // SAFETY: the command has written it.
-        let handle = unsafe { *object };
+    let handle = unsafe { next.created_one(ROW, &finished, object) };
+    if (ROW == CREATE_BUFFER || ROW == ALLOCATE_MEMORY) && handle != 0 && leaks::is_on() {
         // SAFETY: the caller's promise: the info of one of these commands.
         fenced(ROW, || unsafe { note_size(ROW, info, handle) });
     }
@@ -158,12 +158,6 @@ pub(super) unsafe extern "system" fn create<const ROW: usize>(
     {
         // SAFETY: the caller's promise: this command's info.
         let info = unsafe { &*info.cast::<MemoryAllocateInfo>() };
-        let handle = if finished.result >= 0 {
-            // SAFETY: the command has written it.
-            unsafe { *object }
-        } else {
-            0
-        };
         // SAFETY: the caller's promise.
         fenced(ROW, || unsafe {
             blocks.allocated(&next.accounts().device_memory, info, handle)

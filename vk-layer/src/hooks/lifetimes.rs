@@ -30,7 +30,7 @@ use crate::record::{free_record, new_record};
 use crate::report;
 use crate::settings::{self, settings};
 use crate::state;
-use crate::timeline::{self, PhaseCause, begin_phase};
+use crate::timeline::{self, begin_phase};
 
 type Destroy = unsafe extern "system" fn(Handle, Callbacks);
 
@@ -184,7 +184,7 @@ pub(super) unsafe extern "system" fn create_device(
         return ERROR_OUT_OF_HOST_MEMORY;
     }
     created(CREATE_DEVICE, accounts, number(handle), &finished);
-    caught(|| begin_phase(PhaseCause::DeviceCreated));
+    caught(|| begin_phase("device created"));
     finished.finish(CREATE_DEVICE)
 }
 
@@ -228,7 +228,7 @@ pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
     ended(ROW, parent.accounts, number(handle), &finished);
     caught(|| parent.accounts.release());
     if ROW == DESTROY_DEVICE {
-        caught(|| begin_phase(PhaseCause::DeviceDestroyed));
+        caught(|| begin_phase("device destroyed"));
     }
     finished.finish(ROW);
     if ROW == DESTROY_INSTANCE && is_last_instance() {

@@ -138,7 +138,7 @@ pub(super) fn hook(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<V
         returns_result: returns_result(name),
     });
     if slot.is_none() || bracketing == Bracketing::Unknown {
-        IS_PARTIAL.store(true, Ordering::Relaxed);
+        lose_coverage();
         return None;
     }
     let (slot, hook) = (slot?, hook_of_slot(slot?)?);

@@ -12,16 +12,9 @@ const WARM_UP_FRAMES: u64 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// `None`: `vkQueuePresentKHR`, and `vkQueueSubmit` until that is called.
-    pub(crate) command: Option<FrameCommand>,
+    pub(crate) command: Option<MarkKind>,
     /// 0: only requested marks.
     pub(crate) every: u64,
-}
-
-/// A command that may end a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FrameCommand {
-    Submit,
-    Present,
 }
 
 /// The kind of marks; a later kind replaces an earlier one.
@@ -55,8 +48,8 @@ impl Frame {
         let every = every.parse().ok().filter(|every| *every != 0)?;
         let command = match name {
             "auto" => None,
-            "present" => Some(FrameCommand::Present),
-            "submit" => Some(FrameCommand::Submit),
+            "present" => Some(MarkKind::Present),
+            "submit" => Some(MarkKind::Submit),
             "none" => {
                 return Some(Self {
                     command: None,
@@ -126,16 +119,12 @@ impl Marks {
     }
 
     /// Whether a mark follows this command.
-    pub(super) fn ends_frame(&self, command: FrameCommand) -> bool {
+    pub(super) fn ends_frame(&self, command: MarkKind) -> bool {
         let is_asked_for = self.frame.command.is_none_or(|only| only == command);
         if self.frame.every == 0 || !is_asked_for {
             return false;
         }
-        let kind = match command {
-            FrameCommand::Submit => MarkKind::Submit,
-            FrameCommand::Present => MarkKind::Present,
-        };
-        self.becomes(kind)
+        self.becomes(command)
             && (self.frames.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.frame.every)
     }
 
@@ -168,13 +157,13 @@ impl Marks {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, FrameCommand, MarkKind, Marks, WARM_UP_FRAMES};
+    use super::{Frame, MarkKind, Marks, WARM_UP_FRAMES};
 
     #[test]
     fn a_frame_is_a_command_and_a_number() {
         assert_eq!(Frame::parse("auto"), Some(Frame::DEFAULT));
         let third = Frame {
-            command: Some(FrameCommand::Present),
+            command: Some(MarkKind::Present),
             every: 3,
         };
         assert_eq!(Frame::parse("present:3"), Some(third));
@@ -185,7 +174,7 @@ mod tests {
     }
 
     /// The number of marks that counted, and of those that growth was counted from.
-    fn run(marks: &Marks, commands: &[FrameCommand]) -> (u64, u64) {
+    fn run(marks: &Marks, commands: &[MarkKind]) -> (u64, u64) {
         let (mut counted, mut firsts) = (0, 0);
         for command in commands {
             if marks.ends_frame(*command) {
@@ -200,12 +189,12 @@ mod tests {
 
     #[test]
     fn submits_are_frames_until_something_is_presented() {
-        use FrameCommand::{Present, Submit};
+        use MarkKind::{Present, Submit};
         let marks = Marks::new(Frame::DEFAULT);
         assert_eq!(run(&marks, &[Submit; 12]), (12 - WARM_UP_FRAMES, 1));
-        assert_eq!((marks.kind(), marks.count()), (MarkKind::Submit, 12));
+        assert_eq!((marks.kind(), marks.count()), (Submit, 12));
         assert_eq!(run(&marks, &[Present, Submit]), (0, 0));
-        assert_eq!((marks.kind(), marks.count()), (MarkKind::Present, 1));
+        assert_eq!((marks.kind(), marks.count()), (Present, 1));
         assert_eq!(run(&marks, &[Submit; 50]), (0, 0));
         let third = Frame::parse("submit:3").expect("a frame");
         let marks = Marks::new(third);

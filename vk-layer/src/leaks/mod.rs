@@ -22,7 +22,7 @@ use alloc_core::FromGlobalAlloc;
 use debug_guard::{Stack, StackDepot};
 
 pub(crate) use counts::LiveCount;
-pub(crate) use marks::{Frame, FrameCommand};
+pub(crate) use marks::{Frame, MarkKind};
 pub(crate) use memory::{TRACKED, TrackedMemory};
 pub(crate) use object_type::object_kind;
 pub(crate) use objects::OldestObjects;
@@ -34,7 +34,7 @@ use crate::per_process::PerProcess;
 use crate::record::SYSTEM;
 use crate::request::{install_handler, request_mark};
 use crate::settings::settings;
-use crate::timeline::{PhaseCause, begin_phase};
+use crate::timeline::begin_phase;
 use marks::Marks;
 use objects::ObjectTable;
 use origins::OriginTable;
@@ -200,7 +200,7 @@ impl Leaks {
     }
 
     /// A command that may end a frame has returned.
-    pub(crate) fn frame_command(&self, command: FrameCommand) {
+    pub(crate) fn frame_command(&self, command: MarkKind) {
         if self.marks.ends_frame(command) {
             self.mark();
         }
@@ -209,7 +209,7 @@ impl Leaks {
     fn mark_if_requested(&self) {
         if self.marks.is_requested() {
             self.mark();
-            begin_phase(PhaseCause::Mark);
+            begin_phase("mark");
         }
     }
 

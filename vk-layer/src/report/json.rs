@@ -81,7 +81,7 @@ fn render_timeline(text: &mut TryString<Own>) -> Result<(), HostError> {
         let (peak_bytes, peak_slack) = phase.peak;
         text.try_write_fmt(format_args!(
             "{{\"name\":\"{}\",\"commands\":{},\"peak_bytes\":{peak_bytes},\"peak_slack\":{peak_slack},\"counts\":{}}}",
-            phase.cause.name(),
+            phase.name,
             phase.commands,
             object(serde_json::to_string(&phase.counts)),
         ))

@@ -14,7 +14,7 @@ use crate::once::OnceAcrossForks;
 use crate::record::{Own, own};
 use crate::request::{REPORT, install_handler, request_report};
 use crate::settings::{Target, settings};
-use crate::timeline::{PhaseCause, begin_phase};
+use crate::timeline::begin_phase;
 
 /// Commands with a multiple of this number check for a request file.
 const INTERVAL: u64 = 64;
@@ -55,7 +55,7 @@ pub(crate) fn write_if_requested(number: u64) {
     // If another thread is writing, it may have read its numbers before the request: the next command checks again.
     if REPORT.is_due() || is_file_there() {
         if write_on(Occasion::Request) {
-            begin_phase(PhaseCause::Report);
+            begin_phase("report");
         } else {
             REPORT.renew();
         }

@@ -18,34 +18,10 @@ use crate::per_process::PerProcess;
 use crate::record::{Own, own};
 use samples::Samples;
 
-/// What begins a phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PhaseCause {
-    FirstInstance,
-    DeviceCreated,
-    DeviceDestroyed,
-    FirstSubmit,
-    Mark,
-    Report,
-}
-
-impl PhaseCause {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::FirstInstance => "run",
-            Self::DeviceCreated => "device created",
-            Self::DeviceDestroyed => "device destroyed",
-            Self::FirstSubmit => "first submit",
-            Self::Mark => "mark",
-            Self::Report => "report",
-        }
-    }
-}
-
 /// A phase, and the accounts at its beginning.
 #[derive(Clone, Copy)]
 pub(crate) struct PhaseRow {
-    pub(crate) cause: PhaseCause,
+    pub(crate) name: &'static str,
     pub(crate) commands: u64,
     pub(crate) counts: Counts,
     /// The most bytes live at once in the phase, and how far that may be off.
@@ -84,7 +60,7 @@ pub(crate) fn start() {
     let is_new = TIMELINE.get().is_none();
     let timeline = TIMELINE.get_or_make(|| Timeline::new().ok().map(Mutex::new));
     if is_new && timeline.is_some() {
-        begin_phase(PhaseCause::FirstInstance);
+        begin_phase("run");
         MASK.store(0, Ordering::Relaxed);
     }
 }
@@ -114,13 +90,13 @@ pub(crate) fn sample() {
 #[inline]
 pub(crate) fn submitted() {
     if !HAS_SUBMITTED.load(Ordering::Relaxed) && !HAS_SUBMITTED.swap(true, Ordering::Relaxed) {
-        begin_phase(PhaseCause::FirstSubmit);
+        begin_phase("first submit");
     }
 }
 
 /// A phase begins, with the very numbers that the one before ends with.
 #[cold]
-pub(crate) fn begin_phase(cause: PhaseCause) {
+pub(crate) fn begin_phase(name: &'static str) {
     let Some(timeline) = TIMELINE.get() else {
         return;
     };
@@ -133,7 +109,7 @@ pub(crate) fn begin_phase(cause: PhaseCause) {
     timeline.end_phase(commands, &counts);
     restart_peak();
     let next = PhaseRow {
-        cause,
+        name,
         commands,
         counts,
         peak: (0, 0),

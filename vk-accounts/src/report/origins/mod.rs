@@ -72,7 +72,7 @@ pub struct Moment {
     pub thread: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct SiteKey {
     context: usize,
     command: usize,
@@ -98,7 +98,7 @@ pub struct LiveBlock {
     at: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct SiteCounts {
     key: SiteKey,
     total: BlockSum,
@@ -185,7 +185,11 @@ impl SiteRecorder {
         let next = self.sites.len();
         let site = *self.places.entry(key).or_insert(next);
         if site == next {
-            self.sites.push(SiteCounts::new(key, self.peak.number));
+            self.sites.push(SiteCounts {
+                key,
+                peak_number: self.peak.number,
+                ..SiteCounts::default()
+            });
         }
         let command = self.of_command.get(&moment.thread);
         let live = LiveBlock {
@@ -397,20 +401,6 @@ fn signed(bytes: u64) -> i64 {
 }
 
 impl SiteCounts {
-    fn new(key: SiteKey, peak_number: u64) -> Self {
-        let none = BlockSum::default();
-        Self {
-            key,
-            total: none,
-            now: none,
-            fullest: none,
-            most: none,
-            lifetimes: 0,
-            at_peak: none,
-            peak_number,
-        }
-    }
-
     /// Its count at the peak of this number: unchanged since then, or saved by the first change.
     fn before_peak(&self, number: u64) -> BlockSum {
         if self.peak_number == number {
