@@ -345,7 +345,6 @@ fn libraries_import_little() {
             "alloc-core",
             "debug-guard",
             "libc",
-            "serde_json",
             "vk-accounts",
             "vk-callbacks",
         ],

@@ -35,7 +35,7 @@ unsafe impl Hooks for Accounts<'_> {
             stacks.with(|recorder| recorder.begin_command(command, moment));
         }
         if let Some(recorder) = &self.recorder {
-            recorder.enter_for(giver(kind).map_or(0, number), command);
+            recorder.enter_for(callbacks_kind(kind).map_or(0, number), command);
         }
         // The workload has one thread, and every command of it comes through here.
         let bracket = Command::new(
@@ -58,34 +58,34 @@ unsafe impl Hooks for Accounts<'_> {
         for Ending {
             kind,
             handle,
-            given,
+            callbacks_of,
         } in self.ending.take()
         {
-            let owner = given.and_then(|given| self.owner(given));
+            let owner = callbacks_of.and_then(|callbacks_of| self.owner(callbacks_of));
             if let Some(checker) = &self.checker {
                 checker.destroyed(kind.name(), handle, owner.map(Owner::owner_id), command);
             }
             if let Some(recorder) = &self.recorder {
-                recorder.destroyed(given.map_or(0, number), handle, kind.name());
+                recorder.destroyed(callbacks_of.map_or(0, number), handle, kind.name());
             }
         }
         if let Some(recorder) = &self.recorder {
             recorder.leave(result.as_raw());
         }
-        self.look();
+        self.sample_if_wanted();
     }
 
     fn created(&self, object: &CreatedObject<'_>) {
-        let (kind, given) = (object.kind.name(), self.callbacks_for(object));
+        let (kind, callbacks_of) = (object.kind.name(), self.callbacks_for(object));
         if let Some(checker) = &self.checker {
-            let owner = given.and_then(|given| self.owner(given));
+            let owner = callbacks_of.and_then(|callbacks_of| self.owner(callbacks_of));
             checker.created(kind, object.handle, owner.map(Owner::owner_id));
         }
         if let Some(stacks) = &self.stacks {
             stacks.with(|recorder| recorder.created(current_thread(), object.handle));
         }
         if let Some(recorder) = &self.recorder {
-            recorder.created(given.map_or(0, number), object.handle, kind);
+            recorder.created(callbacks_of.map_or(0, number), object.handle, kind);
         }
     }
 
@@ -93,7 +93,7 @@ unsafe impl Hooks for Accounts<'_> {
         let ending = Ending {
             kind: object.kind,
             handle: object.handle,
-            given: self.callbacks_for(object),
+            callbacks_of: self.callbacks_for(object),
         };
         self.ending.borrow_mut().push(ending);
     }
@@ -115,8 +115,8 @@ impl Accounts<'_> {
             .then_some(ObjectKind::PipelineCache);
         let device = (row.level == CommandLevel::Device || kind == ObjectKind::Device)
             .then_some(ObjectKind::Device);
-        let own =
-            giver(kind).filter(|kind| !matches!(kind, ObjectKind::Instance | ObjectKind::Device));
+        let own = callbacks_kind(kind)
+            .filter(|kind| !matches!(kind, ObjectKind::Instance | ObjectKind::Device));
         let cache = cache.filter(|cache| Some(*cache) != own);
         let [object, cache, device] = [own, cache, device].map(|kind| kind.and_then(id));
         Owners {
@@ -145,7 +145,7 @@ impl Accounts<'_> {
 }
 
 /// The kind whose callbacks an object of `kind` uses: its own, or its parent's.
-fn giver(kind: ObjectKind) -> Option<ObjectKind> {
+fn callbacks_kind(kind: ObjectKind) -> Option<ObjectKind> {
     if kind.takes_callbacks() {
         Some(kind)
     } else {

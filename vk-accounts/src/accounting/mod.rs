@@ -66,7 +66,7 @@ pub struct Accounts<'b> {
 struct Ending {
     kind: ObjectKind,
     handle: u64,
-    given: Option<ObjectKind>,
+    callbacks_of: Option<ObjectKind>,
 }
 
 /// The tree when it held most, of the ends of phases.
@@ -308,7 +308,7 @@ impl<'b> Accounts<'b> {
     }
 
     /// Adds a sample after a command, if the timeline wants one.
-    fn look(&self) {
+    fn sample_if_wanted(&self) {
         let mut timeline = self.timeline.borrow_mut();
         if timeline.wants(self.commands.get()) {
             timeline.add(self.sample(Counts::from(&self.total()).live_bytes));

@@ -19,7 +19,7 @@ const END: char = '\u{1e}';
 
 /// Collects the reports of one guard while it exists.
 pub(super) struct CollectedReports {
-    places: Box<ReportFiles>,
+    files: Box<ReportFiles>,
     /// Its index in [`COLLECTORS`].
     slot: usize,
 }
@@ -57,17 +57,17 @@ fn collect<const SLOT: usize>(report: &Report<'_>) {
 impl CollectedReports {
     /// `None` with [`MAX_GUARDS`] guards already.
     pub(super) fn new() -> io::Result<Option<Self>> {
-        let mut places = Box::new(ReportFiles {
+        let mut files = Box::new(ReportFiles {
             kept: tempfile::tempfile()?,
             shown: error_output(),
         });
-        let own = &raw mut *places;
-        let is_taken = |slot: &AtomicPtr<ReportFiles>| {
-            let taken = slot.compare_exchange(ptr::null_mut(), own, SeqCst, SeqCst);
-            taken.is_ok()
+        let own = &raw mut *files;
+        let claim = |slot: &AtomicPtr<ReportFiles>| {
+            let claimed = slot.compare_exchange(ptr::null_mut(), own, SeqCst, SeqCst);
+            claimed.is_ok()
         };
-        let slot = COLLECTORS.iter().position(is_taken);
-        Ok(slot.map(|slot| Self { places, slot }))
+        let slot = COLLECTORS.iter().position(claim);
+        Ok(slot.map(|slot| Self { files, slot }))
     }
 
     /// The function for the guard's [`OnReport::Call`](debug_guard::OnReport::Call).
@@ -77,21 +77,21 @@ impl CollectedReports {
 
     fn collect(collector: &AtomicPtr<ReportFiles>, report: &Report<'_>) {
         // SAFETY: null, or the files of a `CollectedReports` that outlives its guard: see `Layers`.
-        let Some(places) = (unsafe { collector.load(SeqCst).as_ref() }) else {
+        let Some(files) = (unsafe { collector.load(SeqCst).as_ref() }) else {
             return;
         };
         // Errors cannot be reported here.
-        let _ = places
+        let _ = files
             .shown
             .as_ref()
             .map(|file| PlainReport::new(file).write_fmt(format_args!("{report}\n")));
-        let _ = keep(report, &mut PlainReport::new(&places.kept));
+        let _ = keep(report, &mut PlainReport::new(&files.kept));
     }
 
     /// The reports until now.
     pub(super) fn read(&self) -> Vec<GuardReport> {
         let mut text = Vec::new();
-        let mut file = &self.places.kept;
+        let mut file = &self.files.kept;
         let read = file.rewind().and_then(|()| file.read_to_end(&mut text));
         if read.is_err() {
             return Vec::new();
@@ -114,10 +114,14 @@ impl Drop for CollectedReports {
 
 /// The parts of a [`GuardReport`], in its order.
 fn keep(report: &Report<'_>, out: &mut PlainReport<'_>) -> fmt::Result {
-    let taken = report.block().map(|block| block.allocated());
-    let command = |deed: Option<Actor<'_>>| deed.and_then(|deed| deed.command()).unwrap_or("");
+    let allocated = report.block().map(|block| block.allocated());
+    let command = |actor: Option<Actor<'_>>| actor.and_then(|actor| actor.command()).unwrap_or("");
     write!(out, "{}{PART}", report.kind().name())?;
-    write!(out, "{}{PART}", taken.map_or("", |taken| taken.owner()))?;
+    write!(
+        out,
+        "{}{PART}",
+        allocated.map_or("", |allocated| allocated.owner())
+    )?;
     write!(
         out,
         "{}{PART}",
@@ -126,7 +130,7 @@ fn keep(report: &Report<'_>, out: &mut PlainReport<'_>) -> fmt::Result {
     write!(
         out,
         "{}{PART}{}{PART}",
-        command(taken),
+        command(allocated),
         command(Some(report.by()))
     )?;
     write!(out, "{report}{END}")?;

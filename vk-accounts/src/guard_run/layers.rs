@@ -17,7 +17,7 @@ use debug_guard::{
 use vk_callbacks::command::{current_command, in_callback};
 
 use super::collected_reports::{CollectedReports, MAX_GUARDS};
-use super::refused::RefusalLine;
+use super::refused::RefusalFile;
 use super::source::Source;
 use super::{GuardChoice, Guarding, mappings};
 use crate::command_mark::command_mark;
@@ -56,9 +56,9 @@ pub struct Layers {
     own_blocks: AtomicU64,
     refusals: Mutex<Vec<Refusal>>,
     /// The contexts and scopes of requests, until one is refused: the names that a plan can use.
-    asked: Mutex<Vec<(&'static str, Scope)>>,
+    requested: Mutex<Vec<(&'static str, Scope)>>,
     /// Refusals for the process that started this one.
-    line: RefusalLine,
+    line: RefusalFile,
 }
 
 /// A guard's part of the report.
@@ -74,7 +74,7 @@ impl Layers {
     /// # Errors
     /// [`GuardingError`].
     pub fn new(guarding: &Guarding) -> Result<Self, GuardingError> {
-        Self::with_line(guarding, RefusalLine::of_environment())
+        Self::with_refusal_file(guarding, RefusalFile::of_environment())
     }
 
     /// As [`Layers::new`]; the first refusals are written to `file` as they happen, if there is one, and the environment is not read.
@@ -85,10 +85,10 @@ impl Layers {
         guarding: &Guarding,
         file: Option<File>,
     ) -> Result<Self, GuardingError> {
-        Self::with_line(guarding, RefusalLine::first_to(file))
+        Self::with_refusal_file(guarding, RefusalFile::first_to(file))
     }
 
-    fn with_line(guarding: &Guarding, line: RefusalLine) -> Result<Self, GuardingError> {
+    fn with_refusal_file(guarding: &Guarding, line: RefusalFile) -> Result<Self, GuardingError> {
         let system = FromGlobalAlloc::SYSTEM;
         let (source, guarded) = match guarding.guard {
             None => (Source::System(system), None),
@@ -115,7 +115,7 @@ impl Layers {
             callback_blocks: AtomicU64::new(0),
             own_blocks: AtomicU64::new(0),
             refusals: Mutex::default(),
-            asked: Mutex::default(),
+            requested: Mutex::default(),
             line,
         })
     }
@@ -193,7 +193,7 @@ impl Layers {
             refused: self.faults.refused(),
             first: refusals.clone(),
             asked: if self.faults.refused() == 0 {
-                self.command_mark()
+                self.requesters()
             } else {
                 Vec::new()
             },
@@ -202,8 +202,8 @@ impl Layers {
     }
 
     /// Each context with requests, with its scopes.
-    fn command_mark(&self) -> Vec<String> {
-        let asked = lock(&self.asked);
+    fn requesters(&self) -> Vec<String> {
+        let asked = lock(&self.requested);
         let mut names: Vec<_> = asked.iter().map(|(name, _)| *name).collect();
         names.sort_unstable();
         names.dedup();
@@ -224,18 +224,18 @@ impl Layers {
     #[must_use]
     pub fn admits(&self, kind: &'static str, bytes: usize, scope: Scope) -> bool {
         if self.fail.is_some() && self.faults.refused() == 0 {
-            self.note_command(kind, scope);
+            self.note_requester(kind, scope);
         }
         let is_admitted = self.faults.admits(bytes, scope);
         if !is_admitted {
-            self.note(kind, bytes, scope);
+            self.note_refusal(kind, bytes, scope);
         }
         is_admitted
     }
 
     /// Lists a context and scope.
-    fn note_command(&self, name: &'static str, scope: Scope) {
-        let mut asked = lock(&self.asked);
+    fn note_requester(&self, name: &'static str, scope: Scope) {
+        let mut asked = lock(&self.requested);
         if !asked.contains(&(name, scope)) {
             asked.push((name, scope));
         }
@@ -254,19 +254,19 @@ impl Layers {
             return Ok(block);
         }
         if self.fail.is_some() && self.faults.refused() == 0 {
-            self.note_command(requester_name(), scope);
+            self.note_requester(requester_name(), scope);
         }
         let answer = request(&self.faults);
         match answer {
             Ok(_) => drop(self.callback_blocks.fetch_add(1, Relaxed)),
-            Err(AllocError) => self.note(requester_name(), layout.size(), scope),
+            Err(AllocError) => self.note_refusal(requester_name(), layout.size(), scope),
         }
         answer
     }
 
     /// Lists a refusal, and writes it to the file.
     #[cold]
-    fn note(&self, owner: &str, bytes: usize, scope: Scope) {
+    fn note_refusal(&self, owner: &str, bytes: usize, scope: Scope) {
         let (command, serial) =
             current_command().map_or(("", 0), |command| (command.name, command.serial));
         let refusal = Refusal {

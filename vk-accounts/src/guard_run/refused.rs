@@ -19,13 +19,13 @@ pub fn is_child() -> bool {
 }
 
 /// The writing end.
-pub(super) struct RefusalLine {
+pub(super) struct RefusalFile {
     file: Option<File>,
     /// Leaves out refusals after the first few.
     first_only: bool,
 }
 
-impl RefusalLine {
+impl RefusalFile {
     /// To the file that the environment names.
     pub(super) fn of_environment() -> Self {
         let open = |file: &OsStr| OpenOptions::new().append(true).open(file).ok();
@@ -45,17 +45,17 @@ impl RefusalLine {
 
     /// Writes the driver whose requests are refused.
     pub(super) fn begin(&self, driver: &str) {
-        self.say(serde_json::to_string(driver));
+        self.write_line(serde_json::to_string(driver));
     }
 
     /// Writes a request that is about to be refused.
     pub(super) fn refused(&self, refusal: &Refusal, is_first: bool) {
         if is_first || !self.first_only {
-            self.say(serde_json::to_string(refusal));
+            self.write_line(serde_json::to_string(refusal));
         }
     }
 
-    fn say(&self, line: serde_json::Result<String>) {
+    fn write_line(&self, line: serde_json::Result<String>) {
         if let (Some(mut file), Ok(line)) = (self.file.as_ref(), line) {
             // One write for each line, since threads may refuse at once. An error is ignored: the parent then learns less of a crash.
             let _ = file.write_all(format!("{line}\n").as_bytes());
@@ -87,17 +87,17 @@ impl RefusalLog {
 
     /// Ignores a line that was cut off.
     fn parse(text: &str) -> Self {
-        let mut heard = Self::default();
+        let mut log = Self::default();
         for line in text.lines() {
             if let Ok(driver) = serde_json::from_str(line) {
-                heard.driver = driver;
+                log.driver = driver;
             } else if let Ok(refusal) = serde_json::from_str::<Refusal>(line) {
-                heard.refused += 1;
-                heard.first.get_or_insert_with(|| refusal.clone());
-                heard.last = Some(refusal);
+                log.refused += 1;
+                log.first.get_or_insert_with(|| refusal.clone());
+                log.last = Some(refusal);
             }
         }
-        heard
+        log
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn what_was_said_is_heard_up_to_where_it_was_cut_off() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let line = RefusalLine {
+        let line = RefusalFile {
             file: Some(file.reopen().expect("the same file")),
             first_only: false,
         };
@@ -123,17 +123,17 @@ mod tests {
             line.refused(&refusal, serial == 3);
         }
         let said = std::fs::read_to_string(file.path()).expect("text");
-        let heard = RefusalLog::parse(&format!("{said}{{\"command\": \"vkCr"));
-        assert_eq!((heard.driver.as_str(), heard.refused), ("a \"driver\"", 2));
+        let log = RefusalLog::parse(&format!("{said}{{\"command\": \"vkCr"));
+        assert_eq!((log.driver.as_str(), log.refused), ("a \"driver\"", 2));
         let named = |refusal: Option<Refusal>| refusal.map(|one| (one.command, one.serial));
-        assert_eq!(named(heard.first), Some(("vkCreateBuffer".into(), 3)));
-        assert_eq!(named(heard.last), Some(("vkCreateBuffer".into(), 4)));
+        assert_eq!(named(log.first), Some(("vkCreateBuffer".into(), 3)));
+        assert_eq!(named(log.last), Some(("vkCreateBuffer".into(), 4)));
     }
 
     #[test]
     fn only_the_first_refusals_are_said_where_that_is_enough() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let line = RefusalLine::first_to(file.reopen().ok());
+        let line = RefusalFile::first_to(file.reopen().ok());
         for serial in [1, 2, 3] {
             let refusal = Refusal {
                 serial,
@@ -141,8 +141,8 @@ mod tests {
             };
             line.refused(&refusal, serial < 3);
         }
-        let heard = RefusalLog::read(file.path()).expect("read");
-        let last = heard.last.map(|last| last.serial);
-        assert_eq!((heard.refused, last), (2, Some(2)));
+        let log = RefusalLog::read(file.path()).expect("read");
+        let last = log.last.map(|last| last.serial);
+        assert_eq!((log.refused, last), (2, Some(2)));
     }
 }

@@ -37,14 +37,14 @@ impl RequestedBytes {
 #[derive(Debug)]
 pub struct CountingCallbacks<'a> {
     inner: RawCallbacks,
-    asked: &'a RequestedBytes,
+    requested: &'a RequestedBytes,
 }
 
 impl<'a> CountingCallbacks<'a> {
-    /// Callbacks that forward to `inner`, and add granted requests to `asked`.
+    /// Callbacks that forward to `inner`, and add granted requests to `requested`.
     #[must_use]
-    pub const fn new(inner: RawCallbacks, asked: &'a RequestedBytes) -> Self {
-        Self { inner, asked }
+    pub const fn new(inner: RawCallbacks, requested: &'a RequestedBytes) -> Self {
+        Self { inner, requested }
     }
 
     /// Callbacks that lead here, valid while `self` stays where it is and the inner ones are valid. Notifications are left out: they
@@ -61,7 +61,7 @@ impl<'a> CountingCallbacks<'a> {
 
     fn granted(&self, block: *mut c_void, bytes: usize) -> *mut c_void {
         if !block.is_null() {
-            self.asked.add(bytes);
+            self.requested.add(bytes);
         }
         block
     }

@@ -107,15 +107,15 @@ pub type FreeJudge = extern "C" fn(*mut std::ffi::c_void) -> bool;
 /// The meter of this process, looked up once.
 fn table() -> Option<&'static MeterTable> {
     // Not a cell of `std`, in which the child of a fork may wait for a thread that it does not have. All lookups find the same.
-    static FOUND: AtomicPtr<MeterTable> = AtomicPtr::new(ptr::null_mut());
+    static TABLE: AtomicPtr<MeterTable> = AtomicPtr::new(ptr::null_mut());
     static IS_LOOKED_UP: AtomicBool = AtomicBool::new(false);
     if !IS_LOOKED_UP.load(Ordering::Acquire) {
         let found = look_up().map_or(ptr::null(), ptr::from_ref);
-        FOUND.store(found.cast_mut(), Ordering::Relaxed);
+        TABLE.store(found.cast_mut(), Ordering::Relaxed);
         IS_LOOKED_UP.store(true, Ordering::Release);
     }
     // SAFETY: null, or what `look_up` answered.
-    unsafe { FOUND.load(Ordering::Relaxed).as_ref() }
+    unsafe { TABLE.load(Ordering::Relaxed).as_ref() }
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -162,9 +162,9 @@ pub fn judge_frees(judge: FreeJudge) -> bool {
 /// a thread that never does counts as the driver's. Within a command or a callback it has no effect.
 pub fn this_thread_is_application() {
     let Some(table) = table() else { return };
-    let before = put(table, ThreadActivity::Application as u8);
+    let before = set_activity(table, ThreadActivity::Application as u8);
     if before != ThreadActivity::NeverIssued as u8 {
-        put(table, before);
+        set_activity(table, before);
     }
 }
 
@@ -172,7 +172,7 @@ pub fn this_thread_is_application() {
 /// its first command is the application's from then on.
 pub fn during<R>(doing: ThreadActivity, call: impl FnOnce() -> R) -> R {
     let Some(table) = table() else { return call() };
-    let before = put(table, doing as u8);
+    let before = set_activity(table, doing as u8);
     let issued = doing == ThreadActivity::InCommand && before == ThreadActivity::NeverIssued as u8;
     let _back = RestoreActivity {
         table,
@@ -193,12 +193,12 @@ struct RestoreActivity {
 
 impl Drop for RestoreActivity {
     fn drop(&mut self) {
-        put(self.table, self.before);
+        set_activity(self.table, self.before);
     }
 }
 
 /// Sets the thread's activity; returns the one before.
-fn put(table: &MeterTable, doing: u8) -> u8 {
+fn set_activity(table: &MeterTable, doing: u8) -> u8 {
     let byte = (table.doing)();
     // Compilers, which know that `malloc` does not read this byte, must not move an allocation across the store.
     compiler_fence(Ordering::SeqCst);

@@ -71,10 +71,10 @@ impl Deferred {
     unsafe fn note_created(&self, accounts: &Accounts) {
         let objects = std::ptr::with_exposed_provenance(self.objects);
         let callbacks = (self.owner, self.foreign.as_deref());
-        let made_by = (self.origin, current_thread());
+        let created_by = (self.origin, current_thread());
         // SAFETY: the caller's promise.
         for handle in unsafe { handles(self.count, objects) } {
-            created_with((self.index, accounts), handle, callbacks, made_by);
+            created_with((self.index, accounts), handle, callbacks, created_by);
         }
     }
 }
@@ -183,8 +183,8 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         // SAFETY: as above.
         let foreign = record.and_then(|record| unsafe { record.as_ref() }.foreign.as_deref());
         let callbacks = (finished.owner, foreign.or(finished.foreign()));
-        let made_by = (last_origin(), current_thread());
-        all.for_each(|handle| created_with((ROW, accounts), handle, callbacks, made_by));
+        let created_by = (last_origin(), current_thread());
+        all.for_each(|handle| created_with((ROW, accounts), handle, callbacks, created_by));
         if let Some(record) = record {
             // SAFETY: from `new_record`; no map has it.
             drop(unsafe { free_record(record) });

@@ -186,18 +186,18 @@ fn slot_of(name: &str, new: impl FnOnce() -> HookedName) -> Option<usize> {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     let first = (hash >> 32) as usize;
-    let mut made = None;
+    let mut record = None;
     let mut new = Some(new);
     let slots = (0..SLOTS).map(|at| first.wrapping_add(at) % SLOTS);
     let mut found = None;
     for (slot, place) in slots.filter_map(|slot| Some((slot, NAMES.get(slot)?))) {
         if place.load(Ordering::Acquire).is_null() {
             if let Some(new) = new.take() {
-                made = new_record(new());
+                record = new_record(new());
             }
             let swapped = place.compare_exchange(
                 ptr::null_mut(),
-                made?.as_ptr(),
+                record?.as_ptr(),
                 Ordering::AcqRel,
                 Ordering::Acquire,
             );
@@ -210,9 +210,9 @@ fn slot_of(name: &str, new: impl FnOnce() -> HookedName) -> Option<usize> {
             break;
         }
     }
-    if let Some(made) = made {
+    if let Some(record) = record {
         // SAFETY: from `new_record`; no slot has it.
-        unsafe { free_record(made) };
+        unsafe { free_record(record) };
     }
     found
 }

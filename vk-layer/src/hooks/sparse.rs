@@ -11,16 +11,16 @@ pub(super) struct BindSparseInfo {
     p_next: *const c_void,
     wait_count: u32,
     waits: *const u64,
-    buffers: Many<ResourceBinds<MemoryBind>>,
-    opaque_images: Many<ResourceBinds<MemoryBind>>,
-    images: Many<ResourceBinds<ImageBind>>,
+    buffers: Array<ResourceBinds<MemoryBind>>,
+    opaque_images: Array<ResourceBinds<MemoryBind>>,
+    images: Array<ResourceBinds<ImageBind>>,
     signal_count: u32,
     signals: *const u64,
 }
 
 /// An array: its length and its first element.
 #[repr(C)]
-struct Many<T> {
+struct Array<T> {
     count: u32,
     first: *const T,
 }
@@ -29,7 +29,7 @@ struct Many<T> {
 #[repr(C)]
 struct ResourceBinds<T> {
     resource: u64,
-    binds: Many<T>,
+    binds: Array<T>,
 }
 
 /// `VkSparseMemoryBind`.
@@ -50,7 +50,7 @@ struct ImageBind {
     flags: u32,
 }
 
-impl<T> Many<T> {
+impl<T> Array<T> {
     /// # Safety
     /// The array is NULL or has `count` elements.
     unsafe fn all(&self) -> &[T] {
@@ -87,7 +87,7 @@ mod tests {
     use std::mem::{offset_of, size_of};
     use std::ptr;
 
-    use super::{BindSparseInfo, ImageBind, Many, MemoryBind, ResourceBinds};
+    use super::{Array, BindSparseInfo, ImageBind, MemoryBind, ResourceBinds};
     use crate::hooks::memory::MemoryCommand;
 
     #[test]
@@ -112,8 +112,8 @@ mod tests {
             memory_offset: 0,
             flags: 0,
         }];
-        fn many<T>(all: &[T]) -> Many<T> {
-            Many {
+        fn many<T>(all: &[T]) -> Array<T> {
+            Array {
                 count: all.len() as u32,
                 first: all.as_ptr(),
             }

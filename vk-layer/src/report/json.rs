@@ -9,7 +9,7 @@ use alloc_core::{HostError, TryString};
 
 use super::process;
 use super::rows::{Findings, KindRow, memory_row, memory_rows};
-use vk_accounts::report::VulkanMemoryRow;
+use vk_accounts::report::{CompactJson, VulkanMemoryRow};
 
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_usage};
 use crate::chain::MEMORY_USES;
@@ -50,9 +50,9 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
     let (guard, fail) = guarding::results();
     text.try_write_fmt(format_args!(
         ",\"guard\":{},\"fail\":{},\"callback_coverage\":{}",
-        object(serde_json::to_string(&guard)),
-        object(serde_json::to_string(&fail)),
-        object(serde_json::to_string(&coverage::measured())),
+        CompactJson(&guard),
+        CompactJson(&fail),
+        CompactJson(&coverage::measured()),
     ))?;
     process::render_json(text)?;
     render_surroundings(text)?;
@@ -83,22 +83,17 @@ fn render_timeline(text: &mut TryString<Own>) -> Result<(), HostError> {
             "{{\"name\":\"{}\",\"commands\":{},\"peak_bytes\":{peak_bytes},\"peak_slack\":{peak_slack},\"counts\":{}}}",
             phase.name,
             phase.commands,
-            object(serde_json::to_string(&phase.counts)),
+            CompactJson(&phase.counts),
         ))
     })?;
     text.try_write_fmt(format_args!(
         ",\"lost_phases\":{},\"counts\":{}",
         timeline.lost_phases,
-        object(serde_json::to_string(&timeline.now)),
+        CompactJson(&timeline.now),
     ))?;
     list("timeline", &timeline.samples, text, |sample, text| {
-        text.try_push_str(&object(serde_json::to_string(sample)))
+        text.try_write_fmt(format_args!("{}", CompactJson(sample)))
     })
-}
-
-/// The JSON of a value that can always be expressed.
-fn object(json: serde_json::Result<String>) -> String {
-    json.unwrap_or_else(|_| "null".into())
 }
 
 /// Appends the member `name`: an array, of which `write` appends each item.
@@ -170,7 +165,7 @@ fn accounts(accounts: &Accounts, text: &mut TryString<Own>) -> Result<(), HostEr
             row.objects_created,
             row.objects_alive,
             row.foreign_commands,
-            object(serde_json::to_string(&row.live_by_scope)),
+            CompactJson(&row.live_by_scope),
         ))
     })
 }
