@@ -434,7 +434,7 @@ mod tests {
         drop(owner);
         let before = stray_callbacks();
         let allocation = callbacks.pfn_allocation.expect("a function");
-        // SAFETY: the user data of callbacks that are watched is a number, which leads to nobody once they were retired.
+        // SAFETY: the user data of callbacks that are watched is a number, which is invalid once they were retired.
         let block = unsafe { allocation(callbacks.p_user_data, 8, 8, 1) };
         assert!(block.is_null());
         assert_eq!(stray_callbacks(), before + 1);

@@ -243,7 +243,7 @@ mod tests {
 
     use super::{ForeignOwner, ForeignUse, checker};
 
-    /// Callbacks that nobody calls.
+    /// Callbacks that are never called.
     fn callbacks(number: usize) -> RawCallbacks {
         unsafe extern "system" fn allocation(
             _: *mut std::ffi::c_void,

@@ -240,7 +240,7 @@ mod tests {
         assert_eq!((lost(), reports.may_be_stale()), (10, true));
         let count = &reports.counts[9];
         assert_eq!(count.live_blocks.load(Ordering::Relaxed), MAX_BLOCKS);
-        // Who frees after all has room again.
+        // A free after all makes room again.
         reports.note(&event(FREE, (1, 0), 0));
         reports.note(&event(ALLOCATE, (1, 8), 9));
         assert_eq!((lost(), reports.may_be_stale()), (10, false));
@@ -257,7 +257,7 @@ mod tests {
             // Neither size nor type means anything here.
             (FREE, 1, u64::MAX, -1),
             (UNIMPORT, 3, 0, 0),
-            // Of a block that nobody reported, and an event of later versions.
+            // A free of an unreported block, and an unknown event.
             (FREE, 99, 1, 9),
             (77, 2, 1, 9),
         ] {

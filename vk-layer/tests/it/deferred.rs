@@ -87,7 +87,7 @@ fn pipelines(device: Handle, layer: &Layer, callbacks: *const RawCallbacks, way:
     }
     assert_eq!(pipelines[1], 0);
     let created = [pipelines[0], pipelines[2]];
-    // Nobody reads the array once it is known that the operation is done.
+    // The array is not read once the operation is known to be done.
     pipelines.fill(u64::MAX);
     if way == Way::Polled {
         // SAFETY: a live device and operation.
@@ -112,7 +112,7 @@ fn pipelines(device: Handle, layer: &Layer, callbacks: *const RawCallbacks, way:
 enum Way {
     AtOnce,
     Deferred,
-    /// Deferred, and the program asks how many may join until nobody may.
+    /// Deferred; the program queries how many threads may join until none may.
     Polled,
     /// Deferred, and the pipelines stay.
     LeftAlive,
@@ -157,7 +157,7 @@ fn ly16_each_object_of_a_command_that_failed_in_part_counts() {
             ("live_blocks", 0),
         ],
     );
-    // The driver says that memory was refused, which nobody did.
+    // The driver reports refused memory, though none was refused.
     assert!(
         !report["check"]["findings"]
             .to_string()

@@ -191,7 +191,7 @@ fn ly4_objects_are_found_by_their_first_word_however_many_there_are() {
         layer.destroy_instance(instance, NONE);
     }
     assert_eq!(seen().len(), 600 * 4);
-    // NULL is ended by nobody.
+    // Destroying NULL ends no object.
     let instance = layer.create_instance(NONE).expect("an instance");
     let function = layer
         .of_instance(instance, c"vkDestroyInstance")

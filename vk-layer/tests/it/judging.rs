@@ -357,7 +357,7 @@ fn ly29_a_guard_reports_what_the_driver_does_to_its_blocks() {
     let Some(report) = run("cookie", true) else {
         return;
     };
-    // An instance, a device and a buffer; nobody guards the program's own callbacks.
+    // An instance, a device and a buffer; the program's own callbacks are not guarded.
     assert_eq!(report["guard"]["reports"], 3, "{report}");
     assert_eq!(report["guard"]["mode"], "cookie");
     let owners = report["guard"]["told"].as_array().expect("reports");

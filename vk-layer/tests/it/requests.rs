@@ -82,7 +82,7 @@ fn ly34_requests_are_met_while_the_program_only_submits() {
     if let Some(folder) = env::var_os("STEWARD_TEST_FOLDER").filter(|_| Child::is_child(test)) {
         return submit_and_request(Path::new(&folder));
     }
-    // Without the checker, stacks and a state nobody else wants to know of submits.
+    // Without the checker, stacks and a state file only the request needs submits.
     for check in ["true", "false"] {
         let folder = tempfile::tempdir().expect("a folder");
         let child = Child::this_test(test)

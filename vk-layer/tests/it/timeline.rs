@@ -80,7 +80,7 @@ fn ly23_phases_begin_at_what_divides_a_run_and_samples_are_thinned() {
     let phases: Vec<_> = report.phases.iter().map(shown).collect();
     // The instance's block, then the device's and at most 5, 3 and 2 buffers beside both.
     let peaks = [2, 7, 5, 4, 1].map(|blocks| blocks * BLOCK);
-    // In the first two the layer itself allocates: whether before the peak nobody knows.
+    // In the first two the layer itself allocates, before or after the peak.
     let expected = [
         ("run", 2, 2, phases[0].3),
         ("device created", 10, 5, phases[1].3),
@@ -132,7 +132,7 @@ fn ly23_phases_begin_at_what_divides_a_run_and_samples_are_thinned() {
         .max();
     assert_eq!(most, Some(7 * BLOCK));
 
-    // In the middle nobody knew of what came later.
+    // The middle report does not contain what came later.
     let middle = Report::of_program(&in_the_middle).expect("a layer's report");
     let names: Vec<_> = middle.phases.iter().map(|phase| &*phase.name).collect();
     assert_eq!(names, ["run", "device created", "first submit"]);

@@ -188,7 +188,7 @@ fn an_object_has_the_blocks_of_its_command_and_no_other_ones() {
     let live = recorder.begin_resize(6, HERE).expect("live");
     recorder.end_resize(live, 7, 40, HERE);
     recorder.created(1, 0xa);
-    // Of two objects of one command nobody knows which has which block.
+    // Of two objects of one command it is not known which owns which block.
     recorder.begin_command("", HERE);
     recorder.allocate(8, origin("vkCreateGraphicsPipelines", None), 50, HERE);
     recorder.created(1, 0xb);

@@ -39,7 +39,7 @@ pub(super) fn free_malloc_through(callbacks: &RawCallbacks) {
     let moved =
         unsafe { reallocation.expect("a function")(callbacks.p_user_data, foreign, 128, 8, 1) };
     assert!(moved.is_null());
-    // SAFETY: 64 bytes that nobody has freed.
+    // SAFETY: 64 bytes that are not freed yet.
     assert_eq!(unsafe { foreign.cast::<[u8; 64]>().read() }, [7; 64]);
     // SAFETY: the block of `malloc` above.
     unsafe { libc::free(foreign) };

@@ -93,6 +93,6 @@ pub(super) unsafe extern "system" fn submit(_: Handle, _: u32, _: *const c_void,
 
 pub(super) unsafe extern "system" fn unmap(_: Handle, _: u64) {}
 
-/// A command that nobody knows. Never inlined, as `draw`.
+/// An unknown command. Never inlined, as `draw`.
 #[inline(never)]
 pub(crate) unsafe extern "system" fn unknown(_: Handle) {}

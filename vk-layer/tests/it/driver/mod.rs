@@ -37,7 +37,7 @@ pub(crate) struct Seen {
 struct DriverNotes {
     seen: Vec<Seen>,
     fail_creation: bool,
-    /// Instances and devices have no table of the loader: nobody can find them.
+    /// Instances and devices have no table of the loader, and so cannot be found.
     has_no_table: bool,
     /// The table of the next instance or device, where it is not one of its own.
     table: Option<usize>,

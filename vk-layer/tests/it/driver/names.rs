@@ -20,7 +20,7 @@ use super::{DRIVER, Handle, VoidFunction};
 
 macro_rules! void {
     ($function:expr) => {
-        // SAFETY: cast back to its signature by whoever calls it.
+        // SAFETY: the caller casts it back to its signature.
         Some(unsafe { transmute::<*const (), VoidFunction>($function as *const ()) })
     };
 }

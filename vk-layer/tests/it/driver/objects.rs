@@ -55,7 +55,7 @@ pub(super) unsafe extern "system" fn create_device(
     create_dispatchable("vkCreateDevice", callbacks, object)
 }
 
-/// The first word goes with the object: who looks for it by that afterwards finds nobody.
+/// The first word ends with the object: a lookup by it afterwards finds nothing.
 pub(super) fn end_dispatchable(callbacks: Callbacks, object: Handle) {
     // SAFETY: from `create_dispatchable`, and live.
     unsafe { object.cast::<usize>().write(0) };

@@ -53,7 +53,7 @@ pub(super) unsafe extern "system" fn create_deferred_pipelines(
     1_000_268_002
 }
 
-/// The first join is told that others have work to do still.
+/// The first join returns that other threads still have work.
 pub(crate) unsafe extern "system" fn join(_: Handle, operation: u64) -> i32 {
     let has_joined = DRIVER.with_borrow_mut(|driver| {
         let before = std::mem::replace(&mut driver.arguments, vec![operation]);
