@@ -90,11 +90,20 @@ impl Parent {
         if !self.is_device() {
             return None;
         }
-        let handle = ptr::with_exposed_provenance_mut(self.handle);
         // SAFETY: the caller's promise; the name ends with 0.
-        let function = unsafe { (self.get_proc_addr)(handle, name.as_ptr()) }?;
+        let function = unsafe { self.look_up(name.as_ptr()) }?;
         self.set_other(slot, function);
         Some(function)
+    }
+
+    /// Looks up a command of the layer below.
+    ///
+    /// # Safety
+    /// The name ends with 0, and the instance or device is live.
+    pub(crate) unsafe fn look_up(&self, name: *const c_char) -> Option<VoidFunction> {
+        let handle = ptr::with_exposed_provenance_mut(self.handle);
+        // SAFETY: the layer's below, with its own handle.
+        unsafe { (self.get_proc_addr)(handle, name) }
     }
 
     /// Stores the command of this slot. The first one is kept: later the loader returns the first layer's.

@@ -294,9 +294,8 @@ unsafe fn register(
 /// The physical device is one of the instance's, and the command with this name writes such a struct.
 unsafe fn properties<T: Default>(instance: &Parent, name: &CStr, physical_device: Handle) -> T {
     let mut properties = T::default();
-    let handle = ptr::with_exposed_provenance_mut(instance.handle);
-    // SAFETY: the layer's below, with its own instance.
-    if let Some(function) = unsafe { (instance.get_proc_addr)(handle, name.as_ptr()) } {
+    // SAFETY: the instance is live, since its physical device is.
+    if let Some(function) = unsafe { instance.look_up(name.as_ptr()) } {
         type Function<T> = unsafe extern "system" fn(Handle, *mut T);
         // SAFETY: the command has this signature.
         let function = unsafe { transmute::<VoidFunction, Function<T>>(function) };

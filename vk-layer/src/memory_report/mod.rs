@@ -5,7 +5,6 @@ mod create_info;
 
 use std::ffi::c_void;
 use std::mem::transmute;
-use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::accounts::Accounts;
@@ -168,10 +167,9 @@ pub(crate) unsafe fn reporting_device(
     if !settings().memory_report {
         return None;
     }
-    let handle = ptr::with_exposed_provenance_mut(instance.handle);
-    let name = c"vkEnumerateDeviceExtensionProperties".as_ptr();
-    // SAFETY: the layer's below, with its own instance.
-    let enumerate = unsafe { (instance.get_proc_addr)(handle, name) };
+    let name = c"vkEnumerateDeviceExtensionProperties";
+    // SAFETY: the instance is live, since its physical device is.
+    let enumerate = unsafe { instance.look_up(name.as_ptr()) };
     let reports = accounts
         .memory_reports
         .get_or_make(|| Some(MemoryReports::new()));
