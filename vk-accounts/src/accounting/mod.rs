@@ -15,7 +15,7 @@
 //! A tap records each call, a check judges it; the driver gets the outermost callbacks. Both use other memory ([`Watching`]).
 
 mod ash;
-mod judged;
+mod findings;
 mod owner;
 mod phases;
 mod watching;
@@ -256,7 +256,7 @@ impl<'b> Accounts<'b> {
         let judged = self
             .checker
             .as_ref()
-            .map(|checker| judged::rows(checker, &self.records))
+            .map(|checker| findings::rows(checker, &self.records))
             .transpose()?;
         let checked = judged.is_some();
         if let Some((findings, unjudged)) = judged {

@@ -8,14 +8,14 @@
 //! All allocations of the driver and the accounts pass the guard. Failures apply to callbacks alone: the memory that reports them is not
 //! refused.
 
-mod choice;
+mod back_end;
 mod collected_reports;
 mod layers;
 mod mappings;
 pub mod refused;
 mod source;
 
-pub use choice::parse_back_end;
+pub use back_end::parse_back_end;
 pub use debug_guard::{ChoiceError, GuardChoice};
 pub use layers::{GuardingError, Layers};
 
