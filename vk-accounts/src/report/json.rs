@@ -20,7 +20,9 @@ pub struct CompactJson<'v, T>(pub &'v T);
 
 impl<T: Serialize> fmt::Display for CompactJson<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        serde_json::to_writer(Output(f), self.0).map_err(|_| fmt::Error)
+        // Through `dyn`, so that each type is not compiled with all of the formatter's code.
+        let output: &mut dyn io::Write = &mut Output(f);
+        serde_json::to_writer(output, self.0).map_err(|_| fmt::Error)
     }
 }
 

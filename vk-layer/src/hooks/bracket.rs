@@ -230,13 +230,22 @@ fn count_foreign_command(index: usize, accounts: &Accounts) -> Option<&KindAccou
 }
 
 /// The bracket of the row's command.
-fn command(index: usize, mut owners: Owners, owner: Option<OwnerId>) -> Command {
+fn command(index: usize, parents: Owners, owner: Option<OwnerId>) -> Command {
     let row = row(index);
-    *match row.object {
-        "VkInstance" => &mut owners.instance,
-        "VkDevice" => &mut owners.device,
-        _ => &mut owners.object,
-    } = owner;
+    let owners = match row.object {
+        "VkInstance" => Owners {
+            instance: owner,
+            ..parents
+        },
+        "VkDevice" => Owners {
+            device: owner,
+            ..parents
+        },
+        _ => Owners {
+            object: owner,
+            ..parents
+        },
+    };
     Command::of(row, row.name, owners, coverage())
 }
 
