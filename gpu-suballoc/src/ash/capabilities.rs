@@ -1,4 +1,4 @@
-//! What a physical device says of itself that matters between devices.
+//! The capabilities of a physical device that matter between devices.
 
 use core::ffi::CStr;
 
@@ -6,13 +6,13 @@ use ash::vk;
 
 use crate::group::{CapabilityFlags, DeviceCapabilities, HandleTypes, PciAddress};
 
-/// What Vulkan tells of a device that is, or will be, made with these extensions.
+/// The capabilities that Vulkan reports for a device created with these extensions.
 ///
-/// Links, costs and NUMA nodes are not among it: Vulkan has no words for them. Nor is unified memory, since no object of one `VkDevice`
-/// is usable on another, whatever memory it lies in. Below Vulkan 1.1 there are no UUIDs and no external handles: nothing is known then.
+/// Vulkan reports no links, costs or NUMA nodes. Unified memory is never reported, since no object of one `VkDevice` is usable on another.
+/// Below Vulkan 1.1 there are no UUIDs and no external handles: the result has no capabilities.
 ///
 /// Vulkan specification, *Physical Device Properties* (`VkPhysicalDeviceIDProperties`, `VkPhysicalDeviceDriverProperties`,
-/// `VkPhysicalDevicePCIBusInfoPropertiesEXT`), *Additional Buffer DeviceCapabilities* and *Additional Semaphore DeviceCapabilities*.
+/// `VkPhysicalDevicePCIBusInfoPropertiesEXT`), *Additional Buffer Capabilities* and *Additional Semaphore Capabilities*.
 ///
 /// # Safety
 /// `physical` is of `instance`, both live; `api_version` is the lesser of what the application named and what the device supports;
@@ -35,20 +35,20 @@ pub unsafe fn physical_device_capabilities(
         api_version >= vk::API_VERSION_1_2 || has(vk::KHR_DRIVER_PROPERTIES_NAME),
         has(vk::EXT_PCI_BUS_INFO_NAME),
     );
-    let mut told = vk::PhysicalDeviceProperties2::default().push_next(&mut id);
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut id);
     if knows_driver {
-        told = told.push_next(&mut driver);
+        properties = properties.push_next(&mut driver);
     }
     if knows_bus {
-        told = told.push_next(&mut bus);
+        properties = properties.push_next(&mut bus);
     }
     // SAFETY: the caller's promise; 1.1 has the command, and the chain holds what version and extensions know.
-    unsafe { (instance.fp_v1_1().get_physical_device_properties2)(physical, &raw mut told) };
+    unsafe { (instance.fp_v1_1().get_physical_device_properties2)(physical, &raw mut properties) };
     // SAFETY: the caller's promise.
-    let (buffer_import, buffer_export) = unsafe { buffer_handles(instance, physical, &has) };
+    let (buffer_import, buffer_export) = unsafe { buffer_handles(instance, physical, has) };
     // SAFETY: as above.
     let (semaphore_import, semaphore_export) =
-        unsafe { semaphore_handles(instance, physical, &has) };
+        unsafe { semaphore_handles(instance, physical, has) };
     DeviceCapabilities {
         driver: (knows_driver && driver.driver_id.as_raw() != 0)
             .then_some(driver.driver_id.as_raw() as u32),
@@ -105,119 +105,121 @@ unsafe fn flags(
     flags
 }
 
-/// Handles of buffers that are copied from and to: those that can be taken in, those that can be given out.
-///
-/// # Safety
-/// As [`flags`].
-unsafe fn buffer_handles(
-    instance: &ash::Instance,
-    physical: vk::PhysicalDevice,
-    has: &impl Fn(&CStr) -> bool,
+/// The handle types that can be imported, and those that can be exported. `features` asks for one, if the device has its extension.
+fn handle_types<T, const N: usize>(
+    types: [(&CStr, T, HandleTypes); N],
+    has: impl Fn(&CStr) -> bool,
+    features: impl Fn(T) -> (bool, bool),
 ) -> (HandleTypes, HandleTypes) {
-    let usage = vk::BufferUsageFlags::STORAGE_BUFFER
-        | vk::BufferUsageFlags::TRANSFER_SRC
-        | vk::BufferUsageFlags::TRANSFER_DST;
-    let ways = [
-        (
-            vk::KHR_EXTERNAL_MEMORY_FD_NAME,
-            vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD,
-            HandleTypes::OPAQUE_FD,
-        ),
-        (
-            vk::KHR_EXTERNAL_MEMORY_WIN32_NAME,
-            vk::ExternalMemoryHandleTypeFlags::OPAQUE_WIN32,
-            HandleTypes::OPAQUE_WIN32,
-        ),
-        (
-            vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME,
-            vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT,
-            HandleTypes::DMA_BUF,
-        ),
-        (
-            vk::EXT_EXTERNAL_MEMORY_HOST_NAME,
-            vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT,
-            HandleTypes::HOST_ALLOCATION,
-        ),
-    ];
     let (mut import, mut export) = (HandleTypes::NONE, HandleTypes::NONE);
-    for (_, raw, handle) in ways.into_iter().filter(|(extension, ..)| has(extension)) {
-        let info = vk::PhysicalDeviceExternalBufferInfo::default()
-            .usage(usage)
-            .handle_type(raw);
-        let mut told = vk::ExternalBufferProperties::default();
-        // SAFETY: the caller's promise; 1.1 has the command, and the extension knows the handle type.
-        unsafe {
-            (instance
-                .fp_v1_1()
-                .get_physical_device_external_buffer_properties)(
-                physical,
-                &raw const info,
-                &raw mut told,
-            )
-        };
-        let can = told.external_memory_properties.external_memory_features;
-        if can.contains(vk::ExternalMemoryFeatureFlags::IMPORTABLE) {
+    for (_, raw, handle) in types.into_iter().filter(|(extension, ..)| has(extension)) {
+        let (importable, exportable) = features(raw);
+        if importable {
             import = import | handle;
         }
-        if can.contains(vk::ExternalMemoryFeatureFlags::EXPORTABLE) {
+        if exportable {
             export = export | handle;
         }
     }
     (import, export)
 }
 
-/// As [`buffer_handles`], of binary semaphores.
+/// Handle types of buffers that are copied from and to.
+///
+/// # Safety
+/// As [`flags`].
+unsafe fn buffer_handles(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+    has: impl Fn(&CStr) -> bool,
+) -> (HandleTypes, HandleTypes) {
+    use vk::{ExternalMemoryFeatureFlags as Features, ExternalMemoryHandleTypeFlags as Types};
+    let usage = vk::BufferUsageFlags::STORAGE_BUFFER
+        | vk::BufferUsageFlags::TRANSFER_SRC
+        | vk::BufferUsageFlags::TRANSFER_DST;
+    let types = [
+        (
+            vk::KHR_EXTERNAL_MEMORY_FD_NAME,
+            Types::OPAQUE_FD,
+            HandleTypes::OPAQUE_FD,
+        ),
+        (
+            vk::KHR_EXTERNAL_MEMORY_WIN32_NAME,
+            Types::OPAQUE_WIN32,
+            HandleTypes::OPAQUE_WIN32,
+        ),
+        (
+            vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME,
+            Types::DMA_BUF_EXT,
+            HandleTypes::DMA_BUF,
+        ),
+        (
+            vk::EXT_EXTERNAL_MEMORY_HOST_NAME,
+            Types::HOST_ALLOCATION_EXT,
+            HandleTypes::HOST_ALLOCATION,
+        ),
+    ];
+    let query = instance
+        .fp_v1_1()
+        .get_physical_device_external_buffer_properties;
+    handle_types(types, has, |raw| {
+        let info = vk::PhysicalDeviceExternalBufferInfo::default()
+            .usage(usage)
+            .handle_type(raw);
+        let mut properties = vk::ExternalBufferProperties::default();
+        // SAFETY: the caller's promise; 1.1 has the command, and the extension knows the handle type.
+        unsafe { query(physical, &raw const info, &raw mut properties) };
+        let can = properties
+            .external_memory_properties
+            .external_memory_features;
+        (
+            can.contains(Features::IMPORTABLE),
+            can.contains(Features::EXPORTABLE),
+        )
+    })
+}
+
+/// Handle types of binary semaphores.
 ///
 /// # Safety
 /// As [`flags`].
 unsafe fn semaphore_handles(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
-    has: &impl Fn(&CStr) -> bool,
+    has: impl Fn(&CStr) -> bool,
 ) -> (HandleTypes, HandleTypes) {
-    let ways = [
+    use vk::{
+        ExternalSemaphoreFeatureFlags as Features, ExternalSemaphoreHandleTypeFlags as Types,
+    };
+    let types = [
         (
             vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME,
-            vk::ExternalSemaphoreHandleTypeFlags::OPAQUE_FD,
+            Types::OPAQUE_FD,
             HandleTypes::OPAQUE_FD,
         ),
         (
             vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME,
-            vk::ExternalSemaphoreHandleTypeFlags::SYNC_FD,
+            Types::SYNC_FD,
             HandleTypes::SYNC_FD,
         ),
         (
             vk::KHR_EXTERNAL_SEMAPHORE_WIN32_NAME,
-            vk::ExternalSemaphoreHandleTypeFlags::OPAQUE_WIN32,
+            Types::OPAQUE_WIN32,
             HandleTypes::OPAQUE_WIN32,
         ),
     ];
-    let (mut import, mut export) = (HandleTypes::NONE, HandleTypes::NONE);
-    for (_, raw, handle) in ways.into_iter().filter(|(extension, ..)| has(extension)) {
+    let query = instance
+        .fp_v1_1()
+        .get_physical_device_external_semaphore_properties;
+    handle_types(types, has, |raw| {
         let info = vk::PhysicalDeviceExternalSemaphoreInfo::default().handle_type(raw);
-        let mut told = vk::ExternalSemaphoreProperties::default();
+        let mut properties = vk::ExternalSemaphoreProperties::default();
         // SAFETY: the caller's promise; 1.1 has the command, and the extension knows the handle type.
-        unsafe {
-            (instance
-                .fp_v1_1()
-                .get_physical_device_external_semaphore_properties)(
-                physical,
-                &raw const info,
-                &raw mut told,
-            )
-        };
-        if told
-            .external_semaphore_features
-            .contains(vk::ExternalSemaphoreFeatureFlags::IMPORTABLE)
-        {
-            import = import | handle;
-        }
-        if told
-            .external_semaphore_features
-            .contains(vk::ExternalSemaphoreFeatureFlags::EXPORTABLE)
-        {
-            export = export | handle;
-        }
-    }
-    (import, export)
+        unsafe { query(physical, &raw const info, &raw mut properties) };
+        let can = properties.external_semaphore_features;
+        (
+            can.contains(Features::IMPORTABLE),
+            can.contains(Features::EXPORTABLE),
+        )
+    })
 }

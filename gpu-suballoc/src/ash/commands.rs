@@ -1,17 +1,17 @@
-//! The functions that are called. What Vulkan 1.0 has comes from ash's table; the rest is asked for by name, because ash's table
-//! holds functions that panic where the driver has none.
+//! The functions that are called. Those of Vulkan 1.0 come from ash's table. The later ones are loaded by name, because a function of
+//! ash's table panics if the driver has none.
 
 use core::ffi::CStr;
 use core::mem::transmute;
 
 use ash::vk;
 
-/// Each is in a table of ash's; every Vulkan 1.0 has it.
+/// Commands of the instance that are called; every Vulkan 1.0 has them.
 pub(super) const OF_INSTANCE: [&CStr; 2] = [
     c"vkGetPhysicalDeviceProperties",
     c"vkGetPhysicalDeviceMemoryProperties",
 ];
-/// As [`OF_INSTANCE`]: the first fields of [`DeviceCommands`].
+/// As [`OF_INSTANCE`], of the device.
 pub(super) const OF_DEVICE: [&CStr; 14] = [
     c"vkAllocateMemory",
     c"vkFreeMemory",
@@ -30,27 +30,14 @@ pub(super) const OF_DEVICE: [&CStr; 14] = [
 ];
 
 pub(super) struct DeviceCommands {
-    pub(super) allocate_memory: vk::PFN_vkAllocateMemory,
-    pub(super) free_memory: vk::PFN_vkFreeMemory,
-    pub(super) map_memory: vk::PFN_vkMapMemory,
-    pub(super) unmap_memory: vk::PFN_vkUnmapMemory,
-    pub(super) flush_ranges: vk::PFN_vkFlushMappedMemoryRanges,
-    pub(super) invalidate_ranges: vk::PFN_vkInvalidateMappedMemoryRanges,
-    pub(super) create_buffer: vk::PFN_vkCreateBuffer,
-    pub(super) destroy_buffer: vk::PFN_vkDestroyBuffer,
-    pub(super) buffer_requirements: vk::PFN_vkGetBufferMemoryRequirements,
-    pub(super) bind_buffer: vk::PFN_vkBindBufferMemory,
-    pub(super) create_image: vk::PFN_vkCreateImage,
-    pub(super) destroy_image: vk::PFN_vkDestroyImage,
-    pub(super) image_requirements: vk::PFN_vkGetImageMemoryRequirements,
-    pub(super) bind_image: vk::PFN_vkBindImageMemory,
+    pub(super) core: ash::DeviceFnV1_0,
     pub(super) requirements2: Option<Requirements2>,
     pub(super) buffer_address: Option<vk::PFN_vkGetBufferDeviceAddress>,
     pub(super) memory_properties2: Option<vk::PFN_vkGetPhysicalDeviceMemoryProperties2>,
     pub(super) properties2: Option<vk::PFN_vkGetPhysicalDeviceProperties2>,
 }
 
-/// An instance and a device, with what Vulkan 1.0 has of them.
+/// An instance and a device, with their tables of Vulkan 1.0.
 pub(super) struct CommandTables<'t> {
     pub(super) get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
     pub(super) instance: vk::Instance,
@@ -59,7 +46,7 @@ pub(super) struct CommandTables<'t> {
     pub(super) of_device: &'t ash::DeviceFnV1_0,
 }
 
-/// There together or not at all.
+/// Both are present, or neither.
 #[derive(Clone, Copy)]
 pub(super) struct Requirements2 {
     pub(super) buffer: vk::PFN_vkGetBufferMemoryRequirements2,
@@ -68,7 +55,7 @@ pub(super) struct Requirements2 {
 
 impl DeviceCommands {
     /// # Safety
-    /// Instance and device are live, and of the tables and of each other; the version is not above either's.
+    /// Instance and device are live and belong to the tables and to each other; the version is at most that of either.
     pub(super) unsafe fn load(tables: &CommandTables<'_>, api_version: u32) -> Self {
         let of_device = |since: u32, core: &'static CStr, others: &[&'static CStr]| {
             let core = (api_version >= since).then_some(core);
@@ -120,22 +107,8 @@ impl DeviceCommands {
             // SAFETY: as above.
             image: unsafe { transmute::<Void, vk::PFN_vkGetImageMemoryRequirements2>(image) },
         });
-        let table = tables.of_device;
         Self {
-            allocate_memory: table.allocate_memory,
-            free_memory: table.free_memory,
-            map_memory: table.map_memory,
-            unmap_memory: table.unmap_memory,
-            flush_ranges: table.flush_mapped_memory_ranges,
-            invalidate_ranges: table.invalidate_mapped_memory_ranges,
-            create_buffer: table.create_buffer,
-            destroy_buffer: table.destroy_buffer,
-            buffer_requirements: table.get_buffer_memory_requirements,
-            bind_buffer: table.bind_buffer_memory,
-            create_image: table.create_image,
-            destroy_image: table.destroy_image,
-            image_requirements: table.get_image_memory_requirements,
-            bind_image: table.bind_image_memory,
+            core: tables.of_device.clone(),
             requirements2,
             // SAFETY: the function of this name, with or without suffix, has this type.
             buffer_address: address
@@ -151,5 +124,5 @@ impl DeviceCommands {
     }
 }
 
-/// `PFN_vkVoidFunction` that is there.
+/// `PFN_vkVoidFunction`, not null.
 type Void = unsafe extern "system" fn();

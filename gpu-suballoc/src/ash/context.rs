@@ -1,4 +1,4 @@
-//! Contexts on a Vulkan device of the application: its commands loaded once, by name, and every one of them there.
+//! Contexts on a Vulkan device of the application. Its commands are loaded once, by name; a missing one is an error.
 
 use core::ffi::{CStr, c_void};
 
@@ -23,7 +23,7 @@ pub type AshContext = DeviceContext<LoadedDevice, CompiledKernel, KernelError>;
 /// Contexts on Vulkan devices, by number.
 pub type AshContextTable = ContextTable<LoadedDevice, CompiledKernel, KernelError>;
 
-/// What a context is acquired with; all of it stays the application's.
+/// The parameters of a context. Handles, callbacks and data stay the application's.
 pub struct AshContextInfo<'a> {
     /// The loader's, or a driver's.
     pub get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
@@ -33,21 +33,20 @@ pub struct AshContextInfo<'a> {
     pub physical_device: vk::PhysicalDevice,
     /// A device made from it.
     pub device: vk::Device,
-    /// How the device was made, and the callbacks: copied, and used for all that the context makes, to its end.
+    /// How the device was created, and the callbacks for all objects that the context creates. Copied.
     pub options: AshOptions,
     /// Sizes and limits of the allocator.
     pub allocator: AllocatorOptions,
-    /// Whose memory the context's books and kernels are in.
+    /// The memory of the context's bookkeeping and kernels.
     pub memory: ContextHandle,
-    /// What a [`VkPipelineCache` had](AshContext::pipeline_cache_data) in an earlier run; empty for none.
+    /// The [data of a `VkPipelineCache`](AshContext::pipeline_cache_data) of an earlier run, or empty.
     pub pipeline_cache_data: &'a [u8],
 }
 
-/// The commands of a context: one table, loaded when it was acquired, its own.
+/// The commands of one context, loaded when it was acquired.
 pub struct LoadedDevice {
     memory: AshDevice,
     kernels: KernelDevice,
-    table: ash::DeviceFnV1_0,
 }
 
 impl ContextDevice for LoadedDevice {
@@ -59,14 +58,14 @@ impl ContextDevice for LoadedDevice {
 }
 
 impl LoadedDevice {
-    /// The commands of Vulkan 1.0, as this device's driver has them.
+    /// The commands of Vulkan 1.0 of this device's driver.
     #[must_use]
     pub const fn commands(&self) -> &ash::DeviceFnV1_0 {
-        &self.table
+        self.memory.core()
     }
 }
 
-/// Without these, and those of an [`AshDevice`], there is no context; every Vulkan 1.0 has them.
+/// Commands that a context needs besides those of an [`AshDevice`]; every Vulkan 1.0 has them.
 const OF_INSTANCE: [&CStr; 1] = [c"vkGetDeviceProcAddr"];
 const OF_KERNELS: [&CStr; 11] = [
     c"vkCreateShaderModule",
@@ -85,19 +84,22 @@ const OF_KERNELS: [&CStr; 11] = [
 impl AshContexts {
     /// Acquires a context on a Vulkan device of the application.
     ///
-    /// The commands of instance and device are asked for here, once, and kept with the context: two contexts, of two drivers say, know
-    /// nothing of one another's.
+    /// The commands of instance and device are loaded once, here, and belong to this context alone.
     ///
     /// # Errors
     /// As [`acquire`](DeviceContexts::acquire), and [`ContextError::MissingCommand`].
     ///
     /// # Safety
     /// - As [`acquire`](DeviceContexts::acquire), [`AshDevice::new`] and `vkGetInstanceProcAddr`.
-    /// - The callbacks are good until the context, and all that holds a kernel of it, is gone.
-    /// - `pipeline_cache_data` is empty, or all of what [`pipeline_cache_data`](AshContext::pipeline_cache_data) gave for such a device, as it was:
-    ///   a driver looks at its header and may trust the rest. In a file, [`StoredShaders`](crate::cache::StoredShaders) sees to that.
+    /// - The callbacks are valid until the context and all references to its kernels are gone.
+    /// - `pipeline_cache_data` is empty, or all that [`pipeline_cache_data`](AshContext::pipeline_cache_data) returned for such a device, unchanged:
+    ///   a driver checks the header and may trust the rest. [`StoredShaders`](crate::cache::StoredShaders) ensures this for a file.
     pub unsafe fn acquire_ash(&self, info: AshContextInfo<'_>) -> Result<AshContext, ContextError> {
-        let handles = handles_of(info.instance, info.physical_device, info.device);
+        let handles = VulkanHandles {
+            instance: info.instance.as_raw(),
+            physical_device: info.physical_device.as_raw(),
+            device: info.device.as_raw(),
+        };
         let (memory, allocator) = (info.memory.clone(), info.allocator);
         let load = |state: &DeviceState| {
             // SAFETY: the caller's promise; `acquire` has seen that no handle is null.
@@ -108,26 +110,13 @@ impl AshContexts {
     }
 }
 
-/// The handles as numbers.
-fn handles_of(
-    instance: vk::Instance,
-    physical_device: vk::PhysicalDevice,
-    device: vk::Device,
-) -> VulkanHandles {
-    VulkanHandles {
-        instance: instance.as_raw(),
-        physical_device: physical_device.as_raw(),
-        device: device.as_raw(),
-    }
-}
-
 /// # Safety
 /// As [`AshContexts::acquire_ash`]; the handles are not null.
 unsafe fn load(
     info: &AshContextInfo<'_>,
     state: &DeviceState,
 ) -> Result<LoadedDevice, ContextError> {
-    // Of a pointer that is a function's or null.
+    // The function as a pointer, or null.
     let void = |function: vk::PFN_vkVoidFunction| {
         function.map_or(core::ptr::null(), |function| function as *const c_void)
     };
@@ -180,30 +169,21 @@ unsafe fn load(
     };
     // SAFETY: the caller's promise.
     let memory = unsafe { AshDevice::of_tables(&tables, info.physical_device, info.options) };
-    let (callbacks, data, host) = (
-        info.options.callbacks,
-        info.pipeline_cache_data,
-        info.memory.clone(),
-    );
     // SAFETY: the caller's promise.
     let kernels = unsafe {
         KernelDevice::new(
             &of_device,
             info.device,
-            callbacks,
-            data,
+            info.options.callbacks,
+            info.pipeline_cache_data,
             state.clone(),
-            host,
+            info.memory.clone(),
         )
     }?;
-    Ok(LoadedDevice {
-        memory,
-        kernels,
-        table: of_device,
-    })
+    Ok(LoadedDevice { memory, kernels })
 }
 
-/// Notes the first command that is needed and not there.
+/// Stores the first command that is needed and missing.
 fn note(
     missing: &mut Option<ContextError>,
     level: CommandSource,
@@ -225,15 +205,15 @@ fn note(
 }
 
 impl AshContext {
-    /// Compiles a kernel, with this context's callbacks and in its memory: for [`get_or_compile`](crate::cache::CacheOwner::get_or_compile) of its
-    /// [`shaders`](DeviceContext::shaders). Counts as many bytes as its code has.
+    /// Compiles a kernel with this context's callbacks and memory, for [`get_or_compile`](crate::cache::CacheOwner::get_or_compile) of its
+    /// [`shaders`](DeviceContext::shaders). The cache counts the bytes of its code.
     ///
     /// # Errors
-    /// What driver and memory refuse; nothing is left then.
+    /// The refusal of driver or memory; nothing remains then.
     ///
     /// # Safety
-    /// The info is valid for the device: its code (`VkShaderModuleCreateInfo`), layouts and constants. The device is done with the kernel
-    /// when it is destroyed: when its owner, or the last hold, lets go.
+    /// The info is valid for the device: its code (`VkShaderModuleCreateInfo`), layouts and constants. The device no longer uses the kernel
+    /// when its owner, or the last reference, is released.
     pub unsafe fn compile(
         &self,
         info: &KernelInfo<'_>,
@@ -246,10 +226,10 @@ impl AshContext {
         })
     }
 
-    /// What the context's `VkPipelineCache` has (`vkGetPipelineCacheData`), appended to `data`.
+    /// Appends the data of the context's `VkPipelineCache` (`vkGetPipelineCacheData`) to `data`.
     ///
     /// # Errors
-    /// What driver and memory refuse; `data` is as it was.
+    /// The refusal of driver or memory; `data` is unchanged.
     pub fn pipeline_cache_data(
         &self,
         data: &mut TryVec<u8, ContextHandle>,
@@ -258,9 +238,9 @@ impl AshContext {
     }
 }
 
-/// Whose binaries a device's are: what a file of them has in its head. `format` is the program's own.
+/// The identity of a device for the head of a file with its binaries. `format` is the program's number.
 ///
-/// Below Vulkan 1.1 there is no `deviceUUID`; it is zeros then.
+/// Below Vulkan 1.1 `device_uuid` is zeros.
 ///
 /// # Safety
 /// `physical` is of `instance`, both live; `api_version` is the lesser of what the application named and what the device supports.
@@ -271,9 +251,9 @@ pub unsafe fn physical_device_identity(
     api_version: u32,
     format: u32,
 ) -> StoreIdentity {
-    let mut told = vk::PhysicalDeviceProperties::default();
+    let mut properties = vk::PhysicalDeviceProperties::default();
     // SAFETY: the caller's promise.
-    unsafe { (instance.fp_v1_0().get_physical_device_properties)(physical, &raw mut told) };
+    unsafe { (instance.fp_v1_0().get_physical_device_properties)(physical, &raw mut properties) };
     let mut id = vk::PhysicalDeviceIDProperties::default();
     if api_version >= vk::API_VERSION_1_1 {
         let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut id);
@@ -281,11 +261,11 @@ pub unsafe fn physical_device_identity(
         unsafe { (instance.fp_v1_1().get_physical_device_properties2)(physical, &raw mut all) };
     }
     StoreIdentity {
-        vendor: told.vendor_id,
-        device: told.device_id,
-        driver_version: told.driver_version,
+        vendor: properties.vendor_id,
+        device: properties.device_id,
+        driver_version: properties.driver_version,
         format,
-        pipeline_cache_uuid: told.pipeline_cache_uuid,
+        pipeline_cache_uuid: properties.pipeline_cache_uuid,
         device_uuid: id.device_uuid,
     }
 }

@@ -1,4 +1,4 @@
-//! A compiled kernel: what the shader cache holds of a Vulkan device.
+//! A compiled kernel: the value of a Vulkan device's shader cache.
 
 use core::ffi::CStr;
 use core::fmt;
@@ -9,7 +9,7 @@ use ash::vk;
 use super::kernel_device::KernelDevice;
 use crate::error::GpuError;
 
-/// What a kernel is compiled from.
+/// The source of a kernel.
 #[derive(Clone, Copy)]
 pub struct KernelInfo<'a> {
     /// SPIR-V, as `VkShaderModuleCreateInfo::pCode`.
@@ -20,7 +20,7 @@ pub struct KernelInfo<'a> {
     pub push_constant_ranges: &'a [vk::PushConstantRange],
     /// A compute pipeline each.
     pub pipelines: &'a [KernelPipeline<'a>],
-    /// Keep the SPIR-V beside, so that it can be [written to a file](CompiledKernel::code).
+    /// Keeps the SPIR-V, so that it can be [written to a file](CompiledKernel::code).
     pub keep_code: bool,
 }
 
@@ -33,8 +33,8 @@ pub struct KernelPipeline<'a> {
     pub specialization: Option<&'a vk::SpecializationInfo<'a>>,
 }
 
-/// Shader module, descriptor set layouts, pipeline layout and compute pipelines, made with the callbacks of the context that compiled
-/// them, whoever uses them. Dropping it destroys them: pipelines, pipeline layout, descriptor set layouts, module; unless the device is lost.
+/// Shader module, descriptor set layouts, pipeline layout and compute pipelines, created with the callbacks of the context that compiled
+/// the kernel. Dropping it destroys pipelines, pipeline layout, descriptor set layouts and module in this order, unless the device is lost.
 pub struct CompiledKernel {
     pipelines: TryVec<vk::Pipeline, ContextHandle>,
     layout: vk::PipelineLayout,
@@ -45,7 +45,7 @@ pub struct CompiledKernel {
 }
 
 impl CompiledKernel {
-    /// In the order of H29 backwards. What was made before a step that fails goes as the whole would.
+    /// Creates in the reverse of the order of row H29. If a step fails, what the steps before created is destroyed as in `drop`.
     ///
     /// # Safety
     /// As [`AshContext::compile`](super::AshContext).
@@ -62,28 +62,30 @@ impl CompiledKernel {
             code: TryVec::new_in(memory.clone()),
             device: device.clone(),
         };
-        kernel.reserve(info).map_err(|error| KernelError {
+        let short = |error| KernelError {
             step: KernelStep::Memory,
             error,
-        })?;
+        };
+        kernel.reserve(info).map_err(short)?;
+        let module = vk::ShaderModuleCreateInfo::default().code(info.code);
+        let step = KernelStep::ShaderModule;
         // SAFETY: the caller's promise.
-        kernel.module = unsafe { device.module(info.code) }?;
+        kernel.module = unsafe { device.create(step, |of| of.create_shader_module, &module) }?;
         for set in info.set_layouts {
+            let step = KernelStep::DescriptorSetLayout;
             // SAFETY: the caller's promise.
-            let made = unsafe { device.set_layout(set) }?;
-            if let Err(refused) = kernel.set_layouts.try_push(made) {
-                device.destroy_set_layout(made);
-                return Err(KernelError {
-                    step: KernelStep::Memory,
-                    error: refused.error.into(),
-                });
+            let set = unsafe { device.create(step, |of| of.create_descriptor_set_layout, set) }?;
+            if let Err(refused) = kernel.set_layouts.try_push(set) {
+                device.destroy(set, |of| of.destroy_descriptor_set_layout);
+                return Err(short(refused.error.into()));
             }
         }
         let layout = vk::PipelineLayoutCreateInfo::default()
             .set_layouts(&kernel.set_layouts)
             .push_constant_ranges(info.push_constant_ranges);
-        // SAFETY: the caller's promise; the set layouts were made just now.
-        kernel.layout = unsafe { device.layout(&layout) }?;
+        let step = KernelStep::PipelineLayout;
+        // SAFETY: the caller's promise; the set layouts were created above.
+        kernel.layout = unsafe { device.create(step, |of| of.create_pipeline_layout, &layout) }?;
         for KernelPipeline {
             name,
             specialization,
@@ -99,20 +101,17 @@ impl CompiledKernel {
             let pipeline = vk::ComputePipelineCreateInfo::default()
                 .stage(stage)
                 .layout(kernel.layout);
-            // SAFETY: the caller's promise; module and layout were made just now.
-            let made = unsafe { device.pipeline(&pipeline) }?;
-            if let Err(refused) = kernel.pipelines.try_push(made) {
-                device.destroy_pipeline(made);
-                return Err(KernelError {
-                    step: KernelStep::Memory,
-                    error: refused.error.into(),
-                });
+            // SAFETY: the caller's promise; module and layout were created above.
+            let pipeline = unsafe { device.pipeline(&pipeline) }?;
+            if let Err(refused) = kernel.pipelines.try_push(pipeline) {
+                device.destroy(pipeline, |of| of.destroy_pipeline);
+                return Err(short(refused.error.into()));
             }
         }
         Ok(kernel)
     }
 
-    /// Before the driver is asked for anything.
+    /// Allocates all host memory, before the first call of the driver.
     fn reserve(&mut self, info: &KernelInfo<'_>) -> Result<(), GpuError> {
         self.pipelines.try_reserve(info.pipelines.len())?;
         self.set_layouts.try_reserve(info.set_layouts.len())?;
@@ -149,7 +148,7 @@ impl CompiledKernel {
         self.module
     }
 
-    /// Its SPIR-V, least significant byte first, where it was kept: what [`ShaderCache::save`](crate::ShaderCache::save) writes of it.
+    /// Its SPIR-V, least significant byte first, for [`ShaderCache::save`](crate::ShaderCache::save); `None` if it was not kept.
     #[must_use]
     pub fn code(&self) -> Option<&[u8]> {
         (!self.code.is_empty()).then_some(&*self.code)
@@ -158,14 +157,17 @@ impl CompiledKernel {
 
 impl Drop for CompiledKernel {
     fn drop(&mut self) {
-        self.pipelines
-            .iter()
-            .for_each(|pipeline| self.device.destroy_pipeline(*pipeline));
-        self.device.destroy_layout(self.layout);
-        self.set_layouts
-            .iter()
-            .for_each(|layout| self.device.destroy_set_layout(*layout));
-        self.device.destroy_module(self.module);
+        for pipeline in &*self.pipelines {
+            self.device.destroy(*pipeline, |of| of.destroy_pipeline);
+        }
+        self.device
+            .destroy(self.layout, |of| of.destroy_pipeline_layout);
+        for set in &*self.set_layouts {
+            self.device
+                .destroy(*set, |of| of.destroy_descriptor_set_layout);
+        }
+        self.device
+            .destroy(self.module, |of| of.destroy_shader_module);
     }
 }
 
@@ -179,10 +181,10 @@ impl fmt::Debug for CompiledKernel {
     }
 }
 
-/// Why a kernel was not compiled; nothing of it is left.
+/// Why a kernel was not compiled. Nothing of it remains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelError {
-    /// What was refused.
+    /// The step that failed.
     pub step: KernelStep,
     /// Why.
     pub error: GpuError,

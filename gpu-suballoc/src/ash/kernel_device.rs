@@ -1,14 +1,15 @@
-//! What compiled kernels are made and destroyed through: the context's own functions and callbacks, as long as one of them lives.
+//! The device that creates and destroys compiled kernels: the context's functions and callbacks, shared with each kernel.
 
 use alloc_core::{ContextHandle, TryVec};
 use ash::vk;
 
 use super::kernel::{KernelError, KernelStep};
+use super::layout::{check, new_handle, pointer_to};
 use crate::context::{DeviceState, SharedBox};
 use crate::device::DeviceError;
 use crate::error::GpuError;
 
-/// Counted: held by the context and by each kernel that was compiled with it.
+/// A reference; the context has one, and so has each kernel that was compiled with it.
 #[derive(Clone)]
 pub(super) struct KernelDevice {
     inner: SharedBox<KernelDeviceInner>,
@@ -16,56 +17,48 @@ pub(super) struct KernelDevice {
 
 struct KernelDeviceInner {
     device: vk::Device,
-    commands: KernelCommands,
+    commands: ash::DeviceFnV1_0,
     callbacks: Option<vk::AllocationCallbacks<'static>>,
     cache: vk::PipelineCache,
     state: DeviceState,
     memory: ContextHandle,
 }
 
-// SAFETY: handles and functions, which any thread may use; callbacks are the application's, which Vulkan calls on any thread.
+// SAFETY: any thread may use handles and functions, and Vulkan calls the application's callbacks on any thread.
 unsafe impl Send for KernelDeviceInner {}
-// SAFETY: as above; `VkPipelineCache` is synchronised by the driver, for it is not made as externally synchronised.
+// SAFETY: as above; the driver synchronises a `VkPipelineCache` that was not created as externally synchronised.
 unsafe impl Sync for KernelDeviceInner {}
 
-#[derive(Clone, Copy)]
-struct KernelCommands {
-    create_shader_module: vk::PFN_vkCreateShaderModule,
-    destroy_shader_module: vk::PFN_vkDestroyShaderModule,
-    create_descriptor_set_layout: vk::PFN_vkCreateDescriptorSetLayout,
-    destroy_descriptor_set_layout: vk::PFN_vkDestroyDescriptorSetLayout,
-    create_pipeline_layout: vk::PFN_vkCreatePipelineLayout,
-    destroy_pipeline_layout: vk::PFN_vkDestroyPipelineLayout,
-    create_compute_pipelines: vk::PFN_vkCreateComputePipelines,
-    destroy_pipeline: vk::PFN_vkDestroyPipeline,
-    destroy_pipeline_cache: vk::PFN_vkDestroyPipelineCache,
-    get_pipeline_cache_data: vk::PFN_vkGetPipelineCacheData,
+/// `vkCreate*` of an object `V`.
+type Create<I, V> = unsafe extern "system" fn(
+    vk::Device,
+    *const I,
+    *const vk::AllocationCallbacks<'_>,
+    *mut V,
+) -> vk::Result;
+/// `vkDestroy*` of an object `V`.
+type Destroy<V> = unsafe extern "system" fn(vk::Device, V, *const vk::AllocationCallbacks<'_>);
+
+fn refused(step: KernelStep, error: impl Into<GpuError>) -> KernelError {
+    let error = error.into();
+    KernelError { step, error }
 }
 
-/// What became of a create.
-fn check_created<H: vk::Handle + Copy>(
+fn check_created<V: vk::Handle + Copy>(
     step: KernelStep,
     result: vk::Result,
-    handle: H,
-) -> Result<H, KernelError> {
-    let refused = |raw| KernelError {
-        step,
-        error: GpuError::Device(DeviceError::from_raw(raw)),
-    };
-    match result.as_raw() {
-        // A driver that says yes and gives nothing is not believed.
-        0 if handle.as_raw() == 0 => Err(refused(vk::Result::ERROR_UNKNOWN.as_raw())),
-        0 => Ok(handle),
-        other => Err(refused(other)),
-    }
+    handle: V,
+) -> Result<V, KernelError> {
+    new_handle(result, handle, |raw| (raw != 0).then_some(handle))
+        .map_err(|error| refused(step, error))
 }
 
 impl KernelDevice {
-    /// With a pipeline cache that begins with `data`.
+    /// A device with a pipeline cache that begins with `data`.
     ///
     /// # Safety
-    /// The device is live, `table` is its; it outlives the value, or is lost first. The callbacks are what Vulkan demands, as long. `data` is
-    /// empty or what a pipeline cache of such a device had.
+    /// `device` is live, `table` is its table; the device and valid callbacks outlive the value, or the device is lost first. `data` is empty
+    /// or the data of a pipeline cache of such a device.
     pub(super) unsafe fn new(
         table: &ash::DeviceFnV1_0,
         device: vk::Device,
@@ -74,23 +67,9 @@ impl KernelDevice {
         state: DeviceState,
         memory: ContextHandle,
     ) -> Result<Self, GpuError> {
-        let commands = KernelCommands {
-            create_shader_module: table.create_shader_module,
-            destroy_shader_module: table.destroy_shader_module,
-            create_descriptor_set_layout: table.create_descriptor_set_layout,
-            destroy_descriptor_set_layout: table.destroy_descriptor_set_layout,
-            create_pipeline_layout: table.create_pipeline_layout,
-            destroy_pipeline_layout: table.destroy_pipeline_layout,
-            create_compute_pipelines: table.create_compute_pipelines,
-            destroy_pipeline: table.destroy_pipeline,
-            destroy_pipeline_cache: table.destroy_pipeline_cache,
-            get_pipeline_cache_data: table.get_pipeline_cache_data,
-        };
         let mut cache = vk::PipelineCache::null();
         let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
-        let allocator = callbacks
-            .as_ref()
-            .map_or(core::ptr::null(), core::ptr::from_ref);
+        let allocator = pointer_to(callbacks.as_ref());
         // SAFETY: the caller's promise.
         let result = unsafe {
             (table.create_pipeline_cache)(device, &raw const info, allocator, &raw mut cache)
@@ -99,13 +78,13 @@ impl KernelDevice {
             .map_err(|refused| refused.error)?;
         let inner = KernelDeviceInner {
             device,
-            commands,
+            commands: table.clone(),
             callbacks,
             cache,
             state,
             memory: memory.clone(),
         };
-        // Refused, it is dropped, and the cache with it.
+        // If the memory is refused, `inner` is dropped and destroys the cache.
         Ok(Self {
             inner: SharedBox::new(inner, memory)?,
         })
@@ -117,70 +96,25 @@ impl KernelDevice {
 
     fn live_inner(&self, step: KernelStep) -> Result<&KernelDeviceInner, KernelError> {
         if self.inner.state.is_lost() {
-            return Err(KernelError {
-                step,
-                error: GpuError::Device(DeviceError::DeviceLost),
-            });
+            return Err(refused(step, DeviceError::DeviceLost));
         }
         Ok(&self.inner)
     }
 
     /// # Safety
-    /// The code is valid SPIR-V for the device.
-    pub(super) unsafe fn module(&self, code: &[u32]) -> Result<vk::ShaderModule, KernelError> {
-        let inner = self.live_inner(KernelStep::ShaderModule)?;
-        let info = vk::ShaderModuleCreateInfo::default().code(code);
-        let mut module = vk::ShaderModule::null();
-        // SAFETY: the caller's promise; the device is live, by the promise of `new`.
-        let result = unsafe {
-            (inner.commands.create_shader_module)(
-                inner.device,
-                &raw const info,
-                inner.callbacks(),
-                &raw mut module,
-            )
-        };
-        check_created(KernelStep::ShaderModule, result, module)
-    }
-
-    /// # Safety
     /// The info is valid for the device.
-    pub(super) unsafe fn set_layout(
+    pub(super) unsafe fn create<I, V: vk::Handle + Default + Copy>(
         &self,
-        info: &vk::DescriptorSetLayoutCreateInfo<'_>,
-    ) -> Result<vk::DescriptorSetLayout, KernelError> {
-        let inner = self.live_inner(KernelStep::DescriptorSetLayout)?;
-        let mut layout = vk::DescriptorSetLayout::null();
+        step: KernelStep,
+        command: impl FnOnce(&ash::DeviceFnV1_0) -> Create<I, V>,
+        info: &I,
+    ) -> Result<V, KernelError> {
+        let inner = self.live_inner(step)?;
+        let mut handle = V::default();
+        let create = command(&inner.commands);
         // SAFETY: the caller's promise; the device is live, by the promise of `new`.
-        let result = unsafe {
-            (inner.commands.create_descriptor_set_layout)(
-                inner.device,
-                info,
-                inner.callbacks(),
-                &raw mut layout,
-            )
-        };
-        check_created(KernelStep::DescriptorSetLayout, result, layout)
-    }
-
-    /// # Safety
-    /// The info is valid for the device.
-    pub(super) unsafe fn layout(
-        &self,
-        info: &vk::PipelineLayoutCreateInfo<'_>,
-    ) -> Result<vk::PipelineLayout, KernelError> {
-        let inner = self.live_inner(KernelStep::PipelineLayout)?;
-        let mut layout = vk::PipelineLayout::null();
-        // SAFETY: the caller's promise; the device is live, by the promise of `new`.
-        let result = unsafe {
-            (inner.commands.create_pipeline_layout)(
-                inner.device,
-                info,
-                inner.callbacks(),
-                &raw mut layout,
-            )
-        };
-        check_created(KernelStep::PipelineLayout, result, layout)
+        let result = unsafe { create(inner.device, info, inner.callbacks(), &raw mut handle) };
+        check_created(step, result, handle)
     }
 
     /// # Safety
@@ -205,127 +139,70 @@ impl KernelDevice {
         };
         let answer = check_created(KernelStep::Pipeline, result, pipeline);
         if answer.is_err() {
-            // It may have been made although the command did not succeed.
-            self.destroy_pipeline(pipeline);
+            // The command may have created it and failed.
+            self.destroy(pipeline, |commands| commands.destroy_pipeline);
         }
         answer
     }
 
-    // A null handle is none, and of a lost device everything is gone.
-
-    pub(super) fn destroy_pipeline(&self, pipeline: vk::Pipeline) {
-        if let Some(inner) = self.inner_for(pipeline) {
-            // SAFETY: made by this device with these callbacks, destroyed once, by its only owner; the user is done with it.
-            unsafe { (inner.commands.destroy_pipeline)(inner.device, pipeline, inner.callbacks()) }
+    /// Destroys an object that the caller alone owns. Does nothing for a null handle, and after the loss of the device.
+    pub(super) fn destroy<V: vk::Handle + Copy>(
+        &self,
+        handle: V,
+        command: impl FnOnce(&ash::DeviceFnV1_0) -> Destroy<V>,
+    ) {
+        if handle.as_raw() != 0 && !self.inner.state.is_lost() {
+            let inner = &*self.inner;
+            let destroy = command(&inner.commands);
+            // SAFETY: created by this device with these callbacks, destroyed once, by its only owner; the user is done with it.
+            unsafe { destroy(inner.device, handle, inner.callbacks()) }
         }
     }
 
-    pub(super) fn destroy_layout(&self, layout: vk::PipelineLayout) {
-        if let Some(inner) = self.inner_for(layout) {
-            // SAFETY: as for pipelines.
-            unsafe {
-                (inner.commands.destroy_pipeline_layout)(inner.device, layout, inner.callbacks())
-            }
-        }
-    }
-
-    pub(super) fn destroy_set_layout(&self, layout: vk::DescriptorSetLayout) {
-        if let Some(inner) = self.inner_for(layout) {
-            // SAFETY: as for pipelines.
-            unsafe {
-                (inner.commands.destroy_descriptor_set_layout)(
-                    inner.device,
-                    layout,
-                    inner.callbacks(),
-                )
-            }
-        }
-    }
-
-    pub(super) fn destroy_module(&self, module: vk::ShaderModule) {
-        if let Some(inner) = self.inner_for(module) {
-            // SAFETY: as for pipelines.
-            unsafe {
-                (inner.commands.destroy_shader_module)(inner.device, module, inner.callbacks())
-            }
-        }
-    }
-
-    fn inner_for(&self, handle: impl vk::Handle) -> Option<&KernelDeviceInner> {
-        (handle.as_raw() != 0 && !self.inner.state.is_lost()).then_some(&*self.inner)
-    }
-
-    /// What the pipeline cache has, appended.
+    /// Appends the data of the pipeline cache.
     pub(super) fn cache_data(
         &self,
         data: &mut TryVec<u8, ContextHandle>,
     ) -> Result<(), KernelError> {
         let step = KernelStep::PipelineCache;
         let inner = self.live_inner(step)?;
-        let refused = |raw| KernelError {
-            step,
-            error: GpuError::Device(DeviceError::from_raw(raw)),
-        };
         let get = inner.commands.get_pipeline_cache_data;
         loop {
             let mut size = 0;
-            // SAFETY: device and cache are live; only the size is asked.
-            let result = unsafe {
-                get(
-                    inner.device,
-                    inner.cache,
-                    &raw mut size,
-                    core::ptr::null_mut(),
-                )
-            };
-            if result != vk::Result::SUCCESS {
-                return Err(refused(result.as_raw()));
-            }
+            let (device, cache, none) = (inner.device, inner.cache, core::ptr::null_mut());
+            // SAFETY: device and cache are live; without memory the command writes the size alone.
+            check(unsafe { get(device, cache, &raw mut size, none) })
+                .map_err(|error| refused(step, error))?;
             let before = data.len();
             data.try_resize(before.saturating_add(size), 0)
-                .map_err(|error| KernelError {
-                    step,
-                    error: error.into(),
-                })?;
+                .map_err(|error| refused(step, error))?;
             let room = data.get_mut(before..).unwrap_or_default();
-            // SAFETY: room for so many bytes.
-            let result = unsafe {
-                get(
-                    inner.device,
-                    inner.cache,
-                    &raw mut size,
-                    room.as_mut_ptr().cast(),
-                )
-            };
-            match result {
-                vk::Result::SUCCESS => {
-                    data.truncate(before.saturating_add(size));
-                    return Ok(());
-                }
-                // Another thread compiled meanwhile: what was written is a cache, but not all of it.
-                vk::Result::INCOMPLETE => data.truncate(before),
-                other => {
-                    data.truncate(before);
-                    return Err(refused(other.as_raw()));
-                }
+            // SAFETY: `room` has `size` bytes.
+            let result = unsafe { get(device, cache, &raw mut size, room.as_mut_ptr().cast()) };
+            if result == vk::Result::SUCCESS {
+                data.truncate(before.saturating_add(size));
+                return Ok(());
+            }
+            data.truncate(before);
+            // After `INCOMPLETE` another thread compiled meanwhile: what was written is a cache, but not all of it.
+            if result != vk::Result::INCOMPLETE {
+                return Err(refused(step, DeviceError::from_raw(result.as_raw())));
             }
         }
     }
 }
 
 impl KernelDeviceInner {
-    /// `pAllocator`: the copy lives where this does, and does not move.
+    /// `pAllocator`: the copy lies in this value, which does not move.
     fn callbacks(&self) -> *const vk::AllocationCallbacks<'static> {
-        self.callbacks
-            .as_ref()
-            .map_or(core::ptr::null(), core::ptr::from_ref)
+        pointer_to(self.callbacks.as_ref())
     }
 }
 
 impl Drop for KernelDeviceInner {
     fn drop(&mut self) {
         if !self.state.is_lost() {
-            // SAFETY: made by this device with these callbacks; nobody else has it.
+            // SAFETY: created by this device with these callbacks; only this value has the handle.
             unsafe {
                 (self.commands.destroy_pipeline_cache)(self.device, self.cache, self.callbacks())
             }

@@ -1,4 +1,4 @@
-//! Our values as ash's and back; what is shared is proved equal at compile time.
+//! Our values as ash's and back. What both have is asserted equal at compile time.
 
 #![forbid(unsafe_code)]
 
@@ -14,52 +14,49 @@ use crate::device::{
 use crate::memory_type::{MAX_MEMORY_TYPES, MemoryType};
 use crate::property_flags::PropertyFlags;
 
-pub(super) fn memory_of(memory: MemoryHandle) -> vk::DeviceMemory {
-    vk::DeviceMemory::from_raw(memory.as_raw())
-}
+const UNKNOWN: DeviceError = DeviceError::Other(vk::Result::ERROR_UNKNOWN.as_raw());
 
-pub(super) fn buffer_of(buffer: BufferHandle) -> vk::Buffer {
-    vk::Buffer::from_raw(buffer.as_raw())
-}
-
-pub(super) fn image_of(image: ImageHandle) -> vk::Image {
-    vk::Image::from_raw(image.as_raw())
-}
-
-pub(super) const fn answer(result: vk::Result) -> Result<(), DeviceError> {
+pub(super) const fn check(result: vk::Result) -> Result<(), DeviceError> {
     match result.as_raw() {
         0 => Ok(()),
         other => Err(DeviceError::from_raw(other)),
     }
 }
 
-/// A driver that says yes and gives nothing is not believed.
-pub(super) fn new_handle<V: Handle, H>(
-    result: vk::Result,
-    made: V,
-    ours: fn(u64) -> Option<H>,
-) -> Result<H, DeviceError> {
-    answer(result)?;
-    ours(made.as_raw()).ok_or(DeviceError::Other(vk::Result::ERROR_UNKNOWN.as_raw()))
+/// `pAllocator`.
+pub(super) fn pointer_to(
+    callbacks: Option<&vk::AllocationCallbacks<'static>>,
+) -> *const vk::AllocationCallbacks<'static> {
+    callbacks.map_or(core::ptr::null(), core::ptr::from_ref)
 }
 
-pub(super) const fn type_of(told: &vk::MemoryType) -> MemoryType {
+/// A driver that reports success and returns `VK_NULL_HANDLE` is an error.
+pub(super) fn new_handle<V: Handle, H>(
+    result: vk::Result,
+    handle: V,
+    ours: impl FnOnce(u64) -> Option<H>,
+) -> Result<H, DeviceError> {
+    check(result)?;
+    ours(handle.as_raw()).ok_or(UNKNOWN)
+}
+
+pub(super) fn type_of(vulkan: &vk::MemoryType) -> MemoryType {
     MemoryType {
-        properties: PropertyFlags::from_raw(told.property_flags.as_raw()),
-        heap_index: told.heap_index,
+        properties: vulkan.property_flags.into(),
+        heap_index: vulkan.heap_index,
     }
 }
 
-pub(super) const fn heap_of(told: &vk::MemoryHeap) -> MemoryHeap {
-    MemoryHeap::new(told.size, HeapFlags::from_raw(told.flags.as_raw()))
+pub(super) const fn heap_of(vulkan: &vk::MemoryHeap) -> MemoryHeap {
+    MemoryHeap::new(vulkan.size, HeapFlags::from_raw(vulkan.flags.as_raw()))
 }
 
 pub(super) fn requirements(
     needs: &vk::MemoryRequirements,
     dedicated: Option<&vk::MemoryDedicatedRequirements<'_>>,
 ) -> ResourceRequirements {
-    let requires = dedicated.is_some_and(|told| told.requires_dedicated_allocation == vk::TRUE);
-    let prefers = dedicated.is_some_and(|told| told.prefers_dedicated_allocation == vk::TRUE);
+    let requires = dedicated.is_some_and(|it| it.requires_dedicated_allocation == vk::TRUE);
+    let prefers = dedicated.is_some_and(|it| it.prefers_dedicated_allocation == vk::TRUE);
     ResourceRequirements {
         size: needs.size,
         alignment: needs.alignment,
@@ -108,7 +105,7 @@ pub(super) fn image_info(info: &ImageInfo) -> vk::ImageCreateInfo<'_> {
             ImageTiling::Optimal => vk::ImageTiling::OPTIMAL,
             ImageTiling::Linear => vk::ImageTiling::LINEAR,
         })
-        .usage(vk::ImageUsageFlags::from_raw(info.usage.as_raw()))
+        .usage(info.usage.into())
         .sharing_mode(sharing_mode(info.sharing))
         .initial_layout(vk::ImageLayout::from_raw(info.initial_layout as i32))
 }
@@ -132,103 +129,42 @@ const _: () = {
         size_of::<BufferHandle>() == size_of::<vk::Buffer>()
             && size_of::<ImageHandle>() == size_of::<vk::Image>()
     );
-
-    assert!(HeapFlags::DEVICE_LOCAL.as_raw() == vk::MemoryHeapFlags::DEVICE_LOCAL.as_raw());
-    assert!(PropertyFlags::DEVICE_LOCAL.as_raw() == vk::MemoryPropertyFlags::DEVICE_LOCAL.as_raw());
-    assert!(PropertyFlags::HOST_VISIBLE.as_raw() == vk::MemoryPropertyFlags::HOST_VISIBLE.as_raw());
-    assert!(
-        PropertyFlags::HOST_COHERENT.as_raw() == vk::MemoryPropertyFlags::HOST_COHERENT.as_raw()
-    );
-    assert!(PropertyFlags::HOST_CACHED.as_raw() == vk::MemoryPropertyFlags::HOST_CACHED.as_raw());
-    assert!(
-        PropertyFlags::LAZILY_ALLOCATED.as_raw()
-            == vk::MemoryPropertyFlags::LAZILY_ALLOCATED.as_raw()
-    );
-    assert!(PropertyFlags::PROTECTED.as_raw() == vk::MemoryPropertyFlags::PROTECTED.as_raw());
-    assert!(
-        PropertyFlags::DEVICE_COHERENT_AMD.as_raw()
-            == vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD.as_raw()
-    );
-    assert!(
-        PropertyFlags::DEVICE_UNCACHED_AMD.as_raw()
-            == vk::MemoryPropertyFlags::DEVICE_UNCACHED_AMD.as_raw()
-    );
-    assert!(
-        PropertyFlags::RDMA_CAPABLE_NV.as_raw()
-            == vk::MemoryPropertyFlags::RDMA_CAPABLE_NV.as_raw()
-    );
-
-    assert!(BufferUsage::TRANSFER_SRC.as_raw() == vk::BufferUsageFlags::TRANSFER_SRC.as_raw());
-    assert!(BufferUsage::TRANSFER_DST.as_raw() == vk::BufferUsageFlags::TRANSFER_DST.as_raw());
-    assert!(
-        BufferUsage::UNIFORM_TEXEL_BUFFER.as_raw()
-            == vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER.as_raw()
-    );
-    assert!(
-        BufferUsage::STORAGE_TEXEL_BUFFER.as_raw()
-            == vk::BufferUsageFlags::STORAGE_TEXEL_BUFFER.as_raw()
-    );
-    assert!(BufferUsage::UNIFORM_BUFFER.as_raw() == vk::BufferUsageFlags::UNIFORM_BUFFER.as_raw());
-    assert!(BufferUsage::STORAGE_BUFFER.as_raw() == vk::BufferUsageFlags::STORAGE_BUFFER.as_raw());
-    assert!(BufferUsage::INDEX_BUFFER.as_raw() == vk::BufferUsageFlags::INDEX_BUFFER.as_raw());
-    assert!(BufferUsage::VERTEX_BUFFER.as_raw() == vk::BufferUsageFlags::VERTEX_BUFFER.as_raw());
-    assert!(
-        BufferUsage::INDIRECT_BUFFER.as_raw() == vk::BufferUsageFlags::INDIRECT_BUFFER.as_raw()
-    );
-    assert!(
-        BufferUsage::SHADER_DEVICE_ADDRESS.as_raw()
-            == vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS.as_raw()
-    );
-    assert!(ImageUsage::TRANSFER_SRC.as_raw() == vk::ImageUsageFlags::TRANSFER_SRC.as_raw());
-    assert!(ImageUsage::TRANSFER_DST.as_raw() == vk::ImageUsageFlags::TRANSFER_DST.as_raw());
-    assert!(ImageUsage::SAMPLED.as_raw() == vk::ImageUsageFlags::SAMPLED.as_raw());
-    assert!(ImageUsage::STORAGE.as_raw() == vk::ImageUsageFlags::STORAGE.as_raw());
-    assert!(
-        ImageUsage::COLOR_ATTACHMENT.as_raw() == vk::ImageUsageFlags::COLOR_ATTACHMENT.as_raw()
-    );
-    assert!(
-        ImageUsage::DEPTH_STENCIL_ATTACHMENT.as_raw()
-            == vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT.as_raw()
-    );
-    assert!(
-        ImageUsage::TRANSIENT_ATTACHMENT.as_raw()
-            == vk::ImageUsageFlags::TRANSIENT_ATTACHMENT.as_raw()
-    );
-    assert!(
-        ImageUsage::INPUT_ATTACHMENT.as_raw() == vk::ImageUsageFlags::INPUT_ATTACHMENT.as_raw()
-    );
     assert!(ImageTiling::Optimal as i32 == vk::ImageTiling::OPTIMAL.as_raw());
     assert!(ImageTiling::Linear as i32 == vk::ImageTiling::LINEAR.as_raw());
-    assert!(
-        ExternalHandleTypes::OPAQUE_FD.as_raw()
-            == vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD.as_raw()
-    );
-    assert!(
-        ExternalHandleTypes::OPAQUE_WIN32.as_raw()
-            == vk::ExternalMemoryHandleTypeFlags::OPAQUE_WIN32.as_raw()
-    );
-    assert!(
-        ExternalHandleTypes::HOST_ALLOCATION.as_raw()
-            == vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT.as_raw()
-    );
-    assert!(
-        ExternalHandleTypes::DMA_BUF.as_raw()
-            == vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT.as_raw()
-    );
-
-    assert!(DeviceError::OutOfHostMemory.as_raw() == vk::Result::ERROR_OUT_OF_HOST_MEMORY.as_raw());
-    assert!(
-        DeviceError::OutOfDeviceMemory.as_raw() == vk::Result::ERROR_OUT_OF_DEVICE_MEMORY.as_raw()
-    );
-    assert!(DeviceError::TooManyObjects.as_raw() == vk::Result::ERROR_TOO_MANY_OBJECTS.as_raw());
-    assert!(DeviceError::MapFailed.as_raw() == vk::Result::ERROR_MEMORY_MAP_FAILED.as_raw());
-    assert!(DeviceError::DeviceLost.as_raw() == vk::Result::ERROR_DEVICE_LOST.as_raw());
-    assert!(
-        DeviceError::InvalidExternalHandle.as_raw()
-            == vk::Result::ERROR_INVALID_EXTERNAL_HANDLE.as_raw()
-    );
-    assert!(
-        DeviceError::InvalidOpaqueCaptureAddress.as_raw()
-            == vk::Result::ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS.as_raw()
-    );
 };
+
+/// Asserts that constants of ours are Vulkan's, of the same names or of the names behind `=`.
+macro_rules! assert_equal {
+    ($ours:ident, $vulkan:ident: $($name:ident)*) => {
+        assert_equal!($ours, $vulkan: $($name = $name,)*);
+    };
+    ($ours:ident, $vulkan:ident: $($name:ident = $vulkan_name:ident,)*) => {
+        const _: () = { $(assert!($ours::$name.as_raw() == vk::$vulkan::$vulkan_name.as_raw());)* };
+    };
+}
+
+assert_equal!(HeapFlags, MemoryHeapFlags: DEVICE_LOCAL);
+assert_equal!(PropertyFlags, MemoryPropertyFlags:
+    DEVICE_LOCAL HOST_VISIBLE HOST_COHERENT HOST_CACHED LAZILY_ALLOCATED PROTECTED
+    DEVICE_COHERENT_AMD DEVICE_UNCACHED_AMD RDMA_CAPABLE_NV);
+assert_equal!(BufferUsage, BufferUsageFlags:
+    TRANSFER_SRC TRANSFER_DST UNIFORM_TEXEL_BUFFER STORAGE_TEXEL_BUFFER UNIFORM_BUFFER
+    STORAGE_BUFFER INDEX_BUFFER VERTEX_BUFFER INDIRECT_BUFFER SHADER_DEVICE_ADDRESS);
+assert_equal!(ImageUsage, ImageUsageFlags:
+    TRANSFER_SRC TRANSFER_DST SAMPLED STORAGE COLOR_ATTACHMENT DEPTH_STENCIL_ATTACHMENT
+    TRANSIENT_ATTACHMENT INPUT_ATTACHMENT);
+assert_equal!(ExternalHandleTypes, ExternalMemoryHandleTypeFlags:
+    OPAQUE_FD = OPAQUE_FD,
+    OPAQUE_WIN32 = OPAQUE_WIN32,
+    HOST_ALLOCATION = HOST_ALLOCATION_EXT,
+    DMA_BUF = DMA_BUF_EXT,
+);
+assert_equal!(DeviceError, Result:
+    OutOfHostMemory = ERROR_OUT_OF_HOST_MEMORY,
+    OutOfDeviceMemory = ERROR_OUT_OF_DEVICE_MEMORY,
+    TooManyObjects = ERROR_TOO_MANY_OBJECTS,
+    MapFailed = ERROR_MEMORY_MAP_FAILED,
+    DeviceLost = ERROR_DEVICE_LOST,
+    InvalidExternalHandle = ERROR_INVALID_EXTERNAL_HANDLE,
+    InvalidOpaqueCaptureAddress = ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS,
+);

@@ -22,7 +22,7 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
 
-use ash::vk;
+use ash::vk::{self, Handle};
 
 use crate::device::{
     BufferHandle, BufferInfo, DeviceError, DeviceFeatures, DeviceMemory, DeviceProperties,
@@ -36,7 +36,7 @@ pub use context::{
     physical_device_identity,
 };
 pub use kernel::{CompiledKernel, KernelError, KernelInfo, KernelPipeline, KernelStep};
-use layout::{answer, buffer_of, families, image_of, memory_of, new_handle};
+use layout::{check, families, new_handle, pointer_to};
 use physical_device_info::PhysicalDeviceInfo;
 
 /// Ranges of a flush that go to the driver in one call.
@@ -72,9 +72,7 @@ impl AshOptions {
             callbacks: None,
         }
     }
-}
 
-impl AshOptions {
     /// With callbacks that something lends, a bridge for instance. Only their values are copied: what they point at must live as long as
     /// [`AshDevice::new`] demands, which is longer than this borrow.
     ///
@@ -219,7 +217,7 @@ impl AshDevice {
         features.dedicated_allocation &= commands.requirements2.is_some();
         features.buffer_device_address &= commands.buffer_address.is_some();
         // SAFETY: the caller's promise for the physical device and the version.
-        let facts = unsafe {
+        let info = unsafe {
             PhysicalDeviceInfo::query(
                 tables.of_instance,
                 &commands,
@@ -232,19 +230,70 @@ impl AshDevice {
             device: tables.device,
             physical,
             commands,
-            info: facts,
+            info,
             callbacks: options.callbacks,
         }
     }
 
-    /// `pAllocator`.
-    fn callbacks(&self) -> *const vk::AllocationCallbacks<'static> {
-        self.callbacks
-            .as_ref()
-            .map_or(core::ptr::null(), core::ptr::from_ref)
+    /// # Safety
+    /// `info` is valid for the command.
+    unsafe fn create<I, V: Handle + Default, H>(
+        &self,
+        command: unsafe extern "system" fn(
+            vk::Device,
+            *const I,
+            *const vk::AllocationCallbacks<'_>,
+            *mut V,
+        ) -> vk::Result,
+        info: *const I,
+        ours: fn(u64) -> Option<H>,
+    ) -> Result<H, DeviceError> {
+        let mut handle = V::default();
+        // SAFETY: the caller's promise; device and callbacks are as `new` was promised.
+        let result = unsafe { command(self.device, info, self.callbacks(), &raw mut handle) };
+        new_handle(result, handle, ours)
     }
 
-    /// Hands ranges on, some at a time.
+    /// # Safety
+    /// The resource is live, of this device, and named by `info`.
+    unsafe fn requirements<V, I>(
+        &self,
+        command: unsafe extern "system" fn(vk::Device, V, *mut vk::MemoryRequirements),
+        resource: V,
+        command2: Option<
+            unsafe extern "system" fn(vk::Device, *const I, *mut vk::MemoryRequirements2<'_>),
+        >,
+        info: &I,
+    ) -> ResourceRequirements {
+        let Some(command2) = command2 else {
+            let mut core = vk::MemoryRequirements::default();
+            // SAFETY: the caller's promise.
+            unsafe { command(self.device, resource, &raw mut core) };
+            return layout::requirements(&core, None);
+        };
+        let mut dedicated = vk::MemoryDedicatedRequirements::default();
+        let mut all = vk::MemoryRequirements2::default();
+        let has_dedicated = self.info.features.dedicated_allocation;
+        if has_dedicated {
+            all.p_next = (&raw mut dedicated).cast();
+        }
+        // SAFETY: the caller's promise; the chain holds what is enabled.
+        unsafe { command2(self.device, info, &raw mut all) };
+        layout::requirements(
+            &all.memory_requirements,
+            has_dedicated.then_some(&dedicated),
+        )
+    }
+
+    const fn core(&self) -> &ash::DeviceFnV1_0 {
+        &self.commands.core
+    }
+
+    fn callbacks(&self) -> *const vk::AllocationCallbacks<'static> {
+        pointer_to(self.callbacks.as_ref())
+    }
+
+    /// Calls a command for [`RANGES_AT_ONCE`] ranges at a time.
     fn ranges(
         &self,
         ranges: &[MappedRange],
@@ -254,11 +303,11 @@ impl AshDevice {
         for some in ranges.chunks(RANGES_AT_ONCE) {
             for (raw, range) in raw.iter_mut().zip(some) {
                 *raw = vk::MappedMemoryRange::default()
-                    .memory(memory_of(range.memory))
+                    .memory(range.memory.into())
                     .offset(range.offset)
                     .size(range.size);
             }
-            answer(command(raw.get(..some.len()).unwrap_or_default()))?;
+            check(command(raw.get(..some.len()).unwrap_or_default()))?;
         }
         Ok(())
     }
@@ -273,18 +322,14 @@ unsafe impl DeviceMemory for AshDevice {
 
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
         chain::with_allocate_info(request, |info| {
-            let mut made = vk::DeviceMemory::null();
-            // SAFETY: device and callbacks are as `new` was promised, the request as this function was.
-            let result = unsafe {
-                (self.commands.allocate_memory)(self.device, info, self.callbacks(), &raw mut made)
-            };
-            new_handle(result, made, MemoryHandle::from_raw)
+            // SAFETY: as the caller promises.
+            unsafe { self.create(self.core().allocate_memory, info, MemoryHandle::from_raw) }
         })
     }
 
     unsafe fn free(&self, memory: MemoryHandle) {
-        // SAFETY: as the caller promises; callbacks compatible with those that it was made with.
-        unsafe { (self.commands.free_memory)(self.device, memory_of(memory), self.callbacks()) }
+        // SAFETY: as the caller promises; the callbacks are compatible with those of its creation.
+        unsafe { (self.core().free_memory)(self.device, memory.into(), self.callbacks()) }
     }
 
     unsafe fn map(
@@ -294,88 +339,62 @@ unsafe impl DeviceMemory for AshDevice {
         size: u64,
     ) -> Result<NonNull<u8>, DeviceError> {
         let mut first = core::ptr::null_mut();
-        let flags = vk::MemoryMapFlags::empty();
+        let (memory, flags) = (memory.into(), vk::MemoryMapFlags::empty());
+        let map = self.core().map_memory;
         // SAFETY: as the caller promises.
-        let result = unsafe {
-            (self.commands.map_memory)(
-                self.device,
-                memory_of(memory),
-                offset,
-                size,
-                flags,
-                &raw mut first,
-            )
-        };
-        answer(result)?;
+        check(unsafe { map(self.device, memory, offset, size, flags, &raw mut first) })?;
         NonNull::new(first.cast()).ok_or(DeviceError::MapFailed)
     }
 
     unsafe fn unmap(&self, memory: MemoryHandle) {
         // SAFETY: as the caller promises.
-        unsafe { (self.commands.unmap_memory)(self.device, memory_of(memory)) }
+        unsafe { (self.core().unmap_memory)(self.device, memory.into()) }
     }
 
     unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+        let flush = self.core().flush_mapped_memory_ranges;
         self.ranges(ranges, |raw| {
             // SAFETY: as the caller promises; at most `RANGES_AT_ONCE` of them.
-            unsafe { (self.commands.flush_ranges)(self.device, raw.len() as u32, raw.as_ptr()) }
+            unsafe { flush(self.device, raw.len() as u32, raw.as_ptr()) }
         })
     }
 
     unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+        let invalidate = self.core().invalidate_mapped_memory_ranges;
         self.ranges(ranges, |raw| {
             // SAFETY: as the caller promises; at most `RANGES_AT_ONCE` of them.
-            unsafe {
-                (self.commands.invalidate_ranges)(self.device, raw.len() as u32, raw.as_ptr())
-            }
+            unsafe { invalidate(self.device, raw.len() as u32, raw.as_ptr()) }
         })
     }
 
     unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
-        let external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(
-            vk::ExternalMemoryHandleTypeFlags::from_raw(info.external.as_raw()),
-        );
-        let (mode, mut indices) = (layout::sharing_mode(info.sharing), [0; 64]);
+        let external =
+            vk::ExternalMemoryBufferCreateInfo::default().handle_types(info.external.into());
+        let mut indices = [0; 64];
         let mut raw = vk::BufferCreateInfo::default()
             .flags(vk::BufferCreateFlags::from_raw(info.flags))
             .size(info.size)
-            .usage(vk::BufferUsageFlags::from_raw(info.usage.as_raw()))
-            .sharing_mode(mode)
+            .usage(info.usage.into())
+            .sharing_mode(layout::sharing_mode(info.sharing))
             .queue_family_indices(families(info.sharing, &mut indices));
         if !info.external.is_empty() {
             raw.p_next = (&raw const external).cast();
         }
-        let mut made = vk::Buffer::null();
         // SAFETY: as the caller promises; `external` and `indices` live until after the call.
-        let result = unsafe {
-            (self.commands.create_buffer)(
-                self.device,
-                &raw const raw,
-                self.callbacks(),
-                &raw mut made,
-            )
-        };
-        new_handle(result, made, BufferHandle::from_raw)
+        unsafe { self.create(self.core().create_buffer, &raw, BufferHandle::from_raw) }
     }
 
     unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
-        // SAFETY: as the caller promises; callbacks compatible with those that it was made with.
-        unsafe { (self.commands.destroy_buffer)(self.device, buffer_of(buffer), self.callbacks()) }
+        // SAFETY: as the caller promises; the callbacks are compatible with those of its creation.
+        unsafe { (self.core().destroy_buffer)(self.device, buffer.into(), self.callbacks()) }
     }
 
     unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements {
-        let buffer = buffer_of(buffer);
-        let Some(commands) = self.commands.requirements2 else {
-            let mut needs = vk::MemoryRequirements::default();
-            // SAFETY: as the caller promises.
-            unsafe { (self.commands.buffer_requirements)(self.device, buffer, &raw mut needs) };
-            return layout::requirements(&needs, None);
-        };
-        let info = vk::BufferMemoryRequirementsInfo2::default().buffer(buffer);
-        chain::with_requirements2(self.info.features.dedicated_allocation, |needs| {
-            // SAFETY: as the caller promises; the chain holds what is enabled.
-            unsafe { (commands.buffer)(self.device, &raw const info, needs) }
-        })
+        let command = self.core().get_buffer_memory_requirements;
+        let command2 = self.commands.requirements2.map(|both| both.buffer);
+        let info = vk::BufferMemoryRequirementsInfo2::default().buffer(buffer.into());
+        // SAFETY: as the caller promises.
+        unsafe { self.requirements(command, info.buffer, command2, &info) }
     }
 
     unsafe fn bind_buffer(
@@ -384,53 +403,35 @@ unsafe impl DeviceMemory for AshDevice {
         memory: MemoryHandle,
         offset: u64,
     ) -> Result<(), DeviceError> {
+        let bind = self.core().bind_buffer_memory;
         // SAFETY: as the caller promises.
-        answer(unsafe {
-            (self.commands.bind_buffer)(self.device, buffer_of(buffer), memory_of(memory), offset)
-        })
+        check(unsafe { bind(self.device, buffer.into(), memory.into(), offset) })
     }
 
     unsafe fn create_image(&self, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
-        let external = vk::ExternalMemoryImageCreateInfo::default().handle_types(
-            vk::ExternalMemoryHandleTypeFlags::from_raw(info.external.as_raw()),
-        );
+        let external =
+            vk::ExternalMemoryImageCreateInfo::default().handle_types(info.external.into());
         let mut indices = [0; 64];
         let mut raw =
             layout::image_info(info).queue_family_indices(families(info.sharing, &mut indices));
         if !info.external.is_empty() {
             raw.p_next = (&raw const external).cast();
         }
-        let mut made = vk::Image::null();
         // SAFETY: as the caller promises; `external` and `indices` live until after the call.
-        let result = unsafe {
-            (self.commands.create_image)(
-                self.device,
-                &raw const raw,
-                self.callbacks(),
-                &raw mut made,
-            )
-        };
-        new_handle(result, made, ImageHandle::from_raw)
+        unsafe { self.create(self.core().create_image, &raw, ImageHandle::from_raw) }
     }
 
     unsafe fn destroy_image(&self, image: ImageHandle) {
-        // SAFETY: as the caller promises; callbacks compatible with those that it was made with.
-        unsafe { (self.commands.destroy_image)(self.device, image_of(image), self.callbacks()) }
+        // SAFETY: as the caller promises; the callbacks are compatible with those of its creation.
+        unsafe { (self.core().destroy_image)(self.device, image.into(), self.callbacks()) }
     }
 
     unsafe fn image_requirements(&self, image: ImageHandle) -> ResourceRequirements {
-        let image = image_of(image);
-        let Some(commands) = self.commands.requirements2 else {
-            let mut needs = vk::MemoryRequirements::default();
-            // SAFETY: as the caller promises.
-            unsafe { (self.commands.image_requirements)(self.device, image, &raw mut needs) };
-            return layout::requirements(&needs, None);
-        };
-        let info = vk::ImageMemoryRequirementsInfo2::default().image(image);
-        chain::with_requirements2(self.info.features.dedicated_allocation, |needs| {
-            // SAFETY: as the caller promises; the chain holds what is enabled.
-            unsafe { (commands.image)(self.device, &raw const info, needs) }
-        })
+        let command = self.core().get_image_memory_requirements;
+        let command2 = self.commands.requirements2.map(|both| both.image);
+        let info = vk::ImageMemoryRequirementsInfo2::default().image(image.into());
+        // SAFETY: as the caller promises.
+        unsafe { self.requirements(command, info.image, command2, &info) }
     }
 
     unsafe fn bind_image(
@@ -439,10 +440,9 @@ unsafe impl DeviceMemory for AshDevice {
         memory: MemoryHandle,
         offset: u64,
     ) -> Result<(), DeviceError> {
+        let bind = self.core().bind_image_memory;
         // SAFETY: as the caller promises.
-        answer(unsafe {
-            (self.commands.bind_image)(self.device, image_of(image), memory_of(memory), offset)
-        })
+        check(unsafe { bind(self.device, image.into(), memory.into(), offset) })
     }
 
     unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
@@ -450,7 +450,7 @@ unsafe impl DeviceMemory for AshDevice {
             .commands
             .buffer_address
             .filter(|_| self.info.features.buffer_device_address)?;
-        let info = vk::BufferDeviceAddressInfo::default().buffer(buffer_of(buffer));
+        let info = vk::BufferDeviceAddressInfo::default().buffer(buffer.into());
         // SAFETY: as the caller promises, and the feature is enabled.
         NonZeroU64::new(unsafe { command(self.device, &raw const info) })
     }
@@ -463,19 +463,18 @@ unsafe impl DeviceMemory for AshDevice {
         else {
             return false;
         };
-        let mut told = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
-        let mut properties = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut told);
+        let mut budgets = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+        let mut properties = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budgets);
         // SAFETY: the physical device is `new`'s, and the extension is enabled.
         unsafe { command(self.physical, &raw mut properties) };
-        let pairs = told
-            .heap_usage
-            .into_iter()
-            .zip(told.heap_budget)
-            .take(self.info.properties().heaps.len());
-        let sizes = self.info.properties().heaps.iter().map(|heap| heap.size);
-        for ((heap, (usage, budget)), size) in heaps.iter_mut().zip(pairs).zip(sizes) {
-            // Vulkan allows no budget of 0: a driver that writes one did not write any.
-            let budget = if budget == 0 { size } else { budget };
+        let pairs = budgets.heap_usage.into_iter().zip(budgets.heap_budget);
+        for ((heap, (usage, budget)), of) in heaps
+            .iter_mut()
+            .zip(pairs)
+            .zip(self.info.properties().heaps)
+        {
+            // Vulkan allows no budget of 0: a driver that writes 0 did not write a budget.
+            let budget = if budget == 0 { of.size } else { budget };
             *heap = HeapBudget { usage, budget };
         }
         true

@@ -1,14 +1,11 @@
-//! Types, heaps and limits of the physical device, asked once.
+//! Types, heaps and limits of the physical device, read once.
 
 use ash::vk;
 
 use super::commands::DeviceCommands;
 use super::layout::{heap_of, type_of};
-use crate::device::{
-    DeviceFeatures, DeviceLimits, DeviceProperties, HeapFlags, MAX_MEMORY_HEAPS, MemoryHeap,
-};
+use crate::device::{DeviceFeatures, DeviceLimits, DeviceProperties, MAX_MEMORY_HEAPS, MemoryHeap};
 use crate::memory_type::{MAX_MEMORY_TYPES, MemoryType};
-use crate::property_flags::PropertyFlags;
 
 pub(super) struct PhysicalDeviceInfo {
     types: [MemoryType; MAX_MEMORY_TYPES],
@@ -32,25 +29,12 @@ impl PhysicalDeviceInfo {
         let mut memory = vk::PhysicalDeviceMemoryProperties::default();
         // SAFETY: the caller's promise.
         unsafe { (instance.get_physical_device_memory_properties)(physical, &raw mut memory) };
-        let mut types = [MemoryType {
-            properties: PropertyFlags::NONE,
-            heap_index: 0,
-        }; MAX_MEMORY_TYPES];
-        types
-            .iter_mut()
-            .zip(&memory.memory_types)
-            .for_each(|(kind, told)| *kind = type_of(told));
-        let mut heaps = [MemoryHeap::new(0, HeapFlags::NONE); MAX_MEMORY_HEAPS];
-        heaps
-            .iter_mut()
-            .zip(&memory.memory_heaps)
-            .for_each(|(heap, told)| *heap = heap_of(told));
         // SAFETY: the caller's promise.
         let limits = unsafe { limits(instance, commands, physical, api_version) };
         Self {
-            types,
+            types: memory.memory_types.each_ref().map(type_of),
             type_count: memory.memory_type_count as usize,
-            heaps,
+            heaps: memory.memory_heaps.each_ref().map(heap_of),
             heap_count: memory.memory_heap_count as usize,
             limits,
             features,
@@ -75,7 +59,7 @@ unsafe fn limits(
     physical: vk::PhysicalDevice,
     api_version: u32,
 ) -> DeviceLimits {
-    // What a device does not tell has no limit.
+    // A limit that a device does not report is none.
     let mut allocation = vk::PhysicalDeviceMaintenance3Properties {
         max_memory_allocation_size: u64::MAX,
         ..Default::default()
@@ -84,36 +68,31 @@ unsafe fn limits(
         max_buffer_size: u64::MAX,
         ..Default::default()
     };
-    let told = match commands
-        .properties2
-        .filter(|_| api_version >= vk::API_VERSION_1_1)
-    {
-        Some(properties2) => {
-            let mut told = vk::PhysicalDeviceProperties2::default().push_next(&mut allocation);
-            if api_version >= vk::API_VERSION_1_3 {
-                told = told.push_next(&mut buffer);
-            }
-            // SAFETY: the caller's promise; the chain holds what the version knows.
-            unsafe { properties2(physical, &raw mut told) };
-            told.properties.limits
+    let mut properties = vk::PhysicalDeviceProperties2::default();
+    let since_1_1 = |_: &_| api_version >= vk::API_VERSION_1_1;
+    if let Some(properties2) = commands.properties2.filter(since_1_1) {
+        properties = properties.push_next(&mut allocation);
+        if api_version >= vk::API_VERSION_1_3 {
+            properties = properties.push_next(&mut buffer);
         }
-        None => {
-            let mut told = vk::PhysicalDeviceProperties::default();
-            // SAFETY: the caller's promise.
-            unsafe { (instance.get_physical_device_properties)(physical, &raw mut told) };
-            told.limits
-        }
-    };
+        // SAFETY: the caller's promise; the chain holds what the version knows.
+        unsafe { properties2(physical, &raw mut properties) };
+    } else {
+        let core = &raw mut properties.properties;
+        // SAFETY: the caller's promise.
+        unsafe { (instance.get_physical_device_properties)(physical, core) };
+    }
+    let core = properties.properties.limits;
     DeviceLimits {
-        buffer_image_granularity: told.buffer_image_granularity,
-        non_coherent_atom_size: told.non_coherent_atom_size,
-        max_memory_allocation_count: told.max_memory_allocation_count,
+        buffer_image_granularity: core.buffer_image_granularity,
+        non_coherent_atom_size: core.non_coherent_atom_size,
+        max_memory_allocation_count: core.max_memory_allocation_count,
         max_memory_allocation_size: allocation.max_memory_allocation_size,
         max_buffer_size: buffer.max_buffer_size,
-        min_memory_map_alignment: told.min_memory_map_alignment as u64,
-        min_storage_buffer_offset_alignment: told.min_storage_buffer_offset_alignment,
-        min_uniform_buffer_offset_alignment: told.min_uniform_buffer_offset_alignment,
-        min_texel_buffer_offset_alignment: told.min_texel_buffer_offset_alignment,
-        optimal_buffer_copy_offset_alignment: told.optimal_buffer_copy_offset_alignment,
+        min_memory_map_alignment: core.min_memory_map_alignment as u64,
+        min_storage_buffer_offset_alignment: core.min_storage_buffer_offset_alignment,
+        min_uniform_buffer_offset_alignment: core.min_uniform_buffer_offset_alignment,
+        min_texel_buffer_offset_alignment: core.min_texel_buffer_offset_alignment,
+        optimal_buffer_copy_offset_alignment: core.optimal_buffer_copy_offset_alignment,
     }
 }
