@@ -129,6 +129,12 @@ pub(crate) enum RegionPlaceKind {
 }
 
 impl RegionPlaceKind {
+    /// A place in a block of a pool that holds one region.
+    #[inline]
+    pub(crate) const fn is_in_pool(self) -> bool {
+        !matches!(self, Self::Wrapped | Self::Crop | Self::Shard)
+    }
+
     const fn from_bits(bits: u32) -> Self {
         match bits & 7 {
             0 => Self::General,

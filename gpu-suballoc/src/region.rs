@@ -166,11 +166,7 @@ impl Region {
 
     /// Of a pool, with nothing but its place, as far as the region itself knows.
     pub(crate) const fn is_bare(&self) -> bool {
-        self.record == NO_RECORD
-            && !matches!(
-                self.id.kind(),
-                RegionPlaceKind::Wrapped | RegionPlaceKind::Crop | RegionPlaceKind::Shard
-            )
+        self.record == NO_RECORD && self.id.kind().is_in_pool()
     }
 
     pub(crate) const NO_TYPE: u8 = u8::MAX;

@@ -121,6 +121,12 @@ impl<'n> RegionOptions<'n> {
         }
     }
 
+    /// Whether the region gets a record, for its name, tag or site.
+    #[inline]
+    pub(crate) const fn needs_record(&self) -> bool {
+        self.name.is_some() || self.tag != 0 || self.site != 0
+    }
+
     /// With these demands on the memory type, in place of those there were.
     #[must_use]
     pub const fn preference(self, wish: MemoryPreference) -> Self {

@@ -6,7 +6,7 @@ use crate::error::{GpuError, GpuMisuse};
 use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
 use crate::pool::{AllocationRequest, Suballocation};
 use crate::region::{Region, RegionContent};
-use crate::region_metadata::{Leftovers, RemovedRoot};
+use crate::region_metadata::{Leftovers, RemovedRoot, RootView};
 use crate::request::RegionOptions;
 use alloc_core::{HostAllocator, Rejected};
 
@@ -28,7 +28,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ) -> Result<Region, GpuError> {
         self.check_options(options)?;
         let ask = self.allocation_request(requirements, options);
-        if options.name.is_some() || options.tag != 0 || options.site != 0 {
+        if options.needs_record() {
             return self.allocate_named(&ask, options, |ask| self.place(ask));
         }
         let placed = self.place(&ask)?;
@@ -58,7 +58,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 (self.pools).place_at(self.device_and_host(), ask, block, offset)
             })
         };
-        if options.name.is_some() || options.tag != 0 || options.site != 0 {
+        if options.needs_record() {
             return self.allocate_named(&ask, options, place);
         }
         Ok(self.region(&place(&ask)?, NO_RECORD))
@@ -79,8 +79,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }) {
             Ok(placed) => {
                 let region = self.region(&placed, number);
-                self.records
-                    .insert_root(new, region.id.at(), 0, RegionContent::Bare, ask.size);
+                let view = RootView {
+                    asked: ask.size,
+                    ..RootView::BARE
+                };
+                self.records.insert_root(new, region.id.at(), view);
                 Ok(region)
             }
             Err(error) => {
@@ -104,7 +107,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if out.iter().any(Option::is_some) {
             return Err(GpuMisuse::Held.into());
         }
-        let result = if options.name.is_some() || options.tag != 0 || options.site != 0 {
+        let result = if options.needs_record() {
             out.iter_mut().try_for_each(|place| {
                 *place = Some(self.allocate(requirements, options)?);
                 Ok(())
@@ -273,9 +276,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         number: u32,
         wait: bool,
     ) -> Result<(), GpuMisuse> {
-        if id.tag() != self.tag {
-            return Err(GpuMisuse::OtherAllocator);
-        }
+        self.check_tag(id)?;
         let kind = id.kind();
         if self.pools.margin() > 0 && !wait {
             self.check_margin(id.at())?;
@@ -283,12 +284,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if kind == RegionPlaceKind::Linear && !wait {
             self.pools.check_order(id.at())?;
         }
-        if number == NO_RECORD
-            && !matches!(
-                kind,
-                RegionPlaceKind::Wrapped | RegionPlaceKind::Crop | RegionPlaceKind::Shard
-            )
-        {
+        if number == NO_RECORD && kind.is_in_pool() {
             match self.pools.free(self.device_and_host(), id.at()) {
                 Ok(_) => return Ok(()),
                 Err(GpuMisuse::Held) => {}
@@ -308,12 +304,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ) -> Result<(), GpuMisuse> {
         let key = id.at();
         let number = match kind {
-            RegionPlaceKind::Wrapped => {
-                self.free_leftovers(self.records.end_wrap(key, wait)?);
-                return Ok(());
-            }
-            RegionPlaceKind::Crop => {
-                self.free_leftovers(self.records.end_crop(key, wait)?);
+            RegionPlaceKind::Wrapped | RegionPlaceKind::Crop => {
+                self.free_leftovers(self.records.end_alias(key, wait)?);
                 return Ok(());
             }
             RegionPlaceKind::Shard => match self.records.find_indexed(key) {
@@ -338,7 +330,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     /// Takes a root apart that nobody finds any more: resource, memory, record.
     pub(crate) fn destroy_removed_root(&self, gone: RemovedRoot) {
-        self.destroy_resource(gone.content, gone.resource);
+        self.destroy_resource(gone.view.content, gone.view.resource);
         let in_shard = gone.key.kind() == RegionPlaceKind::Shard;
         let given = if in_shard {
             self.free_in_shard(gone.key)

@@ -2,13 +2,13 @@
 
 use super::GpuAllocator;
 use crate::device::{
-    BufferHandle, BufferInfo, BufferUsage, DedicatedResource, DeviceError, DeviceMemory,
-    ImageHandle, ImageInfo, ImageTiling, MemoryHandle, ResourceRequirements,
+    BufferInfo, BufferUsage, DeviceError, DeviceMemory, ImageInfo, ImageTiling, MemoryHandle,
+    ResourceHandle, ResourceRequirements,
 };
 use crate::error::{GpuError, GpuMisuse};
 use crate::pool::AllocationRequest;
-use crate::region::{Region, RegionContent};
-use crate::region_metadata::{NewRoot, ResourceDescription};
+use crate::region::Region;
+use crate::region_metadata::{NewRoot, ResourceDescription, RootView};
 use crate::request::{RegionOptions, ResourceKind};
 use alloc_core::HostAllocator;
 use core::sync::atomic::Ordering;
@@ -17,13 +17,6 @@ use core::sync::atomic::Ordering;
 const SPARSE_BUFFER: u32 = 0b111;
 /// `VK_IMAGE_CREATE_SPARSE_*` and `VK_IMAGE_CREATE_DISJOINT_BIT`.
 const SPARSE_OR_DISJOINT_IMAGE: u32 = 0b111 | 0x200;
-
-/// A resource that exists and is bound to nothing.
-#[derive(Clone, Copy)]
-pub(super) enum UnboundResource {
-    Buffer(BufferHandle),
-    Image(ImageHandle),
-}
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Makes a buffer and binds it to memory of its own, or takes one that was [kept](GpuAllocator::release) and fits exactly.
@@ -56,7 +49,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             .records
             .prepare_root(self.host(), Some(&kind), options)?;
         // SAFETY: that the info is valid was promised at `new`.
-        let make = || unsafe { self.device.create_buffer(info) }.map(UnboundResource::Buffer);
+        let make = || unsafe { self.device.create_buffer(info) }.map(ResourceHandle::Buffer);
         self.create(new, make, info.size, ResourceKind::Linear, options)
     }
 
@@ -92,7 +85,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             options,
         )?;
         // SAFETY: that the info is valid was promised at `new`.
-        let make = || unsafe { self.device.create_image(info) }.map(UnboundResource::Image);
+        let make = || unsafe { self.device.create_image(info) }.map(ResourceHandle::Image);
         self.create(new, make, 0, resource, options)
     }
 
@@ -119,7 +112,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn create(
         &self,
         new: NewRoot,
-        make: impl Fn() -> Result<UnboundResource, DeviceError>,
+        make: impl Fn() -> Result<ResourceHandle, DeviceError>,
         asked: u64,
         kind: ResourceKind,
         options: &RegionOptions<'_>,
@@ -135,13 +128,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         match self.bind_new(made, number, asked, kind, options) {
             Ok(region) => {
                 // The buffer's own bytes are what can be used; the memory behind may be more.
-                self.records.insert_root(
-                    new,
-                    region.id.at(),
-                    region.resource,
-                    region.content,
-                    region.size,
-                );
+                let view = RootView {
+                    resource: region.resource,
+                    content: region.content,
+                    asked: region.size,
+                };
+                self.records.insert_root(new, region.id.at(), view);
                 Ok(region)
             }
             Err(error) => {
@@ -155,7 +147,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Requirements, place, bind. On refusal the place goes back; the resource is the caller's still.
     fn bind_new(
         &self,
-        made: UnboundResource,
+        made: ResourceHandle,
         number: u32,
         asked: u64,
         kind: ResourceKind,
@@ -166,7 +158,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let placed = self.place(&AllocationRequest {
             kind,
             user_data: number,
-            resource: Some(made.dedicated()),
+            resource: Some(made),
             ..ask
         })?;
         let region = self.region(&placed, number);
@@ -186,53 +178,30 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    pub(super) fn requirements(&self, made: UnboundResource) -> ResourceRequirements {
+    pub(super) fn requirements(&self, made: ResourceHandle) -> ResourceRequirements {
         match made {
             // SAFETY: made a moment ago.
-            UnboundResource::Buffer(buffer) => unsafe { self.device.buffer_requirements(buffer) },
+            ResourceHandle::Buffer(buffer) => unsafe { self.device.buffer_requirements(buffer) },
             // SAFETY: made a moment ago.
-            UnboundResource::Image(image) => unsafe { self.device.image_requirements(image) },
+            ResourceHandle::Image(image) => unsafe { self.device.image_requirements(image) },
         }
     }
 
     pub(super) fn bind(
         &self,
-        made: UnboundResource,
+        made: ResourceHandle,
         memory: MemoryHandle,
         offset: u64,
     ) -> Result<(), DeviceError> {
         match made {
             // SAFETY: made a moment ago, nobody else's, not bound; the place is what its requirements ask for.
-            UnboundResource::Buffer(buffer) => unsafe {
+            ResourceHandle::Buffer(buffer) => unsafe {
                 self.device.bind_buffer(buffer, memory, offset)
             },
             // SAFETY: as for buffers.
-            UnboundResource::Image(image) => unsafe {
+            ResourceHandle::Image(image) => unsafe {
                 self.device.bind_image(image, memory, offset)
             },
-        }
-    }
-}
-
-impl UnboundResource {
-    pub(super) const fn content(self) -> RegionContent {
-        match self {
-            Self::Buffer(_) => RegionContent::Buffer,
-            Self::Image(_) => RegionContent::Image,
-        }
-    }
-
-    pub(super) const fn as_raw(self) -> u64 {
-        match self {
-            Self::Buffer(buffer) => buffer.as_raw(),
-            Self::Image(image) => image.as_raw(),
-        }
-    }
-
-    const fn dedicated(self) -> DedicatedResource {
-        match self {
-            Self::Buffer(buffer) => DedicatedResource::Buffer(buffer),
-            Self::Image(image) => DedicatedResource::Image(image),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::GpuAllocator;
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
-use crate::region_metadata::{CropRecordView, NewAlias};
+use crate::region_metadata::{CropRecordView, ReservedSlots};
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// A part of a region: `size` bytes from `offset`, both whole elements of `element_bytes`. A crop of a crop is a crop of the same
@@ -25,9 +25,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         size: u64,
         element_bytes: u64,
     ) -> Result<Region, GpuError> {
-        if of.id.tag() != self.tag {
-            return Err(GpuMisuse::OtherAllocator.into());
-        }
+        self.check_tag(of.id)?;
         check(of, offset, size, element_bytes)?;
         self.check_place(of)?;
         let place = of.id.kind();
@@ -50,7 +48,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             known == NO_RECORD,
             place == RegionPlaceKind::Shard,
         )?;
-        let number = new.crop;
+        let number = new.record;
         let made = self
             .attach_prepared_record(of, known, &mut new)
             .and_then(|root| {
@@ -66,7 +64,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let at = match made {
             Ok(at) => at,
             Err(error) => {
-                self.records.cancel_alias(self.host(), &new);
+                self.records.unreserve(self.host(), new);
                 return Err(error);
             }
         };
@@ -140,7 +138,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         &self,
         region: &Region,
         known: u32,
-        new: &mut NewAlias,
+        new: &mut ReservedSlots,
     ) -> Result<u32, GpuError> {
         if known != NO_RECORD {
             return Ok(known);
@@ -183,7 +181,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         )?;
         let attached = self.attach_prepared_record(region, known, &mut new);
         if attached.is_err() {
-            self.records.cancel_alias(self.host(), &new);
+            self.records.unreserve(self.host(), new);
         }
         attached
     }

@@ -67,9 +67,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         element_bytes: u64,
         use_as: DescriptorUse,
     ) -> Result<Descriptor, GpuMisuse> {
-        if region.id.tag() != self.tag {
-            return Err(GpuMisuse::OtherAllocator);
-        }
+        self.check_tag(region.id)?;
         let buffer = region.buffer().ok_or(GpuMisuse::NoBuffer)?;
         self.check_place(region)?;
         if element_bytes == 0 {

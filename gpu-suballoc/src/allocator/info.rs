@@ -10,7 +10,7 @@ use super::GpuAllocator;
 use crate::device::{BufferHandle, DeviceMemory, ImageHandle, MemoryHandle};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
-use crate::region_metadata::{CropRecordView, NewName, RecordInfo, RecordView};
+use crate::region_metadata::{CropRecordView, NewName, RecordInfo, RecordView, RootView};
 use crate::request::RegionOptions;
 
 /// What is known of a region at the moment it is asked.
@@ -47,25 +47,25 @@ impl RegionInfo {
     /// The user's word; 0 where there is none.
     #[must_use]
     pub fn tag(&self) -> u64 {
-        self.record.map_or(0, |facts| facts.tag)
+        self.record.map_or(0, |record| record.tag)
     }
 
     /// Where it was asked for; 0 where that is not known.
     #[must_use]
     pub fn site(&self) -> u64 {
-        self.record.map_or(0, |facts| facts.site)
+        self.record.map_or(0, |record| record.site)
     }
 
     /// Crops that were cut from it; crops of crops count at the root.
     #[must_use]
     pub fn crops(&self) -> u32 {
-        self.record.map_or(0, |facts| facts.crops)
+        self.record.map_or(0, |record| record.crops)
     }
 
     /// Mappings of it.
     #[must_use]
     pub fn maps(&self) -> u32 {
-        self.record.map_or(0, |facts| u32::from(facts.maps))
+        self.record.map_or(0, |record| u32::from(record.maps))
     }
 }
 
@@ -92,10 +92,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             image: region.image(),
             copy_offset: region.copy_offset(),
             memory_type: region.memory_type(),
-            record: if region.record == NO_RECORD {
-                None
-            } else {
-                self.records.info(region.record, id.at())
+            record: match region.record {
+                NO_RECORD => None,
+                number => self.records.info(number, id.at()),
             },
         })
     }
@@ -105,9 +104,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// As [`crop`](GpuAllocator::crop); the region keeps the name it had.
     pub fn set_name(&self, region: &Region, options: &RegionOptions<'_>) -> Result<(), GpuError> {
-        if region.id.tag() != self.tag {
-            return Err(GpuMisuse::OtherAllocator.into());
-        }
+        self.check_tag(region.id)?;
         let key = region.id.at();
         // The name before the record, so that a refusal leaves neither.
         let name = NewName::new(self.host(), options)?;
@@ -116,7 +113,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             _ => self.attach_record(region),
         };
         match number {
-            Ok(number) => self.records.set_name(self.host(), number, key, name),
+            Ok(number) => Ok(self.records.set_name(self.host(), number, key, name)?),
             Err(error) => {
                 name.free(self.host());
                 Err(error)
@@ -141,15 +138,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     /// The region that an id names, as its owner has it, but not to be given back.
     pub(crate) fn region_of(&self, id: RegionId) -> Result<Region, GpuMisuse> {
-        if id.tag() != self.tag {
-            return Err(GpuMisuse::OtherAllocator);
-        }
+        self.check_tag(id)?;
         let key = id.at();
         match key.kind() {
             RegionPlaceKind::Shard => Err(GpuMisuse::OtherShard),
             RegionPlaceKind::Wrapped => match self.records.view(key.slot, key)? {
                 RecordView::Wrapped(wrap) => Ok(wrap.region(key, self.tag)),
-                RecordView::Root { .. } => Err(GpuMisuse::Stale),
+                RecordView::Root(_) => Err(GpuMisuse::Stale),
             },
             RegionPlaceKind::Crop => {
                 let (crop, place) =
@@ -170,9 +165,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                     _ if root_key.kind() == RegionPlaceKind::Shard => {
                         return Err(GpuMisuse::OtherShard);
                     }
-                    seen => {
+                    view => {
                         let (found, _) = place.ok_or(GpuMisuse::Stale)??;
-                        self.region_from_record(number, &seen, &found)
+                        self.region_from_record(number, &view, &found)
                     }
                 };
                 let (start, buffer_offset) = (root.offset + offset, root.buffer_offset + offset);
@@ -188,44 +183,33 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             }
             _ => {
                 let (found, record) = self.pools.find(id.at())?;
-                let (seen, found) = match record {
-                    NO_RECORD => {
-                        let bare = RecordView::Root {
-                            resource: 0,
-                            content: RegionContent::Bare,
-                            asked: 0,
-                        };
-                        (bare, found)
-                    }
+                let (view, found) = match record {
+                    NO_RECORD => (RecordView::Root(RootView::BARE), found),
                     number => {
                         let place = || self.pools.find(key);
-                        let (seen, found) = self.records.view_with(number, key, place)?;
-                        (seen, found?.0)
+                        let (view, found) = self.records.view_with(number, key, place)?;
+                        (view, found?.0)
                     }
                 };
-                let region = self.region_from_record(record, &seen, &found);
+                let region = self.region_from_record(record, &view, &found);
                 Ok(Region { id, ..region })
             }
         }
     }
 
-    /// The value of a root, from what its record and its pool say of it now.
+    /// The value of a root with this record at this place.
     pub(super) fn region_from_record(
         &self,
         record: u32,
-        seen: &RecordView,
+        view: &RecordView,
         found: &Suballocation,
     ) -> Region {
         let region = self.region(found, record);
-        match *seen {
-            RecordView::Root {
-                resource,
-                content,
-                asked,
-            } if content != RegionContent::Bare => Region {
-                size: asked,
-                resource,
-                content,
+        match *view {
+            RecordView::Root(root) if root.content != RegionContent::Bare => Region {
+                size: root.asked,
+                resource: root.resource,
+                content: root.content,
                 ..region
             },
             _ => region,

@@ -45,12 +45,13 @@ impl Mapping<'_> {
     pub const fn len(&self) -> usize {
         self.size
     }
-}
 
-impl Mapping<'_> {
-    /// The caller keeps it by the region's id: it lasts until it is unmapped by that.
-    pub(super) fn mark_by_id(&self, records: &RegionMetadata) {
+    /// Keeps the region mapped until it is unmapped by its id. Returns the first byte.
+    pub(super) fn keep_by_id(self, records: &RegionMetadata) -> NonNull<u8> {
         records.mark_mapped_by_id(self.number, self.key);
+        let start = self.start;
+        core::mem::forget(self);
+        start
     }
 }
 
@@ -73,9 +74,7 @@ impl Drop for Mapping<'_> {
 impl<D: DeviceMemory, A: HostAllocator> Unmap for GpuAllocator<D, A> {
     fn unmap(&self, number: u32, key: RegionSlot, by_id: bool) -> Result<(), GpuMisuse> {
         let (root, root_key, seen, rest) = self.records.begin_unmap(number, key, by_id)?;
-        if let Some(rest) = rest {
-            self.free_leftovers(rest);
-        }
+        self.free_leftovers(rest);
         match seen {
             RecordView::Wrapped(wrap) => {
                 if let Some(foreign) = wrap.foreign() {
@@ -99,9 +98,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// [`GpuError::MapUnsupported`] with the reason; [`Limit::Aliases`](crate::error::Limit::Aliases) for one mapping too many; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; what host allocator and driver refuse.
     pub fn map(&self, region: &Region) -> Result<Mapping<'_>, GpuError> {
-        if region.id.tag() != self.tag {
-            return Err(GpuMisuse::OtherAllocator.into());
-        }
+        self.check_tag(region.id)?;
         self.check_place(region)?;
         let size = usize::try_from(region.size).map_err(|_| GpuError::MapUnsupported {
             reason: MapRefusal::AddressSpace,
@@ -136,10 +133,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// As [`map`](GpuAllocator::map), and [`GpuMisuse::OtherShard`] for a region of a shard, which [`Shard::map_id`](crate::allocator::Shard::map_id)
     /// finds, and for crops of one.
     pub fn map_id(&self, id: RegionId) -> Result<NonNull<u8>, GpuError> {
-        let mapping =
-            core::mem::ManuallyDrop::new(self.at_its_place(id, |region| self.map(region))?);
-        mapping.mark_by_id(&self.records);
-        Ok(mapping.start)
+        let mapping = self.at_its_place(id, |region| self.map(region))?;
+        Ok(mapping.keep_by_id(&self.records))
     }
 
     /// Undoes one [`map_id`](GpuAllocator::map_id), and no [`Mapping`]; also of a region that is to go with its last mapping.
@@ -147,9 +142,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// [`GpuMisuse::NotMapped`]; [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`].
     pub fn unmap_id(&self, id: RegionId) -> Result<(), GpuError> {
-        if id.tag() != self.tag {
-            return Err(GpuMisuse::OtherAllocator.into());
-        }
+        self.check_tag(id)?;
         let key = id.at();
         let number = match key.kind() {
             RegionPlaceKind::Shard => match self.records.find_indexed(key) {
@@ -181,7 +174,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         };
         match seen {
             RecordView::Wrapped(wrap) => Ok((root, Some(wrap), offset)),
-            RecordView::Root { .. } => Ok((root, None, offset)),
+            RecordView::Root(_) => Ok((root, None, offset)),
         }
     }
 
@@ -307,9 +300,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     fn sync(&self, region: &Region, offset: u64, size: u64, flush: bool) -> Result<(), GpuError> {
-        if region.id.tag() != self.tag {
-            return Err(GpuMisuse::OtherAllocator.into());
-        }
+        self.check_tag(region.id)?;
         if size == 0 {
             return Err(GpuMisuse::ZeroSize.into());
         }
@@ -361,13 +352,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 self.sync_range(properties, u64::MAX, range, flush)
             }
             _ => {
-                let at = root;
+                let (env, at) = (self.device_and_host(), base + offset);
                 if flush {
-                    self.pools
-                        .flush(self.device_and_host(), at, base + offset, size)
+                    self.pools.flush(env, root, at, size)
                 } else {
-                    self.pools
-                        .invalidate(self.device_and_host(), at, base + offset, size)
+                    self.pools.invalidate(env, root, at, size)
                 }
             }
         }

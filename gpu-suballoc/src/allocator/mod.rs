@@ -35,7 +35,6 @@ pub use error::{BatchError, OutstandingRegions};
 pub use info::RegionInfo;
 pub use map::Mapping;
 pub use options::{AllocatorOptions, OptionField, OptionsParseError};
-pub(crate) use outstanding::LiveRegion;
 pub use shard_lanes::ShardUsage;
 pub use thread_shard::Shard;
 pub use wrap::{DetachedBuffer, WrapInfo};
@@ -105,18 +104,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if options.max_reusable_buffers > AllocatorOptions::MAX_REUSABLE_BUFFERS {
             return Err(Rejected::new((device, memory), GpuMisuse::BadOptions));
         }
-        let pools = match Pools::new(&device, &options.memory) {
-            Ok(pools) => pools,
-            Err(error) => {
-                return Err(Rejected::new((device, memory), error));
-            }
-        };
         let memory = CountingAllocator::new(memory);
-        let records = match RegionMetadata::new(&memory, options.max_reusable_buffers) {
-            Ok(records) => records,
-            Err(error) => {
-                return Err(Rejected::new((device, memory.inner), error));
-            }
+        let (pools, records) = match Pools::new(&device, &options.memory).and_then(|pools| {
+            let records = RegionMetadata::new(&memory, options.max_reusable_buffers)?;
+            Ok((pools, records))
+        }) {
+            Ok(parts) => parts,
+            Err(error) => return Err(Rejected::new((device, memory.inner), error)),
         };
         let limits = device.properties().limits;
         Ok(Self {
@@ -252,14 +246,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.evict_reusable(0, 0);
         let counts = self.records.counts();
         if counts.wrapped == 0 && counts.crops == 0 {
-            let env = DeviceAndHost {
-                device: &*self.device,
-                memory: &*self.memory,
-            };
-            self.shards.trim_abandoned(env, &self.pools);
-            if self.pools.close(env) == 0 {
-                self.shards.free_all(&*self.memory);
-                self.records.free_all(&*self.memory);
+            let (env, pools, shards) = self.split();
+            shards.trim_abandoned(env, pools);
+            if pools.close(env) == 0 {
+                self.free_tables();
                 return Ok(());
             }
         }
@@ -267,12 +257,24 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     fn free_host_memory(&mut self) {
-        self.pools.abandon(DeviceAndHost {
-            device: &*self.device,
-            memory: &*self.memory,
-        });
+        let (env, pools, _) = self.split();
+        pools.abandon(env);
+        self.free_tables();
+    }
+
+    /// Frees the host memory of shards and records.
+    fn free_tables(&mut self) {
         self.shards.free_all(&*self.memory);
         self.records.free_all(&*self.memory);
+    }
+
+    /// The parts, borrowed apart.
+    fn split(&mut self) -> (DeviceAndHost<'_>, &mut Pools, &mut Shards) {
+        let env = DeviceAndHost {
+            device: &*self.device,
+            memory: &*self.memory,
+        };
+        (env, &mut self.pools, &mut self.shards)
     }
 
     fn into_parts(self) -> (D, A) {
@@ -307,6 +309,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Err(GpuMisuse::NoUpperEnd);
         }
         self.check_pool(options.pool)
+    }
+
+    /// Refuses an id of another allocator.
+    #[inline]
+    fn check_tag(&self, id: RegionId) -> Result<(), GpuMisuse> {
+        if id.tag() == self.tag {
+            Ok(())
+        } else {
+            Err(GpuMisuse::OtherAllocator)
+        }
     }
 
     #[inline]

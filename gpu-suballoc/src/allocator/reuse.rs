@@ -11,7 +11,7 @@ use crate::device::{BufferInfo, DeviceMemory};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{RegionId, RegionPlaceKind, RegionSlot};
 use crate::region::{Ownership, Region, RegionContent};
-use crate::region_metadata::RemovedRoot;
+use crate::region_metadata::{RecordView, RemovedRoot};
 use crate::request::RegionOptions;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
@@ -28,37 +28,32 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if region.ownership() == Ownership::Wrapped {
             return Err(Rejected::new(region, GpuMisuse::IsWrapped));
         }
-        let keeps = self.reuse.load(Ordering::Relaxed)
+        let is_reusable = self.reuse.load(Ordering::Relaxed)
             && self.max_reusable_buffers > 0
-            && region.size <= self.max_reusable_bytes;
-        let can_stay = matches!(
-            region.id.kind(),
-            RegionPlaceKind::General | RegionPlaceKind::Dedicated
-        );
-        if !keeps
-            || !can_stay
-            || region.content != RegionContent::Buffer
-            || region.ownership() != Ownership::Owned
-        {
+            && region.size <= self.max_reusable_bytes
+            && region.content == RegionContent::Buffer
+            && matches!(
+                region.id.kind(),
+                RegionPlaceKind::General | RegionPlaceKind::Dedicated
+            );
+        if !is_reusable {
             return self.free(region);
         }
-        if region.id.tag() != self.tag {
-            return Err(Rejected::new(region, GpuMisuse::OtherAllocator));
-        }
-        if self.pools.margin() > 0
-            && let Err(rule) = self.check_margin(region.id.at())
-        {
-            return Err(Rejected::new(region, rule));
-        }
-        match self
-            .records
-            .begin_removal(region.record, region.id.at(), false)
-        {
+        match self.begin_release(&region) {
             Ok(Some(gone)) => self.cache_buffer(gone, region),
             Ok(None) => {}
             Err(rule) => return Err(Rejected::new(region, rule)),
         }
         Ok(())
+    }
+
+    fn begin_release(&self, region: &Region) -> Result<Option<RemovedRoot>, GpuMisuse> {
+        self.check_tag(region.id)?;
+        let at = region.id.at();
+        if self.pools.margin() > 0 {
+            self.check_margin(at)?;
+        }
+        self.records.begin_removal(region.record, at, false)
     }
 
     fn cache_buffer(&self, gone: RemovedRoot, region: Region) {
@@ -76,13 +71,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         // The value may be of the time before a move: handles come again, so that its buffer's proves nothing.
         let region = Region {
             id: RegionId::new(self.tag, at),
-            ..self.region_from_record(gone.number, &gone.view(), &placed)
+            ..self.region_from_record(gone.number, &RecordView::Root(gone.view), &placed)
         };
         self.evict_reusable(
             self.max_reusable_buffers.saturating_sub(1),
             self.max_reusable_bytes.saturating_sub(region.size),
         );
-        if let Err((gone, _)) = self.records.insert_reusable(self.host(), gone, at, region) {
+        if let Err(gone) = self.records.insert_reusable(self.host(), gone, at, region) {
             self.destroy_removed_root(gone);
         }
         // Switched off meanwhile: whoever did has looked already.
@@ -103,33 +98,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         info: &BufferInfo,
         options: &RegionOptions<'_>,
     ) -> Result<Region, Rejected<Region, GpuError>> {
-        let rule = match (region.ownership(), region.content) {
-            (Ownership::CropAlias, _) => Some(GpuMisuse::IsCrop),
-            (_, RegionContent::Bare | RegionContent::Image) => Some(GpuMisuse::NoBuffer),
-            _ => match self.region_of(region.id) {
-                // Its buffer may be another one by now.
-                Ok(_) => self.check_place(&region).err(),
-                Err(rule) => Some(rule),
-            },
+        let larger = match self.is_large_enough(&region, info) {
+            Ok(true) => return Ok(region),
+            Ok(false) => self.create_buffer(info, options),
+            Err(rule) => Err(rule.into()),
         };
-        if let Some(rule) = rule {
-            return Err(Rejected::new(region, rule));
-        }
-        if region.size >= info.size {
-            return Ok(region);
-        }
-        if region.ownership() == Ownership::Wrapped {
-            return Err(Rejected::new(region, GpuMisuse::IsWrapped));
-        }
-        // Whoever uses the old one refuses before a new one is made.
-        match self.records.info(region.record, region.id.at()) {
-            Some(facts) if facts.crops > 0 => {
-                return Err(Rejected::new(region, GpuMisuse::HasCrops));
-            }
-            Some(facts) if facts.maps > 0 => return Err(Rejected::new(region, GpuMisuse::Mapped)),
-            _ => {}
-        }
-        let larger = match self.create_buffer(info, options) {
+        let larger = match larger {
             Ok(larger) => larger,
             Err(error) => return Err(Rejected::new(region, error)),
         };
@@ -140,6 +114,30 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 let _ = self.free_named(larger.id, larger.record, false);
                 Err(refused)
             }
+        }
+    }
+
+    /// Whether a buffer is as large as `info` says. Refused if it is smaller and cannot be replaced.
+    fn is_large_enough(&self, region: &Region, info: &BufferInfo) -> Result<bool, GpuMisuse> {
+        if region.ownership() == Ownership::CropAlias {
+            return Err(GpuMisuse::IsCrop);
+        }
+        if region.content != RegionContent::Buffer {
+            return Err(GpuMisuse::NoBuffer);
+        }
+        // A move may have replaced its buffer.
+        let _ = self.region_of(region.id)?;
+        self.check_place(region)?;
+        if region.size >= info.size {
+            return Ok(true);
+        }
+        if region.ownership() == Ownership::Wrapped {
+            return Err(GpuMisuse::IsWrapped);
+        }
+        match self.records.info(region.record, region.id.at()) {
+            Some(record) if record.crops > 0 => Err(GpuMisuse::HasCrops),
+            Some(record) if record.maps > 0 => Err(GpuMisuse::Mapped),
+            _ => Ok(false),
         }
     }
 
@@ -165,7 +163,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     pub(crate) fn evict_one(&self, count: u32, bytes: u64) -> bool {
         match self.records.remove_oldest_reusable(count, bytes) {
-            Some((gone, _)) => {
+            Some(gone) => {
                 self.destroy_removed_root(gone);
                 true
             }

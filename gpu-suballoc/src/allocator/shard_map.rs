@@ -1,16 +1,16 @@
 //! Mapping a shard's region by its id, on the thread that has the shard.
 
-use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use alloc_core::HostAllocator;
 
 use super::Shard;
+use super::thread_shard::region_in;
 use crate::classes::SubAllocator;
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
-use crate::region::{Region, RegionContent};
+use crate::id::{RegionId, RegionPlaceKind};
+use crate::region::Region;
 use crate::shard::SLAB_GROUP;
 
 impl<D: DeviceMemory, A: HostAllocator> Shard<'_, D, A> {
@@ -24,16 +24,13 @@ impl<D: DeviceMemory, A: HostAllocator> Shard<'_, D, A> {
             return self.allocator.map_id(id);
         }
         let region = self.region_of(id)?;
-        let mapping = ManuallyDrop::new(self.allocator.map(&region)?);
-        mapping.mark_by_id(&self.allocator.records);
-        NonNull::new(mapping.as_ptr()).ok_or_else(|| GpuMisuse::Stale.into())
+        let mapping = self.allocator.map(&region)?;
+        Ok(mapping.keep_by_id(&self.allocator.records))
     }
 
     /// The region of an id of this shard.
     fn region_of(&mut self, id: RegionId) -> Result<Region, GpuMisuse> {
-        if id.tag() != self.allocator.tag {
-            return Err(GpuMisuse::OtherAllocator);
-        }
+        self.allocator.check_tag(id)?;
         let at = id.at();
         let shard_pages = self.lane_of(at.place.pool()).ok_or(GpuMisuse::OtherShard)?;
         // SAFETY: the pages are this shard's, and nobody has a reference to what is its owner's, for this is `&mut self`.
@@ -54,24 +51,8 @@ impl<D: DeviceMemory, A: HostAllocator> Shard<'_, D, A> {
         if own.is_empty() {
             self.park(shard_pages);
         }
-        let (found, backing) = (
-            found.map_err(|_| GpuMisuse::Stale)?,
-            backing.ok_or(GpuMisuse::Stale)?,
-        );
-        let within = found.offset.saturating_sub(backing.base) as usize;
-        Ok(Region {
-            id,
-            memory: Some(backing.memory),
-            offset: found.offset,
-            size: found.size,
-            resource: 0,
-            buffer_offset: 0,
-            mapped: backing
-                .mapped
-                .and_then(|first| NonNull::new(first.as_ptr().wrapping_add(within))),
-            record: NO_RECORD,
-            memory_type: backing.memory_type,
-            content: RegionContent::Bare,
-        })
+        let found = found.map_err(|_| GpuMisuse::Stale)?;
+        let backing = backing.ok_or(GpuMisuse::Stale)?;
+        Ok(region_in(&backing, id, found.offset, found.size))
     }
 }

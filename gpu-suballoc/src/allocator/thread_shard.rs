@@ -109,7 +109,6 @@ fn is_slab_request(needs: &ResourceRequirements, options: &RegionOptions<'_>) ->
             DedicatedPolicy::Preferred | DedicatedPolicy::Required
         )
         && options.kind != ResourceKind::Unknown;
-    let nameless = options.name.is_none() && options.tag == 0 && options.site == 0;
     let plain = options.pool.is_none()
         && !options.device_address
         && !options.upper_address
@@ -117,7 +116,7 @@ fn is_slab_request(needs: &ResourceRequirements, options: &RegionOptions<'_>) ->
         && options.priority.is_none()
         && options.next.is_none()
         && options.export == ExternalHandleTypes::NONE;
-    (shared && nameless && plain).then_some(slab)
+    (shared && !options.needs_record() && plain).then_some(slab)
 }
 
 /// Places a region into one of the lane's classes.
@@ -134,6 +133,26 @@ fn allocate_slot(
     } else {
         own.pages
             .allocate(&lane.page_groups, needs.size, needs.alignment, NO_RECORD)
+    }
+}
+
+/// The region at `offset` of the memory object that a page or slab lies in.
+#[inline(always)]
+pub(super) fn region_in(backing: &BackingRegion, id: RegionId, offset: u64, size: u64) -> Region {
+    let within = (offset - backing.base) as usize;
+    Region {
+        id,
+        memory: Some(backing.memory),
+        offset,
+        size,
+        resource: 0,
+        buffer_offset: 0,
+        mapped: backing
+            .mapped
+            .and_then(|first| NonNull::new(first.as_ptr().wrapping_add(within))),
+        record: NO_RECORD,
+        memory_type: backing.memory_type,
+        content: RegionContent::Bare,
     }
 }
 
@@ -208,21 +227,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
             taken.slot,
             taken.generation,
         );
-        let within = (taken.offset - home.base) as usize;
-        Ok(Region {
-            id: RegionId::new(self.allocator.tag, at),
-            memory: Some(home.memory),
-            offset: taken.offset,
-            size: taken.size,
-            resource: 0,
-            buffer_offset: 0,
-            mapped: home
-                .mapped
-                .and_then(|first| NonNull::new(first.as_ptr().wrapping_add(within))),
-            record: NO_RECORD,
-            memory_type: home.memory_type,
-            content: RegionContent::Bare,
-        })
+        let id = RegionId::new(self.allocator.tag, at);
+        Ok(region_in(home, id, taken.offset, taken.size))
     }
 
     /// Takes back what others freed, and gets what is still lacking.

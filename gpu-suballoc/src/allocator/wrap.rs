@@ -176,9 +176,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     fn root_is_wrapped(&self, region: &Region) -> Result<(), GpuMisuse> {
-        if region.id.tag() != self.tag {
-            return Err(GpuMisuse::OtherAllocator);
-        }
+        self.check_tag(region.id)?;
         let wrapped = match region.ownership() {
             Ownership::Owned => false,
             Ownership::Wrapped => true,

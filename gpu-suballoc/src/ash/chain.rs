@@ -5,7 +5,7 @@ use core::ptr;
 
 use ash::vk;
 
-use crate::device::{DedicatedResource, MemoryRequest};
+use crate::device::{MemoryRequest, ResourceHandle};
 
 /// ```text
 ///   VkMemoryAllocateInfo -> dedicated? -> flags? -> export? -> priority? -> the caller's chain
@@ -36,8 +36,8 @@ pub(super) fn with_allocate_info<R>(
     let mut dedicated = vk::MemoryDedicatedAllocateInfo::default();
     if let Some(resource) = request.dedicated {
         match resource {
-            DedicatedResource::Buffer(buffer) => dedicated.buffer = buffer.into(),
-            DedicatedResource::Image(image) => dedicated.image = image.into(),
+            ResourceHandle::Buffer(buffer) => dedicated.buffer = buffer.into(),
+            ResourceHandle::Image(image) => dedicated.image = image.into(),
         }
         dedicated.p_next = next;
         next = (&raw const dedicated).cast();

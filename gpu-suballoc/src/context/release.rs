@@ -4,9 +4,9 @@ use core::fmt;
 
 use super::device_context::DeviceContext;
 use super::loss_aware_device::ContextDevice;
-use crate::allocator::{LiveRegion, write_in_use};
+use crate::allocator::write_in_use;
 use crate::cache::ShaderKey;
-use crate::id::RegionId;
+use crate::id::{RegionId, RegionPlaceKind};
 
 /// What went with a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,12 +107,12 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
                 some = [None; BATCH];
                 passed += self.allocator().live_regions(passed, &mut some);
             }
-            let live: LiveRegion = some.get_mut(there)?.take()?;
+            let id: RegionId = some.get_mut(there)?.take()?;
             there += 1;
-            Some(match live {
-                LiveRegion::Region(id) => ReleaseBlocker::Region(id),
-                LiveRegion::Wrapped(id) => ReleaseBlocker::Wrapped(id),
-                LiveRegion::Crop(id) => ReleaseBlocker::Crop(id),
+            Some(match id.kind() {
+                RegionPlaceKind::Wrapped => ReleaseBlocker::Wrapped(id),
+                RegionPlaceKind::Crop => ReleaseBlocker::Crop(id),
+                _ => ReleaseBlocker::Region(id),
             })
         });
         regions.chain(self.shaders().held_keys().map(ReleaseBlocker::Shader))

@@ -1,115 +1,124 @@
-//! Pointers at devices are devices.
+//! Forwarding of all calls to another device: for pointers at a device, and for a device that may be lost.
 
-use core::num::NonZeroU64;
-use core::ptr::NonNull;
+use super::*;
 
-use super::{
-    BufferHandle, BufferInfo, DeviceError, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle,
-    ImageInfo, MappedRange, MemoryHandle, MemoryRequest, ResourceRequirements,
-};
-
-// Not for all of `Deref`: two calls of it may give two devices, and the trait promises one.
+/// Implements [`DeviceMemory`] for a type. `$live` is the device, or `None` after its loss: then allocating and creating are
+/// [`DeviceError::DeviceLost`], and freeing and destroying do nothing.
 macro_rules! forward_device_memory {
-    ($($pointer:ty),+) => {
-        $(
-        // SAFETY: every method is the pointee's own, which is the same at every call.
-        unsafe impl<D: DeviceMemory + ?Sized> DeviceMemory for $pointer {
-            fn properties(&self) -> DeviceProperties<'_> {
-                (**self).properties()
+    ([$($bounds:tt)*] $type:ty, $this:ident => $device:expr, $live:expr) => {
+        // SAFETY: every method is that of one device, which is the same at every call, or calls nothing and allocates nothing.
+        unsafe impl<$($bounds)*> DeviceMemory for $type {
+            fn properties(&$this) -> DeviceProperties<'_> {
+                $device.properties()
             }
-            unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
-                // SAFETY: forwarded.
-                unsafe { (**self).allocate(request) }
+            unsafe fn allocate(&$this, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
+                // SAFETY: the caller's promise, here and below.
+                unsafe { $live.ok_or(DeviceError::DeviceLost)?.allocate(request) }
             }
-            unsafe fn free(&self, memory: MemoryHandle) {
-                // SAFETY: forwarded.
-                unsafe { (**self).free(memory) }
+            unsafe fn free(&$this, memory: MemoryHandle) {
+                if let Some(device) = $live {
+                    // SAFETY: as above.
+                    unsafe { device.free(memory) }
+                }
             }
             unsafe fn map(
-                &self,
+                &$this,
                 memory: MemoryHandle,
                 offset: u64,
                 size: u64,
             ) -> Result<NonNull<u8>, DeviceError> {
-                // SAFETY: forwarded.
-                unsafe { (**self).map(memory, offset, size) }
+                // SAFETY: as above.
+                unsafe { $live.ok_or(DeviceError::DeviceLost)?.map(memory, offset, size) }
             }
-            unsafe fn unmap(&self, memory: MemoryHandle) {
-                // SAFETY: forwarded.
-                unsafe { (**self).unmap(memory) }
+            unsafe fn unmap(&$this, memory: MemoryHandle) {
+                if let Some(device) = $live {
+                    // SAFETY: as above.
+                    unsafe { device.unmap(memory) }
+                }
             }
-            unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-                // SAFETY: forwarded.
-                unsafe { (**self).flush(ranges) }
+            unsafe fn flush(&$this, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+                // SAFETY: as above.
+                unsafe { $live.ok_or(DeviceError::DeviceLost)?.flush(ranges) }
             }
-            unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-                // SAFETY: forwarded.
-                unsafe { (**self).invalidate(ranges) }
+            unsafe fn invalidate(&$this, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+                // SAFETY: as above.
+                unsafe { $live.ok_or(DeviceError::DeviceLost)?.invalidate(ranges) }
             }
-            unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
-                // SAFETY: forwarded.
-                unsafe { (**self).create_buffer(info) }
+            unsafe fn create_buffer(&$this, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
+                // SAFETY: as above.
+                unsafe { $live.ok_or(DeviceError::DeviceLost)?.create_buffer(info) }
             }
-            unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
-                // SAFETY: forwarded.
-                unsafe { (**self).destroy_buffer(buffer) }
+            unsafe fn destroy_buffer(&$this, buffer: BufferHandle) {
+                if let Some(device) = $live {
+                    // SAFETY: as above.
+                    unsafe { device.destroy_buffer(buffer) }
+                }
             }
-            unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements {
-                // SAFETY: forwarded.
-                unsafe { (**self).buffer_requirements(buffer) }
+            unsafe fn buffer_requirements(&$this, buffer: BufferHandle) -> ResourceRequirements {
+                // A resource whose device was lost since its creation cannot be bound.
+                $live.map_or(ResourceRequirements::new(1, 1), |device| {
+                    // SAFETY: as above.
+                    unsafe { device.buffer_requirements(buffer) }
+                })
             }
             unsafe fn bind_buffer(
-                &self,
+                &$this,
                 buffer: BufferHandle,
                 memory: MemoryHandle,
                 offset: u64,
             ) -> Result<(), DeviceError> {
-                // SAFETY: forwarded.
-                unsafe { (**self).bind_buffer(buffer, memory, offset) }
+                // SAFETY: as above.
+                unsafe { $live.ok_or(DeviceError::DeviceLost)?.bind_buffer(buffer, memory, offset) }
             }
-            unsafe fn create_image(&self, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
-                // SAFETY: forwarded.
-                unsafe { (**self).create_image(info) }
+            unsafe fn create_image(&$this, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
+                // SAFETY: as above.
+                unsafe { $live.ok_or(DeviceError::DeviceLost)?.create_image(info) }
             }
-            unsafe fn destroy_image(&self, image: ImageHandle) {
-                // SAFETY: forwarded.
-                unsafe { (**self).destroy_image(image) }
+            unsafe fn destroy_image(&$this, image: ImageHandle) {
+                if let Some(device) = $live {
+                    // SAFETY: as above.
+                    unsafe { device.destroy_image(image) }
+                }
             }
-            unsafe fn image_requirements(&self, image: ImageHandle) -> ResourceRequirements {
-                // SAFETY: forwarded.
-                unsafe { (**self).image_requirements(image) }
+            unsafe fn image_requirements(&$this, image: ImageHandle) -> ResourceRequirements {
+                $live.map_or(ResourceRequirements::new(1, 1), |device| {
+                    // SAFETY: as above.
+                    unsafe { device.image_requirements(image) }
+                })
             }
             unsafe fn bind_image(
-                &self,
+                &$this,
                 image: ImageHandle,
                 memory: MemoryHandle,
                 offset: u64,
             ) -> Result<(), DeviceError> {
-                // SAFETY: forwarded.
-                unsafe { (**self).bind_image(image, memory, offset) }
+                // SAFETY: as above.
+                unsafe { $live.ok_or(DeviceError::DeviceLost)?.bind_image(image, memory, offset) }
             }
-            unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
-                // SAFETY: forwarded.
-                unsafe { (**self).buffer_address(buffer) }
+            unsafe fn buffer_address(&$this, buffer: BufferHandle) -> Option<NonZeroU64> {
+                // SAFETY: as above.
+                unsafe { $live?.buffer_address(buffer) }
             }
-            fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
-                (**self).budget(heaps)
+            fn budget(&$this, heaps: &mut [HeapBudget]) -> bool {
+                $live.is_some_and(|device| device.budget(heaps))
             }
         }
-        )+
     };
 }
+pub(crate) use forward_device_memory;
 
-forward_device_memory!(&D);
+// Not for all of `Deref`: two calls of it may return two devices, and the trait promises one.
+forward_device_memory!([D: DeviceMemory + ?Sized] &D, self => (**self), Some(&**self));
 
 #[cfg(feature = "std")]
 mod owning_pointers {
     #![expect(
         clippy::disallowed_types,
-        reason = "named here, and made by whoever has a device: nothing is allocated"
+        reason = "the types are only named: nothing is allocated"
     )]
 
     use super::*;
 
-    forward_device_memory!(std::boxed::Box<D>, std::sync::Arc<D>);
+    forward_device_memory!([D: DeviceMemory + ?Sized] std::boxed::Box<D>, self => (**self), Some(&**self));
+    forward_device_memory!([D: DeviceMemory + ?Sized] std::sync::Arc<D>, self => (**self), Some(&**self));
 }

@@ -15,12 +15,13 @@ mod request;
 mod resource;
 
 pub use error::DeviceError;
+pub(crate) use forward::forward_device_memory;
 pub use handle::{BufferHandle, ImageHandle, MemoryHandle};
 pub use properties::{
     DeviceFeatures, DeviceLimits, DeviceProperties, HeapBudget, HeapFlags, MAX_MEMORY_HEAPS,
     MemoryHeap,
 };
-pub use request::{DedicatedResource, ExternalHandleTypes, MappedRange, MemoryRequest, NextChain};
+pub use request::{ExternalHandleTypes, MappedRange, MemoryRequest, NextChain, ResourceHandle};
 pub use resource::{
     BufferInfo, BufferUsage, ImageInfo, ImageTiling, ImageUsage, QueueFamilies,
     ResourceRequirements,

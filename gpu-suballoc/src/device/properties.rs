@@ -101,7 +101,7 @@ impl Default for DeviceLimits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFeatures {
     /// `VK_KHR_dedicated_allocation` or Vulkan 1.1: requirements say what wants a memory object of its own, and
-    /// [`DedicatedResource`](crate::device::DedicatedResource) may be passed.
+    /// [`ResourceHandle`](crate::device::ResourceHandle) may be passed.
     pub dedicated_allocation: bool,
     /// `VK_EXT_memory_budget`: [`budget`](crate::DeviceMemory::budget) answers.
     pub memory_budget: bool,

@@ -1,10 +1,11 @@
-//! What is asked of `vkAllocateMemory`, and the ranges of flushes.
+//! Requests of `vkAllocateMemory`, and the ranges of flushes.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
 use super::handle::{BufferHandle, ImageHandle, MemoryHandle};
 use crate::flags::{flags, vulkan_masks};
+use crate::region::RegionContent;
 
 /// One memory object: `VkMemoryAllocateInfo` and the structures that may follow it.
 #[derive(Clone, Copy, Debug)]
@@ -13,20 +14,20 @@ pub struct MemoryRequest {
     pub size: u64,
     /// Index into [`DeviceProperties::types`](crate::device::DeviceProperties).
     pub memory_type: u32,
-    /// For one resource alone (`VkMemoryDedicatedAllocateInfo`).
-    pub dedicated: Option<DedicatedResource>,
+    /// The resource that will be bound at offset 0, alone (`VkMemoryDedicatedAllocateInfo`).
+    pub dedicated: Option<ResourceHandle>,
     /// 0 (first to be moved out) to 1 (`VkMemoryPriorityAllocateInfoEXT`); Vulkan's default is 0.5.
     pub priority: Option<f32>,
-    /// Handle types that it will be exported as (`VkExportMemoryAllocateInfo`).
+    /// Handle types for its export (`VkExportMemoryAllocateInfo`).
     pub export: ExternalHandleTypes,
     /// Buffers with device addresses will be bound to it (`VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`).
     pub device_address: bool,
-    /// Structures of the caller's own, imports for instance, put behind the ones above.
+    /// The caller's own structures, an import for instance, chained behind those above.
     pub next: Option<NextChain>,
 }
 
 impl MemoryRequest {
-    /// So many bytes of a type, and nothing special.
+    /// `size` bytes of a memory type.
     #[must_use]
     pub const fn new(size: u64, memory_type: u32) -> Self {
         Self {
@@ -41,17 +42,33 @@ impl MemoryRequest {
     }
 }
 
-/// The one resource that a memory object is for.
+/// A buffer or an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DedicatedResource {
-    /// A buffer, bound at offset 0.
+pub enum ResourceHandle {
+    /// A buffer.
     Buffer(BufferHandle),
-    /// An image, bound at offset 0.
+    /// An image.
     Image(ImageHandle),
 }
 
+impl ResourceHandle {
+    pub(crate) const fn content(self) -> RegionContent {
+        match self {
+            Self::Buffer(_) => RegionContent::Buffer,
+            Self::Image(_) => RegionContent::Image,
+        }
+    }
+
+    pub(crate) const fn as_raw(self) -> u64 {
+        match self {
+            Self::Buffer(buffer) => buffer.as_raw(),
+            Self::Image(image) => image.as_raw(),
+        }
+    }
+}
+
 flags! {
-    /// `VkExternalMemoryHandleTypeFlags`. With none an object stays in its device.
+    /// `VkExternalMemoryHandleTypeFlags`. An object without any stays in its device.
     ExternalHandleTypes(u32) {
         /// A POSIX file descriptor that only Vulkan and OpenGL understand.
         OPAQUE_FD = 0;
@@ -65,7 +82,7 @@ flags! {
 }
 vulkan_masks!(ExternalHandleTypes);
 
-/// A `pNext` chain of the caller's for `VkMemoryAllocateInfo`.
+/// The caller's `pNext` chain for `VkMemoryAllocateInfo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct NextChain(NonNull<c_void>);
@@ -76,8 +93,8 @@ impl NextChain {
     /// # Safety
     /// It is a chain of structures that may follow `VkMemoryAllocateInfo` on this device, other than
     /// `VkMemoryDedicatedAllocateInfo`, `VkMemoryPriorityAllocateInfoEXT`, `VkExportMemoryAllocateInfo` and
-    /// `VkMemoryAllocateFlagsInfo`, for which a request has fields; it stays as it is, readable from any thread, while a request
-    /// or a pool that was given it may still allocate. An import whose handle Vulkan consumes is used for one allocation only.
+    /// `VkMemoryAllocateFlagsInfo`, for which a request has fields. It is unchanged and readable from any thread while a request
+    /// or a pool with it may allocate. An import whose handle Vulkan consumes is used for one allocation only.
     #[must_use]
     pub const unsafe fn new(first: NonNull<c_void>) -> Self {
         Self(first)
@@ -90,9 +107,9 @@ impl NextChain {
     }
 }
 
-// SAFETY: a plain address; whoever made it promised that the chain may be read from any thread.
+// SAFETY: a plain address; by the promise of `new` any thread may read the chain.
 unsafe impl Send for NextChain {}
-// SAFETY: as for `Send`; nothing is changed through it.
+// SAFETY: as for `Send`; nothing is written through it.
 unsafe impl Sync for NextChain {}
 
 /// `VkMappedMemoryRange`.

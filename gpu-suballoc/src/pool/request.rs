@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::device::{DedicatedResource, ExternalHandleTypes, MemoryHandle, NextChain};
+use crate::device::{ExternalHandleTypes, MemoryHandle, NextChain, ResourceHandle};
 use crate::id::{NO_RECORD, PoolId, RegionSlot};
 use crate::memory_type::MemoryPreference;
 use crate::property_flags::PropertyFlags;
@@ -76,7 +76,7 @@ pub(crate) struct AllocationRequest {
     pub(crate) priority: Option<f32>,
     pub(crate) pool: Option<PoolId>,
     /// The resource that a memory object of its own would be for, if it is there already.
-    pub(crate) resource: Option<DedicatedResource>,
+    pub(crate) resource: Option<ResourceHandle>,
     /// Structures for the driver, an import for instance; such memory is always dedicated.
     pub(crate) next: Option<NextChain>,
 }

@@ -1,4 +1,4 @@
-//! The name and the words that a user gives a region, in a block of their own, for those who do.
+//! The name, tag and site of a region that has any, in a block of their own.
 //!
 //! ```text
 //!   +-----+------+--------+----------------+
@@ -13,9 +13,10 @@ use alloc_core::support::floor_char_boundary;
 use alloc_core::{HostAllocator, Scope};
 
 use crate::error::GpuError;
+use crate::host_block::HostBlock;
 use crate::request::RegionOptions;
 
-/// The longest name that is kept.
+/// The bytes of the longest name; longer ones are cut.
 pub(crate) const MAX_NAME: usize = 255;
 
 #[repr(C)]
@@ -26,14 +27,14 @@ struct DetailHeader {
     length: u8,
 }
 
-/// Owns its block; [`RegionDetail::free`] gives it back.
+/// Owns its block; [`RegionDetail::free`] frees it.
 pub(super) struct RegionDetail(NonNull<DetailHeader>);
 
-// SAFETY: the block is plain bytes that nothing else refers to.
+// SAFETY: nothing else refers to the block, which is plain bytes.
 unsafe impl Send for RegionDetail {}
 
 impl RegionDetail {
-    /// `None` when there is nothing to keep.
+    /// `None` if the options name nothing.
     pub(super) fn new(
         memory: &dyn HostAllocator,
         options: &RegionOptions<'_>,
@@ -44,11 +45,9 @@ impl RegionDetail {
         }
         let length = cut(options.name.unwrap_or_default());
         let layout = layout(length);
-        let block = memory
-            .allocate(layout, Scope::Object)
-            .map_err(|_| GpuError::Host(memory.refusal(layout, Scope::Object)))?;
+        let block = HostBlock::allocate(memory, layout)?.into_start();
         let header = block.cast::<DetailHeader>();
-        // SAFETY: the block was just given for a header and `length` bytes behind it, aligned for a header.
+        // SAFETY: the block has room for a header and `length` bytes behind it, and is aligned for a header.
         unsafe {
             header.write(DetailHeader {
                 tag: options.tag,
@@ -88,15 +87,17 @@ impl RegionDetail {
         unsafe { core::slice::from_raw_parts(bytes.as_ptr(), length) }
     }
 
-    /// Gives the block back, outside of every lock.
-    pub(super) fn free(self, memory: &dyn HostAllocator) {
-        let layout = layout(self.header().length);
-        // SAFETY: taken in `new` with this layout and scope from the one allocator that is passed here; `self` ends.
-        unsafe { memory.deallocate(self.0.cast(), layout, Scope::Object) };
+    /// Frees the block, if there is one. Call it without a lock.
+    pub(super) fn free(detail: Option<Self>, memory: &dyn HostAllocator) {
+        if let Some(detail) = detail {
+            let layout = layout(detail.header().length);
+            // SAFETY: allocated in `new` with this layout and scope from this allocator; `detail` ends.
+            unsafe { memory.deallocate(detail.0.cast(), layout, Scope::Object) };
+        }
     }
 }
 
-/// How many bytes of a name are kept: whole characters.
+/// The bytes of a name that are kept: whole characters.
 fn cut(name: &str) -> u8 {
     let end = floor_char_boundary(name, MAX_NAME);
     u8::try_from(end).unwrap_or(0)
@@ -104,7 +105,7 @@ fn cut(name: &str) -> u8 {
 
 fn layout(length: u8) -> Layout {
     let header = Layout::new::<DetailHeader>();
-    // 24 + 255 bytes at alignment 8 are no overflow; were they, the header alone would be asked for and no byte copied.
+    // 24 + 255 bytes at alignment 8 do not overflow.
     Layout::from_size_align(header.size() + usize::from(length), header.align()).unwrap_or(header)
 }
 
@@ -123,7 +124,7 @@ mod tests {
             (detail.tag(), detail.site(), detail.name()),
             (7, 9, &b"vertices"[..])
         );
-        detail.free(&memory);
+        RegionDetail::free(Some(detail), &memory);
         assert!(
             RegionDetail::new(&memory, &RegionOptions::new())
                 .unwrap()
@@ -135,6 +136,6 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!(core::str::from_utf8(detail.name()), Ok(&long[..254]));
-        detail.free(&memory);
+        RegionDetail::free(Some(detail), &memory);
     }
 }

@@ -1,16 +1,16 @@
-//! What regions have beyond a place in memory: resources, names, crops, mappings; and who is not the allocator's own.
+//! Records: what regions have beyond a place in memory, that is resources, names, crops and mappings; and wrapped buffers.
 //!
 //! ```text
-//!   Region --- bare: nothing here
-//!          \-- buffer, image, name, crop, mapping --- word of its place ---> record (Root)
-//!   RegionId of a wrapped buffer or a crop: the record's own number and generation
+//!   Region --- bare: no record
+//!          \-- buffer, image, name, crop, mapping --- user data of its place ---> record (Root)
+//!   RegionId of a wrapped buffer or a crop: the record's number and generation
 //!
 //!   Crop --- root: number ---> Root | Wrapped       always the root, never another crop; offsets from the root's start
 //! ```
 //!
-//! Every method takes the lock for itself, for moments, and calls nobody under it but the pools, whose locks are taken within this one
-//! where a place and a resource change or are read together. A call that needs memory here takes it first
-//! ([`RegionMetadata::prepare_root`] and its siblings), so that what follows cannot fail; freeing takes none.
+//! Every method locks for itself, for a short time. Under this lock only locks of pools are acquired, where a place and a resource change or
+//! are read together. A call that needs memory allocates it first ([`RegionMetadata::prepare_root`] and others), so that what follows
+//! cannot fail. Freeing allocates nothing.
 
 mod aliases;
 mod detail;
@@ -27,12 +27,11 @@ mod state;
 mod table;
 mod wrapped_buffers;
 
-pub(crate) use aliases::NewAlias;
 pub(crate) use foreign::ForeignMemory;
 pub(crate) use moves::{MoveEnd, MovingRoot};
-pub(crate) use owned_regions::{CropRecordView, NewRoot, RecordView, RemovedRoot};
+pub(crate) use owned_regions::{CropRecordView, NewRoot, RemovedRoot};
 pub use record::Backing;
-pub(crate) use record::WrappedBuffer;
+pub(crate) use record::{RecordView, RootView, WrappedBuffer};
 pub(crate) use report::{AliasInfo, RecordInfo};
 pub(crate) use resource_description::ResourceDescription;
 pub(crate) use root_state::MoveEnding;
@@ -44,7 +43,6 @@ use alloc_core::{HostAllocator, HostError, Scope};
 
 use self::detail::RegionDetail;
 use self::index::KeyFilter;
-use self::record::{RegionRecord, WrappedBuffer as WrapFacts};
 use self::state::{MetadataState, RecordReservation, RecordShortages};
 use crate::error::{GpuError, GpuMisuse};
 use crate::growable_vec::GrowableVec;
@@ -59,29 +57,29 @@ pub(crate) struct RegionMetadata {
     filter: KeyFilter,
 }
 
-/// What a call that ends something leaves to be given back, outside of the lock.
-#[must_use = "it holds memory and a root to be given back"]
+/// What the end of a region, a crop or a mapping leaves to free without the lock.
+#[must_use = "it holds memory and a root that must be freed"]
 #[derive(Default)]
 pub(crate) struct Leftovers {
-    /// A root that went with its last crop or mapping: its resource and its memory are the caller's to give back.
+    /// A root that ended with its last crop or mapping: the caller frees its resource and its memory.
     pub(crate) root: Option<RemovedRoot>,
     details: [Option<RegionDetail>; 2],
-    wrap: Option<NonNull<WrapFacts>>,
+    wrap: Option<NonNull<WrappedBuffer>>,
     foreign: Option<NonNull<ForeignMemory>>,
 }
 
 impl Leftovers {
-    /// Gives the memory of the records back.
+    /// Frees the memory of the records. Returns the root.
     pub(crate) fn free(self, memory: &dyn HostAllocator) -> Option<RemovedRoot> {
-        for detail in self.details.into_iter().flatten() {
-            detail.free(memory);
+        for detail in self.details {
+            RegionDetail::free(detail, memory);
         }
         if let Some(wrap) = self.wrap {
-            // SAFETY: taken with this layout and scope in `prepare_wrap`; its record is gone.
+            // SAFETY: allocated with this layout and scope in `prepare_wrap`; its record is gone.
             unsafe { memory.deallocate(wrap.cast(), wrapped_buffers::WRAP, Scope::Object) };
         }
         if let Some(foreign) = self.foreign {
-            // SAFETY: taken with this layout and scope in `prepare_wrap`; its last user is gone.
+            // SAFETY: allocated with this layout and scope in `prepare_wrap`; its last user is gone.
             unsafe { memory.deallocate(foreign.cast(), wrapped_buffers::FOREIGN, Scope::Object) };
         }
         self.root
@@ -89,11 +87,10 @@ impl Leftovers {
 }
 
 impl RegionMetadata {
-    /// With room for the first kinds of buffers, and for all that may be kept.
+    /// With capacity for the first descriptions of buffers, and for `keep` buffers in the reuse cache.
     pub(crate) fn new(memory: &dyn HostAllocator, keep: u32) -> Result<Self, GpuError> {
         let mut state = MetadataState::new();
-        let made = state.preallocate(memory, keep);
-        if let Err(error) = made {
+        if let Err(error) = state.preallocate(memory, keep) {
             state.free_all(memory);
             return Err(error);
         }
@@ -103,7 +100,7 @@ impl RegionMetadata {
         })
     }
 
-    /// False: there is certainly no record of this region in the index. One relaxed load.
+    /// False if the index certainly has no record of this region. One relaxed load.
     #[inline]
     pub(crate) fn may_know(&self, key: RegionSlot) -> bool {
         self.filter.may_have(key)
@@ -118,21 +115,21 @@ impl RegionMetadata {
         }
     }
 
-    /// Slots of the caller's own, to be filled or handed back, and room for what else it needs: all or nothing.
+    /// Reserves slots for the caller to fill or [unreserve](Self::unreserve), and the other capacity that it needs: all or nothing.
     fn reserve(
         &self,
         memory: &dyn HostAllocator,
         need: &RecordReservation,
     ) -> Result<ReservedSlots, GpuError> {
-        let lacks = {
+        let shortages = {
             let mut state = self.state.lock();
-            let lacks = state.missing_capacity(need)?;
-            if lacks.iter().all(Option::is_none) {
-                return Ok(state.reserve_slots(need.slots));
+            let shortages = state.missing_capacity(need)?;
+            if shortages.iter().all(Option::is_none) {
+                return Ok(state.reserve_slots(need));
             }
-            lacks
+            shortages
         };
-        self.reserve_with(memory, need, lacks)
+        self.reserve_with(memory, need, shortages)
     }
 
     #[cold]
@@ -140,14 +137,14 @@ impl RegionMetadata {
         &self,
         memory: &dyn HostAllocator,
         need: &RecordReservation,
-        mut lacks: RecordShortages,
+        mut shortages: RecordShortages,
     ) -> Result<ReservedSlots, GpuError> {
         loop {
             let mut blocks = [const { None::<HostBlock> }; 4];
-            for (lack, block) in lacks.iter().zip(&mut blocks) {
-                let Some(lack) = lack else { continue };
-                match HostBlock::allocate(memory, lack.layout()) {
-                    Ok(taken) => *block = Some(taken),
+            for (shortage, block) in shortages.iter().zip(&mut blocks) {
+                let Some(shortage) = shortage else { continue };
+                match HostBlock::allocate(memory, shortage.layout()) {
+                    Ok(new) => *block = Some(new),
                     Err(error) => {
                         free_memory(memory, blocks);
                         return Err(error.into());
@@ -157,18 +154,18 @@ impl RegionMetadata {
             let mut spares = [const { None::<HostBlock> }; 4];
             let slots = {
                 let mut state = self.state.lock();
-                for ((lack, block), spare) in lacks.iter().zip(blocks).zip(&mut spares) {
-                    if let (Some(lack), Some(block)) = (lack, block) {
-                        *spare = state.grow_with(*lack, block);
+                for ((shortage, block), spare) in shortages.iter().zip(blocks).zip(&mut spares) {
+                    if let (Some(shortage), Some(block)) = (shortage, block) {
+                        *spare = state.grow_with(*shortage, block);
                     }
                 }
                 match state.missing_capacity(need) {
                     Ok(still) if still.iter().all(Option::is_none) => Ok(Some(ReservedSlots {
                         fresh: true,
-                        ..state.reserve_slots(need.slots)
+                        ..state.reserve_slots(need)
                     })),
                     Ok(still) => {
-                        lacks = still;
+                        shortages = still;
                         Ok(None)
                     }
                     Err(limit) => Err(limit),
@@ -181,14 +178,12 @@ impl RegionMetadata {
         }
     }
 
-    /// Undoes [`reserve`](RegionMetadata::reserve) where nothing was put in; a chunk that was taken for it goes back too.
-    fn unreserve(&self, memory: &dyn HostAllocator, slots: ReservedSlots) {
+    /// Releases the slots that were not filled, and frees a chunk that was allocated for them.
+    pub(crate) fn unreserve(&self, memory: &dyn HostAllocator, slots: ReservedSlots) {
         let spare = {
             let mut state = self.state.lock();
-            for number in [slots.second, slots.first]
-                .into_iter()
-                .filter(|number| *number != NO_RECORD)
-            {
+            for number in [slots.root, slots.record] {
+                // There is no slot `NO_RECORD`.
                 state.table.release(number, false);
             }
             if slots.fresh {
@@ -200,49 +195,31 @@ impl RegionMetadata {
         free_memory(memory, [spare]);
     }
 
-    /// Gives a live record a name that [`NewName::new`] made, in place of the one it had.
+    /// Replaces the name of a live record.
     pub(crate) fn set_name(
         &self,
         memory: &dyn HostAllocator,
         number: u32,
         key: RegionSlot,
-        new: NewName,
-    ) -> Result<(), GpuError> {
-        let NewName(detail) = new;
-        let rest = {
-            let mut state = self.state.lock();
-            let place = match state.table.get_mut(number) {
-                Some(RegionRecord::Root(root)) if root.is_named(key) => Some(&mut root.detail),
-                Some(RegionRecord::Wrapped(wrapped)) if wrapped.key(number) == key => {
-                    Some(&mut wrapped.detail)
-                }
-                Some(RegionRecord::Crop(crop)) if crop.key(number) == key => Some(&mut crop.detail),
-                _ => None,
-            };
-            match place {
-                Some(place) => Ok(core::mem::replace(place, detail)),
-                None => Err(detail),
-            }
+        NewName(new): NewName,
+    ) -> Result<(), GpuMisuse> {
+        let (unused, result) = match self.state.lock().table.named_mut(number, key) {
+            Ok(header) => (core::mem::replace(&mut header.detail, new), Ok(())),
+            Err(rule) => (new, Err(rule)),
         };
-        let (left, result) = match rest {
-            Ok(old) => (old, Ok(())),
-            Err(new) => (new, Err(GpuMisuse::Stale.into())),
-        };
-        if let Some(left) = left {
-            left.free(memory);
-        }
+        RegionDetail::free(unused, memory);
         result
     }
 
-    /// All memory back. Names, wrapped buffers and their backing go with it.
+    /// Frees all memory, that of names and wrapped buffers included.
     pub(crate) fn free_all(&mut self, memory: &dyn HostAllocator) {
         self.free_all_wraps(memory);
         self.state.get_mut().free_all(memory);
     }
 }
 
-/// A name in the making, with tag and site.
-#[must_use = "it holds memory: put it in, or free it"]
+/// A new name, tag and site.
+#[must_use = "it holds memory: set it, or free it"]
 pub(crate) struct NewName(Option<RegionDetail>);
 
 impl NewName {
@@ -254,36 +231,28 @@ impl NewName {
     }
 
     pub(crate) fn free(self, memory: &dyn HostAllocator) {
-        if let Some(detail) = self.0 {
-            detail.free(memory);
-        }
+        RegionDetail::free(self.0, memory);
     }
 }
 
-/// ReservedSlots that a call may put something in; `NO_RECORD` where it wanted fewer.
-#[derive(Clone, Copy)]
-struct ReservedSlots {
-    first: u32,
-    second: u32,
-    /// A chunk may have been taken for them.
+/// Slots that a call reserved; `NO_RECORD` for those that it did not need or has filled.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "it holds slots: fill or unreserve them"]
+pub(crate) struct ReservedSlots {
+    pub(crate) record: u32,
+    pub(crate) root: u32,
+    /// A chunk may have been allocated for them.
     fresh: bool,
 }
 
 impl MetadataState {
-    fn reserve_slots(&mut self, count: u32) -> ReservedSlots {
-        let first = if count > 0 {
-            self.table.reserve()
-        } else {
-            None
-        };
-        let second = if count > 1 {
-            self.table.reserve()
-        } else {
-            None
+    fn reserve_slots(&mut self, need: &RecordReservation) -> ReservedSlots {
+        let mut reserve = |is_needed: bool| {
+            (is_needed.then(|| self.table.reserve()).flatten()).unwrap_or(NO_RECORD)
         };
         ReservedSlots {
-            first: first.unwrap_or(NO_RECORD),
-            second: second.unwrap_or(NO_RECORD),
+            record: reserve(need.record),
+            root: reserve(need.root),
             fresh: false,
         }
     }
@@ -313,7 +282,7 @@ impl MetadataState {
 
 fn free_memory(memory: &dyn HostAllocator, spares: impl IntoIterator<Item = Option<HostBlock>>) {
     for block in spares.into_iter().flatten() {
-        // SAFETY: taken with this layout and scope by `take`, from the one allocator of these records; nobody refers to it any more.
+        // SAFETY: allocated with this layout and scope from the one allocator of these records; nothing refers to it any more.
         unsafe { block.free(memory) };
     }
 }

@@ -4,9 +4,10 @@
 
 #![forbid(unsafe_code)]
 
-use super::record::RegionRecord;
+use super::detail::RegionDetail;
+use super::record::RootRecord;
 use super::resource_description::ResourceDescription;
-use super::root_state::{EndedMove, MoveEnding, RootState as Life};
+use super::root_state::{EndedMove, MoveEnding, RootState};
 use super::state::MetadataState;
 use super::{RegionMetadata, RemovedRoot};
 use crate::id::RegionSlot;
@@ -42,31 +43,26 @@ impl RegionMetadata {
     /// the place was looked at.
     pub(crate) fn movable(&self, number: u32, at: RegionSlot) -> Option<(MovingRoot, u32)> {
         let state = self.state.lock();
-        let Some(RegionRecord::Root(root)) = state.table.get(number) else {
-            return None;
-        };
-        (root.is_named(at) && root.state == Life::Live).then(|| {
+        let root = state.table.root(number, at)?;
+        let header = &root.header;
+        (header.state == RootState::Live).then(|| {
             let moving = MovingRoot {
                 key: root.key,
                 resource: root.resource,
-                content: root.content,
+                content: header.content,
                 asked: root.asked,
-                tag: root.detail.as_ref().map_or(0, |detail| detail.tag()),
-                description: state.kinds.get(root.kind).copied(),
+                tag: header.detail.as_ref().map_or(0, RegionDetail::tag),
+                description: state.kinds.get(header.kind).copied(),
             };
-            (moving, u32::from(root.maps))
+            (moving, u32::from(header.maps))
         })
     }
 
-    /// How the resource of a root was made, while the root has this record.
+    /// The description of the resource of a root.
     pub(crate) fn description(&self, number: u32, key: RegionSlot) -> Option<ResourceDescription> {
         let state = self.state.lock();
-        match state.table.get(number) {
-            Some(RegionRecord::Root(root)) if root.is_named(key) => {
-                state.kinds.get(root.kind).copied()
-            }
-            _ => None,
-        }
+        let root = state.table.root(number, key)?;
+        state.kinds.get(root.header.kind).copied()
     }
 
     /// From now on what others do to these roots is noted until [`end_moves`](Self::end_moves): `begun` is called for each of them that is
@@ -82,22 +78,18 @@ impl RegionMetadata {
         for group in roots.chunk_by_mut(together) {
             let is_at_rest = |one: &T| {
                 let (number, key) = root_of(one);
-                match state.table.get(number) {
-                    Some(RegionRecord::Root(root)) if root.is_named(key) => {
-                        root.state == Life::Live && root.maps == 0
-                    }
-                    _ => true,
-                }
+                (state.table.root(number, key)).is_none_or(|root| {
+                    root.header.state == RootState::Live && root.header.maps == 0
+                })
             };
             if group.len() > 1 && !group.iter().all(is_at_rest) {
                 continue;
             }
             for one in group {
                 let (number, key) = root_of(one);
-                if let Some(RegionRecord::Root(root)) = state.table.get_mut(number)
-                    && root.is_named(key)
-                    && root.maps == 0
-                    && root.state.begin_move()
+                if let Some(RootRecord { header, .. }) = state.table.root_mut(number, key)
+                    && header.maps == 0
+                    && header.state.begin_move()
                 {
                     begun(one);
                 }
@@ -125,14 +117,11 @@ impl RegionMetadata {
                 let Some((number, key, ending)) = group.get(at).map(&root_of) else {
                     break;
                 };
-                let Some(RegionRecord::Root(root)) = state.table.get_mut(number) else {
+                let Some(root) = state.table.root_mut(number, key) else {
                     continue;
                 };
-                if !root.is_named(key) {
-                    continue;
-                }
-                let is_used = root.is_used();
-                let end = root.state.end_move(ending, is_used, &mut || {
+                let is_used = root.header.is_used();
+                let end = root.header.state.end_move(ending, is_used, &mut || {
                     is_exchanged = is_exchanged || is_single && exchange(group);
                     is_exchanged
                 });
@@ -153,14 +142,7 @@ impl RegionMetadata {
 
     /// The root whose move [ended](Self::end_moves) with its removal, for the caller to take apart.
     pub(crate) fn removed_by_move(&self, number: u32, key: RegionSlot) -> Option<RemovedRoot> {
-        match self.state.lock().table.get(number) {
-            Some(RegionRecord::Root(root))
-                if root.is_named(key) && root.state == Life::BeingRemoved =>
-            {
-                Some(root.removed(number))
-            }
-            _ => None,
-        }
+        self.state.lock().removed_root(number, key)
     }
 }
 
@@ -173,11 +155,12 @@ fn may_change<T>(
     let mut is_wanted = false;
     let is_let = group.iter().all(|one| {
         let (number, key, ending) = root_of(one);
-        let Some(RegionRecord::Root(root)) = state.table.get(number) else {
+        let Some(RootRecord { header, .. }) = state.table.root(number, key) else {
             return false;
         };
-        is_wanted |= root.state == Life::Moving && matches!(ending, MoveEnding::Commit { .. });
-        root.is_named(key) && root.state.lets_move(ending, root.is_used())
+        is_wanted |=
+            header.state == RootState::Moving && matches!(ending, MoveEnding::Commit { .. });
+        header.state.lets_move(ending, header.is_used())
     });
     is_let && is_wanted
 }

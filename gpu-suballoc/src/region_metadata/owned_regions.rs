@@ -1,23 +1,21 @@
-//! The allocator's own regions: from the record that waits for one to the record that is gone.
+//! The records of the allocator's own regions.
 
 #![forbid(unsafe_code)]
 
-use crate::id::{NO_RECORD, RegionSlot};
-use crate::region::RegionContent;
-use alloc_core::HostAllocator;
-
 use super::detail::RegionDetail;
-use super::record::{RegionRecord, RootRecord};
+use super::record::{RecordHeader, RecordView, RegionRecord, RootRecord, RootView};
 use super::resource_description::{ResourceDescription, ResourceDescriptions};
-use super::root_state::{RemovalTime, RootState as Life};
+use super::root_state::{RemovalTime, RootState};
 use super::state::{MetadataState, RecordReservation};
 use super::table::TableShortage;
 use super::{RegionMetadata, ReservedSlots};
 use crate::error::{GpuError, GpuMisuse};
+use crate::id::RegionSlot;
 use crate::request::RegionOptions;
+use alloc_core::HostAllocator;
 
-/// A record in the making: everything that can fail has succeeded.
-#[must_use = "it holds a slot: put it in, or hand it back"]
+/// A reserved record with everything that can fail.
+#[must_use = "it holds a slot: insert or cancel it"]
 pub(crate) struct NewRoot {
     slots: ReservedSlots,
     detail: Option<RegionDetail>,
@@ -25,59 +23,44 @@ pub(crate) struct NewRoot {
 }
 
 impl NewRoot {
-    /// The record's.
+    /// The record's number.
     pub(crate) const fn number(&self) -> u32 {
-        self.slots.first
+        self.slots.record
     }
 }
 
-/// A root whose resource and memory are to be given back by the caller, who then says [`RegionMetadata::finish_removal`].
+/// A root whose resource and memory the caller frees; then it calls [`RegionMetadata::finish_removal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "its resource and its memory are to be given back"]
+#[must_use = "its resource and its memory must be freed"]
 pub(crate) struct RemovedRoot {
     pub(crate) number: u32,
     pub(crate) key: RegionSlot,
-    pub(crate) resource: u64,
-    pub(crate) content: RegionContent,
-    pub(crate) asked: u64,
+    pub(crate) view: RootView,
     pub(super) kind: u16,
 }
 
-impl RemovedRoot {
-    /// What its record said of it.
-    pub(crate) const fn view(&self) -> RecordView {
-        RecordView::Root {
-            resource: self.resource,
-            content: self.content,
-            asked: self.asked,
-        }
-    }
-}
-
-/// What a record says of the region that an id names.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum RecordView {
-    Root {
-        resource: u64,
-        content: RegionContent,
-        asked: u64,
-    },
-    Wrapped(super::WrappedBuffer),
-}
-
-/// What the records say of a crop: a part of a root, from its start.
+/// A crop and its root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CropRecordView {
     /// The root's record.
     pub(crate) number: u32,
     pub(crate) root_key: RegionSlot,
     pub(crate) root: RecordView,
+    /// From the start of the root.
     pub(crate) offset: u64,
     pub(crate) size: u64,
 }
 
+/// The need of a call for one record.
+pub(super) const ONE: RecordReservation = RecordReservation {
+    record: true,
+    root: false,
+    bucket: false,
+    kind: None,
+};
+
 impl RegionMetadata {
-    /// A record for a region that will be placed: slot, name, and the kind of resource it was made as.
+    /// Prepares the record of a region that will be placed: slot, name, and the description of its resource.
     pub(crate) fn prepare_root(
         &self,
         memory: &dyn HostAllocator,
@@ -85,28 +68,17 @@ impl RegionMetadata {
         options: &RegionOptions<'_>,
     ) -> Result<NewRoot, GpuError> {
         let detail = RegionDetail::new(memory, options)?;
-        match self.reserve(
-            memory,
-            &RecordReservation {
-                slots: 1,
-                kind: kind.copied(),
-                ..RecordReservation::default()
-            },
-        ) {
-            Ok(slots) => {
-                let kind = kind.map_or(ResourceDescriptions::NONE, |kind| {
-                    self.state.lock().kinds.insert(*kind)
-                });
-                Ok(NewRoot {
-                    slots,
-                    detail,
-                    kind,
-                })
-            }
+        let kind = kind.copied();
+        match self.reserve(memory, &RecordReservation { kind, ..ONE }) {
+            Ok(slots) => Ok(NewRoot {
+                slots,
+                detail,
+                kind: kind.map_or(ResourceDescriptions::NONE, |kind| {
+                    self.state.lock().kinds.insert(kind)
+                }),
+            }),
             Err(error) => {
-                if let Some(detail) = detail {
-                    detail.free(memory);
-                }
+                RegionDetail::free(detail, memory);
                 Err(error)
             }
         }
@@ -115,61 +87,58 @@ impl RegionMetadata {
     /// Undoes [`prepare_root`](RegionMetadata::prepare_root).
     pub(crate) fn cancel_root(&self, memory: &dyn HostAllocator, new: NewRoot) {
         self.unreserve(memory, new.slots);
-        if let Some(detail) = new.detail {
-            detail.free(memory);
-        }
+        RegionDetail::free(new.detail, memory);
     }
 
-    /// The region is placed, its resource bound: from here on it is somebody's.
-    pub(crate) fn insert_root(
-        &self,
-        new: NewRoot,
-        key: RegionSlot,
-        resource: u64,
-        content: RegionContent,
-        asked: u64,
-    ) {
+    /// Inserts the record of a region that is placed, and whose resource is bound.
+    pub(crate) fn insert_root(&self, new: NewRoot, key: RegionSlot, view: RootView) {
+        let NewRoot {
+            slots,
+            detail,
+            kind,
+        } = new;
         self.state
             .lock()
-            .put_root(new.slots.first, key, |root| RootRecord {
-                resource,
-                content,
-                asked,
-                detail: new.detail,
-                kind: new.kind,
-                ..root
+            .put_root(slots.record, |header| RootRecord {
+                resource: view.resource,
+                asked: view.asked,
+                ..RootRecord::new(
+                    key,
+                    RecordHeader {
+                        detail,
+                        kind,
+                        content: view.content,
+                        ..header
+                    },
+                )
             });
     }
 
-    /// A record for a region that may have none, which is the region's once its place says so.
+    /// Creates a record for a region that may have none; it is the region's record once the region's place has its number.
     pub(crate) fn create_bare(
         &self,
         memory: &dyn HostAllocator,
         key: RegionSlot,
     ) -> Result<u32, GpuError> {
-        let need = RecordReservation {
-            slots: 1,
-            ..RecordReservation::default()
-        };
         {
             let mut state = self.state.lock();
-            if state.table.missing_capacity(need.slots)? == TableShortage::default() {
-                let number = state.reserve_slots(need.slots).first;
-                state.put_root(number, key, |root| root);
+            if state.table.missing_capacity(1)? == TableShortage::default() {
+                let number = state.reserve_slots(&ONE).record;
+                state.put_bare(number, key);
                 return Ok(number);
             }
         }
-        let slots = self.reserve(memory, &need)?;
-        self.insert_bare(slots.first, key);
-        Ok(slots.first)
+        let number = self.reserve(memory, &ONE)?.record;
+        self.insert_bare(number, key);
+        Ok(number)
     }
 
-    /// A record for a region that had none, in the slot that was prepared for it.
+    /// Inserts the record of a region that had none.
     pub(crate) fn insert_bare(&self, number: u32, key: RegionSlot) {
-        self.state.lock().put_root(number, key, |root| root);
+        self.state.lock().put_bare(number, key);
     }
 
-    /// Takes back what [`insert_bare`](RegionMetadata::insert_bare) did, where somebody else was first.
+    /// Undoes [`insert_bare`](RegionMetadata::insert_bare), if another thread inserted a record first.
     pub(crate) fn cancel_bare(&self, number: u32) {
         let mut state = self.state.lock();
         if let Some(RegionRecord::Root(_)) = state.table.get(number) {
@@ -177,8 +146,8 @@ impl RegionMetadata {
         }
     }
 
-    /// As [`insert_bare`](RegionMetadata::insert_bare), for a region whose place has no room for the number. Answers the number that counts:
-    /// somebody may have been first.
+    /// As [`insert_bare`](RegionMetadata::insert_bare), for a region whose place has no room for the number. Returns the number of the
+    /// region's record: another thread may have inserted it first.
     pub(crate) fn insert_indexed(&self, number: u32, key: RegionSlot) -> u32 {
         let mut state = self.state.lock();
         if let Some(first) = state.index.find(key, &state.table) {
@@ -186,7 +155,7 @@ impl RegionMetadata {
             return first;
         }
         self.filter.add(key);
-        state.put_root(number, key, |root| root);
+        state.put_bare(number, key);
         let MetadataState { table, index, .. } = &mut *state;
         index.insert(number, table);
         number
@@ -201,12 +170,12 @@ impl RegionMetadata {
         state.index.find(key, &state.table)
     }
 
-    /// What is known of a region that has a record and is no crop.
+    /// The region of a record that is no crop.
     pub(crate) fn view(&self, number: u32, key: RegionSlot) -> Result<RecordView, GpuMisuse> {
-        self.view_with(number, key, || ()).map(|(seen, ())| seen)
+        self.view_with(number, key, || ()).map(|(view, ())| view)
     }
 
-    /// The same, and what `place` reads within this lock, that of the pools: a move changes both in one step.
+    /// As [`view`](Self::view), with what `place` reads of the pools within this lock: a move changes both in one step.
     pub(crate) fn view_with<T>(
         &self,
         number: u32,
@@ -214,31 +183,23 @@ impl RegionMetadata {
         place: impl FnOnce() -> T,
     ) -> Result<(RecordView, T), GpuMisuse> {
         let state = self.state.lock();
-        let seen = match state.table.get(number) {
-            Some(RegionRecord::Root(root)) if root.is_named(key) && root.state.is_live() => {
-                Ok(root.view())
-            }
-            Some(RegionRecord::Wrapped(wrapped))
-                if wrapped.key(number) == key && wrapped.state == Life::Live =>
-            {
-                Ok(RecordView::Wrapped(wrapped.buffer_info()))
-            }
-            _ => Err(GpuMisuse::Stale),
-        }?;
-        Ok((seen, place()))
+        let record = state.table.named(number, key)?;
+        let is_live = (record.header()).is_some_and(|header| header.state.is_live());
+        let view = record.view().filter(|_| is_live).ok_or(GpuMisuse::Stale)?;
+        Ok((view, place()))
     }
 
-    /// What is known of a crop and of its root, in one look: after a second one the root's number might be another's.
+    /// A crop and its root, read within one lock: later the root's number may be another root's.
     pub(crate) fn view_crop(
         &self,
         number: u32,
         key: RegionSlot,
     ) -> Result<CropRecordView, GpuMisuse> {
         self.view_crop_with(number, key, |_| ())
-            .map(|(seen, ())| seen)
+            .map(|(view, ())| view)
     }
 
-    /// The same, and what `place` reads of the root within this lock.
+    /// As [`view_crop`](Self::view_crop), with what `place` reads of the root within this lock.
     pub(crate) fn view_crop_with<T>(
         &self,
         number: u32,
@@ -246,32 +207,24 @@ impl RegionMetadata {
         place: impl FnOnce(RegionSlot) -> T,
     ) -> Result<(CropRecordView, T), GpuMisuse> {
         let state = self.state.lock();
-        let Some(RegionRecord::Crop(crop)) = state.table.get(number) else {
-            return Err(GpuMisuse::Stale);
-        };
-        if crop.key(number) != key || crop.is_pending_free {
-            return Err(GpuMisuse::Stale);
-        }
-        let (root_key, root) = match state.table.get(crop.root) {
-            Some(RegionRecord::Root(root)) => (root.key, root.view()),
-            Some(RegionRecord::Wrapped(wrapped)) => (
-                wrapped.key(crop.root),
-                RecordView::Wrapped(wrapped.buffer_info()),
-            ),
+        let crop = match state.table.named(number, key)? {
+            RegionRecord::Crop(crop) if crop.header.state.is_live() => crop,
             _ => return Err(GpuMisuse::Stale),
         };
-        let seen = CropRecordView {
+        let root = state.table.get(crop.root).ok_or(GpuMisuse::Stale)?;
+        let root_key = root.key(crop.root).ok_or(GpuMisuse::Stale)?;
+        let view = CropRecordView {
             number: crop.root,
             root_key,
-            root,
+            root: root.view().ok_or(GpuMisuse::Stale)?,
             offset: crop.offset,
             size: crop.size,
         };
-        Ok((seen, place(root_key)))
+        Ok((view, place(root_key)))
     }
 
-    /// Begins the end of a root: from here on nobody finds it. Refused while it has crops or mappings, unless it may `wait` for
-    /// the last of them: `None` then, and also where it is being moved, which it goes with.
+    /// Begins the removal of a root, whose id is stale from now on. A root in use is refused, unless its removal may `wait` for its last
+    /// use. `None` if it waits for that, or for the end of a move.
     pub(crate) fn begin_removal(
         &self,
         number: u32,
@@ -279,32 +232,13 @@ impl RegionMetadata {
         wait: bool,
     ) -> Result<Option<RemovedRoot>, GpuMisuse> {
         let mut state = self.state.lock();
-        let MetadataState { table, counts, .. } = &mut *state;
-        let Some(RegionRecord::Root(root)) = table.get_mut(number) else {
-            return Err(GpuMisuse::Stale);
-        };
-        if !root.is_named(key) || !root.state.is_live() {
-            return Err(GpuMisuse::Stale);
-        }
-        let is_used = root.is_used();
-        if is_used && !wait {
-            return Err(if root.crops > 0 {
-                GpuMisuse::HasCrops
-            } else {
-                GpuMisuse::Mapped
-            });
-        }
-        match root.state.begin_removal(is_used).ok_or(GpuMisuse::Stale)? {
-            RemovalTime::Now => Ok(Some(root.removed(number))),
-            RemovalTime::WithMove => Ok(None),
-            RemovalTime::WhenUnused => {
-                counts.pending_free += 1;
-                Ok(None)
-            }
+        match state.begin_removal(number, key, wait)? {
+            RemovalTime::Now => Ok(state.removed_root(number, key)),
+            RemovalTime::WithMove | RemovalTime::WhenUnused => Ok(None),
         }
     }
 
-    /// Resource and memory are given back: the end of the record.
+    /// Frees the record of a root whose resource and memory were freed.
     pub(crate) fn finish_removal(
         &self,
         memory: &dyn HostAllocator,
@@ -317,75 +251,44 @@ impl RegionMetadata {
             if indexed {
                 index.remove(gone.key, table);
             }
-            let detail = match table.get_mut(gone.number) {
-                Some(RegionRecord::Root(root)) => root.detail.take(),
-                _ => None,
-            };
+            let header = table
+                .get_mut(gone.number)
+                .and_then(RegionRecord::header_mut);
+            let detail = header.and_then(|header| header.detail.take());
             table.release(gone.number, true);
             detail
         };
         if indexed {
             self.filter.remove(gone.key);
         }
-        if let Some(detail) = detail {
-            detail.free(memory);
-        }
+        RegionDetail::free(detail, memory);
     }
 }
 
 impl MetadataState {
-    fn put_root(
-        &mut self,
-        number: u32,
-        key: RegionSlot,
-        fill: impl FnOnce(RootRecord) -> RootRecord,
-    ) {
-        let Some(slot) = self.table.get_mut(number) else {
-            return;
-        };
-        let root = RootRecord {
-            resource: 0,
-            asked: 0,
-            detail: None,
-            key,
-            crops: 0,
-            next: NO_RECORD,
-            generation: slot.reserved_generation().unwrap_or(0),
-            maps: 0,
-            maps_by_id: 0,
-            kind: ResourceDescriptions::NONE,
-            content: RegionContent::Bare,
-            state: Life::Live,
-        };
-        *slot = RegionRecord::Root(fill(root));
+    fn put_root(&mut self, number: u32, root: impl FnOnce(RecordHeader) -> RootRecord) {
+        self.table
+            .fill(number, |header| RegionRecord::Root(root(header)));
+    }
+
+    fn put_bare(&mut self, number: u32, key: RegionSlot) {
+        self.put_root(number, |header| RootRecord::new(key, header));
+    }
+
+    /// The root whose removal was begun, for the caller to free.
+    pub(super) fn removed_root(&self, number: u32, key: RegionSlot) -> Option<RemovedRoot> {
+        let root = self.table.root(number, key)?;
+        (root.header.state == RootState::BeingRemoved).then(|| root.removed(number))
     }
 }
 
 impl RootRecord {
-    pub(super) fn view(&self) -> RecordView {
-        RecordView::Root {
-            resource: self.resource,
-            content: self.content,
-            asked: self.asked,
-        }
-    }
-
-    pub(super) fn removed(&self, number: u32) -> RemovedRoot {
-        let Self {
-            key,
-            resource,
-            content,
-            asked,
-            kind,
-            ..
-        } = *self;
+    pub(super) const fn removed(&self, number: u32) -> RemovedRoot {
         RemovedRoot {
             number,
-            key,
-            resource,
-            content,
-            asked,
-            kind,
+            key: self.key,
+            view: self.view(),
+            kind: self.header.kind,
         }
     }
 }

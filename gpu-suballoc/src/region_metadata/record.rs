@@ -1,4 +1,4 @@
-//! What is kept of a region beyond its place: one record of 56 bytes for those that need it, none for the others.
+//! The record of a region: 56 bytes for a region that has more than a place in memory; the others have none.
 
 #![forbid(unsafe_code)]
 
@@ -6,22 +6,28 @@ use core::ptr::NonNull;
 
 use super::detail::RegionDetail;
 use super::foreign::ForeignMemory;
-use super::root_state::RootState;
+use super::resource_description::ResourceDescriptions;
+use super::root_state::{RemovalTime, RootState};
 use crate::device::{BufferHandle, MemoryHandle};
-use crate::id::{RegionPlace, RegionPlaceKind, RegionSlot};
+use crate::error::GpuMisuse;
+use crate::id::{NO_RECORD, RegionPlace, RegionPlaceKind, RegionSlot};
 use crate::property_flags::PropertyFlags;
 use crate::region::RegionContent;
 
-/// The last generation of a slot; one that has used it up is retired.
+/// The last generation of a slot; a slot that has used it is retired.
 pub(super) const LAST_GENERATION: u32 = (1 << 24) - 1;
 
 /// A slot of the table.
 pub(super) enum RegionRecord {
-    /// Nothing.
-    Free { next: u32, generation: u32 },
-    /// Promised to a call that is under way.
-    Reserved { generation: u32 },
-    /// A region of the allocator's own.
+    Free {
+        next: u32,
+        generation: u32,
+    },
+    /// Reserved by a call that is under way.
+    Reserved {
+        generation: u32,
+    },
+    /// A region of the allocator's own that has a buffer or image, a name, crops or mappings.
     Root(RootRecord),
     /// A buffer of the application's.
     Wrapped(WrappedRecord),
@@ -29,35 +35,132 @@ pub(super) enum RegionRecord {
     Crop(CropRecord),
 }
 
-/// A region of the allocator's own that has a buffer or image, a name, crops or mappings.
-pub(super) struct RootRecord {
-    /// The buffer or image, or 0.
-    pub(super) resource: u64,
-    /// Bytes that were asked for; 0 where that was not noted.
-    pub(super) asked: u64,
+/// The fields that all records of regions have. A fixed layout, so that the record's discriminant fits into `content`.
+#[repr(C)]
+pub(super) struct RecordHeader {
     pub(super) detail: Option<RegionDetail>,
-    pub(super) key: RegionSlot,
-    pub(super) crops: u32,
-    /// In the index: the next one of the same bucket.
-    pub(super) next: u32,
-    /// Of the slot.
+    /// The slot's generation.
     pub(super) generation: u32,
+    /// Crops of this region, and unmaps of it that are under way; a crop has none.
+    pub(super) crops: u32,
     pub(super) maps: u16,
-    /// Of these, the ones that are undone by id.
+    /// Those of `maps` that are undone by id.
     pub(super) maps_by_id: u16,
-    /// How it was made, an index of the kinds; `Kinds::NONE` where that is not known.
+    /// The index of its resource's description, or `ResourceDescriptions::NONE`.
     pub(super) kind: u16,
     pub(super) content: RegionContent,
     pub(super) state: RootState,
 }
 
-impl RootRecord {
+#[repr(C)]
+pub(super) struct RootRecord {
+    /// The buffer or image, or 0.
+    pub(super) resource: u64,
+    /// Requested bytes; 0 if they are not known.
+    pub(super) asked: u64,
+    pub(super) key: RegionSlot,
+    /// The next record of the same bucket of the index.
+    pub(super) next: u32,
+    pub(super) header: RecordHeader,
+}
+
+pub(super) struct WrappedRecord {
+    pub(super) buffer_info: NonNull<WrappedBuffer>,
+    pub(super) header: RecordHeader,
+}
+
+pub(super) struct CropRecord {
+    /// From the start of the root.
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    /// The root's record.
+    pub(super) root: u32,
+    pub(super) header: RecordHeader,
+}
+
+// One line of 64 bytes holds one; a table of them is what a buffer costs beyond its place.
+const _: () = assert!(size_of::<RegionRecord>() == 56);
+
+/// The resource of a root: a buffer, an image, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RootView {
+    pub(crate) resource: u64,
+    pub(crate) content: RegionContent,
+    /// Requested bytes; 0 if they are not known.
+    pub(crate) asked: u64,
+}
+
+impl RootView {
+    pub(crate) const BARE: Self = Self {
+        resource: 0,
+        content: RegionContent::Bare,
+        asked: 0,
+    };
+}
+
+/// The region of a record that is no crop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RecordView {
+    Root(RootView),
+    Wrapped(WrappedBuffer),
+}
+
+impl RecordHeader {
+    pub(super) const fn new(generation: u32) -> Self {
+        Self {
+            detail: None,
+            generation,
+            crops: 0,
+            maps: 0,
+            maps_by_id: 0,
+            kind: ResourceDescriptions::NONE,
+            content: RegionContent::Bare,
+            state: RootState::Live,
+        }
+    }
+
     /// Whether crops or mappings use it.
     pub(super) const fn is_used(&self) -> bool {
         self.crops > 0 || self.maps > 0
     }
 
-    /// Whether a key names it. Of a region in a block, node and generation say which one it is in its pool; its block may be another by now.
+    /// Begins the removal of a live region. A region in use is refused, unless its removal may `wait` for its last use.
+    pub(super) fn begin_removal(&mut self, wait: bool) -> Result<RemovalTime, GpuMisuse> {
+        let is_used = self.is_used();
+        if self.state.is_live() && is_used && !wait {
+            return Err(if self.crops > 0 {
+                GpuMisuse::HasCrops
+            } else {
+                GpuMisuse::Mapped
+            });
+        }
+        self.state.begin_removal(is_used).ok_or(GpuMisuse::Stale)
+    }
+
+    /// Counts a mapping off, one that is undone by id if `by_id`.
+    pub(super) fn remove_map(&mut self, by_id: bool) -> Result<(), GpuMisuse> {
+        let maps = self.maps.checked_sub(1).ok_or(GpuMisuse::NotMapped)?;
+        self.maps_by_id = self
+            .maps_by_id
+            .checked_sub(u16::from(by_id))
+            .ok_or(GpuMisuse::NotMapped)?;
+        self.maps = maps;
+        Ok(())
+    }
+}
+
+impl RootRecord {
+    pub(super) const fn new(key: RegionSlot, header: RecordHeader) -> Self {
+        Self {
+            resource: 0,
+            asked: 0,
+            key,
+            next: NO_RECORD,
+            header,
+        }
+    }
+
+    /// Whether `key` names this root. Node and generation identify a region of a block within its pool; a move may have changed its block.
     pub(super) fn is_named(&self, key: RegionSlot) -> bool {
         let is_general = |key: RegionSlot| key.kind() == RegionPlaceKind::General;
         self.key == key
@@ -66,20 +169,78 @@ impl RootRecord {
                 && self.key.place.pool() == key.place.pool()
                 && (self.key.slot, self.key.generation) == (key.slot, key.generation)
     }
+
+    pub(super) const fn view(&self) -> RootView {
+        RootView {
+            resource: self.resource,
+            content: self.header.content,
+            asked: self.asked,
+        }
+    }
 }
 
-/// A wrapped buffer.
-pub(super) struct WrappedRecord {
-    pub(super) buffer_info: NonNull<WrappedBuffer>,
-    pub(super) detail: Option<RegionDetail>,
-    pub(super) crops: u32,
-    pub(super) generation: u32,
-    pub(super) maps: u16,
-    pub(super) maps_by_id: u16,
-    pub(super) state: RootState,
+impl RegionRecord {
+    pub(super) const fn header(&self) -> Option<&RecordHeader> {
+        match self {
+            Self::Free { .. } | Self::Reserved { .. } => None,
+            Self::Root(root) => Some(&root.header),
+            Self::Wrapped(wrapped) => Some(&wrapped.header),
+            Self::Crop(crop) => Some(&crop.header),
+        }
+    }
+
+    pub(super) const fn header_mut(&mut self) -> Option<&mut RecordHeader> {
+        match self {
+            Self::Free { .. } | Self::Reserved { .. } => None,
+            Self::Root(root) => Some(&mut root.header),
+            Self::Wrapped(wrapped) => Some(&mut wrapped.header),
+            Self::Crop(crop) => Some(&mut crop.header),
+        }
+    }
+
+    pub(super) const fn generation(&self) -> u32 {
+        match self {
+            Self::Free { generation, .. } | Self::Reserved { generation } => *generation,
+            Self::Root(RootRecord { header, .. })
+            | Self::Wrapped(WrappedRecord { header, .. })
+            | Self::Crop(CropRecord { header, .. }) => header.generation,
+        }
+    }
+
+    /// The name of the region whose record is in slot `number`.
+    pub(super) const fn key(&self, number: u32) -> Option<RegionSlot> {
+        let place = match self {
+            Self::Free { .. } | Self::Reserved { .. } => return None,
+            Self::Root(root) => return Some(root.key),
+            Self::Wrapped(_) => RegionPlace::WRAPPED,
+            Self::Crop(_) => RegionPlace::CROP,
+        };
+        Some(RegionSlot {
+            place,
+            slot: number,
+            generation: self.generation(),
+        })
+    }
+
+    /// Whether `key` names the region whose record is in slot `number`.
+    pub(super) fn is_named(&self, number: u32, key: RegionSlot) -> bool {
+        match self {
+            Self::Root(root) => root.is_named(key),
+            other => other.key(number) == Some(key),
+        }
+    }
+
+    /// The region, unless the record is a crop's.
+    pub(super) fn view(&self) -> Option<RecordView> {
+        match self {
+            Self::Root(root) => Some(RecordView::Root(root.view())),
+            Self::Wrapped(wrapped) => Some(RecordView::Wrapped(wrapped.buffer_info())),
+            _ => None,
+        }
+    }
 }
 
-/// What is known of a wrapped buffer; its block of memory comes with the wrapping.
+/// A wrapped buffer, in a block of memory of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrappedBuffer {
     pub(crate) buffer: BufferHandle,
@@ -87,7 +248,7 @@ pub(crate) struct WrappedBuffer {
     pub(crate) offset: u64,
     pub(crate) size: u64,
     pub(crate) backing: Option<Backing>,
-    /// How its memory is mapped, where that is left to the allocator.
+    /// The mapping of its memory, if the allocator maps it.
     pub(super) foreign: Option<NonNull<ForeignMemory>>,
 }
 
@@ -108,12 +269,12 @@ impl WrappedBuffer {
     }
 }
 
-/// The memory behind a wrapped buffer, as far as the application tells.
+/// The memory behind a wrapped buffer.
 ///
-/// The memory stays the application's. With `mapped` it is used through that pointer, and never mapped or unmapped here. Without
-/// it the allocator maps the whole object when a wrapped region of it is mapped first, and unmaps it with the last: the
-/// application must not map it meanwhile, as no memory object may be mapped twice (VUID-vkMapMemory-memory-00678). For that reason it is
-/// no memory of the allocator's own either: a region of that is mapped as what it is.
+/// The memory stays the application's. With `mapped` the allocator uses that pointer and never maps or unmaps the memory. Without
+/// it the allocator maps the whole object when the first wrapped region of it is mapped, and unmaps it with the last: the
+/// application must not map it meanwhile, as no memory object may be mapped twice (VUID-vkMapMemory-memory-00678). For the same reason
+/// it must not be memory of the allocator's own: map a region of that instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backing {
     /// The memory object that the buffer is bound to.
@@ -122,46 +283,8 @@ pub struct Backing {
     pub offset: u64,
     /// Bytes of the whole memory object.
     pub memory_size: u64,
-    /// What its memory type can do.
+    /// The properties of its memory type.
     pub properties: PropertyFlags,
     /// Where the application has mapped the start of the memory object, for as long as the buffer is wrapped.
     pub mapped: Option<NonNull<u8>>,
 }
-
-/// A part of a root.
-pub(super) struct CropRecord {
-    /// From the start of the root.
-    pub(super) offset: u64,
-    pub(super) size: u64,
-    pub(super) detail: Option<RegionDetail>,
-    pub(super) root: u32,
-    pub(super) generation: u32,
-    pub(super) maps: u16,
-    pub(super) maps_by_id: u16,
-    pub(super) is_pending_free: bool,
-}
-
-impl WrappedRecord {
-    /// The id that it has in slot `number`, all of which is compared.
-    pub(super) fn key(&self, number: u32) -> RegionSlot {
-        RegionSlot {
-            place: RegionPlace::WRAPPED,
-            slot: number,
-            generation: self.generation,
-        }
-    }
-}
-
-impl CropRecord {
-    /// As for wrapped buffers.
-    pub(super) fn key(&self, number: u32) -> RegionSlot {
-        RegionSlot {
-            place: RegionPlace::CROP,
-            slot: number,
-            generation: self.generation,
-        }
-    }
-}
-
-// One line of 64 bytes holds one; a table of them is what a buffer costs beyond its place.
-const _: () = assert!(size_of::<RegionRecord>() <= 64);

@@ -1,107 +1,76 @@
-//! What reports read of the records.
+//! Copies of records, for reports.
 
 #![forbid(unsafe_code)]
+
+use core::fmt;
 
 use super::RegionMetadata;
 use super::detail::{MAX_NAME, RegionDetail};
 use super::record::RegionRecord;
+use super::root_state::RootState;
+use super::state::MetadataState;
 use crate::id::RegionSlot;
 use crate::region::RegionContent;
-use core::fmt;
-
 use crate::request::ResourceKind;
 
-/// What the record of one region says.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A copy of the record of one region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordInfo {
     /// The name that its user has: the block in it may be an older one.
-    pub(crate) key: Option<RegionSlot>,
-    /// Bytes that were asked for; 0 where that was not noted.
+    pub(crate) key: RegionSlot,
+    /// Requested bytes; 0 if they are not known.
     pub(crate) asked: u64,
     pub(crate) tag: u64,
     pub(crate) site: u64,
-    /// Vulkan's usage bits of the buffer or image; 0 where there is none.
+    /// Vulkan's usage bits of the buffer or image, or 0.
     pub(crate) usage: u64,
     pub(crate) content: RegionContent,
     pub(crate) resource: ResourceKind,
     pub(crate) crops: u32,
     pub(crate) maps: u16,
-    /// Kept for reuse, nobody's.
+    /// In the reuse cache.
     pub(crate) is_reusable: bool,
-    name: [u8; MAX_NAME],
+    name: RecordName,
+}
+
+/// A name in place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct RecordName {
+    bytes: [u8; MAX_NAME],
     length: u8,
 }
 
-// The name as text.
-impl fmt::Debug for RecordInfo {
+impl RecordName {
+    fn new(name: &[u8]) -> Self {
+        let mut bytes = [0; MAX_NAME];
+        let length = name.len().min(MAX_NAME);
+        bytes
+            .iter_mut()
+            .zip(name)
+            .for_each(|(copy, byte)| *copy = *byte);
+        Self {
+            bytes,
+            length: length as u8,
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        let name = self.bytes.get(..usize::from(self.length));
+        name.and_then(|name| core::str::from_utf8(name).ok())
+            .unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for RecordName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            key: _,
-            asked,
-            tag,
-            site,
-            usage,
-            content,
-            resource,
-            crops,
-            maps,
-            is_reusable: parked,
-            name: _,
-            length: _,
-        } = self;
-        let mut all = f.debug_struct("RecordInfo");
-        all.field("name", &self.name())
-            .field("tag", tag)
-            .field("site", site)
-            .field("asked", asked)
-            .field("usage", usage);
-        all.field("content", content)
-            .field("resource", resource)
-            .field("crops", crops)
-            .field("maps", maps);
-        all.field("parked", parked).finish()
+        self.as_str().fmt(f)
     }
 }
 
 impl RecordInfo {
-    const EMPTY: Self = Self {
-        key: None,
-        asked: 0,
-        tag: 0,
-        site: 0,
-        usage: 0,
-        content: RegionContent::Bare,
-        resource: ResourceKind::Linear,
-        crops: 0,
-        maps: 0,
-        is_reusable: false,
-        name: [0; MAX_NAME],
-        length: 0,
-    };
-
-    fn with_detail(self, detail: Option<&RegionDetail>) -> Self {
-        let Some(detail) = detail else { return self };
-        let mut facts = Self {
-            tag: detail.tag(),
-            site: detail.site(),
-            ..self
-        };
-        let name = detail.name();
-        if let (Some(copy), Ok(length)) =
-            (facts.name.get_mut(..name.len()), u8::try_from(name.len()))
-        {
-            copy.copy_from_slice(name);
-            facts.length = length;
-        }
-        facts
-    }
-
-    /// Empty where there is none.
+    /// The name, or an empty text.
     pub(crate) fn name(&self) -> &str {
-        self.name
-            .get(..usize::from(self.length))
-            .and_then(|name| core::str::from_utf8(name).ok())
-            .unwrap_or_default()
+        self.name.as_str()
     }
 }
 
@@ -109,102 +78,69 @@ impl RecordInfo {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AliasInfo {
     pub(crate) key: RegionSlot,
-    /// Of a crop: what it was cut from. Of a wrapped buffer: itself.
+    /// The root of a crop; a wrapped buffer itself.
     pub(crate) root: RegionSlot,
-    /// From the start of the root, or of the wrapped buffer.
+    /// From the start of the root, or of the application's buffer.
     pub(crate) offset: u64,
     pub(crate) size: u64,
     pub(crate) info: RecordInfo,
 }
 
 impl RegionMetadata {
-    /// What the record of that number says of the region of that key; `None` where it is another's by now, or nobody's.
+    /// The record in slot `number`, if `key` names its region.
     pub(crate) fn info(&self, number: u32, key: RegionSlot) -> Option<RecordInfo> {
         let state = self.state.lock();
-        match state.table.get(number)? {
-            RegionRecord::Root(root) if root.is_named(key) => {
-                let kind = state.kinds.get(root.kind);
-                let facts = RecordInfo {
-                    key: Some(root.key),
-                    asked: root.asked,
-                    usage: kind.map_or(0, |kind| u64::from(kind.usage)),
-                    content: root.content,
-                    resource: kind.map_or(ResourceKind::Linear, |kind| kind.resource),
-                    crops: root.crops,
-                    maps: root.maps,
-                    is_reusable: root.state == super::root_state::RootState::Reusable,
-                    ..RecordInfo::EMPTY
-                };
-                Some(facts.with_detail(root.detail.as_ref()))
-            }
-            RegionRecord::Wrapped(wrapped) if wrapped.key(number) == key => Some(
-                RecordInfo {
-                    content: RegionContent::Buffer,
-                    crops: wrapped.crops,
-                    maps: wrapped.maps,
-                    ..RecordInfo::EMPTY
-                }
-                .with_detail(wrapped.detail.as_ref()),
-            ),
-            RegionRecord::Crop(crop) if crop.key(number) == key => Some(
-                RecordInfo {
-                    asked: crop.size,
-                    maps: crop.maps,
-                    ..RecordInfo::EMPTY
-                }
-                .with_detail(crop.detail.as_ref()),
-            ),
-            _ => None,
-        }
+        state.info(number, state.table.named(number, key).ok()?)
     }
 
-    /// Each wrapped buffer and each crop, in the order of their records. Under the lock: `see` takes no memory and calls nobody.
+    /// Calls `see` for each wrapped buffer and each crop, in the order of their records. It is called under the lock: it must allocate
+    /// nothing and call nothing that locks.
     pub(crate) fn each_alias(&self, see: &mut dyn FnMut(&AliasInfo)) {
         let state = self.state.lock();
         for (number, record) in state.table.each() {
-            match record {
+            let (root, offset, size) = match record {
                 RegionRecord::Wrapped(wrapped) => {
-                    let facts = RecordInfo {
-                        crops: wrapped.crops,
-                        maps: wrapped.maps,
-                        content: RegionContent::Buffer,
-                        ..RecordInfo::EMPTY
-                    };
-                    let (key, wrap) = (wrapped.key(number), wrapped.buffer_info());
-                    let facts = facts.with_detail(wrapped.detail.as_ref());
-                    see(&AliasInfo {
-                        key,
-                        root: key,
-                        offset: wrap.offset,
-                        size: wrap.size,
-                        info: facts,
-                    });
+                    let buffer = wrapped.buffer_info();
+                    (number, buffer.offset, buffer.size)
                 }
-                RegionRecord::Crop(crop) => {
-                    let root = match state.table.get(crop.root) {
-                        Some(RegionRecord::Root(root)) => root.key,
-                        Some(RegionRecord::Wrapped(wrapped)) => wrapped.key(crop.root),
-                        _ => continue,
-                    };
-                    let key = crop.key(number);
-                    let facts = RecordInfo {
-                        asked: crop.size,
-                        maps: crop.maps,
-                        ..RecordInfo::EMPTY
-                    }
-                    .with_detail(crop.detail.as_ref());
-                    see(&AliasInfo {
-                        key,
-                        root,
-                        offset: crop.offset,
-                        size: crop.size,
-                        info: facts,
-                    });
-                }
-                RegionRecord::Root(_)
-                | RegionRecord::Free { .. }
-                | RegionRecord::Reserved { .. } => {}
+                RegionRecord::Crop(crop) => (crop.root, crop.offset, crop.size),
+                _ => continue,
+            };
+            let root = state.table.get(root).and_then(|it| it.key(root));
+            if let (Some(root), Some(info)) = (root, state.info(number, record)) {
+                see(&AliasInfo {
+                    key: info.key,
+                    root,
+                    offset,
+                    size,
+                    info,
+                });
             }
         }
+    }
+}
+
+impl MetadataState {
+    fn info(&self, number: u32, record: &RegionRecord) -> Option<RecordInfo> {
+        let header = record.header()?;
+        let kind = self.kinds.get(header.kind);
+        let detail = header.detail.as_ref();
+        Some(RecordInfo {
+            key: record.key(number)?,
+            asked: match record {
+                RegionRecord::Root(root) => root.asked,
+                RegionRecord::Crop(crop) => crop.size,
+                _ => 0,
+            },
+            tag: detail.map_or(0, RegionDetail::tag),
+            site: detail.map_or(0, RegionDetail::site),
+            usage: kind.map_or(0, |kind| u64::from(kind.usage)),
+            content: header.content,
+            resource: kind.map_or(ResourceKind::Linear, |kind| kind.resource),
+            crops: header.crops,
+            maps: header.maps,
+            is_reusable: header.state == RootState::Reusable,
+            name: RecordName::new(detail.map_or(&[], RegionDetail::name)),
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! Buffers that were given back and kept, with their memory, for the next request of the same size and kind.
+//! The reuse cache: released buffers that are kept, with their memory, for the next request of the same size and description.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use alloc_core::HostAllocator;
 use super::detail::RegionDetail;
 use super::record::RegionRecord;
 use super::resource_description::ResourceDescription;
-use super::root_state::RootState as Life;
+use super::root_state::RootState;
 use super::state::MetadataState;
 use super::{RegionMetadata, RemovedRoot};
 use crate::error::GpuError;
@@ -17,17 +17,17 @@ use crate::growable_vec::GrowableVec;
 use crate::host_block::HostBlock;
 use crate::request::RegionOptions;
 
-/// One that is kept.
+/// A kept buffer.
 pub(super) struct ReusableBuffer {
     pub(super) region: Region,
-    /// Of the root.
+    /// The root's record.
     pub(super) record: u32,
     pub(super) kind: u16,
     pub(super) asked: u64,
     since: u64,
 }
 
-/// All that are kept. Few, so that a look through them is short; their budget is the options'.
+/// All kept buffers. The options limit them to few, so that a search is short.
 pub(super) struct ReuseCache {
     entries: GrowableVec<ReusableBuffer>,
     bytes: u64,
@@ -51,60 +51,56 @@ impl ReuseCache {
         self.entries.len()
     }
 
-    /// Supplied once, for all that may be kept.
+    /// Grown once, to the limit of the options.
     pub(super) fn array(&mut self) -> &mut GrowableVec<ReusableBuffer> {
         &mut self.entries
     }
 
-    /// Gives the region back when there is no room.
-    pub(super) fn insert(
-        &mut self,
-        region: Region,
-        record: u32,
-        kind: u16,
-        asked: u64,
-    ) -> Result<(), Region> {
+    /// Whether there was room.
+    fn insert(&mut self, region: Region, root: &RemovedRoot) -> bool {
         self.clock += 1;
         let size = region.size();
-        let parked = ReusableBuffer {
+        let buffer = ReusableBuffer {
             region,
-            record,
-            kind,
-            asked,
+            record: root.number,
+            kind: root.kind,
+            asked: root.view.asked,
             since: self.clock,
         };
-        self.entries.push(parked).map_err(|parked| parked.region)?;
-        self.bytes = self.bytes.saturating_add(size);
-        Ok(())
+        let is_inserted = self.entries.push(buffer).is_ok();
+        if is_inserted {
+            self.bytes = self.bytes.saturating_add(size);
+        }
+        is_inserted
     }
 
-    /// The one that was put in last of those that fit exactly: the warmest.
+    /// Removes the newest buffer that fits exactly: the warmest in caches.
     pub(super) fn remove_match(&mut self, kind: u16, asked: u64) -> Option<ReusableBuffer> {
         let fits = self
             .entries
             .as_slice()
             .iter()
             .enumerate()
-            .filter(|(_, parked)| parked.kind == kind && parked.asked == asked);
-        let (index, _) = fits.max_by_key(|(_, parked)| parked.since)?;
+            .filter(|(_, buffer)| buffer.kind == kind && buffer.asked == asked);
+        let (index, _) = fits.max_by_key(|(_, buffer)| buffer.since)?;
         self.remove(index)
     }
 
-    /// The one that nobody has wanted for longest.
+    /// Removes the oldest buffer.
     pub(super) fn remove_oldest(&mut self) -> Option<ReusableBuffer> {
         let (index, _) = self
             .entries
             .as_slice()
             .iter()
             .enumerate()
-            .min_by_key(|(_, parked)| parked.since)?;
+            .min_by_key(|(_, buffer)| buffer.since)?;
         self.remove(index)
     }
 
     fn remove(&mut self, index: usize) -> Option<ReusableBuffer> {
-        let parked = self.entries.swap_remove(index)?;
-        self.bytes = self.bytes.saturating_sub(parked.region.size());
-        Some(parked)
+        let buffer = self.entries.swap_remove(index)?;
+        self.bytes = self.bytes.saturating_sub(buffer.region.size());
+        Some(buffer)
     }
 
     pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
@@ -113,45 +109,41 @@ impl ReuseCache {
 }
 
 impl RegionMetadata {
-    /// Whether a buffer of this root is of a kind that may be kept.
-    pub(crate) fn is_reusable(&self, gone: &RemovedRoot) -> bool {
-        self.state.lock().kinds.is_reusable(gone.kind)
+    /// Whether the root's buffer may be kept.
+    pub(crate) fn is_reusable(&self, root: &RemovedRoot) -> bool {
+        self.state.lock().kinds.is_reusable(root.kind)
     }
 
-    /// Keeps a root that `RegionMetadata::begin_removal` gave, under the key it has from now on. Gives region and root back when there is no room.
+    /// Keeps the buffer of a removed root, whose name is `key` from now on. Returns the root if there is no room.
     pub(crate) fn insert_reusable(
         &self,
         memory: &dyn HostAllocator,
-        gone: RemovedRoot,
+        root: RemovedRoot,
         key: RegionSlot,
         region: Region,
-    ) -> Result<(), (RemovedRoot, Region)> {
+    ) -> Result<(), RemovedRoot> {
         let detail = {
             let mut state = self.state.lock();
             let MetadataState {
-                table,
-                reuse_cache: park,
-                ..
+                table, reuse_cache, ..
             } = &mut *state;
-            if let Err(region) = park.insert(region, gone.number, gone.kind, gone.asked) {
-                return Err((RemovedRoot { key, ..gone }, region));
+            if !reuse_cache.insert(region, &root) {
+                return Err(RemovedRoot { key, ..root });
             }
-            match table.get_mut(gone.number) {
+            match table.get_mut(root.number) {
                 Some(RegionRecord::Root(root)) => {
                     root.key = key;
-                    root.state = Life::Reusable;
-                    root.detail.take()
+                    root.header.state = RootState::Reusable;
+                    root.header.detail.take()
                 }
                 _ => None,
             }
         };
-        if let Some(detail) = detail {
-            detail.free(memory);
-        }
+        RegionDetail::free(detail, memory);
         Ok(())
     }
 
-    /// A kept buffer of that kind and size, somebody's from now on, with a new name.
+    /// Removes a kept buffer of that description and size from the cache and gives it a new name.
     pub(crate) fn reuse(
         &self,
         memory: &dyn HostAllocator,
@@ -167,46 +159,38 @@ impl RegionMetadata {
         let MetadataState {
             table,
             kinds,
-            reuse_cache: park,
+            reuse_cache,
             ..
         } = &mut *state;
-        let parked = kinds
+        let buffer = kinds
             .find(kind)
-            .and_then(|kind| park.remove_match(kind, asked));
-        if let Some(parked) = parked
-            && let Some(RegionRecord::Root(root)) = table.get_mut(parked.record)
+            .and_then(|kind| reuse_cache.remove_match(kind, asked));
+        if let Some(buffer) = buffer
+            && let Some(RegionRecord::Root(root)) = table.get_mut(buffer.record)
         {
-            root.state = Life::Live;
-            root.detail = detail;
-            return Ok(Some(parked.region));
+            root.header.state = RootState::Live;
+            root.header.detail = detail;
+            return Ok(Some(buffer.region));
         }
         drop(state);
-        if let Some(detail) = detail {
-            detail.free(memory);
-        }
+        RegionDetail::free(detail, memory);
         Ok(None)
     }
 
-    /// The kept buffer that nobody has wanted for longest, if more are kept than so many, or than so many bytes.
-    pub(crate) fn remove_oldest_reusable(
-        &self,
-        count: u32,
-        bytes: u64,
-    ) -> Option<(RemovedRoot, Region)> {
+    /// Removes the oldest buffer, if more than `count` buffers or more than `bytes` bytes are kept.
+    pub(crate) fn remove_oldest_reusable(&self, count: u32, bytes: u64) -> Option<RemovedRoot> {
         let mut state = self.state.lock();
         let MetadataState {
-            table,
-            reuse_cache: park,
-            ..
+            table, reuse_cache, ..
         } = &mut *state;
-        if park.len() <= count && park.bytes() <= bytes {
+        if reuse_cache.len() <= count && reuse_cache.bytes() <= bytes {
             return None;
         }
-        let parked = park.remove_oldest()?;
-        let Some(RegionRecord::Root(root)) = table.get_mut(parked.record) else {
+        let buffer = reuse_cache.remove_oldest()?;
+        let Some(RegionRecord::Root(root)) = table.get_mut(buffer.record) else {
             return None;
         };
-        root.state = Life::BeingRemoved;
-        Some((root.removed(parked.record), parked.region))
+        root.header.state = RootState::BeingRemoved;
+        Some(root.removed(buffer.record))
     }
 }

@@ -1,4 +1,4 @@
-//! What the records' lock guards, and what it may have to be given from outside.
+//! The state behind the records' lock, and the capacity that a call may be missing.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -16,39 +16,42 @@ pub(super) struct MetadataState {
     pub(super) index: RecordIndex,
     pub(super) kinds: ResourceDescriptions,
     pub(super) reuse_cache: ReuseCache,
-    /// Memory objects of the application's that wrapped buffers lie in.
+    /// The application's memory objects of wrapped buffers.
     pub(super) foreign: Option<NonNull<ForeignMemory>>,
     pub(super) counts: MetadataCounts,
 }
 
-// SAFETY: the pointers are to blocks that the records alone refer to, and are followed under their lock, but for a `ForeignMemory` that
-// a mapping counts, whose own fields are behind its gate.
+// SAFETY: the records alone refer to the blocks behind the pointers, and follow them under their lock. A `ForeignMemory` that a mapping
+// counts is also used without it; its own fields are behind its gate.
 unsafe impl Send for MetadataState {}
 
-/// How many there are of what; exact.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Exact counts of the records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MetadataCounts {
     /// Wrapped buffers, and their bytes.
     pub(crate) wrapped: u64,
     pub(crate) wrapped_bytes: u64,
     pub(crate) crops: u64,
-    /// Regions that go with their last crop or mapping.
+    /// Regions that are freed with their last crop or mapping.
     pub(crate) pending_free: u64,
     /// Buffers kept for reuse, and their bytes.
     pub(crate) reusable: u64,
     pub(crate) reusable_bytes: u64,
 }
 
-/// What a call is about to put in.
+/// What a call is about to insert.
 #[derive(Clone, Copy, Default)]
 pub(super) struct RecordReservation {
-    /// Up to two.
-    pub(super) slots: u32,
+    /// A record of its own.
+    pub(super) record: bool,
+    /// A record of the root that it refers to.
+    pub(super) root: bool,
+    /// An entry of the index.
     pub(super) bucket: bool,
     pub(super) kind: Option<ResourceDescription>,
 }
 
-/// Memory that lacks for it.
+/// Missing capacity.
 #[derive(Clone, Copy)]
 pub(super) enum RecordShortage {
     Directory(Layout),
@@ -57,7 +60,7 @@ pub(super) enum RecordShortage {
     Kinds(Layout),
 }
 
-/// All that lacks for one call, in the order in which it is supplied.
+/// The missing capacity of one call, in the order of growing.
 pub(super) type RecordShortages = [Option<RecordShortage>; 4];
 
 impl RecordShortage {
@@ -92,12 +95,10 @@ impl MetadataState {
         &self,
         need: &RecordReservation,
     ) -> Result<RecordShortages, Limit> {
-        let table = self.table.missing_capacity(need.slots)?;
-        let buckets = if need.bucket {
-            self.index.missing_capacity()
-        } else {
-            None
-        };
+        let table = self
+            .table
+            .missing_capacity(u32::from(need.record) + u32::from(need.root))?;
+        let buckets = self.index.missing_capacity().filter(|_| need.bucket);
         let kinds = need.kind.and_then(|kind| {
             self.kinds
                 .missing_capacity()
@@ -111,13 +112,13 @@ impl MetadataState {
         ])
     }
 
-    /// Takes memory that lacked; gives back what is not needed any more, the block itself perhaps.
+    /// Grows into `block`. Returns memory that is not needed any more, perhaps the block itself.
     pub(super) fn grow_with(
         &mut self,
-        lack: RecordShortage,
+        shortage: RecordShortage,
         block: HostBlock,
     ) -> Option<HostBlock> {
-        match lack {
+        match shortage {
             RecordShortage::Directory(_) => self.table.grow_directory(block),
             RecordShortage::Chunk => self.table.add_chunk(block),
             RecordShortage::Buckets(_) => {
@@ -129,7 +130,7 @@ impl MetadataState {
         }
     }
 
-    /// All memory, a block a call, until `None`.
+    /// Detaches one block of memory at each call, until `None`.
     pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
         self.table
             .detach_memory()

@@ -1,26 +1,25 @@
-//! The slots that records lie in: chunks that never move, found by number through a directory.
+//! The slots of records: chunks that never move, found by number through a directory.
 //!
 //! ```text
 //!   number = chunk * 64 + place      directory: | chunk 0 | chunk 1 | ..      chunk: | record | x 64
 //!                                    the first eight entries lie in the table itself
 //! ```
 //!
-//! The table takes no memory itself. Whoever wants slots and finds none is told what lacks, allocates it outside of the lock,
-//! and supplies it.
+//! The table allocates no memory: its methods return the missing capacity, which the caller allocates without the lock (see `host_block.rs`).
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use super::record::{LAST_GENERATION, RegionRecord};
-use crate::error::Limit;
+use super::record::{LAST_GENERATION, RecordHeader, RegionRecord, RootRecord};
+use crate::error::{GpuMisuse, Limit};
 use crate::growable_vec::GrowableVec;
 use crate::host_block::HostBlock;
-use crate::id::NO_RECORD;
+use crate::id::{NO_RECORD, RegionSlot};
 
-/// A power of two, so that finding a record divides nothing.
+/// A power of two, so that a lookup divides nothing.
 const PER_CHUNK: u32 = 64;
 const CHUNK: Layout = Layout::new::<[RegionRecord; PER_CHUNK as usize]>();
-/// Numbers above are words of the pools' own, and `NO_RECORD`.
+/// Larger numbers are user data of the pools' own, and `NO_RECORD`.
 const MAX_CHUNKS: u32 = crate::pool::FIRST_OWN / PER_CHUNK;
 const INLINE: u32 = 8;
 
@@ -32,14 +31,14 @@ pub(super) struct RecordTable {
     spare: u32,
 }
 
-/// Memory that a table wants, at once: a longer directory, a chunk.
+/// Missing capacity: a longer directory, a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TableShortage {
     pub(super) directory: Option<Layout>,
     pub(super) chunk: bool,
 }
 
-// SAFETY: the pointers are to blocks that the table alone refers to; what lies in them may be sent.
+// SAFETY: the table alone refers to the blocks behind the pointers; records are `Send`.
 unsafe impl Send for RecordTable {}
 
 impl RecordTable {
@@ -55,7 +54,7 @@ impl RecordTable {
         }
     }
 
-    /// What must be supplied before there are so many slots (64 at most); `Err` when there can be no more.
+    /// The missing capacity for `slots` slots (64 at most); `Err` if the table cannot grow.
     pub(super) fn missing_capacity(&self, slots: u32) -> Result<TableShortage, Limit> {
         if self.spare >= slots {
             return Ok(TableShortage::default());
@@ -74,12 +73,12 @@ impl RecordTable {
         })
     }
 
-    /// Takes a longer directory; gives back the one it replaces, or the block itself where it is no longer.
+    /// Moves into a longer directory. Returns the old one, or the block if it is not longer.
     pub(super) fn grow_directory(&mut self, block: HostBlock) -> Option<HostBlock> {
         self.directory.grow_with(block)
     }
 
-    /// Takes a chunk, if there is room for it in the directory; else it comes back.
+    /// Adds a chunk. Returns it if the directory has no room.
     pub(super) fn add_chunk(&mut self, block: HostBlock) -> Option<HostBlock> {
         let has_place = self.chunks < INLINE || self.directory.missing_capacity(1).is_none();
         if block.layout() != CHUNK || !has_place {
@@ -88,14 +87,14 @@ impl RecordTable {
         let chunk = block.into_start().cast::<RegionRecord>();
         match self.first.get_mut(self.chunks as usize) {
             Some(entry) => *entry = Some(chunk),
-            // There is room: it was asked for above.
+            // The directory has room, see above.
             None => self.directory.push(chunk).ok()?,
         }
         let first = self.chunks * PER_CHUNK;
         for place in (0..PER_CHUNK).rev() {
             // SAFETY: within the chunk of `PER_CHUNK` records.
             let slot = unsafe { chunk.add(place as usize) };
-            // SAFETY: the slot is writable, aligned, and nobody else's.
+            // SAFETY: the slot is writable, aligned, and the table's alone.
             unsafe {
                 slot.write(RegionRecord::Free {
                     next: self.free,
@@ -109,7 +108,7 @@ impl RecordTable {
         None
     }
 
-    /// The last chunk, if nobody has ever had a slot of it: what a call that failed after all had supplied.
+    /// Detaches the last chunk if none of its slots was ever reserved: a call that failed had added it.
     pub(super) fn detach_unused_chunk(&mut self) -> Option<HostBlock> {
         let last = self.chunks.checked_sub(1)?;
         let first = last * PER_CHUNK;
@@ -148,7 +147,7 @@ impl RecordTable {
             None => self.directory.swap_remove((last - INLINE) as usize),
         }?;
         self.chunks = last;
-        // SAFETY: `add_chunk` was handed it with this layout; nothing in the table leads to it any more.
+        // SAFETY: `add_chunk` received it with this layout; nothing in the table refers to it any more.
         Some(unsafe { HostBlock::new(chunk.cast(), CHUNK) })
     }
 
@@ -163,16 +162,51 @@ impl RecordTable {
     }
 
     pub(super) fn get(&self, number: u32) -> Option<&RegionRecord> {
-        // SAFETY: every slot of a chunk is written by `supply`; `&self` allows no writer.
+        // SAFETY: every slot of a chunk is written by `add_chunk`; `&self` allows no writer.
         self.slot(number).map(|slot| unsafe { slot.as_ref() })
     }
 
     pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut RegionRecord> {
-        // SAFETY: every slot of a chunk is written by `supply`; `&mut self` is the one way in.
+        // SAFETY: every slot of a chunk is written by `add_chunk`; `&mut self` is exclusive.
         self.slot(number).map(|mut slot| unsafe { slot.as_mut() })
     }
 
-    /// A slot of one's own, with its number.
+    /// The record of the region that `key` names.
+    pub(super) fn named(&self, number: u32, key: RegionSlot) -> Result<&RegionRecord, GpuMisuse> {
+        self.get(number)
+            .filter(|record| record.is_named(number, key))
+            .ok_or(GpuMisuse::Stale)
+    }
+
+    /// The header of the record of the region that `key` names.
+    pub(super) fn named_mut(
+        &mut self,
+        number: u32,
+        key: RegionSlot,
+    ) -> Result<&mut RecordHeader, GpuMisuse> {
+        self.get_mut(number)
+            .filter(|record| record.is_named(number, key))
+            .and_then(RegionRecord::header_mut)
+            .ok_or(GpuMisuse::Stale)
+    }
+
+    /// The record of the root that `key` names.
+    pub(super) fn root(&self, number: u32, key: RegionSlot) -> Option<&RootRecord> {
+        match self.get(number) {
+            Some(RegionRecord::Root(root)) if root.is_named(key) => Some(root),
+            _ => None,
+        }
+    }
+
+    /// The record of the root that `key` names.
+    pub(super) fn root_mut(&mut self, number: u32, key: RegionSlot) -> Option<&mut RootRecord> {
+        match self.get_mut(number) {
+            Some(RegionRecord::Root(root)) if root.is_named(key) => Some(root),
+            _ => None,
+        }
+    }
+
+    /// Reserves a slot: its number.
     pub(super) fn reserve(&mut self) -> Option<u32> {
         let number = self.free;
         let slot = self.get_mut(number)?;
@@ -185,7 +219,19 @@ impl RecordTable {
         Some(number)
     }
 
-    /// Makes a slot free again, for the next generation. What was in it must have been taken out: this drops nothing.
+    /// Fills a reserved slot. Returns its generation.
+    pub(super) fn fill(
+        &mut self,
+        number: u32,
+        record: impl FnOnce(RecordHeader) -> RegionRecord,
+    ) -> Option<u32> {
+        let slot = self.get_mut(number)?;
+        let generation = slot.generation();
+        *slot = record(RecordHeader::new(generation));
+        Some(generation)
+    }
+
+    /// Frees a slot, for the next generation if it was `used`. Drops nothing: its content must have been moved out.
     pub(super) fn release(&mut self, number: u32, used: bool) {
         let next = self.free;
         let Some(slot) = self.get_mut(number) else {
@@ -205,31 +251,12 @@ impl RecordTable {
             .filter_map(|number| self.get(number).map(|record| (number, record)))
     }
 
-    /// All memory, a block a call, until `None`. The table is empty from the first call on.
+    /// Detaches one block of memory at each call, until `None`. The table is empty from the first call on.
     pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
         self.free = NO_RECORD;
         self.spare = 0;
         self.detach_last_chunk()
             .or_else(|| self.directory.detach_memory())
-    }
-}
-
-impl RegionRecord {
-    pub(super) fn generation(&self) -> u32 {
-        match self {
-            Self::Free { generation, .. } | Self::Reserved { generation } => *generation,
-            Self::Root(root) => root.generation,
-            Self::Wrapped(wrapped) => wrapped.generation,
-            Self::Crop(crop) => crop.generation,
-        }
-    }
-
-    /// The generation of a slot that was taken.
-    pub(super) fn reserved_generation(&self) -> Option<u32> {
-        match self {
-            Self::Reserved { generation } => Some(*generation),
-            _ => None,
-        }
     }
 }
 
@@ -281,7 +308,7 @@ mod tests {
         assert!(table.get(NO_RECORD).is_none() && table.get(4096).is_none());
         table.release(77, true);
         assert_eq!(table.reserve(), Some(77));
-        assert_eq!(table.get(77).unwrap().reserved_generation(), Some(2));
+        assert_eq!(table.get(77).unwrap().generation(), 2);
         *table.get_mut(77).unwrap() = RegionRecord::Reserved {
             generation: LAST_GENERATION,
         };

@@ -1,27 +1,29 @@
-//! Buffers of the application's: records that come and go, while what they name is never touched.
+//! Records of the application's buffers. The buffers themselves are never destroyed.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
-use alloc_core::{HostAllocator, Scope};
+use alloc_core::HostAllocator;
 
 use super::detail::RegionDetail;
 use super::foreign::ForeignMemory;
-use super::record::{RegionRecord, WrappedBuffer, WrappedRecord};
-use super::root_state::RootState as Life;
-use super::state::{MetadataState, RecordReservation};
+use super::owned_regions::ONE;
+use super::record::{RecordHeader, RegionRecord, WrappedBuffer, WrappedRecord};
+use super::state::MetadataState;
 use super::{Leftovers, RegionMetadata, ReservedSlots};
-use crate::error::{GpuError, GpuMisuse, Limit};
+use crate::error::{GpuError, Limit};
+use crate::host_block::HostBlock;
 use crate::id::{RegionPlace, RegionSlot};
 use crate::property_flags::PropertyFlags;
+use crate::region::RegionContent;
 use crate::request::RegionOptions;
 
 pub(super) const WRAP: Layout = Layout::new::<WrappedBuffer>();
 pub(super) const FOREIGN: Layout = Layout::new::<ForeignMemory>();
 
-/// Everything that wrapping takes, so that wrapping itself cannot fail.
-#[must_use = "it holds memory: put it in"]
+/// All memory of a wrapped buffer, allocated before it is inserted.
+#[must_use = "it holds memory: insert it"]
 pub(crate) struct NewWrappedBuffer {
     slots: ReservedSlots,
     buffer_info: NonNull<WrappedBuffer>,
@@ -30,7 +32,7 @@ pub(crate) struct NewWrappedBuffer {
 }
 
 impl RegionMetadata {
-    /// Takes what a wrapping needs: all or nothing.
+    /// Allocates all that a wrapped buffer needs, or nothing.
     pub(crate) fn prepare_wrap(
         &self,
         memory: &dyn HostAllocator,
@@ -38,14 +40,14 @@ impl RegionMetadata {
         options: &RegionOptions<'_>,
     ) -> Result<NewWrappedBuffer, GpuError> {
         let mut rest = Leftovers::default();
-        let made = self.allocate_wrap(memory, wrap, options, &mut rest);
-        if made.is_err() {
+        let new = self.allocate_wrap(memory, wrap, options, &mut rest);
+        if new.is_err() {
             let _ = rest.free(memory);
         }
-        made
+        new
     }
 
-    /// What was taken is in `rest` until all is there.
+    /// `rest` has what was allocated, until everything is.
     fn allocate_wrap(
         &self,
         memory: &dyn HostAllocator,
@@ -53,70 +55,53 @@ impl RegionMetadata {
         options: &RegionOptions<'_>,
         rest: &mut Leftovers,
     ) -> Result<NewWrappedBuffer, GpuError> {
-        let take = |layout: Layout| {
-            memory
-                .allocate(layout, Scope::Object)
-                .map_err(|_| GpuError::Host(memory.refusal(layout, Scope::Object)))
-        };
-        let facts = take(WRAP)?.cast::<WrappedBuffer>();
-        // SAFETY: just taken with the layout of one.
-        unsafe { facts.write(wrap) };
-        rest.wrap = Some(facts);
+        let buffer_info = HostBlock::allocate(memory, WRAP)?.into_start().cast();
+        // SAFETY: a new block of this layout.
+        unsafe { buffer_info.write(wrap) };
+        rest.wrap = Some(buffer_info);
         if let Some(backing) = wrap.backing
             && backing.mapped.is_none()
             && backing.properties.contains(PropertyFlags::HOST_VISIBLE)
         {
-            let foreign = take(FOREIGN)?.cast::<ForeignMemory>();
-            // SAFETY: just taken with the layout of one.
+            let foreign = HostBlock::allocate(memory, FOREIGN)?.into_start().cast();
+            // SAFETY: a new block of this layout.
             unsafe { foreign.write(ForeignMemory::new(backing.memory, backing.memory_size)) };
             rest.foreign = Some(foreign);
         }
         rest.details = [RegionDetail::new(memory, options)?, None];
-        let slots = self.reserve(
-            memory,
-            &RecordReservation {
-                slots: 1,
-                ..RecordReservation::default()
-            },
-        )?;
+        let slots = self.reserve(memory, &ONE)?;
         let [detail, _] = core::mem::take(&mut rest.details);
         Ok(NewWrappedBuffer {
             slots,
-            buffer_info: facts,
+            buffer_info,
             foreign: rest.foreign,
             detail,
         })
     }
 
-    /// From here on the buffer is wrapped: its key.
+    /// Inserts a wrapped buffer. Returns its name.
     ///
     /// # Errors
-    /// [`Limit::WrappedBytes`]: nothing is left of it.
+    /// [`Limit::WrappedBytes`]: everything is freed.
     pub(crate) fn insert_wrap(
         &self,
         memory: &dyn HostAllocator,
         new: NewWrappedBuffer,
     ) -> Result<RegionSlot, GpuError> {
-        let NewWrappedBuffer {
-            slots,
-            buffer_info: facts,
-            foreign,
-            detail,
-        } = new;
-        let number = slots.first;
+        let slots = new.slots;
+        // SAFETY: the block is `new`'s alone until the record refers to it.
+        let size = unsafe { new.buffer_info.as_ref() }.size;
         let (key, rest) = {
             let mut state = self.state.lock();
-            // SAFETY: the block is `new`'s alone until the record is there.
-            let size = unsafe { facts.as_ref() }.size;
             match state.counts.wrapped_bytes.checked_add(size) {
                 None => {
                     let short_by = size
                         .wrapping_add(state.counts.wrapped_bytes)
                         .wrapping_add(1);
                     let rest = Leftovers {
-                        details: [detail, None],
-                        wrap: Some(facts),
-                        foreign,
+                        details: [new.detail, None],
+                        wrap: Some(new.buffer_info),
+                        foreign: new.foreign,
                         root: None,
                     };
                     (Err(Limit::WrappedBytes { short_by }.into()), rest)
@@ -124,19 +109,17 @@ impl RegionMetadata {
                 Some(bytes) => {
                     state.counts.wrapped_bytes = bytes;
                     state.counts.wrapped += 1;
-                    let unneeded = state.insert_wrap(number, facts, foreign, detail);
-                    let generation = state.table.get(number).map_or(0, RegionRecord::generation);
-                    (
-                        Ok(RegionSlot {
-                            place: RegionPlace::WRAPPED,
-                            slot: number,
-                            generation,
-                        }),
-                        Leftovers {
-                            foreign: unneeded,
-                            ..Leftovers::default()
-                        },
-                    )
+                    let (generation, foreign) = state.insert_wrap(new);
+                    let key = RegionSlot {
+                        place: RegionPlace::WRAPPED,
+                        slot: slots.record,
+                        generation,
+                    };
+                    let rest = Leftovers {
+                        foreign,
+                        ..Leftovers::default()
+                    };
+                    (Ok(key), rest)
                 }
             }
         };
@@ -147,51 +130,14 @@ impl RegionMetadata {
         key
     }
 
-    /// Ends a wrapping. Refused while it has crops or mappings, unless it may `wait` for the last of them.
-    pub(crate) fn end_wrap(&self, key: RegionSlot, wait: bool) -> Result<Leftovers, GpuMisuse> {
-        let mut state = self.state.lock();
-        let MetadataState { table, counts, .. } = &mut *state;
-        match table.get_mut(key.slot) {
-            Some(RegionRecord::Wrapped(wrapped))
-                if wrapped.key(key.slot) == key && wrapped.state == Life::Live =>
-            {
-                if wrapped.crops > 0 || wrapped.maps > 0 {
-                    if !wait {
-                        return Err(if wrapped.crops > 0 {
-                            GpuMisuse::HasCrops
-                        } else {
-                            GpuMisuse::Mapped
-                        });
-                    }
-                    wrapped.state = Life::PendingFree;
-                    counts.pending_free += 1;
-                    return Ok(Leftovers::default());
-                }
-            }
-            _ => return Err(GpuMisuse::Stale),
-        }
-        Ok(state.remove_wrapped(key.slot))
-    }
-
-    /// Everything that wrappings and names hold, when the allocator goes with some of them left.
+    /// Frees the memory of wrapped buffers and names, when the allocator ends with some of them.
     pub(super) fn free_all_wraps(&mut self, memory: &dyn HostAllocator) {
         let state = self.state.get_mut();
         let mut number = 0;
         while let Some(record) = state.table.get_mut(number) {
-            let mut rest = match record {
-                RegionRecord::Wrapped(_) => state.remove_wrapped(number),
-                RegionRecord::Root(root) => Leftovers {
-                    details: [root.detail.take(), None],
-                    ..Leftovers::default()
-                },
-                RegionRecord::Crop(crop) => Leftovers {
-                    details: [crop.detail.take(), None],
-                    ..Leftovers::default()
-                },
-                RegionRecord::Free { .. } | RegionRecord::Reserved { .. } => Leftovers::default(),
-            };
-            rest.root = None;
-            let _ = rest.free(memory);
+            let detail = record.header_mut().and_then(|it| it.detail.take());
+            RegionDetail::free(detail, memory);
+            let _ = state.remove_wrapped(number).free(memory);
             number += 1;
         }
     }
@@ -199,47 +145,45 @@ impl RegionMetadata {
 
 impl WrappedRecord {
     pub(super) fn buffer_info(&self) -> WrappedBuffer {
-        // SAFETY: the block lives as long as the record, and nobody changes it once the record is there.
+        // SAFETY: the block lives as long as the record, and does not change while the record refers to it.
         unsafe { self.buffer_info.read() }
     }
 }
 
 impl WrappedBuffer {
     pub(crate) fn foreign(&self) -> Option<&ForeignMemory> {
-        // SAFETY: a wrap is copied out of its record by a call whose mapping the record counts: until that ends, the record and what it
-        // refers to stay. The fields that others change meanwhile are not read through this.
+        // SAFETY: a call that copies a wrapped buffer out of its record has a mapping that the record counts: until the mapping ends, the
+        // record and the block live. Fields that other threads change meanwhile are not read through this reference.
         self.foreign.map(|foreign| unsafe { foreign.as_ref() })
     }
 }
 
 impl MetadataState {
-    /// Fills the slot that was reserved; answers what is not needed of `foreign`.
-    fn insert_wrap(
-        &mut self,
-        number: u32,
-        mut facts: NonNull<WrappedBuffer>,
-        foreign: Option<NonNull<ForeignMemory>>,
-        detail: Option<RegionDetail>,
-    ) -> Option<NonNull<ForeignMemory>> {
+    /// Fills the reserved slot. Returns its generation, and the block that is not needed because the memory object has one.
+    fn insert_wrap(&mut self, new: NewWrappedBuffer) -> (u32, Option<NonNull<ForeignMemory>>) {
+        let NewWrappedBuffer {
+            slots,
+            mut buffer_info,
+            foreign,
+            detail,
+        } = new;
         let (used, unneeded) = self.share_foreign(foreign);
-        // SAFETY: the block is the caller's alone until the record is there.
-        unsafe { facts.as_mut() }.foreign = used;
-        if let Some(slot) = self.table.get_mut(number) {
-            let generation = slot.reserved_generation().unwrap_or(0);
-            *slot = RegionRecord::Wrapped(WrappedRecord {
-                buffer_info: facts,
-                detail,
-                crops: 0,
-                generation,
-                maps: 0,
-                maps_by_id: 0,
-                state: Life::Live,
-            });
-        }
-        unneeded
+        // SAFETY: the block is the caller's alone until the record refers to it.
+        unsafe { buffer_info.as_mut() }.foreign = used;
+        let filled = self.table.fill(slots.record, |header| {
+            RegionRecord::Wrapped(WrappedRecord {
+                buffer_info,
+                header: RecordHeader {
+                    detail,
+                    content: RegionContent::Buffer,
+                    ..header
+                },
+            })
+        });
+        (filled.unwrap_or(0), unneeded)
     }
 
-    /// The entry of the memory object that `new` is of: `new` itself, or the one that is there already; and what is not needed.
+    /// The entry of a memory object: `new`, or the one that exists; and `new` if it is not needed.
     fn share_foreign(
         &mut self,
         new: Option<NonNull<ForeignMemory>>,
@@ -248,11 +192,11 @@ impl MetadataState {
         Option<NonNull<ForeignMemory>>,
     ) {
         let Some(new) = new else { return (None, None) };
-        // SAFETY: a block of the caller's own, written.
+        // SAFETY: the caller's own block, initialised.
         let fresh = unsafe { new.as_ref() };
         let mut entry = self.foreign;
         while let Some(there) = entry {
-            // SAFETY: in the list, hence live; nobody has an exclusive reference to an entry.
+            // SAFETY: in the list, hence live; there are no exclusive references to entries.
             let one = unsafe { there.as_ref() };
             if one.memory == fresh.memory {
                 one.users.fetch_add(1, Ordering::Relaxed);
@@ -265,9 +209,9 @@ impl MetadataState {
         (Some(new), None)
     }
 
-    /// One user less; the entry, unlinked, when that was the last.
+    /// Removes a user. Returns the entry, unlinked, if that was the last.
     fn release_foreign(&mut self, left: NonNull<ForeignMemory>) -> Option<NonNull<ForeignMemory>> {
-        // SAFETY: it has a user, hence lives.
+        // SAFETY: it has a user, hence is live.
         let gone = unsafe { left.as_ref() };
         if gone.users.fetch_sub(1, Ordering::Relaxed) > 1 {
             return None;
@@ -292,17 +236,17 @@ impl MetadataState {
         let Some(RegionRecord::Wrapped(wrapped)) = self.table.get_mut(number) else {
             return Leftovers::default();
         };
-        let facts = wrapped.buffer_info();
+        let buffer = wrapped.buffer_info();
         let rest = Leftovers {
-            details: [wrapped.detail.take(), None],
+            details: [wrapped.header.detail.take(), None],
             wrap: Some(wrapped.buffer_info),
             ..Leftovers::default()
         };
         self.table.release(number, true);
         self.counts.wrapped = self.counts.wrapped.saturating_sub(1);
-        self.counts.wrapped_bytes = self.counts.wrapped_bytes.saturating_sub(facts.size);
+        self.counts.wrapped_bytes = self.counts.wrapped_bytes.saturating_sub(buffer.size);
         Leftovers {
-            foreign: facts
+            foreign: buffer
                 .foreign
                 .and_then(|foreign| self.release_foreign(foreign)),
             ..rest

@@ -346,10 +346,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             };
             let resource = resource_of(&facts);
             let filled = RangeView {
-                id: facts
-                    .key
-                    .map(|key| RegionId::new(self.tag, key))
-                    .or(range.id),
+                id: Some(RegionId::new(self.tag, facts.key)),
                 name,
                 padding,
                 range_use: what,

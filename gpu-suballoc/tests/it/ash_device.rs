@@ -7,8 +7,8 @@ use crate::fake_vulkan::{COMMANDS, Fake, fake, set, vulkan};
 use ash::vk::{self, StructureType};
 use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::device::{
-    BufferHandle, DedicatedResource, DeviceError, DeviceFeatures, ExternalHandleTypes, HeapBudget,
-    MappedRange, MemoryRequest, NextChain, QueueFamilies,
+    BufferHandle, DeviceError, DeviceFeatures, ExternalHandleTypes, HeapBudget, MappedRange,
+    MemoryRequest, NextChain, QueueFamilies, ResourceHandle,
 };
 use gpu_suballoc::{AshDevice, BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage};
 
@@ -293,7 +293,7 @@ fn a_chain_holds_what_was_asked_for_and_nothing_else() {
     let mut own = vk::ImportMemoryFdInfoKHR::default().fd(7);
     let first = NonNull::from(&mut own).cast();
     let all = MemoryRequest {
-        dedicated: Some(DedicatedResource::Buffer(
+        dedicated: Some(ResourceHandle::Buffer(
             BufferHandle::from_raw(0x77).expect("not null"),
         )),
         priority: Some(0.25),

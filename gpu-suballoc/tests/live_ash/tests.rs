@@ -3,8 +3,8 @@
 use ash::vk;
 use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::device::{
-    BufferHandle, DedicatedResource, DeviceError, HeapBudget, ImageHandle, MappedRange,
-    MemoryHandle, MemoryRequest,
+    BufferHandle, DeviceError, HeapBudget, ImageHandle, MappedRange, MemoryHandle, MemoryRequest,
+    ResourceHandle,
 };
 use gpu_suballoc::{
     AshDevice, BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage, PropertyFlags,
@@ -321,7 +321,7 @@ fn dedicated(live: &Live) {
     }
     let (image, needs) = made(&device);
     let own = MemoryRequest {
-        dedicated: Some(DedicatedResource::Image(image)),
+        dedicated: Some(ResourceHandle::Image(image)),
         ..MemoryRequest::new(needs.size, needs.memory_type_bits.trailing_zeros())
     };
     // SAFETY: see `Bound`.

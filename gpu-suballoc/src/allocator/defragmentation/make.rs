@@ -3,8 +3,10 @@
 use alloc_core::HostAllocator;
 
 use super::{DefragmentationPass, RegionMove};
-use crate::allocator::create::UnboundResource;
-use crate::device::{BufferHandle, DeviceMemory, ImageHandle, ImageInfo, ResourceRequirements};
+use crate::device::{
+    BufferHandle, DeviceError, DeviceMemory, ImageHandle, ImageInfo, ResourceHandle,
+    ResourceRequirements,
+};
 use crate::error::{GpuError, GpuMisuse};
 use crate::region::RegionContent;
 use crate::region_metadata::ResourceDescription;
@@ -25,7 +27,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         let device = self.run.allocator.device();
         self.make(index, &one, || {
             // SAFETY: the info is that of the buffer that the region has, whose validity was promised at `new`.
-            unsafe { device.create_buffer(&info) }.map(UnboundResource::Buffer)
+            unsafe { device.create_buffer(&info) }.map(ResourceHandle::Buffer)
         })?;
         Ok(self.get(index)?.new_buffer().ok_or(GpuMisuse::NoBuffer)?)
     }
@@ -51,7 +53,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         let device = self.run.allocator.device();
         self.make(index, &one, || {
             // SAFETY: that infos are valid for the device was promised at `new`.
-            unsafe { device.create_image(info) }.map(UnboundResource::Image)
+            unsafe { device.create_image(info) }.map(ResourceHandle::Image)
         })?;
         Ok(self.get(index)?.new_image().ok_or(GpuMisuse::NoImage)?)
     }
@@ -66,7 +68,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         &mut self,
         index: usize,
         one: &RegionMove,
-        make: impl FnOnce() -> Result<UnboundResource, crate::device::DeviceError>,
+        make: impl FnOnce() -> Result<ResourceHandle, DeviceError>,
     ) -> Result<(), GpuError> {
         if one.new_resource != 0 {
             return Err(GpuMisuse::Held.into());
@@ -76,13 +78,13 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         let needs = allocator.requirements(made);
         // The same info has the same needs. The info of the first image is not known in full, but what it needs is.
         let is_alike = match made {
-            UnboundResource::Image(_) => {
+            ResourceHandle::Image(_) => {
                 ImageHandle::from_raw(one.old_resource).is_some_and(|old| {
-                    let of_old = allocator.requirements(UnboundResource::Image(old));
+                    let of_old = allocator.requirements(ResourceHandle::Image(old));
                     is_alike(&of_old, &needs)
                 })
             }
-            UnboundResource::Buffer(_) => true,
+            ResourceHandle::Buffer(_) => true,
         };
         let fits = is_alike
             && needs.size <= one.target_size

@@ -6,11 +6,13 @@ use core::sync::atomic::Ordering;
 
 use alloc_core::HostAllocator;
 
-use super::fault::{LoggedCall, MockFault};
-use super::state::{ResourceInfo, ResourceName};
+use super::fault::MockFault;
+use super::state::{MockMemoryState, ResourceInfo};
 use super::violation::{MockCall, Violations};
 use super::{MockConfig, MockDevice, MockHook};
-use crate::device::{BufferHandle, BufferInfo, ImageHandle, MemoryHandle, MemoryRequest};
+use crate::device::{
+    BufferHandle, BufferInfo, ImageHandle, MemoryHandle, MemoryRequest, ResourceHandle,
+};
 
 /// How many objects are live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,24 +81,14 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     #[must_use]
     pub fn memory(&self, memory: MemoryHandle) -> Option<MockMemory> {
         let state = self.state.lock();
-        let object = state.memory.get(memory.as_raw()).ok()?;
-        Some(MockMemory {
-            request: object.request,
-            mapped: object.mapped,
-        })
+        Some(state.memory.get(memory.as_raw()).ok()?.view())
     }
 
     /// Every live memory object. `see` must not call this device.
     pub fn for_each_memory(&self, see: &mut dyn FnMut(MemoryHandle, MockMemory)) {
         for (number, object) in self.state.lock().memory.iter() {
             if let Some(memory) = MemoryHandle::from_raw(number) {
-                see(
-                    memory,
-                    MockMemory {
-                        request: object.request,
-                        mapped: object.mapped,
-                    },
-                );
+                see(memory, object.view());
             }
         }
     }
@@ -113,16 +105,16 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     /// Where a live buffer is bound.
     #[must_use]
     pub fn buffer_bound(&self, buffer: BufferHandle) -> Option<(MemoryHandle, u64)> {
-        self.bound(ResourceName::Buffer(buffer.as_raw()))
+        self.bound(ResourceHandle::Buffer(buffer))
     }
 
     /// Where a live image is bound.
     #[must_use]
     pub fn image_bound(&self, image: ImageHandle) -> Option<(MemoryHandle, u64)> {
-        self.bound(ResourceName::Image(image.as_raw()))
+        self.bound(ResourceHandle::Image(image))
     }
 
-    fn bound(&self, name: ResourceName) -> Option<(MemoryHandle, u64)> {
+    fn bound(&self, name: ResourceHandle) -> Option<(MemoryHandle, u64)> {
         let bound = self.state.lock().resource(name).ok()?.bound?;
         Some((MemoryHandle::from_raw(bound.memory)?, bound.offset))
     }
@@ -130,25 +122,21 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     /// How often an entry point was called.
     #[must_use]
     pub fn calls(&self, call: MockCall) -> u64 {
-        self.state.lock().log.count(call)
+        let state = self.state.lock();
+        state.counts.get(call as usize).copied().unwrap_or(0)
     }
 
     /// How often any entry point was called.
     #[must_use]
     pub fn all_calls(&self) -> u64 {
-        self.state.lock().log.total()
+        self.state.lock().counts.iter().sum()
     }
 
     /// How many calls were made that can fail: what a sweep counts to.
     #[must_use]
     pub fn calls_that_can_fail(&self) -> u64 {
-        self.state.lock().log.can_fail()
-    }
-
-    /// The call made `back` calls ago, 0 the last one; the last 64 are remembered.
-    #[must_use]
-    pub fn call_ago(&self, back: usize) -> Option<LoggedCall> {
-        self.state.lock().log.ago(back)
+        let that_can_fail = MockCall::ALL.iter().filter(|call| call.can_fail());
+        that_can_fail.map(|call| self.calls(*call)).sum()
     }
 
     /// Plants a failure; false when four are planted already.
@@ -228,27 +216,32 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
             (source.as_raw(), source_offset),
             (target.as_raw(), target_offset),
         );
-        self.queue(source, size)
+        self.queue(source)
             .is_some_and(|mut state| state.copy(from, to, size, &self.memory))
     }
 
     /// `vkCmdFillBuffer`, of bytes; as [`copy_buffer`](MockDevice::copy_buffer).
     pub fn fill_buffer(&self, buffer: BufferHandle, offset: u64, size: u64, byte: u8) -> bool {
-        self.queue(buffer, size)
+        self.queue(buffer)
             .is_some_and(|mut state| state.fill(buffer.as_raw(), offset, size, byte, &self.memory))
     }
 
     /// What the device sees of a buffer that can be copied from; as [`copy_buffer`](MockDevice::copy_buffer).
     pub fn read_buffer(&self, buffer: BufferHandle, offset: u64, into: &mut [u8]) -> bool {
-        self.queue(buffer, into.len() as u64)
+        self.queue(buffer)
             .is_some_and(|mut state| state.read(buffer.as_raw(), offset, into, &self.memory))
     }
 
-    fn queue(
-        &self,
-        buffer: BufferHandle,
-        size: u64,
-    ) -> Option<super::MockLockGuard<'_, super::MockState<A>>> {
-        self.begin(MockCall::Queue, buffer.as_raw(), 0, size).ok()
+    fn queue(&self, buffer: BufferHandle) -> Option<super::MockLockGuard<'_, super::MockState<A>>> {
+        self.begin(MockCall::Queue, buffer.as_raw()).ok()
+    }
+}
+
+impl MockMemoryState {
+    const fn view(&self) -> MockMemory {
+        MockMemory {
+            request: self.request,
+            mapped: self.mapped,
+        }
     }
 }

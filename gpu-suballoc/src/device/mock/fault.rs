@@ -1,4 +1,4 @@
-//! Failures that are planted, and the log of what was asked.
+//! Planted failures.
 
 #![forbid(unsafe_code)]
 
@@ -108,73 +108,5 @@ impl MockFaults {
             .iter_mut()
             .flatten()
             .fold(None, |first, fault| first.or(fault.meets(call)))
-    }
-}
-
-/// A call that was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoggedCall {
-    /// The entry point.
-    pub call: MockCall,
-    /// Vulkan's number of the object, 0 for one that was to be made.
-    pub object: u64,
-    /// Bytes, where the call has a size or ranges.
-    pub size: u64,
-    /// Offset, or the memory type index of an `allocate`.
-    pub offset: u64,
-}
-
-const LOG_LEN: usize = 64;
-
-/// How often each entry point was called, and the last calls.
-pub(super) struct CallLog {
-    counts: [u64; MockCall::ALL.len()],
-    last: [Option<LoggedCall>; LOG_LEN],
-    next: usize,
-    can_fail: u64,
-}
-
-impl CallLog {
-    pub(super) const EMPTY: Self = Self {
-        counts: [0; MockCall::ALL.len()],
-        last: [None; LOG_LEN],
-        next: 0,
-        can_fail: 0,
-    };
-
-    pub(super) fn note(&mut self, logged: LoggedCall) {
-        if let Some(count) = self.counts.get_mut(logged.call as usize) {
-            *count += 1;
-        }
-        self.can_fail += u64::from(logged.call.can_fail());
-        if let Some(place) = self.last.get_mut(self.next) {
-            *place = Some(logged);
-        }
-        self.next = (self.next + 1) % LOG_LEN;
-    }
-
-    pub(super) fn count(&self, call: MockCall) -> u64 {
-        self.counts.get(call as usize).copied().unwrap_or(0)
-    }
-
-    pub(super) fn total(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    pub(super) const fn can_fail(&self) -> u64 {
-        self.can_fail
-    }
-
-    /// The call that was `back` calls ago, 0 the last one.
-    pub(super) fn ago(&self, back: usize) -> Option<LoggedCall> {
-        let at = self
-            .next
-            .checked_add(LOG_LEN)?
-            .checked_sub(back.checked_add(1)?)?;
-        if back >= LOG_LEN {
-            None
-        } else {
-            self.last.get(at % LOG_LEN).copied().flatten()
-        }
     }
 }

@@ -7,9 +7,9 @@ use core::ptr::NonNull;
 use alloc_core::HostAllocator;
 
 use super::backing::MockBacking;
-use super::state::{MockMemoryState, MockState, ResourceName};
+use super::state::{MockMemoryState, MockState};
 use super::violation::{Breach, MockCall};
-use crate::device::{DedicatedResource, DeviceError, MappedRange, MemoryRequest};
+use crate::device::{DeviceError, MappedRange, MemoryRequest};
 use crate::memory_type::MemoryType;
 use crate::property_flags::PropertyFlags;
 
@@ -105,7 +105,7 @@ impl<A: HostAllocator> MockState<A> {
             return Err((Breach::PriorityOutOfRange, UNKNOWN));
         }
         if let Some(dedicated) = request.dedicated {
-            match self.resource(resource_name(dedicated)) {
+            match self.resource(dedicated) {
                 Ok(resource) if resource.bound.is_none() && resource.needs.size == request.size => {
                 }
                 Ok(_) => return Err((Breach::DedicatedMismatch, UNKNOWN)),
@@ -223,12 +223,5 @@ impl<A: HostAllocator> MockState<A> {
         } else {
             Err(DeviceError::OutOfHostMemory)
         }
-    }
-}
-
-pub(super) const fn resource_name(dedicated: DedicatedResource) -> ResourceName {
-    match dedicated {
-        DedicatedResource::Buffer(buffer) => ResourceName::Buffer(buffer.as_raw()),
-        DedicatedResource::Image(image) => ResourceName::Image(image.as_raw()),
     }
 }

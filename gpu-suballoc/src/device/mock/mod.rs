@@ -19,7 +19,7 @@ mod state;
 mod violation;
 
 pub use control::{MockLiveCounts, MockMemory};
-pub use fault::{LoggedCall, MockFault};
+pub use fault::MockFault;
 pub use profile::{MockConfig, MockProfile, ResourceRules};
 pub use violation::{Breach, MockCall, Violation, Violations};
 
@@ -31,13 +31,13 @@ use alloc_core::HostAllocator;
 
 use super::{
     BufferHandle, BufferInfo, DeviceError, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle,
-    ImageInfo, MappedRange, MemoryHandle, MemoryRequest, ResourceRequirements,
+    ImageInfo, MappedRange, MemoryHandle, MemoryRequest, ResourceHandle, ResourceRequirements,
 };
-use fault::{CallLog, MockFaults};
+use fault::MockFaults;
 use handle_table::HandleTable;
 use lock::{MockLock, MockLockGuard};
 use memory::UNKNOWN;
-use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, ResourceName, SyncedObject};
+use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, SyncedObject};
 
 /// A device that exists in host memory alone. Every byte of it comes from `A`.
 ///
@@ -95,7 +95,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
             images: HandleTable::new(owner, IMAGE, memory.clone()),
             heaps: [MockHeap::default(); super::MAX_MEMORY_HEAPS],
             violations: Violations::NONE,
-            log: CallLog::EMPTY,
+            counts: [0; MockCall::ALL.len()],
             faults: MockFaults::NONE,
             refuse_from: u64::MAX,
             lost: false,
@@ -110,27 +110,18 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         }
     }
 
-    /// Logs a call and meets what was planted for it.
+    /// Counts a call, and fails if a failure was planted for it.
     fn begin(
         &self,
         call: MockCall,
         object: u64,
-        offset: u64,
-        size: u64,
     ) -> Result<MockLockGuard<'_, MockState<A>>, DeviceError> {
         let hook = *self.hook.lock();
         if let Some(hook) = hook {
             hook(call);
         }
         let mut state = self.state.lock();
-        state
-            .begin(LoggedCall {
-                call,
-                object,
-                size,
-                offset,
-            })
-            .map(|()| state)
+        state.begin(call, object).map(|()| state)
     }
 
     /// Does something to an object that Vulkan wants nobody else to use meanwhile; `None` when there is no such object.
@@ -166,37 +157,33 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
 
     fn carry(&self, call: MockCall, ranges: &[MappedRange]) -> Result<(), DeviceError> {
         let object = ranges.first().map_or(0, |range| range.memory.as_raw());
-        let offset = ranges.first().map_or(0, |range| range.offset);
-        let size = ranges
-            .iter()
-            .fold(0u64, |sum, range| sum.saturating_add(range.size));
-        let mut state = self.begin(call, object, offset, size)?;
+        let mut state = self.begin(call, object)?;
         ranges
             .iter()
             .try_for_each(|range| state.carry(call, range, &self.memory))
     }
 
-    fn destroy(&self, call: MockCall, name: ResourceName) {
+    fn destroy(&self, call: MockCall, name: ResourceHandle) {
         // Not of those that can fail.
-        drop(self.begin(call, name.number(), 0, 0));
+        drop(self.begin(call, name.as_raw()));
         self.with_exclusive(call, SyncedObject::Resource(name), |state| {
             state.destroy(call, name)
         });
     }
 
-    fn requirements(&self, call: MockCall, name: ResourceName) -> ResourceRequirements {
-        drop(self.begin(call, name.number(), 0, 0));
+    fn requirements(&self, call: MockCall, name: ResourceHandle) -> ResourceRequirements {
+        drop(self.begin(call, name.as_raw()));
         self.state.lock().requirements(call, name)
     }
 
     fn bind(
         &self,
         call: MockCall,
-        name: ResourceName,
+        name: ResourceHandle,
         memory: MemoryHandle,
         offset: u64,
     ) -> Result<(), DeviceError> {
-        drop(self.begin(call, name.number(), offset, 0)?);
+        drop(self.begin(call, name.as_raw())?);
         let bound = self.with_exclusive(call, SyncedObject::Resource(name), |state| {
             state.bind(call, name, memory.as_raw(), offset)
         });
@@ -209,17 +196,12 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
 // unless the host allocator does.
 unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<A> {
     fn properties(&self) -> DeviceProperties<'_> {
-        drop(self.begin(MockCall::Properties, 0, 0, 0));
+        drop(self.begin(MockCall::Properties, 0));
         self.config.properties()
     }
 
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
-        let mut state = self.begin(
-            MockCall::Allocate,
-            0,
-            u64::from(request.memory_type),
-            request.size,
-        )?;
+        let mut state = self.begin(MockCall::Allocate, 0)?;
         state
             .allocate(request)
             .and_then(|number| MemoryHandle::from_raw(number).ok_or(UNKNOWN))
@@ -227,7 +209,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
 
     unsafe fn free(&self, memory: MemoryHandle) {
         let number = memory.as_raw();
-        drop(self.begin(MockCall::Free, number, 0, 0));
+        drop(self.begin(MockCall::Free, number));
         self.with_exclusive(MockCall::Free, SyncedObject::Memory(number), |state| {
             state.free(number, &self.memory)
         });
@@ -240,7 +222,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
         size: u64,
     ) -> Result<NonNull<u8>, DeviceError> {
         let number = memory.as_raw();
-        drop(self.begin(MockCall::Map, number, offset, size)?);
+        drop(self.begin(MockCall::Map, number)?);
         let mapped = self.with_exclusive(MockCall::Map, SyncedObject::Memory(number), |state| {
             state.map(number, offset, size, &self.memory)
         });
@@ -249,7 +231,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
 
     unsafe fn unmap(&self, memory: MemoryHandle) {
         let number = memory.as_raw();
-        drop(self.begin(MockCall::Unmap, number, 0, 0));
+        drop(self.begin(MockCall::Unmap, number));
         self.with_exclusive(MockCall::Unmap, SyncedObject::Memory(number), |state| {
             state.unmap(number)
         });
@@ -264,24 +246,18 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
     }
 
     unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
-        let mut state = self.begin(MockCall::CreateBuffer, 0, 0, info.size)?;
+        let mut state = self.begin(MockCall::CreateBuffer, 0)?;
         state
             .create_buffer(info)
             .and_then(|number| BufferHandle::from_raw(number).ok_or(UNKNOWN))
     }
 
     unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
-        self.destroy(
-            MockCall::DestroyBuffer,
-            ResourceName::Buffer(buffer.as_raw()),
-        );
+        self.destroy(MockCall::DestroyBuffer, ResourceHandle::Buffer(buffer));
     }
 
     unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements {
-        self.requirements(
-            MockCall::BufferRequirements,
-            ResourceName::Buffer(buffer.as_raw()),
-        )
+        self.requirements(MockCall::BufferRequirements, ResourceHandle::Buffer(buffer))
     }
 
     unsafe fn bind_buffer(
@@ -292,28 +268,25 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
     ) -> Result<(), DeviceError> {
         self.bind(
             MockCall::BindBuffer,
-            ResourceName::Buffer(buffer.as_raw()),
+            ResourceHandle::Buffer(buffer),
             memory,
             offset,
         )
     }
 
     unsafe fn create_image(&self, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
-        let mut state = self.begin(MockCall::CreateImage, 0, 0, 0)?;
+        let mut state = self.begin(MockCall::CreateImage, 0)?;
         state
             .create_image(info)
             .and_then(|number| ImageHandle::from_raw(number).ok_or(UNKNOWN))
     }
 
     unsafe fn destroy_image(&self, image: ImageHandle) {
-        self.destroy(MockCall::DestroyImage, ResourceName::Image(image.as_raw()));
+        self.destroy(MockCall::DestroyImage, ResourceHandle::Image(image));
     }
 
     unsafe fn image_requirements(&self, image: ImageHandle) -> ResourceRequirements {
-        self.requirements(
-            MockCall::ImageRequirements,
-            ResourceName::Image(image.as_raw()),
-        )
+        self.requirements(MockCall::ImageRequirements, ResourceHandle::Image(image))
     }
 
     unsafe fn bind_image(
@@ -324,7 +297,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
     ) -> Result<(), DeviceError> {
         self.bind(
             MockCall::BindImage,
-            ResourceName::Image(image.as_raw()),
+            ResourceHandle::Image(image),
             memory,
             offset,
         )
@@ -332,7 +305,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
 
     unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
         let number = buffer.as_raw();
-        drop(self.begin(MockCall::BufferAddress, number, 0, 0));
+        drop(self.begin(MockCall::BufferAddress, number));
         let mut state = self.state.lock();
         if !state.config.features.buffer_device_address {
             return None;
@@ -364,7 +337,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
     }
 
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
-        drop(self.begin(MockCall::Budget, 0, 0, 0));
+        drop(self.begin(MockCall::Budget, 0));
         let state = self.state.lock();
         if !state.config.features.memory_budget {
             return false;

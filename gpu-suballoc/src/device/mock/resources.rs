@@ -4,11 +4,12 @@
 
 use alloc_core::HostAllocator;
 
-use super::memory::{UNKNOWN, resource_name};
-use super::state::{MockBinding, MockResource, MockState, ResourceInfo, ResourceName};
+use super::memory::UNKNOWN;
+use super::state::{MockBinding, MockResource, MockState, ResourceInfo};
 use super::violation::{Breach, MockCall};
 use crate::device::{
-    BufferInfo, BufferUsage, DeviceError, ImageInfo, ImageTiling, ImageUsage, ResourceRequirements,
+    BufferInfo, BufferUsage, DeviceError, ImageInfo, ImageTiling, ImageUsage, ResourceHandle,
+    ResourceRequirements,
 };
 
 /// Sparse binding, residency and aliasing: such a resource has no one memory.
@@ -124,12 +125,12 @@ impl<A: HostAllocator> MockState<A> {
     pub(super) fn requirements(
         &mut self,
         call: MockCall,
-        name: ResourceName,
+        name: ResourceHandle,
     ) -> ResourceRequirements {
         match self.resource(name).map(|resource| resource.needs) {
             Ok(needs) => needs,
             Err(breach) => {
-                self.breach(breach, call, name.number());
+                self.breach(breach, call, name.as_raw());
                 ResourceRequirements {
                     size: 0,
                     alignment: 1,
@@ -141,17 +142,17 @@ impl<A: HostAllocator> MockState<A> {
         }
     }
 
-    pub(super) fn destroy(&mut self, call: MockCall, name: ResourceName) {
+    pub(super) fn destroy(&mut self, call: MockCall, name: ResourceHandle) {
         let removed = match name {
-            ResourceName::Buffer(number) => self.buffers.remove(number),
-            ResourceName::Image(number) => self.images.remove(number),
+            ResourceHandle::Buffer(buffer) => self.buffers.remove(buffer.as_raw()),
+            ResourceHandle::Image(image) => self.images.remove(image.as_raw()),
         };
         match removed {
             Ok(MockResource {
                 bound: Some(bound), ..
             }) => self.unlink(&bound),
             Ok(_) => {}
-            Err(breach) => self.breach(breach, call, name.number()),
+            Err(breach) => self.breach(breach, call, name.as_raw()),
         }
     }
 
@@ -181,18 +182,18 @@ impl<A: HostAllocator> MockState<A> {
     pub(super) fn bind(
         &mut self,
         call: MockCall,
-        name: ResourceName,
+        name: ResourceHandle,
         memory: u64,
         offset: u64,
     ) -> Result<(), DeviceError> {
         if let Err(breach) = self.check_bind(name, memory, offset) {
-            self.breach(breach, call, name.number());
+            self.breach(breach, call, name.as_raw());
             return Err(UNKNOWN);
         }
         if !self.aliasing
             && let Some(breach) = self.collides(name, memory, offset)
         {
-            self.breach(breach, call, name.number());
+            self.breach(breach, call, name.as_raw());
         }
         let first = self
             .memory
@@ -216,7 +217,7 @@ impl<A: HostAllocator> MockState<A> {
         Ok(())
     }
 
-    fn check_bind(&mut self, name: ResourceName, memory: u64, offset: u64) -> Result<(), Breach> {
+    fn check_bind(&mut self, name: ResourceHandle, memory: u64, offset: u64) -> Result<(), Breach> {
         let resource = *self.resource(name)?;
         let object = self.memory.get(memory)?;
         let request = &object.request;
@@ -236,7 +237,7 @@ impl<A: HostAllocator> MockState<A> {
             return Err(Breach::BindWrongType);
         }
         match request.dedicated {
-            Some(dedicated) if resource_name(dedicated) != name || offset != 0 => {
+            Some(dedicated) if dedicated != name || offset != 0 => {
                 return Err(Breach::DedicatedMismatch);
             }
             None if resource.needs.requires_dedicated => return Err(Breach::NotDedicated),
@@ -253,7 +254,7 @@ impl<A: HostAllocator> MockState<A> {
     }
 
     /// What is bound to the same memory and too near.
-    fn collides(&mut self, name: ResourceName, memory: u64, offset: u64) -> Option<Breach> {
+    fn collides(&mut self, name: ResourceHandle, memory: u64, offset: u64) -> Option<Breach> {
         let resource = *self.resource(name).ok()?;
         let page = self.config.limits.buffer_image_granularity.max(1);
         let (from, to) = (offset, offset + resource.needs.size);

@@ -5,13 +5,13 @@
 use alloc_core::HostAllocator;
 
 use super::backing::MockBacking;
-use super::fault::{CallLog, LoggedCall, MockFaults};
+use super::fault::MockFaults;
 use super::handle_table::HandleTable;
 use super::profile::MockConfig;
 use super::violation::{Breach, MockCall, Violation, Violations};
 use crate::device::{
     BufferInfo, DeviceError, ImageInfo, ImageTiling, MAX_MEMORY_HEAPS, MemoryRequest,
-    ResourceRequirements,
+    ResourceHandle, ResourceRequirements,
 };
 
 pub(super) const MEMORY: u8 = 1;
@@ -25,7 +25,8 @@ pub(super) struct MockState<A: HostAllocator> {
     pub(super) images: HandleTable<MockResource, A>,
     pub(super) heaps: [MockHeap; MAX_MEMORY_HEAPS],
     pub(super) violations: Violations,
-    pub(super) log: CallLog,
+    /// Calls of each entry point.
+    pub(super) counts: [u64; MockCall::ALL.len()],
     pub(super) faults: MockFaults,
     pub(super) refuse_from: u64,
     pub(super) lost: bool,
@@ -49,22 +50,7 @@ pub(super) struct MockMemoryState {
     pub(super) backing: MockBacking,
     pub(super) users: u32,
     /// The resource bound last; each knows its neighbours in the list.
-    pub(super) bound: Option<ResourceName>,
-}
-
-/// A buffer or an image by its number.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ResourceName {
-    Buffer(u64),
-    Image(u64),
-}
-
-impl ResourceName {
-    pub(super) const fn number(self) -> u64 {
-        match self {
-            Self::Buffer(number) | Self::Image(number) => number,
-        }
-    }
+    pub(super) bound: Option<ResourceHandle>,
 }
 
 #[derive(Clone, Copy)]
@@ -100,8 +86,8 @@ impl ResourceInfo {
 pub(super) struct MockBinding {
     pub(super) memory: u64,
     pub(super) offset: u64,
-    pub(super) before: Option<ResourceName>,
-    pub(super) after: Option<ResourceName>,
+    pub(super) before: Option<ResourceHandle>,
+    pub(super) after: Option<ResourceHandle>,
 }
 
 impl<A: HostAllocator> MockState<A> {
@@ -113,26 +99,28 @@ impl<A: HostAllocator> MockState<A> {
         });
     }
 
-    /// Logs a call; the answer of one that is to fail.
-    pub(super) fn begin(&mut self, logged: LoggedCall) -> Result<(), DeviceError> {
+    /// Counts a call. An error if the call is to fail.
+    pub(super) fn begin(&mut self, call: MockCall, object: u64) -> Result<(), DeviceError> {
         if alloc_core::held_state_locks() != 0 {
-            self.breach(Breach::StateLockHeld, logged.call, logged.object);
+            self.breach(Breach::StateLockHeld, call, object);
         }
-        self.log.note(logged);
-        if !logged.call.can_fail() {
+        if let Some(count) = self.counts.get_mut(call as usize) {
+            *count += 1;
+        }
+        if !call.can_fail() {
             return Ok(());
         }
-        match self.faults.meet(logged.call) {
+        match self.faults.meet(call) {
             _ if self.lost => Err(DeviceError::DeviceLost),
             Some(error) => Err(error),
             None => Ok(()),
         }
     }
 
-    pub(super) fn resource(&mut self, name: ResourceName) -> Result<&mut MockResource, Breach> {
+    pub(super) fn resource(&mut self, name: ResourceHandle) -> Result<&mut MockResource, Breach> {
         match name {
-            ResourceName::Buffer(number) => self.buffers.get_mut(number),
-            ResourceName::Image(number) => self.images.get_mut(number),
+            ResourceHandle::Buffer(buffer) => self.buffers.get_mut(buffer.as_raw()),
+            ResourceHandle::Image(image) => self.images.get_mut(image.as_raw()),
         }
     }
 
@@ -149,14 +137,14 @@ impl<A: HostAllocator> MockState<A> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SyncedObject {
     Memory(u64),
-    Resource(ResourceName),
+    Resource(ResourceHandle),
 }
 
 impl SyncedObject {
     pub(super) const fn number(self) -> u64 {
         match self {
             Self::Memory(number) => number,
-            Self::Resource(name) => name.number(),
+            Self::Resource(name) => name.as_raw(),
         }
     }
 }

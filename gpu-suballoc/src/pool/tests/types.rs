@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::device::mock::MockCall;
-use crate::device::{BufferInfo, BufferUsage, DedicatedResource, ExternalHandleTypes};
+use crate::device::{BufferInfo, BufferUsage, ExternalHandleTypes, ResourceHandle};
 use crate::id::RegionPlaceKind;
 use crate::property_flags::PropertyFlags as P;
 use crate::request::{Lifetime, ResourceKind};
@@ -166,7 +166,7 @@ fn dedicated_requirements_go_through() {
         let needs = unsafe { bed.mock.buffer_requirements(buffer) };
         let ask = AllocationRequest {
             memory_type_bits: needs.memory_type_bits,
-            resource: Some(DedicatedResource::Buffer(buffer)),
+            resource: Some(ResourceHandle::Buffer(buffer)),
             ..AllocationRequest::new(needs.size, needs.alignment)
         };
         for (alone, ask) in [
@@ -212,8 +212,8 @@ fn dedicated_requirements_go_through() {
             let region = bed.place(&ask).unwrap();
             assert_eq!(region.at.kind() == RegionPlaceKind::Dedicated, alone);
             let request = bed.mock.memory(region.memory).unwrap().request;
-            let named = (alone && features.dedicated_allocation)
-                .then_some(DedicatedResource::Buffer(buffer));
+            let named =
+                (alone && features.dedicated_allocation).then_some(ResourceHandle::Buffer(buffer));
             assert_eq!(request.dedicated, named);
             assert!(!alone || (request.size == needs.size && region.offset == 0));
             bed.free(&region);

@@ -1,6 +1,6 @@
 //! Every kind of breach is provoked once and seen as itself.
 
-use gpu_suballoc::device::{DedicatedResource, ExternalHandleTypes, ImageTiling, MemoryRequest};
+use gpu_suballoc::device::{ExternalHandleTypes, ImageTiling, MemoryRequest, ResourceHandle};
 use gpu_suballoc::mock::{Breach, MockDevice, MockProfile};
 use gpu_suballoc::{BufferInfo, BufferUsage, DeviceMemory};
 use testkit::RecordingAllocator;
@@ -113,7 +113,7 @@ const ROWS: &[Row] = &[
     (Breach::DedicatedMismatch, MockProfile::Nvidia, |mock| {
         let buffer = buffer(mock, 64);
         let request = MemoryRequest {
-            dedicated: Some(DedicatedResource::Buffer(buffer)),
+            dedicated: Some(ResourceHandle::Buffer(buffer)),
             ..MemoryRequest::new(128, 1)
         };
         refused(allocate(mock, &request));
@@ -122,7 +122,7 @@ const ROWS: &[Row] = &[
     (Breach::DedicatedMismatch, MockProfile::Nvidia, |mock| {
         let (mine, other) = (buffer(mock, 64), buffer(mock, 64));
         let request = MemoryRequest {
-            dedicated: Some(DedicatedResource::Buffer(mine)),
+            dedicated: Some(ResourceHandle::Buffer(mine)),
             ..MemoryRequest::new(64, 1)
         };
         let memory = allocate(mock, &request).expect("in order");

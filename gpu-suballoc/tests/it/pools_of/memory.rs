@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use gpu_suballoc::device::{DedicatedResource, ExternalHandleTypes};
+use gpu_suballoc::device::{ExternalHandleTypes, ResourceHandle};
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
@@ -125,10 +125,7 @@ pub(super) fn chains(machine: &dyn Machine) -> Unseen {
             |watch: &Watch<'_>| *watch.seen().given.last().expect("a memory object was made");
         let handle = region.buffer().expect("it is a buffer");
         if features.dedicated_allocation {
-            assert_eq!(
-                last(watch).dedicated,
-                Some(DedicatedResource::Buffer(handle))
-            );
+            assert_eq!(last(watch).dedicated, Some(ResourceHandle::Buffer(handle)));
             assert_eq!(
                 last(watch).size,
                 // SAFETY: live.
@@ -142,7 +139,7 @@ pub(super) fn chains(machine: &dyn Machine) -> Unseen {
         if features.dedicated_allocation {
             assert_eq!(
                 last(watch).dedicated,
-                texture.image().map(DedicatedResource::Image)
+                texture.image().map(ResourceHandle::Image)
             );
         }
         let never = RegionOptions {

@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 
 use ash::vk::{self, Handle as _};
 use gpu_suballoc::device::{
-    BufferHandle, DedicatedResource, DeviceError, DeviceFeatures, DeviceProperties, HeapBudget,
+    BufferHandle, ResourceHandle, DeviceError, DeviceFeatures, DeviceProperties, HeapBudget,
     ImageHandle, ImageTiling, MappedRange, MemoryHandle, MemoryRequest,
 };
 use gpu_suballoc::{BufferInfo, DeviceMemory, GpuError, ImageInfo, ResourceRequirements};
@@ -133,10 +133,10 @@ unsafe impl DeviceMemory for BracketedDevice<'_> {
 
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
         let (buffer, image) = match request.dedicated {
-            Some(DedicatedResource::Buffer(buffer)) => {
+            Some(ResourceHandle::Buffer(buffer)) => {
                 (vk::Buffer::from_raw(buffer.as_raw()), vk::Image::null())
             }
-            Some(DedicatedResource::Image(image)) => {
+            Some(ResourceHandle::Image(image)) => {
                 (vk::Buffer::null(), vk::Image::from_raw(image.as_raw()))
             }
             None => (vk::Buffer::null(), vk::Image::null()),
