@@ -20,6 +20,12 @@ macro_rules! flags {
                 self.0 & other.0 == other.0
             }
 
+            /// The bits of both.
+            #[allow(dead_code, reason = "one macro for all sets")]
+            pub(crate) const fn union(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+
             /// The bits set here but not in `other`.
             #[inline]
             #[must_use]
@@ -47,7 +53,7 @@ macro_rules! flags {
         impl core::ops::BitOr for $name {
             type Output = Self;
             fn bitor(self, other: Self) -> Self {
-                Self(self.0 | other.0)
+                self.union(other)
             }
         }
 

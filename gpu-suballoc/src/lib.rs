@@ -115,6 +115,7 @@ pub mod region;
 mod region_metadata;
 pub mod report;
 pub mod request;
+mod setters;
 mod shard;
 mod sync;
 mod threads;

@@ -14,12 +14,10 @@ pub const MAX_MEMORY_TYPES: usize = 32;
 
 /// Never taken unless asked for: each may be used only by resources (`PROTECTED`, `LAZILY_ALLOCATED`) or with a device
 /// feature (`DEVICE_COHERENT_AMD`, `DEVICE_UNCACHED_AMD`, VUID-vkAllocateMemory-deviceCoherentMemory-02790) that the asker must have set up.
-const ONLY_ON_REQUEST: PropertyFlags = PropertyFlags::from_raw(
-    PropertyFlags::LAZILY_ALLOCATED.as_raw()
-        | PropertyFlags::PROTECTED.as_raw()
-        | PropertyFlags::DEVICE_COHERENT_AMD.as_raw()
-        | PropertyFlags::DEVICE_UNCACHED_AMD.as_raw(),
-);
+const ONLY_ON_REQUEST: PropertyFlags = PropertyFlags::LAZILY_ALLOCATED
+    .union(PropertyFlags::PROTECTED)
+    .union(PropertyFlags::DEVICE_COHERENT_AMD)
+    .union(PropertyFlags::DEVICE_UNCACHED_AMD);
 
 /// The index of the memory type that fits best, `0..types.len()`.
 ///

@@ -6,6 +6,7 @@ use crate::device::{ExternalHandleTypes, NextChain, ResourceRequirements};
 use crate::id::PoolId;
 use crate::memory_type::MemoryPreference;
 use crate::property_flags::PropertyFlags;
+use crate::setters::setters;
 
 /// How long a region is to live. A hint that chooses the structure it lies in; a wrong one costs memory, never correctness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -127,121 +128,28 @@ impl<'n> RegionOptions<'n> {
         self.name.is_some() || self.tag != 0 || self.site != 0
     }
 
-    /// With these demands on the memory type, in place of those there were.
-    #[must_use]
-    pub const fn preference(self, wish: MemoryPreference) -> Self {
-        Self {
-            preference: wish,
-            ..self
+    setters! {
+        set {
+            preference: MemoryPreference,
+            kind: ResourceKind,
+            lifetime: Lifetime,
+            dedicated: DedicatedPolicy,
+            export: ExternalHandleTypes,
+            tag: u64,
+            site: u64,
         }
-    }
-
-    /// To live so long.
-    #[must_use]
-    pub const fn lifetime(self, lifetime: Lifetime) -> Self {
-        Self { lifetime, ..self }
-    }
-
-    /// Called `name` in reports.
-    #[must_use]
-    pub const fn name(self, name: &'n str) -> Self {
-        Self {
-            name: Some(name),
-            ..self
+        some {
+            pool: PoolId,
+            priority: f32,
+            next: NextChain,
+            name: &'n str,
         }
-    }
-
-    /// From a custom pool.
-    #[must_use]
-    pub const fn pool(self, pool: PoolId) -> Self {
-        Self {
-            pool: Some(pool),
-            ..self
+        on {
+            within_budget,
+            device_address,
+            upper_address,
+            pinned,
         }
-    }
-
-    /// Sharing pages with its kind; where the allocator makes the resource it knows.
-    #[must_use]
-    pub const fn kind(self, kind: ResourceKind) -> Self {
-        Self { kind, ..self }
-    }
-
-    /// In a memory object of its own, or not.
-    #[must_use]
-    pub const fn dedicated(self, dedicated: DedicatedPolicy) -> Self {
-        Self { dedicated, ..self }
-    }
-
-    /// With this priority, 0 to 1, if it gets a memory object of its own.
-    #[must_use]
-    pub const fn priority(self, priority: f32) -> Self {
-        Self {
-            priority: Some(priority),
-            ..self
-        }
-    }
-
-    /// To be exported as these handle types.
-    #[must_use]
-    pub const fn export(self, export: ExternalHandleTypes) -> Self {
-        Self { export, ..self }
-    }
-
-    /// With the caller's own structures behind `VkMemoryAllocateInfo`.
-    #[must_use]
-    pub const fn next(self, next: NextChain) -> Self {
-        Self {
-            next: Some(next),
-            ..self
-        }
-    }
-
-    /// Refused rather than over the budget.
-    #[must_use]
-    pub const fn within_budget(self) -> Self {
-        Self {
-            within_budget: true,
-            ..self
-        }
-    }
-
-    /// In memory for buffers with device addresses.
-    #[must_use]
-    pub const fn device_address(self) -> Self {
-        Self {
-            device_address: true,
-            ..self
-        }
-    }
-
-    /// From the upper end of a pool of two stacks.
-    #[must_use]
-    pub const fn upper_address(self) -> Self {
-        Self {
-            upper_address: true,
-            ..self
-        }
-    }
-
-    /// Never moved by a defragmentation.
-    #[must_use]
-    pub const fn pinned(self) -> Self {
-        Self {
-            pinned: true,
-            ..self
-        }
-    }
-
-    /// With a word of the caller's own, for reports.
-    #[must_use]
-    pub const fn tag(self, tag: u64) -> Self {
-        Self { tag, ..self }
-    }
-
-    /// Asked for at this place, in the caller's own numbering; 0: not known.
-    #[must_use]
-    pub const fn site(self, site: u64) -> Self {
-        Self { site, ..self }
     }
 }
 

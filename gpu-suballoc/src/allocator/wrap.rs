@@ -12,6 +12,7 @@ use crate::id::{RegionId, RegionPlaceKind, RegionSlot};
 use crate::property_flags::PropertyFlags;
 use crate::region_metadata::{Backing, WrappedBuffer};
 use crate::request::RegionOptions;
+use crate::setters::setters;
 
 /// A buffer of the application's that is to be used as a region.
 #[derive(Clone, Copy, Debug)]
@@ -47,42 +48,15 @@ impl<'n> WrapInfo<'n> {
         }
     }
 
-    /// Starting so many bytes after the start of the buffer.
-    #[must_use]
-    pub const fn offset(self, offset: u64) -> Self {
-        Self { offset, ..self }
-    }
-
-    /// Of a buffer that has so many bytes: nothing is wrapped past its end.
-    #[must_use]
-    pub const fn buffer_size(self, bytes: u64) -> Self {
-        Self {
-            buffer_size: Some(bytes),
-            ..self
+    setters! {
+        set {
+            offset: u64,
+            tag: u64,
         }
-    }
-
-    /// With a word of the caller's own, for reports.
-    #[must_use]
-    pub const fn tag(self, tag: u64) -> Self {
-        Self { tag, ..self }
-    }
-
-    /// With the memory behind it.
-    #[must_use]
-    pub const fn backing(self, backing: Backing) -> Self {
-        Self {
-            backing: Some(backing),
-            ..self
-        }
-    }
-
-    /// Called `name` in reports.
-    #[must_use]
-    pub const fn name(self, name: &'n str) -> Self {
-        Self {
-            name: Some(name),
-            ..self
+        some {
+            buffer_size: u64,
+            backing: Backing,
+            name: &'n str,
         }
     }
 

@@ -115,13 +115,13 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
         load: impl FnOnce(&DeviceState) -> Result<D, ContextError>,
     ) -> Result<DeviceContext<D, P, E>, ContextError> {
         handles.check()?;
-        let seat = self.join_device(handles)?;
-        let device = LossAwareDevice::new(load(&seat.state)?, seat.state.clone());
+        let share = self.join_device(handles)?;
+        let device = LossAwareDevice::new(load(&share.state)?, share.state.clone());
         // SAFETY: the caller's promise.
         let gpu = unsafe { GpuAllocator::new(device, memory.clone(), options) }
             .map_err(|refused| refused.error)?;
-        let owner = self.inner.cache.owner(seat.state.cache_device(), memory)?;
-        Ok(DeviceContext::new(handles, owner, gpu, seat))
+        let owner = self.inner.cache.owner(share.state.cache_device(), memory)?;
+        Ok(DeviceContext::new(handles, owner, gpu, share))
     }
 
     /// How many contexts there are on a device that is not lost; 0 where it is not known.

@@ -61,12 +61,12 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
         handles: VulkanHandles,
         owner: CacheOwner<P, E>,
         gpu: ContextAllocator<D>,
-        seat: DeviceShare<P, E>,
+        device_share: DeviceShare<P, E>,
     ) -> Self {
         Self {
             owner,
             gpu,
-            device_share: seat,
+            device_share,
             lock: DispatchLock::new(),
             handles,
             id: DeviceContextId::new_unique(),
@@ -173,30 +173,16 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
         if outstanding.is_any() {
             return Err(Rejected::new(context, outstanding));
         }
-        let Self {
-            owner,
-            gpu,
-            device_share: seat,
-            lock,
-            handles,
-            id,
-        } = context;
-        match owner.release_unused() {
-            Ok(shaders) => Ok(release_parts(gpu, seat, shaders)),
-            Err((owner, shaders)) => Err(Rejected {
-                value: Self {
-                    owner,
-                    gpu,
-                    device_share: seat,
-                    lock,
-                    handles,
-                    id,
-                },
-                error: ContextOutstanding {
+        match context.owner.release_unused() {
+            Ok(shaders) => Ok(release_parts(context.gpu, context.device_share, shaders)),
+            Err((owner, shaders)) => {
+                context.owner = owner;
+                let outstanding = ContextOutstanding {
                     shaders,
                     ..outstanding
-                },
-            }),
+                };
+                Err(Rejected::new(context, outstanding))
+            }
         }
     }
 
@@ -220,15 +206,9 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     fn end(self) -> ForcedRelease {
         let mut context = self;
         let outstanding = context.outstanding();
-        let Self {
-            owner,
-            gpu,
-            device_share: seat,
-            ..
-        } = context;
-        let shaders = owner.release();
+        let shaders = context.owner.release();
         ForcedRelease {
-            released: release_parts(gpu, seat, shaders),
+            released: release_parts(context.gpu, context.device_share, shaders),
             outstanding,
         }
     }
@@ -237,17 +217,17 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
 /// What is left of a context when its shaders went: memory, then the place on the device.
 fn release_parts<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>(
     gpu: ContextAllocator<D>,
-    seat: DeviceShare<P, E>,
+    device_share: DeviceShare<P, E>,
     shaders: RemovalCounts,
 ) -> ReleaseReport {
     let stats = gpu.stats();
-    let lost = seat.state.is_lost();
+    let lost = device_share.state.is_lost();
     if lost {
         gpu.abandon();
     } else {
         gpu.close_by_force();
     }
-    drop(seat);
+    drop(device_share);
     ReleaseReport {
         shaders: shaders.destroyed,
         held: shaders.held,
@@ -262,7 +242,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> fmt::Debug
     for DeviceContext<D, P, E>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut all = f.debug_struct("OwnedContext");
+        let mut all = f.debug_struct("DeviceContext");
         all.field("id", &self.id.0)
             .field("handles", &self.handles)
             .field("device", &self.device_share.state)

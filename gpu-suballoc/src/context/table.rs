@@ -21,9 +21,12 @@ use super::shared_box::SharedBox;
 /// Nothing here is global: an application has as many tables as it likes. Usable from all threads at once; no handler, and nothing of a
 /// context, is called with a lock of the table's held.
 pub struct ContextTable<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
-    register: ContextRegister<SharedBox<ContextCell<D, P, E>>, ContextHandlers>,
+    register: Register<SharedCell<D, P, E>>,
     memory: ContextHandle,
 }
+
+type Register<C> = ContextRegister<C, ContextHandlers>;
+type SharedCell<D, P, E> = SharedBox<ContextCell<D, P, E>>;
 
 /// Where a context lies; read by users, taken by who releases it when there are none.
 struct ContextCell<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>(
@@ -121,7 +124,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         let Some(id) = id else { return Ok(None) };
         handles.check()?;
         let leaving = ReleaseGuard {
-            table: self,
+            register: &self.register,
             id,
             cell: self.register.close(id)?,
             is_released: true,
@@ -166,7 +169,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
     ) -> Result<R, ContextError> {
         let (handlers, default) = self.register.begin();
         let mut acquired = AcquireGuard {
-            table: self,
+            register: &self.register,
             user,
             release: None,
         };
@@ -189,25 +192,30 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         user.context()?.dispatch(|context| run(Some(context)))
     }
 
-    fn user(&self, id: DeviceContextId) -> Result<UserGuard<'_, D, P, E>, ContextError> {
+    fn user(
+        &self,
+        id: DeviceContextId,
+    ) -> Result<UserGuard<'_, SharedCell<D, P, E>>, ContextError> {
         Ok(UserGuard {
             cell: self.register.join(id)?,
             id,
-            table: self,
+            register: &self.register,
         })
     }
 }
 
 /// A context that is being released, or is not after all: of its table, when this is dropped.
-struct ReleaseGuard<'t, D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
-    table: &'t ContextTable<D, P, E>,
+struct ReleaseGuard<'t, C: Clone> {
+    register: &'t Register<C>,
     id: DeviceContextId,
-    cell: SharedBox<ContextCell<D, P, E>>,
+    cell: C,
     /// Nothing is left of it; also where a destructor of a shader, say, unwinds.
     is_released: bool,
 }
 
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ReleaseGuard<'_, D, P, E> {
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>
+    ReleaseGuard<'_, SharedCell<D, P, E>>
+{
     fn release(mut self, handles: VulkanHandles) -> Result<ReleaseReport, ContextError> {
         let context = self.context_mut().take().ok_or(ContextError::Released)?;
         let (context, error) = match context.acquire_again(handles) {
@@ -228,24 +236,24 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ReleaseGuard<'_, D
     }
 }
 
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Drop for ReleaseGuard<'_, D, P, E> {
+impl<C: Clone> Drop for ReleaseGuard<'_, C> {
     fn drop(&mut self) {
         if self.is_released {
-            drop(self.table.register.remove(self.id));
+            drop(self.register.remove(self.id));
         } else {
-            self.table.register.reopen(self.id);
+            self.register.reopen(self.id);
         }
     }
 }
 
 /// A user of a context, until dropped.
-struct UserGuard<'t, D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
-    table: &'t ContextTable<D, P, E>,
+struct UserGuard<'t, C: Clone> {
+    register: &'t Register<C>,
     id: DeviceContextId,
-    cell: SharedBox<ContextCell<D, P, E>>,
+    cell: C,
 }
 
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> UserGuard<'_, D, P, E> {
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> UserGuard<'_, SharedCell<D, P, E>> {
     fn context(&self) -> Result<&DeviceContext<D, P, E>, ContextError> {
         // SAFETY: this user is counted, so nobody writes.
         unsafe { &*self.cell.0.get() }
@@ -254,31 +262,31 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> UserGuard<'_, D, P
     }
 }
 
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Drop for UserGuard<'_, D, P, E> {
+impl<C: Clone> Drop for UserGuard<'_, C> {
     fn drop(&mut self) {
-        self.table.register.leave(self.id);
+        self.register.leave(self.id);
     }
 }
 
 /// A dispatch that is counted, until dropped; then the handler that belongs to its acquire is called.
-struct AcquireGuard<'t, D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
-    table: &'t ContextTable<D, P, E>,
+struct AcquireGuard<'t, C: Clone> {
+    register: &'t Register<C>,
     user: *mut c_void,
     release: Option<(ReleaseContext, Option<DeviceContextId>)>,
 }
 
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Drop for AcquireGuard<'_, D, P, E> {
+impl<C: Clone> Drop for AcquireGuard<'_, C> {
     fn drop(&mut self) {
         if let Some((release, id)) = self.release.take() {
             // It is over when the handler has returned, and where that unwinds.
             let _over = AcquireGuard {
-                table: self.table,
+                register: self.register,
                 user: self.user,
                 release: None,
             };
             release(self.user, id);
         } else {
-            self.table.register.end();
+            self.register.end();
         }
     }
 }

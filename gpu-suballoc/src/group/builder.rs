@@ -276,33 +276,18 @@ impl<E: fmt::Display> fmt::Display for GroupError<E> {
             ),
             Self::Duplicate => f.write_str("the device was added before: add each one once"),
             Self::InGroup(group) => write!(f, "the device is in {group}: end that one first"),
-            Self::Device {
-                index,
-                step: GroupStep::Capabilities,
-                error,
-            } => {
-                write!(f, "device {index} does not say what it can do: {error}")
+            Self::Device { index, step, error } => {
+                write!(f, "device {index} ")?;
+                match step {
+                    GroupStep::Capabilities => f.write_str("does not say what it can do"),
+                    GroupStep::Refine { other } => {
+                        write!(f, "does not say how it uses device {other}")
+                    }
+                    GroupStep::StandIn => f.write_str("has no stand-in"),
+                    GroupStep::Join => f.write_str("did not join"),
+                }?;
+                write!(f, ": {error}")
             }
-            Self::Device {
-                index,
-                step: GroupStep::Refine { other },
-                error,
-            } => {
-                write!(
-                    f,
-                    "device {index} does not say how it uses device {other}: {error}"
-                )
-            }
-            Self::Device {
-                index,
-                step: GroupStep::StandIn,
-                error,
-            } => write!(f, "device {index} has no stand-in: {error}"),
-            Self::Device {
-                index,
-                step: GroupStep::Join,
-                error,
-            } => write!(f, "device {index} did not join: {error}"),
             Self::Topology(error) => error.fmt(f),
             Self::Host(error) => error.fmt(f),
         }

@@ -138,19 +138,11 @@ flags! {
 
 impl CapabilityFlags {
     /// What one of several demands, all have to put up with.
-    pub(super) const DEMANDS: Self = Self(Self::PEER_ACCESS_NEEDS_GRANT.0 | Self::ISOLATED.0);
+    pub(super) const DEMANDS: Self = Self::PEER_ACCESS_NEEDS_GRANT.union(Self::ISOLATED);
     /// What only a refinement may say of two devices.
-    pub(super) const REFINED: Self = Self(
-        Self::REMOTE_DMA.0
-            | Self::SHARED_VIRTUAL_ADDRESS.0
-            | Self::PEER_ACCESS_NEEDS_GRANT.0
-            | Self::ISOLATED.0,
-    );
-
-    /// Those of both.
-    pub(super) const fn plus(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
+    pub(super) const REFINED: Self = Self::REMOTE_DMA
+        .union(Self::SHARED_VIRTUAL_ADDRESS)
+        .union(Self::DEMANDS);
 
     /// The bits, lowest first as listed.
     #[must_use]
@@ -182,26 +174,14 @@ flags! {
 }
 
 impl HandleTypes {
-    /// Those that mean nothing to another device or driver.
-    const OPAQUE: Self = Self(Self::OPAQUE_FD.0 | Self::OPAQUE_WIN32.0);
-
     /// The bits, lowest first as listed.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// Without those that need equal UUIDs.
-    #[must_use]
-    pub(super) const fn without_opaque(self) -> Self {
-        Self(self.0 & !Self::OPAQUE.0)
-    }
-
-    /// Without the runtime's own.
-    #[must_use]
-    pub(super) const fn without_native(self) -> Self {
-        Self(self.0 & !Self::NATIVE.0)
-    }
+    /// Handles that mean nothing to another device or driver.
+    pub(super) const OPAQUE: Self = Self::OPAQUE_FD.union(Self::OPAQUE_WIN32);
 }
 
 #[cfg(test)]

@@ -79,16 +79,14 @@ impl Edge {
         }
         let (same_driver, same_hardware) = (from.is_same_driver(to), from.is_same_hardware(to));
         let fits = |handles: HandleTypes| {
-            let handles = if from.shares_opaque_handles(to) {
-                handles
-            } else {
-                handles.without_opaque()
-            };
-            if same_driver {
-                handles
-            } else {
-                handles.without_native()
+            let mut unknown = HandleTypes::NONE;
+            if !from.shares_opaque_handles(to) {
+                unknown = unknown.union(HandleTypes::OPAQUE);
             }
+            if !same_driver {
+                unknown = unknown.union(HandleTypes::NATIVE);
+            }
+            handles.without(unknown)
         };
         let semaphores = fits(from.semaphore_import & to.semaphore_export);
         let buffers = fits(from.buffer_import & to.buffer_export);
@@ -174,7 +172,7 @@ impl Edge {
     #[must_use]
     pub fn contradiction(&self) -> Option<Contradiction> {
         let named = |mode: UseMode, handles: HandleTypes| {
-            mode != UseMode::Import || !handles.without_native().is_empty()
+            mode != UseMode::Import || !handles.without(HandleTypes::NATIVE).is_empty()
         };
         if !named(self.wait, self.semaphores) || !named(self.signal, self.semaphores) {
             Some(Contradiction::SemaphoreImportWithoutHandle)
@@ -271,14 +269,14 @@ const fn sync_cost(mode: UseMode, native: u32) -> Cost {
 impl CapabilityFlags {
     /// Of a device and itself: all it can do, and it is its own driver's.
     const fn from_self(flags: Self) -> Self {
-        flags.without(Self::ISOLATED).plus(Self::SAME_DRIVER)
+        flags.without(Self::ISOLATED).union(Self::SAME_DRIVER)
     }
 
     /// Of two: what both can do; what one driver can tell only of its own; nothing that only a refinement may say.
     const fn of_pair(both: Self, same_driver: bool) -> Self {
         let both = both.without(Self::REFINED).without(Self::SAME_DRIVER);
         if same_driver {
-            both.plus(Self::SAME_DRIVER)
+            both.union(Self::SAME_DRIVER)
         } else {
             both.without(Self::PEER_COHERENT)
         }

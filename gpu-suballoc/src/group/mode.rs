@@ -154,33 +154,34 @@ impl fmt::Display for OutOfRange {
 
 impl core::error::Error for OutOfRange {}
 
+fn named<T: Copy, const N: usize>(all: [T; N], value: u8) -> Result<T, OutOfRange> {
+    all.get(usize::from(value)).copied().ok_or(OutOfRange {
+        value,
+        max: N as u8 - 1,
+    })
+}
+
 impl TryFrom<u8> for UseMode {
     type Error = OutOfRange;
     fn try_from(value: u8) -> Result<Self, OutOfRange> {
-        Ok(match value {
-            0 => Self::Native,
-            1 => Self::Import,
-            2 => Self::Copy,
-            3 => Self::None,
-            _ => return Err(OutOfRange { value, max: 3 }),
-        })
+        named([Self::Native, Self::Import, Self::Copy, Self::None], value)
     }
 }
 
 impl TryFrom<u8> for LinkClass {
     type Error = OutOfRange;
     fn try_from(value: u8) -> Result<Self, OutOfRange> {
-        Ok(match value {
-            0 => Self::SameDevice,
-            1 => Self::PeerLink,
-            2 => Self::PcieSameRoot,
-            3 => Self::PcieCrossRoot,
-            4 => Self::HostStaged,
-            5 => Self::Fabric,
-            6 => Self::Other,
-            7 => Self::Unknown,
-            _ => return Err(OutOfRange { value, max: 7 }),
-        })
+        let all = [
+            Self::SameDevice,
+            Self::PeerLink,
+            Self::PcieSameRoot,
+            Self::PcieCrossRoot,
+            Self::HostStaged,
+            Self::Fabric,
+            Self::Other,
+            Self::Unknown,
+        ];
+        named(all, value)
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) use device_and_host::DeviceAndHost;
 pub(crate) use drain_plan::{BlockSum, plan_drain};
 pub use options::{MapPolicy, MemoryOptions, PoolOptions};
 pub(crate) use request::{AllocationRequest, FIRST_OWN, NEW_SHARD_PAGE, SHARD_PAGE, Suballocation};
-pub(crate) use walk::WalkItem;
+pub(crate) use walk::{PoolTotals, WalkItem};
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};

@@ -1,10 +1,10 @@
-//! What the facade tells: totals from running counts, pictures copied under the locks of pools and records.
+//! Reports of an allocator: totals from running counts, and memory maps, copied under the locks of pools and records.
 //!
 //! ```text
-//!   1. how much is there?    pools and records counted, each under its lock
-//!   2. room                  taken with no lock held
-//!   3. copy                  under the same locks, into the room; too little by then: from 1 on
-//!   4. names, tags, sites    region by region, with no pool's lock held
+//!   1. count                 pools and records, each under its lock
+//!   2. allocate              without a lock
+//!   3. copy                  under the same locks; if the capacity is too small by then, from 1 on
+//!   4. names, tags, sites    region by region, without a pool's lock
 //! ```
 
 #![forbid(unsafe_code)]
@@ -23,14 +23,14 @@ use crate::allocator::GpuAllocator;
 use crate::device::{DeviceMemory, HeapBudget, MAX_MEMORY_HEAPS};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{NO_RECORD, PoolId, RegionId, RegionPlace, RegionPlaceKind};
-use crate::pool::WalkItem;
+use crate::pool::{PoolTotals, WalkItem};
 use crate::region::RegionContent;
 use crate::region_metadata::{AliasInfo, RecordInfo};
 use crate::request::ResourceKind;
 use crate::shard::Shards;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Totals, in sum and by type and heap, in a time that does not depend on how much lives.
+    /// Totals, in sum and by type and heap. The time does not depend on the number of regions.
     #[must_use]
     pub fn stats(&self) -> GpuStats {
         let mut stats = GpuStats {
@@ -39,8 +39,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             longest_wait: self.pools.longest_wait(),
             ..GpuStats::default()
         };
-        for pool in (0..RegionPlace::POOLS as u16).filter_map(|index| self.pool_totals(index)) {
-            stats.add(pool.memory_type, pool.heap, &pool.totals);
+        for pool in (0..RegionPlace::POOLS as u16).filter_map(|index| self.pools.totals(index)) {
+            stats.add(pool.memory_type, pool.heap, &totals_of(&pool));
         }
         let records = self.records.counts();
         stats.total.wrapped = records.wrapped;
@@ -49,19 +49,19 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         stats
     }
 
-    /// Totals of a pool of the user's, likewise; what is wrapped or cropped lies in no pool.
+    /// Totals of a custom pool. Wrapped buffers and crops are in no pool.
     ///
     /// # Errors
     /// [`GpuMisuse::NoSuchPool`].
     pub fn pool_stats(&self, pool: PoolId) -> Result<MemoryTotals, GpuError> {
-        let own = self
-            .pool_totals(pool.index)
-            .filter(|own| own.custom == Some(pool.generation) && pool.tag == self.tag);
-        own.map(|own| own.totals)
+        self.pools
+            .totals(pool.index)
+            .filter(|own| own.custom == Some(pool.generation) && pool.tag == self.tag)
+            .map(|own| totals_of(&own))
             .ok_or_else(|| GpuMisuse::NoSuchPool.into())
     }
 
-    /// All of it as it is now: every block with its ranges, wrapped buffers and crops, in the allocator's own host memory.
+    /// A memory map: every block with its ranges, wrapped buffers and crops, in the allocator's own host memory.
     ///
     /// # Errors
     /// The host memory for it was refused.
@@ -69,7 +69,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.memory_map_in(Scoped::new(self.host(), Scope::Object))
     }
 
-    /// As [`memory_map`](GpuAllocator::memory_map), in memory of `memory`: so that the picture may outlive the allocator, or count elsewhere.
+    /// As [`memory_map`](GpuAllocator::memory_map), in host memory of `memory`: the map may outlive the allocator.
     ///
     /// # Errors
     /// `memory` refused.
@@ -84,7 +84,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             if self.copy_pools(&mut picture) && self.copy_aliases(&mut picture) {
                 break;
             }
-            // It grew in between: by other threads, or by a host allocator that calls back. With as much again to spare it ends.
+            // Another thread, or a host allocator that calls back, created regions since the count.
             picture.clear();
             more = more.saturating_mul(2).saturating_add(16);
         }
@@ -92,10 +92,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(picture)
     }
 
-    /// Writes a picture as JSON with the keys of `vmaBuildStatsString`, straight into `sink`, taking no memory.
+    /// Writes a memory map as JSON with the keys of `vmaBuildStatsString` into `sink`. Allocates nothing.
     ///
     /// # Errors
-    /// Whatever the sink says.
+    /// An error of the sink.
     pub fn write_json<M: HostSource>(
         &self,
         picture: &MemoryMap<M>,
@@ -109,32 +109,29 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 budget: heap.budget,
             };
         }
-        let preferred = |pool| self.pools.totals(pool).map(|totals| totals.preferred_block);
-        let properties = self.device().properties();
-        let stats = self.stats();
         let head = DumpContext {
-            properties,
+            properties: self.device().properties(),
             budgets: &budgets,
-            stats: &stats,
-            preferred: &preferred,
+            stats: &self.stats(),
+            preferred: &|pool| self.pools.totals(pool).map(|totals| totals.preferred_block),
         };
         picture.write_vma_json(&head, sink)
     }
 
-    /// Every memory object and what lies in it, that of shards too; as [`Pools::walk`](crate::pool::Pools::walk).
+    /// As [`Pools::walk`](crate::pool::Pools::walk), with the regions of shards in place of their pages.
     pub(crate) fn walk(&self, see: &mut dyn FnMut(WalkItem)) {
-        self.pools.walk(&mut |seen| match seen {
+        self.pools.walk(&mut |item| match item {
             WalkItem::ShardPage { offset, size, word } => {
                 self.shards.walk_page(word, offset, size, see)
             }
-            seen => see(seen),
+            item => see(item),
         });
     }
 
-    /// How much there is to copy now.
+    /// The capacity for a copy of the present state.
     fn required_capacity(&self) -> MemoryMapCapacity {
         let mut room = MemoryMapCapacity::default();
-        self.walk(&mut |seen| match seen {
+        self.walk(&mut |item| match item {
             WalkItem::Object { .. } => room.blocks = room.blocks.saturating_add(1),
             _ => room.ranges = room.ranges.saturating_add(1),
         });
@@ -144,62 +141,69 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 room.crops = room.crops.saturating_add(1);
             } else {
                 room.blocks = room.blocks.saturating_add(1);
-                // What is in front of it in its buffer, and itself.
+                // Itself, and the part of its buffer in front of it.
                 room.ranges = room.ranges.saturating_add(2);
             }
         });
         room
     }
 
-    /// False where there was too little room.
+    /// Copies the blocks and ranges of all pools. False if the capacity is too small.
     fn copy_pools<M: HostSource + Clone>(&self, picture: &mut MemoryMap<M>) -> bool {
         let mut fits = true;
-        let mut dedicated = false;
-        self.walk(&mut |seen| {
+        let mut in_dedicated = false;
+        self.walk(&mut |item| {
             fits = fits
-                && match seen {
-                    WalkItem::Object { .. } => {
-                        dedicated = matches!(
-                            seen,
-                            WalkItem::Object {
-                                dedicated: true,
-                                ..
-                            }
-                        );
-                        block_of(&seen).is_none_or(|block| picture.put_block(block))
+                && match item {
+                    WalkItem::Object {
+                        pool,
+                        custom,
+                        block,
+                        dedicated,
+                        kind,
+                        memory_type,
+                        memory,
+                        size,
+                        maps,
+                        ..
+                    } => {
+                        in_dedicated = dedicated;
+                        picture.put_block(BlockView {
+                            pool: u32::from(pool),
+                            block,
+                            is_custom: custom.is_some(),
+                            memory: memory.as_raw(),
+                            memory_type: Some(memory_type),
+                            content: match kind {
+                                _ if dedicated => BlockContent::Dedicated,
+                                ResourceKind::Linear => BlockContent::Linear,
+                                ResourceKind::Optimal => BlockContent::Optimal,
+                                ResourceKind::Unknown => BlockContent::Mixed,
+                            },
+                            size,
+                            maps,
+                            ranges: (0, 0),
+                        })
                     }
                     WalkItem::Free {
                         offset,
                         size,
                         within,
                     } => {
-                        let what = if within == RegionPlaceKind::General {
+                        let range_use = if within == RegionPlaceKind::General {
                             RangeUse::Free
                         } else {
                             RangeUse::Spent
                         };
-                        picture.put_range(RangeView::unowned(
-                            offset,
-                            size,
-                            what,
-                            placement_of(within, dedicated),
-                        ))
+                        let placement = placement_of(within, in_dedicated);
+                        picture.put_range(RangeView::unowned(offset, size, range_use, placement))
                     }
-                    WalkItem::Tail { offset, size } => {
-                        let placement = placement_of(RegionPlaceKind::General, dedicated);
-                        picture.put_range(RangeView::unowned(
-                            offset,
-                            size,
-                            RangeUse::Spent,
-                            placement,
-                        ))
+                    WalkItem::Tail { offset, size } | WalkItem::MoveTarget { offset, size } => {
+                        let placement = placement_of(RegionPlaceKind::General, in_dedicated);
+                        let range_use = RangeUse::Spent;
+                        picture.put_range(RangeView::unowned(offset, size, range_use, placement))
                     }
-                    WalkItem::MoveTarget { offset, size } => {
-                        let placement = placement_of(RegionPlaceKind::General, dedicated);
-                        let what = RangeUse::Spent;
-                        picture.put_range(RangeView::unowned(offset, size, what, placement))
-                    }
-                    // None comes from a walk of the whole.
+                    // `walk` replaces it by the regions in it.
                     WalkItem::ShardPage { .. } => true,
                     WalkItem::Region {
                         at,
@@ -207,22 +211,19 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                         size,
                         asked,
                         alignment,
-                        user_data: word,
+                        user_data,
                     } => {
-                        let kind = if at.kind() == RegionPlaceKind::Shard {
-                            Shards::class_of(at.place.block())
-                        } else {
-                            at.kind()
+                        let kind = match at.kind() {
+                            RegionPlaceKind::Shard => Shards::class_of(at.place.block()),
+                            kind => kind,
                         };
-                        let placement = placement_of(kind, dedicated);
-                        let range = RangeView::unowned(offset, size, RangeUse::Region, placement);
-                        let padding = size.saturating_sub(asked);
+                        let placement = placement_of(kind, in_dedicated);
                         picture.put_range(RangeView {
                             id: Some(RegionId::new(self.tag, at)),
-                            padding,
+                            padding: size.saturating_sub(asked),
                             alignment,
-                            user_data: word,
-                            ..range
+                            user_data,
+                            ..RangeView::unowned(offset, size, RangeUse::Region, placement)
                         })
                     }
                 };
@@ -230,7 +231,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         fits
     }
 
-    /// Wrapped buffers as blocks of their own, and crops. False where there was too little room.
+    /// Copies wrapped buffers, as blocks of their own, and crops. False if the capacity is too small.
     fn copy_aliases<M: HostSource + Clone>(&self, picture: &mut MemoryMap<M>) -> bool {
         let mut fits = true;
         self.records.each_alias(&mut |alias| {
@@ -249,27 +250,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         alias: &AliasInfo,
         picture: &mut MemoryMap<M>,
     ) -> bool {
-        let AliasInfo {
-            key,
-            root,
-            offset,
-            size,
-            info: ref facts,
-            ..
-        } = *alias;
-        let (id, root) = (RegionId::new(self.tag, key), RegionId::new(self.tag, root));
-        picture.put_crop(
-            CropView {
-                id,
-                root,
-                offset,
-                size,
-                tag: facts.tag,
-                site: facts.site,
-                name: (0, 0),
-            },
-            facts.name(),
-        )
+        let crop = CropView {
+            id: RegionId::new(self.tag, alias.key),
+            root: RegionId::new(self.tag, alias.root),
+            offset: alias.offset,
+            size: alias.size,
+            tag: alias.info.tag,
+            site: alias.info.site,
+            name: (0, 0),
+        };
+        picture.put_crop(crop, alias.info.name())
     }
 
     fn put_wrapped<M: HostSource + Clone>(
@@ -277,41 +267,36 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         alias: &AliasInfo,
         picture: &mut MemoryMap<M>,
     ) -> bool {
-        let AliasInfo {
-            key,
-            offset,
-            size,
-            info: ref facts,
-            ..
-        } = *alias;
+        let (offset, size) = (alias.offset, alias.size);
         let block = BlockView {
             pool: 0,
-            block: key.slot,
+            block: alias.key.slot,
             is_custom: false,
             memory: 0,
             memory_type: None,
             content: BlockContent::Wrapped,
             size: offset.saturating_add(size),
-            maps: u32::from(facts.maps),
+            maps: u32::from(alias.info.maps),
             ranges: (0, 0),
         };
-        let Some(name) = picture.put_name(facts.name()) else {
+        let Some(name) = picture.put_name(alias.info.name()) else {
             return false;
         };
-        let before = RangeView::unowned(0, offset, RangeUse::Free, RangePlacement::Wrapped);
-        let range = RangeView::unowned(offset, size, RangeUse::Region, RangePlacement::Wrapped);
+        let placement = RangePlacement::Wrapped;
+        let before = RangeView::unowned(0, offset, RangeUse::Free, placement);
+        let range = RangeView::unowned(offset, size, RangeUse::Region, placement);
         let range = RangeView {
-            id: Some(RegionId::new(self.tag, key)),
+            id: Some(RegionId::new(self.tag, alias.key)),
             name,
             resource: RegionResource::Buffer,
-            ..with_record(range, facts)
+            ..with_record(range, &alias.info)
         };
         picture.put_block(block)
             && (offset == 0 || picture.put_range(before))
             && picture.put_range(range)
     }
 
-    /// What records know of regions: asked one by one, so a region that goes meanwhile stays without.
+    /// Adds the records of regions, one by one: a region that is freed meanwhile has none.
     fn fill_in<M: HostSource + Clone>(&self, picture: &mut MemoryMap<M>) -> Result<(), GpuError> {
         for at in 0..picture.ranges.as_slice().len() {
             let Some(range) = picture.ranges.as_slice().get(at).copied() else {
@@ -320,39 +305,33 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             let Some(key) = range.id.map(RegionId::at) else {
                 continue;
             };
-            // A shard's region has no word: the index knows its record.
+            // The place of a shard's region has no user data: the index has its record.
             let number = if key.kind() == RegionPlaceKind::Shard {
                 self.records.find_indexed(key)
             } else {
                 Some(range.user_data)
             };
-            let Some(number) = number.filter(|number| *number != NO_RECORD) else {
+            let number = number.filter(|number| *number != NO_RECORD);
+            let Some(record) = number.and_then(|number| self.records.info(number, key)) else {
                 continue;
             };
-            let Some(facts) = self.records.info(number, key) else {
-                continue;
-            };
-            picture.names.try_reserve(facts.name().len())?;
-            let name = picture.put_name(facts.name()).unwrap_or_default();
-            let padding = if facts.asked > 0 {
-                range.size.saturating_sub(facts.asked)
-            } else {
-                range.padding
-            };
-            let what = if facts.is_reusable {
-                RangeUse::Reusable
-            } else {
-                RangeUse::Region
-            };
-            let resource = resource_of(&facts);
+            picture.names.try_reserve(record.name().len())?;
             let filled = RangeView {
-                id: Some(RegionId::new(self.tag, facts.key)),
-                name,
-                padding,
-                range_use: what,
-                resource,
+                id: Some(RegionId::new(self.tag, record.key)),
+                name: picture.put_name(record.name()).unwrap_or_default(),
+                padding: if record.asked > 0 {
+                    range.size.saturating_sub(record.asked)
+                } else {
+                    range.padding
+                },
+                range_use: if record.is_reusable {
+                    RangeUse::Reusable
+                } else {
+                    RangeUse::Region
+                },
+                resource: resource_of(&record),
                 user_data: NO_RECORD,
-                ..with_record(range, &facts)
+                ..with_record(range, &record)
             };
             if let Some(place) = picture.ranges.as_mut_slice().get_mut(at) {
                 *place = filled;
@@ -360,49 +339,32 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
         Ok(())
     }
+}
 
-    fn pool_totals(&self, index: u16) -> Option<PoolSummary> {
-        let pool = self.pools.totals(index)?;
-        let totals = MemoryTotals {
-            blocks: u64::from(pool.objects),
-            block_bytes: pool.object_bytes,
-            empty_bytes: pool.empty_bytes,
-            largest_free_bound: pool.largest_free_bound,
-            dedicated: u64::from(pool.dedicated),
-            regions: pool.regions,
-            region_bytes: pool.region_bytes,
-            shard_pages: pool.shard_pages,
-            shard_page_bytes: pool.shard_page_bytes,
-            moving: pool.moving,
-            moving_bytes: pool.moving_bytes,
-            ..MemoryTotals::default()
-        };
-        Some(PoolSummary {
-            custom: pool.custom,
-            memory_type: pool.memory_type,
-            heap: pool.heap,
-            totals,
-        })
+fn totals_of(pool: &PoolTotals) -> MemoryTotals {
+    MemoryTotals {
+        blocks: u64::from(pool.objects),
+        block_bytes: pool.object_bytes,
+        empty_bytes: pool.empty_bytes,
+        largest_free_bound: pool.largest_free_bound,
+        dedicated: u64::from(pool.dedicated),
+        regions: pool.regions,
+        region_bytes: pool.region_bytes,
+        shard_pages: pool.shard_pages,
+        shard_page_bytes: pool.shard_page_bytes,
+        moving: pool.moving,
+        moving_bytes: pool.moving_bytes,
+        ..MemoryTotals::default()
     }
 }
 
-/// A pool's totals, with whose they are.
-struct PoolSummary {
-    /// Of a pool of the user's own, its generation.
-    custom: Option<u32>,
-    memory_type: u32,
-    heap: u32,
-    totals: MemoryTotals,
-}
-
-fn with_record(range: RangeView, facts: &RecordInfo) -> RangeView {
-    let (usage, tag, site) = (facts.usage, facts.tag, facts.site);
+fn with_record(range: RangeView, record: &RecordInfo) -> RangeView {
     RangeView {
-        usage,
-        tag,
-        site,
-        crops: facts.crops,
-        maps: u32::from(facts.maps),
+        usage: record.usage,
+        tag: record.tag,
+        site: record.site,
+        crops: record.crops,
+        maps: u32::from(record.maps),
         ..range
     }
 }
@@ -411,50 +373,13 @@ fn is_crop(alias: &AliasInfo) -> bool {
     alias.key != alias.root
 }
 
-fn resource_of(facts: &RecordInfo) -> RegionResource {
-    match (facts.content, facts.resource) {
+fn resource_of(record: &RecordInfo) -> RegionResource {
+    match (record.content, record.resource) {
         (RegionContent::Bare, _) => RegionResource::Unknown,
         (RegionContent::Buffer, _) => RegionResource::Buffer,
         (RegionContent::Image, ResourceKind::Optimal) => RegionResource::ImageOptimal,
         (RegionContent::Image, _) => RegionResource::ImageLinear,
     }
-}
-
-fn block_of(seen: &WalkItem) -> Option<BlockView> {
-    let WalkItem::Object {
-        pool,
-        custom,
-        block,
-        dedicated,
-        kind,
-        memory_type,
-        memory,
-        size,
-        maps,
-        ..
-    } = *seen
-    else {
-        return None;
-    };
-    let content = match (dedicated, kind) {
-        (true, _) => BlockContent::Dedicated,
-        (_, ResourceKind::Linear) => BlockContent::Linear,
-        (_, ResourceKind::Optimal) => BlockContent::Optimal,
-        (_, ResourceKind::Unknown) => BlockContent::Mixed,
-    };
-    let (pool, custom, memory_type) = (u32::from(pool), custom.is_some(), Some(memory_type));
-    let memory = memory.as_raw();
-    Some(BlockView {
-        pool,
-        block,
-        is_custom: custom,
-        memory,
-        memory_type,
-        content,
-        size,
-        maps,
-        ranges: (0, 0),
-    })
 }
 
 fn placement_of(kind: RegionPlaceKind, dedicated: bool) -> RangePlacement {

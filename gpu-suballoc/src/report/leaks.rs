@@ -7,7 +7,7 @@ use core::fmt;
 use alloc_core::HostSource;
 
 use super::memory_map::MemoryMap;
-use super::view::{BlockView, RangePlacement, RangeUse, RegionResource};
+use super::view::{RangePlacement, RangeUse, RegionResource};
 use crate::id::RegionId;
 
 /// A region, a wrapped resource or a crop that is still there.
@@ -50,28 +50,24 @@ pub enum RegionLeakKind {
 impl<A: HostSource> MemoryMap<A> {
     /// Everything that is live, as a list of leaks: owned regions, wrapped ones, crops.
     pub fn leaks(&self) -> impl Iterator<Item = RegionLeak<'_>> {
-        let regions = self
+        let ranges = self
             .blocks_with_ranges()
-            .flat_map(|(block, ranges)| ranges.iter().map(move |range| (block, range)));
-        let regions = regions.filter(|(_, range)| range.range_use == RangeUse::Region);
-        let regions = regions.filter_map(|(block, range)| {
-            let kind = if range.placement == RangePlacement::Wrapped {
-                RegionLeakKind::Wrapped
-            } else {
-                RegionLeakKind::Owned
-            };
-            let (offset, size) = (range.offset, range.size.saturating_sub(range.padding));
-            let BlockView { memory, .. } = *block;
-            let (name, resource) = (self.name(range), range.resource);
+            .flat_map(|(block, ranges)| ranges.iter().map(move |range| (block, range)))
+            .filter(|(_, range)| range.range_use == RangeUse::Region);
+        let regions = ranges.filter_map(|(block, range)| {
             Some(RegionLeak {
                 id: range.id?,
-                kind,
-                resource,
+                kind: if range.placement == RangePlacement::Wrapped {
+                    RegionLeakKind::Wrapped
+                } else {
+                    RegionLeakKind::Owned
+                },
+                resource: range.resource,
                 root: None,
-                memory,
-                offset,
-                size,
-                name,
+                memory: block.memory,
+                offset: range.offset,
+                size: range.size.saturating_sub(range.padding),
+                name: self.name(range),
                 tag: range.tag,
                 site: range.site,
             })

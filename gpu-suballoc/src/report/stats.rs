@@ -139,22 +139,14 @@ impl Default for GpuStats {
 /// Types and heaps by number, those alone that have anything.
 impl fmt::Debug for GpuStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            total,
-            types,
-            heaps,
-            host_bytes,
-            peak_block_bytes,
-            longest_wait,
-        } = self;
-        let mut all = f.debug_struct("GpuStats");
-        all.field("total", total)
-            .field("types", &Filled(types))
-            .field("heaps", &Filled(heaps))
-            .field("host_bytes", host_bytes)
-            .field("peak_block_bytes", peak_block_bytes)
-            .field("longest_wait", longest_wait);
-        all.finish()
+        f.debug_struct("GpuStats")
+            .field("total", &self.total)
+            .field("types", &Filled(&self.types))
+            .field("heaps", &Filled(&self.heaps))
+            .field("host_bytes", &self.host_bytes)
+            .field("peak_block_bytes", &self.peak_block_bytes)
+            .field("longest_wait", &self.longest_wait)
+            .finish()
     }
 }
 

@@ -1,8 +1,8 @@
-//! A picture as JSON, with the keys that users of the Vulkan Memory Allocator know from `vmaBuildStatsString`.
+//! A memory map as JSON with the keys of the Vulkan Memory Allocator's `vmaBuildStatsString`.
 //!
-//! Tools that draw such files read ours too: every block's `Suballocations` tile it, and `Type` is one of VMA's own words. What
-//! VMA has no word for stands beside, under keys of ours: `PaddingBytes`, `RangePlacement`, `Site`, `Crops`, `Spent`, `Reusable`, `Wrapped`,
-//! `HostBytes`, and the figures of a defragmentation: `EmptyBytes`, `LargestFreeBytes`, `MovingBytes`, `PeakBlockBytes`.
+//! Tools that draw such files can read it: the `Suballocations` of a block tile it, and `Type` is one of VMA's values. Keys that VMA does not
+//! have: `PaddingBytes`, `Placement`, `Site`, `Crops`, `Spent`, `Kept`, `Wrapped`, `HostBytes`, and for defragmentation `EmptyBytes`,
+//! `LargestFreeBytes`, `MovingBytes`, `PeakBlockBytes`.
 
 #![forbid(unsafe_code)]
 
@@ -16,15 +16,14 @@ use super::stats::GpuStats;
 use super::view::{BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource};
 use crate::device::{DeviceProperties, HeapBudget};
 use crate::memory_type::MemoryType;
-use crate::property_flags::PropertyFlags;
 
-/// What stands around the blocks.
+/// The figures around the blocks.
 pub(crate) struct DumpContext<'a> {
     pub(crate) properties: DeviceProperties<'a>,
-    /// By heap; where the device does not tell, the allocator's own estimate.
+    /// By heap; the allocator's estimate if the device reports none.
     pub(crate) budgets: &'a [HeapBudget],
     pub(crate) stats: &'a GpuStats,
-    /// What the next block of a pool is to have, by the pool's number; none where there is no such pool yet.
+    /// The size of a pool's next block, by the pool's number; `None` if there is no such pool.
     pub(crate) preferred: &'a dyn Fn(u16) -> Option<u64>,
 }
 
@@ -51,7 +50,7 @@ impl<A: HostSource> MemoryMap<A> {
                 |block: &BlockView| type_of(head, block).is_some_and(|of| of.heap_index == index);
             json.object_at(format_args!("Heap {index}"), |json| {
                 json.list_at("Flags", |json| {
-                    flag(json, heap.is_device_local(), "DEVICE_LOCAL")
+                    heap.flags.names().try_for_each(|name| json.text(name))
                 })?;
                 json.plain("Size", heap.size)?;
                 let budget = head
@@ -68,7 +67,9 @@ impl<A: HostSource> MemoryMap<A> {
                     for (number, of) in (0u32..).zip(types).filter(|(_, of)| of.heap_index == index)
                     {
                         json.object_at(format_args!("Type {number}"), |json| {
-                            json.list_at("Flags", |json| properties(json, of.properties))?;
+                            json.list_at("Flags", |json| {
+                                of.properties.names().try_for_each(|name| json.text(name))
+                            })?;
                             self.figures(json, "Stats", |block| block.memory_type == Some(number))
                         })?;
                     }
@@ -104,7 +105,7 @@ impl<A: HostSource> MemoryMap<A> {
             json.list_at(format_args!("Type {number}"), |json| {
                 let mut last = None;
                 for pool in pools.map(|block| block.pool) {
-                    // The blocks of a pool stand together.
+                    // The blocks of a pool are neighbours.
                     if last.replace(pool) == Some(pool) {
                         continue;
                     }
@@ -120,7 +121,7 @@ impl<A: HostSource> MemoryMap<A> {
         Ok(())
     }
 
-    /// The blocks of a pool, and its dedicated ones beside.
+    /// The shared blocks and the dedicated regions of a pool.
     fn pool(&self, json: &mut Json<'_>, of_pool: impl Fn(&BlockView) -> bool) -> fmt::Result {
         let is_shared = |block: &BlockView| {
             !matches!(
@@ -139,16 +140,9 @@ impl<A: HostSource> MemoryMap<A> {
             Ok(())
         })?;
         json.list_at("DedicatedAllocations", |json| {
-            let dedicated = self
-                .blocks_with_ranges()
-                .filter(|each| of_pool(each.0) && each.0.content == BlockContent::Dedicated);
-            for range in dedicated
-                .flat_map(|each| each.1)
-                .filter(|range| range.range_use == RangeUse::Region)
-            {
-                json.object(|json| self.region(json, range))?;
-            }
-            Ok(())
+            let is_dedicated = |block: &BlockView| block.content == BlockContent::Dedicated;
+            self.regions(|block| of_pool(block) && is_dedicated(block))
+                .try_for_each(|range| json.object(|json| self.region(json, range)))
         })
     }
 
@@ -156,12 +150,10 @@ impl<A: HostSource> MemoryMap<A> {
         let figures = Figures::of(core::iter::once((block, ranges)));
         json.plain("MapRefCount", u64::from(block.maps))?;
         json.plain("TotalBytes", block.size)?;
-        json.plain(
-            "UnusedBytes",
-            block.size.saturating_sub(figures.allocation_bytes),
-        )?;
-        json.plain("Allocations", figures.allocations)?;
-        json.plain("UnusedRanges", figures.unused)?;
+        let unused = block.size.saturating_sub(figures.allocations.bytes);
+        json.plain("UnusedBytes", unused)?;
+        json.plain("Allocations", figures.allocations.count)?;
+        json.plain("UnusedRanges", figures.unused.count)?;
         json.list_at("Suballocations", |json| {
             for range in ranges {
                 json.object(|json| {
@@ -216,19 +208,20 @@ impl<A: HostSource> MemoryMap<A> {
     }
 
     fn wrapped(&self, json: &mut Json<'_>) -> fmt::Result {
-        let wrapped = self
-            .blocks_with_ranges()
-            .filter(|(block, _)| block.content == BlockContent::Wrapped);
-        for range in wrapped
+        self.regions(|block| block.content == BlockContent::Wrapped)
+            .try_for_each(|range| {
+                json.object(|json| {
+                    json.plain("Offset", range.offset)?;
+                    self.region(json, range)
+                })
+            })
+    }
+
+    fn regions(&self, of: impl Fn(&BlockView) -> bool) -> impl Iterator<Item = &RangeView> {
+        self.blocks_with_ranges()
+            .filter(move |(block, _)| of(block))
             .flat_map(|(_, ranges)| ranges)
             .filter(|range| range.range_use == RangeUse::Region)
-        {
-            json.object(|json| {
-                json.plain("Offset", range.offset)?;
-                self.region(json, range)
-            })?;
-        }
-        Ok(())
     }
 
     fn figures(
@@ -249,11 +242,25 @@ impl<A: HostSource> MemoryMap<A> {
 struct Figures {
     blocks: u64,
     block_bytes: u64,
-    allocations: u64,
-    allocation_bytes: u64,
-    allocation_sizes: Option<(u64, u64)>,
-    unused: u64,
-    unused_sizes: Option<(u64, u64)>,
+    allocations: SizeFigures,
+    unused: SizeFigures,
+}
+
+/// Count, sum, minimum and maximum of sizes.
+#[derive(Default)]
+struct SizeFigures {
+    count: u64,
+    bytes: u64,
+    range: Option<(u64, u64)>,
+}
+
+impl SizeFigures {
+    fn add(&mut self, size: u64) {
+        self.count = self.count.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(size);
+        let (least, most) = self.range.unwrap_or((size, size));
+        self.range = Some((least.min(size), most.max(size)));
+    }
 }
 
 impl Figures {
@@ -263,19 +270,10 @@ impl Figures {
             sum.blocks = sum.blocks.saturating_add(1);
             sum.block_bytes = sum.block_bytes.saturating_add(block.size);
             for range in ranges {
-                let (count, sizes) = match range.range_use {
-                    RangeUse::Region => (&mut sum.allocations, &mut sum.allocation_sizes),
-                    _ => (&mut sum.unused, &mut sum.unused_sizes),
-                };
-                *count = count.saturating_add(1);
-                let (least, most) = sizes.unwrap_or((u64::MAX, 0));
-                *sizes = Some((least.min(range.size), most.max(range.size)));
-                let allocated = if range.range_use == RangeUse::Region {
-                    range.size
-                } else {
-                    0
-                };
-                sum.allocation_bytes = sum.allocation_bytes.saturating_add(allocated);
+                match range.range_use {
+                    RangeUse::Region => sum.allocations.add(range.size),
+                    _ => sum.unused.add(range.size),
+                }
             }
         }
         sum
@@ -284,14 +282,14 @@ impl Figures {
     fn write(&self, json: &mut Json<'_>) -> fmt::Result {
         json.plain("BlockCount", self.blocks)?;
         json.plain("BlockBytes", self.block_bytes)?;
-        json.plain("AllocationCount", self.allocations)?;
-        json.plain("AllocationBytes", self.allocation_bytes)?;
-        json.plain("UnusedRangeCount", self.unused)?;
-        if let Some((least, most)) = self.allocation_sizes {
+        json.plain("AllocationCount", self.allocations.count)?;
+        json.plain("AllocationBytes", self.allocations.bytes)?;
+        json.plain("UnusedRangeCount", self.unused.count)?;
+        if let Some((least, most)) = self.allocations.range {
             json.plain("AllocationSizeMin", least)?;
             json.plain("AllocationSizeMax", most)?;
         }
-        if let Some((least, most)) = self.unused_sizes {
+        if let Some((least, most)) = self.unused.range {
             json.plain("UnusedRangeSizeMin", least)?;
             json.plain("UnusedRangeSizeMax", most)?;
         }
@@ -328,15 +326,7 @@ fn preferred_size(json: &mut Json<'_>, head: &DumpContext<'_>, pool: u32) -> fmt
     preferred.map_or(Ok(()), |bytes| json.plain("PreferredBlockSize", bytes))
 }
 
-fn flag(json: &mut Json<'_>, is_set: bool, name: &str) -> fmt::Result {
-    if is_set { json.text(name) } else { Ok(()) }
-}
-
-fn properties(json: &mut Json<'_>, flags: PropertyFlags) -> fmt::Result {
-    flags.names().try_for_each(|name| flag(json, true, name))
-}
-
-/// VMA's words.
+/// VMA's names.
 const fn resource_name(resource: RegionResource) -> &'static str {
     match resource {
         RegionResource::Unknown => "UNKNOWN",
@@ -357,7 +347,7 @@ const fn placement(placement: RangePlacement) -> &'static str {
     }
 }
 
-/// A word as VMA shows pointers.
+/// A number in the form in which VMA writes pointers.
 struct Pointer(u64);
 
 impl Display for Pointer {
@@ -374,6 +364,7 @@ mod tests {
     use super::super::view::CropView;
     use super::*;
     use crate::device::{DeviceFeatures, DeviceLimits, HeapFlags, MemoryHeap};
+    use crate::property_flags::PropertyFlags;
 
     const TYPES: [MemoryType; 2] = [
         MemoryType {

@@ -19,10 +19,9 @@ impl MockFault {
     #[must_use]
     pub const fn nth(n: u64) -> Self {
         Self {
-            call: None,
             skip: n.saturating_sub(1),
             times: 1,
-            error: None,
+            ..Self::always()
         }
     }
 

@@ -85,11 +85,11 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
 
     /// A device of one's own making. Takes no memory yet.
     #[must_use]
-    pub fn with_config(facts: MockConfig, memory: A) -> Self {
+    pub fn with_config(config: MockConfig, memory: A) -> Self {
         static DEVICES: AtomicU8 = AtomicU8::new(1);
         let owner = DEVICES.fetch_add(1, Ordering::Relaxed);
         let state = MockState {
-            config: facts,
+            config,
             memory: HandleTable::new(owner, MEMORY, memory.clone()),
             buffers: HandleTable::new(owner, BUFFER, memory.clone()),
             images: HandleTable::new(owner, IMAGE, memory.clone()),
@@ -102,7 +102,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
             aliasing: false,
         };
         Self {
-            config: facts,
+            config,
             memory,
             state: MockLock::new(state),
             linger: AtomicU32::new(0),

@@ -152,14 +152,13 @@ impl MockConfig {
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-const VISIBLE: P = P::from_raw(P::HOST_VISIBLE.as_raw() | P::HOST_COHERENT.as_raw());
-const CACHED: P = P::from_raw(VISIBLE.as_raw() | P::HOST_CACHED.as_raw());
-const BAR: P = P::from_raw(VISIBLE.as_raw() | P::DEVICE_LOCAL.as_raw());
-const UNIFIED: P = P::from_raw(CACHED.as_raw() | P::DEVICE_LOCAL.as_raw());
-const TILE: P = P::from_raw(P::DEVICE_LOCAL.as_raw() | P::LAZILY_ALLOCATED.as_raw());
-const NON_COHERENT: P =
-    P::from_raw(P::DEVICE_LOCAL.as_raw() | P::HOST_VISIBLE.as_raw() | P::HOST_CACHED.as_raw());
-const AMD_COHERENT: u32 = P::DEVICE_COHERENT_AMD.as_raw() | P::DEVICE_UNCACHED_AMD.as_raw();
+const VISIBLE: P = P::HOST_VISIBLE.union(P::HOST_COHERENT);
+const CACHED: P = VISIBLE.union(P::HOST_CACHED);
+const BAR: P = VISIBLE.union(P::DEVICE_LOCAL);
+const UNIFIED: P = CACHED.union(P::DEVICE_LOCAL);
+const TILE: P = P::DEVICE_LOCAL.union(P::LAZILY_ALLOCATED);
+const NON_COHERENT: P = P::DEVICE_LOCAL.union(P::HOST_VISIBLE).union(P::HOST_CACHED);
+const AMD_COHERENT: P = P::DEVICE_COHERENT_AMD.union(P::DEVICE_UNCACHED_AMD);
 
 const fn of(properties: P, heap_index: u32) -> MemoryType {
     MemoryType {
@@ -227,14 +226,14 @@ fn nvidia() -> MockConfig {
         of(CACHED, 1),
         of(BAR, 2),
     ];
-    let mut facts = NOTHING.with_memory(&types, &[own(8 * GIB), host(16 * GIB), own(246 * MIB)]);
-    facts.limits.buffer_image_granularity = 1024;
-    facts.limits.max_memory_allocation_size = 0xffe0_0000;
-    facts.limits.min_memory_map_alignment = 64;
-    facts.rules.optimal_types = 0b0_0011; // images do not live in what the host sees
-    facts.rules.optimal_alignment = 1024;
-    facts.rules.prefers_dedicated_from = 16 * MIB;
-    facts
+    let mut config = NOTHING.with_memory(&types, &[own(8 * GIB), host(16 * GIB), own(246 * MIB)]);
+    config.limits.buffer_image_granularity = 1024;
+    config.limits.max_memory_allocation_size = 0xffe0_0000;
+    config.limits.min_memory_map_alignment = 64;
+    config.rules.optimal_types = 0b0_0011; // images do not live in what the host sees
+    config.rules.optimal_alignment = 1024;
+    config.rules.prefers_dedicated_from = 16 * MIB;
+    config
 }
 
 fn amd() -> MockConfig {
@@ -243,72 +242,72 @@ fn amd() -> MockConfig {
         of(VISIBLE, 1),
         of(BAR, 2),
         of(CACHED, 1),
-        of(P::from_raw(P::DEVICE_LOCAL.as_raw() | AMD_COHERENT), 0),
-        of(P::from_raw(VISIBLE.as_raw() | AMD_COHERENT), 1),
+        of(P::DEVICE_LOCAL.union(AMD_COHERENT), 0),
+        of(VISIBLE.union(AMD_COHERENT), 1),
     ];
-    let mut facts = NOTHING.with_memory(
+    let mut config = NOTHING.with_memory(
         &types,
         &[own(8 * GIB - 256 * MIB), host(16 * GIB), own(256 * MIB)],
     );
-    facts.limits.min_storage_buffer_offset_alignment = 4;
-    facts.limits.min_uniform_buffer_offset_alignment = 4;
-    facts.limits.min_texel_buffer_offset_alignment = 4;
-    facts.rules.optimal_types = 0b01_0001;
-    facts
+    config.limits.min_storage_buffer_offset_alignment = 4;
+    config.limits.min_uniform_buffer_offset_alignment = 4;
+    config.limits.min_texel_buffer_offset_alignment = 4;
+    config.rules.optimal_types = 0b01_0001;
+    config
 }
 
 fn intel() -> MockConfig {
-    let mut facts = NOTHING.with_memory(
+    let mut config = NOTHING.with_memory(
         &[of(P::DEVICE_LOCAL, 0), of(UNIFIED, 0), of(BAR, 0)],
         &[own(12 * GIB)],
     );
-    facts.rules.buffer_alignment = 64;
-    facts.limits.min_storage_buffer_offset_alignment = 4;
-    facts
+    config.rules.buffer_alignment = 64;
+    config.limits.min_storage_buffer_offset_alignment = 4;
+    config
 }
 
 fn tiler() -> MockConfig {
     let types = [of(P::DEVICE_LOCAL, 0), of(NON_COHERENT, 0), of(TILE, 0)];
-    let mut facts = NOTHING.with_memory(&types, &[own(4 * GIB)]);
-    facts.limits.buffer_image_granularity = 65_536;
-    facts.limits.max_memory_allocation_count = 4096;
-    facts.limits.max_memory_allocation_size = GIB;
-    facts.limits.max_buffer_size = GIB;
-    facts.limits.min_storage_buffer_offset_alignment = 64;
-    facts.features.memory_budget = false;
-    facts.features.memory_priority = false;
-    facts.rules.buffer_types = 0b011;
-    facts.rules.optimal_types = 0b011;
-    facts.rules.transient_types = 0b100;
-    facts
+    let mut config = NOTHING.with_memory(&types, &[own(4 * GIB)]);
+    config.limits.buffer_image_granularity = 65_536;
+    config.limits.max_memory_allocation_count = 4096;
+    config.limits.max_memory_allocation_size = GIB;
+    config.limits.max_buffer_size = GIB;
+    config.limits.min_storage_buffer_offset_alignment = 64;
+    config.features.memory_budget = false;
+    config.features.memory_priority = false;
+    config.rules.buffer_types = 0b011;
+    config.rules.optimal_types = 0b011;
+    config.rules.transient_types = 0b100;
+    config
 }
 
 fn molten_vk() -> MockConfig {
     let types = [of(P::DEVICE_LOCAL, 0), of(UNIFIED, 0), of(TILE, 0)];
-    let mut facts = NOTHING.with_memory(&types, &[own(8 * GIB)]);
-    facts.limits.buffer_image_granularity = 16;
-    facts.limits.non_coherent_atom_size = 16;
-    facts.limits.max_memory_allocation_count = 30;
-    facts.limits.min_memory_map_alignment = 16_384;
-    facts.limits.min_uniform_buffer_offset_alignment = 16;
-    facts.features.memory_priority = false;
-    facts.rules.buffer_types = 0b011;
-    facts.rules.optimal_types = 0b011;
-    facts.rules.transient_types = 0b100;
-    facts
+    let mut config = NOTHING.with_memory(&types, &[own(8 * GIB)]);
+    config.limits.buffer_image_granularity = 16;
+    config.limits.non_coherent_atom_size = 16;
+    config.limits.max_memory_allocation_count = 30;
+    config.limits.min_memory_map_alignment = 16_384;
+    config.limits.min_uniform_buffer_offset_alignment = 16;
+    config.features.memory_priority = false;
+    config.rules.buffer_types = 0b011;
+    config.rules.optimal_types = 0b011;
+    config.rules.transient_types = 0b100;
+    config
 }
 
 fn lavapipe() -> MockConfig {
-    let mut facts = NOTHING.with_memory(&[of(UNIFIED, 0)], &[own(2 * GIB)]);
-    facts.limits.buffer_image_granularity = 64;
-    facts.limits.max_memory_allocation_size = 2 * GIB;
-    facts.limits.max_buffer_size = 0xffff_ffff;
-    facts.limits.min_memory_map_alignment = 64;
-    facts.limits.min_uniform_buffer_offset_alignment = 16;
-    facts.limits.optimal_buffer_copy_offset_alignment = 128;
-    facts.features.memory_budget = false;
-    facts.features.memory_priority = false;
-    facts.rules.buffer_alignment = 64;
-    facts.rules.optimal_alignment = 64;
-    facts
+    let mut config = NOTHING.with_memory(&[of(UNIFIED, 0)], &[own(2 * GIB)]);
+    config.limits.buffer_image_granularity = 64;
+    config.limits.max_memory_allocation_size = 2 * GIB;
+    config.limits.max_buffer_size = 0xffff_ffff;
+    config.limits.min_memory_map_alignment = 64;
+    config.limits.min_uniform_buffer_offset_alignment = 16;
+    config.limits.optimal_buffer_copy_offset_alignment = 128;
+    config.features.memory_budget = false;
+    config.features.memory_priority = false;
+    config.rules.buffer_alignment = 64;
+    config.rules.optimal_alignment = 64;
+    config
 }

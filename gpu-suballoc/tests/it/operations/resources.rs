@@ -69,12 +69,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             },
         },
         GpuOperation {
-            names: &[
-                "GpuAllocator::wrap",
-                "WrapInfo::new",
-                "WrapInfo::name",
-                "WrapInfo::offset",
-            ],
+            names: &["GpuAllocator::wrap", "WrapInfo::new"],
             how: "",
             takes: MemoryUse::Memory,
             body: |stage| {
@@ -228,9 +223,6 @@ fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
                 "GpuAllocator::invalidate_id",
                 "GpuAllocator::detach",
                 "GpuAllocator::descriptor",
-                "WrapInfo::backing",
-                "WrapInfo::buffer_size",
-                "WrapInfo::tag",
             ],
             how: "of a buffer that has its record",
             takes: MemoryUse::Nothing("it was made with the buffer"),
