@@ -1,4 +1,4 @@
-//! Regions without a resource, and the end of every region.
+//! Allocating regions without a resource, and freeing all regions.
 
 use super::{BatchError, GpuAllocator};
 use crate::device::{BufferHandle, DeviceMemory, ImageHandle, ResourceRequirements};
@@ -10,16 +10,16 @@ use crate::region_metadata::{Leftovers, RemovedRoot, RootView};
 use crate::request::RegionOptions;
 use alloc_core::{HostAllocator, Rejected};
 
-/// Regions of a batch that are asked for at once.
+/// Regions of a batch that are placed in one call of the pools.
 const BATCH: usize = 16;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Takes memory for a resource that the caller makes and binds itself, or for anything else.
+    /// Allocates a region for a resource that the caller creates and binds, or for any other use.
     ///
     /// # Errors
-    /// [`GpuMisuse`] for a size of 0, an alignment that is no power of two, a pool or a priority that is none;
-    /// [`GpuMisuse::NotEnabled`] for device addresses or exports that the device cannot have; [`GpuError::TooLarge`] for
-    /// what no heap or block can hold; [`GpuError::MemoryType`] when no type fits; otherwise what memory, device or limits refuse.
+    /// [`GpuMisuse`] for a size of 0, an alignment that is no power of two, an invalid pool or priority;
+    /// [`GpuMisuse::NotEnabled`] for device addresses or exports that are not enabled; [`GpuError::TooLarge`] above the size of heaps and
+    /// blocks; [`GpuError::MemoryType`] if no type fits; refusals of host memory, device and limits.
     #[inline]
     pub fn allocate(
         &self,
@@ -35,15 +35,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(self.region(&placed, NO_RECORD))
     }
 
-    /// Takes memory at a place of the custom pool that the options name: where a captured region lay, or where a plan says. Block and
-    /// offset are those of a [memory map](GpuAllocator::memory_map)'s blocks and ranges, whose sizes have their padding. The block is one that there is:
-    /// [`reserve`](GpuAllocator::reserve) makes them, and in a pool with a [`block_size`](crate::PoolOptions::block_size) each is as large as the last.
-    /// It looks at each region and hole in front of the place. `lifetime` and `within_budget` are not read.
+    /// Allocates a region at a place of the options' custom pool, to replay a captured run for instance. Block and
+    /// offset are those of a [memory map](GpuAllocator::memory_map), whose sizes include padding. The block must exist:
+    /// [`reserve`](GpuAllocator::reserve) allocates blocks, of one size in a pool with a [`block_size`](crate::PoolOptions::block_size).
+    /// The time grows with the regions and holes in front of the place. `lifetime` and `within_budget` are not read.
     ///
     /// # Errors
     /// [`GpuMisuse::NoSuchPlace`], [`GpuMisuse::PlaceTaken`], [`GpuMisuse::PlaceMisaligned`]; [`GpuMisuse::PlacesItself`] for a linear pool;
-    /// [`GpuMisuse::Defragmenting`] for a block that is being emptied; [`GpuMisuse::NoSuchPool`] where the options name none;
-    /// [`GpuMisuse::BadOptions`] for what needs a memory object of its own; otherwise as [`allocate`](GpuAllocator::allocate).
+    /// [`GpuMisuse::Defragmenting`] for a block that is being emptied; [`GpuMisuse::NoSuchPool`] without a pool;
+    /// [`GpuMisuse::BadOptions`] for a region that needs a memory object of its own; otherwise as [`allocate`](GpuAllocator::allocate).
     pub fn allocate_at(
         &self,
         block: u32,
@@ -93,8 +93,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Takes one region for each place of `out`, all alike, or none. Cheaper than one by one. What `out` held is refused by
-    /// [`GpuMisuse::Held`], since it would be lost.
+    /// Allocates a region for each place of `out`, all alike, or none. Faster than one by one. All places must be `None`, or it is
+    /// [`GpuMisuse::Held`].
     ///
     /// # Errors
     /// As [`allocate`](GpuAllocator::allocate).
@@ -120,7 +120,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 })
         };
         if result.is_err() {
-            // What was taken a moment ago is nobody's yet: it goes back.
             for region in out.iter_mut().filter_map(Option::take) {
                 let _ = self.free_named(region.id, region.record, true);
             }
@@ -165,14 +164,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(())
     }
 
-    /// Gives a region back, with the buffer or image that was made with it. Of a wrapped buffer or a crop only the book-keeping goes.
+    /// Frees a region, with the buffer or image that was created with it; of a wrapped buffer or a crop, only the bookkeeping.
     ///
-    /// The device must not use it any more. Takes no memory and cannot fail for lack of any.
+    /// The device must not use it any more. Allocates nothing.
     ///
     /// # Errors
     /// The region, and [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] while it is in use ([`free_when_unused`](GpuAllocator::free_when_unused)
     /// waits for that), [`GpuMisuse::OutOfOrder`] before its turn in a linear pool, [`GpuMisuse::MarginOverwritten`] once, [`GpuMisuse::OtherAllocator`], or [`GpuMisuse::Stale`]
-    /// when it was given back by its id.
+    /// if it was freed by its id.
     #[inline]
     pub fn free(&self, region: Region) -> Result<(), Rejected<Region, GpuError>> {
         match self.free_named(region.id, region.record, false) {
@@ -181,8 +180,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// As [`free`](GpuAllocator::free), but a region that has crops or mappings goes with the last of them: at once for its owner, to
-    /// whom its id means nothing any more, later for its memory. Of a linear pool's region the room comes back in its turn.
+    /// As [`free`](GpuAllocator::free), but the memory of a region with crops or mappings is freed with the last of them. Its id is stale at
+    /// once. The space of a linear pool's region is reclaimed in its turn.
     ///
     /// # Errors
     /// The region, and [`GpuMisuse::OtherAllocator`] or [`GpuMisuse::Stale`].
@@ -193,19 +192,19 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// As [`free`](GpuAllocator::free), for tables and C, which keep ids.
+    /// As [`free`](GpuAllocator::free), by id: for tables and C.
     ///
     /// # Errors
-    /// As [`free`](GpuAllocator::free); what was freed before is [`GpuMisuse::Stale`], however often its place was used again.
+    /// As [`free`](GpuAllocator::free); the id of a freed region is [`GpuMisuse::Stale`] for ever.
     pub fn free_id(&self, id: RegionId) -> Result<(), GpuError> {
         Ok(self.free_named(id, NO_RECORD, false)?)
     }
 
-    /// Gives regions back, each place of `regions` that has one; cheaper than one by one. Regions of a linear pool must stand in the order
-    /// in which they go. Those that were given back are `None` then.
+    /// Frees each region of `regions`, and sets its place to `None`. Faster than one by one. Regions of a linear pool must be in the order
+    /// in which the pool frees them.
     ///
     /// # Errors
-    /// The place of the first region that was refused, and why; the others are given back all the same.
+    /// The index of the first region that was refused, and why; the others are freed.
     pub fn free_batch(&self, regions: &mut [Option<Region>]) -> Result<(), BatchError> {
         let mut first = None;
         let mut start = 0;
@@ -221,7 +220,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         first.map_or(Ok(()), Err)
     }
 
-    /// The bare ones among them go together, the others one by one.
+    /// Frees bare regions together, the others one by one.
     fn free_part(&self, part: &mut [Option<Region>], refused: &mut dyn FnMut(usize, GpuMisuse)) {
         let nowhere = RegionId::from_raw([0; 4]).at();
         let (mut places, mut indices, mut count) = ([nowhere; BATCH], [0usize; BATCH], 0usize);
@@ -256,7 +255,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 continue;
             };
             let Some(region) = place else { continue };
-            // What the pools would not take has a record by now, or was freed: the long way says which.
+            // A region that the pools refused has a record by now, or was freed: the slow path finds out.
             match if stay {
                 self.free_named(region.id, NO_RECORD, false)
             } else {
@@ -268,7 +267,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Ends what an id names. `number` is its record, where the caller knows that it has one.
+    /// Frees the region of an id. `number` is its record, if the caller knows it.
     #[inline]
     pub(crate) fn free_named(
         &self,
@@ -321,18 +320,18 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(())
     }
 
-    /// Gives back what a call that ended something left.
+    /// Frees leftovers.
     pub(crate) fn free_leftovers(&self, rest: Leftovers) {
         if let Some(gone) = rest.free(self.host()) {
             self.destroy_removed_root(gone);
         }
     }
 
-    /// Takes a root apart that nobody finds any more: resource, memory, record.
+    /// Destroys a removed root: resource, memory, record.
     pub(crate) fn destroy_removed_root(&self, gone: RemovedRoot) {
         self.destroy_resource(gone.view.content, gone.view.resource);
         let in_shard = gone.key.kind() == RegionPlaceKind::Shard;
-        let given = if in_shard {
+        let freed = if in_shard {
             self.free_in_shard(gone.key)
         } else {
             self.pools
@@ -340,19 +339,19 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 .map(|_| ())
         };
         debug_assert!(
-            given.is_ok(),
-            "a region whose record is going is still placed: {given:?}"
+            freed.is_ok(),
+            "a region with a record has a place: {freed:?}"
         );
         self.records.finish_removal(self.host(), gone, in_shard);
     }
 
-    /// Destroys a buffer or image that this allocator made.
+    /// Destroys a buffer or image that this allocator created.
     pub(crate) fn destroy_resource(&self, content: RegionContent, resource: u64) {
         match content {
             RegionContent::Bare => {}
             RegionContent::Buffer => {
                 if let Some(buffer) = BufferHandle::from_raw(resource) {
-                    // SAFETY: made by us and in nobody's hands any more; that the device is done with it was promised at `new`.
+                    // SAFETY: created by this allocator and no longer reachable; by the promise of `new` the device does not use it.
                     unsafe { self.device.destroy_buffer(buffer) };
                 }
             }

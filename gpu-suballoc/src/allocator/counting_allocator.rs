@@ -1,4 +1,4 @@
-//! The host allocator that was handed in, with a count of what is taken from it.
+//! The allocator's host allocator, with a count of its allocated bytes.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -21,7 +21,7 @@ impl<A> CountingAllocator<A> {
         }
     }
 
-    /// Bytes that are taken now.
+    /// Live bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -35,7 +35,7 @@ impl<A> CountingAllocator<A> {
     }
 }
 
-// SAFETY: every block is the inner allocator's, handed through; only numbers are kept here.
+// SAFETY: every block is the inner allocator's.
 unsafe impl<A: HostAllocator> HostAllocator for CountingAllocator<A> {
     fn traits(&self) -> AllocatorTraits {
         self.inner.traits()

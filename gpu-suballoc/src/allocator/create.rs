@@ -1,4 +1,4 @@
-//! Buffers and images with their memory: make, ask, place, bind; and on any refusal everything back, in reverse.
+//! Buffers and images with their memory: create, query requirements, place, bind. A refusal undoes these steps in reverse.
 
 use super::GpuAllocator;
 use crate::device::{
@@ -13,20 +13,20 @@ use crate::request::{RegionOptions, ResourceKind};
 use alloc_core::HostAllocator;
 use core::sync::atomic::Ordering;
 
-/// `VK_BUFFER_CREATE_SPARSE_*`: such a buffer has no one memory.
+/// `VK_BUFFER_CREATE_SPARSE_*`: such a buffer is not bound to one memory object.
 const SPARSE_BUFFER: u32 = 0b111;
 /// `VK_IMAGE_CREATE_SPARSE_*` and `VK_IMAGE_CREATE_DISJOINT_BIT`.
 const SPARSE_OR_DISJOINT_IMAGE: u32 = 0b111 | 0x200;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Makes a buffer and binds it to memory of its own, or takes one that was [kept](GpuAllocator::release) and fits exactly.
+    /// Creates a buffer and binds it to a new region, or reuses a [kept](GpuAllocator::release) buffer that fits exactly.
     ///
     /// `options.kind` is not read: a buffer is [`Linear`](ResourceKind::Linear).
     ///
     /// # Errors
     /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse buffers, [`GpuMisuse::NotEnabled`] for a
     /// device address without `bufferDeviceAddress`, [`GpuError::TooLarge`] above `maxBufferSize`;
-    /// otherwise as [`allocate`](GpuAllocator::allocate), and what the driver refuses. No buffer is left then.
+    /// otherwise as [`allocate`](GpuAllocator::allocate), and refusals of the driver. No buffer remains then.
     pub fn create_buffer(
         &self,
         info: &BufferInfo,
@@ -48,18 +48,18 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let new = self
             .records
             .prepare_root(self.host(), Some(&kind), options)?;
-        // SAFETY: that the info is valid was promised at `new`.
-        let make = || unsafe { self.device.create_buffer(info) }.map(ResourceHandle::Buffer);
-        self.create(new, make, info.size, ResourceKind::Linear, options)
+        // SAFETY: the info is valid, by the promise of `new`.
+        let create = || unsafe { self.device.create_buffer(info) }.map(ResourceHandle::Buffer);
+        self.create(new, create, info.size, ResourceKind::Linear, options)
     }
 
-    /// Makes an image and binds it to memory of its own. Images are not kept for reuse.
+    /// Creates an image and binds it to a new region. Images are not kept for reuse.
     ///
-    /// `options.kind` is not read: the tiling says it.
+    /// `options.kind` is not read: the tiling determines it.
     ///
     /// # Errors
     /// [`GpuMisuse::ZeroSize`] for an extent, [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse and disjoint images; otherwise as
-    /// [`allocate`](GpuAllocator::allocate), and what the driver refuses. No image is left then.
+    /// [`allocate`](GpuAllocator::allocate), and refusals of the driver. No image remains then.
     pub fn create_image(
         &self,
         info: &ImageInfo,
@@ -84,9 +84,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             Some(&ResourceDescription::of_image(info, resource, options)),
             options,
         )?;
-        // SAFETY: that the info is valid was promised at `new`.
-        let make = || unsafe { self.device.create_image(info) }.map(ResourceHandle::Image);
-        self.create(new, make, 0, resource, options)
+        // SAFETY: the info is valid, by the promise of `new`.
+        let create = || unsafe { self.device.create_image(info) }.map(ResourceHandle::Image);
+        self.create(new, create, 0, resource, options)
     }
 
     fn check_buffer(&self, info: &BufferInfo) -> Result<(), GpuError> {
@@ -108,26 +108,26 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(())
     }
 
-    /// `asked` bytes, or as many as the resource turns out to need where that is 0.
+    /// Creates, places and binds a resource. The region has `asked` bytes, or if that is 0 those of the resource's requirements.
     fn create(
         &self,
         new: NewRoot,
-        make: impl Fn() -> Result<ResourceHandle, DeviceError>,
+        create: impl Fn() -> Result<ResourceHandle, DeviceError>,
         asked: u64,
         kind: ResourceKind,
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
         let number = new.number();
-        let made = match self.retry_after_evicting(|| make().map_err(GpuError::Device)) {
-            Ok(made) => made,
+        let resource = match self.retry_after_evicting(|| create().map_err(GpuError::Device)) {
+            Ok(resource) => resource,
             Err(error) => {
                 self.records.cancel_root(self.host(), new);
                 return Err(error);
             }
         };
-        match self.bind_new(made, number, asked, kind, options) {
+        match self.bind_new(resource, number, asked, kind, options) {
             Ok(region) => {
-                // The buffer's own bytes are what can be used; the memory behind may be more.
+                // The usable bytes are the buffer's, although its memory may be larger.
                 let view = RootView {
                     resource: region.resource,
                     content: region.content,
@@ -137,64 +137,64 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 Ok(region)
             }
             Err(error) => {
-                self.destroy_resource(made.content(), made.as_raw());
+                self.destroy_resource(resource.content(), resource.as_raw());
                 self.records.cancel_root(self.host(), new);
                 Err(error)
             }
         }
     }
 
-    /// Requirements, place, bind. On refusal the place goes back; the resource is the caller's still.
+    /// Places and binds a new resource. A refusal frees the place; the caller still owns the resource.
     fn bind_new(
         &self,
-        made: ResourceHandle,
+        resource: ResourceHandle,
         number: u32,
         asked: u64,
         kind: ResourceKind,
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
-        let requirements = self.requirements(made);
-        let ask = self.allocation_request(&requirements, options);
+        let requirements = self.requirements(resource);
+        let request = self.allocation_request(&requirements, options);
         let placed = self.place(&AllocationRequest {
             kind,
             user_data: number,
-            resource: Some(made),
-            ..ask
+            resource: Some(resource),
+            ..request
         })?;
         let region = self.region(&placed, number);
-        if let Err(error) = self.bind(made, placed.memory, placed.offset) {
-            let given = self
+        if let Err(error) = self.bind(resource, placed.memory, placed.offset) {
+            let freed = self
                 .pools
                 .free_recorded(self.device_and_host(), region.id.at(), number);
-            debug_assert!(given.is_ok(), "placed a moment ago: {given:?}");
+            debug_assert!(freed.is_ok(), "{freed:?}");
             return Err(error.into());
         }
         let size = if asked > 0 { asked } else { requirements.size };
         Ok(Region {
             size,
-            resource: made.as_raw(),
-            content: made.content(),
+            resource: resource.as_raw(),
+            content: resource.content(),
             ..region
         })
     }
 
-    pub(super) fn requirements(&self, made: ResourceHandle) -> ResourceRequirements {
-        match made {
-            // SAFETY: made a moment ago.
+    pub(super) fn requirements(&self, resource: ResourceHandle) -> ResourceRequirements {
+        match resource {
+            // SAFETY: created before the call, and live.
             ResourceHandle::Buffer(buffer) => unsafe { self.device.buffer_requirements(buffer) },
-            // SAFETY: made a moment ago.
+            // SAFETY: created before the call, and live.
             ResourceHandle::Image(image) => unsafe { self.device.image_requirements(image) },
         }
     }
 
     pub(super) fn bind(
         &self,
-        made: ResourceHandle,
+        resource: ResourceHandle,
         memory: MemoryHandle,
         offset: u64,
     ) -> Result<(), DeviceError> {
-        match made {
-            // SAFETY: made a moment ago, nobody else's, not bound; the place is what its requirements ask for.
+        match resource {
+            // SAFETY: live, the caller's alone, not bound; the place meets its requirements.
             ResourceHandle::Buffer(buffer) => unsafe {
                 self.device.bind_buffer(buffer, memory, offset)
             },

@@ -1,4 +1,4 @@
-//! Parts of regions: any offset, any depth, and never the memory of somebody else.
+//! Crops: parts of regions, at any offset and depth.
 
 #![forbid(unsafe_code)]
 
@@ -12,12 +12,12 @@ use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
 use crate::region_metadata::{CropRecordView, ReservedSlots};
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// A part of a region: `size` bytes from `offset`, both whole elements of `element_bytes`. A crop of a crop is a crop of the same
-    /// root, with the offsets added up. It is freed like any region; what it was cut from lives at least as long.
+    /// Creates a crop of a region: `size` bytes from `offset`, both multiples of `element_bytes`. A crop of a crop is a crop of the same
+    /// root, with the sum of the offsets. A crop is freed like any region; its root lives at least as long.
     ///
     /// # Errors
     /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::Misaligned`], [`GpuMisuse::Outside`]; [`GpuMisuse::NoBuffer`] for an image, whose
-    /// bytes have no order; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`], [`GpuMisuse::Moved`]; what the host allocator refuses. The region is as it was then.
+    /// bytes have no order; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`], [`GpuMisuse::Moved`]; a refusal of the host allocator. The region is unchanged then.
     pub fn crop(
         &self,
         of: &Region,
@@ -49,7 +49,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             place == RegionPlaceKind::Shard,
         )?;
         let number = new.record;
-        let made = self
+        let inserted = self
             .attach_prepared_record(of, known, &mut new)
             .and_then(|root| {
                 self.records.insert_crop(
@@ -61,7 +61,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                     size,
                 )
             });
-        let at = match made {
+        let at = match inserted {
             Ok(at) => at,
             Err(error) => {
                 self.records.unreserve(self.host(), new);
@@ -86,7 +86,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// As [`crop`](GpuAllocator::crop), for callers whose offsets are signed (`HalideBuffer`, C).
+    /// As [`crop`](GpuAllocator::crop), for callers with signed offsets (`HalideBuffer`, C).
     ///
     /// # Errors
     /// [`GpuMisuse::Negative`]; otherwise as [`crop`](GpuAllocator::crop).
@@ -103,10 +103,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// As [`crop`](GpuAllocator::crop), of the region that an id names.
+    /// As [`crop`](GpuAllocator::crop), by id.
     ///
     /// # Errors
-    /// [`GpuMisuse::OtherShard`] for a region of a shard, whose books only its thread reads; otherwise as [`crop`](GpuAllocator::crop).
+    /// [`GpuMisuse::OtherShard`] for a region of a shard, which only the shard's thread can look up; otherwise as [`crop`](GpuAllocator::crop).
     pub fn crop_id(
         &self,
         of: RegionId,
@@ -121,7 +121,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.records.view_crop(crop.at().slot, crop.at())
     }
 
-    /// The record of a region of the allocator's own; `NO_RECORD` where it has none yet.
+    /// The record of a region of the allocator's own, or `NO_RECORD`.
     pub(super) fn record_of(&self, region: &Region) -> Result<u32, GpuMisuse> {
         if region.record != NO_RECORD {
             return Ok(region.record);
@@ -133,7 +133,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(self.pools.find(region.id.at())?.1)
     }
 
-    /// Gives a region the record that was prepared for it, where `known` says that it has none. It stays until the region goes.
+    /// Attaches the prepared record to a region, if `known` is `NO_RECORD`. The record lives as long as the region.
     pub(super) fn attach_prepared_record(
         &self,
         region: &Region,
@@ -144,7 +144,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Ok(known);
         }
         let key = region.id.at();
-        // Its own thread alone knows its books, but anybody may see whether its seat is taken; with a record it is not freed past that.
+        // Only the shard's thread can look the region up, but any thread can see whether its slot is live. With a record the region is not
+        // freed without this lock.
         if key.kind() == RegionPlaceKind::Shard && !self.shards.is_live(key) {
             return Err(GpuMisuse::Stale.into());
         }
@@ -155,7 +156,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.records.insert_bare(number, key);
         match self.pools.set_user_data(region.id.at(), NO_RECORD, number) {
             Ok(NO_RECORD) => Ok(number),
-            // Somebody was faster: then that one counts.
+            // Another thread was faster: its record counts.
             Ok(first) => {
                 self.records.cancel_bare(number);
                 Ok(first)
@@ -167,7 +168,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// The record of a region, made now where it has none.
+    /// The record of a region, a new one if it has none.
     pub(super) fn attach_record(&self, region: &Region) -> Result<u32, GpuError> {
         let known = self.record_of(region)?;
         if known != NO_RECORD {

@@ -1,4 +1,4 @@
-//! Why an allocator is not closed, or a batch is not freed whole.
+//! Errors of closing an allocator and of freeing a batch.
 
 #![forbid(unsafe_code)]
 
@@ -6,10 +6,10 @@ use core::fmt;
 
 use crate::error::GpuError;
 
-/// What an allocator cannot be closed with; [`MemoryMap::leaks`](crate::report::MemoryMap::leaks) lists it.
+/// What prevents closing an allocator; [`MemoryMap::leaks`](crate::report::MemoryMap::leaks) lists it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutstandingRegions {
-    /// The allocator's own, those of shards among them.
+    /// Regions of the allocator's own memory, those of shards included.
     pub regions: u64,
     /// Wrapped buffers.
     pub wrapped: u64,
@@ -17,10 +17,10 @@ pub struct OutstandingRegions {
     pub crops: u64,
 }
 
-/// A batch of which a region was not given back.
+/// A region of a batch that was not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchError {
-    /// The first one's place in the batch, where it still is.
+    /// Its index in the batch, where it still is.
     pub index: usize,
     /// Why.
     pub error: GpuError,

@@ -1,4 +1,4 @@
-//! What an id names.
+//! Lookup of regions by id.
 
 #![forbid(unsafe_code)]
 
@@ -13,12 +13,12 @@ use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
 use crate::region_metadata::{CropRecordView, NewName, RecordInfo, RecordView, RootView};
 use crate::request::RegionOptions;
 
-/// What is known of a region at the moment it is asked.
+/// A region at one moment, looked up by id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionInfo {
-    /// Whose it is.
+    /// The owner of its memory.
     pub ownership: Ownership,
-    /// The region it was cut from; itself where it is no crop.
+    /// The root of a crop; otherwise the region itself.
     pub root: RegionId,
     /// As [`Region::memory`].
     pub memory: Option<MemoryHandle>,
@@ -38,31 +38,31 @@ pub struct RegionInfo {
 }
 
 impl RegionInfo {
-    /// What it is called; empty where it has no name.
+    /// Its name, or an empty text.
     #[must_use]
     pub fn name(&self) -> &str {
         self.record.as_ref().map_or("", RecordInfo::name)
     }
 
-    /// The user's word; 0 where there is none.
+    /// The user's tag, or 0.
     #[must_use]
     pub fn tag(&self) -> u64 {
         self.record.map_or(0, |record| record.tag)
     }
 
-    /// Where it was asked for; 0 where that is not known.
+    /// The call site of its request, or 0.
     #[must_use]
     pub fn site(&self) -> u64 {
         self.record.map_or(0, |record| record.site)
     }
 
-    /// Crops that were cut from it; crops of crops count at the root.
+    /// Its crops; crops of crops count at the root.
     #[must_use]
     pub fn crops(&self) -> u32 {
         self.record.map_or(0, |record| record.crops)
     }
 
-    /// Mappings of it.
+    /// Its mappings.
     #[must_use]
     pub fn maps(&self) -> u32 {
         self.record.map_or(0, |record| u32::from(record.maps))
@@ -70,11 +70,11 @@ impl RegionInfo {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// What an id names.
+    /// Looks up a region.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] for what was given back, [`GpuMisuse::OtherAllocator`], and [`GpuMisuse::OtherShard`] for a region of a shard, whose
-    /// books only its thread reads.
+    /// [`GpuMisuse::Stale`] for a freed region, [`GpuMisuse::OtherAllocator`], and [`GpuMisuse::OtherShard`] for a region of a shard, which only the
+    /// shard's thread can look up.
     pub fn info(&self, id: RegionId) -> Result<RegionInfo, GpuMisuse> {
         let region = self.region_of(id)?;
         let root = if region.ownership() == Ownership::CropAlias {
@@ -99,10 +99,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// Gives a region another name, tag and site: those of `options`, of which nothing else is read.
+    /// Replaces name, tag and site of a region by those of `options`, of which nothing else is read.
     ///
     /// # Errors
-    /// As [`crop`](GpuAllocator::crop); the region keeps the name it had.
+    /// As [`crop`](GpuAllocator::crop); the region keeps its name.
     pub fn set_name(&self, region: &Region, options: &RegionOptions<'_>) -> Result<(), GpuError> {
         self.check_tag(region.id)?;
         let key = region.id.at();
@@ -121,8 +121,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Does what is asked of a region by its id. Where another thread moves the region between the two looks, its new place is asked for:
-    /// an id stays valid, so only a region's value is told that it moved.
+    /// Calls `then` with the region of an id, again if another thread moves the region between lookup and call: an id stays valid, so only a
+    /// value is refused with [`GpuMisuse::Moved`].
     pub(super) fn at_its_place<T>(
         &self,
         id: RegionId,
@@ -136,7 +136,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// The region that an id names, as its owner has it, but not to be given back.
+    /// The region of an id, a copy of its owner's value, which must not be freed.
     pub(crate) fn region_of(&self, id: RegionId) -> Result<Region, GpuMisuse> {
         self.check_tag(id)?;
         let key = id.at();

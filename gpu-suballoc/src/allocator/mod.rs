@@ -1,9 +1,9 @@
-//! The facade: requests in, regions out.
+//! The allocator of a device: requests in, regions out.
 //!
 //! ```text
-//!   allocate, create_buffer, create_image ---> pools (a place in a block) + records (what a bare region does not need)
+//!   allocate, create_buffer, create_image ---> pools (a place in a block) + records (not for a bare region)
 //!   wrap, crop                            ---> records alone
-//!   free, release, detach                 ---> record first: whoever uses it still; then resource, place, record
+//!   free, release, detach                 ---> record first: is the region in use? then resource, place, record
 //! ```
 
 mod allocate;
@@ -55,25 +55,25 @@ use crate::region_metadata::RegionMetadata;
 use crate::request::RegionOptions;
 use crate::shard::Shards;
 
-/// All memory of one device, in pieces as small as anybody wants.
+/// An allocator of the memory of one device.
 ///
-/// Any number of threads may use it at once. It keeps no reference into the regions that it gives out: they are the user's, and
-/// find their way back by their ids. Every byte of book-keeping comes from the host allocator it was made with, in
-/// [`Scope::Object`](alloc_core::Scope::Object), and no call of host allocator or device is made under a lock that guards its state.
+/// Any number of threads may use it at once. It has no reference to the regions that it returns: their ids lead back to it.
+/// All bookkeeping memory comes from its host allocator, in [`Scope::Object`](alloc_core::Scope::Object). Neither host allocator nor device is
+/// called under a lock that guards its state.
 ///
-/// Dropping it while regions live leaves their memory with the driver, to be freed with the device; [`close`](GpuAllocator::close)
-/// says what lives.
+/// If it is dropped while regions live, their memory stays allocated until the device is destroyed; [`close`](GpuAllocator::close)
+/// reports live regions instead.
 pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     pub(crate) pools: Pools,
     pub(crate) records: RegionMetadata,
     pub(crate) shards: Shards,
-    /// In every id.
+    /// The tag of all its ids.
     pub(crate) tag: u32,
     pub(crate) limits: DeviceLimits,
     reuse: AtomicBool,
-    /// Something was moved: values of regions may say where they were.
+    /// A region was moved: values of regions may have an old place.
     has_moved: AtomicBool,
-    /// Calls that place regions and have not written their margins yet.
+    /// Calls that have placed regions and have not written their margins yet.
     arming: AtomicU32,
     /// Calls that ask the device what it wrote to a margin, which discards what the host wrote there.
     asking: AtomicU32,
@@ -84,18 +84,18 @@ pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// An allocator for `device` that keeps its books in memory of `memory`. Takes no device memory yet.
+    /// Creates an allocator for `device` with its bookkeeping in `memory`. Allocates no device memory yet.
     ///
     /// # Errors
-    /// Both back, with [`GpuMisuse::BadOptions`] or [`GpuMisuse::BlockTooSmall`] where the options are out of their ranges, or what
-    /// `memory` refused.
+    /// Both values, with [`GpuMisuse::BadOptions`] or [`GpuMisuse::BlockTooSmall`] if an option is out of its range, or the refusal of
+    /// `memory`.
     ///
     /// # Safety
-    /// Here the user promises, once for all calls, what only the application can know:
-    /// - infos of buffers and images are valid for the device and what is enabled on it (`VkBufferCreateInfo`, `VkImageCreateInfo`),
-    /// - what is wrapped is live for as long as it is wrapped, and its backing is as it was told,
-    /// - no region is given back, and the allocator not closed, while the device still uses what lies in it,
-    /// - `device` outlives what was not given back, and is used by nobody in a way that breaks [`DeviceMemory`]'s rules.
+    /// For all calls:
+    /// - infos of buffers and images are valid for the device and its enabled features (`VkBufferCreateInfo`, `VkImageCreateInfo`),
+    /// - a wrapped buffer is live as long as it is wrapped, and its [`Backing`] is true,
+    /// - no region is freed, and the allocator is not closed, while the device uses the region,
+    /// - `device` outlives all live regions, and is used only as [`DeviceMemory`] allows.
     pub unsafe fn new(
         device: D,
         memory: A,
@@ -130,23 +130,23 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// The device it was made with.
+    /// Its device.
     #[must_use]
     pub fn device(&self) -> &D {
         &self.device
     }
 
-    /// Bytes of host memory that its books take now.
+    /// Bytes of host memory of its bookkeeping.
     #[must_use]
     pub fn host_bytes(&self) -> u64 {
         self.memory.bytes()
     }
 
-    /// Makes a pool of the user's own.
+    /// Creates a custom pool.
     ///
     /// # Errors
     /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`];
-    /// [`Limit::Pools`](crate::error::Limit::Pools) where 384 live; and what device, memory and limits refuse; no pool was made then.
+    /// [`Limit::Pools`](crate::error::Limit::Pools) if 384 exist; refusals of device, host memory and limits. No pool is created then.
     pub fn create_pool(&self, options: &PoolOptions) -> Result<PoolId, GpuError> {
         let (index, generation) =
             self.retry_after_evicting(|| self.pools.create_pool(self.device_and_host(), options))?;
@@ -157,7 +157,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// Gives a pool back, with all its blocks.
+    /// Destroys a pool and frees its blocks.
     ///
     /// # Errors
     /// [`GpuMisuse::PoolInUse`] while regions of it live; [`GpuMisuse::Defragmenting`] until its [`Defragmentation`] is dropped;
@@ -170,9 +170,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             .destroy_pool(self.device_and_host(), pool.index, pool.generation)?)
     }
 
-    /// Gives kept buffers and empty blocks back to the driver until `bytes` are, or there are no more; `u64::MAX` for all. Answers how
-    /// many bytes of memory objects went. Empty pages of shards go before buffers, as far as their threads let go of them:
-    /// [`Shard`] says when.
+    /// Frees empty blocks, empty pages of shards (as far as [`Shard`] allows it), and kept buffers in this order, until at least `bytes` were
+    /// freed or none is left; `u64::MAX` frees all. Returns the freed bytes of memory objects.
     pub fn trim(&self, bytes: u64) -> u64 {
         let mut given = self.pools.trim(self.device_and_host(), bytes);
         if given < bytes && self.shards.free_idle(self.device_and_host(), &self.pools) {
@@ -187,13 +186,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         given
     }
 
-    /// Makes blocks until the pool of `options` has at least `bytes` free, in one piece or in several: ahead of a frame that must not wait
-    /// for the driver. That is the custom pool, or the one where resources of these memory types, preference and kind are placed first.
-    /// Blocks that nothing is allocated from go with [`trim`](GpuAllocator::trim). Room in blocks that a defragmentation empties does not
-    /// count, and a linear pool has what lies between its ends, and one block. It stays within budgets if the options say so.
+    /// Allocates blocks until the pool of `options` has at least `bytes` free bytes, in one or several ranges: ahead of a frame that must not
+    /// wait for the driver. This is the custom pool, or the pool of the first choice for these memory types, preference and kind.
+    /// [`trim`](GpuAllocator::trim) frees blocks that stay empty. Free bytes of blocks that a defragmentation empties do not count. A linear
+    /// pool has one block, whose free bytes are those between its ends. The new blocks stay within budgets if the options say so.
     ///
     /// # Errors
-    /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`]; why no more could be made: what was made before stays.
+    /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`]; the refusal of a block: the blocks before it stay.
     pub fn reserve(
         &self,
         bytes: u64,
@@ -213,19 +212,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Says that a frame begins, by a number that changes: budgets (`VK_EXT_memory_budget`) are asked again. True when the device told.
+    /// Begins a frame: if `frame` is a new number, the budgets (`VK_EXT_memory_budget`) are read again. True if the device reported them.
     pub fn set_frame(&self, frame: u32) -> bool {
         self.pools.set_frame(self.device_and_host(), frame)
     }
 
-    /// Gives everything back, and device and host allocator to the caller.
+    /// Frees all blocks and bookkeeping. Returns device and host allocator.
     ///
     /// # Errors
-    /// The allocator, as it was but for kept buffers and empty blocks, while regions, wrapped buffers or crops are left.
-    #[expect(
-        clippy::result_large_err,
-        reason = "the allocator is given back, as large as it is"
-    )]
+    /// The allocator, unchanged but for kept buffers and empty blocks, while regions, wrapped buffers or crops live.
+    #[expect(clippy::result_large_err, reason = "a refusal returns the allocator")]
     pub fn close(self) -> Result<(D, A), Rejected<Self, OutstandingRegions>> {
         let mut allocator = self;
         match allocator.free_all_blocks() {
@@ -234,8 +230,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Gives the host memory back, and device and host allocator to the caller, without a call of the device: for one that is lost, or
-    /// whose driver must not be called any more. Whatever lives there goes with the device.
+    /// Frees the host memory without a call of the device, which is lost or must not be called any more. Returns device and host
+    /// allocator. Device memory stays allocated until the device is destroyed.
     pub fn abandon(self) -> (D, A) {
         let mut allocator = self;
         allocator.free_host_memory();
@@ -279,7 +275,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     fn into_parts(self) -> (D, A) {
         let mut allocator = ManuallyDrop::new(self);
-        // SAFETY: the allocator is not dropped, and nobody uses its device again.
+        // SAFETY: the allocator is not dropped, and its device is not used again.
         let device = unsafe { ManuallyDrop::take(&mut allocator.device) };
         // SAFETY: as above, for the memory.
         let memory = unsafe { ManuallyDrop::take(&mut allocator.memory) };
@@ -299,7 +295,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         &*self.memory
     }
 
-    /// A pool is this allocator's, and device addresses can be had where they are asked for.
+    /// Refuses options that this allocator or its device cannot serve.
     #[inline]
     fn check_options(&self, options: &RegionOptions<'_>) -> Result<(), GpuMisuse> {
         if options.device_address && !self.pools.has_device_addresses() {
@@ -330,8 +326,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// What the pools are asked, of what the user asks. One literal, written where it is read: it is too large to be
-    /// handed about on the hot path.
+    /// The request to the pools. One literal, written where it is read: it is too large to be copied on the hot path.
     #[inline(always)]
     fn allocation_request(
         &self,
@@ -362,7 +357,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Finds room, giving up what is kept before giving up.
+    /// Places a region. If device memory is short, frees kept buffers and tries again.
     #[inline(always)]
     fn place(&self, ask: &AllocationRequest) -> Result<Suballocation, GpuError> {
         self.with_margin(ask.user_data, || {
@@ -373,7 +368,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// What `place` answers, with its margin where there are some.
+    /// Calls `place`, and writes the margin if the allocator has margins.
     #[inline(always)]
     fn with_margin(
         &self,
@@ -399,14 +394,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.pools.place(self.device_and_host(), ask)
     }
 
-    /// Lets go of kept buffers, and of empty pages of shards. Whether there was one.
+    /// Frees kept buffers and empty pages of shards. Whether there were any.
     #[cold]
     fn evict_everything(&self) -> bool {
         let evicted = self.evict_reusable(0, 0) > 0;
         self.shards.free_idle(self.device_and_host(), &self.pools) | evicted
     }
 
-    /// Tries again without what is kept where device memory is short.
+    /// If device memory is short, frees kept buffers and tries again.
     fn retry_after_evicting<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, GpuError>,
@@ -417,7 +412,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// What the user gets for a place.
+    /// The region at a place.
     #[inline]
     pub(crate) fn region(&self, placed: &Suballocation, record: u32) -> Region {
         Region {
@@ -434,12 +429,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// A region is about to lie elsewhere.
+    /// Notes that a region is about to move.
     fn note_moved(&self) {
         self.has_moved.store(true, Ordering::Release);
     }
 
-    /// Whether a value may say where its region was, and not where it is.
+    /// Whether a value may have an old place of its region.
     #[inline]
     fn may_have_moved(&self, region: &Region) -> bool {
         matches!(
@@ -448,7 +443,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         ) && self.has_moved.load(Ordering::Acquire)
     }
 
-    /// Refuses a value that says where its region was.
+    /// Refuses a value with an old place of its region.
     #[inline]
     fn check_place(&self, region: &Region) -> Result<(), GpuMisuse> {
         if self.may_have_moved(region) {
@@ -462,7 +457,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn compare_place(&self, region: &Region) -> Result<(), GpuMisuse> {
         let now = match self.region_of(region.id) {
             Ok(now) => now,
-            // A crop of what its shard alone knows, and never moves.
+            // A crop of a shard's region, which never moves.
             Err(GpuMisuse::OtherShard) => return Ok(()),
             Err(rule) => return Err(rule),
         };
@@ -484,9 +479,9 @@ impl<D: DeviceMemory, A: HostAllocator> Drop for GpuAllocator<D, A> {
         if self.free_all_blocks().is_err() {
             self.free_host_memory();
         }
-        // SAFETY: nobody uses the device again.
+        // SAFETY: the device is not used again.
         unsafe { ManuallyDrop::drop(&mut self.device) };
-        // SAFETY: nor the memory; all of it was given back above.
+        // SAFETY: nor is the memory; all of it was freed above.
         unsafe { ManuallyDrop::drop(&mut self.memory) };
     }
 }

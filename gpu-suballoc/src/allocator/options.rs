@@ -1,4 +1,4 @@
-//! How an allocator is set up; the one place where defaults are.
+//! Options of an allocator, with their defaults.
 
 #![forbid(unsafe_code)]
 
@@ -6,21 +6,21 @@ use core::fmt;
 
 use crate::pool::MemoryOptions;
 
-/// What an allocator is made with. [`AllocatorOptions::default`] suits most programs.
+/// The options of an allocator. [`AllocatorOptions::default`] suits most programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocatorOptions {
     /// Blocks, pools and limits.
     pub memory: MemoryOptions,
     /// [`GpuAllocator::release`](crate::GpuAllocator::release) keeps buffers for the next exact fit. Can be switched later.
     pub reuse: bool,
-    /// So many buffers are kept at most, up to 1024; the one that nobody has wanted for longest makes room.
+    /// Most buffers that are kept, up to 1024; the oldest is replaced.
     pub max_reusable_buffers: u32,
-    /// So many bytes of kept buffers at most.
+    /// Most bytes of kept buffers.
     pub max_reusable_bytes: u64,
 }
 
 impl AllocatorOptions {
-    /// More are not looked through at every creation of a buffer.
+    /// Each creation of a buffer searches all kept ones.
     pub(crate) const MAX_REUSABLE_BUFFERS: u32 = 1024;
 }
 
@@ -35,11 +35,11 @@ impl Default for AllocatorOptions {
     }
 }
 
-/// Five numbers with colons between them, the last ones optional, as Halide's users know them:
+/// Five numbers separated by colons, the last ones optional, in the format of Halide:
 /// `pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple`.
 ///
-/// Sizes are MiB, `nearest_multiple` is bytes; 0 says "no limit", or "the default" for the smallest block and the multiple. Decimal
-/// digits alone: no sign, no space, no empty field, nothing behind the fifth.
+/// Sizes are MiB, `nearest_multiple` is bytes; 0 is "no limit", or "the default" for the smallest block and the multiple. Fields are
+/// decimal digits: no sign, no space, no empty field, no sixth field.
 impl core::str::FromStr for AllocatorOptions {
     type Err = OptionsParseError;
 
@@ -96,7 +96,7 @@ fn bytes(mebibytes: u64, field: OptionField) -> Result<u64, OptionsParseError> {
         .ok_or(OptionsParseError::TooLarge { field })
 }
 
-/// A field of the text that [`AllocatorOptions`] are read from.
+/// A field of the text form of [`AllocatorOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionField {
     /// All blocks together, MiB.
@@ -121,11 +121,11 @@ impl OptionField {
     ];
 }
 
-/// Why a text gives no options. Nothing is guessed: garbage is not "no limit".
+/// Why a text is no [`AllocatorOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionsParseError {
-    /// A field is empty, or has anything but decimal digits.
+    /// A field is empty, or is not all decimal digits.
     NotANumber {
         /// Which.
         field: OptionField,

@@ -1,4 +1,4 @@
-//! Buffers that the application made: used like any other, never destroyed, freed or unmapped.
+//! Wrapped buffers: buffers of the application, which the allocator never destroys, frees or unmaps.
 
 #![forbid(unsafe_code)]
 
@@ -14,27 +14,27 @@ use crate::region_metadata::{Backing, WrappedBuffer};
 use crate::request::RegionOptions;
 use crate::setters::setters;
 
-/// A buffer of the application's that is to be used as a region.
+/// A buffer of the application for a region.
 #[derive(Clone, Copy, Debug)]
 pub struct WrapInfo<'n> {
-    /// The buffer; `None` is `VK_NULL_HANDLE`, and refused.
+    /// The buffer; `None` is `VK_NULL_HANDLE`, which is refused.
     pub buffer: Option<BufferHandle>,
-    /// Where the region starts, in bytes from the start of the buffer. Any will do.
+    /// Start of the region, in bytes from the start of the buffer; any number.
     pub offset: u64,
     /// Bytes; `None` for all from `offset` to `buffer_size`.
     pub size: Option<u64>,
-    /// Bytes of the whole buffer, if known: then nothing is wrapped past its end.
+    /// Bytes of the whole buffer, if known: a region past its end is refused.
     pub buffer_size: Option<u64>,
-    /// The memory behind it, if it is to be mapped or flushed.
+    /// The memory behind it, needed for mapping and flushing.
     pub backing: Option<Backing>,
-    /// What reports call it. Copied, up to 255 bytes.
+    /// Its name in reports. Copied, up to 255 bytes.
     pub name: Option<&'n str>,
-    /// A word of the caller's own, for reports.
+    /// The user's tag, for reports.
     pub tag: u64,
 }
 
 impl<'n> WrapInfo<'n> {
-    /// The first `size` bytes of a buffer of which nothing else is known.
+    /// The first `size` bytes of a buffer.
     #[must_use]
     pub fn new(buffer: impl Into<Option<BufferHandle>>, size: u64) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl<'n> WrapInfo<'n> {
         }
     }
 
-    /// Bytes, once everything is checked.
+    /// Checks everything. Returns the buffer and the bytes.
     fn check(&self) -> Result<(BufferHandle, u64), GpuMisuse> {
         let buffer = self.buffer.ok_or(GpuMisuse::NullHandle)?;
         let size = match (self.size, self.buffer_size) {
@@ -87,28 +87,28 @@ impl<'n> WrapInfo<'n> {
     }
 }
 
-/// What a wrapped region was, now that the allocator has forgotten it.
+/// A buffer that is no longer wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DetachedBuffer {
     /// The application's buffer.
     pub buffer: BufferHandle,
-    /// Where the region began in it.
+    /// Start of the former region in it.
     pub offset: u64,
     /// Bytes.
     pub size: u64,
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Makes a region of a buffer of the application's. The same buffer may be wrapped any number of times, overlapping or not (the
-    /// planes of an image, say): each is a region of its own.
+    /// Creates a region of a buffer of the application. The same buffer may be wrapped any number of times, overlapping or not (the
+    /// planes of an image, for instance).
     ///
     /// # Errors
-    /// [`GpuMisuse::NullHandle`], [`GpuMisuse::ZeroSize`], [`GpuMisuse::Outside`] of what is known of buffer and memory; [`GpuMisuse::OwnMemory`] where
-    /// the backing is a memory object of this allocator and `HOST_VISIBLE`; [`Limit::WrappedBytes`](crate::error::Limit::WrappedBytes); what the host allocator
-    /// refuses. Nothing is left then.
+    /// [`GpuMisuse::NullHandle`], [`GpuMisuse::ZeroSize`], [`GpuMisuse::Outside`] past the known end of buffer or memory; [`GpuMisuse::OwnMemory`] if
+    /// the backing is a memory object of this allocator and `HOST_VISIBLE`; [`Limit::WrappedBytes`](crate::error::Limit::WrappedBytes); a refusal of the host
+    /// allocator.
     pub fn wrap(&self, info: &WrapInfo<'_>) -> Result<Region, GpuError> {
         let (buffer, size) = info.check()?;
-        // It maps its own memory as a whole: what maps it beside that would map it twice. What cannot be mapped does no harm.
+        // The allocator maps its own memory objects as a whole, so a wrapped buffer would map one twice.
         let visible = info
             .backing
             .filter(|backing| backing.properties.contains(PropertyFlags::HOST_VISIBLE));
@@ -126,8 +126,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(wrap.region(key, self.tag))
     }
 
-    /// Forgets a wrapped buffer, and says what it was; of a crop of one, forgets the crop alone. The application's buffer and memory
-    /// are not touched.
+    /// Frees a wrapped region, or a crop of one, and returns its buffer. The application's buffer and memory are not touched.
     ///
     /// # Errors
     /// The region, which stays valid: [`GpuMisuse::NotWrapped`] for the allocator's own and their crops; [`GpuMisuse::HasCrops`] or
@@ -167,7 +166,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 }
 
 impl WrappedBuffer {
-    /// The region that a wrapped buffer is to its user.
+    /// The region of a wrapped buffer.
     pub(super) fn region(&self, key: RegionSlot, tag: u32) -> Region {
         Region {
             id: RegionId::new(tag, key),

@@ -1,10 +1,10 @@
-//! What a driver can answer instead of success.
+//! Errors of a driver.
 
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-/// A `VkResult` that means failure, as far as memory commands give them.
+/// A `VkResult` of a memory command that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -18,16 +18,16 @@ pub enum DeviceError {
     MapFailed,
     /// `VK_ERROR_DEVICE_LOST`: nothing more can be done with the device.
     DeviceLost,
-    /// `VK_ERROR_INVALID_EXTERNAL_HANDLE`: what was to be imported is no such thing.
+    /// `VK_ERROR_INVALID_EXTERNAL_HANDLE`: the imported handle is not of the named type.
     InvalidExternalHandle,
-    /// `VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS`: the address that was asked for is taken.
+    /// `VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS`: the requested address is in use.
     InvalidOpaqueCaptureAddress,
     /// Any other `VkResult`.
     Other(i32),
 }
 
 impl DeviceError {
-    /// From a `VkResult` that was not a success.
+    /// From a `VkResult` other than a success.
     #[must_use]
     pub const fn from_raw(result: i32) -> Self {
         match result {

@@ -31,7 +31,7 @@ macro_rules! handles {
             }
         }
 
-        // As leaks, pictures and drivers write them.
+        // In the form of leak lists, memory maps and drivers.
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{}({:#x})", stringify!($name), self.0)

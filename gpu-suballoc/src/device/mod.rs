@@ -1,4 +1,4 @@
-//! What the sub-allocator asks of a Vulkan device, and in what words.
+//! The interface of a Vulkan device to the sub-allocator.
 //!
 //! ```text
 //!   pools, facade ---> DeviceMemory <--- ash::AshDevice   a real device (feature `ash`)
@@ -30,52 +30,52 @@ pub use resource::{
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
 
-/// `VK_ERROR_FEATURE_NOT_PRESENT`: what a device without resources answers.
+/// `VK_ERROR_FEATURE_NOT_PRESENT`: the error of a device without resources.
 const NO_RESOURCES: DeviceError = DeviceError::Other(-8);
 
-/// A Vulkan device, as far as memory goes.
+/// The memory of a Vulkan device.
 ///
 /// Every method may be called from any thread. Where Vulkan demands external synchronisation (`vkMapMemory`, `vkUnmapMemory`
-/// and `vkFreeMemory` of one memory object, `vkBind*Memory` and `vkDestroy*` of one resource), whoever calls provides it.
-/// No method is called while a lock that guards state of this crate is held, so an implementation may call back into the
-/// allocator's host memory. Vulkan specification, *Memory Allocation* / *Device Memory* and *Resource Memory Association*.
+/// and `vkFreeMemory` of one memory object, `vkBind*Memory` and `vkDestroy*` of one resource), the caller provides it.
+/// No method is called under a lock that guards state of this crate, so an implementation may call
+/// the allocator. Vulkan specification, *Memory Allocation* / *Device Memory* and *Resource Memory Association*.
 ///
-/// Buffers, images, device addresses and budgets have defaults, of a device that serves memory alone: creating is refused with
-/// `VK_ERROR_FEATURE_NOT_PRESENT`, there is no address and no budget. Whoever overrides a `create` overrides its siblings as well.
+/// Buffers, images, device addresses and budgets have defaults for a device with memory alone: creating is refused with
+/// `VK_ERROR_FEATURE_NOT_PRESENT`, there is no address and no budget. An implementation with a `create` method must have its siblings.
 ///
 /// # Safety
 ///
-/// What an implementation gives out is what Vulkan would: a handle differs from every other live one of its kind; a mapped
-/// pointer is good for the bytes that were asked for, aligned to `min_memory_map_alignment` less the offset, until the memory is
+/// The results are those of Vulkan: a handle differs from every other live handle of its kind; a mapped
+/// pointer is valid for the requested bytes, aligned to `min_memory_map_alignment` less the offset, until the memory is
 /// unmapped or freed; [`properties`](DeviceMemory::properties) never change. No method unwinds.
 pub unsafe trait DeviceMemory: Send + Sync {
-    /// Memory types, heaps, limits, and what was enabled. The same at every call; not for the hot path.
+    /// Memory types, heaps, limits and enabled features. The same at every call; not for the hot path.
     fn properties(&self) -> DeviceProperties<'_>;
 
     /// `vkAllocateMemory`.
     ///
     /// # Errors
-    /// What the driver said; nothing was taken.
+    /// The driver's error; nothing was allocated.
     ///
     /// # Safety
-    /// A resource that `request` names is live, of this device, and not bound; a chain is what [`NextChain::new`] was promised;
-    /// what the request needs (priority, export, device addresses) is enabled as [`properties`](DeviceMemory::properties) says.
+    /// A resource that `request` names is live, of this device, and not bound; a chain is as [`NextChain::new`] requires;
+    /// priority, export and device addresses are requested only if [`properties`](DeviceMemory::properties) has them.
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError>;
 
-    /// `vkFreeMemory`. Memory that is mapped is unmapped by it.
+    /// `vkFreeMemory`, which unmaps mapped memory.
     ///
     /// # Safety
-    /// `memory` is live, of this device, and not used again, by the device neither; nobody else maps, unmaps or frees it now.
+    /// `memory` is live, of this device, and not used again by host or device. No other thread maps, unmaps or frees it during the call.
     unsafe fn free(&self, memory: MemoryHandle);
 
     /// `vkMapMemory` of `size` bytes from `offset`.
     ///
     /// # Errors
-    /// What the driver said; nothing was mapped.
+    /// The driver's error; nothing was mapped.
     ///
     /// # Safety
-    /// `memory` is live, of this device and of a host-visible type, and is not mapped; `0 < size`, `offset + size` is within
-    /// it; nobody else maps, unmaps or frees it now.
+    /// `memory` is live, of this device and of a host-visible type, and not mapped; `0 < size`, `offset + size` is within
+    /// it. No other thread maps, unmaps or frees it during the call.
     unsafe fn map(
         &self,
         memory: MemoryHandle,
@@ -86,13 +86,13 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// `vkUnmapMemory`.
     ///
     /// # Safety
-    /// `memory` is live, of this device, and mapped; its pointer is not used again; nobody else maps, unmaps or frees it now.
+    /// `memory` is live, of this device, and mapped; its pointer is not used again. No other thread maps, unmaps or frees it during the call.
     unsafe fn unmap(&self, memory: MemoryHandle);
 
     /// `vkFlushMappedMemoryRanges`: what the host wrote becomes available to the device.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     ///
     /// # Safety
     /// Each range lies within what is mapped; offset and size are multiples of `non_coherent_atom_size`, or the range ends
@@ -102,7 +102,7 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// `vkInvalidateMappedMemoryRanges`: what the device wrote becomes visible to the host.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     ///
     /// # Safety
     /// As [`flush`](DeviceMemory::flush).
@@ -111,7 +111,7 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// `vkCreateBuffer`.
     ///
     /// # Errors
-    /// What the driver said; nothing was made.
+    /// The driver's error; nothing was created.
     ///
     /// # Safety
     /// `info` is valid for this device and its enabled features (`VkBufferCreateInfo`).
@@ -123,12 +123,12 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// `vkDestroyBuffer`.
     ///
     /// # Safety
-    /// `buffer` is live, of this device, and not used again, by the device neither.
+    /// `buffer` is live, of this device, and not used again by host or device.
     unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
         let _ = buffer;
     }
 
-    /// `vkGetBufferMemoryRequirements2`, or without the 2 where the device has only that.
+    /// `vkGetBufferMemoryRequirements2`, or `vkGetBufferMemoryRequirements` on a device without it.
     ///
     /// # Safety
     /// `buffer` is live and of this device.
@@ -140,11 +140,11 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// `vkBindBufferMemory`.
     ///
     /// # Errors
-    /// What the driver said; the buffer is to be destroyed then, since it may be in any state (`vkBindBufferMemory2`).
+    /// The driver's error; the buffer must be destroyed then, since its state is unknown (`vkBindBufferMemory2`).
     ///
     /// # Safety
-    /// Both are live, of this device; the buffer is not bound and nobody else uses it now; type, alignment and size are what
-    /// its requirements ask for, and a dedicated memory object is the buffer's own.
+    /// Both are live, of this device; the buffer is not bound, and no other thread uses it during the call; type, alignment and size
+    /// meet its requirements, and a dedicated memory object is the buffer's own.
     unsafe fn bind_buffer(
         &self,
         buffer: BufferHandle,
@@ -158,7 +158,7 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// `vkCreateImage`.
     ///
     /// # Errors
-    /// What the driver said; nothing was made.
+    /// The driver's error; nothing was created.
     ///
     /// # Safety
     /// `info` is valid for this device and its enabled features (`VkImageCreateInfo`).
@@ -170,12 +170,12 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// `vkDestroyImage`.
     ///
     /// # Safety
-    /// `image` is live, of this device, and not used again, by the device neither.
+    /// `image` is live, of this device, and not used again by host or device.
     unsafe fn destroy_image(&self, image: ImageHandle) {
         let _ = image;
     }
 
-    /// `vkGetImageMemoryRequirements2`, or without the 2 where the device has only that.
+    /// `vkGetImageMemoryRequirements2`, or `vkGetImageMemoryRequirements` on a device without it.
     ///
     /// # Safety
     /// `image` is live, of this device, and neither sparse nor disjoint.
@@ -201,16 +201,16 @@ pub unsafe trait DeviceMemory: Send + Sync {
         Err(NO_RESOURCES)
     }
 
-    /// `vkGetBufferDeviceAddress`; `None` where device addresses are not enabled.
+    /// `vkGetBufferDeviceAddress`; `None` if device addresses are not enabled.
     ///
     /// # Safety
-    /// `buffer` is live, of this device, bound, and was made with `SHADER_DEVICE_ADDRESS`.
+    /// `buffer` is live, of this device, bound, and was created with `SHADER_DEVICE_ADDRESS`.
     unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
         let _ = buffer;
         None
     }
 
-    /// Fills in what `VK_EXT_memory_budget` says of each heap, in order; false, and nothing written, where it is not enabled.
+    /// Writes the budget of each heap (`VK_EXT_memory_budget`), in order. False, and nothing is written, if that is not enabled.
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
         let _ = heaps;
         false

@@ -1,4 +1,4 @@
-//! What a device says of its memory.
+//! The properties of a device's memory.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ pub struct DeviceProperties<'a> {
     pub heaps: &'a [MemoryHeap],
     /// `VkPhysicalDeviceLimits` and its later additions.
     pub limits: DeviceLimits,
-    /// What was enabled.
+    /// Enabled features.
     pub features: DeviceFeatures,
 }
 
@@ -32,13 +32,13 @@ pub struct MemoryHeap {
 }
 
 impl MemoryHeap {
-    /// Of so many bytes.
+    /// A heap of `size` bytes.
     #[must_use]
     pub const fn new(size: u64, flags: HeapFlags) -> Self {
         Self { size, flags }
     }
 
-    /// Memory of the device itself.
+    /// Whether it is the device's own memory.
     #[must_use]
     pub const fn is_device_local(&self) -> bool {
         self.flags.contains(HeapFlags::DEVICE_LOCAL)
@@ -54,12 +54,12 @@ flags! {
 }
 vulkan_masks!(HeapFlags);
 
-/// Limits that concern memory; sizes and alignments in bytes. Where a device does not tell, there is no limit: `u64::MAX`.
+/// Limits of memory; sizes and alignments in bytes. A limit that the device does not report is `u64::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLimits {
     /// `bufferImageGranularity`: linear and optimal resources keep pages of this size apart. A power of two, 1 to 131072.
     pub buffer_image_granularity: u64,
-    /// `nonCoherentAtomSize`: what flush and invalidate ranges are multiples of. A power of two, 1 to 256.
+    /// `nonCoherentAtomSize`: flush and invalidate ranges are multiples of it. A power of two, 1 to 256.
     pub non_coherent_atom_size: u64,
     /// `maxMemoryAllocationCount`: live memory objects at most.
     pub max_memory_allocation_count: u32,
@@ -75,12 +75,12 @@ pub struct DeviceLimits {
     pub min_uniform_buffer_offset_alignment: u64,
     /// `minTexelBufferOffsetAlignment`, for buffer views.
     pub min_texel_buffer_offset_alignment: u64,
-    /// `optimalBufferCopyOffsetAlignment`: faster so, never demanded.
+    /// `optimalBufferCopyOffsetAlignment`: for speed only.
     pub optimal_buffer_copy_offset_alignment: u64,
 }
 
 impl Default for DeviceLimits {
-    /// The weakest that the specification allows (*Required Limits*).
+    /// The weakest limits that the specification allows (*Required Limits*).
     fn default() -> Self {
         Self {
             buffer_image_granularity: 131_072,
@@ -97,15 +97,15 @@ impl Default for DeviceLimits {
     }
 }
 
-/// What may be asked of the device because it was enabled.
+/// Enabled features of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFeatures {
-    /// `VK_KHR_dedicated_allocation` or Vulkan 1.1: requirements say what wants a memory object of its own, and
-    /// [`ResourceHandle`](crate::device::ResourceHandle) may be passed.
+    /// `VK_KHR_dedicated_allocation` or Vulkan 1.1: requirements report which resources need a memory object of their own, and
+    /// [`MemoryRequest::dedicated`](crate::device::MemoryRequest::dedicated) is allowed.
     pub dedicated_allocation: bool,
-    /// `VK_EXT_memory_budget`: [`budget`](crate::DeviceMemory::budget) answers.
+    /// `VK_EXT_memory_budget`: the device reports [budgets](crate::DeviceMemory::budget).
     pub memory_budget: bool,
-    /// `VK_EXT_memory_priority` with its feature: priorities may be passed.
+    /// `VK_EXT_memory_priority` with its feature: priorities are allowed.
     pub memory_priority: bool,
     /// `bufferDeviceAddress`: memory may be allocated for buffers with addresses.
     pub buffer_device_address: bool,

@@ -1,4 +1,4 @@
-//! Buffers and images: how they are made, and what they ask of memory.
+//! Buffers and images: their create infos and memory requirements.
 
 #![forbid(unsafe_code)]
 
@@ -7,15 +7,15 @@ use crate::flags::{flags, vulkan_masks};
 /// `VkMemoryRequirements`, with what `VkMemoryDedicatedRequirements` adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceRequirements {
-    /// Bytes to be bound.
+    /// Bytes to bind.
     pub size: u64,
-    /// Of the offset; a power of two.
+    /// Alignment of the offset; a power of two.
     pub alignment: u64,
-    /// One bit for each memory type that will do.
+    /// One bit for each memory type that fits.
     pub memory_type_bits: u32,
-    /// A memory object of its own would be faster.
+    /// A memory object of its own may be faster.
     pub prefers_dedicated: bool,
-    /// Only a memory object of its own will do. Implies `prefers_dedicated`.
+    /// It must have a memory object of its own. Implies `prefers_dedicated`.
     pub requires_dedicated: bool,
 }
 
@@ -24,18 +24,18 @@ pub struct ResourceRequirements {
 pub struct BufferInfo {
     /// Bytes, above 0.
     pub size: u64,
-    /// What it is for, at least one bit.
+    /// Usage, at least one bit.
     pub usage: BufferUsage,
-    /// `VkBufferCreateFlags`; no sparse bits, such a buffer has no one memory.
+    /// `VkBufferCreateFlags`, without sparse bits.
     pub flags: u32,
-    /// Who uses it at once.
+    /// The queue families that use it at once.
     pub sharing: QueueFamilies,
     /// Handle types of external memory that it may be bound to (`VkExternalMemoryBufferCreateInfo`).
     pub external: super::ExternalHandleTypes,
 }
 
 impl BufferInfo {
-    /// A buffer of one queue family at a time.
+    /// A buffer for one queue family at a time.
     #[must_use]
     pub const fn new(size: u64, usage: BufferUsage) -> Self {
         Self {
@@ -50,8 +50,8 @@ impl BufferInfo {
 
 /// `VkImageCreateInfo`. Numbers without a type of their own are Vulkan's (`VkFormat`, `VkImageLayout`, ..).
 ///
-/// An image that needs structures behind its create info (a DRM format modifier, a list of formats) is made by the application,
-/// which then asks for a bare region and binds it itself.
+/// An image that needs structures behind its create info (a DRM format modifier, a list of formats) is created by the application,
+/// which then allocates a bare region and binds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ImageInfo {
     /// `VkImageCreateFlags`; neither sparse nor disjoint.
@@ -68,13 +68,13 @@ pub struct ImageInfo {
     pub array_layers: u32,
     /// `VkSampleCountFlagBits`: 1, 2, 4, ..
     pub samples: u32,
-    /// Which kind of pages it lies in.
+    /// Its layout of texels.
     pub tiling: ImageTiling,
-    /// What it is for, at least one bit.
+    /// Usage, at least one bit.
     pub usage: ImageUsage,
     /// `VkImageLayout`: 0 (undefined) or 8 (preinitialised).
     pub initial_layout: u32,
-    /// Who uses it at once.
+    /// The queue families that use it at once.
     pub sharing: QueueFamilies,
     /// Handle types of external memory that it may be bound to (`VkExternalMemoryImageCreateInfo`).
     pub external: super::ExternalHandleTypes,
@@ -113,7 +113,7 @@ pub enum ImageTiling {
 }
 
 /// Queue families that use a resource at the same time (`VK_SHARING_MODE_CONCURRENT`), one bit each, or none for
-/// `VK_SHARING_MODE_EXCLUSIVE`. Families from 64 on cannot be named.
+/// `VK_SHARING_MODE_EXCLUSIVE`. There is no bit for families from 64 on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct QueueFamilies(u64);

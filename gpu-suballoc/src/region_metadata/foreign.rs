@@ -1,4 +1,4 @@
-//! The mapping of memory that belongs to the application, shared by all wrapped buffers that lie in it.
+//! The mapping of a memory object of the application, shared by all wrapped buffers in it.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -9,8 +9,8 @@ use crate::map_count::{MapCount, Step};
 use crate::sync::StateMutex;
 use crate::threads;
 
-/// One memory object of the application's. Lives while a wrapped buffer refers to it; `users` and `next` change under the records' lock
-/// alone, and are atomics because others map through a shared reference meanwhile.
+/// A memory object of the application. It lives while a wrapped buffer refers to it. `users` and `next` change only under the records' lock;
+/// they are atomics because other threads have shared references meanwhile.
 pub(crate) struct ForeignMemory {
     pub(super) memory: MemoryHandle,
     size: u64,
@@ -42,7 +42,7 @@ impl ForeignMemory {
         );
     }
 
-    /// Where the memory object starts, mapped by the first who asks.
+    /// Maps the memory object, unless it is mapped. Returns its start.
     pub(crate) fn map(&self, device: &dyn DeviceMemory) -> Result<NonNull<u8>, GpuError> {
         let mut tries = 0u32;
         loop {
@@ -54,8 +54,8 @@ impl ForeignMemory {
                 Step::Wait => return Err(GpuMisuse::NestedMap.into()),
                 Step::Driver => {
                     let _in_call = threads::enter_call();
-                    // SAFETY: the memory is live, host-visible, so large, and not mapped by the application: `Backing` asks for all that.
-                    // It is not mapped by us, and this turn keeps others of ours off.
+                    // SAFETY: the memory is live, host-visible, of this size, and not mapped by the application, as `Backing` requires. This
+                    // turn excludes other mappings of ours.
                     let mapped = unsafe { device.map(self.memory, 0, self.size) };
                     self.map.lock().entered(mapped.ok());
                     return Ok(mapped?);
@@ -69,7 +69,7 @@ impl ForeignMemory {
         let step = self.map.lock().leave(false);
         if step == Step::Driver {
             let _in_call = threads::enter_call();
-            // SAFETY: mapped by `map`, and this was the last who used the pointer; this turn keeps others of ours off.
+            // SAFETY: mapped by `map`, and the last user is gone; this turn excludes other mappings of ours.
             unsafe { device.unmap(self.memory) };
             self.map.lock().left();
         }

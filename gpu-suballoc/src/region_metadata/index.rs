@@ -1,7 +1,7 @@
-//! Records of regions whose place has no room for a record's number: those of a shard, whose tables nobody else may touch.
+//! An index of the records of shards' regions: only the shard's thread may write a record's number at their place.
 //!
-//! A chained hash table through the records themselves, and in front of it a filter that answers "certainly none" by one
-//! relaxed load: the only thing that an ordinary free of such a region pays.
+//! A hash table whose chains run through the records, and a filter in front of it: a free of a region without a record costs one
+//! relaxed load.
 
 #![forbid(unsafe_code)]
 
@@ -11,10 +11,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use super::record::{RegionRecord, RootRecord};
 use super::table::RecordTable;
 use crate::growable_vec::GrowableVec;
-use crate::host_block::HostBlock;
 use crate::id::{NO_RECORD, RegionSlot};
 
-/// How many records each of 256 sets of keys has.
+/// The number of records in each of 256 sets of keys.
 pub(super) struct KeyFilter([AtomicU32; 256]);
 
 impl KeyFilter {
@@ -31,14 +30,14 @@ impl KeyFilter {
             .is_some_and(|count| count.load(Ordering::Relaxed) != 0)
     }
 
-    /// Before the record is there.
+    /// Call it before the record is inserted.
     pub(super) fn add(&self, key: RegionSlot) {
         if let Some(count) = self.cell(key) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// After it is gone.
+    /// Call it after the record is removed.
     pub(super) fn remove(&self, key: RegionSlot) {
         if let Some(count) = self.cell(key) {
             count.fetch_sub(1, Ordering::Relaxed);
@@ -48,7 +47,7 @@ impl KeyFilter {
 
 /// Buckets of record numbers.
 pub(super) struct RecordIndex {
-    buckets: GrowableVec<u32>,
+    pub(super) buckets: GrowableVec<u32>,
     count: u32,
 }
 
@@ -63,7 +62,7 @@ impl RecordIndex {
         }
     }
 
-    /// What to allocate before another key goes in; past [`RecordIndex::MAX_BUCKETS`] chains become longer instead.
+    /// What to allocate before the next insertion; past [`RecordIndex::MAX_BUCKETS`] chains become longer instead.
     pub(super) fn missing_capacity(&self) -> Option<Layout> {
         let capacity = self.buckets.capacity();
         if self.count < capacity || capacity >= Self::MAX_BUCKETS {
@@ -72,11 +71,7 @@ impl RecordIndex {
         GrowableVec::<u32>::layout((capacity * 2).max(Self::FIRST))
     }
 
-    pub(super) fn array(&mut self) -> &mut GrowableVec<u32> {
-        &mut self.buckets
-    }
-
-    /// After another block was supplied: spreads what there is over it.
+    /// Distributes the records over the new block.
     pub(super) fn spread(&mut self, table: &mut RecordTable) {
         let old = self.buckets.len();
         while self.buckets.push(NO_RECORD).is_ok() {}
@@ -137,10 +132,6 @@ impl RecordIndex {
             .as_mut_slice()
             .get_mut(bucket as usize)
             .map_or(NO_RECORD, |head| core::mem::replace(head, number))
-    }
-
-    pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
-        self.buckets.detach_memory()
     }
 }
 

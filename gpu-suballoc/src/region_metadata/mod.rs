@@ -109,8 +109,8 @@ impl RegionMetadata {
     pub(crate) fn counts(&self) -> MetadataCounts {
         let state = self.state.lock();
         MetadataCounts {
-            reusable: u64::from(state.reuse_cache.len()),
-            reusable_bytes: state.reuse_cache.bytes(),
+            reusable: u64::from(state.reuse_cache.entries.len()),
+            reusable_bytes: state.reuse_cache.bytes,
             ..state.counts
         }
     }
@@ -260,14 +260,14 @@ impl MetadataState {
     fn preallocate(&mut self, memory: &dyn HostAllocator, keep: u32) -> Result<(), GpuError> {
         if let Some(layout) = self.kinds.missing_capacity() {
             let block = HostBlock::allocate(memory, layout)?;
-            let spare = self.kinds.array().grow_with(block);
+            let spare = self.kinds.0.grow_with(block);
             free_memory(memory, [spare]);
         }
         if keep > 0 {
             let layout = GrowableVec::<reuse_cache::ReusableBuffer>::layout(keep)
                 .ok_or(HostError::TooLarge)?;
             let block = HostBlock::allocate(memory, layout)?;
-            let spare = self.reuse_cache.array().grow_with(block);
+            let spare = self.reuse_cache.entries.grow_with(block);
             free_memory(memory, [spare]);
         }
         Ok(())

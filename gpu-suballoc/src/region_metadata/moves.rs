@@ -1,4 +1,4 @@
-//! Regions that are being moved: what their records say before, and how that ends (`root_state.rs` has the states).
+//! Moves of regions: their records at the begin and the end (`root_state.rs` has the states).
 //!
 //! Two places change in one step: the records' lock is held while the pools' is taken, never the other way round.
 
@@ -27,10 +27,10 @@ pub(crate) struct MovingRoot {
     pub(crate) description: Option<ResourceDescription>,
 }
 
-/// What became of it.
+/// The end of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MoveEnd {
-    /// It lies at the new place. This is the resource that it had.
+    /// It is at the new place; the former resource.
     Moved { old_resource: u64 },
     /// It is where it was.
     Stayed,
@@ -39,8 +39,7 @@ pub(crate) enum MoveEnd {
 }
 
 impl RegionMetadata {
-    /// The root of that number, if it still is the region's at that place, somebody's, and at rest. The number may be another root's since
-    /// the place was looked at.
+    /// The root in slot `number` and its mappings, if it is live, not moving, and still the region at that place.
     pub(crate) fn movable(&self, number: u32, at: RegionSlot) -> Option<(MovingRoot, u32)> {
         let state = self.state.lock();
         let root = state.table.root(number, at)?;
@@ -65,8 +64,8 @@ impl RegionMetadata {
         state.kinds.get(root.header.kind).copied()
     }
 
-    /// From now on what others do to these roots is noted until [`end_moves`](Self::end_moves): `begun` is called for each of them that is
-    /// there still, within the lock. Of those that move `together`, neighbours in the list, none is begun where one is mapped, or not at rest.
+    /// Begins the moves of roots, whose uses are noted until [`end_moves`](Self::end_moves). `begun` is called within the lock for each that
+    /// still exists. Neighbours in the list may move `together`: none of them begins if one is mapped, or not live.
     pub(crate) fn begin_moves<T>(
         &self,
         roots: &mut [T],
@@ -97,9 +96,9 @@ impl RegionMetadata {
         }
     }
 
-    /// Ends the moves of roots: of those that move `together`, neighbours in the list, all lie at their new places, or none. `exchange`
-    /// changes the places of such a group, within this lock, and says whether it did; it is called where one of them ends with
-    /// [`MoveEnding::Commit`] and nobody has used them meanwhile. `ended` is called for each, within the lock, with whether the places changed.
+    /// Ends the moves of roots. Those that move `together`, neighbours in the list, are all at their new places then, or none. `exchange`
+    /// changes the places of such a group within this lock, and returns whether it did; it is called if one of them ends with
+    /// [`MoveEnding::Commit`] and none was used meanwhile. `ended` is called for each within the lock, with whether the places changed.
     pub(crate) fn end_moves<T>(
         &self,
         roots: &mut [T],
@@ -140,13 +139,13 @@ impl RegionMetadata {
         }
     }
 
-    /// The root whose move [ended](Self::end_moves) with its removal, for the caller to take apart.
+    /// The root whose move [ended](Self::end_moves) with its removal, for the caller to destroy.
     pub(crate) fn removed_by_move(&self, number: u32, key: RegionSlot) -> Option<RemovedRoot> {
         self.state.lock().removed_root(number, key)
     }
 }
 
-/// Whether a place may change that these roots share: each lets it, and one wants it.
+/// Whether the place of these roots may change: each allows it, and one requests it.
 fn may_change<T>(
     state: &MetadataState,
     group: &[T],

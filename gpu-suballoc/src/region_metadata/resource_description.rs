@@ -1,4 +1,4 @@
-//! How buffers and images were made, each way noted once: what makes a kept buffer fit a new request, and what reports name.
+//! Descriptions of resources, each stored once: a kept buffer fits a request of the same description, and reports show it.
 
 #![forbid(unsafe_code)]
 
@@ -8,13 +8,12 @@ use crate::device::{
     BufferInfo, BufferUsage, ExternalHandleTypes, ImageInfo, ImageTiling, NextChain, QueueFamilies,
 };
 use crate::growable_vec::GrowableVec;
-use crate::host_block::HostBlock;
 use crate::id::PoolId;
 use crate::memory_type::MemoryPreference;
 use crate::region::RegionContent;
 use crate::request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};
 
-/// Everything that a request says but size, name, tag and site.
+/// All parameters of a resource and its request except size, name, tag and site.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ResourceDescription {
     pub(crate) usage: u32,
@@ -27,7 +26,7 @@ pub(crate) struct ResourceDescription {
     lifetime: Lifetime,
     dedicated: DedicatedPolicy,
     pool: Option<PoolId>,
-    /// Bits, since two kinds are the same or not, whatever numbers mean.
+    /// The bits of the number, so that descriptions can be compared.
     priority: Option<u32>,
     export: ExternalHandleTypes,
     next: Option<NextChain>,
@@ -98,7 +97,7 @@ impl ResourceDescription {
         }
     }
 
-    /// A buffer of the same kind, of `size` bytes.
+    /// The info of a buffer of this description, of `size` bytes.
     pub(crate) const fn buffer_info(&self, size: u64) -> BufferInfo {
         BufferInfo {
             size,
@@ -109,7 +108,7 @@ impl ResourceDescription {
         }
     }
 
-    /// Whether an image of that info is of the same kind, as far as that is known.
+    /// Whether an image with this info has this description, as far as it is stored.
     pub(crate) fn is_like_image(&self, info: &ImageInfo) -> bool {
         let is_optimal = info.tiling == ImageTiling::Optimal;
         self.usage == info.usage.as_raw()
@@ -119,31 +118,31 @@ impl ResourceDescription {
             && is_optimal == (self.resource == ResourceKind::Optimal)
     }
 
-    /// Whether it is shared with somebody outside, or made in a way that is not known here.
+    /// Whether it may be shared with other devices or processes.
     pub(crate) fn leaves_device(&self) -> bool {
         !self.external.is_empty() || !self.export.is_empty() || self.next.is_some()
     }
 
-    /// What leaves the device belongs to others too, and is never kept for reuse.
+    /// A buffer that may be shared is never kept for reuse.
     fn is_reusable(&self) -> bool {
         self.content == RegionContent::Buffer && !self.leaves_device()
     }
 }
 
-/// The kinds there have been; there are few, and they stay.
-pub(super) struct ResourceDescriptions(GrowableVec<ResourceDescription, 16>);
+/// All descriptions so far; they are few and never removed.
+pub(super) struct ResourceDescriptions(pub(super) GrowableVec<ResourceDescription, 16>);
 
 impl ResourceDescriptions {
-    /// Not one of these.
+    /// The number of no description.
     pub(super) const NONE: u16 = u16::MAX;
-    /// What comes later is not kept for reuse.
+    /// Later descriptions are not stored, and their buffers not kept.
     const MAX_LEN: u32 = 1024;
 
     pub(super) const fn new() -> Self {
         Self(GrowableVec::new())
     }
 
-    /// What to allocate before another kind can be noted.
+    /// What to allocate before the next insertion.
     pub(super) fn missing_capacity(&self) -> Option<Layout> {
         if self.0.len() >= Self::MAX_LEN {
             None
@@ -152,13 +151,13 @@ impl ResourceDescriptions {
         }
     }
 
-    /// The number of a kind that is noted.
+    /// The number of a description.
     pub(super) fn find(&self, kind: &ResourceDescription) -> Option<u16> {
         let index = self.0.as_slice().iter().position(|noted| noted == kind)?;
         u16::try_from(index).ok()
     }
 
-    /// Notes a kind; [`ResourceDescriptions::NONE`] where there is no room.
+    /// Inserts a description. Returns its number, or [`ResourceDescriptions::NONE`] if there is no room.
     pub(super) fn insert(&mut self, kind: ResourceDescription) -> u16 {
         if let Some(number) = self.find(&kind) {
             return number;
@@ -176,13 +175,5 @@ impl ResourceDescriptions {
     pub(super) fn is_reusable(&self, number: u16) -> bool {
         self.get(number)
             .is_some_and(ResourceDescription::is_reusable)
-    }
-
-    pub(super) fn array(&mut self) -> &mut GrowableVec<ResourceDescription, 16> {
-        &mut self.0
-    }
-
-    pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
-        self.0.detach_memory()
     }
 }

@@ -14,7 +14,6 @@ use super::state::MetadataState;
 use super::{RegionMetadata, RemovedRoot};
 use crate::error::GpuError;
 use crate::growable_vec::GrowableVec;
-use crate::host_block::HostBlock;
 use crate::request::RegionOptions;
 
 /// A kept buffer.
@@ -29,8 +28,9 @@ pub(super) struct ReusableBuffer {
 
 /// All kept buffers. The options limit them to few, so that a search is short.
 pub(super) struct ReuseCache {
-    entries: GrowableVec<ReusableBuffer>,
-    bytes: u64,
+    /// Grown once, to the limit of the options.
+    pub(super) entries: GrowableVec<ReusableBuffer>,
+    pub(super) bytes: u64,
     clock: u64,
 }
 
@@ -41,19 +41,6 @@ impl ReuseCache {
             bytes: 0,
             clock: 0,
         }
-    }
-
-    pub(super) const fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    pub(super) const fn len(&self) -> u32 {
-        self.entries.len()
-    }
-
-    /// Grown once, to the limit of the options.
-    pub(super) fn array(&mut self) -> &mut GrowableVec<ReusableBuffer> {
-        &mut self.entries
     }
 
     /// Whether there was room.
@@ -102,10 +89,6 @@ impl ReuseCache {
         self.bytes = self.bytes.saturating_sub(buffer.region.size());
         Some(buffer)
     }
-
-    pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
-        self.entries.detach_memory()
-    }
 }
 
 impl RegionMetadata {
@@ -151,7 +134,7 @@ impl RegionMetadata {
         asked: u64,
         options: &RegionOptions<'_>,
     ) -> Result<Option<Region>, GpuError> {
-        if self.state.lock().reuse_cache.len() == 0 {
+        if self.state.lock().reuse_cache.entries.len() == 0 {
             return Ok(None);
         }
         let detail = RegionDetail::new(memory, options)?;
@@ -183,7 +166,7 @@ impl RegionMetadata {
         let MetadataState {
             table, reuse_cache, ..
         } = &mut *state;
-        if reuse_cache.len() <= count && reuse_cache.bytes() <= bytes {
+        if reuse_cache.entries.len() <= count && reuse_cache.bytes <= bytes {
             return None;
         }
         let buffer = reuse_cache.remove_oldest()?;

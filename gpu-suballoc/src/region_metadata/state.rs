@@ -122,11 +122,11 @@ impl MetadataState {
             RecordShortage::Directory(_) => self.table.grow_directory(block),
             RecordShortage::Chunk => self.table.add_chunk(block),
             RecordShortage::Buckets(_) => {
-                let spare = self.index.array().grow_with(block);
+                let spare = self.index.buckets.grow_with(block);
                 self.index.spread(&mut self.table);
                 spare
             }
-            RecordShortage::Kinds(_) => self.kinds.array().grow_with(block),
+            RecordShortage::Kinds(_) => self.kinds.0.grow_with(block),
         }
     }
 
@@ -134,8 +134,8 @@ impl MetadataState {
     pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
         self.table
             .detach_memory()
-            .or_else(|| self.index.detach_memory())
-            .or_else(|| self.kinds.detach_memory())
-            .or_else(|| self.reuse_cache.detach_memory())
+            .or_else(|| self.index.buckets.detach_memory())
+            .or_else(|| self.kinds.0.detach_memory())
+            .or_else(|| self.reuse_cache.entries.detach_memory())
     }
 }

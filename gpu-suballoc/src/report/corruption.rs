@@ -1,4 +1,4 @@
-//! Margins that somebody wrote to, with the names of their regions.
+//! Overwritten margins, with the names of their regions.
 
 #![forbid(unsafe_code)]
 
@@ -10,31 +10,31 @@ use crate::device::DeviceMemory;
 use crate::error::GpuError;
 use crate::id::RegionId;
 
-/// A margin that somebody wrote to: [`GpuAllocator::check_corruption`].
+/// An overwritten margin, found by [`GpuAllocator::check_corruption`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CorruptedMargin<'m> {
     /// The region in front of the margin.
     pub id: RegionId,
     /// Its name.
     pub name: Option<&'m str>,
-    /// The user's word; 0 where none was given.
+    /// The user's tag, or 0.
     pub tag: u64,
-    /// Where it was asked for; 0 where the request did not say.
+    /// The call site of the request, or 0.
     pub site: u64,
-    /// The first byte that was written, from the region's start: at least its size.
+    /// The first overwritten byte, from the region's start: at least the region's size.
     pub offset: u64,
-    /// From there to the last byte that was written.
+    /// Bytes from there to the last overwritten one.
     pub size: u64,
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Looks at the margin of each region in host-visible memory ([`MemoryOptions::margin`](crate::pool::MemoryOptions::margin)), and reports those
-    /// that somebody wrote to, in the order of memory. A write in front of a region is one behind its neighbour, and is reported with the
-    /// neighbour's name. Answers how many were looked at: 0 without margins.
+    /// Checks the margin of each region in host-visible memory ([`MemoryOptions::margin`](crate::pool::MemoryOptions::margin)), and reports
+    /// the overwritten ones, in the order of memory. A write in front of a region is reported with the name of the region before it.
+    /// Returns the number of checked margins: 0 without margins.
     ///
-    /// What the device writes must be finished. While another thread is within an allocation, a margin that looks damaged may be one that
-    /// is not written yet: this waits for a moment without such a call, and leaves damage to the next look where there is none for some
-    /// tens of microseconds. `report` is called with no lock held.
+    /// The device must have finished its writes. While another thread allocates, a margin may not be written yet: this call
+    /// waits for a moment without such a thread, and reports nothing if there is none for some tens of microseconds. `report` is called
+    /// without a lock.
     ///
     /// # Errors
     /// The host memory for a [`MemoryMap`](crate::report::MemoryMap) was refused.
@@ -53,7 +53,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             let Some(id) = range.id.filter(|_| is_region) else {
                 continue;
             };
-            // What was freed since then, or cannot be mapped, is not looked at.
+            // The region may have been freed since, or cannot be mapped.
             let Some((placed, found)) = self.read_margin(id.at(), are_written) else {
                 continue;
             };

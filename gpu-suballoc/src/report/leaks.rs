@@ -1,4 +1,4 @@
-//! What was not given back, line by line.
+//! Leaks: regions that are not freed.
 
 #![forbid(unsafe_code)]
 
@@ -10,45 +10,45 @@ use super::memory_map::MemoryMap;
 use super::view::{RangePlacement, RangeUse, RegionResource};
 use crate::id::RegionId;
 
-/// A region, a wrapped resource or a crop that is still there.
+/// A live region, wrapped buffer or crop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionLeak<'p> {
-    /// Which.
+    /// Its id.
     pub id: RegionId,
-    /// What kind of region.
+    /// Its kind.
     pub kind: RegionLeakKind,
-    /// What lies in it; of a crop what lies in its root is told with that.
+    /// The resource in it; `Unknown` for a crop.
     pub resource: RegionResource,
-    /// Of a crop the region that it is a part of.
+    /// The root of a crop.
     pub root: Option<RegionId>,
-    /// The `VkDeviceMemory` that it lies in; 0 where a wrapper was not told.
+    /// Its `VkDeviceMemory`; 0 for wrapped buffers and crops.
     pub memory: u64,
-    /// Bytes from the start of the memory, or of a wrapped buffer; of a crop from the start of its root.
+    /// Bytes from the start of the memory, of the application's buffer, or of the root of a crop.
     pub offset: u64,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub size: u64,
     /// Its name.
     pub name: Option<&'p str>,
-    /// The user's word; 0 where none was given.
+    /// The user's tag, or 0.
     pub tag: u64,
-    /// Where it was taken, in the user's own numbering of call sites; 0 where the request did not say.
+    /// The user's number of the call site, or 0.
     pub site: u64,
 }
 
-/// What is still there.
+/// The kind of a leak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegionLeakKind {
     /// A region of the allocator's memory.
     Owned,
-    /// The application's own buffer or image, still wrapped.
+    /// A wrapped buffer.
     Wrapped,
-    /// A crop of one of both.
+    /// A crop.
     Crop,
 }
 
 impl<A: HostSource> MemoryMap<A> {
-    /// Everything that is live, as a list of leaks: owned regions, wrapped ones, crops.
+    /// All live regions as a list of leaks: owned regions, wrapped ones, crops.
     pub fn leaks(&self) -> impl Iterator<Item = RegionLeak<'_>> {
         let ranges = self
             .blocks_with_ranges()

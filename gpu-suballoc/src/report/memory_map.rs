@@ -1,4 +1,4 @@
-//! The picture itself: blocks, ranges, crops and names in memory of the caller's choice.
+//! The memory map: blocks, ranges, crops and names, in host memory of the caller's choice.
 
 #![forbid(unsafe_code)]
 
@@ -7,10 +7,10 @@ use alloc_core::{HostError, HostSource, TryVec};
 use super::view::{BlockView, CropView, RangeView};
 use crate::id::RegionId;
 
-/// All device memory of an allocator at one moment; made by [`GpuAllocator::memory_map`](crate::GpuAllocator::memory_map).
+/// All device memory of an allocator at one moment, copied by [`GpuAllocator::memory_map`](crate::GpuAllocator::memory_map).
 ///
-/// Each block is copied in one hold of its pool's lock, so its ranges fit together; pools are copied one after the other. No lock
-/// is held while the picture is read.
+/// Each block is copied within one lock of its pool, so its ranges are consistent; pools are copied one after the other. Reading the map
+/// locks nothing.
 pub struct MemoryMap<A: HostSource> {
     pub(super) blocks: TryVec<BlockView, A>,
     pub(super) ranges: TryVec<RangeView, A>,
@@ -30,7 +30,7 @@ impl<A: HostSource + Clone> MemoryMap<A> {
 }
 
 impl<A: HostSource> MemoryMap<A> {
-    /// The blocks, pool by pool; wrapped resources last.
+    /// The blocks, pool by pool; wrapped buffers last.
     #[must_use]
     pub fn blocks(&self) -> &[BlockView] {
         self.blocks.as_slice()
@@ -64,19 +64,19 @@ impl<A: HostSource> MemoryMap<A> {
         self.crops().iter().filter(move |crop| crop.root == root)
     }
 
-    /// The name of a region; `None` where it has none.
+    /// The name of a region, if it has one.
     #[must_use]
     pub fn name(&self, range: &RangeView) -> Option<&str> {
         self.text(range.name)
     }
 
-    /// The name of a crop; `None` where it has none.
+    /// The name of a crop, if it has one.
     #[must_use]
     pub fn crop_name(&self, crop: &CropView) -> Option<&str> {
         self.text(crop.name)
     }
 
-    /// Bytes of host memory that the picture takes, wherever it lies.
+    /// Bytes of host memory of the map.
     #[must_use]
     pub fn host_bytes(&self) -> u64 {
         let bytes = |capacity: usize, each: usize| capacity.saturating_mul(each) as u64;
@@ -97,7 +97,7 @@ impl<A: HostSource> MemoryMap<A> {
             .filter(|name| !name.is_empty())
     }
 
-    /// Makes room, so that so much can be put in without memory.
+    /// Reserves capacity, so that putting allocates nothing.
     pub(crate) fn reserve(&mut self, room: MemoryMapCapacity) -> Result<(), HostError> {
         self.blocks.try_reserve_exact(room.blocks)?;
         self.ranges.try_reserve_exact(room.ranges)?;
@@ -105,7 +105,7 @@ impl<A: HostSource> MemoryMap<A> {
         self.names.try_reserve_exact(room.names)
     }
 
-    /// Empties it; its room stays.
+    /// Empties it and keeps the capacity.
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();
         self.ranges.clear();
@@ -113,13 +113,13 @@ impl<A: HostSource> MemoryMap<A> {
         self.names.clear();
     }
 
-    /// Appends a block, whose ranges come next; false, and nothing appended, where there is no room.
+    /// Appends a block, whose ranges follow. False if there is no capacity.
     pub(crate) fn put_block(&mut self, mut block: BlockView) -> bool {
         block.ranges = (self.ranges.as_slice().len() as u32, 0);
         fits(&self.blocks) && self.blocks.try_push(block).is_ok()
     }
 
-    /// Appends a range of the last block; false, and nothing appended, where there is no room.
+    /// Appends a range of the last block. False if there is no capacity.
     pub(crate) fn put_range(&mut self, range: RangeView) -> bool {
         let put = fits(&self.ranges) && self.ranges.try_push(range).is_ok();
         if let Some(block) = self.blocks.as_mut_slice().last_mut() {
@@ -128,7 +128,7 @@ impl<A: HostSource> MemoryMap<A> {
         put
     }
 
-    /// Appends a crop; false, and nothing appended, where there is no room.
+    /// Appends a crop. False if there is no capacity.
     pub(crate) fn put_crop(&mut self, mut crop: CropView, name: &str) -> bool {
         if !fits(&self.crops) {
             return false;
@@ -140,20 +140,20 @@ impl<A: HostSource> MemoryMap<A> {
         self.crops.try_push(crop).is_ok()
     }
 
-    /// Appends a name's bytes, where there is room.
+    /// Appends the bytes of a name. `None` if there is no capacity.
     pub(crate) fn put_name(&mut self, name: &str) -> Option<(u32, u32)> {
         let first = self.names.as_slice().len();
         let end = first.checked_add(name.len())?;
         if end > self.names.capacity() {
             return None;
         }
-        // Never grows: there is room.
+        // There is capacity.
         self.names.try_extend_from_slice(name.as_bytes()).ok()?;
         Some((u32::try_from(first).ok()?, u32::try_from(name.len()).ok()?))
     }
 }
 
-/// How much is to be put into a picture.
+/// The capacity of a memory map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MemoryMapCapacity {
     pub(crate) blocks: usize,
@@ -163,7 +163,7 @@ pub(crate) struct MemoryMapCapacity {
 }
 
 impl MemoryMapCapacity {
-    /// With room for so many more of each.
+    /// With capacity for `more` of each.
     pub(crate) const fn with_more(self, more: usize) -> Self {
         Self {
             blocks: self.blocks.saturating_add(more),
@@ -174,7 +174,7 @@ impl MemoryMapCapacity {
     }
 }
 
-/// Whether one more can be pushed without memory: pictures are filled under a lock.
+/// Whether a push allocates nothing: maps are filled under a lock.
 fn fits<T, A: HostSource>(vec: &TryVec<T, A>) -> bool {
     vec.as_slice().len() < vec.capacity()
 }

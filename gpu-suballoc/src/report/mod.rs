@@ -1,4 +1,4 @@
-//! What an allocator has to tell: totals, a picture of its memory, leaks, margins that were written to, and JSON.
+//! Reports of an allocator: totals, a memory map, leaks, overwritten margins, and JSON.
 
 mod capture;
 mod corruption;

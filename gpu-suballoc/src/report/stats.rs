@@ -9,12 +9,12 @@ use super::stats_table::filled;
 use crate::device::MAX_MEMORY_HEAPS;
 use crate::memory_type::MAX_MEMORY_TYPES;
 
-/// What lives in a pool, in a memory type, in a heap or in all. Counts and bytes; exact whenever no thread is inside of a call.
+/// Counts and bytes of a pool, a memory type, a heap, or all. Exact whenever no thread is inside a call.
 ///
 /// ```text
 ///  block_bytes = region_bytes               + free_bytes()        a block is one VkDeviceMemory
-///                what regions occupy,         nobody's, and what a transient page
-///                in granules of shared blocks cannot give again before it is empty
+///                in granules of shared      holes, and parts of transient pages that are
+///                blocks                     not reused before the page is empty
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryTotals {
@@ -22,31 +22,31 @@ pub struct MemoryTotals {
     pub blocks: u64,
     /// Their bytes.
     pub block_bytes: u64,
-    /// Of these, bytes of blocks that nothing lies in.
+    /// Of these, bytes of blocks without a region.
     pub empty_bytes: u64,
-    /// No hole of a shared block is larger than this: exact below 64 granules, otherwise up to 1/32 more than the largest one. Not counted are
-    /// blocks that nothing was allocated from yet, and blocks that a defragmentation empties.
+    /// Upper bound of the holes of shared blocks: exact below 64 granules, otherwise up to 1/32 above the largest hole. Unused blocks, and
+    /// blocks that a defragmentation empties, do not count.
     pub largest_free_bound: u64,
-    /// Of the blocks, those with one region alone, which was made for them (`VK_KHR_dedicated_allocation`, or a large one).
+    /// Of the blocks, those for one region (`VK_KHR_dedicated_allocation`, or a large one).
     pub dedicated: u64,
-    /// Owned regions, [kept](crate::GpuAllocator::release) buffers among them.
+    /// Owned regions, [kept](crate::GpuAllocator::release) buffers included.
     pub regions: u64,
-    /// Bytes that they occupy: in shared blocks what was asked for, rounded up to whole granules; of a region with a memory object of its
-    /// own, whose object has the size that was asked for, that size to the byte. What rounding adds a [`MemoryMap`](crate::report::MemoryMap) knows.
+    /// Bytes that they occupy: in shared blocks the requested bytes, rounded up to whole granules; of a dedicated region the requested bytes.
+    /// A [`MemoryMap`](crate::report::MemoryMap) has the padding.
     pub region_bytes: u64,
-    /// Of the regions, the pages and slabs of [shards](crate::allocator::Shard), each counted as one whatever lies in it. A picture lists what does.
+    /// Of the regions, the pages and slabs of [shards](crate::allocator::Shard), each counted as one. A memory map lists the regions in them.
     pub shard_pages: u64,
     /// Their bytes.
     pub shard_page_bytes: u64,
-    /// Wrapped buffers and images: the application's own, in none of the bytes above.
+    /// Wrapped buffers of the application, in none of the bytes above.
     pub wrapped: u64,
-    /// Their bytes, as far as they were told.
+    /// Their bytes.
     pub wrapped_bytes: u64,
     /// Places that are reserved for regions which a [pass](crate::allocator::DefragmentationPass) moves, and freed with it.
     pub moving: u64,
-    /// Their bytes: no region's yet, and nobody else's.
+    /// Their bytes, in no region yet.
     pub moving_bytes: u64,
-    /// Living crops, of owned and of wrapped regions; their bytes are their roots'.
+    /// Live crops; their bytes are those of their roots.
     pub crops: u64,
 }
 
@@ -57,7 +57,7 @@ impl MemoryTotals {
         self.block_bytes.saturating_sub(self.region_bytes)
     }
 
-    /// Free bytes of blocks in which something lies: what a defragmentation can gather.
+    /// Free bytes of blocks with regions, which a defragmentation can gather.
     #[must_use]
     pub const fn free_bytes_in_use(&self) -> u64 {
         self.free_bytes().saturating_sub(self.empty_bytes)
@@ -78,7 +78,7 @@ impl MemoryTotals {
         })
     }
 
-    /// Both together.
+    /// The sum.
     #[must_use]
     pub const fn plus(&self, other: &Self) -> Self {
         Self {
@@ -104,19 +104,18 @@ impl MemoryTotals {
     }
 }
 
-/// An allocator's totals: in sum, for each memory type and for each heap, and what it needs on the host.
+/// An allocator's totals: in sum, for each memory type and for each heap, and its host memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct GpuStats {
     /// Everything.
     pub total: MemoryTotals,
-    /// By memory type; what the device lacks stays 0. Wrapped regions and crops are in no type.
+    /// By memory type. Wrapped regions and crops are in no type.
     pub types: [MemoryTotals; MAX_MEMORY_TYPES],
     /// By heap, likewise.
     pub heaps: [MemoryTotals; MAX_MEMORY_HEAPS],
-    /// Bytes of host memory that the allocator holds for its book-keeping, all from the `HostAllocator` it was given.
+    /// Bytes of host memory of the allocator's bookkeeping.
     pub host_bytes: u64,
-    /// The most bytes of blocks at one moment. Where threads allocate blocks at the same time, too high by what the driver refused to
-    /// others at that moment.
+    /// The most bytes of blocks at one moment; too high by what the driver refused to other threads at that moment.
     pub peak_block_bytes: u64,
     /// The longest call of the driver for a memory object so far; zero without feature `std`.
     pub longest_wait: Duration,
@@ -136,7 +135,7 @@ impl Default for GpuStats {
     }
 }
 
-/// Types and heaps by number, those alone that have anything.
+/// Only types and heaps that are not empty, by number.
 impl fmt::Debug for GpuStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GpuStats")
@@ -159,7 +158,7 @@ impl fmt::Debug for Filled<'_> {
 }
 
 impl GpuStats {
-    /// Adds what a pool has, to the sum, to its type and to its heap.
+    /// Adds the totals of a pool to the sum, to its type and to its heap.
     pub(crate) fn add(&mut self, memory_type: u32, heap: u32, totals: &MemoryTotals) {
         let row = self.types.get_mut(memory_type as usize);
         let heap = self.heaps.get_mut(heap as usize);

@@ -1,4 +1,4 @@
-//! A picture of all device memory at one moment, as plain values.
+//! The values of a memory map: all device memory at one moment.
 //!
 //! ```text
 //!  block 0   |region|pad|  free   |region        |pad|spent|free      |     ranges: they tile the block, in order of offset
@@ -10,7 +10,7 @@
 
 use crate::id::RegionId;
 
-/// What a block is there for.
+/// The content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockContent {
@@ -18,11 +18,11 @@ pub enum BlockContent {
     Linear,
     /// Optimally tiled images.
     Optimal,
-    /// Both: the device does not ask to keep them apart (`bufferImageGranularity`), or nobody knows what the regions hold.
+    /// Both: the device does not require to keep them apart (`bufferImageGranularity`), or the content is not known.
     Mixed,
-    /// One region, which the memory was made for.
+    /// One region, which the memory was allocated for.
     Dedicated,
-    /// A buffer or an image of the application's, which was wrapped. No memory of the allocator's.
+    /// A wrapped buffer of the application.
     Wrapped,
 }
 
@@ -33,31 +33,31 @@ pub struct BlockView {
     pub pool: u32,
     /// The block's number within its pool.
     pub block: u32,
-    /// Whether the pool is one of the user's.
+    /// Whether the pool is a custom pool.
     pub is_custom: bool,
-    /// The `VkDeviceMemory`; 0 for what is wrapped.
+    /// The `VkDeviceMemory`; 0 for wrapped ones.
     pub memory: u64,
-    /// Its memory type; `None` for what is wrapped.
+    /// Its memory type; `None` for wrapped ones.
     pub memory_type: Option<u32>,
-    /// What it is there for.
+    /// Its content.
     pub content: BlockContent,
     /// Bytes.
     pub size: u64,
-    /// How often it is mapped by regions: 0 where it is not, or where it only stays mapped.
+    /// How often regions map it; 0 also if it only stays mapped.
     pub maps: u32,
     /// The first of its ranges, and how many there are.
     pub(crate) ranges: (u32, u32),
 }
 
-/// What a range of a block is.
+/// The use of a range of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RangeUse {
-    /// Nobody's.
+    /// Free.
     Free,
-    /// Nobody's, and not to be had for just anything: in a slab, in a transient page, or less than a granule at a block's end.
+    /// Free, but not for any request: in a slab, in a transient page, or less than a granule at a block's end.
     Spent,
-    /// Nobody's, but kept with its buffer for the next request that it fits exactly.
+    /// In the reuse cache, with its buffer.
     Reusable,
     /// A region.
     Region,
@@ -77,17 +77,17 @@ pub enum RangePlacement {
     Linear,
     /// In memory of its own.
     Dedicated,
-    /// It is the application's.
+    /// In the application's memory.
     Wrapped,
 }
 
-/// What lies in a region, in the words of [`vkBindBufferMemory`] and `VkImageTiling`.
+/// The resource in a region, in the terms of [`vkBindBufferMemory`] and `VkImageTiling`.
 ///
 /// [`vkBindBufferMemory`]: https://registry.khronos.org/vulkan/specs/latest/man/html/vkBindBufferMemory.html
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegionResource {
-    /// Nobody said.
+    /// Not known.
     #[default]
     Unknown,
     /// A buffer.
@@ -101,40 +101,40 @@ pub enum RegionResource {
 /// A range of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeView {
-    /// Where it begins, in bytes from the block's start.
+    /// Its start, in bytes from the block's start.
     pub offset: u64,
     /// Bytes, padding included.
     pub size: u64,
-    /// Of those, at the end: what rounding added and nobody asked for.
+    /// Bytes at the end that rounding added.
     pub padding: u64,
-    /// What it is.
+    /// Its use.
     pub range_use: RangeUse,
-    /// How it was placed; of one that is nobody's, what it lies in.
+    /// How it was placed; for a free range, the structure that it is in.
     pub placement: RangePlacement,
-    /// What lies in it.
+    /// The resource in it.
     pub resource: RegionResource,
-    /// The region, where it is one.
+    /// The region, if it is one.
     pub id: Option<RegionId>,
-    /// The alignment that it needs, in bytes; 0 where that is not known.
+    /// The required alignment in bytes; 0 if it is not known.
     pub alignment: u64,
-    /// The `Vk..UsageFlags` it was made with; 0 where nobody said.
+    /// The `Vk..UsageFlags` of its resource; 0 if they are not known.
     pub usage: u64,
-    /// The user's word.
+    /// The user's tag.
     pub tag: u64,
-    /// Where it was taken, as the user's request said; 0 where it did not.
+    /// The call site of the request, or 0.
     pub site: u64,
     /// Living crops of it.
     pub crops: u32,
     /// How often the region is mapped.
     pub maps: u32,
-    /// Its name's bytes in the picture.
+    /// The place of its name in the map.
     pub(crate) name: (u32, u32),
-    /// Its record's number, until that was read.
+    /// Its record's number, until the record was read.
     pub(crate) user_data: u32,
 }
 
 impl RangeView {
-    /// A range that is nobody's.
+    /// A range without a region.
     pub(crate) const fn unowned(
         offset: u64,
         size: u64,
@@ -161,20 +161,20 @@ impl RangeView {
     }
 }
 
-/// A crop: a part of a region, which lies in the region's root whatever it was cropped from.
+/// A crop, in its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CropView {
     /// The crop.
     pub id: RegionId,
-    /// The region that it is a part of: never a crop itself.
+    /// Its root.
     pub root: RegionId,
-    /// Where it begins, in bytes from the root's start.
+    /// Its start, in bytes from the root's start.
     pub offset: u64,
     /// Bytes.
     pub size: u64,
-    /// The user's word.
+    /// The user's tag.
     pub tag: u64,
-    /// Where it was taken; 0 where the request did not say.
+    /// The call site of the request, or 0.
     pub site: u64,
     pub(crate) name: (u32, u32),
 }
