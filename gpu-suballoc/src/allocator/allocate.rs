@@ -27,11 +27,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
         self.check_options(options)?;
-        let ask = self.allocation_request(requirements, options);
+        let request = self.allocation_request(requirements, options);
         if options.needs_record() {
-            return self.allocate_named(&ask, options, |ask| self.place(ask));
+            return self.allocate_named(&request, options, |request| self.place(request));
         }
-        let placed = self.place(&ask)?;
+        let placed = self.place(&request)?;
         Ok(self.region(&placed, NO_RECORD))
     }
 
@@ -52,22 +52,22 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
         self.check_options(options)?;
-        let ask = self.allocation_request(requirements, options);
-        let place = |ask: &AllocationRequest| {
-            self.with_margin(ask.user_data, || {
-                (self.pools).place_at(self.device_and_host(), ask, block, offset)
+        let request = self.allocation_request(requirements, options);
+        let place = |request: &AllocationRequest| {
+            self.with_margin(request.user_data, || {
+                (self.pools).place_at(self.device_and_host(), request, block, offset)
             })
         };
         if options.needs_record() {
-            return self.allocate_named(&ask, options, place);
+            return self.allocate_named(&request, options, place);
         }
-        Ok(self.region(&place(&ask)?, NO_RECORD))
+        Ok(self.region(&place(&request)?, NO_RECORD))
     }
 
     #[cold]
     fn allocate_named(
         &self,
-        ask: &AllocationRequest,
+        request: &AllocationRequest,
         options: &RegionOptions<'_>,
         place: impl FnOnce(&AllocationRequest) -> Result<Suballocation, GpuError>,
     ) -> Result<Region, GpuError> {
@@ -75,12 +75,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let number = new.number();
         match place(&AllocationRequest {
             user_data: number,
-            ..*ask
+            ..*request
         }) {
             Ok(placed) => {
                 let region = self.region(&placed, number);
                 let view = RootView {
-                    asked: ask.size,
+                    asked: request.size,
                     ..RootView::BARE
                 };
                 self.records.insert_root(new, region.id.at(), view);
@@ -129,19 +129,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     fn allocate_alike(
         &self,
-        ask: &AllocationRequest,
+        request: &AllocationRequest,
         out: &mut [Option<Region>],
     ) -> Result<(), GpuError> {
-        let asks = [*ask; BATCH];
+        let requests = [*request; BATCH];
         for part in out.chunks_mut(BATCH) {
             let mut placed = [const { None::<Suballocation> }; BATCH];
-            let (Some(asks), Some(placed)) = (asks.get(..part.len()), placed.get_mut(..part.len()))
+            let (Some(requests), Some(placed)) =
+                (requests.get(..part.len()), placed.get_mut(..part.len()))
             else {
                 continue;
             };
             let _arming = (self.pools.margin() > 0).then(|| self.begin_arming());
             self.retry_after_evicting(|| {
-                self.pools.place_batch(self.device_and_host(), asks, placed)
+                self.pools
+                    .place_batch(self.device_and_host(), requests, placed)
             })?;
             let mut armed = Ok(());
             for (place, placed) in part.iter_mut().zip(placed) {

@@ -1,4 +1,4 @@
-//! Where a shader finds a region: an offset that descriptors may have, and an index for what is left.
+//! Descriptors of regions: an aligned offset, and an index for the rest.
 //!
 //! ```text
 //!   buffer: 0 ....... A ....... A ..x========x....      A: multiples of min*BufferOffsetAlignment
@@ -16,20 +16,20 @@ use super::GpuAllocator;
 use crate::device::{BufferHandle, DeviceLimits, DeviceMemory};
 use crate::error::GpuMisuse;
 
-/// What a descriptor (`VkDescriptorBufferInfo`) of a region says, and what the shader adds to its indices.
+/// A descriptor (`VkDescriptorBufferInfo`) of a region, and the number that the shader adds to its indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// The buffer of the region that it was cut from, or its own.
+    /// The region's buffer, or that of its root.
     pub buffer: BufferHandle,
-    /// Bytes from the start of the buffer, a multiple of what the device demands.
+    /// Bytes from the start of the buffer, a multiple of the device's alignment.
     pub offset: u64,
     /// Bytes from there to the region's end.
     pub range: u64,
-    /// Elements between `offset` and the region: to be added to every index.
+    /// Elements between `offset` and the region, added to every index.
     pub index: u64,
 }
 
-/// As what a region is seen by a shader, which decides what its offset is a multiple of.
+/// The type of a descriptor, which determines the alignment of its offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DescriptorUse {
     /// `minStorageBufferOffsetAlignment`.
@@ -52,15 +52,15 @@ impl DescriptorUse {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// What to write into a descriptor for a region of elements of `element_bytes`, wherever in its buffer it begins: crops and wrapped
-    /// buffers may begin at any element. A region at an offset that descriptors may have gets that one, and index 0.
+    /// The descriptor for a region of elements of `element_bytes`, at any element of its buffer, as crops and wrapped
+    /// buffers are. A region at an aligned offset has index 0.
     ///
-    /// Vulkan specification, *Descriptor Set Updates* (`VkDescriptorBufferInfo`). The range may exceed the region by what lies
-    /// between the aligned offset and it.
+    /// Vulkan specification, *Descriptor Set Updates* (`VkDescriptorBufferInfo`). The range includes the bytes between the aligned offset and
+    /// the region.
     ///
     /// # Errors
-    /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NoDescriptorOffset`] when the region begins
-    /// at no whole element from any offset that descriptors may have.
+    /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NoDescriptorOffset`] if no aligned
+    /// offset is a whole number of elements in front of the region.
     pub fn descriptor(
         &self,
         region: &Region,
@@ -87,10 +87,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 }
 
-/// The highest multiple of `alignment` up to `start` from which `start` is whole elements away, and how many.
+/// The highest multiple of `alignment` up to `start` that is a whole number of elements in front of `start`, and this number.
 ///
-/// Either of the two steps back leaves its first remainder again after as many steps as the other is large: the larger one is taken, so
-/// that no size of an element makes this long.
+/// Steps of one size repeat their remainders after as many steps as the other size, so the larger of the two is the step.
 fn split(start: u64, element: u64, alignment: u64) -> Result<(u64, u64), GpuMisuse> {
     let alignment = alignment.max(1);
     let (first, step) = if element <= alignment {

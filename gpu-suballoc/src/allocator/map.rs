@@ -1,4 +1,4 @@
-//! Bytes of regions in the host's address space.
+//! Mapping of regions into the host's address space.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -13,11 +13,11 @@ use crate::property_flags::PropertyFlags;
 use crate::region::Region;
 use crate::region_metadata::{Backing, RecordView, RegionMetadata, WrappedBuffer};
 
-/// A region's bytes, until dropped.
+/// A mapping of a region, until dropped. The region cannot be freed meanwhile.
 ///
-/// It gives a pointer, and not a slice, since the device and other mappings may use the same bytes. Coherent memory needs nothing else;
-/// otherwise [`flush`](GpuAllocator::flush) what was written, and [`invalidate`](GpuAllocator::invalidate) before reading what the
-/// device wrote. The region cannot be freed meanwhile.
+/// It has a pointer, not a slice, since the device and other mappings may use the same bytes. Memory that is not coherent needs a
+/// [`flush`](GpuAllocator::flush) after writes of the host, and an [`invalidate`](GpuAllocator::invalidate) before reads of what the
+/// device wrote.
 #[must_use = "dropping it unmaps"]
 pub struct Mapping<'a> {
     start: NonNull<u8>,
@@ -27,13 +27,13 @@ pub struct Mapping<'a> {
     allocator: &'a dyn Unmap,
 }
 
-/// An allocator without its types.
+/// An allocator without its type parameters.
 trait Unmap {
     fn unmap(&self, number: u32, key: RegionSlot, by_id: bool) -> Result<(), GpuMisuse>;
 }
 
 impl Mapping<'_> {
-    /// The first byte. Good for [`len`](Mapping::len) bytes until this is dropped.
+    /// The first byte, valid for [`len`](Mapping::len) bytes until the mapping is dropped.
     #[must_use]
     pub const fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
@@ -96,7 +96,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Maps a region. Any number of regions of one block may be mapped at once, by any threads, and one region up to 65 535 times.
     ///
     /// # Errors
-    /// [`GpuError::MapUnsupported`] with the reason; [`Limit::Aliases`](crate::error::Limit::Aliases) for one mapping too many; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; what host allocator and driver refuse.
+    /// [`GpuError::MapUnsupported`] with the reason; [`Limit::Aliases`](crate::error::Limit::Aliases) for one mapping too many; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; refusals of host allocator and driver.
     pub fn map(&self, region: &Region) -> Result<Mapping<'_>, GpuError> {
         self.check_tag(region.id)?;
         self.check_place(region)?;
@@ -127,7 +127,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// As [`map`](GpuAllocator::map), for tables and C: mapped until [`unmap_id`](GpuAllocator::unmap_id) was called as often.
+    /// As [`map`](GpuAllocator::map), by id: mapped until [`unmap_id`](GpuAllocator::unmap_id) is called as often.
     ///
     /// # Errors
     /// As [`map`](GpuAllocator::map), and [`GpuMisuse::OtherShard`] for a region of a shard, which [`Shard::map_id`](crate::allocator::Shard::map_id)
@@ -137,7 +137,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(mapping.keep_by_id(&self.records))
     }
 
-    /// Undoes one [`map_id`](GpuAllocator::map_id), and no [`Mapping`]; also of a region that is to go with its last mapping.
+    /// Undoes one [`map_id`](GpuAllocator::map_id), and no [`Mapping`]; also of a region that waits for its last mapping.
     ///
     /// # Errors
     /// [`GpuMisuse::NotMapped`]; [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`].
@@ -159,8 +159,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(self.unmap(number, key, true)?)
     }
 
-    /// The root that a region of the records' own lies in: itself or what it was cut from, the wrapped buffer where it is one, and how
-    /// far in.
+    /// The root of a wrapped buffer or a crop, its wrapped buffer if it is one, and the offset in it.
     fn root_of(
         &self,
         key: RegionSlot,
@@ -189,7 +188,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Counts a mapping at `number`, and has `start` make it; counted off again when that fails.
+    /// Counts a mapping, and maps by `start`. The count is undone if that fails.
     fn map_counted(
         &self,
         number: u32,
@@ -246,7 +245,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         offset: u64,
     ) -> Result<(u32, NonNull<u8>), GpuError> {
         let backing = visible(wrap)?;
-        // Counted at what the wrapping was seen by: if that still lives, the wrapping does, and what it refers to.
+        // The mapping is counted at the region whose id was looked up: while it lives, so do the wrapped buffer and its memory.
         self.map_counted(key.slot, key, || {
             let start = match (backing.mapped, wrap.foreign()) {
                 (Some(start), _) => start,
@@ -261,21 +260,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// Makes what the host wrote to `size` bytes from `offset` of a mapped region visible to the device. Coherent memory needs none of
-    /// it, and the driver is not called. Of an owned region nobody else's bytes are touched; of a wrapped one the range grows to whole
+    /// Makes the host's writes to `size` bytes from `offset` of a mapped region visible to the device. For coherent memory the driver is not
+    /// called. For an owned region no other region's bytes are affected; for a wrapped one the range grows to multiples of
     /// `nonCoherentAtomSize` of the application's memory.
     ///
     /// Of an owned region the memory object must be mapped: by a mapping of this region, or of another one of its block. A region of a
     /// shard in visible memory is always mapped. A wrapped region must be mapped itself, unless its [`Backing`] has a pointer.
     ///
     /// # Errors
-    /// [`GpuMisuse::Outside`], [`GpuMisuse::ZeroSize`]; [`GpuMisuse::NotMapped`] where, by these rules, nothing is mapped; otherwise as
+    /// [`GpuMisuse::Outside`], [`GpuMisuse::ZeroSize`]; [`GpuMisuse::NotMapped`] if by these rules nothing is mapped; otherwise as
     /// [`map`](GpuAllocator::map).
     pub fn flush(&self, region: &Region, offset: u64, size: u64) -> Result<(), GpuError> {
         self.sync(region, offset, size, true)
     }
 
-    /// Makes what the device wrote to `size` bytes from `offset` of a mapped region visible to the host. As [`flush`](GpuAllocator::flush).
+    /// Makes the device's writes to `size` bytes from `offset` of a mapped region visible to the host. As [`flush`](GpuAllocator::flush).
     ///
     /// # Errors
     /// As [`flush`](GpuAllocator::flush).
@@ -283,7 +282,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.sync(region, offset, size, false)
     }
 
-    /// As [`flush`](GpuAllocator::flush), for tables and C.
+    /// As [`flush`](GpuAllocator::flush), by id.
     ///
     /// # Errors
     /// As [`flush`](GpuAllocator::flush).
@@ -291,7 +290,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.at_its_place(id, |region| self.flush(region, offset, size))
     }
 
-    /// As [`invalidate`](GpuAllocator::invalidate), for tables and C.
+    /// As [`invalidate`](GpuAllocator::invalidate), by id.
     ///
     /// # Errors
     /// As [`flush`](GpuAllocator::flush).
@@ -319,7 +318,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 if backing.mapped.is_none() && !self.records.is_mapped(key.slot, key)? {
                     return Err(GpuMisuse::NotMapped.into());
                 }
-                // The wrapping stays meanwhile, and its memory mapped, whatever others do.
+                // Keeps the wrapped buffer and its mapping during the call.
                 let _mapped = self.map(region)?;
                 let start = backing.offset + wrap.offset + base + offset;
                 self.sync_range(
@@ -362,7 +361,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// The range in whole atoms, or to the end of the memory object.
+    /// Flushes or invalidates the range, rounded to whole atoms or to the end of the memory object.
     pub(super) fn sync_range(
         &self,
         properties: PropertyFlags,
@@ -385,7 +384,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             size: end - start,
         };
         if flush {
-            // SAFETY: within the memory object and what is mapped of it, which is all; in whole atoms, or to its end.
+            // SAFETY: within the memory object, all of which is mapped; in whole atoms, or to its end.
             unsafe { self.device.flush(&[range]) }?;
         } else {
             // SAFETY: as above.
@@ -395,7 +394,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 }
 
-/// The memory behind a wrapped buffer, if it can be mapped.
+/// The memory of a wrapped buffer, if it can be mapped.
 fn visible(wrap: &WrappedBuffer) -> Result<Backing, GpuError> {
     let refused = |reason| Err(GpuError::MapUnsupported { reason });
     match wrap.backing {
@@ -407,7 +406,7 @@ fn visible(wrap: &WrappedBuffer) -> Result<Backing, GpuError> {
     }
 }
 
-/// A byte of something that is mapped.
+/// The byte at `offset` of a mapping.
 fn at(start: NonNull<u8>, offset: u64) -> NonNull<u8> {
     let there = start.as_ptr().wrapping_add(offset as usize);
     NonNull::new(there).unwrap_or(start)

@@ -1,4 +1,4 @@
-//! Margins behind regions: a pattern that is written when a region is placed, and looked at when it is freed, or on demand.
+//! Margins behind regions: a pattern that is written when a region is placed, and checked when it is freed, or on demand.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,13 +12,13 @@ use crate::pool::Suballocation;
 use crate::property_flags::PropertyFlags;
 use crate::threads;
 
-/// Neither zeros nor text nor a small number, whatever the width.
+/// Neither zeros nor text nor a small number of any width.
 const PATTERN: [u8; 4] = [0x9d, 0xe3, 0xb7, 0xc5];
 
-/// So often it is asked whether all margins are written.
-const LOOKS: u32 = 1 << 14;
+/// Attempts to see a moment at which all margins are written.
+const MAX_ATTEMPTS: u32 = 1 << 14;
 
-/// One of those who are counted: from before a region can be found until its margin is written, or while a margin is asked of the device.
+/// Counts a thread from before it places a region until the margin is written, or while it reads a margin from the device.
 pub(super) struct Counted<'c>(&'c AtomicU32);
 
 impl<'c> Counted<'c> {
@@ -31,12 +31,12 @@ impl<'c> Counted<'c> {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        // Whoever sees the count fall sees what was done before.
+        // A thread that sees the count fall sees the margin, or that the device was read.
         self.0.fetch_sub(1, Ordering::Release);
     }
 }
 
-/// The first byte of a margin that is not the pattern, and how many from there to the last one.
+/// The first overwritten byte of a margin, and the bytes from there to the last one.
 fn damage(margin: impl Iterator<Item = u8>) -> Option<(u64, u64)> {
     let mut found: Option<(u64, u64)> = None;
     for ((number, byte), wanted) in (0u64..).zip(margin).zip(PATTERN.into_iter().cycle()) {
@@ -49,7 +49,7 @@ fn damage(margin: impl Iterator<Item = u8>) -> Option<(u64, u64)> {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Refuses the first free of a region whose margin was written to. The next one finds the pattern again.
+    /// Refuses the free of a region whose margin is overwritten, and restores the pattern: the next free succeeds.
     #[cold]
     pub(super) fn check_margin(&self, at: RegionSlot) -> Result<(), GpuMisuse> {
         match self.read_margin(at, true) {
@@ -61,31 +61,31 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Called before a region is placed whose margin is to be written.
+    /// Called before a region with a margin is placed.
     pub(super) fn begin_arming(&self) -> Counted<'_> {
         Counted::new(&self.arming)
     }
 
-    /// Called after a region was placed, before anybody writes there: it may lie where a region was freed whose margin is being asked of the
-    /// device, and that discards what the host did not flush. A thread that is asking itself, further out, does not wait for ever.
+    /// Called after a region was placed and before the host writes to it: another thread may be reading the margin of the region that was
+    /// freed there from the device, and that discards unflushed writes of the host. A thread that is reading itself, in an outer call, stops waiting.
     fn await_asking(&self) {
         let mut tries = 0;
         while self.asking.load(Ordering::Acquire) != 0 && threads::pause(&mut tries) {}
     }
 
-    /// Whether there was a moment at which no thread was about to write a margin: then that of each region that was found before is written,
-    /// and flushed.
+    /// Whether there was a moment at which no thread was about to write a margin: then the margins of all regions that were found before are
+    /// written and flushed.
     pub(crate) fn margins_are_written(&self) -> bool {
-        (0..LOOKS).any(|_| {
-            let is_none_to_come = self.arming.load(Ordering::Acquire) == 0;
-            if !is_none_to_come {
+        (0..MAX_ATTEMPTS).any(|_| {
+            let is_idle = self.arming.load(Ordering::Acquire) == 0;
+            if !is_idle {
                 core::hint::spin_loop();
             }
-            is_none_to_come
+            is_idle
         })
     }
 
-    /// Writes the pattern behind a region that was just placed; on refusal the region is freed again.
+    /// Writes the margin of a new region. A refusal frees the region.
     #[cold]
     pub(super) fn arm_margin(
         &self,
@@ -98,13 +98,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             Err(error) => {
                 let env = self.device_and_host();
                 let freed = self.pools.free_recorded(env, placed.at, user_data);
-                debug_assert!(freed.is_ok(), "placed a moment ago: {freed:?}");
+                debug_assert!(freed.is_ok(), "{freed:?}");
                 Err(error)
             }
         }
     }
 
-    /// Whether there is a margin behind it: blocks that are shared and that the host sees have them.
+    /// Whether a region has a margin: those in shared, host-visible blocks have.
     fn has_margin(&self, placed: &Suballocation) -> bool {
         let kind = placed.at.kind();
         matches!(kind, RegionPlaceKind::General | RegionPlaceKind::Linear)
@@ -129,7 +129,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
         let range = self.margin_range(placed);
         for (number, byte) in (0..range.size as usize).zip(PATTERN.into_iter().cycle()) {
-            // SAFETY: the margin is the end of the region's range of the block, which is mapped as a whole until the unmap below.
+            // SAFETY: the margin is the end of the region's range of the block, all of which is mapped until the unmap below.
             unsafe { margin.wrapping_add(number).write_volatile(byte) };
         }
         let flushed = self.sync_range(placed.properties, u64::MAX, range, true);
@@ -137,9 +137,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         flushed
     }
 
-    /// Where a region with a margin lies, and what is wrong with the margin. `None` for one without, for one that is gone, and where the
-    /// memory cannot be mapped or read. What the device wrote is seen where the margin `is_written`, and only there: to ask for it discards
-    /// what the host did not flush yet.
+    /// The place of a region with a margin, and the margin's damage. `None` without a margin, for a freed region, and if the
+    /// memory cannot be mapped or read. The device's writes are read only if the margin `is_written`, since the invalidation discards
+    /// writes of the host that are not flushed yet.
     pub(crate) fn read_margin(
         &self,
         at: RegionSlot,
@@ -159,29 +159,29 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let (object, first) = self.pools.map_object(env, at).ok()?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
         let range = self.margin_range(&placed);
-        let look = || {
+        let find_damage = || {
             damage((0..range.size as usize).map(|number| {
-                // SAFETY: as in `write_margin`. Volatile, for whoever wrote here by mistake may be at it still.
+                // SAFETY: as in `write_margin`. Volatile, because a wrong write may happen at the same time.
                 unsafe { margin.wrapping_add(number).read_volatile() }
             }))
         };
-        // What the host wrote is seen before, what the device wrote after the invalidation, which may discard the former.
-        let (mut found, mut read) = (look(), Ok(()));
+        // Writes of the host are seen before the invalidation, which may discard them; writes of the device after it.
+        let (mut found, mut read) = (find_damage(), Ok(()));
         let is_coherent = placed.properties.contains(PropertyFlags::HOST_COHERENT);
         let place = |of: &Suballocation| (of.memory, of.offset, of.size);
         let is_there = || (self.pools.find(at)).is_ok_and(|(now, _)| place(&now) == place(&placed));
         if found.is_none() && is_written && !is_coherent {
             let _asking = Counted::new(&self.asking);
-            // Of one that is there now, what comes in its place waits.
+            // While the region is still there, what is placed after it waits.
             if is_there() {
                 let _call = threads::enter_call();
-                // Whole atoms, none of which has a byte of the region: what the host wrote there and did not flush yet stays.
+                // Whole atoms without a byte of the region: unflushed writes of the host to the region stay.
                 read = self.sync_range(placed.properties, u64::MAX, range, false);
-                found = look();
+                found = find_damage();
             }
         }
-        // Moved or freed by another thread before it was mapped, the margin was anybody's. The memory object is not: it is counted down
-        // whatever became of the region.
+        // If another thread moved or freed the region before the mapping, these bytes may be another region's. The mapping of the memory
+        // object is undone in any case.
         let lives = is_there();
         let unmapped = self.pools.unmap_object(env, object).is_ok();
         (read.is_ok() && lives && unmapped).then_some((placed, found))

@@ -19,8 +19,8 @@ mod margin;
 mod options;
 mod outstanding;
 mod reuse;
-mod shard_lanes;
 mod shard_map;
+mod shard_parking;
 mod thread_shard;
 mod wrap;
 
@@ -35,7 +35,7 @@ pub use error::{BatchError, OutstandingRegions};
 pub use info::RegionInfo;
 pub use map::Mapping;
 pub use options::{AllocatorOptions, OptionField, OptionsParseError};
-pub use shard_lanes::ShardUsage;
+pub use shard_parking::ShardUsage;
 pub use thread_shard::Shard;
 pub use wrap::{DetachedBuffer, WrapInfo};
 
@@ -359,10 +359,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     /// Places a region. If device memory is short, frees kept buffers and tries again.
     #[inline(always)]
-    fn place(&self, ask: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        self.with_margin(ask.user_data, || {
-            match self.pools.place(self.device_and_host(), ask) {
-                Err(error) => self.place_after_evicting(ask, error),
+    fn place(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
+        self.with_margin(request.user_data, || {
+            match self.pools.place(self.device_and_host(), request) {
+                Err(error) => self.place_after_evicting(request, error),
                 Ok(placed) => Ok(placed),
             }
         })
@@ -385,13 +385,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     #[cold]
     fn place_after_evicting(
         &self,
-        ask: &AllocationRequest,
+        request: &AllocationRequest,
         error: GpuError,
     ) -> Result<Suballocation, GpuError> {
         if !error.is_out_of_device_memory() || !self.evict_everything() {
             return Err(error);
         }
-        self.pools.place(self.device_and_host(), ask)
+        self.pools.place(self.device_and_host(), request)
     }
 
     /// Frees kept buffers and empty pages of shards. Whether there were any.

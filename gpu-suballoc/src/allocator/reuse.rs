@@ -1,4 +1,4 @@
-//! Buffers that outlive their owners: kept with their memory for the next request that fits exactly.
+//! Released buffers, kept with their memory for the next request that fits exactly.
 
 #![forbid(unsafe_code)]
 
@@ -15,11 +15,11 @@ use crate::region_metadata::{RecordView, RemovedRoot};
 use crate::request::RegionOptions;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Gives a region back as [`free`](GpuAllocator::free) does, but keeps its buffer and memory for the next
+    /// As [`free`](GpuAllocator::free), but keeps buffer and memory for the next
     /// [`create_buffer`](GpuAllocator::create_buffer) of the same size, usage and options, if [reuse](GpuAllocator::set_reuse) is on.
     ///
-    /// What is kept has a budget (`max_reusable_buffers`, `max_reusable_bytes` of the options; the longest unwanted goes first), and goes when memory
-    /// is short, at [`trim`](GpuAllocator::trim) and when reuse is switched off. The region's id means nothing from now on.
+    /// Kept buffers have limits (`max_reusable_buffers`, `max_reusable_bytes` of the options; the oldest is freed first). They are freed when
+    /// memory is short, by [`trim`](GpuAllocator::trim), and when reuse is switched off. The region's id is stale at once.
     /// Regions without a buffer of their own, small ones in slabs and pages, and those shared with other devices are freed.
     ///
     /// # Errors
@@ -61,14 +61,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             self.destroy_removed_root(gone);
             return;
         }
-        // The place gets another generation at once, so that the old id is refused from here on.
+        // A new generation makes the old id stale at once.
         let at = region.id.at();
         let (Ok((placed, _)), Ok(generation)) = (self.pools.find(at), self.pools.renew(at)) else {
             self.destroy_removed_root(gone);
             return;
         };
         let at = RegionSlot { generation, ..at };
-        // The value may be of the time before a move: handles come again, so that its buffer's proves nothing.
+        // The value may be older than a move, and its buffer's handle may have been reused since.
         let region = Region {
             id: RegionId::new(self.tag, at),
             ..self.region_from_record(gone.number, &RecordView::Root(gone.view), &placed)
@@ -80,18 +80,17 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if let Err(gone) = self.records.insert_reusable(self.host(), gone, at, region) {
             self.destroy_removed_root(gone);
         }
-        // Switched off meanwhile: whoever did has looked already.
+        // Another thread may have switched reuse off, and may have evicted before the insertion.
         if !self.reuse.load(Ordering::Relaxed) {
             self.evict_reusable(0, 0);
         }
     }
 
-    /// Makes sure of a buffer that is at least as `info` says: `region` itself if it is as large, a new one otherwise. The content of a
-    /// new one is undefined.
+    /// Returns a buffer of at least the size of `info`: `region` itself if it is large enough, otherwise a new one with undefined content.
     ///
     /// # Errors
-    /// The region as it was, with [`GpuMisuse::Moved`] where it is to be [refreshed](GpuAllocator::refresh), [`GpuMisuse::IsCrop`], [`GpuMisuse::NoBuffer`], [`GpuMisuse::IsWrapped`] for a wrapped buffer that is too small,
-    /// [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] where others would lose what they use; or what a new buffer was refused with.
+    /// The region, unchanged, with [`GpuMisuse::Moved`] if it must be [refreshed](GpuAllocator::refresh), [`GpuMisuse::IsCrop`], [`GpuMisuse::NoBuffer`], [`GpuMisuse::IsWrapped`] for a wrapped buffer that is too small,
+    /// [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] for one in use; or the refusal of a new buffer.
     pub fn ensure_buffer(
         &self,
         region: Region,
@@ -110,7 +109,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         match self.release(region) {
             Ok(()) => Ok(larger),
             Err(refused) => {
-                // Somebody began to use the old one meanwhile: then that is the one there is.
+                // Another thread began to use the old one: it stays, and the new one is freed.
                 let _ = self.free_named(larger.id, larger.record, false);
                 Err(refused)
             }
@@ -141,7 +140,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Switches keeping on or off; off gives back what is kept. Answers how it was.
+    /// Switches reuse on or off; off frees the kept buffers. Returns the former state.
     pub fn set_reuse(&self, on: bool) -> bool {
         let was = self.reuse.swap(on, Ordering::Relaxed);
         if !on {
@@ -150,15 +149,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         was
     }
 
-    /// Gives kept buffers back until so many, and so many bytes, are left. How many it gave: of those that are kept now, not of what comes
-    /// meanwhile, from a device that calls back say.
+    /// Frees kept buffers until at most `count` buffers and `bytes` bytes are left, and at most as many as are kept now: a device that calls back
+    /// may add more. Returns the number of freed buffers.
     pub(crate) fn evict_reusable(&self, count: u32, bytes: u64) -> u64 {
-        let mut dropped = 0u64;
+        let mut freed = 0u64;
         let kept = self.records.counts().reusable;
-        while dropped < kept && self.evict_one(count, bytes) {
-            dropped = dropped.saturating_add(1);
+        while freed < kept && self.evict_one(count, bytes) {
+            freed = freed.saturating_add(1);
         }
-        dropped
+        freed
     }
 
     pub(crate) fn evict_one(&self, count: u32, bytes: u64) -> bool {

@@ -14,8 +14,8 @@ use crate::region::Region;
 use crate::shard::SLAB_GROUP;
 
 impl<D: DeviceMemory, A: HostAllocator> Shard<'_, D, A> {
-    /// As [`GpuAllocator::map_id`](crate::GpuAllocator::map_id), and of this shard's own regions as well, which only their shard finds by
-    /// id. Mapped until [`GpuAllocator::unmap_id`](crate::GpuAllocator::unmap_id) was called as often, by any thread.
+    /// As [`GpuAllocator::map_id`](crate::GpuAllocator::map_id), and for this shard's own regions, which only the shard can look up.
+    /// Mapped until [`GpuAllocator::unmap_id`](crate::GpuAllocator::unmap_id) is called as often, by any thread.
     ///
     /// # Errors
     /// As [`GpuAllocator::map`](crate::GpuAllocator::map), and [`GpuMisuse::OtherShard`] for a region of another shard.
@@ -32,8 +32,10 @@ impl<D: DeviceMemory, A: HostAllocator> Shard<'_, D, A> {
     fn region_of(&mut self, id: RegionId) -> Result<Region, GpuMisuse> {
         self.allocator.check_tag(id)?;
         let at = id.at();
-        let shard_pages = self.lane_of(at.place.pool()).ok_or(GpuMisuse::OtherShard)?;
-        // SAFETY: the pages are this shard's, and nobody has a reference to what is its owner's, for this is `&mut self`.
+        let shard_pages = self
+            .pages_of(at.place.pool())
+            .ok_or(GpuMisuse::OtherShard)?;
+        // SAFETY: the pages are this shard's, and there is no other reference to the owner's state, for this is `&mut self`.
         let own = unsafe { shard_pages.owner_state() };
         let (groups, group) = shard_pages.groups_of(at.place.block());
         let (found, backing) = if at.place.block() >= SLAB_GROUP {

@@ -1,4 +1,4 @@
-//! What a thread has of a shard.
+//! Shards: one thread's share of an allocator.
 
 use core::cell::Cell;
 use core::fmt;
@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use alloc_core::{HostAllocator, Rejected};
 
-use super::shard_lanes::Parked;
+use super::shard_parking::Parked;
 use super::{BatchError, GpuAllocator};
 use crate::classes::{ClassShortage, RangeShortage, SlotAllocation, SubAllocator};
 use crate::device::{DeviceMemory, ExternalHandleTypes, ResourceRequirements};
@@ -21,27 +21,25 @@ use crate::shard::{
     BackingRegion, OwnerState, RequestKind, SLAB_GROUP, ShardPages, Shards, free_region,
 };
 
-/// Kinds of requests that one shard serves itself.
+/// The kinds of requests that a shard serves without the allocator.
 const MAX_KINDS: usize = 8;
-/// Every offset of a shard is a multiple of this, or of the device's `nonCoherentAtomSize` where that is more.
+/// Offsets of a shard are multiples of this, or of the device's `nonCoherentAtomSize` if that is larger.
 pub(super) const GRANULE: u64 = 256;
 
-/// One thread's own share of an allocator: small regions without a lock, and without an atomic instruction that other threads would feel.
+/// One thread's share of an allocator: small regions without a lock, and without an atomic instruction that contends with other threads.
 ///
-/// It serves bare regions whose [`Lifetime`] is `Transient` (pages) or `Persistent` and small (slabs), and hands every other request on
-/// to the allocator, so that it can be asked for anything that the allocator can be asked for. Its regions are the allocator's: any
-/// thread may free them, map them, cut crops from them. What is freed elsewhere comes back by a bit that was reserved for it when
-/// it was taken, and is taken back when the shard next runs out of room.
+/// It serves bare regions whose [`Lifetime`] is `Transient` (pages) or `Persistent` and small (slabs), and passes every other request to
+/// the allocator. Its regions are regions of the allocator: any thread may free, map and crop them. A free by another thread sets a
+/// bit that was reserved at the allocation; the shard collects these bits when it runs out of room.
 ///
-/// A shard that nothing lives in keeps its empty pages as long as nobody wants them: the allocator takes them where memory is short and when
-/// it is [trimmed](GpuAllocator::trim). What other threads freed it does not see before its next call, so [`trim`](Shard::trim) it before
-/// its thread waits for long: from then on every page and slab goes back at once when its last region is freed, whoever frees it.
+/// A shard without live regions keeps its empty pages. The allocator frees them if memory is short, and by
+/// [`GpuAllocator::trim`]. A shard sees frees by other threads at its next call only, so call its [`trim`](Shard::trim) before
+/// its thread waits for long: from then on every page and slab is freed with its last region.
 ///
-/// Rules of threads: a shard is `Send`, not `Sync`: it may move to another thread, and is used by one at a time. Dropping it gives
-/// what is empty back to the allocator; its regions stay valid and are freed through the allocator, and another shard goes on with
-/// what room is left.
+/// A shard is `Send`, not `Sync`: it may move to another thread, and one thread uses it at a time. Dropping it frees its empty pages; its
+/// regions stay valid and are freed through the allocator, and another shard uses the remaining room.
 ///
-/// Each shard has a page of 1 MiB for each kind of request (memory types, wish, kind of resource) that it serves, of up to 8.
+/// A shard has a page of 1 MiB for each kind of request (memory types, preference, kind of resource), for up to 8 kinds.
 ///
 /// ```
 /// # #[cfg(feature = "testing")] {
@@ -73,15 +71,15 @@ pub(super) const GRANULE: u64 = 256;
 pub struct Shard<'a, D: DeviceMemory, A: HostAllocator> {
     pub(super) allocator: &'a GpuAllocator<D, A>,
     pub(super) pages: [Option<(RequestKind, &'a ShardPages)>; MAX_KINDS],
-    /// Those that it does not work in at the moment, in places that `pages` has empty.
+    /// Parked pages, at indices that are `None` in `pages`.
     pub(super) parked: [Option<Parked<'a>>; MAX_KINDS],
-    /// The lane that was last asked.
+    /// The index of the last used entry of `pages`.
     pub(super) last_used: usize,
     not_sync: PhantomData<Cell<()>>,
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// A share of this allocator for one thread. It takes nothing until it is used.
+    /// Creates a shard for one thread. It allocates nothing until it is used.
     #[must_use]
     pub fn shard(&self) -> Shard<'_, D, A> {
         Shard {
@@ -94,7 +92,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 }
 
-/// Whether a request is one that shards serve: true for a slab, false for a page.
+/// Whether shards serve a request: by a slab if true, by a page if false.
 #[inline]
 fn is_slab_request(needs: &ResourceRequirements, options: &RegionOptions<'_>) -> Option<bool> {
     let slab = match options.lifetime {
@@ -119,20 +117,28 @@ fn is_slab_request(needs: &ResourceRequirements, options: &RegionOptions<'_>) ->
     (shared && !options.needs_record() && plain).then_some(slab)
 }
 
-/// Places a region into one of the lane's classes.
+/// Allocates a slot of a slab or page.
 #[inline(always)]
 fn allocate_slot(
-    lane: &ShardPages,
+    shard_pages: &ShardPages,
     own: &mut OwnerState,
     slab: bool,
     needs: &ResourceRequirements,
 ) -> Result<SlotAllocation, ClassShortage> {
     if slab {
-        own.slabs
-            .allocate(&lane.slab_groups, needs.size, needs.alignment, NO_RECORD)
+        own.slabs.allocate(
+            &shard_pages.slab_groups,
+            needs.size,
+            needs.alignment,
+            NO_RECORD,
+        )
     } else {
-        own.pages
-            .allocate(&lane.page_groups, needs.size, needs.alignment, NO_RECORD)
+        own.pages.allocate(
+            &shard_pages.page_groups,
+            needs.size,
+            needs.alignment,
+            NO_RECORD,
+        )
     }
 }
 
@@ -157,17 +163,17 @@ pub(super) fn region_in(backing: &BackingRegion, id: RegionId, offset: u64, size
 }
 
 impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
-    /// The allocator that this is a share of.
+    /// Its allocator.
     #[must_use]
     pub fn allocator(&self) -> &'a GpuAllocator<D, A> {
         self.allocator
     }
 
-    /// Takes memory, as [`GpuAllocator::allocate`].
+    /// Allocates a region, as [`GpuAllocator::allocate`].
     ///
     /// # Errors
     /// As there.
-    // Out of line its result would be written in small pieces and read in large ones, which costs as much as all the rest.
+    // Not inlined, its result would be written in small parts and read in large ones, which takes as long as all the rest.
     #[inline(always)]
     pub fn allocate(
         &mut self,
@@ -175,7 +181,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
         let served = is_slab_request(requirements, options);
-        // Margins lie behind regions of pools.
+        // Only regions of pools have margins.
         let Some(slab) = served.filter(|_| self.allocator.pools.margin() == 0) else {
             return self.allocator.allocate(requirements, options);
         };
@@ -185,95 +191,96 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
             kind: options.kind,
             within_budget: options.within_budget,
         };
-        let lane = match self.pages.get(self.last_used) {
-            Some(Some((asked, lane))) if *asked == kind => *lane,
+        let shard_pages = match self.pages.get(self.last_used) {
+            Some(Some((asked, shard_pages))) if *asked == kind => *shard_pages,
             _ => match self.pages_for(kind)? {
-                Some(lane) => lane,
+                Some(shard_pages) => shard_pages,
                 None => return self.allocator.allocate(requirements, options),
             },
         };
-        // SAFETY: the lane is this shard's, and nobody has a reference to what is its owner's, for this is `&mut self`.
-        let own = unsafe { lane.owner_state() };
-        match allocate_slot(lane, own, slab, requirements) {
-            Ok(taken) => self.region(lane, own, slab, taken),
-            Err(lack) => {
-                let served = self.allocate_slowly(lane, own, slab, requirements, options, lack);
+        // SAFETY: the pages are this shard's, and there is no other reference to the owner's state, for this is `&mut self`.
+        let own = unsafe { shard_pages.owner_state() };
+        match allocate_slot(shard_pages, own, slab, requirements) {
+            Ok(slot) => self.region(shard_pages, own, slab, slot),
+            Err(shortage) => {
+                let served =
+                    self.allocate_slowly(shard_pages, own, slab, requirements, options, shortage);
                 // SAFETY: as above.
-                if unsafe { lane.owner_state() }.is_empty() {
-                    self.park(lane);
+                if unsafe { shard_pages.owner_state() }.is_empty() {
+                    self.park(shard_pages);
                 }
                 served
             }
         }
     }
 
-    /// What the user gets for what was taken.
+    /// The region of a slot.
     #[inline(always)]
     fn region(
         &self,
-        lane: &ShardPages,
+        shard_pages: &ShardPages,
         own: &OwnerState,
         slab: bool,
-        taken: SlotAllocation,
+        slot: SlotAllocation,
     ) -> Result<Region, GpuError> {
-        let home = if slab {
-            own.slabs.range_ref(&lane.slab_groups, taken.group)
+        let backing = if slab {
+            own.slabs.range_ref(&shard_pages.slab_groups, slot.group)
         } else {
-            own.pages.range_ref(&lane.page_groups, taken.group)
+            own.pages.range_ref(&shard_pages.page_groups, slot.group)
         };
-        let home = home.ok_or(GpuMisuse::Stale)?;
-        let at = lane.region_slot(
-            Shards::place_of(taken.group, slab),
-            taken.slot,
-            taken.generation,
+        let backing = backing.ok_or(GpuMisuse::Stale)?;
+        let at = shard_pages.region_slot(
+            Shards::place_of(slot.group, slab),
+            slot.slot,
+            slot.generation,
         );
         let id = RegionId::new(self.allocator.tag, at);
-        Ok(region_in(home, id, taken.offset, taken.size))
+        Ok(region_in(backing, id, slot.offset, slot.size))
     }
 
-    /// Takes back what others freed, and gets what is still lacking.
+    /// Collects frees by other threads, and adds the missing capacity.
     #[cold]
     #[inline(never)]
     fn allocate_slowly(
         &mut self,
-        lane: &ShardPages,
+        shard_pages: &ShardPages,
         own: &mut OwnerState,
         slab: bool,
         needs: &ResourceRequirements,
         options: &RegionOptions<'_>,
-        lack: ClassShortage,
+        shortage: ClassShortage,
     ) -> Result<Region, GpuError> {
         let env = self.allocator.device_and_host();
-        let mut lack = lack;
-        if lack != ClassShortage::Unsupported && !lane.remote_frees.is_empty() {
-            lane.collect(own);
-            lane.trim(own, env, &self.allocator.pools);
-            match allocate_slot(lane, own, slab, needs) {
-                Ok(taken) => return self.region(lane, own, slab, taken),
-                Err(still) => lack = still,
+        let mut shortage = shortage;
+        if shortage != ClassShortage::Unsupported && !shard_pages.remote_frees.is_empty() {
+            shard_pages.collect(own);
+            shard_pages.trim(own, env, &self.allocator.pools);
+            match allocate_slot(shard_pages, own, slab, needs) {
+                Ok(slot) => return self.region(shard_pages, own, slab, slot),
+                Err(still) => shortage = still,
             }
         }
         loop {
-            match lack {
+            match shortage {
                 ClassShortage::Unsupported => return self.allocator.allocate(needs, options),
-                ClassShortage::Memory(need) => lane.grow_with(own, slab, need, env)?,
+                ClassShortage::Memory(need) => shard_pages.grow_with(own, slab, need, env)?,
                 ClassShortage::Range(need) => {
-                    if !self.add_range(lane, own, slab, need)? {
+                    if !self.add_range(shard_pages, own, slab, need)? {
                         return self.allocator.allocate(needs, options);
                     }
                 }
             }
-            match allocate_slot(lane, own, slab, needs) {
-                Ok(taken) => return self.region(lane, own, slab, taken),
-                Err(still) => lack = still,
+            match allocate_slot(shard_pages, own, slab, needs) {
+                Ok(slot) => return self.region(shard_pages, own, slab, slot),
+                Err(still) => shortage = still,
             }
         }
     }
 
-    /// Gets the lane another page or slab. False where the pools have none, or it cannot be mapped: a region of its own may still be had.
+    /// Adds a page or slab. False if the pools have none, or if it cannot be mapped: the allocator may still have room for a single region.
     fn add_range(
         &self,
-        lane: &ShardPages,
+        shard_pages: &ShardPages,
         own: &mut OwnerState,
         slab: bool,
         need: RangeShortage,
@@ -281,21 +288,21 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
         let (env, pools) = (self.allocator.device_and_host(), &self.allocator.pools);
         let RequestKind {
             memory_type_bits,
-            preference: wish,
+            preference,
             kind,
             within_budget,
         } = own.kind;
         let granule = self.allocator.limits.non_coherent_atom_size.max(GRANULE);
-        let ask = AllocationRequest {
+        let request = AllocationRequest {
             memory_type_bits,
-            preference: wish,
+            preference,
             kind,
             within_budget,
             dedicated: DedicatedPolicy::Never,
             user_data: NEW_SHARD_PAGE,
             ..AllocationRequest::new(need.size, need.alignment.max(granule))
         };
-        let placed = match pools.place(env, &ask) {
+        let placed = match pools.place(env, &request) {
             Ok(placed) => placed,
             Err(error @ GpuError::Host(_)) => return Err(error),
             Err(_) => return Ok(false),
@@ -303,7 +310,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
         let mut unused = UnusedRange {
             env,
             pools,
-            home: BackingRegion {
+            backing: BackingRegion {
                 at: placed.at,
                 memory: placed.memory,
                 memory_type: placed.memory_type as u8,
@@ -313,16 +320,18 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
         };
         if placed.properties.contains(PropertyFlags::HOST_VISIBLE) {
             match pools.map_shard_page(env, placed.at) {
-                Ok(first) => unused.home.mapped = Some(first),
+                Ok(first) => unused.backing.mapped = Some(first),
                 Err(_) => return Ok(false),
             }
         }
         loop {
-            let home = unused.home;
+            let backing = unused.backing;
             let added = if slab {
-                own.slabs.add(&lane.slab_groups, home, home.base, need)
+                own.slabs
+                    .add(&shard_pages.slab_groups, backing, backing.base, need)
             } else {
-                own.pages.add(&lane.page_groups, home, home.base, need)
+                own.pages
+                    .add(&shard_pages.page_groups, backing, backing.base, need)
             };
             match added {
                 Ok(number) => {
@@ -332,18 +341,19 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
                     } else {
                         own.pages.first_group(number)
                     };
-                    let word = Shards::word_of(lane.number, Shards::place_of(group, slab));
-                    let named = pools.name_shard_page(home.at, word);
+                    let user_data =
+                        Shards::word_of(shard_pages.number, Shards::place_of(group, slab));
+                    let named = pools.name_shard_page(backing.at, user_data);
                     debug_assert!(named.is_ok(), "placed for this: {named:?}");
                     return Ok(true);
                 }
-                Err(ClassShortage::Memory(need)) => lane.grow_with(own, slab, need, env)?,
+                Err(ClassShortage::Memory(need)) => shard_pages.grow_with(own, slab, need, env)?,
                 Err(ClassShortage::Range(_) | ClassShortage::Unsupported) => return Ok(false),
             }
         }
     }
 
-    /// Gives a region back, as [`GpuAllocator::free`]: the shard's own without a lock, any other of the allocator's as well.
+    /// Frees a region, as [`GpuAllocator::free`]; one of this shard without a lock.
     ///
     /// # Errors
     /// As there.
@@ -356,7 +366,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
         }
     }
 
-    /// Ends a region of this shard. `None` where the allocator has to.
+    /// Frees a region of this shard. `None` if the allocator must free it.
     #[inline]
     fn free_own(&mut self, region: &Region) -> Option<Result<(), GpuMisuse>> {
         let (id, at) = (region.id, region.id.at());
@@ -366,13 +376,13 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
         {
             return None;
         }
-        let lane = self.lane_of(at.place.pool())?;
+        let shard_pages = self.pages_of(at.place.pool())?;
         // SAFETY: as in `allocate`.
-        let own = unsafe { lane.owner_state() };
+        let own = unsafe { shard_pages.owner_state() };
         let (group, slot, generation) = (at.place.block(), at.slot, at.generation);
-        let given = if group >= SLAB_GROUP {
+        let freed = if group >= SLAB_GROUP {
             own.slabs.free(
-                &lane.slab_groups,
+                &shard_pages.slab_groups,
                 group - SLAB_GROUP,
                 slot,
                 generation,
@@ -380,22 +390,22 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
             )
         } else {
             own.pages
-                .free(&lane.page_groups, group, slot, generation, NO_RECORD)
+                .free(&shard_pages.page_groups, group, slot, generation, NO_RECORD)
         };
-        let given = given.map_err(|_| GpuMisuse::Stale);
-        if given.is_ok_and(|given| given.is_emptied) {
-            lane.trim(own, self.allocator.device_and_host(), &self.allocator.pools);
+        let freed = freed.map_err(|_| GpuMisuse::Stale);
+        if freed.is_ok_and(|slot| slot.is_emptied) {
+            shard_pages.trim(own, self.allocator.device_and_host(), &self.allocator.pools);
         }
         if own.is_empty() {
-            self.park(lane);
+            self.park(shard_pages);
         }
-        Some(given.map(|_| ()))
+        Some(freed.map(|_| ()))
     }
 
-    /// Gives regions back, each place of `regions` that has one, as [`GpuAllocator::free_batch`].
+    /// Frees each region of `regions`, as [`GpuAllocator::free_batch`].
     ///
     /// # Errors
-    /// The place of the first region that was refused, and why; the others are given back all the same.
+    /// The index of the first region that was refused, and why; the others are freed.
     pub fn free_batch(&mut self, regions: &mut [Option<Region>]) -> Result<(), BatchError> {
         let mut first = None;
         for (index, place) in regions.iter_mut().enumerate() {
@@ -411,16 +421,16 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
     }
 }
 
-/// A range of the pools that no page or slab lies in yet. Dropped, also by a panic of the host allocator, it goes back.
+/// A range of the pools that is not a page or slab yet. Dropping it, also by a panic of the host allocator, frees it.
 struct UnusedRange<'a> {
     env: DeviceAndHost<'a>,
     pools: &'a Pools,
-    home: BackingRegion,
+    backing: BackingRegion,
 }
 
 impl Drop for UnusedRange<'_> {
     fn drop(&mut self) {
-        free_region(self.env, self.pools, &self.home);
+        free_region(self.env, self.pools, &self.backing);
     }
 }
 

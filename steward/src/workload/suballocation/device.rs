@@ -6,8 +6,8 @@ use std::ptr::{self, NonNull};
 
 use ash::vk::{self, Handle as _};
 use gpu_suballoc::device::{
-    BufferHandle, ResourceHandle, DeviceError, DeviceFeatures, DeviceProperties, HeapBudget,
-    ImageHandle, ImageTiling, MappedRange, MemoryHandle, MemoryRequest,
+    BufferHandle, DeviceError, DeviceFeatures, DeviceProperties, HeapBudget, ImageHandle,
+    ImageTiling, MappedRange, MemoryHandle, MemoryRequest, ResourceHandle,
 };
 use gpu_suballoc::{BufferInfo, DeviceMemory, GpuError, ImageInfo, ResourceRequirements};
 

@@ -1,4 +1,4 @@
-//! How a shard comes by its lanes, lets go of them while nothing happens there, and comes back.
+//! Parking: a shard gives up pages without live regions, and takes them back at its next call.
 
 use alloc_core::HostAllocator;
 
@@ -9,35 +9,35 @@ use crate::device::DeviceMemory;
 use crate::error::GpuError;
 use crate::shard::{RequestKind, ShardPages};
 
-/// A lane that others may take over unless something lives in it.
+/// Pages without live regions, which other threads may free.
 #[derive(Clone, Copy)]
 pub(super) struct Parked<'a> {
     kind: RequestKind,
-    lane: &'a ShardPages,
-    /// What it comes back by.
+    shard_pages: &'a ShardPages,
+    /// Needed to take them back.
     term: u64,
 }
 
-/// What is in a [`Shard`].
+/// The use of a [`Shard`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardUsage {
-    /// Regions that live.
+    /// Live regions.
     pub regions: u64,
     /// Their bytes, in whole granules.
     pub region_bytes: u64,
-    /// Bytes of the pages and slabs that they lie in, which the allocator counts as regions.
+    /// Bytes of its pages and slabs, which the allocator counts as regions.
     pub page_bytes: u64,
 }
 
 impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
-    /// A lane of this shard for such requests. `None` where it has others already, as many as it can have.
+    /// The pages for a kind of requests. `None` if the shard has the pages of 8 other kinds.
     #[cold]
     pub(super) fn pages_for(
         &mut self,
         kind: RequestKind,
     ) -> Result<Option<&'a ShardPages>, GpuError> {
         let has = |place: &Option<(RequestKind, &'a ShardPages)>| {
-            place.is_some_and(|(asked, _)| asked == kind)
+            place.is_some_and(|(served, _)| served == kind)
         };
         let owned = self.pages.iter().position(has);
         if let Some(index) = owned.or_else(|| self.unpark(|parked| parked.kind == kind)) {
@@ -45,7 +45,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
             return Ok(self
                 .pages
                 .get(index)
-                .and_then(|place| place.map(|(_, lane)| lane)));
+                .and_then(|place| place.map(|(_, shard_pages)| shard_pages)));
         }
         let mut places = self.pages.iter().zip(&self.parked);
         let Some(index) = places.position(|(owned, parked)| owned.is_none() && parked.is_none())
@@ -53,29 +53,29 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
             return Ok(None);
         };
         let granule = self.allocator.limits.non_coherent_atom_size.max(GRANULE);
-        let lane =
+        let shard_pages =
             self.allocator
                 .shards
                 .pages_for(self.allocator.device_and_host(), kind, granule)?;
-        if let (Some(lane), Some(place)) = (lane, self.pages.get_mut(index)) {
-            *place = Some((kind, lane));
+        if let (Some(shard_pages), Some(place)) = (shard_pages, self.pages.get_mut(index)) {
+            *place = Some((kind, shard_pages));
             self.last_used = index;
         }
-        Ok(lane)
+        Ok(shard_pages)
     }
 
-    /// Nothing lives in a lane of this shard: what is empty there is anybody's.
+    /// Parks pages without live regions.
     #[cold]
     #[inline(never)]
-    pub(super) fn park(&mut self, lane: &ShardPages) {
+    pub(super) fn park(&mut self, shard_pages: &ShardPages) {
         for (owned, parked) in self.pages.iter_mut().zip(&mut self.parked) {
             if let Some((kind, found)) = *owned
-                && found.number == lane.number
+                && found.number == shard_pages.number
             {
-                // SAFETY: the lane is this shard's, and nobody has a reference to what is its owner's; it is not looked for any more.
+                // SAFETY: the pages are this shard's, and there is no reference to the owner's state, which is not used any more.
                 *parked = unsafe { found.park_empty() }.map(|term| Parked {
                     kind,
-                    lane: found,
+                    shard_pages: found,
                     term,
                 });
                 if parked.is_some() {
@@ -85,61 +85,65 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
         }
     }
 
-    /// Comes back to a lane: its index. `None` where there is no such, or another shard has it.
+    /// Takes parked pages back. Returns their index, or `None` if there are none, or another shard has them.
     #[cold]
     fn unpark(&mut self, is_it: impl Fn(&Parked<'a>) -> bool) -> Option<usize> {
         let found = |place: &Option<Parked<'a>>| place.as_ref().is_some_and(&is_it);
         let index = self.parked.iter().position(found)?;
         let parked = self.parked.get_mut(index)?.take()?;
-        if !parked.lane.unpark(parked.term) {
+        if !parked.shard_pages.unpark(parked.term) {
             return None;
         }
-        *self.pages.get_mut(index)? = Some((parked.kind, parked.lane));
+        *self.pages.get_mut(index)? = Some((parked.kind, parked.shard_pages));
         Some(index)
     }
 
-    /// The lane of this shard that has the number, if it is one.
+    /// The pages of this number, if they are this shard's.
     #[inline]
-    pub(super) fn lane_of(&mut self, number: u16) -> Option<&'a ShardPages> {
+    pub(super) fn pages_of(&mut self, number: u16) -> Option<&'a ShardPages> {
         let has = |place: &Option<(RequestKind, &'a ShardPages)>| {
             place
-                .map(|(_, lane)| lane)
-                .filter(|lane| lane.number == number)
+                .map(|(_, shard_pages)| shard_pages)
+                .filter(|shard_pages| shard_pages.number == number)
         };
         let owned = self.pages.get(self.last_used).and_then(has);
-        if let Some(lane) = owned.or_else(|| self.pages.iter().find_map(has)) {
-            return Some(lane);
+        if let Some(shard_pages) = owned.or_else(|| self.pages.iter().find_map(has)) {
+            return Some(shard_pages);
         }
-        let index = self.unpark(|parked| parked.lane.number == number)?;
+        let index = self.unpark(|parked| parked.shard_pages.number == number)?;
         self.pages.get(index).and_then(has)
     }
 
-    /// Takes back what other threads freed, and gives back every page and slab that is empty: for the end of a frame, or of a phase, and
-    /// before the thread waits for long. Until the shard's next call whatever becomes empty goes back at once, and a free costs a lock.
+    /// Collects frees by other threads, and frees every empty page and slab: for the end of a frame or a phase, and
+    /// before the thread waits for long. Until the shard's next call pages that become empty are freed at once, and a free locks.
     pub fn trim(&mut self) {
         let (env, pools) = (self.allocator.device_and_host(), &self.allocator.pools);
         for (owned, parked) in self.pages.iter_mut().zip(&mut self.parked) {
-            if let Some((kind, lane)) = owned.take() {
-                let term = lane.park();
-                *parked = Some(Parked { kind, lane, term });
+            if let Some((kind, shard_pages)) = owned.take() {
+                let term = shard_pages.park();
+                *parked = Some(Parked {
+                    kind,
+                    shard_pages,
+                    term,
+                });
             }
             if let Some(parked) = parked {
-                parked.lane.free_idle(env, pools);
+                parked.shard_pages.free_idle(env, pools);
             }
         }
     }
 
-    /// What is in it. Takes back what other threads freed first, so that it is exact when they pause.
+    /// Its use. Collects frees by other threads first, so that the numbers are exact when these pause.
     pub fn usage(&mut self) -> ShardUsage {
         let mut usage = ShardUsage::default();
-        for (_, lane) in self.pages.iter().flatten() {
+        for (_, shard_pages) in self.pages.iter().flatten() {
             // SAFETY: as in `allocate`.
-            let own = unsafe { lane.owner_state() };
-            lane.collect(own);
+            let own = unsafe { shard_pages.owner_state() };
+            shard_pages.collect(own);
             usage.add(own.totals());
         }
         for parked in self.parked.iter().flatten() {
-            if let Some(totals) = parked.lane.parked_totals(parked.term) {
+            if let Some(totals) = parked.shard_pages.parked_totals(parked.term) {
                 usage.add(totals);
             }
         }
@@ -148,8 +152,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
 }
 
 impl ShardUsage {
-    fn add(&mut self, lane: [ClassTotals; 2]) {
-        for totals in lane {
+    fn add(&mut self, shard_pages: [ClassTotals; 2]) {
+        for totals in shard_pages {
             self.regions += u64::from(totals.live);
             self.region_bytes += totals.used_bytes;
             self.page_bytes += totals.reserved_bytes;
@@ -159,12 +163,12 @@ impl ShardUsage {
 
 impl<D: DeviceMemory, A: HostAllocator> Drop for Shard<'_, D, A> {
     fn drop(&mut self) {
-        for (_, lane) in self.pages.iter().flatten() {
-            lane.abandon(self.allocator.device_and_host(), &self.allocator.pools);
+        for (_, shard_pages) in self.pages.iter().flatten() {
+            shard_pages.abandon(self.allocator.device_and_host(), &self.allocator.pools);
         }
         for parked in self.parked.iter().flatten() {
             let (env, pools) = (self.allocator.device_and_host(), &self.allocator.pools);
-            parked.lane.abandon_parked(parked.term, env, pools);
+            parked.shard_pages.abandon_parked(parked.term, env, pools);
         }
     }
 }
