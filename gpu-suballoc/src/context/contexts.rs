@@ -1,4 +1,4 @@
-//! The home of contexts: the cache that they share, and which of them are on one device.
+//! The contexts of devices: their shared cache, and the devices.
 
 use core::fmt;
 use core::sync::atomic::AtomicBool;
@@ -17,14 +17,14 @@ use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Rel
 
 /// The contexts of an application's devices, with the shader cache that they share.
 ///
-/// DeviceContexts that are acquired with one `VkDevice` share its compiled shaders; each keeps, and takes along, what it compiled. A device is
-/// known by a number that is drawn when its first context is acquired and is never drawn again: the same handle's value, after all its
-/// contexts went or it was [lost](DeviceContext::device_lost), is another device.
+/// Contexts of one `VkDevice` share its compiled shaders; each owns the shaders that it compiled. A device has a unique number from its first
+/// context on. After its last context was released, or after it was [lost](DeviceContext::device_lost), a device of the same handle is another
+/// device.
 ///
 /// At most 64 devices have contexts at once, any number each; one more is [`ContextError::TooManyDevices`].
 ///
-/// A value is a handle: clones lead to one home, which goes with the last of them and the last context. No global state: two homes know
-/// nothing of one another. Usable from all threads at once.
+/// A value is a reference: the last of all clones and contexts frees the shared state. There is no global state. Usable from all threads at
+/// once.
 pub struct DeviceContexts<P: Send + Sync, E: Copy + Send + Sync> {
     inner: SharedBox<ContextsInner<P, E>>,
 }
@@ -40,11 +40,11 @@ struct SharedDevice {
     handles: VulkanHandles,
     number: CacheDevice,
     is_lost: AtomicBool,
-    /// Contexts on it; changed under the home's lock.
+    /// Contexts on it; changed under the lock of `devices`.
     contexts: AtomicU32,
 }
 
-/// What all contexts of a device know of it: its number, and whether it is lost.
+/// A device's number, and whether it is lost; shared by its contexts.
 #[derive(Clone)]
 pub struct DeviceState {
     device: SharedBox<SharedDevice>,
@@ -57,24 +57,24 @@ impl DeviceState {
         self.device.number
     }
 
-    /// True once it was said to be lost: its driver is not called any more.
+    /// True after it was [reported lost](DeviceContext::device_lost): its driver is not called any more.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.device.is_lost.load(Acquire)
     }
 }
 
-/// A context's place on its device, until dropped.
+/// A context's share of its device, until dropped.
 pub(super) struct DeviceShare<P: Send + Sync, E: Copy + Send + Sync> {
     contexts: DeviceContexts<P, E>,
     pub(super) state: DeviceState,
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
-    /// A home without contexts; its own memory, and the cache's, is the context's.
+    /// Creates a value without contexts; `memory` is its own memory and the cache's.
     ///
     /// # Errors
-    /// The context's refusal.
+    /// The refusal of `memory`.
     pub fn new(memory: ContextHandle, limits: CacheLimits) -> Result<Self, HostError> {
         let cache = ShaderCache::new(memory.clone(), limits)?;
         let home = ContextsInner {
@@ -87,25 +87,25 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
         })
     }
 
-    /// The cache that its contexts share.
+    /// The shared cache.
     #[must_use]
     pub fn cache(&self) -> &ShaderCache<P, E> {
         &self.inner.cache
     }
 
-    /// Acquires a context on a device of the application: an allocator, and an owner in the shared cache, with books in `memory`.
+    /// Acquires a context on a device of the application: an allocator, and an owner in the shared cache, with bookkeeping in `memory`.
     ///
-    /// `load` gets hold of the device's driver: it runs once, here and never again. It is told the device's state, so that what it makes
+    /// `load` opens the device's driver; it is called exactly once. It receives the device's state, so that its result
     /// can stop calling a lost device.
     ///
     /// # Errors
-    /// [`ContextError::NullHandle`]; [`ContextError::OtherHandle`] where the device is known, and of another instance or physical device;
-    /// what `load`, the allocator, or `memory` refuse. Nothing was made then.
+    /// [`ContextError::NullHandle`]; [`ContextError::OtherHandle`] for a device that has contexts with another instance or physical device;
+    /// refusals of `load`, the allocator, or `memory`. No context was created then.
     ///
     /// # Safety
-    /// - The handles are live, of one another, and outlive the context and what is held of its shaders, or the device is said to be
-    ///   [lost](DeviceContext::device_lost) first, and no call of a context of it that began before is under way when it goes.
-    /// - What `load` answers is that device, and its [`memory`](ContextDevice::memory) is the same at every call.
+    /// - The handles are live and belong to each other. They outlive the context and all references to its shaders, or the device is reported
+    ///   [lost](DeviceContext::device_lost) first, and is destroyed only after all calls of its contexts that began before have returned.
+    /// - `load` returns that device, whose [`memory`](ContextDevice::memory) is the same at every call.
     /// - As [`GpuAllocator::new`].
     pub unsafe fn acquire<D: ContextDevice>(
         &self,
@@ -124,14 +124,14 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
         Ok(DeviceContext::new(handles, owner, gpu, share))
     }
 
-    /// How many contexts there are on a device that is not lost; 0 where it is not known.
+    /// The number of contexts on a device that is not lost; 0 for an unknown device.
     #[must_use]
     pub fn contexts_on(&self, device: u64) -> u32 {
         let devices = self.inner.devices.lock();
         find_device(&*devices, device).map_or(0, |there| there.contexts.load(Relaxed))
     }
 
-    /// Joins the device if it is known; otherwise it is from now on.
+    /// Joins the device, a new one if it has no contexts yet.
     fn join_device(&self, handles: VulkanHandles) -> Result<DeviceShare<P, E>, ContextError> {
         let fresh = SharedDevice {
             handles,
@@ -139,7 +139,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
             is_lost: AtomicBool::new(false),
             contexts: AtomicU32::new(0),
         };
-        // Made before, so that nothing is asked for under the lock; where the device is known it goes again, after the lock.
+        // Allocated before, so that nothing is allocated under the lock. If the device exists, it is freed after the lock.
         let fresh = SharedBox::new(fresh, self.inner.memory.clone())?;
         let mut devices = self.inner.devices.lock();
         let joined = match find_device(&*devices, handles.device) {
@@ -165,7 +165,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
     }
 }
 
-/// The device that is not lost, of this handle.
+/// The device of this handle that is not lost.
 fn find_device(
     devices: &[Option<SharedBox<SharedDevice>>],
     device: u64,
@@ -177,7 +177,7 @@ fn find_device(
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> DeviceShare<P, E> {
-    /// The device is lost, or about to be destroyed: nobody calls its driver, nobody joins it.
+    /// Marks the device as lost: its driver is not called any more, and no context joins it.
     pub(super) fn lose(&self) {
         self.state.device.is_lost.store(true, Release);
     }

@@ -1,4 +1,4 @@
-//! A context: what the application's device is used through, until it is released.
+//! A context on a device of the application.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,7 +18,7 @@ use crate::threads;
 /// The allocator of a context.
 pub type ContextAllocator<D> = GpuAllocator<LossAwareDevice<D>, ContextHandle>;
 
-/// A number that no other context of the process has or had.
+/// The number of a context, unique in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceContextId(u64);
 
@@ -34,7 +34,7 @@ impl DeviceContextId {
         self.0
     }
 
-    /// From C. Whether there is such a context its table knows.
+    /// From C; any number. The table knows whether the context exists.
     #[must_use]
     pub const fn from_raw(raw: u64) -> Self {
         Self(raw)
@@ -44,10 +44,10 @@ impl DeviceContextId {
 /// An allocator and a share of the shader cache, on a device that the application owns.
 ///
 /// Acquired by [`DeviceContexts::acquire`]. It must be [released](Self::release), or dropped, before the application destroys the device, or the
-/// device be said to be [lost](Self::device_lost) first. Nothing of the application's is ever destroyed: neither instance nor device, nor
-/// queue, and none is waited for. Dropping it releases the same things in the same order; what is still in use then stays with the driver.
+/// device must be reported [lost](Self::device_lost) first. It never destroys or waits for the application's instance, device or
+/// queues. Dropping it releases the same things in the same order; regions in use then stay allocated until the device is destroyed.
 pub struct DeviceContext<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
-    // In the order in which they go: shader modules, then regions and blocks, then the place on the device.
+    // In the order of dropping: shader modules, then regions and blocks, then the share of the device.
     owner: CacheOwner<P, E>,
     gpu: ContextAllocator<D>,
     device_share: DeviceShare<P, E>,
@@ -73,10 +73,10 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
         }
     }
 
-    /// The same context, asked for again: says whether these are its handles. Loads nothing, takes nothing.
+    /// Acquires the same context again: checks that these are its handles. Loads and allocates nothing.
     ///
     /// # Errors
-    /// [`ContextError::NullHandle`], [`ContextError::OtherHandle`]; the context is as it was.
+    /// [`ContextError::NullHandle`], [`ContextError::OtherHandle`]; the context is unchanged.
     pub fn acquire_again(&self, handles: VulkanHandles) -> Result<(), ContextError> {
         self.handles.check_same(handles)
     }
@@ -87,7 +87,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
         self.id
     }
 
-    /// What it was acquired with.
+    /// Its handles.
     #[must_use]
     pub const fn handles(&self) -> VulkanHandles {
         self.handles
@@ -111,26 +111,25 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
         self.gpu.device().device()
     }
 
-    /// What it knows of its device, with the device's other contexts.
+    /// The state of its device, shared with the device's other contexts.
     #[must_use]
     pub const fn device_state(&self) -> &DeviceState {
         &self.device_share.state
     }
 
-    /// The home that it was acquired from.
+    /// The value that it was acquired from.
     #[must_use]
     pub const fn contexts(&self) -> &DeviceContexts<P, E> {
         self.device_share.contexts()
     }
 
-    /// Runs one dispatch at a time: waits until the one before is over. Locks, and does nothing else; the turn ends when `run` returns or
-    /// unwinds, and cannot be forgotten.
+    /// Runs one dispatch at a time, under a lock that is released when `run` returns or unwinds.
     ///
-    /// Threads that wait for one another's contexts in turn wait for ever, as with any lock: dispatch on several in one order.
+    /// Threads that dispatch on several contexts must do so in one order, as with any locks.
     ///
     /// # Errors
-    /// [`ContextError::NestedDispatch`] within a dispatch of this context on the same thread, which would wait for itself; `run` is not
-    /// called then. Without feature `std` threads cannot be told apart, and it does.
+    /// [`ContextError::NestedDispatch`] within a dispatch of this context on the same thread; `run` is not
+    /// called then. Without feature `std` this is not detected, and the thread waits for itself.
     pub fn dispatch<R>(&self, run: impl FnOnce(&Self) -> R) -> Result<R, ContextError> {
         let _turn = self
             .lock
@@ -139,31 +138,27 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
         Ok(run(self))
     }
 
-    /// Says that the device is lost (`VK_ERROR_DEVICE_LOST`), or that the application is about to destroy it: no call of a context of it that
-    /// begins from now on reaches its driver, and what they are asked for is [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost). It
-    /// does not wait for calls that other threads are in: before it destroys the device the application does. Release them then: only
-    /// host memory is given back. Nobody else joins the device; its handle's value is another device from now on.
+    /// Reports that the device is lost (`VK_ERROR_DEVICE_LOST`), or that the application is about to destroy it. Calls of its contexts that
+    /// begin from now on do not reach the driver: requests are [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost). This call does
+    /// not wait for calls of other threads: the application must, before it destroys the device. Releasing the contexts then frees only
+    /// host memory. A context that is acquired with the same handle later is on another device.
     pub fn device_lost(&self) {
         self.device_share.lose();
         self.contexts().cache().release_device(self.owner.device());
     }
 
-    /// Gives everything back: shader modules of this owner, then regions and blocks, then the books. Waits for nothing: the device must be
-    /// done with what is released.
+    /// Frees everything: shader modules of this owner, then regions and blocks, then the bookkeeping. Does not wait: the device must have
+    /// finished its work with them.
     ///
-    /// After the device was lost no driver call is made, and nothing is refused.
+    /// After the loss of the device the driver is not called, and nothing is refused.
     ///
-    /// Nobody comes in between: the context is the caller's alone, so what is looked for and not found is not made meanwhile; and a thread
-    /// that asks another context of the device for one of its shaders just then waits, and holds it, which refuses the release, or finds
-    /// it gone. Nothing of the context's is left when this returns.
+    /// A thread that requests one of its shaders through another context of the device at the same time either gets a reference, which
+    /// refuses the release, or does not find the shader. Nothing of the context remains when this returns.
     ///
     /// # Errors
-    /// The context, as it was but for kept buffers and empty blocks, while regions, wrapped buffers, crops or held shaders of it are left, or
-    /// one is being compiled for it.
-    #[expect(
-        clippy::result_large_err,
-        reason = "the context is given back, as large as it is"
-    )]
+    /// The context, unchanged but for kept buffers and empty blocks, while regions, wrapped buffers, crops or referenced shaders of it are left,
+    /// or a shader is being compiled for it.
+    #[expect(clippy::result_large_err, reason = "a refusal returns the context")]
     pub fn release(self) -> Result<ReleaseReport, Rejected<Self, ContextOutstanding>> {
         let mut context = self;
         if context.device_share.state.is_lost() {
@@ -186,13 +181,13 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
         }
     }
 
-    /// As [`release`](Self::release), whatever is left: held shaders are found by nobody and go with their last hold, which must be before
-    /// the device goes; regions go with their buffers, images and memory, and their ids mean nothing from then on.
+    /// As [`release`](Self::release), but frees regions with their buffers, images and memory, and removes referenced shaders from the cache: they
+    /// are destroyed with their last reference, which must be before the device is destroyed.
     pub fn release_forced(self) -> ForcedRelease {
         self.end()
     }
 
-    /// What is in the way of a release, now. Gives kept buffers back.
+    /// Counts what prevents a release, after freeing the kept buffers.
     pub(super) fn outstanding(&mut self) -> ContextOutstanding {
         let left = self.gpu.outstanding();
         ContextOutstanding {
@@ -214,7 +209,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     }
 }
 
-/// What is left of a context when its shaders went: memory, then the place on the device.
+/// Releases a context's memory, then its share of the device.
 fn release_parts<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>(
     gpu: ContextAllocator<D>,
     device_share: DeviceShare<P, E>,

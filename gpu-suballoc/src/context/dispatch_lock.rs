@@ -1,4 +1,4 @@
-//! A lock that may be held over calls of the driver: it guards no state of ours.
+//! The lock of a context's dispatches. It guards no state, so it may be held over calls of the driver.
 
 #![forbid(unsafe_code)]
 
@@ -7,13 +7,13 @@ use crate::threads;
 
 const UNLOCKED: u32 = 0;
 const LOCKED: u32 = 1;
-/// Held, and somebody waits.
+/// Held, and a thread waits.
 const CONTENDED: u32 = 2;
 
 /// One thread's turn at a time.
 pub(super) struct DispatchLock {
     word: AtomicU32,
-    /// The thread whose turn it is, by number; 0 where that is not known.
+    /// The number of the thread whose turn it is, or 0.
     thread: AtomicU64,
 }
 
@@ -29,10 +29,9 @@ impl DispatchLock {
         }
     }
 
-    /// Waits for a turn of this thread's. `None` where it has the turn already: it would wait for itself. A thread without a number (0)
-    /// does.
+    /// Waits for a turn of this thread. `None` if the thread has the turn already; not detected for a thread without a number (0).
     pub(super) fn enter(&self, thread: u64) -> Option<Turn<'_>> {
-        // Only this thread writes its own number: who reads it here wrote it, and has not ended the turn.
+        // Only this thread writes its own number, and clears it at the end of its turn.
         if thread != 0 && self.thread.load(Relaxed) == thread {
             return None;
         }
@@ -41,7 +40,7 @@ impl DispatchLock {
             .compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed)
             .is_err()
         {
-            // Whoever waited does not know whether others do: it says so.
+            // A thread that waited does not know whether others wait, so it leaves the lock contended.
             while self.word.swap(CONTENDED, Acquire) != UNLOCKED {
                 threads::wait_while(&self.word, CONTENDED);
             }

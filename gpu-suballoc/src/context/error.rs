@@ -1,4 +1,4 @@
-//! Why a context is not acquired, used or released.
+//! Errors of acquiring, using and releasing contexts.
 
 #![forbid(unsafe_code)]
 
@@ -11,45 +11,44 @@ use super::handles::ContextHandle;
 use super::release::ContextOutstanding;
 use crate::error::GpuError;
 
-/// Why a call was refused; everything is as it was.
+/// Why a call was refused. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ContextError {
     /// A handle is `VK_NULL_HANDLE`. The caller's fault.
     NullHandle(ContextHandle),
-    /// A handle is another one than the context's; a device that lives, and is said to be of another instance or physical device, too. The
-    /// caller's fault.
+    /// A handle is not the context's, or not that of the device's other contexts. The caller's fault.
     OtherHandle(ContextHandle),
-    /// The driver, or the loader, does not have a command that every Vulkan 1.0 has. No context was made.
+    /// Driver or loader lack a command that every Vulkan 1.0 has. No context was created.
     MissingCommand {
-        /// What was asked for it.
+        /// The source that lacks it.
         level: CommandSource,
         /// Its name.
         name: &'static CStr,
     },
-    /// No host memory for the books. Nobody's fault.
+    /// No host memory for the bookkeeping. Nobody's fault.
     Host(HostError),
     /// The allocator, or the driver, refused.
     Gpu(GpuError),
-    /// There is no such context: it was released, or is another table's. The caller's fault.
+    /// There is no such context: it was released, or is in another table. The caller's fault.
     Released,
-    /// Somebody is using the context at the moment.
+    /// The context is in use.
     InUse,
-    /// The context has regions, crops or held shaders.
+    /// The context has regions, crops or referenced shaders.
     Outstanding(ContextOutstanding),
-    /// As many devices as can be told apart have contexts.
+    /// 64 devices have contexts.
     TooManyDevices,
-    /// As many contexts as a table has room for have a number.
+    /// The table has 64 contexts.
     TooManyContexts,
-    /// No context was set as the default, and no handlers are set.
+    /// Neither a default context nor handlers are set.
     NoContext,
-    /// A dispatch was asked for within a dispatch of the same context, on the same thread. The caller's fault.
+    /// A dispatch within a dispatch of the same context, on the same thread. The caller's fault.
     NestedDispatch,
     /// Handlers cannot be changed between an acquire and its release.
     HandlersInUse,
 }
 
-/// Who answers for a command's function.
+/// The source of a command's function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandSource {
     /// `vkGetInstanceProcAddr` without an instance.

@@ -1,4 +1,4 @@
-//! Whose context it is: three of the application's handles, as numbers.
+//! The application's handles of a context, as numbers.
 
 #![forbid(unsafe_code)]
 
@@ -6,18 +6,18 @@ use core::fmt;
 
 use super::error::ContextError;
 
-/// `VkInstance`, `VkPhysicalDevice` and `VkDevice` of an application, as numbers. They stay the application's.
+/// `VkInstance`, `VkPhysicalDevice` and `VkDevice` of an application, as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VulkanHandles {
     /// `VkInstance`.
     pub instance: u64,
     /// `VkPhysicalDevice`, of the instance.
     pub physical_device: u64,
-    /// `VkDevice`, made from the physical device.
+    /// `VkDevice`, created from the physical device.
     pub device: u64,
 }
 
-/// Which of the three.
+/// One of the three handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextHandle {
     /// `VkInstance`.
@@ -37,13 +37,13 @@ impl VulkanHandles {
         ]
     }
 
-    /// None is `VK_NULL_HANDLE`.
+    /// Refuses `VK_NULL_HANDLE`.
     pub(super) fn check(self) -> Result<(), ContextError> {
         let null = self.each().into_iter().find(|(_, handle)| *handle == 0);
         null.map_or(Ok(()), |(which, _)| Err(ContextError::NullHandle(which)))
     }
 
-    /// All three are the same, and none is null.
+    /// Refuses other handles and `VK_NULL_HANDLE`.
     pub(super) fn check_same(self, other: Self) -> Result<(), ContextError> {
         other.check()?;
         let other = self

@@ -1,13 +1,13 @@
-//! Contexts on devices that an application owns: acquired, used, released, before the device goes.
+//! Contexts on devices that an application owns, released before the device is destroyed.
 //!
 //! ```text
-//!   DeviceContexts: the shared ShaderCache, and which contexts are on one device
-//!      | acquire(handles, memory, load)            load: the driver's commands, once a context
+//!   DeviceContexts: the shared ShaderCache, and the devices with contexts
+//!      | acquire(handles, memory, load)            load: the driver's commands, once for each context
 //!      v
-//!   DeviceContext = CacheOwner | GpuAllocator over LossAwareDevice<device> | MembershipCell of the device       dropped in this order
-//!      | release, release_forced -> Released | Rejected: the context back, and how much is in the way
+//!   DeviceContext = CacheOwner | GpuAllocator over LossAwareDevice<device> | DeviceShare       dropped in this order
+//!      | release, release_forced -> ReleaseReport | Rejected: the context, and what is outstanding
 //!      |
-//!   ContextTable: contexts by number, for C, and the pair of handlers that choose one for a dispatch
+//!   ContextTable: contexts by number, for C, and the handlers that choose one for a dispatch
 //! ```
 //! The crate neither destroys nor waits for the application's handles. It has no globals. After the loss of a device it calls no driver.
 

@@ -1,8 +1,7 @@
-//! Which contexts have a number, who uses them, and which handlers are set: all that a table's lock guards. Nothing is made, ended or called
-//! under it.
+//! The state of a context table: its contexts, their users, and the handlers. Nothing is created, destroyed or called under its lock.
 //!
 //! ```text
-//!   nobody's --put--> here --close (no users)--> leaving --remove--> nobody's      a number comes once
+//!   unknown --put--> open --close (no users)--> leaving --remove--> unknown       a number is used once
 //!                      ^                            |
 //!                      +---------- reopen ----------+                              the release was refused
 //! ```
@@ -13,10 +12,10 @@ use super::device_context::DeviceContextId;
 use super::error::ContextError;
 use crate::sync::StateMutex;
 
-/// As many contexts have a number at a time.
+/// Most contexts at a time.
 const CONTEXTS: usize = 64;
 
-/// Of contexts, each a handle `C`, and of handlers `H`.
+/// A register of contexts, each a reference `C`, and of handlers `H`.
 pub(super) struct ContextRegister<C, H> {
     state: StateMutex<RegisterState<C, H>>,
 }
@@ -24,7 +23,7 @@ pub(super) struct ContextRegister<C, H> {
 struct RegisterState<C, H> {
     slots: [Option<RegisterEntry<C>>; CONTEXTS],
     default: Option<DeviceContextId>,
-    /// `None`: the default's.
+    /// `None`: dispatches get the default context.
     handlers: Option<H>,
     /// Dispatches between acquire and release.
     acquired: u64,
@@ -33,7 +32,7 @@ struct RegisterState<C, H> {
 struct RegisterEntry<C> {
     id: DeviceContextId,
     users: u32,
-    /// Somebody is releasing it; nobody finds it.
+    /// It is being released.
     is_leaving: bool,
     context: C,
 }
@@ -51,7 +50,7 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         }
     }
 
-    /// Gives it a number. Where there is no room it comes back.
+    /// Adds a context. Returns it if the register is full.
     pub(super) fn put(&self, id: DeviceContextId, context: C) -> Result<(), C> {
         let mut state = self.state.lock();
         match state.slots.iter_mut().find(|slot| slot.is_none()) {
@@ -68,7 +67,7 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         }
     }
 
-    /// A user more: it is not released before this one [leaves](Self::leave).
+    /// Adds a user: the context is not released before it [leaves](Self::leave).
     pub(super) fn join(&self, id: DeviceContextId) -> Result<C, ContextError> {
         let mut state = self.state.lock();
         let entry = state.find(id)?;
@@ -79,7 +78,7 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         Ok(entry.context.clone())
     }
 
-    /// A user less.
+    /// Removes a user.
     pub(super) fn leave(&self, id: DeviceContextId) {
         let mut state = self.state.lock();
         if let Ok(entry) = state.find(id) {
@@ -87,7 +86,7 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         }
     }
 
-    /// Nobody uses it, and nobody will until it is [removed](Self::remove) or [as it was](Self::reopen): it is the caller's alone.
+    /// Closes a context without users: it has none until it is [removed](Self::remove) or [reopened](Self::reopen).
     pub(super) fn close(&self, id: DeviceContextId) -> Result<C, ContextError> {
         let mut state = self.state.lock();
         let entry = state.find(id)?;
@@ -98,7 +97,7 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         Ok(entry.context.clone())
     }
 
-    /// It was not released.
+    /// Reopens a context that was not released.
     pub(super) fn reopen(&self, id: DeviceContextId) {
         let mut state = self.state.lock();
         if let Ok(entry) = state.find(id) {
@@ -106,7 +105,7 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         }
     }
 
-    /// It was released: nobody's default, and nobody's number. Answers what led to it.
+    /// Removes a context. Returns its reference.
     #[must_use = "to be dropped without the lock"]
     pub(super) fn remove(&self, id: DeviceContextId) -> Option<C> {
         let mut state = self.state.lock();
@@ -140,20 +139,20 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         Ok(core::mem::replace(&mut state.handlers, handlers))
     }
 
-    /// A dispatch begins: handlers and default are these until it [ends](Self::end).
+    /// Begins a dispatch: handlers and default cannot change until it [ends](Self::end).
     pub(super) fn begin(&self) -> (Option<H>, Option<DeviceContextId>) {
         let mut state = self.state.lock();
         state.acquired = state.acquired.wrapping_add(1);
         (state.handlers, state.default)
     }
 
-    /// A dispatch is over, its handler too.
+    /// Ends a dispatch, after its handler.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
         state.acquired = state.acquired.wrapping_sub(1);
     }
 
-    /// How many contexts, how many dispatches, which default.
+    /// The number of contexts and of dispatches, and the default.
     pub(super) fn counts(&self) -> (usize, u64, Option<DeviceContextId>) {
         let state = self.state.lock();
         (

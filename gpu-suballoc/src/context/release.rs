@@ -1,4 +1,4 @@
-//! What became of a context that was released, or is in the way of it.
+//! Results and obstacles of releasing a context.
 
 use core::fmt;
 
@@ -8,56 +8,56 @@ use crate::allocator::write_in_use;
 use crate::cache::ShaderKey;
 use crate::id::{RegionId, RegionPlaceKind};
 
-/// What went with a context.
+/// What a release freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReleaseReport {
     /// Compiled shaders that were destroyed.
     pub shaders: u64,
-    /// Compiled shaders that somebody holds: they are found by nobody, and destroyed with their last hold. After an unforced release this is
+    /// Referenced shaders, which were removed from the cache and are destroyed with their last reference. After an unforced release this is
     /// 0, unless the device was lost.
     pub held: u64,
-    /// Memory objects that went back to the driver, or, after the loss of the device, with it.
+    /// Memory objects that were freed, or that were lost with the device.
     pub blocks: u64,
     /// Their bytes.
     pub block_bytes: u64,
-    /// Bytes of host memory of the allocator's books that went back.
+    /// Bytes of freed host memory of the allocator's bookkeeping.
     pub host_bytes: u64,
-    /// The device was lost: no driver call was made.
+    /// The device was lost, and its driver was not called.
     pub device_lost: bool,
 }
 
-/// What went with a context that was released by force, and what it left behind with its users.
+/// The result of a forced release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForcedRelease {
-    /// What went.
+    /// What was freed.
     pub released: ReleaseReport,
     /// What was in use.
     pub outstanding: ContextOutstanding,
 }
 
-/// How much is in the way of a release.
+/// Counts of what prevents a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextOutstanding {
-    /// Regions of the context's memory, with those that are mapped.
+    /// Regions of the context's memory.
     pub regions: u64,
     /// Wrapped buffers.
     pub wrapped: u64,
     /// Crops.
     pub crops: u64,
-    /// Compiled shaders that are held, and those that are being compiled.
+    /// Shaders that are referenced or being compiled.
     pub shaders: u64,
 }
 
 impl ContextOutstanding {
-    /// Something is.
+    /// Whether a count is not 0.
     #[must_use]
     pub const fn is_any(self) -> bool {
         self.regions | self.wrapped | self.crops | self.shaders != 0
     }
 }
 
-/// One thing that must go first.
+/// Something that prevents a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReleaseBlocker {
@@ -67,11 +67,11 @@ pub enum ReleaseBlocker {
     Wrapped(RegionId),
     /// A crop.
     Crop(RegionId),
-    /// A compiled shader that is held.
+    /// A referenced shader.
     Shader(ShaderKey),
 }
 
-/// As many are looked for at a time.
+/// Regions that are looked up at a time.
 const BATCH: usize = 16;
 
 impl fmt::Display for ContextOutstanding {
@@ -95,8 +95,8 @@ impl fmt::Display for ContextOutstanding {
 impl core::error::Error for ContextOutstanding {}
 
 impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P, E> {
-    /// All that is in the way of [`release`](Self::release), one after the other: regions, those of shards too, wrapped buffers, crops, held shaders. Takes no memory.
-    /// Shaders that are being compiled are counted in [`outstanding`](Self::outstanding) alone.
+    /// All that prevents [`release`](Self::release): regions, those of shards included, wrapped buffers, crops, referenced shaders. Allocates
+    /// nothing. Shaders that are being compiled are only counted, by a refused release.
     pub fn release_blockers(&self) -> impl Iterator<Item = ReleaseBlocker> + '_ {
         let (mut some, mut there, mut passed) = ([None; BATCH], 0, 0);
         let regions = core::iter::from_fn(move || {

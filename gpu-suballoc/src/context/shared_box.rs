@@ -1,4 +1,4 @@
-//! A value that several hold, in memory of a context: it goes with the last of them.
+//! A shared value in memory of a context, dropped with its last reference: `Arc` over a context.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -15,27 +15,27 @@ pub(crate) struct SharedBox<T> {
 
 struct SharedBlock<T> {
     value: T,
-    /// Of 64 bits: holders that are forgotten, one after the other, never bring it round to 0.
-    holders: AtomicU64,
+    /// 64 bits, so that forgotten references cannot overflow it.
+    references: AtomicU64,
     memory: ContextHandle,
 }
 
-// SAFETY: the value is reached by reference alone, and dropped once, on the thread of its last holder.
+// SAFETY: the value is reached by shared reference alone, and dropped once, with the last reference.
 unsafe impl<T: Send + Sync> Send for SharedBox<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for SharedBox<T> {}
 
 impl<T> SharedBox<T> {
-    /// Where the memory is refused the value is dropped.
+    /// Drops the value if the memory is refused.
     pub(crate) fn new(value: T, memory: ContextHandle) -> Result<Self, HostError> {
         let block = memory
             .try_allocate(Layout::new::<SharedBlock<T>>(), Scope::Object)?
             .cast::<SharedBlock<T>>();
-        // SAFETY: a block of this layout, nobody else's.
+        // SAFETY: a new block of this layout.
         unsafe {
             block.write(SharedBlock {
                 value,
-                holders: AtomicU64::new(1),
+                references: AtomicU64::new(1),
                 memory,
             })
         };
@@ -46,7 +46,7 @@ impl<T> SharedBox<T> {
     }
 
     fn block(&self) -> &SharedBlock<T> {
-        // SAFETY: it lives as long as one of its holders.
+        // SAFETY: it lives as long as a reference.
         unsafe { self.block.as_ref() }
     }
 }
@@ -61,7 +61,7 @@ impl<T> Deref for SharedBox<T> {
 
 impl<T> Clone for SharedBox<T> {
     fn clone(&self) -> Self {
-        self.block().holders.fetch_add(1, Ordering::Relaxed);
+        self.block().references.fetch_add(1, Ordering::Relaxed);
         Self {
             block: self.block,
             owns: PhantomData,
@@ -71,10 +71,10 @@ impl<T> Clone for SharedBox<T> {
 
 impl<T> Drop for SharedBox<T> {
     fn drop(&mut self) {
-        if self.block().holders.fetch_sub(1, Ordering::AcqRel) != 1 {
+        if self.block().references.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        // SAFETY: nobody else is left; it is moved out of its block, which nobody reads any more.
+        // SAFETY: this was the last reference; the value is moved out of its block, which is not read any more.
         let SharedBlock { value, memory, .. } = unsafe { self.block.read() };
         let _emptied = FreeBlockGuard {
             block: self.block,
@@ -84,7 +84,7 @@ impl<T> Drop for SharedBox<T> {
     }
 }
 
-/// A block whose value was moved out; goes also where the value's destructor unwinds.
+/// Frees a block whose value was moved out, also if the value's destructor unwinds.
 struct FreeBlockGuard<T> {
     block: NonNull<SharedBlock<T>>,
     memory: ContextHandle,
@@ -92,7 +92,7 @@ struct FreeBlockGuard<T> {
 
 impl<T> Drop for FreeBlockGuard<T> {
     fn drop(&mut self) {
-        // SAFETY: taken in `SharedBox::new` with this layout and scope; nothing is in it, and nobody reads it.
+        // SAFETY: allocated in `SharedBox::new` with this layout and scope; it is empty and not read any more.
         unsafe {
             self.memory.deallocate(
                 self.block.cast(),

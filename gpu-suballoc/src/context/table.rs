@@ -14,12 +14,12 @@ use super::register::ContextRegister;
 use super::release::ReleaseReport;
 use super::shared_box::SharedBox;
 
-/// Contexts that are known by [`DeviceContextId`], and the handlers that say which of them a dispatch gets.
+/// A table of contexts by [`DeviceContextId`], and the handlers that choose the context of a dispatch.
 ///
 /// At most 64 contexts are in a table at once; one more is [`ContextError::TooManyContexts`].
 ///
-/// Nothing here is global: an application has as many tables as it likes. Usable from all threads at once; no handler, and nothing of a
-/// context, is called with a lock of the table's held.
+/// An application may have any number of tables. Usable from all threads at once. Handlers and contexts are called without a
+/// lock of the table.
 pub struct ContextTable<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
     register: Register<SharedCell<D, P, E>>,
     memory: ContextHandle,
@@ -28,26 +28,26 @@ pub struct ContextTable<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>
 type Register<C> = ContextRegister<C, ContextHandlers>;
 type SharedCell<D, P, E> = SharedBox<ContextCell<D, P, E>>;
 
-/// Where a context lies; read by users, taken by who releases it when there are none.
+/// The place of a context: users read it, and a release without users takes it.
 struct ContextCell<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>(
     UnsafeCell<Option<DeviceContext<D, P, E>>>,
 );
 
-// SAFETY: read while the register counts a user, written by the one thread that closed it when there was none.
+// SAFETY: read while the register counts a user, written by the one thread that closed it without users.
 unsafe impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Sync for ContextCell<D, P, E> where
     DeviceContext<D, P, E>: Send + Sync
 {
 }
 
-/// `halide_acquire_context`, in Vulkan's and Rust's words: which context a dispatch gets. With `create` false none is to be made for it.
-/// `user` is what the dispatch was asked with.
+/// `halide_acquire_context` for Vulkan: chooses the context of a dispatch. If `create` is false it must not create one.
+/// `user` is the parameter of the dispatch.
 pub type AcquireContext =
     fn(user: *mut c_void, create: bool) -> Result<Option<DeviceContextId>, ContextError>;
 
-/// The dispatch is over: called once for each acquire that did not fail, with what it answered.
+/// The end of a dispatch: called once for each acquire that did not fail, with its result.
 pub type ReleaseContext = fn(user: *mut c_void, context: Option<DeviceContextId>);
 
-/// Both, since one without the other would release what was never acquired.
+/// Both handlers; they are set together.
 #[derive(Clone, Copy, Debug)]
 pub struct ContextHandlers {
     /// Called first.
@@ -57,7 +57,7 @@ pub struct ContextHandlers {
 }
 
 impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P, E> {
-    /// An empty one, which keeps contexts in this memory.
+    /// Creates an empty table with its contexts in `memory`.
     #[must_use]
     pub const fn new(memory: ContextHandle) -> Self {
         Self {
@@ -66,12 +66,12 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         }
     }
 
-    /// Acquires by number: with a number it says whether these are that context's handles, and makes nothing (see
-    /// [`DeviceContext::acquire_again`]); without one the context that `acquire` answers gets a number.
+    /// Acquires by number: with a number it checks that these are the context's handles (see
+    /// [`DeviceContext::acquire_again`]); without one it adds the context that `acquire` returns.
     ///
     /// # Errors
-    /// [`ContextError::Released`], [`ContextError::OtherHandle`], [`ContextError::NullHandle`]; what `acquire` refuses;
-    /// [`ContextError::TooManyContexts`] and the memory's refusal, by which the context is released again.
+    /// [`ContextError::Released`], [`ContextError::OtherHandle`], [`ContextError::NullHandle`]; refusals of `acquire`;
+    /// [`ContextError::TooManyContexts`] and the memory's refusal, which release the context again.
     pub fn acquire(
         &self,
         known: Option<DeviceContextId>,
@@ -90,14 +90,14 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
             ContextCell(UnsafeCell::new(Some(context))),
             self.memory.clone(),
         )?;
-        // Where it has no room the context goes here.
+        // If the register is full, the context is dropped here.
         self.register
             .put(id, context)
             .map(|()| id)
             .map_err(|_| ContextError::TooManyContexts)
     }
 
-    /// Lets somebody use a context. It is not released meanwhile.
+    /// Calls `run` with a context, which is not released meanwhile.
     ///
     /// # Errors
     /// [`ContextError::Released`], [`ContextError::InUse`] while it is being released.
@@ -110,12 +110,11 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         Ok(run(user.context()?))
     }
 
-    /// Releases by number. `None` is a context that was never acquired: nothing is done. The handles must be those that it was acquired
-    /// with.
+    /// Releases by number. `None` is a context that was never acquired: nothing happens. The handles must be the context's.
     ///
     /// # Errors
     /// [`ContextError::Released`] for a number that was released; [`ContextError::NullHandle`], [`ContextError::OtherHandle`],
-    /// [`ContextError::InUse`], [`ContextError::Outstanding`]: the context is as it was, and has its number.
+    /// [`ContextError::InUse`], [`ContextError::Outstanding`]: the context keeps its number.
     pub fn release(
         &self,
         id: Option<DeviceContextId>,
@@ -132,7 +131,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         leaving.release(handles).map(Some)
     }
 
-    /// Which context dispatches get where no handlers are set; answers which it was.
+    /// Sets the context of dispatches without handlers. Returns the former one.
     ///
     /// # Errors
     /// [`ContextError::Released`]; [`ContextError::HandlersInUse`] between an acquire and its release.
@@ -143,11 +142,11 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         self.register.set_default(id)
     }
 
-    /// `set_acquire_context` and `set_release_context` at once, so that no dispatch ever sees one of each; answers the pair before.
+    /// Sets both handlers at once, so that no dispatch sees one of each pair. Returns the former pair.
     /// `None` is the default: the context of [`set_default`](Self::set_default).
     ///
     /// # Errors
-    /// [`ContextError::HandlersInUse`] between an acquire and its release; nothing is changed.
+    /// [`ContextError::HandlersInUse`] between an acquire and its release.
     pub fn set_context_handlers(
         &self,
         handlers: Option<ContextHandlers>,
@@ -155,11 +154,11 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         self.register.set_handlers(handlers)
     }
 
-    /// Acquires a context for one dispatch, runs it, and releases the context: by the handlers, one call each. Others wait meanwhile for the
-    /// same context. Nothing is loaded or made. `None` is handed to `run` where there is no context and `create` is false.
+    /// Acquires a context for one dispatch, runs it, and releases the context, by one call of each handler. Other dispatches of the
+    /// context wait meanwhile. Nothing is loaded or created. `run` gets `None` if there is no context and `create` is false.
     ///
     /// # Errors
-    /// What the handler refuses; [`ContextError::Released`] where it answered a context that is none, [`ContextError::NoContext`] where there
+    /// The handler's refusal; [`ContextError::Released`] if it returned a context that does not exist, [`ContextError::NoContext`] if there
     /// is none and `create` is true; [`ContextError::NestedDispatch`]. `run` is not called then.
     pub fn dispatch<R>(
         &self,
@@ -204,12 +203,12 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
     }
 }
 
-/// A context that is being released, or is not after all: of its table, when this is dropped.
+/// A context that is being released. Dropping it removes the context from the table, or reopens it if the release was refused.
 struct ReleaseGuard<'t, C: Clone> {
     register: &'t Register<C>,
     id: DeviceContextId,
     cell: C,
-    /// Nothing is left of it; also where a destructor of a shader, say, unwinds.
+    /// Also true if a destructor, of a shader for instance, unwinds.
     is_released: bool,
 }
 
@@ -231,7 +230,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>
     }
 
     fn context_mut(&mut self) -> &mut Option<DeviceContext<D, P, E>> {
-        // SAFETY: closed, with no users: this thread alone is at it.
+        // SAFETY: closed, without users: this thread alone accesses it.
         unsafe { &mut *self.cell.0.get() }
     }
 }
@@ -255,7 +254,7 @@ struct UserGuard<'t, C: Clone> {
 
 impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> UserGuard<'_, SharedCell<D, P, E>> {
     fn context(&self) -> Result<&DeviceContext<D, P, E>, ContextError> {
-        // SAFETY: this user is counted, so nobody writes.
+        // SAFETY: this user is counted, so no thread writes.
         unsafe { &*self.cell.0.get() }
             .as_ref()
             .ok_or(ContextError::Released)
@@ -268,7 +267,7 @@ impl<C: Clone> Drop for UserGuard<'_, C> {
     }
 }
 
-/// A dispatch that is counted, until dropped; then the handler that belongs to its acquire is called.
+/// A counted dispatch. Dropping it calls the release handler of its acquire.
 struct AcquireGuard<'t, C: Clone> {
     register: &'t Register<C>,
     user: *mut c_void,
@@ -278,7 +277,7 @@ struct AcquireGuard<'t, C: Clone> {
 impl<C: Clone> Drop for AcquireGuard<'_, C> {
     fn drop(&mut self) {
         if let Some((release, id)) = self.release.take() {
-            // It is over when the handler has returned, and where that unwinds.
+            // The dispatch ends when the handler has returned or unwound.
             let _over = AcquireGuard {
                 register: self.register,
                 user: self.user,
