@@ -1,8 +1,8 @@
-//! Making a group: every device is asked, every pair compared, and only then anybody joins.
+//! Building a group: all devices report their capabilities, all pairs are compared, then the devices join.
 //!
 //! ```text
-//!   add: take the seat      finish: capabilities 0..n -> edges, refined -> matrix, validated -> join 0..n
-//!                                        any refusal: leave k-1..0, give all seats up, give all devices back
+//!   add: reserve membership   finish: capabilities 0..n -> edges, refined -> matrix, validated -> join 0..n
+//!                                        any refusal: leave k-1..0, clear all memberships, return all devices
 //! ```
 
 #![forbid(unsafe_code)]
@@ -19,20 +19,20 @@ use super::leave::{JoinedDevices, ReservedMemberships};
 use super::membership::{GroupId, Membership};
 use super::topology::{MAX_DEVICES, Topology, TopologyBuilder, TopologyError};
 
-/// A group, or the devices again.
+/// A group, or the devices.
 type BuildResult<T, A> =
     Result<DeviceGroup<T, A>, Rejected<TryVec<T, A>, GroupError<<T as GroupDevice>::Error>>>;
 
-/// Devices that are to become a group. [`finish`](Self::finish) consumes it, and gives the devices back where it fails.
+/// A builder of a group. [`finish`](Self::finish) consumes it, and returns the devices if it fails.
 pub struct DeviceGroupBuilder<T: GroupDevice, A: HostSource + Clone> {
-    /// `None` once they went elsewhere.
+    /// `None` after they were moved out.
     devices: Option<TryVec<T, A>>,
     id: GroupId,
     memory: A,
 }
 
 impl<T: GroupDevice, A: HostSource + Clone> DeviceGroupBuilder<T, A> {
-    /// For no devices yet; takes no memory. All that the group ever takes comes from `memory`.
+    /// A builder without devices. Allocates nothing; all memory of the group comes from `memory`.
     #[must_use]
     pub fn new(memory: A) -> Self {
         Self {
@@ -42,13 +42,13 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroupBuilder<T, A> {
         }
     }
 
-    /// Adds a device; the first one is number 0. Answers its number.
+    /// Adds a device. Returns its number, from 0.
     ///
     /// # Errors
-    /// With the device, nothing changed: [`GroupError::Full`] for the 65th; [`GroupError::Duplicate`] for one that is in this builder;
-    /// [`GroupError::InGroup`] for one that is in a living group, or another builder; the allocator's refusal.
+    /// The device, and [`GroupError::Full`] for the 65th; [`GroupError::Duplicate`] for one that is in this builder;
+    /// [`GroupError::InGroup`] for one that is in a live group or another builder; the allocator's refusal.
     pub fn add(&mut self, device: T) -> Result<usize, Rejected<T, GroupError<T::Error>>> {
-        // There until `finish`, which consumes this.
+        // `Some` until `finish`, which consumes this.
         let Some(devices) = self.devices.as_mut() else {
             return Err(Rejected::new(device, GroupError::Empty));
         };
@@ -67,7 +67,7 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroupBuilder<T, A> {
             };
             return Err(Rejected::new(device, error));
         }
-        // There is room.
+        // There is capacity.
         match devices.try_push(device) {
             Ok(()) => Ok(index),
             Err(refused) => {
@@ -80,23 +80,23 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroupBuilder<T, A> {
         }
     }
 
-    /// How many were added.
+    /// The number of added devices.
     #[must_use]
     pub fn count(&self) -> usize {
         self.devices.as_ref().map_or(0, |devices| devices.len())
     }
 
-    /// Makes the group.
+    /// Builds the group.
     ///
     /// # Errors
-    /// With all devices, in no group and as they were before they were added: [`GroupError::Empty`] without any; a device's own refusal;
-    /// [`GroupError::Topology`] where refinements contradict each other; the allocator's refusal.
+    /// All devices, in no group and as they were before they were added, and [`GroupError::Empty`] without any; a device's own refusal;
+    /// [`GroupError::Topology`] for refinements that contradict each other; the allocator's refusal.
     pub fn finish(mut self) -> BuildResult<T, A> {
         let memory = self.memory.clone();
         self.build(|devices| edges_of(devices, memory))
     }
 
-    /// As [`finish`](Self::finish), with edges that are known already.
+    /// As [`finish`](Self::finish), with known edges.
     pub(super) fn finish_with(mut self, topology: Topology<A>) -> BuildResult<T, A> {
         self.build(|devices| {
             if devices.len() == topology.count() {
@@ -122,7 +122,7 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroupBuilder<T, A> {
     }
 }
 
-/// The devices go, and are in no group.
+/// The devices are dropped, in no group.
 impl<T: GroupDevice, A: HostSource + Clone> Drop for DeviceGroupBuilder<T, A> {
     fn drop(&mut self) {
         if let Some(devices) = &self.devices {
@@ -131,20 +131,20 @@ impl<T: GroupDevice, A: HostSource + Clone> Drop for DeviceGroupBuilder<T, A> {
     }
 }
 
-/// Works the edges out and lets all join; where anything is refused, or unwinds, all seats are given up.
+/// Computes the edges and lets all devices join. A refusal or an unwind clears all memberships.
 pub(super) fn topology_of<T: GroupDevice, A: HostSource>(
     devices: &[T],
     id: GroupId,
     edges: impl FnOnce(&[T]) -> Result<Topology<A>, GroupError<T::Error>>,
 ) -> Result<Topology<A>, GroupError<T::Error>> {
-    let seats = ReservedMemberships(devices);
+    let memberships = ReservedMemberships(devices);
     let topology = edges(devices)?;
     join_all(devices, id)?;
-    mem::forget(seats);
+    mem::forget(memberships);
     Ok(topology)
 }
 
-/// Asks all of them, compares each with each.
+/// Reads the capabilities of all devices and compares all pairs.
 pub(super) fn edges_of<T: GroupDevice, A: HostSource + Clone>(
     devices: &[T],
     memory: A,
@@ -152,7 +152,7 @@ pub(super) fn edges_of<T: GroupDevice, A: HostSource + Clone>(
     if devices.is_empty() {
         return Err(GroupError::Empty);
     }
-    let mut said =
+    let mut reported =
         TryVec::<DeviceCapabilities, A>::try_with_capacity_in(devices.len(), memory.clone())?;
     for (index, device) in devices.iter().enumerate() {
         let capabilities = device.capabilities().map_err(|error| GroupError::Device {
@@ -160,10 +160,11 @@ pub(super) fn edges_of<T: GroupDevice, A: HostSource + Clone>(
             step: GroupStep::Capabilities,
             error,
         })?;
-        said.try_push(capabilities)
+        reported
+            .try_push(capabilities)
             .map_err(|refused| refused.error)?;
     }
-    let of = |index: usize| said.get(index).copied().unwrap_or_default();
+    let of = |index: usize| reported.get(index).copied().unwrap_or_default();
     let mut builder =
         TopologyBuilder::new(devices.len(), |index| Edge::to_itself(&of(index)), memory)?;
     for (from, device) in devices.iter().enumerate() {
@@ -186,7 +187,7 @@ pub(super) fn edges_of<T: GroupDevice, A: HostSource + Clone>(
     Ok(builder.finish()?)
 }
 
-/// One after the other; where one refuses, or unwinds, those before it leave again, the last first.
+/// Lets the devices join one after the other. If one refuses or unwinds, those before it leave, the last first.
 fn join_all<T: GroupDevice>(devices: &[T], group: GroupId) -> Result<(), GroupError<T::Error>> {
     let mut joined = JoinedDevices {
         devices,
@@ -208,25 +209,25 @@ fn join_all<T: GroupDevice>(devices: &[T], group: GroupId) -> Result<(), GroupEr
     Ok(())
 }
 
-/// Why there is no group.
+/// Why no group was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GroupError<E> {
     /// No devices were added.
     Empty,
-    /// [`MAX_DEVICES`] devices are in it.
+    /// The builder has [`MAX_DEVICES`] devices.
     Full,
     /// The device is in this builder.
     Duplicate,
-    /// The device is in a group that lives, or is being made.
+    /// The device is in a live group, or in another builder.
     InGroup(GroupId),
     /// A device refused.
     Device {
-        /// Which one: its number.
+        /// Its number.
         index: usize,
-        /// What it was asked.
+        /// The refused call.
         step: GroupStep,
-        /// What it said.
+        /// The device's error.
         error: E,
     },
     /// The edges contradict each other.
@@ -235,7 +236,7 @@ pub enum GroupError<E> {
     Host(HostError),
 }
 
-/// What a device was asked when it refused.
+/// A call that a device refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupStep {
     /// [`GroupDevice::capabilities`].
@@ -247,7 +248,7 @@ pub enum GroupStep {
     },
     /// [`GroupDevice::join`].
     Join,
-    /// To be stood in for ([`DeviceGroup::with_stand_ins`]).
+    /// The creation of its stand-in ([`DeviceGroup::with_stand_ins`]).
     StandIn,
 }
 

@@ -1,4 +1,4 @@
-//! What a device says of itself, before it is compared with others.
+//! Capabilities of one device.
 
 #![forbid(unsafe_code)]
 
@@ -6,49 +6,49 @@ use core::fmt;
 
 use crate::flags::flags;
 
-/// What is known of one device. Two `VkDevice`s on one GPU are two devices, with equal UUIDs.
+/// Capabilities of one device. Two `VkDevice`s on one GPU are two devices, with equal UUIDs.
 ///
-/// Whatever is not known is `None`, or no bit: it is never taken to be equal to another device's.
+/// What is not known is `None`, or no bit, and never equal to another device's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCapabilities {
-    /// Whose driver it is: `VkPhysicalDeviceDriverProperties::driverID`. Devices of one driver may share what no standard handle carries.
+    /// `VkPhysicalDeviceDriverProperties::driverID`. Devices of one driver may share objects without a standard handle.
     pub driver: Option<u32>,
-    /// `VkPhysicalDeviceIDProperties::deviceUUID`: the same for every device that is made of one piece of hardware.
+    /// `VkPhysicalDeviceIDProperties::deviceUUID`: equal for all devices of one piece of hardware.
     pub device_uuid: Option<[u8; 16]>,
-    /// `VkPhysicalDeviceIDProperties::driverUUID`: the same for every driver build whose opaque handles fit.
+    /// `VkPhysicalDeviceIDProperties::driverUUID`: equal for driver builds with compatible opaque handles.
     pub driver_uuid: Option<[u8; 16]>,
-    /// `VkPhysicalDeviceIDProperties::deviceLUID`, where the system has those.
+    /// `VkPhysicalDeviceIDProperties::deviceLUID`, if valid.
     pub device_luid: Option<[u8; 8]>,
-    /// What it can do.
+    /// Flags.
     pub flags: CapabilityFlags,
-    /// Handles of semaphores that it can take in.
+    /// Handle types of semaphores that it can import.
     pub semaphore_import: HandleTypes,
-    /// Handles of its semaphores that it can give out.
+    /// Handle types of semaphores that it can export.
     pub semaphore_export: HandleTypes,
-    /// Handles of memory that it can take in.
+    /// Handle types of memory that it can import.
     pub buffer_import: HandleTypes,
-    /// Handles of its memory that it can give out.
+    /// Handle types of memory that it can export.
     pub buffer_export: HandleTypes,
-    /// The node of the machine it is nearest to. Node 0 is a node like others.
+    /// The nearest NUMA node. Node 0 is a node like others.
     pub numa_node: Option<u16>,
-    /// Where it sits (`VK_EXT_pci_bus_info`).
+    /// Its PCI address (`VK_EXT_pci_bus_info`).
     pub pci: Option<PciAddress>,
 }
 
 impl DeviceCapabilities {
-    /// True where both are known to be the same hardware.
+    /// True if both are known to be the same hardware.
     #[must_use]
     pub fn is_same_hardware(&self, other: &Self) -> bool {
         self.device_uuid.is_some() && self.device_uuid == other.device_uuid
     }
 
-    /// True where both are known to be one driver's.
+    /// True if both are known to have one driver.
     #[must_use]
     pub fn is_same_driver(&self, other: &Self) -> bool {
         self.driver.is_some() && self.driver == other.driver
     }
 
-    /// Opaque handles fit: device and driver UUIDs are known and equal (`VkExternalMemoryHandleTypeFlagBits`,
+    /// True if opaque handles are compatible: device and driver UUIDs are known and equal (`VkExternalMemoryHandleTypeFlagBits`,
     /// `VkExternalSemaphoreHandleTypeFlagBits`, the tables of required matches).
     #[must_use]
     pub fn shares_opaque_handles(&self, other: &Self) -> bool {
@@ -57,8 +57,8 @@ impl DeviceCapabilities {
             && self.driver_uuid == other.driver_uuid
     }
 
-    /// What holds of a device that is made of both: what is guaranteed is what both guarantee, what is demanded is what one demands.
-    /// It is neither of the two, so it has no UUID.
+    /// The capabilities of a device composed of both: it guarantees what both guarantee, and demands what one demands.
+    /// It has no UUID.
     #[must_use]
     pub fn combine(&self, other: &Self) -> Self {
         let both = self.flags & other.flags;
@@ -105,7 +105,7 @@ impl fmt::Display for PciAddress {
 flags! {
     /// A set of [`DeviceCapabilities::flags`] or of an edge's.
     CapabilityFlags(u16) {
-        /// Of an edge: one driver's.
+        /// Of an edge: both devices have one driver.
         SAME_DRIVER = 0;
         /// Memory is the host's.
         UNIFIED_MEMORY = 1;
@@ -129,17 +129,17 @@ flags! {
         SHARED_VIRTUAL_ADDRESS = 10;
         /// Memory can be addressed by peers of the same driver.
         PEER_ADDRESSABLE = 11;
-        /// A peer must be let in before it reaches memory. A demand, not a gift.
+        /// A peer needs a grant before it accesses memory. A demand.
         PEER_ACCESS_NEEDS_GRANT = 12;
-        /// Cut off from all others by its owner (MIG, SR-IOV): it has no edges. A demand.
+        /// Isolated from all others by its owner (MIG, SR-IOV): it has no edges. A demand.
         ISOLATED = 13;
     }
 }
 
 impl CapabilityFlags {
-    /// What one of several demands, all have to put up with.
+    /// Flags that hold for several devices if one has them.
     pub(super) const DEMANDS: Self = Self::PEER_ACCESS_NEEDS_GRANT.union(Self::ISOLATED);
-    /// What only a refinement may say of two devices.
+    /// Flags that only a refinement may set for two devices.
     pub(super) const REFINED: Self = Self::REMOTE_DMA
         .union(Self::SHARED_VIRTUAL_ADDRESS)
         .union(Self::DEMANDS);
@@ -152,9 +152,9 @@ impl CapabilityFlags {
 }
 
 flags! {
-    /// Ways of handing an object from one device to another.
+    /// Handle types for sharing an object between devices.
     HandleTypes(u8) {
-        /// The runtime's own handle, as it is. Never true of two `VkDevice`s.
+        /// The runtime's own handle. Never set for two `VkDevice`s.
         NATIVE = 0;
         /// `OPAQUE_FD`: device and driver UUIDs must match.
         OPAQUE_FD = 1;

@@ -1,4 +1,4 @@
-//! What a group asks of a device.
+//! The interface of a device to its group.
 
 #![forbid(unsafe_code)]
 
@@ -8,55 +8,55 @@ use super::capabilities::DeviceCapabilities;
 use super::edge::Edge;
 use super::membership::{Membership, MembershipCell};
 
-/// A device that can be in a [`DeviceGroup`](super::DeviceGroup): a `VkDevice`, with what its runtime keeps beside it.
+/// A device that can be in a [`DeviceGroup`](super::DeviceGroup): a `VkDevice` with its runtime.
 ///
-/// The calls come from the thread that makes or ends the group, one after the other, with no lock held. Where one unwinds the
-/// group is not made, or ends: those that had joined leave, and all are in no group.
+/// The thread that builds or ends the group makes the calls, one after the other, without a lock. If one unwinds, the group
+/// is not built, or ends: devices that had joined leave, and all are in no group.
 pub trait GroupDevice {
-    /// Why a device refuses. Given back as it is, with the device's number.
+    /// The device's error.
     type Error;
 
-    /// Where it notes which group it is in: the same for every call, and for every reference to the device.
+    /// Its membership: the same for every call, and for every reference to the device.
     fn membership_cell(&self) -> &MembershipCell;
 
-    /// What it says of itself; of a Vulkan device `physical_device_capabilities` (feature `ash`) tells. Asked once a group.
+    /// Its capabilities; for a Vulkan device see `physical_device_capabilities` (feature `ash`). Called once for each group.
     ///
     /// # Errors
-    /// The device's own. No group is made.
+    /// The device's own. No group is built.
     fn capabilities(&self) -> Result<DeviceCapabilities, Self::Error>;
 
-    /// Says more of how this device uses what belongs to `other`, which is of the same driver: the link, costs, better modes.
+    /// Refines the edge to `other`, which has the same driver: the link, costs, better modes.
     ///
-    /// Called once for every ordered pair of different devices of one driver. The default knows nothing more.
+    /// Called once for every ordered pair of different devices of one driver. The default changes nothing.
     ///
     /// # Errors
-    /// The device's own. No group is made.
+    /// The device's own. No group is built.
     fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Self::Error> {
         let _ = (other, edge);
         Ok(())
     }
 
-    /// It becomes one of the group: the last thing that can be refused.
+    /// Joins the group: the last call that can be refused.
     ///
     /// # Errors
-    /// The device's own; it must be as before then. Those that had joined leave again, the last one first, and no group is made.
+    /// The device's own; it must be unchanged then. Devices that had joined leave, the last one first, and no group is built.
     fn join(&self, membership: Membership) -> Result<(), Self::Error> {
         let _ = membership;
         Ok(())
     }
 
-    /// It is in the group no more. Called once for each [`join`](Self::join) that succeeded. Cannot fail.
+    /// Leaves the group. Called once for each [`join`](Self::join) that succeeded.
     fn leave(&self, membership: Membership) {
         let _ = membership;
     }
 
-    /// The tag of the regions that live in it ([`RegionId::tag`](crate::RegionId::tag)), so that a region is known to be on it.
+    /// The tag of the regions on it ([`RegionId::tag`](crate::RegionId::tag)).
     fn region_tag(&self) -> Option<u32> {
         None
     }
 }
 
-/// What points at a device is one: a reference, an `Arc`, a `Box`.
+/// For pointers at devices: references, `Arc`, `Box`.
 impl<P: Deref> GroupDevice for P
 where
     P::Target: GroupDevice + Sized,

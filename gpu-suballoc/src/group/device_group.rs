@@ -1,4 +1,4 @@
-//! Devices that know how they reach each other, and the one owner of both.
+//! A group of devices, the owner of the devices and their topology.
 
 #![forbid(unsafe_code)]
 
@@ -15,11 +15,11 @@ use super::mode::{Cost, UseMode};
 use super::topology::Topology;
 use crate::id::RegionId;
 
-/// Up to sixty-four devices and the [`Topology`] between them. It owns both: the topology never changes and goes with the group, and a
-/// device that outlives the group knows of none.
+/// A group of up to 64 devices, and the [`Topology`] between them, which never changes. A device that outlives the group has no
+/// membership.
 ///
-/// Queries are plain loads: wait-free, from any thread, without memory. What is asked of devices of two groups, or of numbers out of
-/// range, has the answer `None`.
+/// Queries are plain loads: wait-free, from any thread, without allocation. Queries of devices of two groups, or of numbers out of
+/// range, return `None`.
 ///
 /// ```
 /// use alloc_core::{FromGlobalAlloc, Scope, Scoped};
@@ -60,18 +60,18 @@ pub struct DeviceGroup<T: GroupDevice, A: HostSource> {
     devices: TryVec<T, A>,
     topology: Topology<A>,
     id: GroupId,
-    /// All have left.
+    /// All devices have left.
     is_ended: bool,
 }
 
 impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
-    /// This group's number: no other has it, or will.
+    /// The group's unique number.
     #[must_use]
     pub const fn id(&self) -> GroupId {
         self.id
     }
 
-    /// How many devices it has, 1 to 64.
+    /// The number of devices, 1 to 64.
     #[must_use]
     pub fn count(&self) -> usize {
         self.devices().len()
@@ -95,7 +95,7 @@ impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
         &self.topology
     }
 
-    /// How `from` uses what belongs to `to`; `None` where one of them is not of this group, and where one is isolated.
+    /// How `from` uses memory and semaphores of `to`; `None` if one of them is not in this group or is isolated.
     #[inline]
     #[must_use]
     pub fn edge(&self, from: Membership, to: Membership) -> Option<&Edge> {
@@ -107,8 +107,8 @@ impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
         }
     }
 
-    /// How device `user` reaches the memory of a region that lives on a device of this group, and at what cost: can it be imported, must
-    /// it be copied? `None` for a region of no device of this group, and where there is no edge.
+    /// How device `user` accesses the memory of a region on a device of this group, and at what cost: can it be imported, or must
+    /// it be copied? `None` for a region of no device of this group, and if there is no edge.
     #[must_use]
     pub fn access(&self, region: RegionId, user: usize) -> Option<DeviceAccess> {
         let owner = self
@@ -125,11 +125,11 @@ impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
         })
     }
 
-    /// Every device leaves, the last one first; then they are in no group.
+    /// Lets every device leave, the last one first, and clears the memberships.
     fn end(&mut self) {
         self.is_ended = true;
         let devices: &[T] = &self.devices;
-        let _seats = ReservedMemberships(devices);
+        let _memberships = ReservedMemberships(devices);
         drop(JoinedDevices {
             devices,
             group: self.id,
@@ -148,16 +148,16 @@ impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
 }
 
 impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
-    /// A group to be.
+    /// A builder of a group.
     #[must_use]
     pub fn builder(memory: A) -> DeviceGroupBuilder<T, A> {
         DeviceGroupBuilder::new(memory)
     }
 
-    /// A group of one device, in one call.
+    /// Builds a group of one device.
     ///
     /// # Errors
-    /// As [`DeviceGroupBuilder::add`] and [`DeviceGroupBuilder::finish`], with the device.
+    /// The device, and the error of [`DeviceGroupBuilder::add`] or [`DeviceGroupBuilder::finish`].
     pub fn of_one(device: T, memory: A) -> Result<Self, Rejected<T, GroupError<T::Error>>> {
         let id = GroupId::new_unique();
         let mut devices = match TryVec::try_with_capacity_in(1, memory.clone()) {
@@ -179,7 +179,7 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
         };
         match devices.try_push(device) {
             Ok(()) => Ok(Self::of(devices, topology, id)),
-            // There was room; what was taken goes back all the same.
+            // There is capacity; the undo is for completeness.
             Err(refused) => {
                 refused.value.leave(Membership {
                     group: id,
@@ -191,7 +191,7 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
         }
     }
 
-    /// Ends the group and gives the devices back, in no group.
+    /// Ends the group and returns the devices, in no group.
     #[must_use]
     pub fn dissolve(mut self) -> TryVec<T, A> {
         self.end();
@@ -199,11 +199,11 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
         core::mem::replace(&mut self.devices, none)
     }
 
-    /// A group of stand-ins with the same edges: `stand_in` makes one for each device, in order, for instance to record what is done
-    /// with it. Both groups live side by side.
+    /// Builds a group of stand-ins with the same edges: `stand_in` creates one for each device, in order, for instance to record its
+    /// calls. Both groups live side by side.
     ///
     /// # Errors
-    /// What `stand_in` says, or [`DeviceGroupBuilder::finish`]; the stand-ins that were made are dropped, in no group.
+    /// The error of `stand_in` or of [`DeviceGroupBuilder::finish`]; the stand-ins are dropped, in no group.
     pub fn with_stand_ins<U: GroupDevice>(
         &self,
         memory: A,
@@ -225,7 +225,7 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
     }
 }
 
-/// The devices leave, the last one first, and are dropped, the first one first.
+/// The devices leave in reverse order, and are dropped in order.
 impl<T: GroupDevice, A: HostSource> Drop for DeviceGroup<T, A> {
     fn drop(&mut self) {
         if !self.is_ended {
@@ -243,17 +243,17 @@ impl<T: GroupDevice, A: HostSource> fmt::Debug for DeviceGroup<T, A> {
     }
 }
 
-/// How a device reaches a region of another, or of its own.
+/// How a device accesses a region of another device, or of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceAccess {
-    /// The device that the region lives on.
+    /// The device of the region.
     pub owner: usize,
-    /// Reading it.
+    /// How it is read.
     pub read: UseMode,
-    /// Writing it.
+    /// How it is written.
     pub write: UseMode,
-    /// Of a copy, as far as it is known.
+    /// The cost of a copy, if it is known.
     pub copy_cost: Option<Cost>,
-    /// A copy need not pass through the host.
+    /// Whether a copy avoids the host.
     pub is_peer_to_peer: bool,
 }

@@ -1,7 +1,7 @@
-//! How one device uses what belongs to another: derived from what both say, then refined by whoever knows more.
+//! Edges: how one device uses objects of another, derived from the capabilities of both, then refined.
 //!
-//! An edge has one direction: `from` uses, `to` owns. `from` waits on, and signals, semaphores of `to`; reads and writes memory of `to`;
-//! so all it takes is that `to` exports what `from` imports. The other way round is the other edge.
+//! An edge has one direction: `from` uses, `to` owns. `from` waits on and signals semaphores of `to`, and reads and writes memory of `to`,
+//! through handles that `to` exports and `from` imports. The opposite direction is another edge.
 
 #![forbid(unsafe_code)]
 
@@ -21,32 +21,32 @@ pub struct Edge {
     pub read: UseMode,
     /// Writing the device's memory.
     pub write: UseMode,
-    /// Reading memory that both see without flushes.
+    /// Reading memory that is coherent for both.
     pub coherent_read: UseMode,
     /// Writing such memory.
     pub coherent_write: UseMode,
-    /// What both can do.
+    /// Flags of both.
     pub flags: CapabilityFlags,
     /// Handles through which `from` gets semaphores of `to`.
     pub semaphores: HandleTypes,
     /// Handles through which `from` gets memory of `to`.
     pub buffers: HandleTypes,
-    /// What joins them.
+    /// Their link.
     pub link: LinkClass,
-    /// Of a wait.
+    /// The cost of a wait.
     pub wait_cost: Cost,
-    /// Of a signal.
+    /// The cost of a signal.
     pub signal_cost: Cost,
-    /// Of a copy, as far as it is known.
+    /// The cost of a copy, if it is known.
     pub copy_cost: Option<Cost>,
-    /// Of the first byte, as far as it is known.
+    /// The latency of the first byte, if it is known.
     pub latency: Option<Cost>,
-    /// Between the nodes of the machine that they are nearest to, as far as it is known.
+    /// The distance of their nearest NUMA nodes, if it is known.
     pub numa_distance: Option<Cost>,
 }
 
 impl Edge {
-    /// A device and itself: everything as it is, and no more than the device can do.
+    /// The edge of a device to itself: native, with the flags of the device.
     #[must_use]
     pub const fn to_itself(device: &DeviceCapabilities) -> Self {
         Self {
@@ -68,9 +68,9 @@ impl Edge {
         }
     }
 
-    /// What two different devices say for themselves: how `from` uses what belongs to `to`. `None` where one of them is isolated.
+    /// The edge that follows from the capabilities of two different devices. `None` if one of them is isolated.
     ///
-    /// Nothing is guessed: a link is known where both are one piece of hardware, and else [`LinkClass::Unknown`] until
+    /// Nothing is guessed: the link is known if both are one piece of hardware, and otherwise [`LinkClass::Unknown`] until it is
     /// [refined](super::GroupDevice::refine).
     #[must_use]
     pub fn between(from: &DeviceCapabilities, to: &DeviceCapabilities) -> Option<Self> {
@@ -121,7 +121,7 @@ impl Edge {
             },
             wait_cost: sync_cost(sync, 0),
             signal_cost: sync_cost(sync, 1),
-            // Free where the bytes need not move: one piece of hardware, one memory, and a way to name it.
+            // Free if the bytes need not move: one piece of hardware, and a handle or a native access.
             copy_cost: (same_hardware && direct).then_some(Cost::FREE),
             latency: same_hardware.then_some(Cost::FREE),
             numa_distance: from
@@ -131,7 +131,7 @@ impl Edge {
         })
     }
 
-    /// The worse of two in everything: what holds of a device that is made of several.
+    /// The worse of two in each field: the edge of a device that is composed of several.
     #[must_use]
     pub fn worse(&self, other: &Self) -> Self {
         let worst = |a: UseMode, b: UseMode| if b > a { b } else { a };
@@ -159,7 +159,7 @@ impl Edge {
         }
     }
 
-    /// Bytes go from one memory to the other without passing through the host.
+    /// Whether copies avoid the host.
     #[must_use]
     pub const fn is_peer_to_peer(&self) -> bool {
         let by_copy = self.flags.contains(CapabilityFlags::PEER_COPY)
@@ -168,7 +168,7 @@ impl Edge {
             && (by_copy || matches!(self.read, UseMode::Native))
     }
 
-    /// What contradicts itself, if anything does.
+    /// A contradiction between fields, if there is one.
     #[must_use]
     pub fn contradiction(&self) -> Option<Contradiction> {
         let named = |mode: UseMode, handles: HandleTypes| {
@@ -194,7 +194,7 @@ impl Edge {
     }
 }
 
-/// Two things of an edge that cannot both be true.
+/// Two fields of an edge that cannot both be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contradiction {
     /// Semaphores are imported, and there is no handle for it.
@@ -245,7 +245,7 @@ impl fmt::Display for Edge {
     }
 }
 
-/// The best way through these handles.
+/// The best mode for these handle types.
 const fn reached(handles: HandleTypes) -> UseMode {
     if handles.contains(HandleTypes::NATIVE) {
         UseMode::Native
@@ -256,7 +256,7 @@ const fn reached(handles: HandleTypes) -> UseMode {
     }
 }
 
-/// A thread of the host that waits and signals is much dearer than a handle.
+/// Waiting and signalling by a thread of the host costs much more than a handle.
 const fn sync_cost(mode: UseMode, native: u32) -> Cost {
     Cost::clamped(match mode {
         UseMode::Native => native,
@@ -267,12 +267,12 @@ const fn sync_cost(mode: UseMode, native: u32) -> Cost {
 }
 
 impl CapabilityFlags {
-    /// Of a device and itself: all it can do, and it is its own driver's.
+    /// The flags of a device's edge to itself.
     const fn from_self(flags: Self) -> Self {
         flags.without(Self::ISOLATED).union(Self::SAME_DRIVER)
     }
 
-    /// Of two: what both can do; what one driver can tell only of its own; nothing that only a refinement may say.
+    /// The flags of an edge between two devices, without those that only a refinement may set.
     const fn of_pair(both: Self, same_driver: bool) -> Self {
         let both = both.without(Self::REFINED).without(Self::SAME_DRIVER);
         if same_driver {

@@ -1,15 +1,15 @@
-//! How devices leave: all of them, also where one unwinds.
+//! Leaving a group: every device leaves, also if one unwinds.
 
 #![forbid(unsafe_code)]
 
 use super::device::GroupDevice;
 use super::membership::{GroupId, Membership};
 
-/// Those that joined; dropped, they leave, the last one first.
+/// Devices that joined. Dropping it lets them leave, the last one first.
 pub(super) struct JoinedDevices<'d, T: GroupDevice> {
     pub(super) devices: &'d [T],
     pub(super) group: GroupId,
-    /// The first so many of them.
+    /// The first `count` devices have joined.
     pub(super) count: usize,
 }
 
@@ -19,7 +19,7 @@ impl<T: GroupDevice> Drop for JoinedDevices<'_, T> {
         else {
             return;
         };
-        // Where this one unwinds the others leave all the same.
+        // The others leave even if this one unwinds.
         let _before = JoinedDevices {
             devices: before,
             group: self.group,
@@ -32,7 +32,7 @@ impl<T: GroupDevice> Drop for JoinedDevices<'_, T> {
     }
 }
 
-/// Devices whose seats are taken; dropped, they are in no group.
+/// Devices with a reserved membership. Dropping it clears their memberships.
 pub(super) struct ReservedMemberships<'d, T: GroupDevice>(pub(super) &'d [T]);
 
 impl<T: GroupDevice> Drop for ReservedMemberships<'_, T> {

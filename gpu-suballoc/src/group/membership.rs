@@ -1,4 +1,4 @@
-//! A device's place in a group, kept with the device: two numbers, and never a pointer to anything that may be gone.
+//! A device's membership in a group, stored with the device: two numbers, and no pointer.
 
 #![forbid(unsafe_code)]
 
@@ -8,14 +8,14 @@ use core::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
-/// Which group: a number that no other group of the process has, or ever will.
+/// The number of a group, unique in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupId(NonZeroU64);
 
 impl GroupId {
     pub(super) fn new_unique() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        // 2^64 groups take longer than any process lives; 0 is for nobody.
+        // It cannot overflow: 2^64 groups take longer than any process lives.
         Self(NonZeroU64::new(NEXT.fetch_add(1, Relaxed)).unwrap_or(NonZeroU64::MAX))
     }
 
@@ -32,7 +32,7 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// Which device of which group. A copy of it outlives the group harmlessly: no other group answers to it.
+/// A device of a group. It means nothing to other groups, so a copy may outlive the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Membership {
     /// The group.
@@ -41,19 +41,19 @@ pub struct Membership {
     pub index: usize,
 }
 
-/// Where a device notes which group it is in. Each device has one, and shows it through [`GroupDevice::membership_cell`](super::GroupDevice::membership_cell).
+/// A device's membership. Each device has one, see [`GroupDevice::membership_cell`](super::GroupDevice::membership_cell).
 ///
-/// A group takes the seat when the device is added and frees it when the group ends, so a device that is in a living group is refused
-/// by every other, and one whose group is gone knows of none.
+/// A builder reserves it when the device is added, and the end of the group clears it. So a device of a live group is refused
+/// by every other group.
 #[derive(Debug, Default)]
 pub struct MembershipCell {
-    /// 0: in none.
+    /// 0: in no group.
     group: AtomicU64,
     index: AtomicU32,
 }
 
 impl MembershipCell {
-    /// Of a device that is in no group.
+    /// The cell of a device in no group.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -62,13 +62,13 @@ impl MembershipCell {
         }
     }
 
-    /// The group it is in, and as what; `None` in no group, and while one is being made.
+    /// The membership; `None` in no group, and while the group is being built.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
         let group = NonZeroU64::new(self.group.load(Acquire))?;
-        // Acquire, so that the group is not read before: it is the one that this number was written for.
+        // Acquire, so that the group is read after it: the number belongs to that group.
         let index = self.index.load(Acquire).checked_sub(1)?;
-        // It may have been given up and taken again in between.
+        // It may have been cleared and reserved again in between.
         let still = self.group.load(Acquire) == group.get();
         still.then_some(Membership {
             group: GroupId(group),
@@ -76,7 +76,7 @@ impl MembershipCell {
         })
     }
 
-    /// Takes it for a group that is being made; refused with the group that has it.
+    /// Reserves it for a group that is being built. An error is the group that has it.
     pub(super) fn reserve(&self, group: GroupId) -> Result<(), GroupId> {
         match self.group.compare_exchange(0, group.get(), AcqRel, Acquire) {
             Ok(_) => Ok(()),
@@ -84,7 +84,7 @@ impl MembershipCell {
         }
     }
 
-    /// The group is made: from now on the device knows its number.
+    /// Sets the device's number in the group.
     pub(super) fn set_index(&self, index: usize) {
         self.index.store((index as u32).saturating_add(1), Release);
     }

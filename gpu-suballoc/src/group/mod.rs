@@ -1,12 +1,11 @@
-//! Several devices, and what each can do with what belongs to another.
+//! Groups of devices: how each device can use memory and semaphores of another.
 //!
 //! ```text
-//!   Capabilities (device by device) --Edge::between--> Edge --refine--> TopologyBuilder --> Topology (matrix, bit sets)
+//!   DeviceCapabilities (of each device) --Edge::between--> Edge --refine--> TopologyBuilder --> Topology (matrix, bit sets)
 //!   GroupDevice  --DeviceGroupBuilder--> DeviceGroup: owns the devices and the Topology
-//!        Seat: which group, as which number; two words, no pointer
+//!        MembershipCell: group and number; two words, no pointer
 //! ```
-//! Nobody else says of Vulkan devices how they are joined, so what is not known is `Unknown` or `None`, and the program refines it from
-//! what the system tells.
+//! Vulkan does not report how devices are linked. What is not known is `Unknown` or `None`, until the program refines it.
 
 mod builder;
 mod capabilities;

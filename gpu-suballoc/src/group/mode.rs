@@ -1,14 +1,14 @@
-//! How one device can use what belongs to another, what joins the two, and what that costs: small closed sets, never bare numbers.
+//! Modes of use, link classes and costs.
 
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-/// How a device gets at a semaphore or a buffer of another one. The smaller, the better.
+/// How a device uses a semaphore or a buffer of another one. The smaller, the better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum UseMode {
-    /// As if it were its own: the same handle works.
+    /// As its own: the same handle works.
     Native = 0,
     /// After the owner exported it and the user imported it.
     Import = 1,
@@ -29,18 +29,18 @@ impl UseMode {
         }
     }
 
-    /// True where the object itself is reached, not a copy of it.
+    /// True if the object itself is used, not a copy of it.
     #[must_use]
     pub const fn is_direct(self) -> bool {
         matches!(self, Self::Native | Self::Import)
     }
 }
 
-/// What joins two devices. Which of two is nearer is said by [`LinkClass::rank`]; what nobody told is [`Unknown`](Self::Unknown).
+/// The link between two devices. [`LinkClass::rank`] orders links by distance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum LinkClass {
-    /// They are one piece of hardware.
+    /// One piece of hardware.
     SameDevice = 0,
     /// A link of their own: NVLink, xGMI.
     PeerLink = 1,
@@ -52,15 +52,15 @@ pub enum LinkClass {
     HostStaged = 4,
     /// A network between machines.
     Fabric = 5,
-    /// Something that has no name here.
+    /// Any other link.
     Other = 6,
-    /// Nobody told: Vulkan has no word for links. Never guessed.
+    /// Not known: Vulkan does not report links, and none is guessed.
     #[default]
     Unknown = 7,
 }
 
 impl LinkClass {
-    /// 0 (the same hardware) to 6; `None` where it is not known.
+    /// 0 (the same hardware) to 6; `None` if it is not known.
     #[must_use]
     pub const fn rank(self) -> Option<u8> {
         match self {
@@ -69,7 +69,7 @@ impl LinkClass {
         }
     }
 
-    /// The farther of two, for a device that is made of several; not known where one of them is not.
+    /// The farther of two, for a device that is composed of several; unknown if one of them is.
     #[must_use]
     pub const fn farther(self, other: Self) -> Self {
         match (self, other) {
@@ -100,17 +100,17 @@ impl LinkClass {
     }
 }
 
-/// A price without a unit, 0 (free) to 15 (the most): for comparing two ways, not for predicting a time.
+/// A cost without a unit, 0 (free) to 15: for comparing two ways, not for predicting a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost(u8);
 
 impl Cost {
-    /// Nothing.
+    /// No cost.
     pub const FREE: Self = Self(0);
-    /// The most that can be said.
+    /// The highest cost.
     pub const MAX: Self = Self(15);
 
-    /// `value`, or [`MAX`](Self::MAX) where that is more.
+    /// `value`, at most [`MAX`](Self::MAX).
     #[must_use]
     pub const fn clamped(value: u32) -> Self {
         if value > 15 {
@@ -133,12 +133,12 @@ impl Cost {
     }
 }
 
-/// A number that stands for none of the values.
+/// A number that is no value of an enumeration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange {
     /// The number.
     pub value: u8,
-    /// The greatest that means something.
+    /// The greatest valid number.
     pub max: u8,
 }
 

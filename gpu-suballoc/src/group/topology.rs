@@ -1,4 +1,4 @@
-//! All edges of up to sixty-four devices, and what is asked of them most, worked out once.
+//! The matrix of all edges of up to 64 devices, and bit sets that are computed once.
 //!
 //! ```text
 //!             to 0     1        2                      bit sets of device i: one bit a device
@@ -6,7 +6,7 @@
 //!        1 | edge   | itself | none            |
 //!        2 | none   | none   | itself          |
 //! ```
-//! Nothing changes once it is made: queries are plain loads, from any thread.
+//! It never changes: queries are plain loads, from any thread.
 
 #![forbid(unsafe_code)]
 
@@ -17,31 +17,31 @@ use alloc_core::{HostError, HostSource, TryVec};
 use super::edge::{Contradiction, Edge};
 use super::mode::{LinkClass, UseMode};
 
-/// A bit a device.
+/// The bits of a set of devices.
 pub const MAX_DEVICES: usize = 64;
 
 /// The edges between devices that are numbered from 0.
 pub struct Topology<A: HostSource> {
-    /// Row by row: who uses; in a row, whose it is.
+    /// Rows by the using device, columns by the owner.
     edges: TryVec<Option<Edge>, A>,
     reach: TryVec<Reach, A>,
 }
 
-/// What one device can do with the others. Bit `j` is device `j`; a device's own bit is never set.
+/// Sets of the other devices that a device can use. Bit `j` is device `j`; a device's own bit is never set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// Whose semaphores it can wait on, be it through the host.
+    /// Devices whose semaphores it can wait on, also through the host.
     pub can_wait_on: u64,
-    /// Whose semaphores it can signal, be it through the host.
+    /// Devices whose semaphores it can signal, also through the host.
     pub can_signal: u64,
-    /// Whose memory it can read without a copy.
+    /// Devices whose memory it can read without a copy.
     pub can_import_from: u64,
-    /// From whose memory bytes come without passing through the host.
+    /// Devices whose memory it can copy without the host.
     pub can_copy_from: u64,
 }
 
 impl<A: HostSource> Topology<A> {
-    /// How `from` uses what belongs to `to`. `None` for a number that no device has, and where one of the two is isolated.
+    /// How `from` uses objects of `to`. `None` for a number that no device has, and if one of the two is isolated.
     #[inline]
     #[must_use]
     pub fn edge(&self, from: usize, to: usize) -> Option<&Edge> {
@@ -54,14 +54,14 @@ impl<A: HostSource> Topology<A> {
             .as_ref()
     }
 
-    /// What `device` can do with the others. `None` for a number that no device has.
+    /// The sets of `device`. `None` for a number that no device has.
     #[inline]
     #[must_use]
     pub fn reach(&self, device: usize) -> Option<&Reach> {
         self.reach.get(device)
     }
 
-    /// How many devices there are, 1 to [`MAX_DEVICES`].
+    /// The number of devices, 1 to [`MAX_DEVICES`].
     #[must_use]
     pub fn count(&self) -> usize {
         self.reach.len()
@@ -85,7 +85,7 @@ impl<A: HostSource> fmt::Debug for Topology<A> {
     }
 }
 
-/// The matrix: a letter for how each device reads the memory of each, `N`ative, `I`mport, `C`opy, or `-` where there is no edge.
+/// The matrix: a letter for how each device reads the memory of each, `N`ative, `I`mport, `C`opy, or `-` without an edge.
 impl<A: HostSource> fmt::Display for Topology<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for from in 0..self.count() {
@@ -103,15 +103,15 @@ impl<A: HostSource> fmt::Display for Topology<A> {
     }
 }
 
-/// A matrix that is being filled in. Every pair has to be [set](Self::set) or [cut](Self::cut) before it is [finished](Self::finish).
+/// A builder of a matrix. Every pair must be [set](Self::set) or [cut](Self::cut) before it is [finished](Self::finish).
 pub struct TopologyBuilder<A: HostSource> {
     topology: Topology<A>,
-    /// Which of a row were set or cut.
+    /// For each row, the columns that were set or cut.
     known: [u64; MAX_DEVICES],
 }
 
 impl<A: HostSource + Clone> TopologyBuilder<A> {
-    /// For `count` devices, none of which is joined to another yet. `itself` gives each one's edge to itself.
+    /// A builder for `count` devices. `itself` returns the edge of a device to itself.
     ///
     /// # Errors
     /// [`TopologyError::Count`] for 0 and for more than [`MAX_DEVICES`]; [`TopologyError::Itself`] for an edge that is not one of a
@@ -142,11 +142,11 @@ impl<A: HostSource + Clone> TopologyBuilder<A> {
         Ok(builder)
     }
 
-    /// How `from` uses what belongs to `to`; the last one said counts.
+    /// Sets how `from` uses objects of `to`; the last edge counts.
     ///
     /// # Errors
     /// [`TopologyError::NoDevice`] for a number that no device has, [`TopologyError::Itself`] for a device and itself,
-    /// [`TopologyError::Contradiction`] where the edge contradicts itself.
+    /// [`TopologyError::Contradiction`] for an edge that contradicts itself.
     pub fn set(&mut self, from: usize, to: usize, edge: Edge) -> Result<(), TopologyError> {
         self.pair(from, to)?;
         if let Some(contradiction) = edge.contradiction() {
@@ -160,7 +160,7 @@ impl<A: HostSource + Clone> TopologyBuilder<A> {
         Ok(())
     }
 
-    /// There is no edge: one of the two is isolated.
+    /// Sets no edge: one of the two is isolated.
     ///
     /// # Errors
     /// As [`set`](Self::set).
@@ -192,11 +192,11 @@ impl<A: HostSource + Clone> TopologyBuilder<A> {
         }
     }
 
-    /// The matrix, which never changes again. Takes no memory.
+    /// Finishes the matrix. Allocates nothing.
     ///
     /// # Errors
-    /// [`TopologyError::Missing`] where a pair was neither set nor cut, [`TopologyError::Asymmetric`] where the two directions of a pair
-    /// name different links, or one of them is cut.
+    /// [`TopologyError::Missing`] for a pair that was neither set nor cut, [`TopologyError::Asymmetric`] if the two directions of a pair
+    /// have different links, or one of them is cut.
     pub fn finish(self) -> Result<Topology<A>, TopologyError> {
         let Self {
             mut topology,
@@ -248,42 +248,42 @@ impl Reach {
 pub enum TopologyError {
     /// No devices, or more than [`MAX_DEVICES`].
     Count {
-        /// How many.
+        /// The number of devices.
         count: usize,
     },
     /// There is no device of this number.
     NoDevice {
         /// The number.
         device: usize,
-        /// How many there are, from 0.
+        /// The number of devices.
         count: usize,
     },
     /// A device and itself need [`Edge::to_itself`], and nothing else.
     Itself {
-        /// Which.
+        /// The device.
         device: usize,
     },
-    /// Nothing was said of a pair.
+    /// A pair was neither set nor cut.
     Missing {
-        /// Who would use.
+        /// The user.
         from: usize,
-        /// Whose it is.
+        /// The owner.
         to: usize,
     },
-    /// The two directions of a pair name different links.
+    /// The two directions of a pair have different links.
     Asymmetric {
-        /// The one.
+        /// One device.
         from: usize,
-        /// The other.
+        /// The other device.
         to: usize,
     },
-    /// An edge says two things that cannot both be true.
+    /// An edge contradicts itself.
     Contradiction {
-        /// Who would use.
+        /// The user.
         from: usize,
-        /// Whose it is.
+        /// The owner.
         to: usize,
-        /// What.
+        /// The contradiction.
         contradiction: Contradiction,
     },
     /// The host allocator had no memory. Nobody's fault.
