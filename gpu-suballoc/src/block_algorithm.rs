@@ -1,4 +1,4 @@
-//! How space in a block is found.
+//! Algorithms of blocks.
 
 #![forbid(unsafe_code)]
 
@@ -11,25 +11,25 @@
 ///   Ring          | d | e |  free  | b | c |  (left at the end) |    the oldest: b, c, d, e
 /// ```
 ///
-/// What is freed out of its order is refused: [`VirtualBlockError::OutOfOrder`](crate::virtual_block::VirtualBlockError::OutOfOrder),
-/// [`GpuMisuse::OutOfOrder`](crate::GpuMisuse::OutOfOrder). A region that is given up before its turn is passed to
-/// [`free_when_unused`](crate::GpuAllocator::free_when_unused): it is gone at once for its owner, and its room comes back in its turn.
+/// A free out of order is refused: [`VirtualBlockError::OutOfOrder`](crate::virtual_block::VirtualBlockError::OutOfOrder),
+/// [`GpuMisuse::OutOfOrder`](crate::GpuMisuse::OutOfOrder). For a region before its turn call
+/// [`free_when_unused`](crate::GpuAllocator::free_when_unused): its id is stale at once, and its space is reclaimed in its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockAlgorithm {
     /// Any order of allocating and freeing.
     #[default]
     General,
-    /// One behind the other; the newest goes first. A pool has one block.
+    /// One behind the other; the newest is freed first. A pool has one block.
     Stack,
-    /// A stack at each end: the lower one, and, for what asks for an
+    /// A stack at each end: the lower one, and, for requests with an
     /// [`upper address`](crate::virtual_block::VirtualAllocationOptions::upper_address), the upper one. A pool has one block.
     DoubleStack,
-    /// One behind the other, and at the start again where the end is reached; the oldest goes first. A pool has one block.
+    /// One behind the other, continued at the start; the oldest is freed first. A pool has one block.
     Ring,
 }
 
 impl BlockAlgorithm {
-    /// One behind the other.
+    /// Stack, double stack or ring.
     pub(crate) const fn is_linear(self) -> bool {
         !matches!(self, Self::General)
     }

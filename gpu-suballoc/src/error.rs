@@ -1,4 +1,4 @@
-//! The one error of this crate: what went wrong, whose fault it was, what to do. Building it allocates nothing.
+//! The error of this crate: the cause, whose fault it is, and the remedy. Building it allocates nothing.
 
 #![forbid(unsafe_code)]
 
@@ -9,31 +9,31 @@ use alloc_core::{HostError, Rejected};
 use crate::device::DeviceError;
 use crate::memory_type::MemoryTypeError;
 
-/// Why a call was refused. A refused call changed nothing, and a refused call that consumes gives the value back.
+/// Why a call was refused. A refused call changed nothing, and returns the value that it would have consumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GpuError {
-    /// The host allocator had no memory for the book-keeping. Nobody's fault.
+    /// The host allocator had no memory for the bookkeeping. Nobody's fault.
     Host(HostError),
     /// The driver refused. Nobody's fault, unless it says otherwise.
     Device(DeviceError),
     /// A limit that the options or the device set would have been exceeded.
     Limit(Limit),
-    /// More than any heap, block or buffer of this device can hold: no amount of freeing helps. The caller's fault.
+    /// More than any heap, block or buffer of this device can hold; freeing does not help. The caller's fault.
     TooLarge {
-        /// Bytes asked for.
+        /// Requested bytes.
         bytes: u64,
-        /// The most there can be.
+        /// The limit.
         limit: u64,
     },
     /// No memory type fits. The caller's fault, or the device's.
     MemoryType(MemoryTypeError),
-    /// The region cannot be mapped, whatever is freed.
+    /// The region cannot be mapped; freeing does not help.
     MapUnsupported {
         /// Why.
         reason: MapRefusal,
     },
-    /// A rule of this crate was broken by the caller.
+    /// The caller broke a rule of this crate.
     Misuse(GpuMisuse),
 }
 
@@ -41,12 +41,12 @@ pub enum GpuError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
-    /// The bytes that all blocks together may have.
+    /// The bytes of all blocks together.
     Bytes {
         /// Bytes that were missing.
         short_by: u64,
     },
-    /// The bytes that the blocks of one heap may have, or its budget (`VK_EXT_memory_budget`).
+    /// The bytes of the blocks of one heap, or its budget (`VK_EXT_memory_budget`).
     Heap {
         /// Which heap.
         heap: u32,
@@ -55,12 +55,12 @@ pub enum Limit {
     },
     /// The number of blocks of a pool.
     Blocks {
-        /// How many there may be.
+        /// The limit.
         limit: u32,
     },
     /// The number of memory objects: `maxMemoryAllocationCount`, or what the options set below it.
     Objects {
-        /// How many there may be.
+        /// The limit.
         limit: u32,
     },
     /// The number of custom pools.
@@ -69,7 +69,7 @@ pub enum Limit {
     Aliases,
     /// The number of records: regions with a resource, a name, crops or a mapping.
     Records,
-    /// The bytes of all wrapped buffers together, as the application says them: 2^64 - 1.
+    /// The bytes of all wrapped buffers together: 2^64 - 1.
     WrappedBytes {
         /// Bytes that were too many.
         short_by: u64,
@@ -82,9 +82,9 @@ pub enum Limit {
 pub enum MapRefusal {
     /// Its memory type is not `HOST_VISIBLE`.
     NotHostVisible,
-    /// A wrapped buffer whose memory the wrapper was not told.
+    /// A wrapped buffer without a backing.
     BackingUnknown,
-    /// A wrapped buffer whose memory the application said is not `HOST_VISIBLE`.
+    /// A wrapped buffer whose backing is not `HOST_VISIBLE`.
     BackingNotHostVisible,
     /// More bytes than this process can address.
     AddressSpace,
@@ -98,13 +98,13 @@ pub enum GpuMisuse {
     ZeroSize,
     /// Alignment 0, or not a power of two.
     BadAlignment,
-    /// An alignment that no block can honour.
+    /// An alignment that no block has.
     AlignmentTooLarge,
-    /// The region was given back already, or there never was one of that id.
+    /// The region was freed, or the id was never issued.
     Stale,
-    /// The region is another allocator's.
+    /// The region belongs to another allocator.
     OtherAllocator,
-    /// The region is another shard's.
+    /// The region belongs to another shard.
     OtherShard,
     /// The region has crops.
     HasCrops,
@@ -112,9 +112,9 @@ pub enum GpuMisuse {
     Mapped,
     /// The region is not mapped, or less often.
     NotMapped,
-    /// The region's memory object is being mapped or unmapped by a call that this one comes from, or waits for.
+    /// This call comes from a call that maps or unmaps the same memory object, or waits for one.
     NestedMap,
-    /// The region is held by something that was made from it.
+    /// The region is held by something that was created from it.
     Held,
     /// An offset and size past the end of the region.
     Outside,
@@ -122,7 +122,7 @@ pub enum GpuMisuse {
     Negative,
     /// An offset or size that is no multiple of the element.
     Misaligned,
-    /// The memory behind a buffer that is to be wrapped is the allocator's own.
+    /// The backing of a wrapped buffer is the allocator's own memory.
     OwnMemory,
     /// Elements of 0 bytes.
     ZeroElement,
@@ -130,9 +130,9 @@ pub enum GpuMisuse {
     NullHandle,
     /// Only a wrapped buffer can be detached.
     NotWrapped,
-    /// Somebody else's buffer: it cannot be made larger or kept for reuse.
+    /// A wrapped buffer cannot be made larger or kept for reuse.
     IsWrapped,
-    /// A crop: ask for it of the region that it was cut from.
+    /// Not for a crop: call it for the root.
     IsCrop,
     /// The region has no buffer.
     NoBuffer,
@@ -142,9 +142,9 @@ pub enum GpuMisuse {
     Unbindable,
     /// A usage of no bit at all.
     NoUsage,
-    /// No such pool: destroyed, or of another allocator.
+    /// The pool was destroyed, or belongs to another allocator.
     NoSuchPool,
-    /// The pool's memory type is none that the resource accepts.
+    /// The resource does not accept the pool's memory type.
     WrongPool,
     /// A pinned region in a pool whose regions move.
     PoolNotPinned,
@@ -154,13 +154,13 @@ pub enum GpuMisuse {
     BadOptions,
     /// A largest block, a block size or a limit of a pool that is smaller than the granule: no region would fit.
     BlockTooSmall,
-    /// What was asked needs a feature that the device does not have, or that was not enabled.
+    /// The request needs a feature that is not enabled.
     NotEnabled,
-    /// A region of a linear pool that is not the next to go: [`BlockAlgorithm`](crate::BlockAlgorithm) says which is.
+    /// A region of a linear pool that is not the next in the order of [`BlockAlgorithm`](crate::BlockAlgorithm).
     OutOfOrder,
-    /// Somebody wrote behind the region, into its margin. Said by the first free; the next one frees it.
+    /// The margin behind the region is overwritten. Only the first free is refused for it.
     MarginOverwritten,
-    /// An upper address where there is no upper end: only a pool of two stacks has one.
+    /// An upper address outside a pool of two stacks.
     NoUpperEnd,
     /// A priority below 0, above 1, or no number.
     BadPriority,
@@ -170,7 +170,7 @@ pub enum GpuMisuse {
     Defragmenting,
     /// The region has no image.
     NoImage,
-    /// A resource that is to be moved needs another place than the one that is reserved.
+    /// A moved resource does not fit into the reserved place.
     WrongPlace,
     /// The pool has no block of that number, or it ends before the place does.
     NoSuchPlace,
@@ -178,12 +178,12 @@ pub enum GpuMisuse {
     PlaceTaken,
     /// The place begins at no multiple of the region's alignment, or of the granule.
     PlaceMisaligned,
-    /// A linear pool: it says itself where a region lies.
+    /// A linear pool places its regions itself.
     PlacesItself,
 }
 
 impl GpuError {
-    /// True when freeing or trimming device memory may help.
+    /// True if freeing or trimming device memory may help.
     #[must_use]
     pub const fn is_out_of_device_memory(self) -> bool {
         matches!(
@@ -193,13 +193,13 @@ impl GpuError {
         )
     }
 
-    /// True when the device is lost: nothing helps, see `GpuAllocator::abandon`.
+    /// True if the device is lost, see `GpuAllocator::abandon`.
     #[must_use]
     pub const fn is_device_lost(self) -> bool {
         matches!(self, Self::Device(DeviceError::DeviceLost))
     }
 
-    /// The `VkResult` that a driver or a C caller answers with: what the device said, or `VK_ERROR_OUT_OF_HOST_MEMORY`,
+    /// The `VkResult` for a driver or a C caller: the device's result, or `VK_ERROR_OUT_OF_HOST_MEMORY`,
     /// `VK_ERROR_OUT_OF_DEVICE_MEMORY`, `VK_ERROR_MEMORY_MAP_FAILED`, `VK_ERROR_FEATURE_NOT_PRESENT`, `VK_ERROR_VALIDATION_FAILED_EXT`.
     #[must_use]
     pub const fn as_vk_result(self) -> i32 {

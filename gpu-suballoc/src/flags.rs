@@ -40,7 +40,7 @@ macro_rules! flags {
                 self.0 == 0
             }
 
-            /// The names of those that are set, lowest bit first, as far as they have one.
+            /// The names of the set bits, lowest first.
             #[allow(dead_code, reason = "one macro for all sets")]
             pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
                 [$((Self::$bit, stringify!($bit))),*]
@@ -64,7 +64,7 @@ macro_rules! flags {
             }
         }
 
-        /// Names, then what has none as a number.
+        /// Names, then the unnamed bits as a number.
         impl core::fmt::Display for $name {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 if self.is_empty() {
@@ -91,7 +91,7 @@ macro_rules! flags {
     )*};
 }
 
-/// Adds the way from and to Vulkan's masks.
+/// Adds conversions from and to Vulkan's masks.
 macro_rules! vulkan_masks {
     ($($name:ident)*) => {$(
         impl $name {

@@ -1,4 +1,4 @@
-//! A vector in one block. The caller allocates the block, so the vector can be under a lock (see `host_block.rs`).
+//! A vector in one block that the caller allocates, for use under a lock (see `host_block.rs`).
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -30,12 +30,12 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
         }
     }
 
-    /// The memory of so many entries; `None` when it is more than can be addressed.
+    /// The layout of `capacity` entries; `None` if it overflows.
     pub(crate) fn layout(capacity: u32) -> Option<Layout> {
         Layout::array::<T>(capacity as usize).ok()
     }
 
-    /// What to allocate, where there is no room for `more` entries; `None` where there is.
+    /// What to allocate for `more` entries; `None` if there is capacity.
     pub(crate) fn missing_capacity(&self, more: u32) -> Option<Layout> {
         let wanted = self.length.checked_add(more)?;
         if wanted <= self.capacity {
@@ -44,8 +44,8 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
         Self::layout(wanted.max(self.capacity.saturating_mul(2)).max(FIRST))
     }
 
-    /// Moves into `block`; answers what is no longer needed: the old memory, or `block` where it is no larger, or of no
-    /// [`layout`](GrowableVec::layout).
+    /// Moves into `block`. Returns the old memory, or `block` if it is not larger or has no
+    /// [`layout`](GrowableVec::layout) of the vector.
     pub(crate) fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
         let layout = block.layout();
         let capacity = layout.size().checked_div(size_of::<T>()).unwrap_or(0);
@@ -64,21 +64,21 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
 
     fn memory(&self) -> Option<HostBlock> {
         let layout = Self::layout(self.capacity).filter(|layout| layout.size() > 0)?;
-        // SAFETY: handed in by `grow_with` with this layout. Both callers forget it in the same call, so that nobody else refers to it.
+        // SAFETY: `grow_with` received it with this layout. Both callers forget it in the same call.
         Some(unsafe { HostBlock::new(self.first.cast(), layout) })
     }
 
-    /// The table's memory, to be freed; the entries are forgotten.
+    /// Detaches the memory and forgets the entries.
     pub(crate) fn detach_memory(&mut self) -> Option<HostBlock> {
         let memory = self.memory();
         *self = Self::new();
         memory
     }
 
-    /// Puts an entry behind the last.
+    /// Appends an entry.
     ///
     /// # Errors
-    /// The entry, where there is no room.
+    /// The entry, without capacity.
     pub(crate) fn push(&mut self, entry: T) -> Result<(), T> {
         if self.length == self.capacity {
             return Err(entry);
@@ -91,7 +91,7 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
         Ok(())
     }
 
-    /// Takes the last entry out.
+    /// Removes the last entry.
     pub(crate) fn pop(&mut self) -> Option<T> {
         self.length = self.length.checked_sub(1)?;
         // SAFETY: the place is within the memory.
@@ -100,7 +100,7 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
         Some(unsafe { place.read() })
     }
 
-    /// Takes an entry out; the last one takes its place.
+    /// Removes an entry; the last one takes its place.
     pub(crate) fn swap_remove(&mut self, index: usize) -> Option<T> {
         let last = self.as_slice().len().checked_sub(1)?;
         if index > last {
@@ -118,7 +118,7 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
 
     #[inline]
     pub(crate) const fn as_mut_slice(&mut self) -> &mut [T] {
-        // SAFETY: as for `as_slice`, and `&mut self` is the one way in.
+        // SAFETY: as for `as_slice`, and `&mut self` is exclusive.
         unsafe { slice::from_raw_parts_mut(self.first.as_ptr(), self.length as usize) }
     }
 
@@ -132,13 +132,13 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
         self.as_mut_slice().get_mut(index as usize)
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[inline]
     pub(crate) const fn len(&self) -> u32 {
         self.length
     }
 
-    /// How many there can be without more memory.
+    /// The capacity in entries.
     #[inline]
     pub(crate) const fn capacity(&self) -> u32 {
         self.capacity

@@ -1,15 +1,15 @@
-//! Host memory on its way into a table or out of it.
+//! Host memory that moves into a table or out of it.
 //!
-//! No table of this crate allocates: it may be behind a lock, and no allocator is called under one. Instead it says what lacks, a
-//! [`Layout`]; the caller lets go of the lock, allocates, and hands the block in ([`DeviceAndHost::grow`](crate::pool::DeviceAndHost::grow));
-//! what the table does not need any more, or never needed because another thread was faster, comes back to be freed.
+//! Tables of this crate may be behind a lock, so they do not allocate. A table returns its missing capacity, a
+//! [`Layout`]; the caller unlocks, allocates, and passes the block in ([`DeviceAndHost::grow`](crate::pool::DeviceAndHost::grow)).
+//! The table returns the memory that it does not need, also if another thread was faster, and the caller frees it.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use alloc_core::{HostAllocator, HostError, Scope};
 
-/// A block of host memory that nobody else refers to, with the layout it was allocated with.
+/// A block of host memory with its layout; nothing else refers to it.
 #[derive(Debug)]
 #[must_use = "it is lost unless it is freed"]
 pub(crate) struct HostBlock {
@@ -17,12 +17,12 @@ pub(crate) struct HostBlock {
     layout: Layout,
 }
 
-// SAFETY: a block belongs to whoever has the value; it may be used and freed on any thread.
+// SAFETY: the value owns the block, which any thread may use and free.
 unsafe impl Send for HostBlock {}
 
 impl HostBlock {
     /// # Safety
-    /// `start` is a live block of `layout`, and nobody uses it but through this value.
+    /// `start` is a live block of `layout`, and is used only through this value.
     pub(crate) const unsafe fn new(start: NonNull<u8>, layout: Layout) -> Self {
         Self { start, layout }
     }
@@ -43,7 +43,7 @@ impl HostBlock {
     /// # Safety
     /// It came from this `memory`, for scope object.
     pub(crate) unsafe fn free(self, memory: &(impl HostAllocator + ?Sized)) {
-        // SAFETY: allocated there with this layout and scope, by the caller's promise; nobody uses it any more.
+        // SAFETY: allocated there with this layout and scope, by the caller's promise; it is not used any more.
         unsafe { memory.deallocate(self.start, self.layout, Scope::Object) };
     }
 
@@ -51,7 +51,7 @@ impl HostBlock {
         self.layout
     }
 
-    /// Its first byte; the block is whoever's it is handed to.
+    /// Its first byte; the caller owns the block.
     pub(crate) const fn into_start(self) -> NonNull<u8> {
         self.start
     }
@@ -67,7 +67,7 @@ impl HostBlock {
         for item in 0..items {
             // SAFETY: the block has room for that many items.
             let place = unsafe { first.add(item) };
-            // SAFETY: within the block, which is aligned for the items, and nobody else's.
+            // SAFETY: within the block, which is aligned for the items and owned.
             unsafe { place.write(make()) };
         }
         first

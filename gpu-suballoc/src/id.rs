@@ -1,9 +1,9 @@
-//! Names of regions and pools that a table, a crop or C code can keep: plain numbers, never reissued.
+//! Ids of regions and pools for tables, crops and C: plain numbers that are never reissued.
 //!
 //! ```text
 //!   RegionId, 16 bytes:   tag: u32 | place: kind 3, pool 9, block 20 | slot: u32 | generation: u32
-//!                         which     where                              which       of that slot; a slot whose 24 bits
-//!                         allocator                                                are used up is retired, never wrapped
+//!                         allocator                                                of the slot; a slot that has used its
+//!                                                                                  24 bits is retired, never wrapped
 //! ```
 
 #![forbid(unsafe_code)]
@@ -11,19 +11,19 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The record number of a region without a record, and the end of a list of records. Some numbers below are the pools' own.
+/// The record number of a region without a record, and the end of a list of records. The pools use some numbers below it.
 pub(crate) const NO_RECORD: u32 = u32::MAX;
 
 /// The id of a region. It is stale once the region is freed: a place that is used again gets another id.
 ///
-/// An id of another allocator is told from one's own by its tag; both are refused with a typed error wherever an id is taken.
+/// An id of another allocator has another tag. Calls refuse it, and stale ids, with a typed error.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionId {
     tag: u32,
     at: RegionSlot,
 }
 
-/// An id without its allocator's tag: where a region is, and which one of those that have been there.
+/// An id without its allocator's tag: place, slot and generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RegionSlot {
     pub(crate) place: RegionPlace,
@@ -44,14 +44,14 @@ impl RegionId {
         Self { tag, at }
     }
 
-    /// The four numbers, to be kept where Rust's types do not reach.
+    /// The four numbers, for C.
     #[inline]
     #[must_use]
     pub const fn as_raw(self) -> [u32; 4] {
         [self.tag, self.at.place.0, self.at.slot, self.at.generation]
     }
 
-    /// From [`as_raw`](RegionId::as_raw). Any four numbers will do: an id that was never given out names nothing.
+    /// From [`as_raw`](RegionId::as_raw). Any four numbers are safe: an id that was never issued is stale.
     #[inline]
     #[must_use]
     pub const fn from_raw([tag, place, slot, generation]: [u32; 4]) -> Self {
@@ -66,7 +66,7 @@ impl RegionId {
         }
     }
 
-    /// The number of the allocator whose region it is: no other allocator of the process has it.
+    /// The tag of its allocator, unique in the process.
     #[inline]
     #[must_use]
     pub const fn tag(self) -> u32 {
@@ -106,7 +106,7 @@ impl fmt::Display for RegionId {
     }
 }
 
-/// What kind of structure holds a region, and hence how its slot is read.
+/// The kind of structure that holds a region, which determines the meaning of its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(crate) enum RegionPlaceKind {
@@ -120,9 +120,9 @@ pub(crate) enum RegionPlaceKind {
     Dedicated = 3,
     /// A piece of a linear pool.
     Linear = 4,
-    /// Somebody else's buffer; the slot is its record. No pool, no block.
+    /// A wrapped buffer; the slot is its record. No pool, no block.
     Wrapped = 5,
-    /// A part of another region; the slot is its record. No pool, no block.
+    /// A crop; the slot is its record. No pool, no block.
     Crop = 6,
     /// A piece of a shard's own page or slab; the pool is the shard's number, bit 19 of the block says slab.
     Shard = 7,
@@ -149,21 +149,21 @@ impl RegionPlaceKind {
     }
 }
 
-/// Where a region lies, packed as its id has it: kind, pool below 512, block below 2^20.
+/// The place of a region, packed as in its id: kind, pool below 512, block below 2^20.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RegionPlace(u32);
 
 impl RegionPlace {
-    /// How many pools there can be.
+    /// Most pools.
     pub(crate) const POOLS: u32 = 1 << 9;
-    /// How many blocks a pool can have.
+    /// Most blocks of a pool.
     pub(crate) const BLOCKS: u32 = 1 << 20;
-    /// Of wrapped buffers: no pool, no block.
+    /// The place of wrapped buffers: no pool, no block.
     pub(crate) const WRAPPED: Self = Self::new(RegionPlaceKind::Wrapped, 0, 0);
-    /// Of crops.
+    /// The place of crops.
     pub(crate) const CROP: Self = Self::new(RegionPlaceKind::Crop, 0, 0);
 
-    /// Pools and blocks past the limits are cut off: whoever makes them keeps below [`RegionPlace::POOLS`] and [`RegionPlace::BLOCKS`].
+    /// `pool` must be below [`RegionPlace::POOLS`], and `block` below [`RegionPlace::BLOCKS`]: higher bits are cut off.
     #[inline]
     pub(crate) const fn new(kind: RegionPlaceKind, pool: u16, block: u32) -> Self {
         Self(
@@ -194,7 +194,7 @@ impl RegionPlace {
     }
 }
 
-/// Names a custom pool of one allocator; of a pool that was destroyed it names nothing.
+/// The id of a custom pool of one allocator; stale after the pool was destroyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolId {
     pub(crate) tag: u32,
@@ -202,13 +202,13 @@ pub struct PoolId {
     pub(crate) index: u16,
 }
 
-/// A tag that no other allocator of this process has (of 2^32 made), and that looks like none of its neighbours.
+/// A tag that no other allocator of the process has (of 2^32), and that differs from its neighbours in many bits.
 pub(crate) fn next_tag() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     mix(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// One to one on 32 bits (each step can be undone), so that different numbers stay different.
+/// One to one on 32 bits, as each step can be undone, so different numbers stay different.
 const fn mix(number: u32) -> u32 {
     let mut mixed = number ^ 0x5bd1_e995;
     mixed ^= mixed >> 16;

@@ -1,42 +1,42 @@
-//! How often a memory object is mapped, and whose turn it is at the driver.
+//! The mappings of a memory object, and the turn at the driver.
 //!
 //! ```text
 //!   unmapped --map--> turn --the driver's answer--> mapped 1 .. n --the last unmap--> turn --> unmapped
 //! ```
 //!
-//! Vulkan wants map and unmap of one memory object one after the other: a turn, which is held over the driver's call, while the lock that
-//! this lies behind is not. In a turn nobody has it mapped, so that unmapping never waits.
+//! Vulkan requires map and unmap of one memory object one after the other. A thread has the turn during the driver's call, without the lock
+//! of this value. There are no mappings during a turn, so unmapping never waits.
 
 use core::ptr::NonNull;
 
-/// An address in mapped memory: a number as far as this crate goes, never read through.
+/// An address in mapped memory, which this crate does not dereference.
 #[derive(Clone, Copy, Debug)]
 struct Address(NonNull<u8>);
 
-// SAFETY: nothing is read through it here; which thread may use the bytes behind it is up to those who map.
+// SAFETY: it is not dereferenced here; the rules of mappings say which thread may.
 unsafe impl Send for Address {}
 
-/// Whether it is mapped, for how many, and whether somebody is at it.
+/// The mappings of one memory object.
 #[derive(Debug, Default)]
 pub(crate) struct MapCount {
     /// Its first byte.
     base: Option<Address>,
     /// Mappings that were not undone.
     count: u32,
-    /// A thread is in `vkMapMemory` or `vkUnmapMemory` of it: `base` and `count` are nothing meanwhile.
+    /// A thread is in `vkMapMemory` or `vkUnmapMemory` of it: `base` and `count` are 0 meanwhile.
     turn: bool,
 }
 
-/// What to do to map or unmap.
+/// The next step of mapping or unmapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Nothing: it is done.
     Done(Option<NonNull<u8>>),
-    /// Ask the driver, without the lock, and say what came of it. Until then it is this thread's turn.
+    /// Call the driver without the lock, and report the result. Until then it is this thread's turn.
     Driver,
-    /// Somebody's turn, perhaps this very thread's, further out.
+    /// Wait for the end of a turn, perhaps one of this thread in an outer call.
     Wait,
-    /// It is mapped less often, or more often than can be counted.
+    /// It is not mapped, or mapped too often.
     Refused,
 }
 
@@ -47,12 +47,12 @@ impl MapCount {
         turn: false,
     };
 
-    /// Neither mapped for anybody nor about to be: the memory may go.
+    /// Neither mapped nor in a turn: the memory may be freed.
     pub(crate) fn is_idle(&self) -> bool {
         self.count == 0 && !self.turn
     }
 
-    /// Some mapping of it was not undone.
+    /// Whether it has mappings.
     pub(crate) fn is_mapped(&self) -> bool {
         self.base.is_some() && self.count > 0 && !self.turn
     }
@@ -61,7 +61,7 @@ impl MapCount {
         self.count
     }
 
-    /// One more wants it mapped.
+    /// Adds a mapping.
     pub(crate) fn enter(&mut self) -> Step {
         if self.turn {
             return Step::Wait;
@@ -81,16 +81,16 @@ impl MapCount {
         }
     }
 
-    /// The driver mapped it, or did not: the turn is over.
+    /// Ends the turn of a map with the driver's result.
     pub(crate) fn entered(&mut self, base: Option<NonNull<u8>>) {
         self.turn = false;
         self.base = base.map(Address);
         self.count = self.count.saturating_add(u32::from(base.is_some()));
     }
 
-    /// One less wants it mapped. Where the last one goes and maps are not kept, it is unmapped.
+    /// Removes a mapping. The last one is unmapped, unless `keep`.
     pub(crate) fn leave(&mut self, keep: bool) -> Step {
-        // In a turn as well: nobody has it mapped then.
+        // Also during a turn: there are no mappings then.
         let Some(less) = self.count.checked_sub(1) else {
             return Step::Refused;
         };
@@ -103,7 +103,7 @@ impl MapCount {
         Step::Driver
     }
 
-    /// The driver unmapped it: the turn is over.
+    /// Ends the turn of an unmap.
     pub(crate) fn left(&mut self) {
         self.turn = false;
     }

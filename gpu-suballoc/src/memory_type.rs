@@ -1,4 +1,4 @@
-//! Which memory type: demands, hopes and dislikes against what the device has and the resource accepts.
+//! The choice of a memory type by required, preferred and avoided properties.
 //!
 //! Vulkan specification, *Memory Allocation* / *Device Memory* (`VkPhysicalDeviceMemoryProperties`), and
 //! *Resource Memory Association* (`VkMemoryRequirements`).
@@ -12,8 +12,8 @@ use crate::property_flags::PropertyFlags;
 /// `VK_MAX_MEMORY_TYPES`: a `memoryTypeBits` mask can name no more.
 pub const MAX_MEMORY_TYPES: usize = 32;
 
-/// Never taken unless asked for: each may be used only by resources (`PROTECTED`, `LAZILY_ALLOCATED`) or with a device
-/// feature (`DEVICE_COHERENT_AMD`, `DEVICE_UNCACHED_AMD`, VUID-vkAllocateMemory-deviceCoherentMemory-02790) that the asker must have set up.
+/// Never chosen unless requested: each is only for certain resources (`PROTECTED`, `LAZILY_ALLOCATED`) or needs an enabled
+/// feature (`DEVICE_COHERENT_AMD`, `DEVICE_UNCACHED_AMD`, VUID-vkAllocateMemory-deviceCoherentMemory-02790).
 const ONLY_ON_REQUEST: PropertyFlags = PropertyFlags::LAZILY_ALLOCATED
     .union(PropertyFlags::PROTECTED)
     .union(PropertyFlags::DEVICE_COHERENT_AMD)
@@ -67,13 +67,13 @@ pub fn choose_memory_type(
     }
 }
 
-/// The types that fit, best first: what [`choose_memory_type`] answers, and then where to turn when that one has no room.
+/// The types that fit, best first: the result of [`choose_memory_type`], then the fallbacks.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryTypesByFit<'t> {
     pub(crate) types: &'t [MemoryType],
     pub(crate) memory_type_bits: u32,
     pub(crate) preference: MemoryPreference,
-    /// Faults and index of the one before.
+    /// Faults and index of the previous type.
     pub(crate) last: Option<(u32, u32)>,
 }
 
@@ -113,13 +113,13 @@ impl Iterator for MemoryTypesByFit<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct MemoryType {
-    /// What memory of this type can do.
+    /// Its properties.
     pub properties: PropertyFlags,
-    /// The heap it is taken from.
+    /// Its heap.
     pub heap_index: u32,
 }
 
-/// What a resource's user asks of its memory. The default asks for nothing and takes the first type that fits.
+/// Required, preferred and avoided properties of memory. The default has none, and the first type that fits is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPreference {
     required: PropertyFlags,
@@ -128,10 +128,10 @@ pub struct MemoryPreference {
 }
 
 impl MemoryPreference {
-    /// Any memory will do; a beginning for [`preferring`](Self::preferring) and [`avoiding`](Self::avoiding).
+    /// Any memory; a start for [`preferring`](Self::preferring) and [`avoiding`](Self::avoiding).
     pub const ANY: Self = Self::requiring(PropertyFlags::NONE);
 
-    /// Memory without these properties is of no use.
+    /// Only memory with these properties.
     #[must_use]
     pub const fn requiring(required: PropertyFlags) -> Self {
         Self {
@@ -164,19 +164,19 @@ impl MemoryPreference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryTypeError {
-    /// A property is wanted and avoided at once. The caller's fault.
+    /// A property is both requested and avoided. The caller's fault.
     Contradiction {
         /// The properties on both sides.
         properties: PropertyFlags,
     },
     /// The resource accepts no type that the device has.
     NoneAccepted {
-        /// The mask that the resource gave.
+        /// The resource's mask.
         memory_type_bits: u32,
     },
     /// No accepted type has everything that is required.
     NoneFits {
-        /// What was required.
+        /// The required properties.
         required: PropertyFlags,
     },
 }

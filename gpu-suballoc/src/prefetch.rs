@@ -1,6 +1,6 @@
-//! A hint to the processor: what is read soon.
+//! Prefetch hints.
 
-/// Asks the processor to have what lies there at hand soon. A hint: reads nothing, and any address will do.
+/// Prefetches a cache line. Any address is safe.
 #[inline(always)]
 pub(crate) fn prefetch<T>(there: *const T) {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse", not(miri)))]

@@ -1,18 +1,18 @@
-//! What a user holds: memory of a device, until it is given back.
+//! Regions: device memory of a user, until it is freed.
 
 use core::fmt;
 use core::ptr::NonNull;
 
-use crate::device::{BufferHandle, ImageHandle, MemoryHandle};
+use crate::device::{BufferHandle, ImageHandle, MemoryHandle, ResourceHandle};
 use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
 
 /// A piece of device memory, with the buffer or image that is bound to it, if any: owned, wrapped, or a crop of another.
 ///
-/// Move-only, so that nobody gives it back twice; not tied to its allocator's lifetime, so that it can be kept anywhere.
-/// Dropping it gives nothing back: pass it to [`GpuAllocator::free`](crate::GpuAllocator::free) or one of its siblings, or it
-/// stays in the leak list. Its [`id`](Region::id) can be kept in tables and be freed by instead.
+/// Move-only, so that it is freed once; without a lifetime, so that it can be stored anywhere.
+/// Dropping it frees nothing: pass it to [`GpuAllocator::free`](crate::GpuAllocator::free) or a similar call, or it
+/// stays in the leak list. A table can store its [`id`](Region::id) and free it by that.
 #[derive(PartialEq, Eq)]
-#[must_use = "a region that is dropped is not given back: pass it to GpuAllocator::free"]
+#[must_use = "dropping a region does not free it: pass it to GpuAllocator::free"]
 pub struct Region {
     pub(crate) id: RegionId,
     pub(crate) memory: Option<MemoryHandle>,
@@ -23,20 +23,20 @@ pub struct Region {
     pub(crate) resource: u64,
     /// From the start of the buffer.
     pub(crate) buffer_offset: u64,
-    /// For regions of a shard and their crops: where the first byte of the region of the shard is mapped, by the shard.
+    /// For regions of a shard and their crops: the mapped first byte of the shard's region.
     pub(crate) mapped: Option<NonNull<u8>>,
-    /// Its record; `NO_RECORD` where none is known of.
+    /// Its record, or `NO_RECORD` if none is known.
     pub(crate) record: u32,
     pub(crate) memory_type: u8,
     pub(crate) content: RegionContent,
 }
 
-// SAFETY: the pointer is a number here; whoever reads or writes through it got it from `GpuAllocator::map`, whose rules say how.
+// SAFETY: the region does not read or write through the pointer; `GpuAllocator::map` passes it on under its own rules.
 unsafe impl Send for Region {}
-// SAFETY: as for `Send`; nothing is changed through a shared region.
+// SAFETY: as for `Send`; a shared region does not change.
 unsafe impl Sync for Region {}
 
-// What its user knows it by, and nothing of the books.
+// Only fields that users know.
 impl fmt::Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Region");
@@ -62,11 +62,11 @@ impl fmt::Debug for Region {
     }
 }
 
-/// What a region's `resource` is.
+/// The type of a region's `resource`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum RegionContent {
-    /// None: the user binds something of its own.
+    /// None: the user may bind a resource.
     Bare,
     /// A `VkBuffer`.
     Buffer,
@@ -74,47 +74,56 @@ pub(crate) enum RegionContent {
     Image,
 }
 
-/// Whose memory a region is.
+impl ResourceHandle {
+    pub(crate) const fn content(self) -> RegionContent {
+        match self {
+            Self::Buffer(_) => RegionContent::Buffer,
+            Self::Image(_) => RegionContent::Image,
+        }
+    }
+}
+
+/// The owner of a region's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ownership {
-    /// The allocator's: given back with the region.
+    /// The allocator, which frees it with the region.
     Owned,
-    /// The application's: never destroyed, freed or unmapped by the allocator.
+    /// The application: the allocator never destroys, frees or unmaps it.
     Wrapped,
-    /// A part of another region, which lives at least as long.
+    /// Another region, which lives at least as long.
     CropAlias,
 }
 
 impl Region {
-    /// Its name for tables, aliases and C; valid until the region is given back, and never again.
+    /// Its id for tables, aliases and C; stale for ever after the region is freed.
     #[inline]
     #[must_use]
     pub const fn id(&self) -> RegionId {
         self.id
     }
 
-    /// The memory object it lies in; `None` for a wrapped buffer whose backing was not told. To be bound to, not to be mapped or freed.
+    /// Its memory object, for binding, not for mapping or freeing; `None` for a wrapped buffer without a backing.
     #[inline]
     #[must_use]
     pub const fn memory(&self) -> Option<MemoryHandle> {
         self.memory
     }
 
-    /// Where it starts, in bytes from the start of the memory object; 0 where that is not known.
+    /// Its start, in bytes from the start of the memory object; 0 if that is not known.
     #[inline]
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Bytes; at least as many as were asked for.
+    /// Bytes, at least the requested ones.
     #[inline]
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The buffer that is bound to it: its own, the wrapped one, or that of the region it was cut from.
+    /// The buffer that is bound to it: its own, the wrapped one, or that of its root.
     #[inline]
     #[must_use]
     pub const fn buffer(&self) -> Option<BufferHandle> {
@@ -134,15 +143,14 @@ impl Region {
         }
     }
 
-    /// Where it starts, in bytes from the start of its buffer (`VkBufferCopy`): what was wrapped plus what was cropped. From the
-    /// start of the region that it was cut from, where there is no buffer.
+    /// Its start, in bytes from the start of its buffer (`VkBufferCopy`), or without a buffer from the start of its root.
     #[inline]
     #[must_use]
     pub const fn copy_offset(&self) -> u64 {
         self.buffer_offset
     }
 
-    /// Index of its memory type; `None` for a wrapped buffer, of which that is not known.
+    /// Index of its memory type; `None` for a wrapped buffer.
     #[inline]
     #[must_use]
     pub const fn memory_type(&self) -> Option<u32> {
@@ -153,7 +161,7 @@ impl Region {
         }
     }
 
-    /// Whose memory it is.
+    /// The owner of its memory.
     #[inline]
     #[must_use]
     pub const fn ownership(&self) -> Ownership {
@@ -164,7 +172,7 @@ impl Region {
         }
     }
 
-    /// Of a pool, with nothing but its place, as far as the region itself knows.
+    /// Whether it is a pool's region without a record, as far as this value knows.
     pub(crate) const fn is_bare(&self) -> bool {
         self.record == NO_RECORD && self.id.kind().is_in_pool()
     }

@@ -1,4 +1,4 @@
-//! What is asked for beside size and alignment: how long it is to live, who shares pages with it, what it is called.
+//! Options of a request besides size and alignment.
 
 #![forbid(unsafe_code)]
 
@@ -8,12 +8,12 @@ use crate::memory_type::MemoryPreference;
 use crate::property_flags::PropertyFlags;
 use crate::setters::setters;
 
-/// How long a region is to live. A hint that chooses the structure it lies in; a wrong one costs memory, never correctness.
+/// The expected lifetime of a region. A hint that chooses its structure; a wrong one only costs memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lifetime {
-    /// A frame or two, dying together with its neighbours: pages that are only counted down.
+    /// A frame or two, as its neighbours: pages that are freed as a whole.
     Transient,
-    /// Nobody knows.
+    /// Not known.
     #[default]
     Unknown,
     /// Long. Small ones get slabs, each of which a defragmentation moves as a whole.
@@ -49,26 +49,26 @@ pub enum DedicatedPolicy {
     Required,
 }
 
-/// What a region is asked with, beside its requirements. [`RegionOptions::new`], which is the default, suits most.
+/// The options of a region, besides its requirements. [`RegionOptions::new`], the default, suits most.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegionOptions<'n> {
-    /// What the memory must, should and should not be able to do.
+    /// Required, preferred and avoided properties of the memory.
     pub preference: MemoryPreference,
-    /// Who it shares pages with. Taken from the resource itself where the allocator makes it.
+    /// The regions that it may share pages with. Not read if the allocator creates the resource.
     pub kind: ResourceKind,
-    /// How long it is to live.
+    /// Its expected lifetime.
     pub lifetime: Lifetime,
-    /// A memory object of its own?
+    /// Whether it gets a memory object of its own.
     pub dedicated: DedicatedPolicy,
     /// A custom pool; the device's own pools otherwise.
     pub pool: Option<PoolId>,
     /// 0 to 1 (`VK_EXT_memory_priority`), for memory objects of its own.
     pub priority: Option<f32>,
-    /// Handle types it will be exported as; such a region gets a memory object of its own.
+    /// Handle types for its export; such a region gets a memory object of its own.
     pub export: ExternalHandleTypes,
-    /// Structures of the caller's own behind `VkMemoryAllocateInfo`, an import for instance; such a region gets a memory object of its own.
+    /// The caller's structures behind `VkMemoryAllocateInfo`, an import for instance; such a region gets a memory object of its own.
     pub next: Option<NextChain>,
-    /// Refuse rather than exceed what `VK_EXT_memory_budget` says is left.
+    /// Refuse rather than exceed the budget of `VK_EXT_memory_budget`.
     pub within_budget: bool,
     /// Memory for buffers with device addresses (`VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`). A buffer that the allocator creates with
     /// [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets such memory without this. Where blocks have none
@@ -77,15 +77,15 @@ pub struct RegionOptions<'n> {
     /// From the upper end of a pool of two stacks ([`BlockAlgorithm::DoubleStack`](crate::BlockAlgorithm::DoubleStack)); anywhere else it is
     /// [`GpuMisuse::NoUpperEnd`](crate::GpuMisuse::NoUpperEnd).
     pub upper_address: bool,
-    /// It never moves: a place that others outside know, such as a device address or a mapping for good. It lies in blocks of its own kind, so that
+    /// It never moves, for a device address or a permanent mapping for instance. It lies in blocks for pinned regions, so that
     /// a defragmentation can empty the others. In a custom pool that is not [pinned](crate::PoolOptions::pinned) it is
     /// [`GpuMisuse::PoolNotPinned`](crate::GpuMisuse::PoolNotPinned).
     pub pinned: bool,
-    /// What reports call it. Copied, up to 255 bytes.
+    /// Its name in reports. Copied, up to 255 bytes.
     pub name: Option<&'n str>,
-    /// A word of the caller's own, for reports.
+    /// The user's tag, for reports.
     pub tag: u64,
-    /// Where it was asked for: an opaque word of a hook of the user's (a return address, an id of a stack); 0 = not known.
+    /// The call site of the request, in the user's numbering (a return address, an id of a stack); 0: not known.
     pub site: u64,
 }
 
@@ -96,11 +96,11 @@ impl Default for RegionOptions<'_> {
 }
 
 impl<'n> RegionOptions<'n> {
-    /// What suits most: memory near the device where the resource accepts some, a lifetime nobody knows, shared with buffers.
+    /// The defaults: device-local memory if the resource accepts it, an unknown lifetime, and pages shared with buffers.
     ///
-    /// It [prefers](MemoryPreference::preferring) [`DEVICE_LOCAL`](crate::PropertyFlags::DEVICE_LOCAL), as the first type that fits may be the
-    /// host's memory. What the host is to read or write [requires](MemoryPreference::requiring) `HOST_VISIBLE` instead; [`MemoryPreference::default`] has no
-    /// opinion at all.
+    /// They [prefer](MemoryPreference::preferring) [`DEVICE_LOCAL`](crate::PropertyFlags::DEVICE_LOCAL), as the first type that fits may be the
+    /// host's memory. For access by the host, [require](MemoryPreference::requiring) `HOST_VISIBLE` instead; [`MemoryPreference::default`] has no
+    /// preference.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -154,7 +154,7 @@ impl<'n> RegionOptions<'n> {
 }
 
 impl ResourceRequirements {
-    /// So many bytes at such an alignment, in any memory type.
+    /// `size` bytes at `alignment`, in any memory type.
     #[must_use]
     pub const fn new(size: u64, alignment: u64) -> Self {
         Self {
@@ -166,7 +166,7 @@ impl ResourceRequirements {
         }
     }
 
-    /// In these memory types only, one bit each.
+    /// With these memory types only, one bit each.
     #[must_use]
     pub const fn memory_types(self, memory_type_bits: u32) -> Self {
         Self {

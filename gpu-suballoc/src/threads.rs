@@ -1,10 +1,10 @@
-//! What depends on which thread is running, and how one waits for another: the one module that names `std`.
+//! Threads: their numbers, and waiting. The only module that names `std`.
 
 use core::sync::atomic::AtomicU32;
 #[cfg(not(feature = "std"))]
 use core::sync::atomic::Ordering;
 
-/// A moment's pause in a loop that waits; `tries` says how long it has waited already.
+/// A short pause in a loop that waits; `tries` is the number of pauses so far.
 pub(crate) fn relax(tries: u32) {
     #[cfg(feature = "std")]
     if tries.is_multiple_of(16) {
@@ -15,16 +15,15 @@ pub(crate) fn relax(tries: u32) {
     core::hint::spin_loop();
 }
 
-/// How often a thread pauses that may be waiting for itself: long enough for another thread's call of the driver.
+/// Most pauses of a thread that may be waiting for itself: long enough for another thread's call of the driver.
 #[cfg(feature = "std")]
 const FEW: u32 = 1 << 12;
-/// How often one pauses that cannot know, without feature `std`.
+/// Most pauses without feature `std`, when this cannot be known.
 #[cfg(not(feature = "std"))]
 const MANY: u32 = 1 << 24;
 
-/// A pause in a loop that waits for what another thread has while it calls the device or the host allocator. False when that may be this
-/// thread itself, further out, which is in such a call ([`enter_call`]) and called back: it would wait for ever, and so would two threads
-/// that wait for one another within theirs.
+/// A pause in a loop that waits for a thread in a call of the device or the host allocator. False if that may be this thread itself, in an
+/// outer call ([`enter_call`]) that called back: it would wait for ever, and so would two such threads that wait for each other.
 #[must_use]
 pub(crate) fn pause(tries: &mut u32) -> bool {
     #[cfg(feature = "std")]
@@ -39,8 +38,8 @@ pub(crate) fn pause(tries: &mut u32) -> bool {
     true
 }
 
-/// From now on this thread has something that others wait for, and calls somebody who may call back; until dropped.
-#[must_use = "dropping it says that the call is over"]
+/// Marks that this thread holds something that others wait for, during a call that may call back; until dropped.
+#[must_use = "dropping it ends the call"]
 pub(crate) struct InCall(core::marker::PhantomData<*const ()>);
 
 pub(crate) fn enter_call() -> InCall {
@@ -79,10 +78,10 @@ impl Stopwatch {
     }
 }
 
-/// As many threads as have a [`slot`] at a time.
+/// Most threads with a [`slot`] at a time.
 pub(crate) const SLOTS: usize = 64;
 
-/// A number below [`SLOTS`] that no other living thread has, for as long as this one lives. `None` where all are taken, while the
+/// A number below [`SLOTS`] that no other live thread has, for the life of this thread. `None` if all are used, while the
 /// thread's own storage is being destroyed, and without feature `std`.
 #[inline(always)]
 pub(crate) fn slot() -> Option<usize> {
@@ -92,7 +91,7 @@ pub(crate) fn slot() -> Option<usize> {
     None
 }
 
-/// A number that no other thread has or had; 0 without feature `std`.
+/// The unique number of this thread; 0 without feature `std`.
 pub(crate) fn number() -> u64 {
     #[cfg(feature = "std")]
     return own::number();
@@ -100,7 +99,7 @@ pub(crate) fn number() -> u64 {
     0
 }
 
-/// Returns when `word` is no longer `value`, whoever calls [`wake`] after changing it. Takes no memory.
+/// Waits until `word` is not `value`. A thread that changes it calls [`wake`]. Allocates nothing.
 pub(crate) fn wait_while(word: &AtomicU32, value: u32) {
     #[cfg(feature = "std")]
     own::wait_while(word, value);
@@ -114,7 +113,7 @@ pub(crate) fn wait_while(word: &AtomicU32, value: u32) {
     }
 }
 
-/// All who [wait](wait_while) for this word look at it again.
+/// Wakes all threads that [wait](wait_while) for this word.
 pub(crate) fn wake(word: &AtomicU32) {
     #[cfg(feature = "std")]
     own::wake(word);
@@ -131,20 +130,20 @@ mod own {
 
     use super::SLOTS;
 
-    /// A bit a slot that is taken.
+    /// A bit for each used slot.
     static USED_SLOTS: AtomicU64 = AtomicU64::new(0);
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-    /// None was asked for yet.
+    /// Not assigned yet.
     const UNASSIGNED: usize = usize::MAX;
-    /// There is none, and will be none.
+    /// There will be none: the thread ends.
     const NEVER: usize = usize::MAX - 1;
 
     thread_local! {
-        // Const-made and without Drop: there from the first instruction of a thread to its last.
+        // Const and without Drop: usable during the whole life of a thread.
         static SLOT: Cell<usize> = const { Cell::new(UNASSIGNED) };
         static NUMBER: Cell<u64> = const { Cell::new(0) };
-        /// Calls that this thread is in.
+        /// Nested calls of this thread.
         static CALLS: Cell<i32> = const { Cell::new(0) };
         // Only its destructor matters.
         static EXIT: Exit = const { Exit };
@@ -156,7 +155,7 @@ mod own {
         fn drop(&mut self) {
             let slot = SLOT.replace(NEVER);
             if slot < SLOTS {
-                // Whoever gets it next sees all that this thread did with it.
+                // The next thread with this slot sees all that this thread did with it.
                 USED_SLOTS.fetch_and(!(1 << slot), Ordering::Release);
             }
         }
@@ -180,7 +179,7 @@ mod own {
         let taken = USED_SLOTS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
             Some(taken | taken.wrapping_add(1))
         });
-        // The lowest that was not taken; all ones have none. A later call asks again: a thread may have ended.
+        // The lowest unused slot; there is none if all bits are set. A later call tries again, since a thread may have ended.
         let slot = taken.map_or(u32::MAX, |taken| taken.trailing_ones()) as usize;
         if slot >= SLOTS {
             return None;
@@ -204,7 +203,7 @@ mod own {
         CALLS.set(CALLS.get().wrapping_add(by));
     }
 
-    /// Where threads wait: by the address of their word. Neither takes memory where locks are words of the system's (Linux, Windows).
+    /// Where threads wait, by the address of their word. Mutex and Condvar allocate nothing on Linux and Windows.
     static PLACES: [(Mutex<()>, Condvar); 16] = [const { (Mutex::new(()), Condvar::new()) }; 16];
 
     fn waiting_place(word: &AtomicU32) -> &'static (Mutex<()>, Condvar) {
@@ -224,7 +223,7 @@ mod own {
 
     pub(super) fn wake(word: &AtomicU32) {
         let (lock, changed) = waiting_place(word);
-        // Whoever looked before the change sleeps by now, and hears.
+        // A thread that read the word before the change waits by now, and is notified.
         drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
         changed.notify_all();
     }

@@ -5,7 +5,6 @@ use core::ptr::NonNull;
 
 use super::handle::{BufferHandle, ImageHandle, MemoryHandle};
 use crate::flags::{flags, vulkan_masks};
-use crate::region::RegionContent;
 
 /// One memory object: `VkMemoryAllocateInfo` and the structures that may follow it.
 #[derive(Clone, Copy, Debug)]
@@ -52,13 +51,6 @@ pub enum ResourceHandle {
 }
 
 impl ResourceHandle {
-    pub(crate) const fn content(self) -> RegionContent {
-        match self {
-            Self::Buffer(_) => RegionContent::Buffer,
-            Self::Image(_) => RegionContent::Image,
-        }
-    }
-
     pub(crate) const fn as_raw(self) -> u64 {
         match self {
             Self::Buffer(buffer) => buffer.as_raw(),

@@ -41,7 +41,7 @@ impl RegionMetadata {
     ) -> Result<RegionSlot, GpuError> {
         let mut state = self.state.lock();
         let of = state.table.named_mut(root, key)?;
-        if !of.state.is_live() && !(crop && of.state.is_pending_free()) {
+        if !(of.state.is_live() || crop && of.state.is_pending_free()) {
             return Err(GpuMisuse::Stale.into());
         }
         of.state.note_use();

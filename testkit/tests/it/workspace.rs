@@ -202,7 +202,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "gpu-suballoc",
         100,
         &[
-            &["flags"],
+            &["flags", "setters"],
             &[
                 "block_algorithm",
                 "host_block",
