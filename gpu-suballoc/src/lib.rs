@@ -1,41 +1,41 @@
-//! GPU memory for drivers and applications: many regions out of few allocations, with every byte of book-keeping answered for.
+//! GPU memory for drivers and applications: many regions in few allocations, with all bookkeeping memory accounted.
 //!
-//! A driver's `vkAllocateMemory` takes from tens of microseconds to milliseconds, and a device may allow no more than a few thousand
-//! objects. An allocator therefore requests large blocks and divides them. [`GpuAllocator`] does that for one device, from any number of threads:
+//! A driver's `vkAllocateMemory` takes from tens of microseconds to milliseconds, and a device may allow only a few thousand
+//! objects. A [`GpuAllocator`] therefore allocates large blocks of one device and divides them, for any number of threads:
 //!
 //! ```text
-//!   GpuAllocator -- Region: owned, wrapped, or a crop of one        what a user holds, with a RegionId for tables and C
+//!   GpuAllocator -- Region: owned, wrapped, or a crop of one        the user's value, with a RegionId for tables and C
 //!        |     \--- records: buffers, names, crops, mappings        only for regions that have any
-//!      pools: memory type x kind of resource, or the user's own
+//!      pools: memory type x kind of resource, or custom pools
 //!        |
 //!      blocks: transient pages, slabs, general ranges, linear       chosen by Lifetime and size
 //!        |
-//!   DeviceMemory: a Vulkan device (feature `ash`), MockDevice (feature `testing`), one's own
+//!   DeviceMemory: a Vulkan device (feature `ash`), MockDevice (feature `testing`), the program's own
 //! ```
 //!
-//! - What a resource needs ([`ResourceRequirements`]) and what its user wants ([`RegionOptions`], [`MemoryPreference`]) choose the memory type
+//! - The requirements of a resource ([`ResourceRequirements`]) and the options of its user ([`RegionOptions`], [`MemoryPreference`]) choose the memory type
 //!   ([`choose_memory_type`](memory_type::choose_memory_type)), the pool and the structure; or [`create_buffer`](GpuAllocator::create_buffer) and
-//!   [`create_image`](GpuAllocator::create_image) make the resource as well.
-//! - Buffers that the application made are [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop); neither
-//!   outlives what it refers to. [`map`](GpuAllocator::map) and [`descriptor`](GpuAllocator::descriptor) work on all of them.
-//! - Buffers that come and go are [kept](GpuAllocator::release) for the next exact fit. Threads with much to do have a [`Shard`](allocator::Shard).
-//! - [`stats`](GpuAllocator::stats) are counted as they change; a [`MemoryMap`](report::MemoryMap) shows every byte, leaks and what could be moved.
-//! - [`VirtualBlock`] (ranges in any order, stacks and rings) and [`TransientPages`](virtual_block::TransientPages) are the structures alone, for memory of any other kind.
-//! - [`DeviceGroup`] says which devices reach whose memory, and at what cost.
-//! - [`ShaderCache`] shares compiled shaders between the contexts of a device, and cleans up after each owner.
-//! - [`DeviceContexts`] hands out contexts of devices, with an allocator each: an application's own, or made at first use. Those of Vulkan
-//!   (`AshContexts`, feature `ash`) compile kernels as well.
+//!   [`create_image`](GpuAllocator::create_image) create the resource too.
+//! - Buffers of the application can be [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop); a root
+//!   lives at least as long as its crops. [`map`](GpuAllocator::map) and [`descriptor`](GpuAllocator::descriptor) work on all of them.
+//! - Released buffers are [kept](GpuAllocator::release) for the next exact fit. A busy thread can have a [`Shard`](allocator::Shard).
+//! - [`stats`](GpuAllocator::stats) are running counts; a [`MemoryMap`](report::MemoryMap) shows every byte, and leaks.
+//! - [`VirtualBlock`] (ranges in any order, stacks and rings) and [`TransientPages`](virtual_block::TransientPages) are the structures alone, for any memory.
+//! - [`DeviceGroup`] knows which device can use memory of which other, and at what cost.
+//! - [`ShaderCache`] shares compiled shaders between the contexts of a device, and frees those of an owner with the owner.
+//! - [`DeviceContexts`] acquires contexts on devices, with an allocator each. Those of Vulkan
+//!   (`AshContexts`, feature `ash`) also compile kernels.
 //!
-//! An [`alloc_core::ContextHandle`] of a context of host memory suits wherever memory is asked for: allocators and blocks take any
-//! [`HostAllocator`](alloc_core::HostAllocator), groups and pictures any [`HostSource`](alloc_core::HostSource), the cache a handle.
+//! An [`alloc_core::ContextHandle`] of a context of host memory fits every `memory` parameter: allocators and blocks take any
+//! [`HostAllocator`](alloc_core::HostAllocator), groups and memory maps any [`HostSource`](alloc_core::HostSource), the cache a handle.
 //!
-//! The host memory of all this comes from the [`HostAllocator`](alloc_core::HostAllocator) handed in, is counted, and may be refused at
-//! any time: then there is a [`GpuError`], and regions and resources are as they were. Freeing takes none. Wrong use is a [`GpuMisuse`],
-//! never an abort; a refused call that would have consumed a region gives it back. No driver call and no call of the host allocator
-//! is made under a lock that guards state.
+//! All host memory comes from the [`HostAllocator`](alloc_core::HostAllocator) passed in, is counted, and may be refused at
+//! any time: the result is a [`GpuError`], and regions and resources are unchanged. Freeing allocates nothing. Wrong use is a [`GpuMisuse`],
+//! never an abort; a refused call returns the region that it would have consumed. Neither the driver nor the host allocator is called
+//! under a lock that guards state.
 //!
-//! A host allocator must not unwind ([`HostAllocator`](alloc_core::HostAllocator)). Where one does all the same, nothing is half done and no
-//! region or device memory is lost; at most one block of host memory is, which the call had taken from it just before.
+//! A host allocator must not unwind ([`HostAllocator`](alloc_core::HostAllocator)). If one does, no operation is half done and no
+//! region or device memory leaks; at most one block of host memory does, which the call had just allocated.
 //!
 //! ```
 //! # #[cfg(feature = "testing")] {
@@ -44,19 +44,19 @@
 //! use gpu_suballoc::mock::{MockDevice, MockProfile};
 //!
 //! let device = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::SYSTEM);
-//! // SAFETY: infos below are valid for the device, nothing foreign is wrapped, and nothing runs on it.
+//! // SAFETY: infos below are valid for the device, nothing is wrapped, and nothing runs on the device.
 //! let gpu = unsafe { GpuAllocator::new(&device, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) }.map_err(|refused| refused.error)?;
 //!
-//! // A buffer that the host fills: it must be visible, and is called something in reports.
+//! // A buffer that the host fills, so it must be visible. Reports show its name.
 //! let upload = RegionOptions::new().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE)).name("upload");
 //! let buffer = gpu.create_buffer(&BufferInfo::new(4096, BufferUsage::TRANSFER_SRC), &upload)?;
 //! let mapping = gpu.map(&buffer)?;
-//! // SAFETY: mapped, 4096 bytes long, and nobody else writes there now.
+//! // SAFETY: mapped, 4096 bytes long, and no other thread writes there now.
 //! unsafe { mapping.as_ptr().write_bytes(7, mapping.len()) };
 //! gpu.flush(&buffer, 0, 4096)?;
 //! drop(mapping);
 //!
-//! // A part of a part: offsets add up, and the buffer cannot go before it.
+//! // A crop of a crop: offsets add up, and the buffer cannot be freed before it.
 //! let part = gpu.crop(&buffer, 1024, 2048, 4)?;
 //! let inner = gpu.crop(&part, 12, 64, 4)?;
 //! assert_eq!(inner.copy_offset(), 1036);
@@ -120,8 +120,8 @@ mod shard;
 mod sync;
 mod threads;
 
-/// The structures alone, for memory of any kind: ranges in any order, stacks and rings ([`VirtualBlock`]), and pages for what lives
-/// shortly ([`TransientPages`](virtual_block::TransientPages)).
+/// The structures alone, for any memory: ranges in any order, stacks and rings ([`VirtualBlock`]), and pages for short lifetimes
+/// ([`TransientPages`](virtual_block::TransientPages)).
 pub mod virtual_block {
     pub use crate::classes::{
         TransientAllocation, TransientPages, TransientRange, TransientStatistics,

@@ -1,4 +1,4 @@
-//! What a test asks of a mock device, beside the calls of the trait.
+//! The interface of a mock device to its test.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use crate::device::{
     BufferHandle, BufferInfo, ImageHandle, MemoryHandle, MemoryRequest, ResourceHandle,
 };
 
-/// How many objects are live.
+/// Counts of live objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MockLiveCounts {
     /// `VkDeviceMemory`.
@@ -30,31 +30,31 @@ pub struct MockLiveCounts {
 /// One memory object.
 #[derive(Clone, Copy, Debug)]
 pub struct MockMemory {
-    /// What it was made from.
+    /// Its request.
     pub request: MemoryRequest,
-    /// Offset and bytes of what is mapped.
+    /// Offset and bytes of its mapping.
     pub mapped: Option<(u64, u64)>,
 }
 
 impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
-    /// The rules that were broken so far.
+    /// The violations so far.
     #[must_use]
     pub fn violations(&self) -> Violations {
         self.state.lock().violations
     }
 
-    /// Those so far, which are then forgotten.
+    /// The violations so far, which are cleared.
     pub fn drain_violations(&self) -> Violations {
         core::mem::replace(&mut self.state.lock().violations, Violations::NONE)
     }
 
-    /// What it is made of.
+    /// Its configuration.
     #[must_use]
     pub fn config(&self) -> &MockConfig {
         &self.config
     }
 
-    /// What is live now; all 0 when everything was given back.
+    /// Counts of live objects; all 0 if everything was freed.
     #[must_use]
     pub fn live_counts(&self) -> MockLiveCounts {
         let state = self.state.lock();
@@ -67,7 +67,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         }
     }
 
-    /// Live bytes of a heap now, and at most so far.
+    /// Live and peak bytes of a heap.
     #[must_use]
     pub fn heap(&self, index: usize) -> (u64, u64) {
         self.state
@@ -93,7 +93,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         }
     }
 
-    /// What a live buffer was made from.
+    /// The info of a live buffer.
     #[must_use]
     pub fn buffer(&self, buffer: BufferHandle) -> Option<BufferInfo> {
         match self.state.lock().buffers.get(buffer.as_raw()).ok()?.info {
@@ -119,37 +119,37 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         Some((MemoryHandle::from_raw(bound.memory)?, bound.offset))
     }
 
-    /// How often an entry point was called.
+    /// The number of calls of an entry point.
     #[must_use]
     pub fn calls(&self, call: MockCall) -> u64 {
         let state = self.state.lock();
         state.counts.get(call as usize).copied().unwrap_or(0)
     }
 
-    /// How often any entry point was called.
+    /// The number of calls of all entry points.
     #[must_use]
     pub fn all_calls(&self) -> u64 {
         self.state.lock().counts.iter().sum()
     }
 
-    /// How many calls were made that can fail: what a sweep counts to.
+    /// The number of calls that can fail, for sweeps.
     #[must_use]
     pub fn calls_that_can_fail(&self) -> u64 {
         let that_can_fail = MockCall::ALL.iter().filter(|call| call.can_fail());
         that_can_fail.map(|call| self.calls(*call)).sum()
     }
 
-    /// Plants a failure; false when four are planted already.
+    /// Plants a failure; false if four are planted already.
     pub fn plant(&self, fault: MockFault) -> bool {
         self.state.lock().faults.plant(fault)
     }
 
-    /// Forgets every planted failure, and nothing else.
+    /// Removes all planted failures.
     pub fn clear_faults(&self) {
         self.state.lock().faults = super::MockFaults::NONE;
     }
 
-    /// Forgets every planted failure, refusal by size, and use of heaps by others, and finds the device again.
+    /// Removes all planted failures, refusals by size, and use of heaps by others, and ends the loss of the device.
     pub fn heal(&self) {
         let mut state = self.state.lock();
         state.faults = super::MockFaults::NONE;
@@ -161,49 +161,48 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
             .for_each(|heap| (heap.elsewhere, heap.budget) = (0, None));
     }
 
-    /// Memory objects of so many bytes and more are refused with `OutOfDeviceMemory`.
+    /// Refuses memory objects of at least `bytes` with `OutOfDeviceMemory`.
     pub fn refuse_from(&self, bytes: u64) {
         self.state.lock().refuse_from = bytes;
     }
 
-    /// So many bytes of a heap are others': what is left is smaller, and so is the budget.
+    /// Sets the bytes of a heap that others use, which reduces free bytes and budget.
     pub fn use_elsewhere(&self, heap: usize, bytes: u64) {
         if let Some(heap) = self.state.lock().heaps.get_mut(heap) {
             heap.elsewhere = bytes;
         }
     }
 
-    /// The budget that is told of a heap from now on; `None`: what others leave of it.
+    /// Sets the reported budget of a heap; `None`: what others leave of it.
     pub fn set_budget(&self, heap: usize, budget: Option<u64>) {
         if let Some(heap) = self.state.lock().heaps.get_mut(heap) {
             heap.budget = budget;
         }
     }
 
-    /// Every call that can fail answers `DeviceLost` from now on; freeing and destroying still work.
+    /// Loses the device: every call that can fail returns `DeviceLost`; freeing and destroying still work.
     pub fn lose_device(&self) {
         self.state.lock().lost = true;
     }
 
-    /// Resources may share bytes and granularity pages from now on, as those of an aliasing allocation do.
+    /// Allows resources to share bytes and granularity pages, as an aliasing allocation does.
     pub fn allow_aliasing(&self, allowed: bool) {
         self.state.lock().aliasing = allowed;
     }
 
-    /// Calls this at the beginning of every call from now on, those made from within it too; `None` for nothing. As a driver that calls its
-    /// caller back would.
+    /// Sets a function that every call begins with, nested calls included, like a driver that calls its caller back.
     pub fn set_hook(&self, hook: Option<MockHook>) {
         *self.hook.lock() = hook;
     }
 
-    /// Calls on an externally synchronised object take so many turns of a spinning loop longer, so that two threads meet there.
+    /// Makes calls on an externally synchronised object longer by `turns` of a spinning loop, so that threads meet there.
     pub fn set_linger(&self, turns: u32) {
         self.linger.store(turns, Ordering::Relaxed);
     }
 
-    /// `vkCmdCopyBuffer`, at once, with the bytes that the *device* sees. False when a rule was broken, or host memory is short.
+    /// `vkCmdCopyBuffer`, at once, with the bytes that the *device* sees. False after a breach, or if host memory is short.
     ///
-    /// Nobody may write the bytes meanwhile.
+    /// No other thread may write the bytes meanwhile.
     pub fn copy_buffer(
         &self,
         source: BufferHandle,
@@ -226,7 +225,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
             .is_some_and(|mut state| state.fill(buffer.as_raw(), offset, size, byte, &self.memory))
     }
 
-    /// What the device sees of a buffer that can be copied from; as [`copy_buffer`](MockDevice::copy_buffer).
+    /// Reads what the device sees of a buffer that can be copied from; as [`copy_buffer`](MockDevice::copy_buffer).
     pub fn read_buffer(&self, buffer: BufferHandle, offset: u64, into: &mut [u8]) -> bool {
         self.queue(buffer)
             .is_some_and(|mut state| state.read(buffer.as_raw(), offset, into, &self.memory))

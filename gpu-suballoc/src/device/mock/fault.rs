@@ -5,7 +5,7 @@
 use super::violation::MockCall;
 use crate::device::DeviceError;
 
-/// A failure to come.
+/// A planned failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MockFault {
     call: Option<MockCall>,
@@ -15,7 +15,7 @@ pub struct MockFault {
 }
 
 impl MockFault {
-    /// The `n`-th call from now that can fail does; 1 is the next one.
+    /// The `n`-th call that can fail fails; 1 is the next one.
     #[must_use]
     pub const fn nth(n: u64) -> Self {
         Self {
@@ -25,7 +25,7 @@ impl MockFault {
         }
     }
 
-    /// Every call from now on that can fail does.
+    /// Every call that can fail fails.
     #[must_use]
     pub const fn always() -> Self {
         Self {
@@ -45,13 +45,13 @@ impl MockFault {
         }
     }
 
-    /// So many calls in a row fail.
+    /// `times` calls in a row fail.
     #[must_use]
     pub const fn times(self, times: u64) -> Self {
         Self { times, ..self }
     }
 
-    /// With this answer. Without: `MapFailed` of `map`, `OutOfDeviceMemory` of all others.
+    /// With this error; the default is `MapFailed` for `map`, `OutOfDeviceMemory` for all others.
     #[must_use]
     pub const fn with(self, error: DeviceError) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl MockFaults {
         planted: [None; FAULTS],
     };
 
-    /// False when there are four already.
+    /// False if there are four already.
     pub(super) fn plant(&mut self, fault: MockFault) -> bool {
         let place = self
             .planted
@@ -102,7 +102,7 @@ impl MockFaults {
     }
 
     pub(super) fn meet(&mut self, call: MockCall) -> Option<DeviceError> {
-        // Each counts every call, also when another one fails it.
+        // Each counts every call, also a call that another one fails.
         self.planted
             .iter_mut()
             .flatten()

@@ -1,9 +1,9 @@
-//! A device for tests: it keeps the rules, says who broke which, and fails when it is told to.
+//! A device for tests: it checks Vulkan's rules, reports violations, and fails as planned.
 //!
 //! ```text
-//!   MockDevice -- MockLock -- State -- Slots<Memory>    -- Backing: the bytes, twice where memory is not coherent
-//!                              |-- Slots<Resource>  -- buffers, images: where they are bound, who lies beside them
-//!                              |-- MockFaults, Log, Violations
+//!   MockDevice -- MockLock -- MockState -- HandleTable<MockMemoryState>  -- MockBacking: the bytes, twice if memory is not coherent
+//!                              |-- HandleTable<MockResource>  -- buffers, images: their bindings and neighbours
+//!                              |-- MockFaults, counts, Violations
 //! ```
 
 mod backing;
@@ -39,12 +39,12 @@ use lock::{MockLock, MockLockGuard};
 use memory::UNKNOWN;
 use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, SyncedObject};
 
-/// A device that exists in host memory alone. Every byte of it comes from `A`.
+/// A device in host memory, all of which comes from `A`.
 ///
-/// It takes the calls of [`DeviceMemory`] from any thread, does what a driver would, and notes each breach of a rule of Vulkan, or
-/// of law 5 of this house, that it can see; look at [`violations`](MockDevice::violations) at the end. A breach is answered with an
-/// error where the call has one, and does no harm: its `unsafe` methods may be called wrongly, except that mapped pointers are
-/// real. Memory is zeroed, and taken when it is first mapped or used.
+/// It implements [`DeviceMemory`] for any thread, and records each breach of Vulkan's rules, or
+/// of law 5 of this project, that it can see: check [`violations`](MockDevice::violations) at the end. A breach is an
+/// error if the call has one, and does no harm: its `unsafe` methods may be called wrongly, except that mapped pointers are
+/// real. Memory is zeroed, and allocated when it is first mapped or used.
 ///
 /// ```
 /// use alloc_core::FromGlobalAlloc;
@@ -53,7 +53,7 @@ use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, SyncedObje
 /// use gpu_suballoc::mock::{Breach, MockDevice, MockProfile};
 ///
 /// let device = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::SYSTEM);
-/// // SAFETY: a mock; what is wrong it says.
+/// // SAFETY: a mock, which reports wrong calls.
 /// unsafe {
 ///     let buffer = device.create_buffer(&BufferInfo::new(100, BufferUsage::TRANSFER_DST))?;
 ///     let memory = device.allocate(&MemoryRequest::new(4096, 1))?;
@@ -65,7 +65,7 @@ use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, SyncedObje
 /// # Ok::<(), gpu_suballoc::device::DeviceError>(())
 /// ```
 pub struct MockDevice<A: HostAllocator + Clone + Send + Sync> {
-    /// Never changes: read without the gate.
+    /// Never changes: read without the lock.
     config: MockConfig,
     memory: A,
     state: MockLock<MockState<A>>,
@@ -73,17 +73,17 @@ pub struct MockDevice<A: HostAllocator + Clone + Send + Sync> {
     hook: MockLock<Option<MockHook>>,
 }
 
-/// What a [`MockDevice`] calls at the beginning of each call, with no lock of its own held: it may call the device, and whoever called it.
+/// A function that a [`MockDevice`] calls at the beginning of each call, without a lock of its own: it may call the device and its user.
 pub type MockHook = &'static (dyn Fn(MockCall) + Sync);
 
 impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
-    /// A device of a kind. Takes no memory yet.
+    /// A device of a profile. Allocates nothing yet.
     #[must_use]
     pub fn new(profile: MockProfile, memory: A) -> Self {
         Self::with_config(profile.config(), memory)
     }
 
-    /// A device of one's own making. Takes no memory yet.
+    /// A device of another configuration. Allocates nothing yet.
     #[must_use]
     pub fn with_config(config: MockConfig, memory: A) -> Self {
         static DEVICES: AtomicU8 = AtomicU8::new(1);
@@ -124,7 +124,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         state.begin(call, object).map(|()| state)
     }
 
-    /// Does something to an object that Vulkan wants nobody else to use meanwhile; `None` when there is no such object.
+    /// Calls `act` for an object that Vulkan requires to be externally synchronised; `None` if there is no such object.
     fn with_exclusive<R>(
         &self,
         call: MockCall,
@@ -164,7 +164,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     }
 
     fn destroy(&self, call: MockCall, name: ResourceHandle) {
-        // Not of those that can fail.
+        // It cannot fail.
         drop(self.begin(call, name.as_raw()));
         self.with_exclusive(call, SyncedObject::Resource(name), |state| {
             state.destroy(call, name)
@@ -357,7 +357,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
 }
 
 impl<A: HostAllocator + Clone + Send + Sync> Drop for MockDevice<A> {
-    /// Gives every byte back, that of objects that were never freed too.
+    /// Frees all memory, also of objects that were never freed.
     fn drop(&mut self) {
         for mut left in self.state.get_mut().memory.drain() {
             left.backing.free(&self.memory);

@@ -1,4 +1,4 @@
-//! The six devices that the mock can be, and one's own.
+//! The six profiles of the mock device.
 
 #![forbid(unsafe_code)]
 
@@ -8,19 +8,19 @@ use crate::device::{
 use crate::memory_type::{MAX_MEMORY_TYPES, MemoryType};
 use crate::property_flags::PropertyFlags as P;
 
-/// A kind of device. Figures are those that drivers of the kind publish, except where noted.
+/// A kind of device. Figures are those that its drivers publish, except where noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MockProfile {
     /// A discrete NVIDIA card: granularity 1024, a large heap of its own, host memory, and a window of 256 MiB into its own.
     Nvidia,
-    /// A discrete AMD card with a base address register of 256 MiB: a small heap that the host sees, and types that need permission.
+    /// A discrete AMD card with a base address register of 256 MiB: a small host-visible heap, and types that need a feature.
     AmdSmallBar,
     /// An Intel chip: one heap for host and device.
     IntelUma,
     /// A tiler at its worst: granularity 65536 and non-coherent host-visible memory only, which is harsher than the
     /// specification allows (*Device Memory*: some type is visible and coherent), and memory that lives on the tile.
     Tiler,
-    /// As MoltenVK may be met: 30 memory objects at most, one heap.
+    /// Like MoltenVK: 30 memory objects at most, one heap.
     MoltenVk,
     /// lavapipe of Mesa 22.3: one type, one heap of 2 GiB, neither budget nor priority.
     Lavapipe,
@@ -50,7 +50,7 @@ impl MockProfile {
         }
     }
 
-    /// What such a device is made of; change it to make another.
+    /// Its configuration; change it for another device.
     #[must_use]
     pub fn config(self) -> MockConfig {
         match self {
@@ -64,7 +64,7 @@ impl MockProfile {
     }
 }
 
-/// What a mock device is made of.
+/// The configuration of a mock device.
 #[derive(Clone, Copy, Debug)]
 pub struct MockConfig {
     types: [MemoryType; MAX_MEMORY_TYPES],
@@ -73,16 +73,16 @@ pub struct MockConfig {
     heap_count: usize,
     /// Its limits.
     pub limits: DeviceLimits,
-    /// What is enabled.
+    /// Enabled features.
     pub features: DeviceFeatures,
-    /// What its resources ask for.
+    /// The requirements of its resources.
     pub rules: ResourceRules,
 }
 
-/// What buffers and images of a mock device ask for.
+/// The requirements of buffers and images of a mock device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceRules {
-    /// Alignment, and what sizes are rounded to, of buffers; a power of two.
+    /// Alignment of buffers, and of their sizes; a power of two.
     pub buffer_alignment: u64,
     /// The same of images in the device's own order.
     pub optimal_alignment: u64,
@@ -94,15 +94,14 @@ pub struct ResourceRules {
     pub optimal_types: u32,
     /// Memory types for transient attachments alone, which accept `optimal_types` too.
     pub transient_types: u32,
-    /// Images of so many bytes prefer memory of their own, where dedicated allocation is enabled.
+    /// Images from this size on prefer dedicated memory, if that is enabled.
     pub prefers_dedicated_from: u64,
-    /// Resources that name external handle types require memory of their own, where dedicated allocation is enabled.
+    /// Resources with external handle types require dedicated memory, if that is enabled.
     pub external_requires_dedicated: bool,
 }
 
 impl MockConfig {
-    /// Memory types and heaps of one's own (as many as Vulkan can have are used), with the limits, features and rules of this one;
-    /// buffers and images then accept every type.
+    /// With other memory types and heaps, as far as Vulkan allows them; buffers and images accept every type.
     #[must_use]
     pub fn with_memory(mut self, types: &[MemoryType], heaps: &[MemoryHeap]) -> Self {
         self.type_count = types.len().min(MAX_MEMORY_TYPES);
@@ -128,7 +127,7 @@ impl MockConfig {
         self
     }
 
-    /// The same with another size of a heap, if it has that heap.
+    /// With another size of a heap, if it has that heap.
     #[must_use]
     pub fn with_heap_size(mut self, heap: usize, bytes: u64) -> Self {
         if let Some(heap) = self.heaps.get_mut(heap) {
@@ -137,7 +136,7 @@ impl MockConfig {
         self
     }
 
-    /// What the device will say.
+    /// The properties of the device.
     #[must_use]
     pub fn properties(&self) -> DeviceProperties<'_> {
         DeviceProperties {
