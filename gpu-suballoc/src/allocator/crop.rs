@@ -144,8 +144,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Ok(known);
         }
         let key = region.id.at();
-        // Only the shard's thread can look the region up, but any thread can see whether its slot is live. With a record the region is not
-        // freed without this lock.
+        // Only the shard's thread can look the region up, but any thread can see whether its slot is live. A region with a record is freed
+        // through the record.
         if key.kind() == RegionPlaceKind::Shard && !self.shards.is_live(key) {
             return Err(GpuMisuse::Stale.into());
         }
