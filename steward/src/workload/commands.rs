@@ -52,14 +52,12 @@ impl<'d, const N: usize> Children<'d, N> {
             .command_buffer_count(N as u32);
         let mut handles = [vk::CommandBuffer::null(); N];
         let out = handles.as_mut_ptr();
-        device.caller().check(
+        device.check(
             "vkAllocateCommandBuffers",
             ObjectKind::CommandBuffer,
-            || {
+            |vk, this| {
                 // SAFETY: the pool lives, and `out` has room for as many handles.
-                unsafe {
-                    (device.v1_0().allocate_command_buffers)(device.handle(), &raw const info, out)
-                }
+                unsafe { (vk.allocate_command_buffers)(this, &raw const info, out) }
             },
         )?;
         let children = Self {
@@ -121,19 +119,19 @@ impl<'r> Recorder<'r> {
     ) -> Result<(), WorkloadError> {
         let once = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        device
-            .caller()
-            .check("vkBeginCommandBuffer", ObjectKind::CommandBuffer, || {
+        device.check(
+            "vkBeginCommandBuffer",
+            ObjectKind::CommandBuffer,
+            |vk, _| {
                 // SAFETY: in its initial state, as the caller promises.
-                unsafe { (device.v1_0().begin_command_buffer)(buffer, &raw const once) }
-            })?;
+                unsafe { (vk.begin_command_buffer)(buffer, &raw const once) }
+            },
+        )?;
         record(&Self { device, buffer });
-        device
-            .caller()
-            .check("vkEndCommandBuffer", ObjectKind::CommandBuffer, || {
-                // SAFETY: begun above; every render pass and query that was begun has ended.
-                unsafe { (device.v1_0().end_command_buffer)(buffer) }
-            })
+        device.check("vkEndCommandBuffer", ObjectKind::CommandBuffer, |vk, _| {
+            // SAFETY: begun above; every render pass and query that was begun has ended.
+            unsafe { (vk.end_command_buffer)(buffer) }
+        })
     }
 
     fn call(
@@ -143,8 +141,9 @@ impl<'r> Recorder<'r> {
     ) {
         let (table, buffer) = (self.device.v1_0(), self.buffer);
         self.device
-            .caller()
-            .call(command, ObjectKind::CommandBuffer, || call(table, buffer));
+            .call(command, ObjectKind::CommandBuffer, |_, _| {
+                call(table, buffer)
+            });
     }
 
     pub(super) fn fill(&self, buffer: vk::Buffer, word: u32) {

@@ -74,14 +74,14 @@ impl<'d> Descriptors<'d> {
             texels: *buffers.texel_view,
             parameters: whole(*buffers.parameters),
         };
-        device.caller().call(
+        device.call(
             "vkUpdateDescriptorSetWithTemplate",
             ObjectKind::DescriptorSet,
-            || {
+            |_, this| {
                 // SAFETY: the template was made for this set's layout and for `HashSet`; its buffers and view live longer than the sets are used.
                 unsafe {
                     (device.v1_1().update_descriptor_set_with_template)(
-                        device.handle(),
+                        this,
                         sets.hash(),
                         *template,
                         (&raw const data).cast(),
@@ -99,20 +99,16 @@ impl<'d> Descriptors<'d> {
             .dst_set(sets.draw())
             .descriptor_type(Type::COMBINED_IMAGE_SAMPLER)
             .image_info(&source);
-        device
-            .caller()
-            .call("vkUpdateDescriptorSets", ObjectKind::DescriptorSet, || {
+        device.call(
+            "vkUpdateDescriptorSets",
+            ObjectKind::DescriptorSet,
+            |vk, this| {
                 // SAFETY: one write and no copy; the set is not in use, its binding 0 has this type, view and sampler live.
                 unsafe {
-                    (device.v1_0().update_descriptor_sets)(
-                        device.handle(),
-                        1,
-                        &raw const write,
-                        0,
-                        std::ptr::null(),
-                    )
+                    (vk.update_descriptor_sets)(this, 1, &raw const write, 0, std::ptr::null())
                 }
-            });
+            },
+        );
         Ok(Self {
             _template: template,
             sets,
@@ -216,14 +212,12 @@ impl<'d> Sets<'d> {
             .set_layouts(&layouts);
         let mut handles = [vk::DescriptorSet::null(); 2];
         let out = handles.as_mut_ptr();
-        device.caller().check(
+        device.check(
             "vkAllocateDescriptorSets",
             ObjectKind::DescriptorSet,
-            || {
+            |vk, this| {
                 // SAFETY: pool and layouts live, the pool has room for both sets, and `out` for both handles.
-                unsafe {
-                    (device.v1_0().allocate_descriptor_sets)(device.handle(), &raw const info, out)
-                }
+                unsafe { (vk.allocate_descriptor_sets)(this, &raw const info, out) }
             },
         )?;
         let sets = Self {

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 
 use ash::vk::{self, Handle as _};
 
+use super::answer::Answer;
 use super::caller::Caller;
 use super::error::WorkloadError;
 use super::instance::{Instance, address};
@@ -90,6 +91,28 @@ impl<'d> Device<'d> {
 
     pub(super) fn caller(&self) -> &'d Caller<'d> {
         self.caller
+    }
+
+    /// As [`Caller::call`], for a command of the device, from its function table.
+    pub(super) fn call<R: Answer>(
+        &self,
+        command: &'static str,
+        kind: ObjectKind,
+        call: impl FnOnce(&ash::DeviceFnV1_0, vk::Device) -> R,
+    ) -> R {
+        self.caller
+            .call(command, kind, || call(&self.v1_0, self.handle))
+    }
+
+    /// As [`Caller::check`], likewise.
+    pub(super) fn check(
+        &self,
+        command: &'static str,
+        kind: ObjectKind,
+        call: impl FnOnce(&ash::DeviceFnV1_0, vk::Device) -> vk::Result,
+    ) -> Result<(), WorkloadError> {
+        self.caller
+            .check(command, kind, || call(&self.v1_0, self.handle))
     }
 
     pub(super) fn physical(&self) -> &'d Physical {

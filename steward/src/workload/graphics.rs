@@ -134,22 +134,17 @@ fn draw_pipeline<'d>(
     let allocator = device.caller().callbacks(ObjectKind::Pipeline);
     let mut handle = vk::Pipeline::null();
     let out = &raw mut handle;
-    let made = device
-        .caller()
-        .check("vkCreateGraphicsPipelines", ObjectKind::Pipeline, || {
+    let made = device.check(
+        "vkCreateGraphicsPipelines",
+        ObjectKind::Pipeline,
+        |vk, this| {
             // SAFETY: modules, layout, render pass and cache live and fit one another; the states outlive the call; the callbacks are
             // NULL or live as long as the hooks.
             unsafe {
-                (device.v1_0().create_graphics_pipelines)(
-                    device.handle(),
-                    cache,
-                    1,
-                    &raw const info,
-                    allocator,
-                    out,
-                )
+                (vk.create_graphics_pipelines)(this, cache, 1, &raw const info, allocator, out)
             }
-        });
+        },
+    );
     // SAFETY: what is not NULL was made by this command, with `allocator`, and nobody else destroys it.
     let guarded = unsafe { guard(device, handle, allocator) };
     made?;

@@ -3,14 +3,21 @@
 use std::ptr::NonNull;
 
 use ash::vk;
-use gpu_suballoc::MemoryPreference;
+use gpu_suballoc::{MemoryPreference, PropertyFlags};
 
 use super::device::Device;
 use super::error::WorkloadError;
 use super::object::Guard;
 use vk_accounts::ObjectKind;
 
-/// One allocation for all `buffers`, bound in their order; the offsets come back with it.
+/// The preference for memory that the host does not access: host-visible memory is scarce on some devices.
+pub(super) fn device_local() -> MemoryPreference {
+    MemoryPreference::default()
+        .preferring(PropertyFlags::DEVICE_LOCAL)
+        .avoiding(PropertyFlags::HOST_VISIBLE)
+}
+
+/// Allocates one memory object for all `buffers` and binds them in order. Returns the memory and the offset of each buffer.
 pub(super) fn for_buffers<'d, const N: usize>(
     device: &'d Device<'d>,
     what: &'static str,
@@ -20,26 +27,22 @@ pub(super) fn for_buffers<'d, const N: usize>(
     let needs = buffers.map(|buffer| {
         let mut needs = vk::MemoryRequirements::default();
         let out = &raw mut needs;
-        device
-            .caller()
-            .call("vkGetBufferMemoryRequirements", ObjectKind::Buffer, || {
+        device.call(
+            "vkGetBufferMemoryRequirements",
+            ObjectKind::Buffer,
+            |vk, this| {
                 // SAFETY: the caller holds the guard of the buffer, made by this device; the answer is a local.
-                unsafe {
-                    (device.v1_0().get_buffer_memory_requirements)(device.handle(), buffer, out)
-                }
-            });
+                unsafe { (vk.get_buffer_memory_requirements)(this, buffer, out) }
+            },
+        );
         needs
     });
     let (memory, offsets) = allocate(device, what, needs, wish)?;
     for (buffer, offset) in buffers.into_iter().zip(offsets) {
-        device
-            .caller()
-            .check("vkBindBufferMemory", ObjectKind::Buffer, || {
-                // SAFETY: the buffer is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
-                unsafe {
-                    (device.v1_0().bind_buffer_memory)(device.handle(), buffer, *memory, offset)
-                }
-            })?;
+        device.check("vkBindBufferMemory", ObjectKind::Buffer, |vk, this| {
+            // SAFETY: the buffer is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
+            unsafe { (vk.bind_buffer_memory)(this, buffer, *memory, offset) }
+        })?;
     }
     Ok((memory, offsets))
 }
@@ -54,26 +57,22 @@ pub(super) fn for_images<'d, const N: usize>(
     let needs = images.map(|image| {
         let mut needs = vk::MemoryRequirements::default();
         let out = &raw mut needs;
-        device
-            .caller()
-            .call("vkGetImageMemoryRequirements", ObjectKind::Image, || {
+        device.call(
+            "vkGetImageMemoryRequirements",
+            ObjectKind::Image,
+            |vk, this| {
                 // SAFETY: the caller holds the guard of the image, made by this device; the answer is a local.
-                unsafe {
-                    (device.v1_0().get_image_memory_requirements)(device.handle(), image, out)
-                }
-            });
+                unsafe { (vk.get_image_memory_requirements)(this, image, out) }
+            },
+        );
         needs
     });
     let (memory, offsets) = allocate(device, what, needs, wish)?;
     for (image, offset) in images.into_iter().zip(offsets) {
-        device
-            .caller()
-            .check("vkBindImageMemory", ObjectKind::Image, || {
-                // SAFETY: the image is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
-                unsafe {
-                    (device.v1_0().bind_image_memory)(device.handle(), image, *memory, offset)
-                }
-            })?;
+        device.check("vkBindImageMemory", ObjectKind::Image, |vk, this| {
+            // SAFETY: the image is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
+            unsafe { (vk.bind_image_memory)(this, image, *memory, offset) }
+        })?;
     }
     Ok(memory)
 }
@@ -138,22 +137,20 @@ impl<'m> Mapped<'m> {
         let memory = **memory;
         let mut start = std::ptr::null_mut();
         let out = &raw mut start;
-        device
-            .caller()
-            .check("vkMapMemory", ObjectKind::DeviceMemory, || {
-                // SAFETY: the guard keeps the memory alive, every wish for mapped memory requires HOST_VISIBLE, and no other
-                // `Mapped` of it exists while this one borrows the round's only thread.
-                unsafe {
-                    (device.v1_0().map_memory)(
-                        device.handle(),
-                        memory,
-                        0,
-                        vk::WHOLE_SIZE,
-                        vk::MemoryMapFlags::empty(),
-                        out,
-                    )
-                }
-            })?;
+        device.check("vkMapMemory", ObjectKind::DeviceMemory, |vk, this| {
+            // SAFETY: the guard keeps the memory alive, every wish for mapped memory requires HOST_VISIBLE, and no other
+            // `Mapped` of it exists while this one borrows the round's only thread.
+            unsafe {
+                (vk.map_memory)(
+                    this,
+                    memory,
+                    0,
+                    vk::WHOLE_SIZE,
+                    vk::MemoryMapFlags::empty(),
+                    out,
+                )
+            }
+        })?;
         match NonNull::new(start.cast()) {
             Some(start) => Ok(Self {
                 device,
@@ -180,18 +177,12 @@ impl<'m> Mapped<'m> {
     /// Makes what the host wrote visible to the device; needed by memory that is not coherent, harmless for the rest.
     pub(super) fn flush(&self) -> Result<(), WorkloadError> {
         let range = self.all();
-        self.device.caller().check(
+        self.device.check(
             "vkFlushMappedMemoryRanges",
             ObjectKind::DeviceMemory,
-            || {
+            |vk, this| {
                 // SAFETY: the memory is mapped, and the range is all of it.
-                unsafe {
-                    (self.device.v1_0().flush_mapped_memory_ranges)(
-                        self.device.handle(),
-                        1,
-                        &raw const range,
-                    )
-                }
+                unsafe { (vk.flush_mapped_memory_ranges)(this, 1, &raw const range) }
             },
         )
     }
@@ -199,18 +190,12 @@ impl<'m> Mapped<'m> {
     /// Makes what the device wrote visible to the host.
     pub(super) fn invalidate(&self) -> Result<(), WorkloadError> {
         let range = self.all();
-        self.device.caller().check(
+        self.device.check(
             "vkInvalidateMappedMemoryRanges",
             ObjectKind::DeviceMemory,
-            || {
+            |vk, this| {
                 // SAFETY: the memory is mapped, and the range is all of it.
-                unsafe {
-                    (self.device.v1_0().invalidate_mapped_memory_ranges)(
-                        self.device.handle(),
-                        1,
-                        &raw const range,
-                    )
-                }
+                unsafe { (vk.invalidate_mapped_memory_ranges)(this, 1, &raw const range) }
             },
         )
     }
@@ -225,10 +210,9 @@ impl<'m> Mapped<'m> {
 impl Drop for Mapped<'_> {
     fn drop(&mut self) {
         self.device
-            .caller()
-            .call("vkUnmapMemory", ObjectKind::DeviceMemory, || {
+            .call("vkUnmapMemory", ObjectKind::DeviceMemory, |vk, this| {
                 // SAFETY: mapped by `new`, and nothing reaches the mapping once its owner is gone.
-                unsafe { (self.device.v1_0().unmap_memory)(self.device.handle(), self.memory) }
+                unsafe { (vk.unmap_memory)(this, self.memory) }
             });
     }
 }

@@ -168,13 +168,7 @@ fn break_a_rule(device: &Device<'_>) -> Result<(), WorkloadError> {
 /// Records two fills of one buffer without a barrier between them (SYNC-HAZARD-WRITE-AFTER-WRITE): what synchronization validation must
 /// see. It is never submitted.
 fn forget_a_barrier(device: &Device<'_>) -> Result<(), WorkloadError> {
-    let usage = vk::BufferUsageFlags::TRANSFER_DST;
-    let info = vk::BufferCreateInfo::default()
-        .size(64)
-        .usage(usage)
-        .sharing_mode(vk::SharingMode::EXCLUSIVE);
-    // SAFETY: size and usage are not 0.
-    let buffer = unsafe { device.create::<vk::Buffer>(&info) }?;
+    let buffer = resources::buffer(device, 64, vk::BufferUsageFlags::TRANSFER_DST)?;
     let _memory = memory::for_buffers(
         device,
         "a buffer to be filled twice",

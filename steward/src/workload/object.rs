@@ -24,29 +24,35 @@ pub(super) type Create<H> = for<'i, 'a> unsafe extern "system" fn(
 pub(super) type Destroy<H> =
     for<'a> unsafe extern "system" fn(vk::Device, H, *const vk::AllocationCallbacks<'a>);
 
-/// A handle that a device makes with callbacks and destroys with compatible ones.
-pub(super) trait DeviceObject: vk::Handle + Copy {
+/// A handle that a device destroys with callbacks compatible with those of its creation.
+pub(super) trait DestroyableObject: vk::Handle + Copy {
+    const KIND: ObjectKind;
+    const DESTROY: &'static str;
+    fn destroy(device: &Device<'_>) -> Destroy<Self>;
+}
+
+/// A handle that a device creates one at a time.
+pub(super) trait DeviceObject: DestroyableObject {
     /// Its `Vk*CreateInfo`.
     type Info<'i>;
-    const KIND: ObjectKind;
     const CREATE: &'static str;
-    const DESTROY: &'static str;
     fn create(device: &Device<'_>) -> Create<Self>;
-    fn destroy(device: &Device<'_>) -> Destroy<Self>;
 }
 
 macro_rules! device_objects {
     ($($kind:ident: $info:ident, $create:ident = $create_name:literal, $destroy:ident = $destroy_name:literal, $table:ident;)*) => {$(
-        impl DeviceObject for vk::$kind {
-            type Info<'i> = vk::$info<'i>;
+        impl DestroyableObject for vk::$kind {
             const KIND: ObjectKind = ObjectKind::$kind;
-            const CREATE: &'static str = $create_name;
             const DESTROY: &'static str = $destroy_name;
-            fn create(device: &Device<'_>) -> Create<Self> {
-                device.$table().$create
-            }
             fn destroy(device: &Device<'_>) -> Destroy<Self> {
                 device.$table().$destroy
+            }
+        }
+        impl DeviceObject for vk::$kind {
+            type Info<'i> = vk::$info<'i>;
+            const CREATE: &'static str = $create_name;
+            fn create(device: &Device<'_>) -> Create<Self> {
+                device.$table().$create
             }
         }
     )*};
@@ -85,13 +91,19 @@ device_objects! {
     QueryPool: QueryPoolCreateInfo, create_query_pool = "vkCreateQueryPool", destroy_query_pool = "vkDestroyQueryPool", v1_0;
 }
 
-/// Owns one object of a device and destroys it with the callbacks it was made with.
-pub(super) struct Guard<'d, H: vk::Handle + Copy> {
+/// One command creates several pipelines, so their creation is not in the table.
+impl DestroyableObject for vk::Pipeline {
+    const KIND: ObjectKind = ObjectKind::Pipeline;
+    const DESTROY: &'static str = "vkDestroyPipeline";
+    fn destroy(device: &Device<'_>) -> Destroy<Self> {
+        device.v1_0().destroy_pipeline
+    }
+}
+
+/// Owns one object of a device and destroys it with the callbacks of its creation.
+pub(super) struct Guard<'d, H: DestroyableObject> {
     device: &'d Device<'d>,
     handle: H,
-    kind: ObjectKind,
-    destroy_name: &'static str,
-    destroy: Destroy<H>,
     allocator: *const vk::AllocationCallbacks<'d>,
 }
 
@@ -119,39 +131,24 @@ impl<'d> Device<'d> {
             unsafe { create(device, info, allocator, out) }
         })?;
         // SAFETY: the object was made by this device a moment ago, with `allocator`, and nobody else destroys it.
-        Ok(unsafe {
-            Guard::new(
-                self,
-                handle,
-                H::KIND,
-                H::DESTROY,
-                H::destroy(self),
-                allocator,
-            )
-        })
+        Ok(unsafe { Guard::new(self, handle, allocator) })
     }
 }
 
-impl<'d, H: vk::Handle + Copy> Guard<'d, H> {
-    /// Guards, counts and tells of what the last command made.
+impl<'d, H: DestroyableObject> Guard<'d, H> {
+    /// Guards, counts and reports the object that the last command created.
     ///
     /// # Safety
     ///
-    /// `handle` was made by `device` with `allocator`, `destroy` is the command that destroys it, and nothing else does.
+    /// `device` created `handle` with `allocator`, and nothing else destroys it.
     pub(super) unsafe fn new(
         device: &'d Device<'d>,
         handle: H,
-        kind: ObjectKind,
-        destroy_name: &'static str,
-        destroy: Destroy<H>,
         allocator: *const vk::AllocationCallbacks<'d>,
     ) -> Self {
         let guard = Self {
             device,
             handle,
-            kind,
-            destroy_name,
-            destroy,
             allocator,
         };
         device.caller().created(&guard.made());
@@ -161,7 +158,7 @@ impl<'d, H: vk::Handle + Copy> Guard<'d, H> {
     fn made(&self) -> CreatedObject<'d> {
         let (handle, parent) = (self.handle.as_raw(), self.device.handle().as_raw());
         CreatedObject {
-            kind: self.kind,
+            kind: H::KIND,
             handle,
             parent,
             allocator: self.allocator,
@@ -169,28 +166,22 @@ impl<'d, H: vk::Handle + Copy> Guard<'d, H> {
     }
 }
 
-impl<H: vk::Handle + Copy> Deref for Guard<'_, H> {
+impl<H: DestroyableObject> Deref for Guard<'_, H> {
     type Target = H;
     fn deref(&self) -> &H {
         &self.handle
     }
 }
 
-impl<H: vk::Handle + Copy> Drop for Guard<'_, H> {
+impl<H: DestroyableObject> Drop for Guard<'_, H> {
     fn drop(&mut self) {
-        let (destroy, device, handle, allocator) = (
-            self.destroy,
-            self.device.handle(),
-            self.handle,
-            self.allocator,
-        );
-        self.device.caller().phase("teardown");
-        self.device
-            .caller()
-            .end(self.destroy_name, &[self.made()], || {
-                // SAFETY: `Guard::new` was promised that handle, command and callbacks belong together and that nobody else
-                // destroys; work that uses the object has ended, because `InFlight` waits for it before guards made earlier drop.
-                unsafe { destroy(device, handle, allocator) }
-            });
+        let (destroy, device) = (H::destroy(self.device), self.device.handle());
+        let caller = self.device.caller();
+        caller.phase("teardown");
+        caller.end(H::DESTROY, &[self.made()], || {
+            // SAFETY: the device created the handle with these callbacks, and nothing else destroys it (contract of `Guard::new`). Work
+            // that uses the object has ended, because `InFlight` waits for it before guards made earlier drop.
+            unsafe { destroy(device, self.handle, self.allocator) }
+        });
     }
 }

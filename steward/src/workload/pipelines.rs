@@ -91,22 +91,15 @@ fn hash_pipelines<'d>(
     let allocator = device.caller().callbacks(ObjectKind::Pipeline);
     let mut handles = [vk::Pipeline::null(); 2];
     let out = handles.as_mut_ptr();
-    let made = device
-        .caller()
-        .check("vkCreateComputePipelines", ObjectKind::Pipeline, || {
+    let made = device.check(
+        "vkCreateComputePipelines",
+        ObjectKind::Pipeline,
+        |vk, this| {
             // SAFETY: cache, module and layout live and fit one another; arrays and names outlive the call; the callbacks are NULL
             // or live as long as the hooks.
-            unsafe {
-                (device.v1_0().create_compute_pipelines)(
-                    device.handle(),
-                    cache,
-                    2,
-                    infos.as_ptr(),
-                    allocator,
-                    out,
-                )
-            }
-        });
+            unsafe { (vk.create_compute_pipelines)(this, cache, 2, infos.as_ptr(), allocator, out) }
+        },
+    );
     // Of several pipelines some may have been made though the command failed; those are destroyed here.
     // SAFETY: what is not NULL was made by this command, with `allocator`, and nobody else destroys it.
     let guards = handles.map(|handle| unsafe { guard(device, handle, allocator) });
@@ -133,18 +126,8 @@ pub(super) unsafe fn guard<'d>(
     if handle == vk::Pipeline::null() {
         return None;
     }
-    let destroy = device.v1_0().destroy_pipeline;
-    // SAFETY: as the caller promises; the command is that of pipelines.
-    Some(unsafe {
-        Guard::new(
-            device,
-            handle,
-            ObjectKind::Pipeline,
-            "vkDestroyPipeline",
-            destroy,
-            allocator,
-        )
-    })
+    // SAFETY: forwarded from this function's contract.
+    Some(unsafe { Guard::new(device, handle, allocator) })
 }
 
 fn pipeline_cache<'d>(
@@ -164,12 +147,14 @@ fn merged_cache<'d>(
     let data = cache_data(device, **first)?;
     let merged = pipeline_cache(device, &data)?;
     let from: *const vk::PipelineCache = &raw const **first;
-    device
-        .caller()
-        .check("vkMergePipelineCaches", ObjectKind::PipelineCache, || {
+    device.check(
+        "vkMergePipelineCaches",
+        ObjectKind::PipelineCache,
+        |vk, this| {
             // SAFETY: two different caches of this device, used by no other thread.
-            unsafe { (device.v1_0().merge_pipeline_caches)(device.handle(), *merged, 1, from) }
-        })?;
+            unsafe { (vk.merge_pipeline_caches)(this, *merged, 1, from) }
+        },
+    )?;
     Ok(merged)
 }
 
@@ -178,30 +163,17 @@ fn cache_data(device: &Device<'_>, cache: vk::PipelineCache) -> Result<Vec<u8>, 
     const COMMAND: &str = "vkGetPipelineCacheData";
     let mut size = 0usize;
     let out = &raw mut size;
-    device
-        .caller()
-        .check(COMMAND, ObjectKind::PipelineCache, || {
-            // SAFETY: the cache lives; without a place for data only the size is asked for.
-            unsafe {
-                (device.v1_0().get_pipeline_cache_data)(
-                    device.handle(),
-                    cache,
-                    out,
-                    std::ptr::null_mut(),
-                )
-            }
-        })?;
+    device.check(COMMAND, ObjectKind::PipelineCache, |vk, this| {
+        // SAFETY: the cache lives; without a place for data only the size is asked for.
+        unsafe { (vk.get_pipeline_cache_data)(this, cache, out, std::ptr::null_mut()) }
+    })?;
     let mut data = vec![0u8; size];
     let place = data.as_mut_ptr();
     let out = &raw mut size;
-    device
-        .caller()
-        .check(COMMAND, ObjectKind::PipelineCache, || {
-            // SAFETY: `place` has room for the `size` bytes that the driver asked for.
-            unsafe {
-                (device.v1_0().get_pipeline_cache_data)(device.handle(), cache, out, place.cast())
-            }
-        })?;
+    device.check(COMMAND, ObjectKind::PipelineCache, |vk, this| {
+        // SAFETY: `place` has room for the `size` bytes that the driver asked for.
+        unsafe { (vk.get_pipeline_cache_data)(this, cache, out, place.cast()) }
+    })?;
     data.truncate(size);
     Ok(data)
 }

@@ -6,7 +6,7 @@ use gpu_suballoc::{MemoryPreference, PropertyFlags};
 use super::device::Device;
 use super::error::WorkloadError;
 use super::expect::{SIDE, WORDS};
-use super::memory::{Mapped, for_buffers, for_images};
+use super::memory::{Mapped, device_local, for_buffers, for_images};
 use super::object::Guard;
 use super::physical::YCBCR_FORMAT;
 
@@ -59,12 +59,12 @@ impl<'d> Buffers<'d> {
         let parameters = buffer(device, WORD, Usage::UNIFORM_BUFFER)?;
         let read_back = buffer(device, READ_BACK_BYTES, Usage::TRANSFER_DST)?;
 
-        // Memory that the host can see is scarce on some devices; what it never looks at stays out of it.
-        let fast = MemoryPreference::default()
-            .preferring(PropertyFlags::DEVICE_LOCAL)
-            .avoiding(PropertyFlags::HOST_VISIBLE);
-        let (device_memory, _) =
-            for_buffers(device, "the device's buffers", [*texels, *hashes], fast)?;
+        let (_device_memory, _) = for_buffers(
+            device,
+            "the device's buffers",
+            [*texels, *hashes],
+            device_local(),
+        )?;
         let seen = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE)
             .preferring(PropertyFlags::HOST_CACHED);
         let (host_memory, [parameters_offset, read_back_offset]) = for_buffers(
@@ -81,7 +81,6 @@ impl<'d> Buffers<'d> {
             .range(vk::WHOLE_SIZE);
         // SAFETY: the buffer is bound, has UNIFORM_TEXEL_BUFFER usage, and every device supports the format for it.
         let texel_view = unsafe { device.create(&info) }?;
-        let _device_memory = device_memory;
         Ok(Self {
             texel_view,
             read_back_offset,
@@ -113,16 +112,14 @@ impl<'d> Buffers<'d> {
     }
 }
 
-fn buffer<'d>(
+/// A buffer of one queue family, without memory.
+pub(super) fn buffer<'d>(
     device: &'d Device<'d>,
     size: u64,
     usage: vk::BufferUsageFlags,
 ) -> Result<Guard<'d, vk::Buffer>, WorkloadError> {
-    let info = vk::BufferCreateInfo::default()
-        .size(size)
-        .usage(usage)
-        .sharing_mode(vk::SharingMode::EXCLUSIVE);
-    // SAFETY: size and usage are not 0.
+    let info = vk::BufferCreateInfo::default().size(size).usage(usage);
+    // SAFETY: every caller passes a size and a usage that are not 0.
     unsafe { device.create(&info) }
 }
 
@@ -154,10 +151,7 @@ impl<'d> Images<'d> {
         use vk::ImageUsageFlags as Usage;
         let texture = image(device, 4, Usage::TRANSFER_DST | Usage::SAMPLED)?;
         let target = image(device, SIDE, Usage::COLOR_ATTACHMENT | Usage::TRANSFER_SRC)?;
-        let fast = MemoryPreference::default()
-            .preferring(PropertyFlags::DEVICE_LOCAL)
-            .avoiding(PropertyFlags::HOST_VISIBLE);
-        let _memory = for_images(device, "the images", [*texture, *target], fast)?;
+        let _memory = for_images(device, "the images", [*texture, *target], device_local())?;
         let texture_view = image_view(device, *texture)?;
         let target_view = image_view(device, *target)?;
         Ok(Self {
@@ -186,10 +180,7 @@ fn image<'d>(
         .mip_levels(1)
         .array_layers(1)
         .samples(vk::SampleCountFlags::TYPE_1)
-        .tiling(vk::ImageTiling::OPTIMAL)
-        .usage(usage)
-        .sharing_mode(vk::SharingMode::EXCLUSIVE)
-        .initial_layout(vk::ImageLayout::UNDEFINED);
+        .usage(usage);
     // SAFETY: every device supports the format, optimally tiled, for sampling, as a colour attachment and for transfers, in
     // far larger sizes.
     unsafe { device.create(&info) }

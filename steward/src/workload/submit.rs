@@ -94,10 +94,9 @@ impl<'d> InFlight<'d> {
     ) -> Result<(), WorkloadError> {
         let work = std::ptr::from_ref(work);
         self.device
-            .caller()
-            .check("vkQueueSubmit", ObjectKind::Queue, || {
+            .check("vkQueueSubmit", ObjectKind::Queue, |vk, _| {
                 // SAFETY: as the caller promises; one thread uses the queue.
-                unsafe { (self.device.v1_0().queue_submit)(self.device.queue(), 1, work, fence) }
+                unsafe { (vk.queue_submit)(self.device.queue(), 1, work, fence) }
             })?;
         self.taken += 1;
         Ok(())
@@ -123,27 +122,17 @@ impl<'d> InFlight<'d> {
         }
         let fences = self.fences.as_ptr();
         self.device
-            .caller()
-            .call("vkWaitForFences", ObjectKind::Fence, || {
+            .call("vkWaitForFences", ObjectKind::Fence, |vk, this| {
                 // SAFETY: so many fences of this device, alive until the guard is dropped (contract of `submit`).
-                unsafe {
-                    (self.device.v1_0().wait_for_fences)(
-                        self.device.handle(),
-                        self.taken,
-                        fences,
-                        vk::TRUE,
-                        PATIENCE_NS,
-                    )
-                }
+                unsafe { (vk.wait_for_fences)(this, self.taken, fences, vk::TRUE, PATIENCE_NS) }
             })
     }
 
     fn wait_idle(&self) -> vk::Result {
         self.device
-            .caller()
-            .call("vkQueueWaitIdle", ObjectKind::Queue, || {
+            .call("vkQueueWaitIdle", ObjectKind::Queue, |vk, _| {
                 // SAFETY: the queue lives with its device, and one thread uses it.
-                unsafe { (self.device.v1_0().queue_wait_idle)(self.device.queue()) }
+                unsafe { (vk.queue_wait_idle)(self.device.queue()) }
             })
     }
 }

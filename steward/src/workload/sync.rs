@@ -48,9 +48,9 @@ impl<'d> Sync<'d> {
     /// Whether the device set the event. Call it when the work is done.
     pub(super) fn was_filled(&self, device: &Device<'_>) -> Result<bool, WorkloadError> {
         const COMMAND: &str = "vkGetEventStatus";
-        let result = device.caller().call(COMMAND, ObjectKind::Event, || {
+        let result = device.call(COMMAND, ObjectKind::Event, |vk, this| {
             // SAFETY: the event is alive as `self` is borrowed.
-            unsafe { (device.v1_0().get_event_status)(device.handle(), *self.filled) }
+            unsafe { (vk.get_event_status)(this, *self.filled) }
         });
         match result {
             vk::Result::EVENT_SET => Ok(true),
@@ -67,13 +67,14 @@ impl<'d> Sync<'d> {
         let mut answer = 0u32;
         let out = (&raw mut answer).cast();
         let size = size_of::<u32>();
-        device
-            .caller()
-            .check("vkGetQueryPoolResults", ObjectKind::QueryPool, || {
+        device.check(
+            "vkGetQueryPoolResults",
+            ObjectKind::QueryPool,
+            |vk, this| {
                 // SAFETY: one 32-bit result into a local of that size; the query ended with the submit that was waited for.
                 unsafe {
-                    (device.v1_0().get_query_pool_results)(
-                        device.handle(),
+                    (vk.get_query_pool_results)(
+                        this,
                         *self.samples,
                         0,
                         1,
@@ -83,7 +84,8 @@ impl<'d> Sync<'d> {
                         vk::QueryResultFlags::WAIT,
                     )
                 }
-            })?;
+            },
+        )?;
         Ok(answer)
     }
 }

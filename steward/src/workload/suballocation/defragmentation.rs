@@ -16,6 +16,7 @@ use crate::workload::commands::{Commands, Recorder};
 use crate::workload::device::Device;
 use crate::workload::error::WorkloadError;
 use crate::workload::expect::Inputs;
+use crate::workload::memory::device_local;
 use crate::workload::round::Check;
 use crate::workload::submit::InFlight;
 use vk_accounts::report::Defragmentation;
@@ -72,11 +73,8 @@ fn scatter_and_gather<'d>(
         .pinned();
     let size = (BUFFERS / ONE_OF) as u64 * BYTES;
     let staging = by.buffer(("staging", size, both), staged)?;
-    let fast = MemoryPreference::default()
-        .preferring(PropertyFlags::DEVICE_LOCAL)
-        .avoiding(PropertyFlags::HOST_VISIBLE);
     let fast = RegionOptions::new()
-        .preference(fast)
+        .preference(device_local())
         .dedicated(DedicatedPolicy::Never);
     let mut kept = (0..BUFFERS)
         .map(|_| by.buffer(("a moved buffer", BYTES, both), fast))

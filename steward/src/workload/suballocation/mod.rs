@@ -33,8 +33,9 @@ use super::commands::Recorder;
 use super::device::Device;
 use super::error::WorkloadError;
 use super::expect::{Inputs, WORDS};
-use super::memory::for_buffers;
+use super::memory::{device_local, for_buffers};
 use super::object::Guard;
+use super::resources::buffer;
 use device::BracketedDevice;
 use vk_accounts::report::DeviceMemory;
 
@@ -246,15 +247,9 @@ impl<'a, 'd> Transfers<'a, 'd> {
         device: &'d Device<'d>,
         inputs: Inputs,
     ) -> Result<Self, WorkloadError> {
-        let info = vk::BufferCreateInfo::default()
-            .size(UPLOADED)
-            .usage(vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST)
-            .sharing_mode(vk::SharingMode::EXCLUSIVE);
-        // SAFETY: size and usage are not 0.
-        let own = unsafe { device.create::<vk::Buffer>(&info) }?;
-        let fast = MemoryPreference::default()
-            .preferring(PropertyFlags::DEVICE_LOCAL)
-            .avoiding(PropertyFlags::HOST_VISIBLE);
+        let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
+        let own = buffer(device, UPLOADED, usage)?;
+        let fast = device_local();
         let (memory, _) = for_buffers(device, "the application's buffer", [*own], fast)?;
         let wrap = BufferHandle::from_raw(own.as_raw());
 
