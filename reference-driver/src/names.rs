@@ -252,10 +252,8 @@ pub(crate) unsafe fn text<'a>(name: *const c_char) -> &'a str {
 unsafe extern "system" fn get_device_proc_addr(_device: vk::Device, name: *const c_char) -> Found {
     // SAFETY: valid usage.
     let name = unsafe { text(name) };
-    let device_level = lookup(name, Level::Device);
-    if name == "vkGetDeviceProcAddr" {
-        lookup(name, Level::Instance)
-    } else {
-        device_level
+    match name {
+        "vkGetDeviceProcAddr" => lookup(name, Level::Instance),
+        name => lookup(name, Level::Device),
     }
 }

@@ -74,26 +74,35 @@ fn rows(
     }
 }
 
-commands! {
-    fn cmd_fill_buffer(to: vk::CommandBuffer as change_dispatch CommandBuffer, buffer: vk::Buffer, offset: u64, size: u64, word: u32) {
+/// Writes commands whose first argument is the command buffer that records.
+macro_rules! recorded {
+    ($(fn $name:ident($to:ident $(, $arg:ident: $ty:ty $(as $how:ident $kind:ty)?)*) $body:block)*) => {
+        commands! {$(
+            fn $name($to: vk::CommandBuffer as change_dispatch CommandBuffer $(, $arg: $ty $(as $how $kind)?)*) $body
+        )*}
+    };
+}
+
+recorded! {
+    fn cmd_fill_buffer(to, buffer: vk::Buffer, offset: u64, size: u64, word: u32) {
         to.record(Cmd::Fill(buffer_bytes(buffer).part(offset, size), word));
     }
-    fn cmd_copy_buffer(to: vk::CommandBuffer as change_dispatch CommandBuffer, from: vk::Buffer, into: vk::Buffer, count: u32, regions: *const vk::BufferCopy) {
+    fn cmd_copy_buffer(to, from: vk::Buffer, into: vk::Buffer, count: u32, regions: *const vk::BufferCopy) {
         // SAFETY: valid usage: so many regions.
         for region in unsafe { slice(regions, count) } {
             let from = buffer_bytes(from).part(region.src_offset, region.size);
             to.record(Cmd::Copy(from, buffer_bytes(into).part(region.dst_offset, region.size)));
         }
     }
-    fn cmd_copy_image_to_buffer(to: vk::CommandBuffer as change_dispatch CommandBuffer, image: vk::Image, _layout: vk::ImageLayout, buffer: vk::Buffer, count: u32, regions: *const vk::BufferImageCopy) {
+    fn cmd_copy_image_to_buffer(to, image: vk::Image, _layout: vk::ImageLayout, buffer: vk::Buffer, count: u32, regions: *const vk::BufferImageCopy) {
         // SAFETY: valid usage: so many regions.
         rows(to, image, buffer, unsafe { slice(regions, count) }, true);
     }
-    fn cmd_copy_buffer_to_image(to: vk::CommandBuffer as change_dispatch CommandBuffer, buffer: vk::Buffer, image: vk::Image, _layout: vk::ImageLayout, count: u32, regions: *const vk::BufferImageCopy) {
+    fn cmd_copy_buffer_to_image(to, buffer: vk::Buffer, image: vk::Image, _layout: vk::ImageLayout, count: u32, regions: *const vk::BufferImageCopy) {
         // SAFETY: valid usage: so many regions.
         rows(to, image, buffer, unsafe { slice(regions, count) }, false);
     }
-    fn cmd_clear_color_image(to: vk::CommandBuffer as change_dispatch CommandBuffer, image: vk::Image as look Image, _layout: vk::ImageLayout, color: *const vk::ClearColorValue as read _, count: u32, ranges: *const vk::ImageSubresourceRange) {
+    fn cmd_clear_color_image(to, image: vk::Image as look Image, _layout: vk::ImageLayout, color: *const vk::ClearColorValue as read _, count: u32, ranges: *const vk::ImageSubresourceRange) {
         if image.surface.texel != 4 {
             to.failed = Some(vk::Result::ERROR_UNKNOWN);
         }
@@ -110,47 +119,47 @@ commands! {
             }
         }
     }
-    fn cmd_set_event(to: vk::CommandBuffer as change_dispatch CommandBuffer, event: vk::Event, _stages: vk::PipelineStageFlags) {
+    fn cmd_set_event(to, event: vk::Event, _stages: vk::PipelineStageFlags) {
         to.record(Cmd::Event(raw(event), true));
     }
-    fn cmd_reset_event(to: vk::CommandBuffer as change_dispatch CommandBuffer, event: vk::Event, _stages: vk::PipelineStageFlags) {
+    fn cmd_reset_event(to, event: vk::Event, _stages: vk::PipelineStageFlags) {
         to.record(Cmd::Event(raw(event), false));
     }
-    fn cmd_reset_query_pool(to: vk::CommandBuffer as change_dispatch CommandBuffer, pool: vk::QueryPool, first: u32, count: u32) {
+    fn cmd_reset_query_pool(to, pool: vk::QueryPool, first: u32, count: u32) {
         to.record(Cmd::ResetQueries(raw(pool), first, count));
     }
-    fn cmd_begin_query(to: vk::CommandBuffer as change_dispatch CommandBuffer, pool: vk::QueryPool, index: u32, _flags: vk::QueryControlFlags) {
+    fn cmd_begin_query(to, pool: vk::QueryPool, index: u32, _flags: vk::QueryControlFlags) {
         to.record(Cmd::Query(raw(pool), index));
     }
-    fn cmd_end_query(to: vk::CommandBuffer as change_dispatch CommandBuffer, _pool: vk::QueryPool, _index: u32) {
+    fn cmd_end_query(to, _pool: vk::QueryPool, _index: u32) {
         to.record(Cmd::EndQuery);
     }
-    fn cmd_bind_pipeline(to: vk::CommandBuffer as change_dispatch CommandBuffer, point: vk::PipelineBindPoint, pipeline: vk::Pipeline) {
+    fn cmd_bind_pipeline(to, point: vk::PipelineBindPoint, pipeline: vk::Pipeline) {
         to.record(Cmd::Pipeline(point, raw(pipeline)));
     }
-    fn cmd_bind_descriptor_sets(to: vk::CommandBuffer as change_dispatch CommandBuffer, point: vk::PipelineBindPoint, _layout: vk::PipelineLayout, first: u32, count: u32, sets: *const vk::DescriptorSet, _offsets: u32, _dynamic: *const u32) {
+    fn cmd_bind_descriptor_sets(to, point: vk::PipelineBindPoint, _layout: vk::PipelineLayout, first: u32, count: u32, sets: *const vk::DescriptorSet, _offsets: u32, _dynamic: *const u32) {
         // SAFETY: valid usage: so many sets.
         for (index, set) in (0..).zip(unsafe { slice(sets, count) }) {
             to.record(Cmd::Set(point, first.saturating_add(index), raw(*set)));
         }
     }
-    fn cmd_push_constants(to: vk::CommandBuffer as change_dispatch CommandBuffer, _layout: vk::PipelineLayout, _stages: vk::ShaderStageFlags, offset: u32, size: u32, values: *const c_void) {
+    fn cmd_push_constants(to, _layout: vk::PipelineLayout, _stages: vk::ShaderStageFlags, offset: u32, size: u32, values: *const c_void) {
         // SAFETY: valid usage: so many bytes.
         let words = unsafe { slice(values.cast::<[u8; 4]>(), size.min(MAX_PUSH as u32) / 4) };
         for (index, word) in (0..).zip(words) {
             to.record(Cmd::Push(offset.saturating_add(4 * index), u32::from_ne_bytes(*word)));
         }
     }
-    fn cmd_dispatch(to: vk::CommandBuffer as change_dispatch CommandBuffer, x: u32, y: u32, z: u32) {
+    fn cmd_dispatch(to, x: u32, y: u32, z: u32) {
         to.record(Cmd::Dispatch([x, y, z]));
     }
-    fn cmd_draw(to: vk::CommandBuffer as change_dispatch CommandBuffer, vertices: u32, instances: u32, first_vertex: u32, first_instance: u32) {
+    fn cmd_draw(to, vertices: u32, instances: u32, first_vertex: u32, first_instance: u32) {
         if (first_vertex, first_instance) != (0, 0) {
             to.failed = Some(vk::Result::ERROR_UNKNOWN);
         }
         to.record(Cmd::Draw(vertices, instances));
     }
-    fn cmd_begin_render_pass(to: vk::CommandBuffer as change_dispatch CommandBuffer, info: *const vk::RenderPassBeginInfo<'_> as read _, _contents: vk::SubpassContents) {
+    fn cmd_begin_render_pass(to, info: *const vk::RenderPassBeginInfo<'_> as read _, _contents: vk::SubpassContents) {
         // SAFETY: valid usage: a live pass.
         let pass = unsafe { Items::<(ColorTarget, bool)>::look(raw(info.render_pass)) };
         // SAFETY: valid usage: a live framebuffer.
@@ -171,11 +180,14 @@ commands! {
             to.record(Cmd::Target(*surface));
         }
     }
-    fn cmd_end_render_pass(to: vk::CommandBuffer as change_dispatch CommandBuffer) {
+    fn cmd_end_render_pass(to) {
         to.record(Cmd::Target(Surface::NONE));
     }
-    fn cmd_unsupported(to: vk::CommandBuffer as change_dispatch CommandBuffer) {
+    fn cmd_unsupported(to) {
         to.failed = Some(vk::Result::ERROR_UNKNOWN);
     }
+}
+
+commands! {
     fn cmd_no_effect(_to: vk::CommandBuffer) {}
 }

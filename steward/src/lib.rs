@@ -2,7 +2,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-pub mod bundled;
 pub mod callback_coverage;
 pub mod cli;
 pub mod device_memory;
@@ -17,6 +16,7 @@ pub mod replay;
 pub mod report;
 pub mod shared_context;
 pub mod symbols;
+mod table;
 pub mod workload;
 
 /// The samples of the repository's README.md, tested.

@@ -305,11 +305,11 @@ fn what_cannot_be_measured_is_said() {
     let done = ask(Way::Direct).env_remove("LD_PRELOAD").run();
     assert_eq!(
         done.assert_code(0).stdout,
-        "\n\"NotLoaded\"\n",
+        "\n{\"Err\":\"NotLoaded\"}\n",
         "a line of its own, whatever a driver has begun"
     );
     let done = ask(Way::Direct).env("LD_PRELOAD", preload.path()).run();
-    let expected = r#"{"Closed":{"NoFunction":{"library":"libc.so.6","function":"vk_icdNegotiateLoaderICDInterfaceVersion"}}}"#;
+    let expected = r#"{"Err":{"Closed":{"NoFunction":{"library":"libc.so.6","function":"vk_icdNegotiateLoaderICDInterfaceVersion"}}}}"#;
     assert_eq!(done.assert_code(0).stdout.trim(), expected);
     let done = ask(Way::Loader)
         .env("LD_PRELOAD", preload.path())
@@ -319,7 +319,7 @@ fn what_cannot_be_measured_is_said() {
         done.assert_code(0)
             .stdout
             .trim()
-            .starts_with(r#"{"Closed":{"Loader":"#),
+            .starts_with(r#"{"Err":{"Closed":{"Loader":"#),
         "{done}"
     );
     let done = Child::new(STEWARD)
@@ -330,7 +330,7 @@ fn what_cannot_be_measured_is_said() {
         done.assert_code(0)
             .stdout
             .trim()
-            .starts_with(r#"{"Failed":"the job cannot be read"#),
+            .starts_with(r#"{"Err":{"Failed":{"reason":"the job cannot be read"#),
         "{done}"
     );
     let help = Child::new(STEWARD).args(["--help"]).run();

@@ -6,7 +6,7 @@ use alloc_core::HostAllocator;
 
 use super::CoverageError;
 use super::hooks::Metered;
-use crate::drivers::{self, DriverInfo, ReopenError, Selected};
+use crate::drivers::{self, DriverInfo, Selected};
 use crate::workload::{self, Options};
 use vk_accounts::Hooks;
 use vk_accounts::accounting::{Accounts, Watching};
@@ -35,15 +35,6 @@ pub enum Way {
     Direct,
 }
 
-/// What a child says, in a line of its own.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
-    Run(CoverageRun),
-    NotLoaded,
-    Closed(ReopenError),
-    Failed(String),
-}
-
 /// Runs the job that is given as JSON in this process, into which the meter was preloaded: the workload, with callbacks over
 /// `backing`. The answer is a line for the parent.
 ///
@@ -52,14 +43,9 @@ pub(super) enum Answer {
 #[must_use]
 pub unsafe fn answer(job: &str, backing: &(impl HostAllocator + Sync)) -> String {
     let answer = match serde_json::from_str::<Job>(job) {
-        Err(error) => Answer::Failed(format!("the job cannot be read ({error})")),
+        Err(error) => Err(failed(format!("the job cannot be read ({error})"))),
         // SAFETY: forwarded.
-        Ok(job) => match unsafe { run(&job, backing) } {
-            Ok(run) => Answer::Run(run),
-            Err(CoverageError::NotLoaded) => Answer::NotLoaded,
-            Err(CoverageError::Closed(error)) => Answer::Closed(error),
-            Err(other) => Answer::Failed(other.to_string()),
-        },
+        Ok(job) => unsafe { run(&job, backing) },
     };
     // A number or a sentence: there is nothing in it that JSON lacks.
     serde_json::to_string(&answer).unwrap_or_default()
@@ -113,7 +99,7 @@ pub fn under_the_meter(
     coverage.run().ok_or(CoverageError::NotLoaded)
 }
 
-fn failed(error: impl ToString) -> CoverageError {
+pub(super) fn failed(error: impl ToString) -> CoverageError {
     CoverageError::Failed {
         reason: error.to_string(),
     }

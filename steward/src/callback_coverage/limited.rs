@@ -1,22 +1,43 @@
-//! A child process that has so much time and no more.
+//! A child process with a time limit.
 
 #![forbid(unsafe_code)]
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::CoverageError;
+use super::child::failed;
+use super::{CoverageError, unwritable};
 
-/// How often the child is looked at.
-const PAUSE: Duration = Duration::from_millis(5);
+/// The pause between two looks at the child: a wait with a limit would need a signal handler.
+const PAUSE: Duration = Duration::from_millis(2);
 
-/// Runs `command` to its end and keeps what it said; after `limit` it is killed.
+/// Waits for the end of `child` and calls `step` repeatedly meanwhile. Returns `None` if the child was killed after `limit`.
 ///
-/// What it says goes to files without a name: a pipe that nobody empties would stop it, and a process of its own that outlives it
-/// would hold the pipe open.
+/// # Errors
+/// What the operating system said.
+pub fn wait(child: &mut Child, limit: Duration, step: &dyn Fn()) -> io::Result<Option<ExitStatus>> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if began.elapsed() >= limit {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        step();
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Runs `command` to its end and returns its output; after `limit` it is killed.
+///
+/// Its output goes to files without a name: a full pipe would stop it, and a process that it started and that outlives it would hold the
+/// pipe open.
 ///
 /// # Errors
 /// [`CoverageError::Overtime`], or that it could not be run.
@@ -25,48 +46,26 @@ pub(super) fn run(
     limit: Duration,
     step: &dyn Fn(),
 ) -> Result<Output, CoverageError> {
-    let failed = |error: io::Error| CoverageError::Failed {
-        reason: error.to_string(),
-    };
-    let unwritable = |error: io::Error| CoverageError::Unwritable {
-        reason: error.to_string(),
-    };
-    let (mut said, mut complained) = (
-        tempfile::tempfile().map_err(unwritable)?,
-        tempfile::tempfile().map_err(unwritable)?,
-    );
-    let [out, err] = [said.try_clone(), complained.try_clone()]
-        .map(|file| file.map(Stdio::from).map_err(unwritable));
-    let began = Instant::now();
+    let file = || tempfile::tempfile().map_err(unwritable);
+    let stdio = |file: &File| file.try_clone().map(Stdio::from).map_err(unwritable);
+    let (mut stdout, mut stderr) = (file()?, file()?);
     let mut child = command
         .stdin(Stdio::null())
-        .stdout(out?)
-        .stderr(err?)
+        .stdout(stdio(&stdout)?)
+        .stderr(stdio(&stderr)?)
         .spawn()
         .map_err(failed)?;
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(failed)? {
-            break status;
-        }
-        if began.elapsed() >= limit {
-            // It may have ended just now; either way it is waited for.
-            let _ = child.kill();
-            child.wait().map_err(failed)?;
-            return Err(CoverageError::Overtime {
-                seconds: limit.as_secs_f64().ceil() as u64,
-            });
-        }
-        step();
-        thread::sleep(PAUSE);
-    };
+    let status = wait(&mut child, limit, step).map_err(failed)?;
     Ok(Output {
-        status,
-        stdout: all(&mut said).map_err(failed)?,
-        stderr: all(&mut complained).map_err(failed)?,
+        status: status.ok_or_else(|| CoverageError::Overtime {
+            seconds: limit.as_secs_f64().ceil() as u64,
+        })?,
+        stdout: all(&mut stdout).map_err(failed)?,
+        stderr: all(&mut stderr).map_err(failed)?,
     })
 }
 
-/// What the child wrote: it shares the place in the file with us.
+/// All that the child wrote: it shares the file position with this process.
 fn all(file: &mut File) -> io::Result<Vec<u8>> {
     file.rewind()?;
     let mut bytes = Vec::new();

@@ -27,12 +27,16 @@ use std::env;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use child::failed;
 pub use child::{Job, Way, answer, under_the_meter};
+pub use limited::wait;
 pub use preload::Preload;
 
 use crate::drivers::{self, Selected};
+use serde::{Deserialize, Serialize};
 pub use vk_accounts::meter;
 use vk_accounts::report::{Coverage, CoverageRun};
+use vk_callbacks::check::Opened;
 
 /// The hidden command that a child is started with; the job, as JSON, follows it.
 pub const CHILD_COMMAND: &str = "coverage-child";
@@ -44,14 +48,14 @@ const DISK_CACHES_OFF: [(&str, &str); 2] = [
 ];
 
 /// Why the ratio could not be measured, in one sentence.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CoverageError {
     /// No meter was built for this platform.
     #[error("the heap cannot be metered here: {reason}")]
     NotBuilt {
         /// Why not.
-        reason: &'static str,
+        reason: String,
     },
     /// The library could not be put into a file.
     #[error(
@@ -90,18 +94,13 @@ const TIMES: u32 = 20;
 /// .. and no less than this: a device that is opened for the first time may compile much.
 const MIN_TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// Measures the driver in two child processes: the same workload, seed and rounds each. Takes the time of two runs; `took` is
-/// that of such a run without a meter, from which the children's limit comes.
+/// Measures the driver in two child processes that run the same workload with the same seed and rounds. Takes as long as two runs.
+/// `took` is the time of such a run without a meter; it sets the time limit of a child. While a child runs, `step` is called repeatedly
+/// with a description of the run.
 ///
 /// The children see the environment as it is, so call it while the driver is selected.
 #[must_use]
-pub fn measure(driver: &Selected, seed: u32, rounds: u32, took: Duration) -> Coverage {
-    measure_watched(driver, (seed, rounds), took, &|_, _| {})
-}
-
-/// As [`measure`], and calls `step` again and again while a child runs, with what it runs.
-#[must_use]
-pub fn measure_watched(
+pub fn measure(
     driver: &Selected,
     (seed, rounds): (u32, u32),
     took: Duration,
@@ -130,25 +129,16 @@ pub fn measure_watched(
             &|| step(rounds.into(), "rounds, again for callback coverage"),
         )
     };
-    if drivers::is_reference(driver.info()) {
-        // There is no loader between.
-        let run = run(Way::Direct);
-        let absent = run.as_ref().err().map(ToString::to_string);
-        return Coverage {
-            with_loader: None,
-            without_loader: run.ok(),
-            absent,
-        };
-    }
-    let with_loader = run(Way::Loader);
-    let without_loader = match &with_loader {
-        Ok(_) => run(Way::Direct),
-        // It would fail for the same reason.
-        Err(error) => Err(error.clone()),
+    let with_loader = match driver.opened() {
+        Opened::ThroughLoader => run(Way::Loader).map(Some),
+        Opened::Directly => Ok(None),
     };
+    // Without the loader the run would fail for the same reason.
+    let both = with_loader.map(|with_loader| (with_loader, run(Way::Direct)));
+    let (with_loader, without_loader) = both.unwrap_or_else(|error| (None, Err(error)));
     let absent = without_loader.as_ref().err().map(ToString::to_string);
     Coverage {
-        with_loader: with_loader.ok(),
+        with_loader,
         without_loader: without_loader.ok(),
         absent,
     }
@@ -160,9 +150,8 @@ fn child(
     limit: Duration,
     step: &dyn Fn(),
 ) -> Result<CoverageRun, CoverageError> {
-    let failed = |reason: String| CoverageError::Failed { reason };
-    let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
-    let job = serde_json::to_string(job).map_err(|error| failed(error.to_string()))?;
+    let program = env::current_exe().map_err(failed)?;
+    let job = serde_json::to_string(job).map_err(failed)?;
     let done = limited::run(
         preload
             .load_into(&mut Command::new(program))
@@ -177,16 +166,15 @@ fn child(
 /// The child's answer among what was printed: drivers may write to the output as well, before it and, when they are unloaded or
 /// their buffers are flushed, behind it. The last line that is an answer is it.
 fn read(said: &str) -> Option<Result<CoverageRun, CoverageError>> {
-    let answer = said
-        .lines()
+    said.lines()
         .rev()
-        .find_map(|line| serde_json::from_str(line).ok())?;
-    Some(match answer {
-        child::Answer::Run(run) => Ok(run),
-        child::Answer::NotLoaded => Err(CoverageError::NotLoaded),
-        child::Answer::Closed(error) => Err(error.into()),
-        child::Answer::Failed(reason) => Err(CoverageError::Failed { reason }),
-    })
+        .find_map(|line| serde_json::from_str(line).ok())
+}
+
+fn unwritable(error: impl ToString) -> CoverageError {
+    CoverageError::Unwritable {
+        reason: error.to_string(),
+    }
 }
 
 /// The child's own words, or how it ended.
@@ -208,21 +196,21 @@ mod tests {
             callback_calls: 7,
             ..CoverageRun::default()
         };
-        let answer = serde_json::to_string(&child::Answer::Run(run)).expect("JSON");
+        let answer = serde_json::to_string(&Ok::<_, CoverageError>(run)).expect("JSON");
         for said in [
             answer.clone(),
             format!("hello\n{answer}\n"),
             format!("a driver: half a line\n{answer}\nunloaded, 3 caches written\n\n"),
-            format!("\"NotLoaded\"\n{answer}\n{{\"Run\":{{}}}}\n"),
+            format!("{{\"Err\":\"NotLoaded\"}}\n{answer}\n{{\"Run\":{{}}}}\n"),
         ] {
             assert_eq!(read(&said), Some(Ok(run)), "{said}");
         }
         assert_eq!(
-            read(&format!("{answer}\n\"NotLoaded\"\n")),
+            read(&format!("{answer}\n{{\"Err\":\"NotLoaded\"}}\n")),
             Some(Err(CoverageError::NotLoaded)),
             "the last one"
         );
-        for none in ["", "\n", "segmentation fault\n", "{\"Run\":7}\n"] {
+        for none in ["", "\n", "segmentation fault\n", "{\"Ok\":7}\n"] {
             assert_eq!(read(none), None, "{none}");
         }
     }

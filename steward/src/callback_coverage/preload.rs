@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::{Builder, TempPath};
 
-use super::CoverageError;
+use super::{CoverageError, unwritable};
 
 /// What `build.rs` made, or why it made nothing.
 const LIBRARY: Result<&[u8], &str> = include!(concat!(env!("OUT_DIR"), "/meter.rs"));
@@ -25,10 +25,9 @@ impl Preload {
     /// # Errors
     /// [`CoverageError`]: there is no meter for this platform, or the folder does not do.
     pub fn new() -> Result<Self, CoverageError> {
-        let library = LIBRARY.map_err(|reason| CoverageError::NotBuilt { reason })?;
-        let unwritable = |error: std::io::Error| CoverageError::Unwritable {
-            reason: error.to_string(),
-        };
+        let library = LIBRARY.map_err(|reason| CoverageError::NotBuilt {
+            reason: reason.to_owned(),
+        })?;
         let mut file = Builder::new()
             .prefix("steward-meter-")
             .suffix(".so")
@@ -38,9 +37,8 @@ impl Preload {
         // Closed: a file that is open for writing cannot be loaded everywhere.
         let path = file.into_temp_path();
         if path.to_string_lossy().contains([':', ' ', '\t', '\n', '$']) {
-            return Err(CoverageError::Unwritable {
-                reason: format!("{} has blanks or colons in its name", path.display()),
-            });
+            let reason = format!("{} has blanks or colons in its name", path.display());
+            return Err(unwritable(reason));
         }
         Ok(Self(path))
     }

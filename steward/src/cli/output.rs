@@ -5,7 +5,6 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use debug_guard::{BackEnd, Fault};
 
@@ -39,7 +38,7 @@ pub struct Output {
 }
 
 /// When text has colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorWhen {
     /// On a terminal, unless `NO_COLOR` is set.
     #[default]
@@ -48,21 +47,6 @@ pub enum ColorWhen {
     Always,
     /// Nowhere.
     Never,
-}
-
-/// Not derived: values that say what they mean make `--help` longer than a screen.
-impl ValueEnum for ColorWhen {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Auto, Self::Always, Self::Never]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(match self {
-            Self::Auto => "auto",
-            Self::Always => "always",
-            Self::Never => "never",
-        }))
-    }
 }
 
 /// What stands between the driver and the memory that it is given.

@@ -1,32 +1,20 @@
 //! An instance and a device for memory alone.
 
-use std::ffi::CStr;
-
 use ash::vk;
 use gpu_suballoc::AshDevice;
 use gpu_suballoc::ash::AshOptions;
 
 use super::error::DeviceMemoryError;
-use crate::drivers::Selected;
+use crate::drivers::{PlainInstance, Selected};
 
 /// Destroyed when dropped; what was allocated from it is gone by then.
 pub(super) struct OpenDevice<'s> {
     entry: &'s ash::Entry,
-    instance: OpenInstance,
+    instance: PlainInstance,
     physical: vk::PhysicalDevice,
     device: ash::Device,
     options: AshOptions,
     device_type: vk::PhysicalDeviceType,
-}
-
-/// Ends the instance on every path.
-struct OpenInstance(ash::Instance);
-
-impl Drop for OpenInstance {
-    fn drop(&mut self) {
-        // SAFETY: made in `OpenDevice::new`, without callbacks; what was made from it is gone.
-        unsafe { self.0.destroy_instance(None) };
-    }
 }
 
 fn failed(command: &'static str) -> impl Fn(vk::Result) -> DeviceMemoryError {
@@ -36,38 +24,33 @@ fn failed(command: &'static str) -> impl Fn(vk::Result) -> DeviceMemoryError {
 impl<'s> OpenDevice<'s> {
     pub(super) fn new(selected: &'s Selected) -> Result<Self, DeviceMemoryError> {
         let entry = selected.entry();
-        let application = vk::ApplicationInfo::default()
-            .application_name(c"steward")
-            .api_version(vk::API_VERSION_1_1);
-        let info = vk::InstanceCreateInfo::default().application_info(&application);
-        // SAFETY: no layers, no extensions; `info` outlives the call.
-        let made = unsafe { entry.create_instance(&info, None) };
-        let instance = OpenInstance(made.map_err(failed("vkCreateInstance"))?);
+        let instance = PlainInstance::new(entry, vk::API_VERSION_1_1);
+        let instance = instance.map_err(failed("vkCreateInstance"))?;
         // SAFETY: the instance lives to the end of this function, and in what is returned.
-        let devices = unsafe { instance.0.enumerate_physical_devices() };
+        let devices = unsafe { instance.enumerate_physical_devices() };
         let physical = *devices
             .map_err(failed("vkEnumeratePhysicalDevices"))?
             .get(selected.info().device_index)
             .ok_or(DeviceMemoryError::DeviceGone)?;
         // SAFETY: the device is of the instance; as for all that follow.
-        let properties = unsafe { instance.0.get_physical_device_properties(physical) };
+        let properties = unsafe { instance.get_physical_device_properties(physical) };
         // SAFETY: as above.
-        let supported = unsafe { instance.0.enumerate_device_extension_properties(physical) };
+        let supported = unsafe { instance.enumerate_device_extension_properties(physical) };
         let budget = vk::EXT_MEMORY_BUDGET_NAME;
         let has_budget = supported
             .unwrap_or_default()
             .iter()
             .any(|there| there.extension_name_as_c_str() == Ok(budget));
-        let names: &[_] = if has_budget { &[budget] } else { &[] };
-        let names: Vec<_> = names.iter().copied().map(CStr::as_ptr).collect();
+        let names = [budget.as_ptr()];
+        let names = names.get(..usize::from(has_budget)).unwrap_or_default();
         let queues = [vk::DeviceQueueCreateInfo::default()
             .queue_family_index(0)
             .queue_priorities(&[1.0])];
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
-            .enabled_extension_names(&names);
+            .enabled_extension_names(names);
         // SAFETY: every device has a queue family 0, with a queue; the extension is supported.
-        let device = unsafe { instance.0.create_device(physical, &info, None) };
+        let device = unsafe { instance.create_device(physical, &info, None) };
         let device = device.map_err(failed("vkCreateDevice"))?;
         let mut options = AshOptions::new(vk::API_VERSION_1_1.min(properties.api_version));
         options.features.memory_budget = has_budget;
@@ -87,7 +70,7 @@ impl<'s> OpenDevice<'s> {
         unsafe {
             AshDevice::new(
                 self.entry,
-                &self.instance.0,
+                &self.instance,
                 self.physical,
                 &self.device,
                 self.options,

@@ -1,11 +1,10 @@
 //! Allocations and frees of one size, or of a trace's sizes: by the sub-allocator and by the driver alone.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gpu_suballoc::device::{MemoryHandle, MemoryRequest};
-use gpu_suballoc::{DeviceMemory, Region};
+use gpu_suballoc::device::MemoryRequest;
+use gpu_suballoc::{DeviceMemory, GpuError};
 
 use super::budget::MemoryBudget;
 use super::counted_device::CountedDevice;
@@ -57,21 +56,30 @@ fn pair<D: DeviceMemory>(
     let live = usize::try_from(budget.bytes / 2 / largest)
         .unwrap_or(LIVE)
         .clamp(1, LIVE);
-    let memory = RawMemory {
-        device,
-        budget,
-        allocations: Cell::new(0),
-        frees: Cell::new(0),
+    let allocate_memory = |size| {
+        let request = MemoryRequest::new(size, budget.memory_type);
+        // SAFETY: names no resource, and needs nothing that must be enabled.
+        let allocate = || unsafe { device.allocate(&request) }.ok();
+        (size <= budget.bytes).then(allocate).flatten()
     };
-    let (mut raw, tried) = window(&memory, sizes, live, Some(TIME))?;
-    (raw.driver_allocations, raw.driver_frees) = (memory.allocations.get(), memory.frees.get());
+    let free_memory = |memory| {
+        // SAFETY: allocated above, never mapped or used, and freed once.
+        unsafe { device.free(memory) };
+        Ok(())
+    };
+    let (mut raw, tried) = window(allocate_memory, free_memory, sizes, live, Some(TIME))?;
+    // Each allocation is one of the driver's, and all are freed.
+    raw.driver_allocations = tried as u64 - raw.refused;
+    raw.driver_frees = raw.driver_allocations;
     let counted = CountedDevice::new(device);
     let allocator = fresh(&counted, budget)?;
-    let source = Suballocated {
-        allocate: |size| allocate(&allocator, budget, size, ALIGN),
-        free: |region| free(&allocator, region).map_err(DeviceMemoryError::from),
-    };
-    let (mut ours, _) = window(&source, sizes.get(..tried).unwrap_or(sizes), live, None)?;
+    let (mut ours, _) = window(
+        |size| allocate(&allocator, budget, size, ALIGN),
+        |region| free(&allocator, region),
+        sizes.get(..tried).unwrap_or(sizes),
+        live,
+        None,
+    )?;
     let counts = counted.counts();
     (ours.driver_allocations, ours.driver_frees) = (counts.allocations, counts.frees);
     close(allocator, &what)?;
@@ -84,20 +92,15 @@ fn pair<D: DeviceMemory>(
     })
 }
 
-/// Who allocates.
-trait MemorySource {
-    type Memory;
-    fn allocate(&self, size: u64) -> Option<Self::Memory>;
-    fn free(&self, memory: Self::Memory) -> Result<(), DeviceMemoryError>;
-}
-
-/// Allocates size by size and frees the oldest when `live` are there; then all. Says how many were tried before the time was over.
-fn window<S: MemorySource>(
-    source: &S,
+/// Allocates size by size and frees the oldest when `live` are there; then frees all. Returns also how many sizes were tried before the
+/// time was over.
+fn window<M>(
+    allocate: impl Fn(u64) -> Option<M>,
+    free: impl Fn(M) -> Result<(), GpuError>,
     sizes: &[u64],
     live: usize,
     time: Option<Duration>,
-) -> Result<(PairTimes, usize), DeviceMemoryError> {
+) -> Result<(PairTimes, usize), GpuError> {
     let [mut allocations, mut frees] = [(); 2].map(|()| CallTimes::with_room(sizes.len()));
     let mut live_memory = VecDeque::with_capacity(live);
     let (mut times, mut tried) = (PairTimes::default(), 0);
@@ -109,71 +112,19 @@ fn window<S: MemorySource>(
         if live_memory.len() == live
             && let Some(oldest) = live_memory.pop_front()
         {
-            frees.time(|| source.free(oldest))?;
+            frees.time(|| free(oldest))?;
         }
         tried += 1;
-        match allocations.time(|| source.allocate(*size)) {
+        match allocations.time(|| allocate(*size)) {
             Some(memory) => live_memory.push_back(memory),
             None => times.refused += 1,
         }
     }
     for memory in live_memory {
-        frees.time(|| source.free(memory))?;
+        frees.time(|| free(memory))?;
     }
     let sum = allocations.sum() + frees.sum();
     times.pair_ns = sum as f64 / tried.max(1) as f64;
     (times.allocate, times.free) = (allocations.row(), frees.row());
     Ok((times, tried))
-}
-
-/// A memory object each.
-struct RawMemory<'d, D> {
-    device: &'d D,
-    budget: &'d MemoryBudget,
-    allocations: Cell<u64>,
-    frees: Cell<u64>,
-}
-
-impl<D: DeviceMemory> MemorySource for RawMemory<'_, D> {
-    type Memory = MemoryHandle;
-
-    fn allocate(&self, size: u64) -> Option<MemoryHandle> {
-        if size > self.budget.bytes {
-            return None;
-        }
-        let request = MemoryRequest::new(size, self.budget.memory_type);
-        // SAFETY: names no resource, and needs nothing that must be enabled.
-        let memory = unsafe { self.device.allocate(&request) }.ok()?;
-        self.allocations.set(self.allocations.get() + 1);
-        Some(memory)
-    }
-
-    fn free(&self, memory: MemoryHandle) -> Result<(), DeviceMemoryError> {
-        self.frees.set(self.frees.get() + 1);
-        // SAFETY: allocated above, never mapped or used, and freed once.
-        unsafe { self.device.free(memory) };
-        Ok(())
-    }
-}
-
-/// A region each. What it calls the driver for is counted below it.
-struct Suballocated<A, F> {
-    allocate: A,
-    free: F,
-}
-
-impl<A, F> MemorySource for Suballocated<A, F>
-where
-    A: Fn(u64) -> Option<Region>,
-    F: Fn(Region) -> Result<(), DeviceMemoryError>,
-{
-    type Memory = Region;
-
-    fn allocate(&self, size: u64) -> Option<Region> {
-        (self.allocate)(size)
-    }
-
-    fn free(&self, region: Region) -> Result<(), DeviceMemoryError> {
-        (self.free)(region)
-    }
 }

@@ -1,6 +1,7 @@
 //! Plays traces through the sub-allocator.
 
 use std::alloc::System;
+use std::cell::Cell;
 use std::time::Instant;
 
 use alloc_core::FromGlobalAlloc;
@@ -99,76 +100,56 @@ pub(super) fn close<D: DeviceMemory>(
     })
 }
 
-/// Twice, each from nothing: for the time of the whole, and call by call.
+/// Plays the trace twice, each time with a new allocator: for the time of the whole, and call by call.
 fn play<D: DeviceMemory>(
     trace: &MemoryTrace,
     device: &D,
     budget: &MemoryBudget,
 ) -> Result<TraceRow, DeviceMemoryError> {
     let counted = CountedDevice::new(device);
-    let mut slots = empty_slots(trace);
     let allocator = fresh(&counted, budget)?;
     let begin = Instant::now();
-    for op in &trace.ops {
-        match *op {
-            TraceOp::Allocate { slot, size } => {
-                let region = allocate(&allocator, budget, size, trace.align);
-                put(&mut slots, slot, region);
-            }
-            TraceOp::Free { slot } => {
-                if let Some(region) = remove(&mut slots, slot) {
-                    free(&allocator, region)?;
-                }
-            }
-        }
-    }
+    for_each_op(
+        trace,
+        |size| allocate(&allocator, budget, size, trace.align),
+        |region, _| free(&allocator, region),
+    )?;
     let took = begin.elapsed();
     close(allocator, &trace.name)?;
-    let mut row = each(trace, device, budget)?;
+    let mut row = measure_calls(trace, device, budget)?;
     row.operation_ns = took.as_nanos() as f64 / trace.ops.len().max(1) as f64;
     Ok(row)
 }
 
-fn each<D: DeviceMemory>(
+fn measure_calls<D: DeviceMemory>(
     trace: &MemoryTrace,
     device: &D,
     budget: &MemoryBudget,
 ) -> Result<TraceRow, DeviceMemoryError> {
     let device = CountedDevice::new(device);
-    let mut slots = empty_slots(trace);
     let mut row = TraceRow {
         name: trace.name.clone(),
         ..TraceRow::default()
     };
-    let (mut live_bytes, mut sizes) = (0, vec![0; trace.slots]);
+    // The requested bytes: a region may be longer.
+    let live_bytes = Cell::new(0);
     let [mut allocations, mut frees] = [(); 2].map(|()| CallTimes::with_room(trace.allocations));
     let allocator = fresh(&device, budget)?;
-    for op in &trace.ops {
-        match *op {
-            TraceOp::Allocate { slot, size } => {
-                let region = allocations.time(|| allocate(&allocator, budget, size, trace.align));
-                match &region {
-                    Some(_) => {
-                        row.regions += 1;
-                        // What was asked for: a region may be longer.
-                        live_bytes += size;
-                        if let Some(place) = sizes.get_mut(slot as usize) {
-                            *place = size;
-                        }
-                        row.peak_live_bytes = row.peak_live_bytes.max(live_bytes);
-                    }
-                    None => row.refused += 1,
-                }
-                put(&mut slots, slot, region);
-            }
-            TraceOp::Free { slot } => {
-                if let Some(region) = remove(&mut slots, slot) {
-                    live_bytes -= sizes.get(slot as usize).copied().unwrap_or(0);
-                    frees.time(|| free(&allocator, region))?;
-                }
-            }
+    let allocate = |size| {
+        let region = allocations.time(|| allocate(&allocator, budget, size, trace.align));
+        if region.is_some() {
+            row.regions += 1;
+            live_bytes.set(live_bytes.get() + size);
+            row.peak_live_bytes = row.peak_live_bytes.max(live_bytes.get());
+        } else {
+            row.refused += 1;
         }
-    }
+        region
+    };
+    for_each_op(trace, allocate, |region, size| {
+        live_bytes.set(live_bytes.get() - size);
+        frees.time(|| free(&allocator, region))
+    })?;
     let counts = device.counts();
     close(allocator, &trace.name)?;
     row.allocate = allocations.row();
@@ -181,26 +162,35 @@ fn each<D: DeviceMemory>(
     Ok(row)
 }
 
-/// What is refused is gone: an error of a trace, which uses each region once.
+/// Calls `allocate` and `free` as the trace says, and passes `free` the requested size as well.
+fn for_each_op(
+    trace: &MemoryTrace,
+    mut allocate: impl FnMut(u64) -> Option<Region>,
+    mut free: impl FnMut(Region, u64) -> Result<(), GpuError>,
+) -> Result<(), GpuError> {
+    let mut slots = Vec::new();
+    slots.resize_with(trace.slots, || None);
+    for op in &trace.ops {
+        let (TraceOp::Allocate { slot, .. } | TraceOp::Free { slot }) = *op;
+        let Some(place) = slots.get_mut(slot as usize) else {
+            continue;
+        };
+        match *op {
+            TraceOp::Allocate { size, .. } => *place = allocate(size).zip(Some(size)),
+            TraceOp::Free { .. } => {
+                if let Some((region, size)) = place.take() {
+                    free(region, size)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Frees a region. One that is refused is lost: an error of a trace, which uses each region once.
 pub(super) fn free<D: DeviceMemory>(
     allocator: &Allocator<'_, D>,
     region: Region,
 ) -> Result<(), GpuError> {
     allocator.free(region).map_err(|refused| refused.error)
-}
-
-fn empty_slots(trace: &MemoryTrace) -> Vec<Option<Region>> {
-    let mut slots = Vec::new();
-    slots.resize_with(trace.slots, || None);
-    slots
-}
-
-fn put(slots: &mut [Option<Region>], slot: u32, region: Option<Region>) {
-    if let Some(place) = slots.get_mut(slot as usize) {
-        *place = region;
-    }
-}
-
-fn remove(slots: &mut [Option<Region>], slot: u32) -> Option<Region> {
-    slots.get_mut(slot as usize)?.take()
 }

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use super::report::{DeviceMemoryReport, PairRow, TraceRow};
+use crate::table::{Columns, aligned};
 use vk_accounts::units::bytes;
 
 impl fmt::Display for DeviceMemoryReport {
@@ -49,7 +50,7 @@ impl fmt::Display for DeviceMemoryReport {
             "driver calls",
             "in them",
         ];
-        table(f, &head, self.traces.iter().map(trace_cells).collect())?;
+        table(f, &head, self.traces.iter().map(trace_cells))?;
         writeln!(
             f,
             "\nthe same allocations and frees, by the sub-allocator and with vkAllocateMemory for each"
@@ -68,7 +69,7 @@ impl fmt::Display for DeviceMemoryReport {
             "driver calls",
             "times",
         ];
-        table(f, &head, self.pairs.iter().flat_map(pair_cells).collect())
+        table(f, &head, self.pairs.iter().flat_map(pair_cells))
     }
 }
 
@@ -96,12 +97,12 @@ fn trace_cells(row: &TraceRow) -> Vec<String> {
 fn pair_cells(row: &PairRow) -> [Vec<String>; 2] {
     let times = row.raw.pair_ns / row.ours.pair_ns.max(1.0);
     [("ours", row.ours), ("raw", row.raw)].map(|(by, of)| {
+        let only = |shown: bool, text: String| if shown { text } else { String::new() };
         let is_ours = by == "ours";
-        let once = |text: String| if is_ours { text } else { String::new() };
         vec![
-            once(row.what.clone()),
-            once(row.operations.to_string()),
-            once(row.live.to_string()),
+            only(is_ours, row.what.clone()),
+            only(is_ours, row.operations.to_string()),
+            only(is_ours, row.live.to_string()),
             by.to_owned(),
             format!("{:.0}", of.pair_ns),
             of.allocate.median_ns.to_string(),
@@ -110,36 +111,17 @@ fn pair_cells(row: &PairRow) -> [Vec<String>; 2] {
             of.free.p99_ns.to_string(),
             of.refused.to_string(),
             (of.driver_allocations + of.driver_frees).to_string(),
-            if is_ours {
-                String::new()
-            } else {
-                format!("{times:.1}")
-            },
+            only(!is_ours, format!("{times:.1}")),
         ]
     })
 }
 
-/// The first column to the left, numbers to the right.
-fn table(f: &mut fmt::Formatter<'_>, head: &[&str], rows: Vec<Vec<String>>) -> fmt::Result {
+fn table(
+    f: &mut fmt::Formatter<'_>,
+    head: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> fmt::Result {
     let head = head.iter().map(|&name| name.to_owned()).collect();
-    let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let columns = lines.first().map_or(0, Vec::len);
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| {
-            let cells = lines.iter().filter_map(|line| line.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        })
-        .collect();
-    for line in &lines {
-        let mut text = String::new();
-        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            if column == 0 {
-                text += &format!("{cell:<width$}");
-            } else {
-                text += &format!("  {cell:>width$}");
-            }
-        }
-        writeln!(f, "{}", text.trim_end())?;
-    }
-    Ok(())
+    let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
+    writeln!(f, "{}", aligned(&rows, Columns::Numbers))
 }

@@ -4,6 +4,7 @@ use ash::vk;
 
 use super::report::{GroupRow, PeerMemoryRow};
 use super::shown::Shown;
+use super::survey::names;
 
 /// All groups, in the loader's order.
 pub(super) fn rows(
@@ -75,7 +76,7 @@ fn peers(
                     heap,
                     local,
                     remote,
-                    features: names(features),
+                    features: feature_names(features),
                 });
             }
         }
@@ -85,7 +86,7 @@ fn peers(
     Some(rows)
 }
 
-fn names(features: vk::PeerMemoryFeatureFlags) -> Vec<String> {
+fn feature_names(features: vk::PeerMemoryFeatureFlags) -> Vec<String> {
     use vk::PeerMemoryFeatureFlags as Peer;
     let all = [
         (Peer::COPY_SRC, "COPY_SRC"),
@@ -93,8 +94,5 @@ fn names(features: vk::PeerMemoryFeatureFlags) -> Vec<String> {
         (Peer::GENERIC_SRC, "GENERIC_SRC"),
         (Peer::GENERIC_DST, "GENERIC_DST"),
     ];
-    all.into_iter()
-        .filter(|(flag, _)| features.contains(*flag))
-        .map(|(_, name)| name.to_owned())
-        .collect()
+    names(&all, |flag| features.contains(flag))
 }

@@ -4,7 +4,7 @@
 
 use askama::Template;
 
-use super::report::{DevicesReport, EdgeRow, GroupRow, ShownDevice};
+use super::report::{DevicesReport, EdgeRow, GroupRow, ShownDevice, or};
 use vk_accounts::report::one_line;
 
 #[derive(Template)]
@@ -18,11 +18,12 @@ struct DevicesPage<'r> {
 struct DeviceCard<'r> {
     shown: &'r ShownDevice,
     name: String,
-    facts: Vec<(&'static str, String)>,
+    facts: [(&'static str, String); 10],
     cells: Vec<Cell>,
 }
 
 /// How the device of a row uses what belongs to that of a column.
+#[derive(Default)]
 struct Cell {
     /// `itself`, `isolated`, or the mode of reading.
     class: &'static str,
@@ -51,31 +52,6 @@ pub fn html(report: &DevicesReport) -> Result<String, askama::Error> {
 }
 
 fn device<'r>(report: &DevicesReport, shown: &'r ShownDevice) -> DeviceCard<'r> {
-    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
-    let list = |names: &[String]| {
-        if names.is_empty() {
-            "none".to_owned()
-        } else {
-            names.join(", ")
-        }
-    };
-    let facts = vec![
-        ("device UUID", or_none(&shown.device_uuid)),
-        ("driver UUID", or_none(&shown.driver_uuid)),
-        ("LUID", or_none(&shown.device_luid)),
-        ("PCI", or_none(&shown.pci)),
-        (
-            "NUMA node",
-            shown
-                .numa_node
-                .map_or_else(|| "unknown".to_owned(), |node| node.to_string()),
-        ),
-        ("memory in", list(&shown.memory_import)),
-        ("memory out", list(&shown.memory_export)),
-        ("semaphores in", list(&shown.semaphore_import)),
-        ("semaphores out", list(&shown.semaphore_export)),
-        ("can", list(&shown.capabilities)),
-    ];
     let cells = report
         .devices
         .iter()
@@ -89,21 +65,19 @@ fn device<'r>(report: &DevicesReport, shown: &'r ShownDevice) -> DeviceCard<'r> 
     DeviceCard {
         shown,
         name: one_line(&shown.name),
-        facts,
+        facts: shown.facts(),
         cells,
     }
 }
 
 fn cell(itself: bool, edge: Option<&EdgeRow>) -> Cell {
-    let bare = |class: &'static str| Cell {
-        class,
-        memory: class.to_owned(),
-        semaphores: String::new(),
-        link: String::new(),
-        exact: String::new(),
-    };
     let Some(edge) = edge else {
-        return bare(if itself { "itself" } else { "isolated" });
+        let class = if itself { "itself" } else { "isolated" };
+        return Cell {
+            class,
+            memory: class.to_owned(),
+            ..Cell::default()
+        };
     };
     let class = match edge.read.as_str() {
         "native" => "native",
@@ -116,8 +90,7 @@ fn cell(itself: bool, edge: Option<&EdgeRow>) -> Cell {
     } else {
         format!("link told by {}", edge.link_told_by)
     };
-    let cost =
-        |cost: Option<u8>| cost.map_or_else(|| "unknown".to_owned(), |cost| cost.to_string());
+    let cost = edge.copy_cost.map(|cost| cost.to_string());
     Cell {
         class,
         memory: edge.read.clone(),
@@ -125,17 +98,9 @@ fn cell(itself: bool, edge: Option<&EdgeRow>) -> Cell {
         link: edge.link.clone(),
         exact: format!(
             "memory through {}; semaphores through {}; copy cost {}; {told}",
-            or_nothing(&edge.memory_handles),
-            or_nothing(&edge.semaphore_handles),
-            cost(edge.copy_cost)
+            or(&edge.memory_handles, "no handle"),
+            or(&edge.semaphore_handles, "no handle"),
+            cost.unwrap_or_else(|| "unknown".to_owned())
         ),
-    }
-}
-
-fn or_nothing(names: &[String]) -> String {
-    if names.is_empty() {
-        "no handle".to_owned()
-    } else {
-        names.join(", ")
     }
 }

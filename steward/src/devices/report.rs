@@ -52,7 +52,36 @@ pub struct ShownDevice {
     pub capabilities: Vec<String>,
 }
 
-/// Devices that one `VkDevice` can be made of.
+impl ShownDevice {
+    /// What the device reports, each with its name.
+    pub(super) fn facts(&self) -> [(&'static str, String); 10] {
+        let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+        let list = |names: &[String]| or(names, "none");
+        let node = self.numa_node.map(|node| node.to_string());
+        [
+            ("device UUID", or_none(&self.device_uuid)),
+            ("driver UUID", or_none(&self.driver_uuid)),
+            ("LUID", or_none(&self.device_luid)),
+            ("PCI", or_none(&self.pci)),
+            ("NUMA node", node.unwrap_or_else(|| "unknown".to_owned())),
+            ("memory in", list(&self.memory_import)),
+            ("memory out", list(&self.memory_export)),
+            ("semaphores in", list(&self.semaphore_import)),
+            ("semaphores out", list(&self.semaphore_export)),
+            ("can", list(&self.capabilities)),
+        ]
+    }
+}
+
+/// The names as a list; `none` where there are none.
+pub(super) fn or(names: &[String], none: &str) -> String {
+    match names {
+        [] => none.to_owned(),
+        names => names.join(", "),
+    }
+}
+
+/// Devices that one `VkDevice` can be created from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupRow {
     /// Numbers of its devices.

@@ -18,6 +18,7 @@ use super::nvml::Nvml;
 use super::pci;
 use super::report::{DevicesReport, EdgeRow, ShownDevice};
 use super::shown::{Shown, Sources};
+use crate::drivers::{DriverProperties, PlainInstance, text, version_text};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
@@ -42,13 +43,7 @@ const WANTED: [&CStr; 9] = [
 /// # Panics
 /// Never.
 pub fn survey(entry: &ash::Entry) -> Result<DevicesReport, DevicesError> {
-    let application = vk::ApplicationInfo::default()
-        .application_name(c"steward")
-        .api_version(vk::API_VERSION_1_3);
-    let info = vk::InstanceCreateInfo::default().application_info(&application);
-    // SAFETY: no layers, no extensions; `info` outlives the call.
-    let instance = SurveyEnded(unsafe { entry.create_instance(&info, None) }?);
-    let instance = &instance.0;
+    let instance = &PlainInstance::new(entry, vk::API_VERSION_1_3)?;
     // SAFETY: the instance lives to the end of this function.
     let physical = unsafe { instance.enumerate_physical_devices() }?;
     if physical.is_empty() {
@@ -97,16 +92,6 @@ pub fn survey(entry: &ash::Entry) -> Result<DevicesReport, DevicesError> {
     })
 }
 
-/// Ends the instance on every path.
-struct SurveyEnded(ash::Instance);
-
-impl Drop for SurveyEnded {
-    fn drop(&mut self) {
-        // SAFETY: made in `survey`, without callbacks; what was made from it is gone.
-        unsafe { self.0.destroy_instance(None) };
-    }
-}
-
 fn is_nvidias(instance: &ash::Instance, device: vk::PhysicalDevice) -> bool {
     // SAFETY: the device is of the instance.
     unsafe { instance.get_physical_device_properties(device) }.vendor_id == 0x10DE
@@ -136,26 +121,17 @@ fn describe<'s>(
         .pci
         .and_then(|address| pci::path_of(&sources.sys, address));
     says.numa_node = path.as_deref().and_then(pci::numa_node);
-    let (driver_id, driver_name) = driver(
-        instance,
-        device,
-        version >= vk::API_VERSION_1_2 || has(vk::KHR_DRIVER_PROPERTIES_NAME),
-    );
-    let (major, minor, patch) = (
-        vk::api_version_major,
-        vk::api_version_minor,
-        vk::api_version_patch,
-    );
-    let own = properties.api_version;
+    let mut driver = DriverProperties::default();
+    if version >= vk::API_VERSION_1_2 || has(vk::KHR_DRIVER_PROPERTIES_NAME) {
+        // SAFETY: the device is of the instance, and driver properties are part of its version or extensions.
+        driver = unsafe { DriverProperties::of(instance, device) };
+    }
     let row = ShownDevice {
         index,
-        name: properties
-            .device_name_as_c_str()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default(),
-        driver_name,
-        driver_id,
-        api_version: format!("{}.{}.{}", major(own), minor(own), patch(own)),
+        name: text(properties.device_name_as_c_str()),
+        driver_name: driver.name,
+        driver_id: driver.id,
+        api_version: version_text(properties.api_version),
         device_uuid: says.device_uuid.map(uuid),
         driver_uuid: says.driver_uuid.map(uuid),
         device_luid: says
@@ -179,28 +155,6 @@ fn describe<'s>(
             seat: MembershipCell::new(),
             sources,
         },
-    )
-}
-
-fn driver(instance: &ash::Instance, device: vk::PhysicalDevice, is_told: bool) -> (String, String) {
-    if !is_told {
-        return Default::default();
-    }
-    let mut driver = vk::PhysicalDeviceDriverProperties::default();
-    let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
-    // SAFETY: the device is of the instance, and driver properties are part of its version or extensions.
-    unsafe { instance.get_physical_device_properties2(device, &mut all) };
-    let name = driver
-        .driver_name_as_c_str()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    (
-        if driver.driver_id.as_raw() == 0 {
-            String::new()
-        } else {
-            format!("{:?}", driver.driver_id)
-        },
-        name,
     )
 }
 
@@ -237,31 +191,29 @@ fn uuid(bytes: [u8; 16]) -> String {
 }
 
 fn handles(set: HandleTypes) -> Vec<String> {
-    let names = [
+    let all = [
         (HandleTypes::OPAQUE_FD, "OPAQUE_FD"),
         (HandleTypes::OPAQUE_WIN32, "OPAQUE_WIN32"),
         (HandleTypes::DMA_BUF, "DMA_BUF"),
         (HandleTypes::SYNC_FD, "SYNC_FD"),
         (HandleTypes::HOST_ALLOCATION, "HOST_ALLOCATION"),
     ];
-    names
-        .into_iter()
-        .filter(|(handle, _)| set.contains(*handle))
-        .map(|(_, name)| name.to_owned())
-        .collect()
+    names(&all, |handle| set.contains(handle))
 }
 
 fn capabilities(set: CapabilityFlags) -> Vec<String> {
-    let names = [
+    let all = [
         (CapabilityFlags::HOST_COHERENT, "host coherent"),
         (CapabilityFlags::DEVICE_ATOMICS, "device atomics"),
         (CapabilityFlags::TIMELINE_SEMAPHORE, "timeline semaphores"),
     ];
-    names
-        .into_iter()
-        .filter(|(flag, _)| set.contains(*flag))
-        .map(|(_, name)| name.to_owned())
-        .collect()
+    names(&all, |flag| set.contains(flag))
+}
+
+/// The names of the flags that are set.
+pub(super) fn names<F: Copy>(all: &[(F, &'static str)], is_set: impl Fn(F) -> bool) -> Vec<String> {
+    let set = all.iter().filter(|(flag, _)| is_set(*flag));
+    set.map(|(_, name)| (*name).to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 
 use std::fmt;
 
-use super::report::{DevicesReport, EdgeRow, ShownDevice};
+use super::report::{DevicesReport, EdgeRow, ShownDevice, or};
+use crate::table::{Columns, aligned};
 
 impl fmt::Display for DevicesReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -13,33 +14,27 @@ impl fmt::Display for DevicesReport {
         }
         for (number, group) in self.groups.iter().enumerate() {
             let members: Vec<String> = group.devices.iter().map(ToString::to_string).collect();
-            write!(
-                f,
-                "device group {number} (VkPhysicalDeviceGroup): device{} {}",
-                if members.len() == 1 { "" } else { "s" },
-                members.join(", ")
-            )?;
+            let subset = if group.subset_allocation {
+                "; memory can be allocated on some of them"
+            } else {
+                ""
+            };
             writeln!(
                 f,
-                "{}",
-                if group.subset_allocation {
-                    "; memory can be allocated on some of them"
-                } else {
-                    ""
-                }
+                "device group {number} (VkPhysicalDeviceGroup): device{} {}{subset}",
+                if members.len() == 1 { "" } else { "s" },
+                members.join(", ")
             )?;
             match &group.peer_memory {
                 Some(rows) => {
                     for row in rows {
-                        let features = if row.features.is_empty() {
-                            "nothing".to_owned()
-                        } else {
-                            row.features.join(", ")
-                        };
                         writeln!(
                             f,
-                            "  heap {}: {} with memory of {}: {features}",
-                            row.heap, row.local, row.remote
+                            "  heap {}: {} with memory of {}: {}",
+                            row.heap,
+                            row.local,
+                            row.remote,
+                            or(&row.features, "nothing")
                         )?;
                     }
                 }
@@ -67,25 +62,14 @@ impl DevicesReport {
             Some(edge) => format!("{} / {}; {}", edge.read, edge.wait, edge.link),
             None => "isolated".to_owned(),
         };
-        let count = self.devices.len();
-        let width = |to: usize| {
-            (0..count)
-                .map(|from| cell(from, to).chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let mut head = "   ".to_owned();
-        for to in 0..count {
-            head += &format!("  {to:<width$}", width = width(to));
-        }
-        writeln!(f, "{}", head.trim_end())?;
-        for from in 0..count {
-            let mut line = format!("{from:>3}");
-            for to in 0..count {
-                line += &format!("  {:<width$}", cell(from, to), width = width(to));
-            }
-            writeln!(f, "{}", line.trim_end())?;
-        }
+        let all = || 0..self.devices.len();
+        let mut rows = vec![vec!["   ".to_owned()]];
+        rows[0].extend(all().map(|to| to.to_string()));
+        rows.extend(all().map(|from| {
+            let cells = all().map(|to| cell(from, to));
+            std::iter::once(format!("{from:>3}")).chain(cells).collect()
+        }));
+        writeln!(f, "{}", aligned(&rows, Columns::Text))?;
         for edge in self
             .edges
             .iter()
@@ -117,46 +101,28 @@ impl DevicesReport {
 
 impl fmt::Display for ShownDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
-        let list = |names: &[String]| {
-            if names.is_empty() {
-                "none".to_owned()
-            } else {
-                names.join(", ")
-            }
-        };
         writeln!(
             f,
             "device {}: {} ({} {}, Vulkan {})",
             self.index, self.name, self.driver_name, self.driver_id, self.api_version
         )?;
-        writeln!(
-            f,
-            "  device UUID {}, driver UUID {}",
-            or_none(&self.device_uuid),
-            or_none(&self.driver_uuid)
-        )?;
-        let node = self
-            .numa_node
-            .map_or_else(|| "unknown".to_owned(), |node| node.to_string());
-        writeln!(
-            f,
-            "  LUID {}, PCI {}, NUMA node {node}",
-            or_none(&self.device_luid),
-            or_none(&self.pci)
-        )?;
-        writeln!(
-            f,
-            "  memory in: {}; out: {}",
-            list(&self.memory_import),
-            list(&self.memory_export)
-        )?;
-        writeln!(
-            f,
-            "  semaphores in: {}; out: {}",
-            list(&self.semaphore_import),
-            list(&self.semaphore_export)
-        )?;
-        write!(f, "  can: {}", list(&self.capabilities))
+        let facts = self.facts().map(|(_, fact)| fact);
+        let [
+            device,
+            driver,
+            luid,
+            pci,
+            node,
+            memory_in,
+            memory_out,
+            in_,
+            out,
+            can,
+        ] = facts;
+        writeln!(f, "  device UUID {device}, driver UUID {driver}")?;
+        writeln!(f, "  LUID {luid}, PCI {pci}, NUMA node {node}")?;
+        writeln!(f, "  memory in: {memory_in}; out: {memory_out}")?;
+        writeln!(f, "  semaphores in: {in_}; out: {out}")?;
+        write!(f, "  can: {can}")
     }
 }

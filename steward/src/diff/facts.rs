@@ -8,9 +8,7 @@ use std::fmt;
 use alloc_core::Scope;
 
 use super::{Part, Unit};
-use vk_accounts::report::{
-    ByScope, CoverageRun, FindingRow, LeakFrame, LeakStack, Report, VulkanMemory, VulkanMemoryRow,
-};
+use vk_accounts::report::{ByScope, CoverageRun, FindingRow, LeakFrame, LeakStack, Phase, Report};
 
 /// What a number is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,31 +51,28 @@ impl fmt::Display for Measure {
 #[derive(Default)]
 struct ReportFigures(BTreeMap<Key, u64>);
 
-/// With `a_round` the two reports ran unlike many rounds: a phase is that of the last round, and nothing is summed up over all of them.
+/// With `a_round` the two reports ran different numbers of rounds: a phase is that of the last round, and nothing is summed over rounds.
 pub(super) fn facts(report: &Report, a_round: bool) -> BTreeMap<Key, u64> {
     let mut facts = ReportFigures::default();
-    let sum = |of: fn(&vk_accounts::report::Phase) -> u64| {
-        report
-            .phases
-            .iter()
-            .map(of)
-            .fold(0_u64, u64::saturating_add)
+    let sum = |figure: fn(&Phase) -> u64| {
+        let figures = report.phases.iter().map(figure);
+        figures.fold(0, u64::saturating_add)
     };
-    facts.bytes(Part::Totals, "all contexts", "peak", report.peak_bytes);
+    let mut totals = facts.of(Part::Totals, "all contexts");
+    totals.bytes("peak", report.peak_bytes);
     if !a_round {
-        let (bytes, blocks) = (sum(|phase| phase.bytes), sum(|phase| phase.blocks));
-        let commands = sum(|phase| phase.commands);
-        facts.bytes(Part::Totals, "all contexts", "taken", bytes);
-        facts.count(Part::Totals, "all contexts", "blocks", blocks);
-        facts.count(Part::Totals, "all contexts", "commands", commands);
+        totals.bytes("taken", sum(|phase| phase.bytes));
+        totals.count("blocks", sum(|phase| phase.blocks));
+        totals.count("commands", sum(|phase| phase.commands));
     }
-    // Groups are sums. Where a context hangs is left out: a replay has it elsewhere than the run that was recorded.
+    // Groups are sums. A context's parent is left out: in a replay it differs from that of the recorded run.
     let contexts = report.contexts.iter().filter(|row| !row.group);
     for (name, row) in numbered(contexts.map(|row| (row.name.clone(), row))) {
-        facts.scopes(Part::Contexts, &name, "live", &row.live_by_scope);
-        facts.bytes(Part::Contexts, &name, "peak", row.peak_bytes);
-        facts.bytes(Part::Contexts, &name, "taken", row.total_bytes);
-        facts.count(Part::Contexts, &name, "blocks", row.total_blocks);
+        let mut context = facts.of(Part::Contexts, &name);
+        context.scopes("live", &row.live_by_scope);
+        context.bytes("peak", row.peak_bytes);
+        context.bytes("taken", row.total_bytes);
+        context.count("blocks", row.total_blocks);
     }
     let phases = report
         .phases
@@ -89,137 +84,111 @@ pub(super) fn facts(report: &Report, a_round: bool) -> BTreeMap<Key, u64> {
         numbered(phases).collect()
     };
     for (name, phase) in phases {
-        facts.scopes(Part::Phases, &name, "live", &phase.live_by_scope);
-        facts.bytes(Part::Phases, &name, "peak", phase.peak_bytes);
-        facts.bytes(Part::Phases, &name, "taken", phase.bytes);
-        facts.count(Part::Phases, &name, "blocks", phase.blocks);
-        facts.count(Part::Phases, &name, "freed", phase.freed);
-        facts.count(Part::Phases, &name, "commands", phase.commands);
+        let mut figures = facts.of(Part::Phases, &name);
+        figures.scopes("live", &phase.live_by_scope);
+        figures.bytes("peak", phase.peak_bytes);
+        figures.bytes("taken", phase.bytes);
+        figures.count("blocks", phase.blocks);
+        figures.count("freed", phase.freed);
+        figures.count("commands", phase.commands);
     }
     for row in &report.findings {
-        facts.count(Part::Findings, &finding(row), "times", row.count);
-        facts.bytes(Part::Findings, &finding(row), "bytes", row.bytes);
+        let name = finding(row);
+        let mut figures = facts.of(Part::Findings, &name);
+        figures.count("times", row.count);
+        figures.bytes("bytes", row.bytes);
     }
-    let (without, with) = report
-        .callback_coverage
-        .as_ref()
-        .map_or((None, None), |coverage| {
-            (coverage.without_loader, coverage.with_loader)
-        });
+    let coverage = report.callback_coverage.as_ref();
+    let without = coverage.and_then(|coverage| coverage.without_loader);
+    let with = coverage.and_then(|coverage| coverage.with_loader);
     for (name, run) in [("without the loader", without), ("with the loader", with)] {
-        run.into_iter().for_each(|run| facts.coverage(name, &run));
+        if let Some(run) = run {
+            facts.of(Part::CallbackCoverage, name).coverage(&run);
+        }
     }
     for left in &report.leftovers {
-        facts.scopes(Part::Leftovers, &left.context, "left", &left.by_scope);
-        facts.count(Part::Leftovers, &left.context, "blocks", left.blocks);
+        let mut figures = facts.of(Part::Leftovers, &left.context);
+        figures.scopes("left", &left.by_scope);
+        figures.count("blocks", left.blocks);
     }
     for memory in report.vulkan_memory.iter().flatten() {
-        facts.memory(memory);
+        for (what, rows) in [("heap", &memory.heaps), ("type", &memory.types)] {
+            for row in rows {
+                let name = format!("{}, {what} {}", memory.device, row.index);
+                let mut figures = facts.of(Part::Memory, &name);
+                figures.bytes("live", row.live_bytes);
+                figures.bytes("peak", row.peak_bytes);
+                figures.bytes("taken", row.total_bytes);
+                figures.count("live blocks", row.live_blocks);
+                figures.count("blocks", row.total_blocks);
+                figures.count("refused", row.refusals);
+            }
+        }
     }
     for stack in report.leaks.iter().flat_map(|leaks| &leaks.stacks) {
-        facts.alive(stack);
+        let place = place(stack);
+        let mut figures = facts.of(Part::Alive, &place);
+        figures.bytes("bytes", stack.bytes());
+        figures.count("objects", stack.objects.live);
+        figures.count("blocks", stack.blocks.live);
+        for object in stack.oldest.iter().filter(|object| !object.name.is_empty()) {
+            let name = format!("{} \"{}\", {place}", stack.kind, object.name);
+            facts.of(Part::Alive, &name).count("objects", 1);
+        }
     }
     facts.0
 }
 
+/// The figures of one name in one part.
+struct NamedFigures<'f> {
+    sums: &'f mut ReportFigures,
+    part: Part,
+    name: &'f str,
+}
+
 impl ReportFigures {
-    fn put(&mut self, part: Part, name: &str, unit: Unit, measure: Measure, number: u64) {
-        let sum = self
-            .0
-            .entry(Key {
-                part,
-                name: name.to_owned(),
-                unit,
-                measure,
-            })
-            .or_default();
+    fn of<'f>(&'f mut self, part: Part, name: &'f str) -> NamedFigures<'f> {
+        let sums = self;
+        NamedFigures { sums, part, name }
+    }
+}
+
+impl NamedFigures<'_> {
+    fn put(&mut self, unit: Unit, what: &'static str, scope: Option<Scope>, number: u64) {
+        let key = Key {
+            part: self.part,
+            name: self.name.to_owned(),
+            unit,
+            measure: Measure {
+                what,
+                scope: scope.map(Scope::name),
+            },
+        };
+        let sum = self.sums.0.entry(key).or_default();
         *sum = sum.saturating_add(number);
     }
 
-    fn bytes(&mut self, part: Part, name: &str, what: &'static str, bytes: u64) {
-        self.put(
-            part,
-            name,
-            Unit::Bytes,
-            Measure { what, scope: None },
-            bytes,
-        );
+    fn bytes(&mut self, what: &'static str, bytes: u64) {
+        self.put(Unit::Bytes, what, None, bytes);
     }
 
-    fn count(&mut self, part: Part, name: &str, what: &'static str, count: u64) {
-        self.put(
-            part,
-            name,
-            Unit::Count,
-            Measure { what, scope: None },
-            count,
-        );
+    fn count(&mut self, what: &'static str, count: u64) {
+        self.put(Unit::Count, what, None, count);
     }
 
-    fn scopes(&mut self, part: Part, name: &str, what: &'static str, by_scope: &ByScope) {
+    fn scopes(&mut self, what: &'static str, by_scope: &ByScope) {
         for scope in Scope::ALL {
-            self.put(
-                part,
-                name,
-                Unit::Bytes,
-                Measure {
-                    what,
-                    scope: Some(scope.name()),
-                },
-                by_scope.get(scope),
-            );
+            self.put(Unit::Bytes, what, Some(scope), by_scope.get(scope));
         }
     }
 
-    fn memory(&mut self, memory: &VulkanMemory) {
-        for (what, rows) in [("heap", &memory.heaps), ("type", &memory.types)] {
-            for row in rows {
-                let name = format!("{}, {what} {}", memory.device, row.index);
-                let VulkanMemoryRow {
-                    live_bytes,
-                    live_blocks,
-                    peak_bytes,
-                    total_bytes,
-                    total_blocks,
-                    refusals,
-                    ..
-                } = *row;
-                self.bytes(Part::Memory, &name, "live", live_bytes);
-                self.bytes(Part::Memory, &name, "peak", peak_bytes);
-                self.bytes(Part::Memory, &name, "taken", total_bytes);
-                self.count(Part::Memory, &name, "live blocks", live_blocks);
-                self.count(Part::Memory, &name, "blocks", total_blocks);
-                self.count(Part::Memory, &name, "refused", refusals);
-            }
-        }
-    }
-
-    /// What lives of one stack, and those of its objects that have names.
-    fn alive(&mut self, stack: &LeakStack) {
-        let name = place(stack);
-        self.bytes(Part::Alive, &name, "bytes", stack.bytes());
-        self.count(Part::Alive, &name, "objects", stack.objects.live);
-        self.count(Part::Alive, &name, "blocks", stack.blocks.live);
-        let named = stack.oldest.iter().filter(|object| !object.name.is_empty());
-        for object in named {
-            let name = format!("{} \"{}\", {name}", stack.kind, object.name);
-            self.count(Part::Alive, &name, "objects", 1);
-        }
-    }
-
-    fn coverage(&mut self, name: &str, run: &CoverageRun) {
-        for (what, calls, bytes) in [
-            ("callbacks", run.callback_calls, run.callback_bytes),
-            ("in commands", run.in_command_calls, run.in_command_bytes),
-            (
-                "own threads",
-                run.never_issued_calls,
-                run.never_issued_bytes,
-            ),
-        ] {
-            self.bytes(Part::CallbackCoverage, name, what, bytes);
-            self.count(Part::CallbackCoverage, name, what, calls);
-        }
+    fn coverage(&mut self, run: &CoverageRun) {
+        self.bytes("callbacks", run.callback_bytes);
+        self.count("callbacks", run.callback_calls);
+        self.bytes("in commands", run.in_command_bytes);
+        self.count("in commands", run.in_command_calls);
+        self.bytes("own threads", run.never_issued_bytes);
+        self.count("own threads", run.never_issued_calls);
     }
 }
 

@@ -22,13 +22,10 @@ impl Diff {
     #[must_use]
     pub fn filtered(mut self, filter: &DiffFilter) -> Self {
         if !filter.all {
-            let noise = self.thread_noise.places(&self.changes);
-            self.by_time = noise.len();
-            let mut at = 0;
-            self.changes.retain(|_| {
-                at += 1;
-                !noise.contains(&(at - 1))
-            });
+            let before = self.changes.len();
+            let is_noise = self.thread_noise.judge(&self.changes);
+            self.changes.retain(|change| !is_noise(change));
+            self.by_time = before - self.changes.len();
         }
         let before = self.changes.len();
         self.changes.retain(|change| !filter.leaves_out(change));

@@ -25,7 +25,7 @@ pub use filter::DiffFilter;
 pub use page::html;
 use rounds::by_round;
 use thread_noise::ThreadNoise;
-use vk_accounts::report::Source;
+use vk_accounts::report::{Report, Source};
 
 /// What one driver's reports say differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -132,22 +132,15 @@ impl Part {
 impl Change {
     /// By how much the number went up, or down.
     #[must_use]
-    pub const fn by(&self) -> i128 {
-        number(self.after) as i128 - number(self.before) as i128
+    pub fn by(&self) -> i128 {
+        i128::from(self.after.unwrap_or(0)) - i128::from(self.before.unwrap_or(0))
     }
 
     /// The change as a share of what was before; none where that was nothing.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
-        let before = number(self.before);
+        let before = self.before.unwrap_or(0);
         (before > 0).then(|| self.by() as f64 / before as f64)
-    }
-}
-
-const fn number(one: Option<u64>) -> u64 {
-    match one {
-        Some(number) => number,
-        None => 0,
     }
 }
 
@@ -175,61 +168,50 @@ impl Diff {
     /// Compares two reports. Where one is not there, or is of a driver that could not be run, no numbers are compared.
     #[must_use]
     pub fn of(before: Option<&ReportOrList>, after: Option<&ReportOrList>) -> Self {
-        let compared = matches!(
-            (before, after),
-            (Some(ReportOrList::Report(_)), Some(ReportOrList::Report(_)))
-        );
-        let rounds = rounds(before).zip(rounds(after));
-        let unlike_rounds = rounds.is_some_and(|(before, after)| before != after);
-        let changes = match (before, after) {
-            (Some(ReportOrList::Report(before)), Some(ReportOrList::Report(after))) => {
-                let [first, second] = [before, after].map(|report| facts(report, unlike_rounds));
-                let (mut before, mut after) = (first, second);
-                if let (Some((first, second)), true) = (rounds, unlike_rounds) {
-                    by_round((&mut before, first), (&mut after, second));
-                }
-                let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
-                let change = |key: &facts::Key| Change {
-                    part: key.part,
-                    unit: key.unit,
-                    name: key.name.clone(),
-                    measure: key.measure.to_string(),
-                    before: before.get(key).copied(),
-                    after: after.get(key).copied(),
-                };
-                let mut changes: Vec<_> = keys
-                    .into_iter()
-                    .map(change)
-                    .filter(|change| change.by() != 0)
-                    .collect();
-                changes.sort_by_key(|change| {
-                    (
-                        change.part,
-                        change.unit,
-                        std::cmp::Reverse(change.by().unsigned_abs()),
-                    )
-                });
-                changes
-            }
-            _ => Vec::new(),
-        };
-        let thread_noise = match (before, after) {
-            (Some(ReportOrList::Report(before)), Some(ReportOrList::Report(after))) => {
-                ThreadNoise::of(before, after)
-            }
-            _ => ThreadNoise::default(),
-        };
-        Self {
-            unlike_rounds,
-            by_time: 0,
-            left_out: 0,
-            thread_noise,
+        let mut diff = Self {
             format: Self::FORMAT,
             before: before.map(title),
             after: after.map(title),
-            compared,
-            changes,
+            compared: false,
+            unlike_rounds: false,
+            by_time: 0,
+            left_out: 0,
+            thread_noise: ThreadNoise::default(),
+            changes: Vec::new(),
+        };
+        if let (Some(ReportOrList::Report(before)), Some(ReportOrList::Report(after))) =
+            (before, after)
+        {
+            diff.compare(before, after);
         }
+        diff
+    }
+
+    fn compare(&mut self, before: &Report, after: &Report) {
+        let rounds = rounds(before).zip(rounds(after));
+        let unlike_rounds = rounds.filter(|(before, after)| before != after);
+        self.compared = true;
+        self.unlike_rounds = unlike_rounds.is_some();
+        self.thread_noise = ThreadNoise::of(before, after);
+        let [mut before, mut after] =
+            [before, after].map(|report| facts(report, self.unlike_rounds));
+        if let Some((first, second)) = unlike_rounds {
+            by_round((&mut before, first), (&mut after, second));
+        }
+        let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        let changes = keys.into_iter().map(|key| Change {
+            part: key.part,
+            unit: key.unit,
+            name: key.name.clone(),
+            measure: key.measure.to_string(),
+            before: before.get(key).copied(),
+            after: after.get(key).copied(),
+        });
+        self.changes = changes.filter(|change| change.by() != 0).collect();
+        self.changes.sort_by_key(|change| {
+            let size = change.by().unsigned_abs();
+            (change.part, change.unit, std::cmp::Reverse(size))
+        });
     }
 
     /// True when both were compared and no difference is shown. What [`filtered`](Self::filtered) took out is counted in `by_time` and
@@ -241,12 +223,9 @@ impl Diff {
 }
 
 /// How many rounds a driver ran.
-fn rounds(entry: Option<&ReportOrList>) -> Option<u32> {
-    match entry {
-        Some(ReportOrList::Report(report)) => match report.source {
-            Source::Driver { rounds, .. } => Some(rounds),
-            _ => None,
-        },
+fn rounds(report: &Report) -> Option<u32> {
+    match report.source {
+        Source::Driver { rounds, .. } => Some(rounds),
         _ => None,
     }
 }

@@ -79,37 +79,32 @@ impl ThreadNoise {
         noise
     }
 
-    /// The places of changes that time alone makes: what a driver's own threads take, and, where they free blocks, what was live of
-    /// contexts and phases that took the same.
-    pub(super) fn places(&self, changes: &[Change]) -> HashSet<usize> {
+    /// Tells which of the changes time alone makes: what a driver's own threads allocate, and, where they free blocks, what was live of
+    /// contexts and phases that allocated the same.
+    pub(super) fn judge<'n>(&'n self, changes: &[Change]) -> impl Fn(&Change) -> bool + use<'n> {
         let took: HashSet<_> = changes
             .iter()
             .filter(|change| matches!(&*change.measure, "taken" | "blocks"))
-            .map(|change| (change.part, &change.name))
+            .map(|change| (change.part, change.name.clone()))
             .collect();
-        let is_noise = |change: &Change| match change.part {
+        let took = move |change: &Change| took.contains(&(change.part, change.name.clone()));
+        move |change| match change.part {
             Part::CallbackCoverage => change.measure == "own threads" && has_small_share(change),
             Part::Findings => self.findings.contains(&change.name),
             Part::Totals | Part::Phases => {
-                !took.contains(&(change.part, &change.name))
-                    && self.all.explains(change, Some(self.peak_bytes))
+                !took(change) && self.all.explains(change, Some(self.peak_bytes))
             }
             Part::Contexts => {
                 // The second context of one kind is `VkDevice #2`.
                 let kind = change.name.split(" #").next().unwrap_or_default();
-                !took.contains(&(change.part, &change.name))
+                !took(change)
                     && self
                         .owners
                         .get(kind)
                         .is_some_and(|work| work.explains(change, None))
             }
             Part::Leftovers | Part::Memory | Part::Alive => false,
-        };
-        let places = changes.iter().enumerate();
-        places
-            .filter(|(_, change)| is_noise(change))
-            .map(|(at, _)| at)
-            .collect()
+        }
     }
 }
 

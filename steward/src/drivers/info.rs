@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::table::{Columns, aligned};
+
 /// One physical device of one driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverInfo {
@@ -58,8 +60,9 @@ impl fmt::Display for DriverTable<'_> {
                 device_name,
                 ..
             } = driver.clone();
-            [
-                index.to_string(),
+            let index = index.to_string();
+            vec![
+                index,
                 driver_name,
                 driver_id,
                 stem,
@@ -67,25 +70,9 @@ impl fmt::Display for DriverTable<'_> {
                 device_name,
             ]
         };
-        let rows: Vec<_> = std::iter::once(head)
-            .chain(self.0.iter().map(row))
-            .collect();
-        let width = |column: usize| {
-            rows.iter()
-                .filter_map(|row| row.get(column))
-                .map(|cell| cell.chars().count())
-                .max()
-        };
-        for (line, row) in rows.iter().enumerate() {
-            let mut text = String::new();
-            for (column, cell) in row.iter().enumerate() {
-                let width = width(column).unwrap_or(0);
-                text.push_str(&format!("{cell:<width$}  "));
-            }
-            let newline = if line == 0 { "" } else { "\n" };
-            write!(f, "{newline}{}", text.trim_end())?;
-        }
-        Ok(())
+        let mut rows = vec![head.into()];
+        rows.extend(self.0.iter().map(row));
+        f.write_str(&aligned(&rows, Columns::Text))
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn find_all() -> Vec<IcdManifest> {
         for path in files_at(&place) {
             let known = |other: &IcdManifest| other.path == path || same_file(&other.path, &path);
             if !found.iter().any(known) {
-                found.extend(read(&path));
+                found.extend(parse(&path));
             }
         }
     }
@@ -53,20 +53,12 @@ fn set(name: &str) -> Option<OsString> {
 
 /// Files and directories to look at, in order. `variable` answers with values that are not empty.
 fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let paths = |value: OsString| {
-        env::split_paths(&value)
-            .filter(|path| !path.as_os_str().is_empty())
-            .collect::<Vec<_>>()
-    };
     if let Some((_, named)) = narrowed(variable) {
-        return paths(named);
+        return paths(&named).collect();
     }
-    let added = variable("VK_ADD_DRIVER_FILES")
-        .map(paths)
-        .unwrap_or_default();
+    let added = variable("VK_ADD_DRIVER_FILES").unwrap_or_default();
     let roots = roots(variable).into_iter();
-    added
-        .into_iter()
+    paths(&added)
         .chain(roots.map(|root| root.join("vulkan/icd.d")))
         .collect()
 }
@@ -114,13 +106,13 @@ fn layers_of(file: &Path) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
+/// The paths of a list, without empty ones.
+fn paths(list: &OsStr) -> impl Iterator<Item = PathBuf> {
+    env::split_paths(list).filter(|path| !path.as_os_str().is_empty())
+}
+
 /// The folders below which manifests lie, in order.
 fn roots(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let paths = |value: OsString| {
-        env::split_paths(&value)
-            .filter(|path| !path.as_os_str().is_empty())
-            .collect::<Vec<_>>()
-    };
     let home = variable("HOME").map(PathBuf::from);
     let below_home = |name: &str, usual: &str| {
         variable(name)
@@ -128,7 +120,9 @@ fn roots(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
             .or_else(|| home.as_ref().map(|home| home.join(usual)))
             .into_iter()
     };
-    let several = |name: &str, usual: &str| paths(variable(name).unwrap_or_else(|| usual.into()));
+    let several = |name: &str, usual: &str| {
+        paths(&variable(name).unwrap_or_else(|| usual.into())).collect::<Vec<_>>()
+    };
     below_home("XDG_CONFIG_HOME", ".config")
         .chain(several("XDG_CONFIG_DIRS", "/etc/xdg"))
         .chain(["/usr/local/etc".into(), "/etc".into()])
@@ -154,11 +148,6 @@ fn files_at(place: &Path) -> Vec<PathBuf> {
 
 fn same_file(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
-}
-
-/// The manifest in this file, if it is one.
-pub(super) fn read(path: &Path) -> Option<IcdManifest> {
-    parse(path).ok()
 }
 
 /// The manifest in this file, or what is wrong.
@@ -257,7 +246,7 @@ mod tests {
         fs::write(at("readme.txt"), r#"{"ICD": {"library_path": "no"}}"#)?;
         let found: Vec<_> = files_at(directory.path())
             .iter()
-            .filter_map(|path| read(path))
+            .filter_map(|path| parse(path).ok())
             .collect();
         let names: Vec<_> = found
             .iter()
@@ -269,7 +258,7 @@ mod tests {
             &directory.path().join("./a_icd.json")
         ));
         assert_eq!(files_at(&at("absent.json")), [at("absent.json")]);
-        assert_eq!(read(&at("absent.json")), None);
+        assert!(parse(&at("absent.json")).is_err());
         Ok(())
     }
 }

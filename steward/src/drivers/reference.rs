@@ -3,6 +3,7 @@
 use super::info::DriverInfo;
 use super::probe;
 use super::select::Selected;
+use vk_callbacks::check::Opened;
 
 /// What `--driver` calls it, and the report.
 pub const REFERENCE: &str = "reference";
@@ -25,7 +26,7 @@ pub fn reference() -> Result<Selected, ash::vk::Result> {
         driver_info: format!("{version} (Steward's own driver: this shows nothing of yours)"),
         ..device
     };
-    Ok(Selected::new(entry, info))
+    Ok(Selected::new(entry, info, Opened::Directly))
 }
 
 /// Whether this is the program's own driver.

@@ -16,6 +16,7 @@ use super::manifest;
 use super::reference::{is_reference, reference};
 use super::select::{self, Selected};
 use vk_accounts::meter;
+use vk_callbacks::check::Opened;
 
 /// Why a driver cannot be opened again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -73,7 +74,7 @@ pub fn through_loader(info: DriverInfo) -> Result<Selected, ReopenError> {
     let entry = select::open().map_err(|error| ReopenError::Loader {
         reason: error.to_string(),
     })?;
-    Ok(Selected::new(entry, info))
+    Ok(Selected::new(entry, info, Opened::ThroughLoader))
 }
 
 /// The driver's library without the loader. It is never unloaded: threads of the driver may run in it.
@@ -86,14 +87,11 @@ pub fn through_loader(info: DriverInfo) -> Result<Selected, ReopenError> {
 /// trusts manifests as much.
 pub unsafe fn directly(info: DriverInfo) -> Result<Selected, ReopenError> {
     if is_reference(&info) {
-        return reference().map_err(|result| ReopenError::Refused {
-            result: format!("{result:?}"),
-        });
+        return reference().map_err(refused);
     }
     let path = info.manifest.as_deref().ok_or(ReopenError::NoManifest)?;
-    let library = manifest::read(path)
-        .ok_or(ReopenError::NoManifest)?
-        .library_path;
+    let manifest = manifest::parse(path).map_err(|_| ReopenError::NoManifest)?;
+    let library = manifest.library_path;
     let before = meter::read();
     // SAFETY: the caller vouches for its initialisers.
     let opened = unsafe { Library::new(file_name(path, &library)) };
@@ -119,21 +117,24 @@ pub unsafe fn directly(info: DriverInfo) -> Result<Selected, ReopenError> {
         unsafe { driver.get::<vk::PFN_vkGetInstanceProcAddr>(name) }.map_err(|_| lacks(name))?;
 
     let mut version = VERSION;
-    // SAFETY: asked first of all, with a version that is kept below: the driver lowers it to its own.
-    match unsafe { negotiate(&raw mut version) } {
-        vk::Result::SUCCESS => {}
-        result => {
-            return Err(ReopenError::Refused {
-                result: format!("{result:?}"),
-            });
-        }
+    // SAFETY: the first call of the library. The driver lowers the version to its own.
+    let result = unsafe { negotiate(&raw mut version) };
+    if result != vk::Result::SUCCESS {
+        return Err(refused(result));
     }
     let functions = ash::StaticFn {
         get_instance_proc_addr: *get,
     };
     // SAFETY: the driver's own function, which finds the commands that need no instance as the loader's does; never unloaded.
     let entry = unsafe { ash::Entry::from_static_fn(functions) };
-    Ok(Selected::new(entry, info).opened_with(opening.unwrap_or_default()))
+    let selected = Selected::new(entry, info, Opened::Directly);
+    Ok(selected.opened_with(opening.unwrap_or_default()))
+}
+
+fn refused(result: vk::Result) -> ReopenError {
+    ReopenError::Refused {
+        result: format!("{result:?}"),
+    }
 }
 
 /// Where to open the library that a manifest names: a bare name is left to the system, as the loader does; anything else is

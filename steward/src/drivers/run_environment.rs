@@ -2,22 +2,23 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use vk_accounts::report::{ActiveLayer, DiskCache, LoaderFile, RunEnvironment};
 use vk_callbacks::check::Opened;
 
 use super::info::DriverInfo;
+use super::instance::version_text;
 use super::loaded_files::{LoadedFiles, VulkanPart};
 use super::manifest;
 use super::select::Selected;
 
-/// Looks at the libraries of this process. To be called while an instance of the driver lives.
+/// Reads which libraries this process has loaded. Call it while an instance of the driver lives.
 #[must_use]
-pub fn run_environment(driver: &Selected, opened: Opened) -> RunEnvironment {
+pub fn run_environment(driver: &Selected) -> RunEnvironment {
     let files = LoadedFiles::look();
     let function = driver.entry().static_fn().get_instance_proc_addr as *const _;
-    let loader = match opened {
+    let loader = match driver.opened() {
         Opened::ThroughLoader => files.file_of(function),
         Opened::Directly => None,
     };
@@ -43,16 +44,13 @@ pub fn run_environment(driver: &Selected, opened: Opened) -> RunEnvironment {
     }
 }
 
-/// What the manifests call the layer in this file; its file's name where none has it.
-fn layer_name(announced: &[(String, std::path::PathBuf)], file: &str) -> String {
-    let own = Path::new(file).file_name();
-    let named = announced.iter().find(|(_, path)| path.file_name() == own);
+/// The layer's name in its manifest; the name of its file without one.
+fn layer_name(announced: &[(String, PathBuf)], file: &str) -> String {
+    let own = Path::new(file).file_name().unwrap_or(OsStr::new(file));
+    let is_own = |(_, path): &&(String, PathBuf)| path.file_name() == Some(own);
+    let named = announced.iter().find(is_own);
     named.map_or_else(
-        || {
-            own.unwrap_or(OsStr::new(file))
-                .to_string_lossy()
-                .into_owned()
-        },
+        || own.to_string_lossy().into_owned(),
         |(name, _)| name.clone(),
     )
 }
@@ -61,31 +59,22 @@ fn layer_name(announced: &[(String, std::path::PathBuf)], file: &str) -> String 
 fn version(entry: &ash::Entry) -> String {
     // SAFETY: a command without an instance, which changes nothing.
     let version = unsafe { entry.try_enumerate_instance_version() };
-    let version = version.ok().flatten().unwrap_or(ash::vk::API_VERSION_1_0);
-    format!(
-        "{}.{}.{}",
-        ash::vk::api_version_major(version),
-        ash::vk::api_version_minor(version),
-        ash::vk::api_version_patch(version)
-    )
+    version_text(version.ok().flatten().unwrap_or(ash::vk::API_VERSION_1_0))
 }
 
 /// The drivers that are known to keep compiled shaders on disk.
 fn disk_cache(driver: &DriverInfo, variable: &dyn Fn(&str) -> Option<String>) -> Option<DiskCache> {
     let is_true =
         |value: &str| ["1", "true", "yes", "y", "t"].contains(&value.to_lowercase().as_str());
-    let (name, off) = if driver.driver_id.starts_with("MESA_") {
-        let name = "MESA_SHADER_CACHE_DISABLE";
-        (name, variable(name).is_some_and(|value| is_true(&value)))
-    } else if driver.driver_id == "NVIDIA_PROPRIETARY" {
-        let name = "__GL_SHADER_DISK_CACHE";
-        (name, variable(name).is_some_and(|value| value == "0"))
-    } else {
-        return None;
+    let is_off = |value: &str| value == "0";
+    let (name, switches_off): (_, &dyn Fn(&str) -> bool) = match driver.driver_id.as_str() {
+        "NVIDIA_PROPRIETARY" => ("__GL_SHADER_DISK_CACHE", &is_off),
+        id if id.starts_with("MESA_") => ("MESA_SHADER_CACHE_DISABLE", &is_true),
+        _ => return None,
     };
     Some(DiskCache {
         variable: name.to_owned(),
-        on: !off,
+        on: !variable(name).is_some_and(|value| switches_off(&value)),
         on_in_coverage: false,
     })
 }

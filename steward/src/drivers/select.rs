@@ -10,6 +10,7 @@ use super::names;
 use super::probe;
 use super::reference::{REFERENCE, reference};
 use vk_accounts::meter::MeteredBytes;
+use vk_callbacks::check::Opened;
 
 /// Lists the devices of every driver, manifest by manifest. The environment is afterwards as it was before.
 ///
@@ -98,7 +99,7 @@ pub unsafe fn select(name: Option<&str>) -> Result<Selected, DriverError> {
     };
     // SAFETY: as the caller promises.
     unsafe { environment::narrow_to(info.manifest.as_deref()) };
-    Ok(Selected::new(open()?, info))
+    Ok(Selected::new(open()?, info, Opened::ThroughLoader))
 }
 
 /// The manifest at a path, which stays right when the loader opens it in another folder.
@@ -162,16 +163,24 @@ impl Listing {
 pub struct Selected {
     entry: ash::Entry,
     info: DriverInfo,
+    opened: Opened,
     opening: MeteredBytes,
 }
 
 impl Selected {
-    pub(super) fn new(entry: ash::Entry, info: DriverInfo) -> Self {
+    pub(super) fn new(entry: ash::Entry, info: DriverInfo, opened: Opened) -> Self {
         Self {
             entry,
             info,
+            opened,
             opening: MeteredBytes::default(),
         }
+    }
+
+    /// Whether a loader is between the program and the driver.
+    #[must_use]
+    pub fn opened(&self) -> Opened {
+        self.opened
     }
 
     /// With what the process allocated while the driver's library was opened.

@@ -12,32 +12,38 @@ use vk_callbacks::CommandRow;
 pub(super) type Place<'a> = [&'a str; 4];
 
 /// A finding, seen or expected.
-pub(super) trait Placed {
-    fn place(&self) -> Place<'_>;
-    /// One rule, or several with `/` between.
-    fn rule(&self) -> &str;
+pub(crate) trait KeyedFinding {
+    /// Rule (one, or several with `/` between), kind, owner, command, scope.
+    fn key(&self) -> [&str; 5];
 }
 
-impl Placed for FindingRow {
-    fn place(&self) -> Place<'_> {
-        let command = core_name(&self.command);
-        [&self.kind, &self.owner, command, &self.scope]
-    }
-
-    fn rule(&self) -> &str {
-        &self.rule
+impl KeyedFinding for FindingRow {
+    fn key(&self) -> [&str; 5] {
+        [
+            &self.rule,
+            &self.kind,
+            &self.owner,
+            &self.command,
+            &self.scope,
+        ]
     }
 }
 
-impl Placed for Expected {
-    fn place(&self) -> Place<'_> {
-        let command = core_name(&self.command);
-        [&self.kind, &self.owner, command, &self.scope]
+impl KeyedFinding for Expected {
+    fn key(&self) -> [&str; 5] {
+        [
+            &self.rule,
+            &self.kind,
+            &self.owner,
+            &self.command,
+            &self.scope,
+        ]
     }
+}
 
-    fn rule(&self) -> &str {
-        &self.rule
-    }
+fn place(finding: &impl KeyedFinding) -> Place<'_> {
+    let [_, kind, owner, command, scope] = finding.key();
+    [kind, owner, core_name(command), scope]
 }
 
 /// The command's name without the suffix of its extension, where that is a command as well: programs call a promoted command by either name.
@@ -50,16 +56,17 @@ fn core_name(command: &str) -> &str {
 }
 
 /// Whether both are about the same, however often.
-pub(super) fn alike(one: &impl Placed, other: &impl Placed) -> bool {
-    // Whether a command ran when a foreign thread called, V22 or V23 alone, is a matter of time: one rule in common will do.
-    let in_common = |rule: &str| other.rule().split('/').any(|of_other| of_other == rule);
-    one.place() == other.place() && one.rule().split('/').any(in_common)
+pub(super) fn alike(one: &impl KeyedFinding, other: &impl KeyedFinding) -> bool {
+    let ([rules, ..], [other_rules, ..]) = (one.key(), other.key());
+    // Whether a command ran when a foreign thread called (V22, or V23 alone) depends on timing: one common rule is enough.
+    let in_common = |rule: &str| other_rules.split('/').any(|of_other| of_other == rule);
+    place(one) == place(other) && rules.split('/').any(in_common)
 }
 
 /// Some findings, to be found by place.
 pub(super) struct ByPlace<'a, T>(HashMap<Place<'a>, Vec<&'a T>>);
 
-impl<'a, T: Placed> ByPlace<'a, T> {
+impl<'a, T: KeyedFinding> ByPlace<'a, T> {
     pub(super) fn new(all: impl IntoIterator<Item = &'a T>) -> Self {
         let mut by_place = Self(HashMap::new());
         all.into_iter().for_each(|one| by_place.insert(one));
@@ -67,13 +74,13 @@ impl<'a, T: Placed> ByPlace<'a, T> {
     }
 
     pub(super) fn insert(&mut self, one: &'a T) {
-        self.0.entry(one.place()).or_default().push(one);
+        self.0.entry(place(one)).or_default().push(one);
     }
 
     /// The first that is about the same.
-    pub(super) fn find(&self, other: &impl Placed) -> Option<&'a T> {
+    pub(super) fn find(&self, other: &impl KeyedFinding) -> Option<&'a T> {
         self.0
-            .get(&other.place())?
+            .get(&place(other))?
             .iter()
             .copied()
             .find(|one| alike(*one, other))

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use vk_callbacks::Rule;
 
-use super::by_place::alike;
+use super::by_place::{KeyedFinding as _, alike};
 use vk_accounts::report::FindingRow;
 
 /// What is known of one driver.
@@ -23,7 +23,7 @@ pub struct Expectations {
 }
 
 /// A finding that is expected: of one kind, owner, command and scope, as in [`FindingRow`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
     /// The rule, such as `V29`.
@@ -136,17 +136,6 @@ impl Expectations {
 }
 
 impl Expected {
-    /// What makes it the same finding as another.
-    pub(super) fn key(&self) -> [&str; 5] {
-        [
-            &self.rule,
-            &self.kind,
-            &self.owner,
-            &self.command,
-            &self.scope,
-        ]
-    }
-
     /// Whether `row` is what is expected here, however often.
     #[must_use]
     pub fn is_about(&self, row: &FindingRow) -> bool {

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::by_place::ByPlace;
+use super::by_place::{ByPlace, KeyedFinding as _};
 use super::file::{Expectations, Expected};
 use vk_accounts::report::FindingRow;
 
@@ -49,7 +49,7 @@ impl Expectations {
     /// Keeps what `known` has of the loader and the runs did not show: without a loader, or with another one, it is not seen.
     #[must_use]
     pub fn with_loader_of(mut self, known: &Self) -> Self {
-        let there: HashSet<_> = self.findings.iter().map(Expected::key).collect();
+        let there: HashSet<_> = self.findings.iter().map(|one| one.key()).collect();
         let unseen = known
             .findings
             .iter()
@@ -132,28 +132,15 @@ fn expected(row: &FindingRow, counts: &[u64]) -> Expected {
 impl Expected {
     /// What `row` is about, however often.
     pub(super) fn of(row: &FindingRow) -> Self {
-        let FindingRow {
-            rule,
-            kind,
-            owner,
-            command,
-            scope,
-            ..
-        } = row.clone();
-        let (per_round, per_run, cause) = (None, None, String::new());
-        let (from_round, sometimes, loader) = (1, false, false);
+        let [rule, kind, owner, command, scope] = row.key().map(str::to_owned);
         Self {
             rule,
             kind,
             owner,
             command,
             scope,
-            per_round,
-            per_run,
-            from_round,
-            sometimes,
-            loader,
-            cause,
+            from_round: 1,
+            ..Self::default()
         }
     }
 }

@@ -31,3 +31,4 @@ pub use compare::{Difference, Verdict, compare};
 pub use file::{Expectations, Expected, FileFault};
 pub use fit::fit;
 pub use known::name_known;
+pub(crate) use known::{is_known_of_contexts, of_source};

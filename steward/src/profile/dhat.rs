@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
-use super::sites::{FrameName, ProfileSite};
+use super::sites::ProfileSite;
 use super::{ProfileInput, process};
 
 /// Blocks that lived for fewer allocations than this are called short-lived by the viewer.
@@ -40,7 +40,7 @@ pub(super) fn dhat(input: ProfileInput<'_>) -> Result<String, serde_json::Error>
     let mut merged: BTreeMap<Vec<usize>, ProfileSite> = BTreeMap::new();
     for site in input.sites() {
         let labels = site.labels.iter().cloned();
-        let frames = site.frames.iter().map(text);
+        let frames = site.frames.iter().map(ToString::to_string);
         let stack = labels.chain(frames).map(|text| table.place(text)).collect();
         let sum = merged.entry(stack).or_default();
         sum.total = sum.total.plus(site.total);
@@ -93,12 +93,4 @@ fn point(stack: &[usize], site: &ProfileSite, has_totals: bool) -> Value {
         "eb": site.left.bytes, "ebk": site.left.blocks,
         "fs": stack,
     })
-}
-
-/// As valgrind writes it.
-fn text(frame: &FrameName) -> String {
-    match frame.place.as_str() {
-        "" => frame.function.clone(),
-        place => format!("{} ({place})", frame.function),
-    }
 }

@@ -134,10 +134,7 @@ impl ProcessWriter<'_> {
     fn stack(&mut self, site: &ProfileSite) -> Option<StackHandle> {
         let category = self.categories.get(&*site.scope).copied();
         let category = category.unwrap_or(CategoryHandle::OTHER);
-        let frames = site.frames.iter().rev().map(|frame| match &*frame.place {
-            "" => frame.function.clone(),
-            place => format!("{} ({place})", frame.function),
-        });
+        let frames = site.frames.iter().rev().map(ToString::to_string);
         let frames: Vec<_> = site
             .labels
             .iter()

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::fmt;
+
 use vk_accounts::report::{BlockSum, CallSite, CallSites, LeakFrame, LeakStack, Report, one_line};
 use vk_accounts::units::bytes;
 
@@ -32,6 +34,16 @@ pub(super) struct FrameName {
     pub(super) function: String,
     /// File and line; empty where they are not known.
     pub(super) place: String,
+}
+
+impl fmt::Display for FrameName {
+    /// As valgrind writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place.as_str() {
+            "" => f.write_str(&self.function),
+            place => write!(f, "{} ({place})", self.function),
+        }
+    }
 }
 
 /// The sites of a report, in its order; where it has no call sites, what is alive.

@@ -1,17 +1,14 @@
 //! `steward check`: a run, or a trace, against what is known of the driver.
 
-use std::collections::HashSet;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
-
-use vk_callbacks::check::Opened;
 
 use super::drive::{self, Driven, title};
 use super::files::write_and_say;
 use super::{Outcome, ProgramError, SYSTEM, all_drivers, child_run, is_all, outputs};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, Selected};
-use crate::expectations::{self, Checked, Expectations, compare, fit};
+use crate::expectations::{self, Checked, Expectations, compare, fit, is_known_of_contexts};
 use crate::input;
 use crate::replay::{self, TraceFile};
 use crate::report::{CheckedDriver, ReportOrList, html_of_checks};
@@ -83,13 +80,7 @@ fn driver(
             no_coverage: true,
             ..Drive::default()
         };
-        let opened = if check.direct || drivers::is_reference(selected.info()) {
-            Opened::Directly
-        } else {
-            Opened::ThroughLoader
-        };
-        let recorder = outputs::recorder(output);
-        drive::drive(selected, &options, guarding, opened, recorder)
+        drive::drive(selected, &options, guarding, outputs::recorder(output))
             .map(|driven| Run::of(driven, title(selected)))
     };
     if let Some(file) = &check.write_expect {
@@ -148,31 +139,21 @@ impl Run {
         }
     }
 
-    /// What two contexts showed that is not known of the driver, and that the workload did not show: then it is told of that. Whose
-    /// callbacks it was says nothing here: a context has one set for all.
+    /// Findings of two contexts that are neither known of the driver nor shown by the workload, which reports them itself.
     fn faults_of_contexts(&self, known: &Expectations) -> Vec<String> {
-        let key = |rule: &str, kind: &str, command: &str, scope: &str| {
-            [rule, kind, command, scope].map(str::to_owned)
+        let Some(shared) = &self.report.shared_contexts else {
+            return Vec::new();
         };
-        let of_row = |row: &FindingRow| key(&row.rule, &row.kind, &row.command, &row.scope);
-        let mut told: HashSet<_> = known
-            .findings
-            .iter()
-            .map(|one| key(&one.rule, &one.kind, &one.command, &one.scope))
-            .collect();
-        told.extend(self.report.findings.iter().map(of_row));
-        let shared = self.report.shared_contexts.as_ref();
-        let new = shared
-            .into_iter()
-            .flat_map(|shared| &shared.findings)
-            .filter(|row| row.level != FindingRow::NOTE && !told.contains(&of_row(row)));
+        let seen = |row: &FindingRow| is_known_of_contexts(&self.report.findings, row);
+        let new = shared.findings.iter().filter(|row| {
+            row.level != FindingRow::NOTE
+                && !is_known_of_contexts(&known.findings, row)
+                && !seen(row)
+        });
         let new = new.map(|row| format!("two contexts: {}: {}", row.rule, row.sentence));
-        new.chain(
-            shared
-                .and_then(|shared| shared.unjudged.as_ref())
-                .map(|unjudged| format!("two contexts: {unjudged}")),
-        )
-        .collect()
+        let unjudged = shared.unjudged.iter();
+        new.chain(unjudged.map(|unjudged| format!("two contexts: {unjudged}")))
+            .collect()
     }
 }
 
@@ -182,15 +163,11 @@ fn report_step(
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
-    let known = expected_of(&run.driver, check.expect.as_deref())?;
-    let (name, known) = known.map_or((None, Expectations::default()), |(name, known)| {
-        (Some(name), known)
-    });
-    let known = if check.direct {
-        known.without_loader()
-    } else {
-        known
-    };
+    let (name, mut known) = expected_of(&run.driver, check.expect.as_deref())?.unzip();
+    if check.direct {
+        known = known.map(Expectations::without_loader);
+    }
+    let known = known.unwrap_or_default();
     outputs::name_sites(output, &mut run.report);
     let report = &run.report;
     let faults = [report.faults(), run.faults_of_contexts(&known)].concat();
@@ -220,19 +197,8 @@ fn report_step(
     let reports = std::slice::from_ref(report);
     let profiled = outputs::write_profile(output, reports, Some(&run.events), out);
     let written = outputs::write(output, &checked, &checked.to_json(), page, out).and(profiled);
-    // A reader that has had enough does not change what was found.
-    written.or_else(|error| {
-        if error.is_closed_pipe() {
-            Ok(())
-        } else {
-            Err(error)
-        }
-    })?;
-    Ok(if checked.is_as_expected() {
-        Outcome::Done
-    } else {
-        Outcome::Unexpected
-    })
+    ProgramError::unless_closed_pipe(written)?;
+    Ok(Outcome::of(checked.is_as_expected()))
 }
 
 fn write(
@@ -242,25 +208,14 @@ fn write(
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
     let before = match written_before(file)? {
-        Some(known) if !known.is_about(driver) => {
-            let file = file.display().to_string();
-            return Err(ProgramError::OtherDriver {
-                file,
-                about: known.driver,
-                driver: driver.to_owned(),
-            });
-        }
-        Some(known) => known,
-        None => expected_of(driver, None)?
-            .map(|(_, known)| known)
-            .unwrap_or_default(),
+        Some(known) => about(driver, &file.display().to_string(), known)?,
+        None => expected_of(driver, None)?.unzip().1.unwrap_or_default(),
     };
     let findings: Vec<_> = runs.iter().map(|run| run.report.findings.clone()).collect();
-    let causes = if direct {
-        before.clone().without_loader()
-    } else {
-        before.clone()
-    };
+    let mut causes = before.clone();
+    if direct {
+        causes = causes.without_loader();
+    }
     let fitted = fit(driver, &findings, &causes).with_loader_of(&before);
     let text = fitted.to_text().map_err(|error| ProgramError::Unwritable {
         file: file.display().to_string(),
@@ -320,18 +275,24 @@ fn expected_of(
 ) -> Result<Option<(String, Expectations)>, ProgramError> {
     let Some(name) = named else {
         let bundled = expectations::of_driver(driver)
-            .map_err(|fault| wrong("the bundled expectations", &fault))?;
+            .map_err(|fault| wrong("the bundled expectations", fault))?;
         return Ok(bundled.map(|(bundled, known)| (format!("{} (bundled)", bundled.name), known)));
     };
     let (name, known) = expectations_named(name)?;
-    if !known.is_about(driver) {
-        return Err(ProgramError::OtherDriver {
-            file: name,
-            about: known.driver,
-            driver: driver.to_owned(),
-        });
-    }
+    let known = about(driver, &name, known)?;
     Ok(Some((name, known)))
+}
+
+/// The expectations, if they are about this driver.
+fn about(driver: &str, file: &str, known: Expectations) -> Result<Expectations, ProgramError> {
+    if known.is_about(driver) {
+        return Ok(known);
+    }
+    Err(ProgramError::OtherDriver {
+        file: file.to_owned(),
+        about: known.driver,
+        driver: driver.to_owned(),
+    })
 }
 
 /// The file of that name, or the bundled one, and what it is called in reports.
@@ -348,17 +309,13 @@ pub(super) fn expectations_named(name: &str) -> Result<(String, Expectations), P
             }
         },
     };
-    let known = parse(&name, &text)?;
+    let known = Expectations::parse(&text).map_err(|fault| wrong(&name, fault))?;
     Ok((name, known))
 }
 
-fn parse(file: &str, text: &str) -> Result<Expectations, ProgramError> {
-    Expectations::parse(text).map_err(|fault| wrong(file, &fault))
-}
-
-fn wrong(file: &str, fault: &expectations::FileFault) -> ProgramError {
+fn wrong(file: &str, fault: expectations::FileFault) -> ProgramError {
     ProgramError::Expectations {
         file: file.to_owned(),
-        fault: fault.clone(),
+        fault,
     }
 }

@@ -2,10 +2,12 @@
 
 use std::env;
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus, Stdio};
 
 use serde_json::json;
 
+use super::run::signal_name;
 use super::{Outcome, ProgramError, outputs};
 use crate::cli::Output;
 use crate::report::{ReportOrList, html};
@@ -52,14 +54,7 @@ pub(super) fn run(
         .write_all(&done.stdout)
         .and_then(|()| out.flush())
         .map_err(ProgramError::from);
-    // A reader that has had enough does not change what was found.
-    passed_on.or_else(|error| {
-        if error.is_closed_pipe() {
-            Ok(())
-        } else {
-            Err(error)
-        }
-    })?;
+    ProgramError::unless_closed_pipe(passed_on)?;
     Ok(outcome)
 }
 
@@ -123,22 +118,10 @@ fn sentence(ended: &str, plan: &str, heard: &RefusalLog) -> String {
 
 /// How a process ended that gave no answer.
 fn ended(status: ExitStatus) -> String {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        let name = match signal {
-            4 => "SIGILL",
-            6 => "SIGABRT",
-            8 => "SIGFPE",
-            9 => "SIGKILL",
-            11 => "SIGSEGV",
-            15 => "SIGTERM",
-            #[cfg(target_os = "linux")]
-            7 => "SIGBUS",
-            _ => return format!("crashed (signal {signal})"),
-        };
-        return format!("crashed ({name})");
+    match status.signal() {
+        Some(signal) => format!("crashed ({})", signal_name(signal)),
+        None => format!("ended with {status}"),
     }
-    format!("ended with {status}")
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use alloc_core::HostAllocator;
-use vk_callbacks::check::Opened;
 
 use super::files::{unwritable, write_and_say};
 use super::progress::Progress;
@@ -18,7 +17,6 @@ use crate::drivers::{self, Selected};
 use crate::shared_context::{self, SharingError};
 use crate::symbols::Symbols;
 use crate::workload::{self, Moment, Options, WorkloadError};
-use vk_accounts::ObjectKind;
 use vk_accounts::accounting::{AccountError, Accounts, Watching};
 use vk_accounts::guard_run::{Guarding, Layers};
 use vk_accounts::report::origins::{EventLog, SiteRecorder, StackCapture};
@@ -57,18 +55,16 @@ pub(super) fn drive(
     selected: &Selected,
     options: &Drive,
     guarding: &Guarding,
-    opened: Opened,
     recorder: SiteRecorder,
 ) -> Result<Driven, ProgramError> {
     let stacks =
         StackCapture::new(recorder).map_err(|error| DriveError::from(AccountError::from(error)))?;
-    let how = (opened, &stacks);
     if guarding.is_asked_for() {
         let layers = Layers::new(guarding)?;
         layers.begin(&title(selected));
-        drive_over(&layers, Some(&layers), selected, options, how)
+        drive_over(&layers, Some(&layers), selected, options, &stacks)
     } else {
-        drive_over(&SYSTEM, None, selected, options, how)
+        drive_over(&SYSTEM, None, selected, options, &stacks)
     }
 }
 
@@ -78,7 +74,7 @@ fn drive_over(
     layers: Option<&Layers>,
     selected: &Selected,
     options: &Drive,
-    (opened, stacks): (Opened, &Arc<StackCapture>),
+    stacks: &Arc<StackCapture>,
 ) -> Result<Driven, ProgramError> {
     let recorded = options.record.as_deref();
     recorded.map_or(Ok(()), files::check)?;
@@ -87,7 +83,7 @@ fn drive_over(
         stacks: Some(stacks),
         log: recorded.map(|_| own),
         check: (!options.no_check).then_some(own),
-        opened,
+        opened: selected.opened(),
     };
     // SAFETY: `SYSTEM` lives for ever, and layers until `drive` returns; the instance ends with `workload::run`.
     let accounts = unsafe { Accounts::new(backing, watching) };
@@ -103,7 +99,7 @@ fn drive_over(
     let environment = Cell::new(None);
     let ran = workload::run_watched(selected, &accounts, &settings, &|moment| match moment {
         Moment::DeviceCreated => {
-            environment.set(Some(drivers::run_environment(selected, opened)));
+            environment.set(Some(drivers::run_environment(selected)));
         }
         Moment::RoundBegins(round) => progress.at(round.into(), "rounds"),
     });
@@ -116,10 +112,8 @@ fn drive_over(
         Err(_) if !layers.is_some_and(refused) => None,
         // SAFETY: as for the accounts.
         _ => Some(
-            unsafe {
-                shared_context::run(selected, backing, (!options.no_check).then_some(opened))
-            }
-            .map_err(DriveError::from)?,
+            unsafe { shared_context::run(selected, backing, !options.no_check) }
+                .map_err(DriveError::from)?,
         ),
     };
     let commands = accounts.commands();
@@ -180,7 +174,7 @@ fn drive_over(
     Symbols::default().name_leaks_of_run(&mut report);
     report.callback_coverage = (!options.no_coverage).then(|| {
         let step = |done, next: &str| progress.at(done, next);
-        callback_coverage::measure_watched(selected, (seed, options.rounds), took, &step)
+        callback_coverage::measure(selected, (seed, options.rounds), took, &step)
     });
     Ok(Driven { report, events })
 }
@@ -211,17 +205,8 @@ fn ended_early(error: &SharingError) -> String {
 /// What there is to tell of a workload that ended early: no round was finished, as far as is known, and nothing compared to the end.
 fn unfinished(selected: &Selected, commands: u64) -> workload::Report {
     workload::Report {
-        driver_name: selected.info().title().to_owned(),
-        driver_version: selected.info().driver_info.clone(),
-        device_name: selected.info().device_name.clone(),
-        rounds: 0,
         commands,
-        comparisons: 0,
-        objects: [0; ObjectKind::COUNT],
-        validation_messages: Vec::new(),
-        intended_messages: Vec::new(),
-        device_memory: None,
-        defragmentation: None,
+        ..workload::Report::new(selected)
     }
 }
 

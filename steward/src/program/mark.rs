@@ -1,11 +1,12 @@
 //! `steward mark`: a mark in a program that runs with the layer.
 
 use std::fs;
-use std::path::Path;
+
+use super::layer::LIBRARY;
+use super::top::{executable, processes};
 
 /// The signal of marks, as `steward run --stacks` sets it.
 pub(super) const SIGNAL: &str = "USR1";
-const LIBRARY: &str = "libVkLayer_steward_memory.so";
 
 /// Why no mark was set.
 #[derive(Debug, thiserror::Error)]
@@ -42,21 +43,11 @@ pub(super) fn mark(process: &str) -> Result<(), MarkError> {
 
 /// The processes with this number or name that have the layer mapped.
 fn with_layer(process: &str) -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(move |pid| {
-        let folder = format!("/proc/{pid}");
-        let is_named = process.parse() == Ok(*pid) || name(Path::new(&folder)) == process;
-        is_named
-            && fs::read_to_string(format!("{folder}/maps")).is_ok_and(|maps| maps.contains(LIBRARY))
+    processes().filter(move |pid| {
+        let is_named = process.parse() == Ok(*pid) || executable(*pid) == process;
+        let maps = || fs::read_to_string(format!("/proc/{pid}/maps"));
+        is_named && maps().is_ok_and(|maps| maps.contains(LIBRARY))
     })
-}
-
-/// The name of the executable's file.
-fn name(folder: &Path) -> String {
-    let executable = fs::read_link(folder.join("exe")).unwrap_or_default();
-    let name = executable.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
 }
 
 /// True where the process has a handler for the signal: the layer's, or one of its own.

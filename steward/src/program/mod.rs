@@ -20,14 +20,13 @@ use std::alloc::System;
 use std::io::{self, Write};
 
 use alloc_core::FromGlobalAlloc;
-use vk_callbacks::check::Opened;
 
 use crate::callback_coverage;
 use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
 use crate::device_memory::{self, DeviceMemoryError, MeasureOptions};
 use crate::devices::{self, DevicesError};
 use crate::diff::{self, Diff, DiffFilter};
-use crate::drivers::{self, DriverError, DriverTable, Selected};
+use crate::drivers::{self, DriverError, DriverTable};
 use crate::expectations::{self, EXPECTATIONS, FileFault};
 use crate::replay::{self, ReplayError, TraceFile};
 use crate::report::{ReadError, ReportOrList, html};
@@ -51,6 +50,16 @@ pub enum Outcome {
     Failed,
     /// A program was run, and ended with this status.
     Exited(u8),
+}
+
+impl Outcome {
+    fn of(is_as_expected: bool) -> Self {
+        if is_as_expected {
+            Self::Done
+        } else {
+            Self::Unexpected
+        }
+    }
 }
 
 /// Why the program could not do what it was asked. One sentence that says what to do.
@@ -249,6 +258,14 @@ impl ProgramError {
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
+
+    /// A reader that has had enough does not change the outcome.
+    fn unless_closed_pipe(written: Result<(), Self>) -> Result<(), Self> {
+        match written {
+            Err(error) if error.is_closed_pipe() => Ok(()),
+            written => written,
+        }
+    }
 }
 
 /// Does what the command line asks, and prints to `out`.
@@ -261,41 +278,17 @@ impl ProgramError {
 /// it from `main`.
 pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     output_paths::check(cli)?;
-    let makes_page = !matches!(
-        cli.command,
-        Some(
-            Command::Drivers
-                | Command::Symbols(_)
-                | Command::Rules
-                | Command::Completions { .. }
-                | Command::Top(_)
-                | Command::Layer(_)
-                | Command::Mark { .. }
-                | Command::CoverageChild { .. }
-                | Command::LayerChild { .. }
-        )
-    );
-    let is_device_memory =
-        matches!(&cli.command, Some(Command::Drive(options)) if options.device_memory);
-    if cli.output.html.is_some() && (!makes_page || is_device_memory) {
+    let makes_report = match &cli.command {
+        Some(Command::Drive(options)) => !options.device_memory,
+        None
+        | Some(Command::Check(_) | Command::Run(_) | Command::Replay(_) | Command::Diff(_)) => true,
+        _ => false,
+    };
+    let makes_page = makes_report || matches!(cli.command, Some(Command::Devices));
+    if cli.output.html.is_some() && !makes_page {
         return Err(ProgramError::NoPage);
     }
-    if cli.output.findings
-        && (is_device_memory
-            || matches!(
-                cli.command,
-                Some(
-                    Command::Drivers
-                        | Command::Devices
-                        | Command::Symbols(_)
-                        | Command::Rules
-                        | Command::Completions { .. }
-                        | Command::Top(_)
-                        | Command::Layer(_)
-                        | Command::Mark { .. }
-                )
-            ))
-    {
+    if cli.output.findings && !makes_report {
         return Err(ProgramError::NothingToList);
     }
     let guarding = Guarding::from(cli.guarding);
@@ -371,8 +364,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
                 return run::drive(&selected, options, seed, &cli.output, out);
             }
             let recorder = outputs::recorder(&cli.output);
-            let opened = opened(&selected);
-            let driven = drive::drive(&selected, options, &guarding, opened, recorder)?;
+            let driven = drive::drive(&selected, options, &guarding, recorder)?;
             let fails = options.exit_code && !driven.report.leftovers.is_empty();
             let outcome = finish(driven, &cli.output, out)?;
             return Ok(if fails { Outcome::Unexpected } else { outcome });
@@ -421,8 +413,8 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
         }
         Some(Command::Symbols(options)) => symbols::symbols(options, &cli.output, out),
         Some(Command::Rules) => {
-            let text = rules::Rules.to_string();
-            outputs::write(&cli.output, &text, &rules::as_data(), outputs::no_page, out)
+            let (text, rules) = (rules::text(), rules::as_data());
+            outputs::write(&cli.output, &text, &rules, outputs::no_page, out)
         }
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
@@ -463,19 +455,9 @@ unsafe fn main_job(
         rounds: 1,
         ..Drive::default()
     };
-    let recorder = outputs::recorder(output);
-    let mut driven = drive::drive(&selected, &options, guarding, opened(&selected), recorder)?;
+    let mut driven = drive::drive(&selected, &options, guarding, outputs::recorder(output))?;
     driven.report.limits.extend(absent);
     finish(driven, output, out)
-}
-
-/// What stands between the program and a driver that was selected by name.
-fn opened(selected: &Selected) -> Opened {
-    if drivers::is_reference(selected.info()) {
-        Opened::Directly
-    } else {
-        Opened::ThroughLoader
-    }
 }
 
 /// True where the command line asks for one run with call stacks.
@@ -509,11 +491,7 @@ fn finish(
         .width(terminal.columns())
         .all_rounds(output.all_rounds);
     let text = text.to_string();
-    let outcome = if report.is_clean() {
-        Outcome::Done
-    } else {
-        Outcome::Unexpected
-    };
+    let outcome = Outcome::of(report.is_clean());
     let reports = std::slice::from_ref(&report);
     let profiled = outputs::write_profile(output, reports, Some(&events), out);
     let entry = ReportOrList::Report(Box::new(report));
@@ -542,12 +520,8 @@ fn diff(options: &DiffArgs, output: &Output, out: &mut dyn Write) -> Result<Outc
         [one] => outputs::write(output, &text.concat(), one, page, out),
         all => outputs::write(output, &text.join("\n"), &all, page, out),
     }?;
-    let differ = !diffs.iter().all(Diff::is_empty);
-    Ok(if options.exit_code && differ {
-        Outcome::Unexpected
-    } else {
-        Outcome::Done
-    })
+    let is_same = diffs.iter().all(Diff::is_empty);
+    Ok(Outcome::of(is_same || !options.exit_code))
 }
 
 fn bundled_expectations() -> String {

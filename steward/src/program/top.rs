@@ -2,9 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::ffi::OsStr;
 use std::io::{IsTerminal as _, Write};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
@@ -141,18 +139,23 @@ fn ordered_by(process: u32) -> Option<PathBuf> {
     let mut variables = environment.split(|byte| *byte == 0);
     let pattern = variables.find_map(|variable| variable.strip_prefix(STATE.as_bytes()))?;
     let pattern = std::str::from_utf8(pattern).ok()?;
-    let executable = fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
-    let executable = executable.file_name().unwrap_or_else(|| OsStr::new(""));
     let name = pattern
         .replace("%p", &own_number(process).to_string())
-        .replace("%e", &String::from_utf8_lossy(executable.as_bytes()));
+        .replace("%e", &executable(process));
     let folder = PathBuf::from(format!("/proc/{process}/cwd"));
     // An absolute name stays what it is.
     Some(folder.join(name))
 }
 
-/// The processes that are seen from here.
-fn processes() -> impl Iterator<Item = u32> {
+/// The name of the executable's file; empty if it cannot be read.
+pub(super) fn executable(process: u32) -> String {
+    let path = fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// The processes that this PID namespace shows.
+pub(super) fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

@@ -1,5 +1,6 @@
 //! A trace in place of a driver: the same accounts, the same report.
 
+pub mod bundled;
 mod owners;
 mod sink;
 mod sites;
@@ -11,8 +12,8 @@ use vk_callbacks::{
     CallbackError, CheckFinding, CheckOptions, Judge, Replay, TraceEvent, TraceReader,
 };
 
-use crate::bundled::{self, BundledTrace};
 use crate::input;
+use bundled::BundledTrace;
 use owners::OwnerContexts;
 use sites::TraceSites;
 use vk_accounts::report::origins::{EventLog, SiteRecorder};

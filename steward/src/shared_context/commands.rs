@@ -69,15 +69,23 @@ unsafe fn function(at: *const ()) -> Function {
     unsafe { std::mem::transmute::<*const (), Function>(at) }
 }
 
+/// The function whose address was stored.
+///
+/// # Safety
+/// `F` is the type of the function that was stored in `address`, which is not null.
+unsafe fn stored<F: Copy>(address: &AtomicPtr<()>) -> F {
+    const { assert!(size_of::<F>() == size_of::<*mut ()>()) };
+    // SAFETY: the caller's promise; both are a pointer's size.
+    unsafe { std::mem::transmute_copy::<*mut (), F>(&address.load(SeqCst)) }
+}
+
 /// To be given to contexts as the loader's function of that name.
 pub(super) unsafe extern "system" fn get_instance_proc_addr(
     instance: vk::Instance,
     name: *const c_char,
 ) -> Function {
     // SAFETY: stored by `Led::to` from a function of this type.
-    let real = unsafe {
-        std::mem::transmute::<*mut (), vk::PFN_vkGetInstanceProcAddr>(INSTANCE_PROC.load(SeqCst))
-    };
+    let real = unsafe { stored::<vk::PFN_vkGetInstanceProcAddr>(&INSTANCE_PROC) };
     // SAFETY: forwarded.
     let found = now().run("vkGetInstanceProcAddr", Owners::default(), || unsafe {
         real(instance, name)
@@ -97,9 +105,7 @@ pub(super) unsafe extern "system" fn get_device_proc_addr(
     name: *const c_char,
 ) -> Function {
     // SAFETY: stored above from a function of this type.
-    let real = unsafe {
-        std::mem::transmute::<*mut (), vk::PFN_vkGetDeviceProcAddr>(DEVICE_PROC.load(SeqCst))
-    };
+    let real = unsafe { stored::<vk::PFN_vkGetDeviceProcAddr>(&DEVICE_PROC) };
     let brackets = now();
     // SAFETY: forwarded.
     let found = brackets.run("vkGetDeviceProcAddr", brackets.of_device(None), || unsafe {
@@ -146,7 +152,7 @@ macro_rules! commands {
                 type Create = unsafe extern "system" fn(vk::Device, *const c_void, Callbacks, *mut u64) -> vk::Result;
                 let brackets = now();
                 // SAFETY: stored from the driver's function of this name; handles of this kind are numbers.
-                let real = unsafe { std::mem::transmute::<*mut (), Create>(REAL.load(SeqCst)) };
+                let real = unsafe { stored::<Create>(&REAL) };
                 // SAFETY: as Vulkan demands of `pAllocator`.
                 let owner = unsafe { brackets.owner(with) };
                 // SAFETY: forwarded.
@@ -168,7 +174,7 @@ macro_rules! commands {
                 type Destroy = unsafe extern "system" fn(vk::Device, u64, Callbacks);
                 let brackets = now();
                 // SAFETY: as for those that create.
-                let real = unsafe { std::mem::transmute::<*mut (), Destroy>(REAL.load(SeqCst)) };
+                let real = unsafe { stored::<Destroy>(&REAL) };
                 // SAFETY: as Vulkan demands of `pAllocator`.
                 let owner = unsafe { brackets.owner(with) };
                 // SAFETY: forwarded.
@@ -186,7 +192,7 @@ macro_rules! commands {
                 type Other = unsafe extern "system" fn($($type),*) -> $answer;
                 let $brackets = now();
                 // SAFETY: stored from the driver's function of this name.
-                let real = unsafe { std::mem::transmute::<*mut (), Other>(REAL.load(SeqCst)) };
+                let real = unsafe { stored::<Other>(&REAL) };
                 // SAFETY: forwarded.
                 $brackets.run($name, $owners, || unsafe { real($($argument),*) })
             }
@@ -207,9 +213,7 @@ unsafe extern "system" fn create_compute_pipelines(
 ) -> vk::Result {
     let brackets = now();
     // SAFETY: stored from the driver's function of this name.
-    let real = unsafe {
-        std::mem::transmute::<*mut (), vk::PFN_vkCreateComputePipelines>(PIPELINES.load(SeqCst))
-    };
+    let real = unsafe { stored::<vk::PFN_vkCreateComputePipelines>(&PIPELINES) };
     // SAFETY: as Vulkan demands of `pAllocator`.
     let owner = unsafe { brackets.owner(with) };
     let of_cache = brackets

@@ -29,7 +29,6 @@ use gpu_suballoc::context::{ContextError, ReleaseReport};
 use gpu_suballoc::device::DeviceError;
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, GpuError, RegionOptions};
-use vk_callbacks::check::Opened;
 use vk_callbacks::command::BracketCoverage;
 use vk_callbacks::{CallbackError, CheckOptions, Checker};
 
@@ -65,7 +64,7 @@ pub enum SharingError {
     },
     /// No host memory.
     #[error("two contexts: {0}")]
-    Host(HostError),
+    Host(#[from] HostError),
     /// Callbacks could not be made.
     #[error("two contexts: {0}")]
     Callbacks(#[from] CallbackError),
@@ -81,12 +80,6 @@ pub enum SharingError {
     /// A thread ended early.
     #[error("two contexts: a thread panicked, which is a fault of Steward's: report it")]
     Panicked,
-}
-
-impl From<HostError> for SharingError {
-    fn from(error: HostError) -> Self {
-        Self::Host(error)
-    }
 }
 
 impl SharingError {
@@ -114,7 +107,7 @@ pub struct SharedRun {
     pub leaks: Leaks,
 }
 
-/// Runs both on the driver, over `backing`; judged by the rules where `opened` says through whom the driver is reached.
+/// Runs both contexts on the driver, over `backing`. With `check` their callbacks are checked by Vulkan's rules.
 ///
 /// # Errors
 /// No memory for the books of it. What else goes wrong is in [`SharedRun::told`]: everything that was made was given back by then, as far as the
@@ -125,15 +118,13 @@ pub struct SharedRun {
 pub unsafe fn run<A: HostAllocator + Sync>(
     selected: &Selected,
     backing: &A,
-    opened: Option<Opened>,
+    check: bool,
 ) -> Result<SharedRun, SharingError> {
-    let options = |opened| CheckOptions {
+    let options = CheckOptions {
         coverage: BracketCoverage::Complete,
-        opened,
+        opened: selected.opened(),
     };
-    let checker = opened
-        .map(|opened| Checker::new(&SYSTEM, options(opened)))
-        .transpose()?;
+    let checker = check.then(|| Checker::new(&SYSTEM, options)).transpose()?;
     // SAFETY: the caller's promise.
     let root = unsafe { Context::root(backing, ContextOptions::new("two contexts")) }?;
     let cache = root.child("shader cache")?;

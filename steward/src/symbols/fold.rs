@@ -81,8 +81,7 @@ pub fn program_frames(frames: &[LeakFrame]) -> &[LeakFrame] {
         let functions = frame.functions.iter();
         let named = functions.map(|name| Function {
             name: name.clone(),
-            file: None,
-            line: None,
+            ..Function::default()
         });
         named.collect()
     });

@@ -38,7 +38,7 @@ pub struct Symbols {
 }
 
 /// Where a frame is, in the words of its source. One that was inlined has the functions that it was inlined into behind it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
     /// Its name, as its language writes it.
     pub name: String,
@@ -148,8 +148,7 @@ impl Symbols {
         {
             found.push(Function {
                 name: demangle_auto(symbol.into(), None).into_owned(),
-                file: None,
-                line: None,
+                ..Function::default()
             });
         }
         found

@@ -91,9 +91,6 @@ pub fn run_watched(
     let mut outcome = everything(driver, &caller, (options, watch), &messages)?;
     outcome.unintended.extend(messages.drain());
     Ok(Report {
-        driver_name: driver.info().title().to_owned(),
-        driver_version: driver.info().driver_info.clone(),
-        device_name: driver.info().device_name.clone(),
         rounds: options.rounds,
         commands: caller.commands(),
         comparisons: outcome.comparisons,
@@ -102,6 +99,7 @@ pub fn run_watched(
         intended_messages: outcome.intended,
         device_memory: outcome.device_memory,
         defragmentation: outcome.defragmentation,
+        ..Report::new(driver)
     })
 }
 

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::drivers::Selected;
 use vk_accounts::ObjectKind;
 use vk_accounts::report::{Defragmentation, DeviceMemory, Source};
 
@@ -33,6 +34,24 @@ pub struct Report {
 }
 
 impl Report {
+    /// The report of a run that has done nothing yet.
+    pub(crate) fn new(driver: &Selected) -> Self {
+        let info = driver.info();
+        Self {
+            driver_name: info.title().to_owned(),
+            driver_version: info.driver_info.clone(),
+            device_name: info.device_name.clone(),
+            rounds: 0,
+            commands: 0,
+            comparisons: 0,
+            objects: [0; ObjectKind::COUNT],
+            validation_messages: Vec::new(),
+            intended_messages: Vec::new(),
+            device_memory: None,
+            defragmentation: None,
+        }
+    }
+
     /// How many objects of this kind were made, or found.
     #[must_use]
     pub fn made(&self, kind: ObjectKind) -> u32 {
@@ -62,12 +81,5 @@ impl Report {
         ObjectKind::ALL
             .into_iter()
             .filter(|kind| self.made(*kind) > 0)
-    }
-
-    /// The kinds of which this device could make none.
-    pub fn not_exercised(&self) -> impl Iterator<Item = ObjectKind> + '_ {
-        ObjectKind::ALL
-            .into_iter()
-            .filter(|kind| self.made(*kind) == 0)
     }
 }

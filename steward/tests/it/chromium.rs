@@ -12,7 +12,7 @@ use crate::support::parts::{PARTS, part, text_of};
 use tempfile::TempDir;
 use testkit::{Child, skip};
 use vk_accounts::report::Report;
-use vk_steward::bundled::TRACES;
+use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReportOrList, html};
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");

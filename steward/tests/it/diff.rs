@@ -7,8 +7,8 @@ mod noise;
 use crate::support::full_report::{empty, full, of_trace};
 use serde_json::json;
 use vk_accounts::report::Report;
-use vk_steward::bundled::TRACES;
 use vk_steward::diff::{Change, Diff, Part};
+use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::ReportOrList;
 
 fn diff(before: &Report, after: &Report) -> Diff {

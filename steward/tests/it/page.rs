@@ -10,7 +10,7 @@ use crate::support::parts::{PARTS, part, text_of};
 use vk_accounts::report::{
     ByScope, Growth, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks, Phase, Report, Source,
 };
-use vk_steward::bundled::TRACES;
+use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReportOrList, html};
 
 fn page(report: &Report) -> String {

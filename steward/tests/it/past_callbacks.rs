@@ -16,7 +16,7 @@ fn ly52_what_callbacks_gave_and_the_c_library_frees_is_reported_and_not_freed() 
     };
     let meter = match Preload::new() {
         Ok(meter) => meter,
-        Err(CoverageError::NotBuilt { reason }) => return skip("meter", test, reason),
+        Err(CoverageError::NotBuilt { reason }) => return skip("meter", test, &reason),
         Err(error) => panic!("{error}"),
     };
     let library = env::current_exe().expect("a path");

@@ -15,7 +15,7 @@ use serde_json::Value;
 use testkit::{Child, Finished, RecordingAllocator};
 use vk_callbacks::replay::{ReplayTarget, Totals};
 use vk_callbacks::{Replay, TraceReader};
-use vk_steward::bundled::TRACES;
+use vk_steward::replay::bundled::TRACES;
 use vk_steward::replay::{self, TraceFile};
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use testkit::{Child, TerminalOutput, skip};
-use vk_steward::bundled::TRACES;
+use vk_steward::replay::bundled::TRACES;
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
 

@@ -2,7 +2,7 @@
 
 use crate::support::full_report::{empty, full};
 use vk_accounts::report::{Coverage, FindingRow, KnownFindings, Phase};
-use vk_steward::bundled::TRACES;
+use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReportOrList, html};
 
 #[test]

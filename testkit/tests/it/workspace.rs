@@ -183,16 +183,15 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "steward",
         50,
         &[
+            &["table"],
             &[
-                "bundled",
-                "devices",
                 "drivers",
                 "expectations",
                 "input",
                 "profile",
                 "symbols",
             ],
-            &["device_memory", "replay", "report", "workload"],
+            &["device_memory", "devices", "replay", "report", "workload"],
             &["callback_coverage", "diff", "shared_context"],
             &["cli"],
             &["program"],

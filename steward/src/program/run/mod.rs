@@ -35,6 +35,7 @@ use crate::report::{ReportOrList, html};
 use reports::Reports;
 use vk_accounts::guard_run::Guarding;
 
+pub(super) use state_report::signal_name;
 pub(super) use sweep::SweepLimits;
 pub(super) use workload::{answer, drive, sweep_drive};
 

@@ -50,7 +50,7 @@ impl Reports {
 
     /// Adds a report for each process that has written none for its last commands.
     pub(super) fn add_states(&mut self, folder: &Path, child: u32, status: ExitStatus) {
-        for state in state_report::of_folder(&folder.join(REPORTS), child, status) {
+        for state in state_report::of_folder(folder, child, status) {
             self.texts.push(state.text);
             self.json.push(state.json);
         }
@@ -96,7 +96,7 @@ fn with_extension(folder: &Path, extension: &str) -> Vec<String> {
 }
 
 /// The files of the run's reports with this extension, in the order of their names.
-fn paths_with_extension(folder: &Path, extension: &str) -> Vec<PathBuf> {
+pub(super) fn paths_with_extension(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder.join(REPORTS))
         .into_iter()
         .flatten()

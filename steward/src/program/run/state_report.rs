@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -12,6 +10,7 @@ use serde::Serialize;
 use vk_accounts::report::Report;
 use vk_accounts::state_file::{self, State};
 
+use super::reports::paths_with_extension;
 use crate::report::Failed;
 
 /// A report from a state, as text and as JSON.
@@ -35,10 +34,7 @@ struct JsonReport<'a> {
 
 /// Of each process whose state knows of commands that no report of it does. `child` is the program's own process, which ended so.
 pub(super) fn of_folder(folder: &Path, child: u32, status: ExitStatus) -> Vec<StateReport> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension() == Some(OsStr::new("state")));
-    paths.sort();
+    let paths = paths_with_extension(folder, "state");
     let states = paths
         .iter()
         .filter_map(|path| state_file::read(path).ok())
@@ -64,7 +60,7 @@ fn ended(status: Option<ExitStatus>) -> String {
     }
 }
 
-fn signal_name(signal: i32) -> String {
+pub(in crate::program) fn signal_name(signal: i32) -> String {
     let name = match signal {
         1 => "SIGHUP",
         2 => "SIGINT",

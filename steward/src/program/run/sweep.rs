@@ -4,9 +4,8 @@
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use debug_guard::Fault;
 use serde::Serialize;
@@ -15,6 +14,7 @@ use vk_accounts::report::Refusal;
 
 use super::reports::Reports;
 use super::{Wanted, faults, prepare};
+use crate::callback_coverage::wait;
 use crate::cli::Output;
 use crate::program::{Outcome, ProgramError, outputs};
 
@@ -82,7 +82,7 @@ pub(super) fn sweep(
         };
         let folder = prepare(&mut command, &Wanted { guarding, ..wanted })?;
         let (ended, status) = match command.spawn() {
-            Ok(mut child) => wait(&mut child, limits.time)?,
+            Ok(mut child) => ending(wait(&mut child, limits.time, &|| {})?),
             Err(error) => return Ok(super::not_started(&command, &error)),
         };
         let refused = faults::first_refusal(&Reports::read(folder.path()));
@@ -102,32 +102,17 @@ pub(super) fn sweep(
             break;
         }
     }
-    let no_page = || Err(ProgramError::NoPage);
-    outputs::write(output, &report, &report, no_page, out)?;
+    outputs::write(output, &report, &report, outputs::no_page, out)?;
     let is_harmed = report.count(Ending::Crash) + report.count(Ending::Hang) > 0;
     Ok(Outcome::Exited(u8::from(is_harmed)))
 }
 
-/// Waits for the child's end; one that takes longer than `limit` is killed.
-fn wait(child: &mut Child, limit: Duration) -> io::Result<(Ending, Option<i32>)> {
-    /// How often it is looked at: a wait with a limit would need a signal handler.
-    const INTERVAL: Duration = Duration::from_millis(2);
-    let began = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(ending(status));
-        }
-        if began.elapsed() >= limit {
-            child.kill()?;
-            child.wait()?;
-            return Ok((Ending::Hang, None));
-        }
-        thread::sleep(INTERVAL);
-    }
-}
-
-fn ending(status: ExitStatus) -> (Ending, Option<i32>) {
+/// How a run ended, with its exit status or the number of the signal. `None` is a run that was killed.
+fn ending(status: Option<ExitStatus>) -> (Ending, Option<i32>) {
     use std::os::unix::process::ExitStatusExt as _;
+    let Some(status) = status else {
+        return (Ending::Hang, None);
+    };
     match (status.code(), status.signal()) {
         (Some(0), _) => (Ending::Ok, Some(0)),
         (Some(code), _) => (Ending::CleanError, Some(code)),

@@ -8,13 +8,11 @@ const STEP: usize = 2;
 /// `text` in lines of at most `width` characters, where words allow it. Lines that fit stay as they are.
 pub(super) fn folded(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        let (line, end) = match line.strip_suffix('\n') {
-            Some(line) => (line, "\n"),
-            None => (line, ""),
-        };
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            out.push('\n');
+        }
         fold(line, width, &mut out);
-        out.push_str(end);
     }
     out
 }

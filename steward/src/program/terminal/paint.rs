@@ -38,13 +38,11 @@ const HEADS: [&str; 3] = ["context ", "phase ", "live  "];
 /// `text` with colours.
 pub(super) fn painted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
-    for line in text.split_inclusive('\n') {
-        let (line, end) = match line.strip_suffix('\n') {
-            Some(line) => (line, "\n"),
-            None => (line, ""),
-        };
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            out.push('\n');
+        }
         paint(line, &mut out);
-        out.push_str(end);
     }
     out
 }

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::areas::unit;
 use super::label::{capitalised, cell, fitted, grouped, tick};
 use vk_accounts::report::{Defragmentation, DeviceMemory, MemoryBlock, MemoryRange, one_line};
 
@@ -310,10 +311,6 @@ impl Scale {
         );
         WIDTH * (inside as f64 / all as f64)
     }
-}
-
-fn unit(value: f64) -> String {
-    format!("{value:.2}")
 }
 
 #[cfg(test)]

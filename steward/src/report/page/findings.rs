@@ -36,12 +36,7 @@ pub(super) struct KnownCauses {
 
 impl KnownCauses {
     pub(super) fn of(source: &Source) -> Option<Self> {
-        let driver = match source {
-            Source::Driver { name, version, .. } => format!("{name} {version}"),
-            Source::Trace { driver, .. } => driver.clone(),
-            Source::Program { .. } => return None,
-        };
-        let (bundled, expectations) = expectations::of_driver(&driver).ok().flatten()?;
+        let (bundled, expectations) = expectations::of_source(source)?;
         Some(Self {
             name: bundled.name,
             expectations,

@@ -7,9 +7,10 @@ use std::collections::HashSet;
 use alloc_core::Scope;
 
 use super::label::cell;
+use super::tables::phase_sum;
 use crate::expectations::CheckSummary;
 use crate::report::ReportOrList;
-use vk_accounts::report::{ContextRow, CoverageRun, FindingRow, Report, one_line};
+use vk_accounts::report::{ContextRow, Coverage, CoverageRun, FindingRow, Report, one_line};
 use vk_accounts::units::{bytes, percent};
 
 /// So many kinds of objects are compared.
@@ -56,23 +57,19 @@ pub(super) fn matrix(entries: &[ReportOrList], checks: &[Option<&CheckSummary>])
             .map(|report| report.map_or_else(|| "no report".to_owned(), figure))
             .collect(),
     };
-    let sum = |report: &Report, of: fn(&vk_accounts::report::Phase) -> u64| {
-        report
-            .phases
-            .iter()
-            .map(of)
-            .fold(0_u64, u64::saturating_add)
+    let coverage = |report: &Report, run: fn(&Coverage) -> Option<CoverageRun>| {
+        let ratio = report.callback_coverage.as_ref().and_then(run)?.ratio();
+        ratio.map(percent)
     };
-    let coverage = |run: Option<&CoverageRun>| {
-        run.and_then(|run| run.ratio())
-            .map_or_else(|| "\u{2013}".to_owned(), percent)
-    };
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "\u{2013}".to_owned());
     let memory = vec![
         row("Peak", &|report| bytes(report.peak_bytes)),
         row("Taken in all", &|report| {
-            bytes(sum(report, |phase| phase.bytes))
+            bytes(phase_sum(report, |phase| phase.bytes))
         }),
-        row("Blocks", &|report| cell(sum(report, |phase| phase.blocks))),
+        row("Blocks", &|report| {
+            cell(phase_sum(report, |phase| phase.blocks))
+        }),
         row("Left behind", &|report| {
             let left = report.leftovers.iter().map(|left| left.bytes);
             match left.fold(0_u64, u64::saturating_add) {
@@ -81,20 +78,10 @@ pub(super) fn matrix(entries: &[ReportOrList], checks: &[Option<&CheckSummary>])
             }
         }),
         row("Through callbacks, without the loader", &|report| {
-            coverage(
-                report
-                    .callback_coverage
-                    .as_ref()
-                    .and_then(|coverage| coverage.without_loader.as_ref()),
-            )
+            or_dash(coverage(report, |coverage| coverage.without_loader))
         }),
         row("Through callbacks, with the loader", &|report| {
-            coverage(
-                report
-                    .callback_coverage
-                    .as_ref()
-                    .and_then(|coverage| coverage.with_loader.as_ref()),
-            )
+            or_dash(coverage(report, |coverage| coverage.with_loader))
         }),
     ];
     let level = |level: &'static str| {
@@ -122,13 +109,14 @@ pub(super) fn matrix(entries: &[ReportOrList], checks: &[Option<&CheckSummary>])
         }
     }
     kinds.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
-    let kind = |(name, _): &(&str, u64)| {
-        row(&one_line(name), &|report: &Report| {
-            let own = |context: &&ContextRow| !context.group && context.name == *name;
+    let held = |name: &str, is_own: &dyn Fn(&str) -> bool| {
+        row(name, &|report: &Report| {
+            let own = |context: &&ContextRow| !context.group && is_own(&context.name);
             let held = report.contexts.iter().filter(own).map(|row| row.live_bytes);
             cell(held.fold(0_u64, u64::saturating_add))
         })
     };
+    let kind = |(name, _): &(&str, u64)| held(&one_line(name), &|context| context == *name);
     let mut by_kind: Vec<_> = kinds.iter().take(KINDS).map(kind).collect();
     let more = kinds.get(KINDS..).unwrap_or_default();
     if !more.is_empty() {
@@ -138,11 +126,7 @@ pub(super) fn matrix(entries: &[ReportOrList], checks: &[Option<&CheckSummary>])
             more.len(),
             if more.len() == 1 { "" } else { "s" }
         );
-        by_kind.push(row(&name, &|report: &Report| {
-            let own = |context: &&ContextRow| !context.group && names.contains(&*context.name);
-            let held = report.contexts.iter().filter(own).map(|row| row.live_bytes);
-            cell(held.fold(0_u64, u64::saturating_add))
-        }));
+        by_kind.push(held(&name, &|context| names.contains(context)));
     }
     let groups = vec![
         MatrixGroup {

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use vk_accounts::report::{ByScope, Phase, Sample};
+use vk_accounts::report::{Phase, Sample};
 
 /// Phases as they are drawn.
 pub(super) struct Folded<'r> {
@@ -84,9 +84,9 @@ fn sum(name: String, round: &[Phase]) -> Phase {
         sum.blocks = sum.blocks.saturating_add(phase.blocks);
         sum.freed = sum.freed.saturating_add(phase.freed);
         sum.bytes = sum.bytes.saturating_add(phase.bytes);
-        add(&mut sum.blocks_by_scope, &phase.blocks_by_scope);
-        add(&mut sum.freed_by_scope, &phase.freed_by_scope);
-        add(&mut sum.bytes_by_scope, &phase.bytes_by_scope);
+        sum.blocks_by_scope.add(&phase.blocks_by_scope);
+        sum.freed_by_scope.add(&phase.freed_by_scope);
+        sum.bytes_by_scope.add(&phase.bytes_by_scope);
         if phase.peak_bytes > sum.peak_bytes {
             (sum.peak_bytes, sum.peak_slack) = (phase.peak_bytes, phase.peak_slack);
         }
@@ -95,10 +95,6 @@ fn sum(name: String, round: &[Phase]) -> Phase {
             (phase.live_blocks, phase.live_blocks_by_scope);
     }
     sum
-}
-
-fn add(sum: &mut ByScope, more: &ByScope) {
-    sum.add(more);
 }
 
 #[cfg(test)]

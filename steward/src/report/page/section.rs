@@ -324,14 +324,8 @@ fn about(source: &Source) -> Vec<String> {
 }
 
 fn figures(report: &Report, known: &str) -> Vec<Figure> {
-    let sum = |of: fn(&vk_accounts::report::Phase) -> u64| {
-        report
-            .phases
-            .iter()
-            .map(of)
-            .fold(0_u64, u64::saturating_add)
-    };
-    let (taken, blocks) = (sum(|phase| phase.bytes), sum(|phase| phase.blocks));
+    let taken = tables::phase_sum(report, |phase| phase.bytes);
+    let blocks = tables::phase_sum(report, |phase| phase.blocks);
     let left = report.leftovers.iter().fold((0_u64, 0_u64), |sum, left| {
         (
             sum.0.saturating_add(left.blocks),

@@ -6,7 +6,7 @@ use alloc_core::Scope;
 
 use super::areas::unit;
 use super::label::{cell, grouped};
-use vk_accounts::report::{ByScope, CoverageRun, Report, one_line};
+use vk_accounts::report::{ByScope, ContextRow, CoverageRun, Leftover, Phase, Report, one_line};
 use vk_accounts::units::{bytes, percent};
 
 /// A table has so many rows at most; data has all.
@@ -58,6 +58,12 @@ pub(super) struct FigureRow {
     pub(super) cells: Vec<String>,
 }
 
+/// A figure of all phases together.
+pub(super) fn phase_sum(report: &Report, figure: fn(&Phase) -> u64) -> u64 {
+    let figures = report.phases.iter().map(figure);
+    figures.fold(0, u64::saturating_add)
+}
+
 fn scopes(by_scope: &ByScope) -> impl Iterator<Item = String> {
     Scope::ALL
         .into_iter()
@@ -78,10 +84,9 @@ pub(super) fn contexts(report: &Report) -> (FigureTable, String) {
         .contexts
         .iter()
         .partition(|row| row.group || row.total_blocks > 0);
-    let row = |row: &vk_accounts::report::ContextRow| FigureRow {
+    let row = |row: &ContextRow| FigureRow {
         name: one_line(&row.name),
         depth: row.steps(),
-        number: 0,
         strong: row.group,
         cells: scopes(&row.live_by_scope)
             .chain([
@@ -91,6 +96,7 @@ pub(super) fn contexts(report: &Report) -> (FigureTable, String) {
                 cell(row.total_bytes),
             ])
             .collect(),
+        ..FigureRow::default()
     };
     let mut names: Vec<_> = unused
         .iter()
@@ -105,12 +111,10 @@ pub(super) fn contexts(report: &Report) -> (FigureTable, String) {
 }
 
 /// Phases, numbered as they come.
-pub(super) fn phases(phases: &[vk_accounts::report::Phase]) -> FigureTable {
-    let row = |(index, phase): (usize, &vk_accounts::report::Phase)| FigureRow {
+pub(super) fn phases(phases: &[Phase]) -> FigureTable {
+    let row = |(index, phase): (usize, &Phase)| FigureRow {
         name: one_line(&phase.name),
-        depth: 0,
         number: index + 1,
-        strong: false,
         cells: [phase.commands, phase.blocks, phase.freed, phase.bytes]
             .map(cell)
             .into_iter()
@@ -120,20 +124,19 @@ pub(super) fn phases(phases: &[vk_accounts::report::Phase]) -> FigureTable {
                 peak(phase.peak_bytes, phase.peak_slack),
             ])
             .collect(),
+        ..FigureRow::default()
     };
     FigureTable::of(&PHASE_COLUMNS, phases.iter().enumerate().map(row))
 }
 
 /// What was not given back.
 pub(super) fn leftovers(report: &Report) -> FigureTable {
-    let row = |left: &vk_accounts::report::Leftover| FigureRow {
+    let row = |left: &Leftover| FigureRow {
         name: one_line(&left.context),
-        depth: 0,
-        number: 0,
-        strong: false,
         cells: scopes(&left.by_scope)
             .chain([left.blocks, left.bytes].map(cell))
             .collect(),
+        ..FigureRow::default()
     };
     FigureTable::of(&LEFTOVER_COLUMNS, report.leftovers.iter().map(row))
 }

@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use testkit::{Child, Finished, skip};
 use vk_accounts::report::Report;
-use vk_steward::bundled::TRACES;
 use vk_steward::diff::{Change, Diff, Part};
+use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReadError, ReportOrList};
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");

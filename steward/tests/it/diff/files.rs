@@ -1,7 +1,7 @@
 //! Files that are no reports, or reports of another version.
 
 use serde_json::{Value, json};
-use vk_steward::bundled::TRACES;
+use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReadError, ReportOrList};
 
 use crate::support::full_report::{full, of_trace};

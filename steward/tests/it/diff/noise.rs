@@ -1,8 +1,8 @@
 //! What depends on when a driver's own threads run, and what only looks like it.
 
 use vk_accounts::report::Report;
-use vk_steward::bundled::TRACES;
 use vk_steward::diff::DiffFilter;
+use vk_steward::replay::bundled::TRACES;
 
 use super::diff;
 use crate::support::full_report::full;

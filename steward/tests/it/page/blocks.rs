@@ -4,7 +4,7 @@ use super::page;
 use crate::support::full_report::full;
 use crate::support::parts::{part, text_of};
 use vk_accounts::report::Report;
-use vk_steward::bundled::TRACES;
+use vk_steward::replay::bundled::TRACES;
 
 #[test]
 fn a_programs_device_memory_is_on_its_page() {

@@ -8,7 +8,7 @@ use vk_accounts::report::{
     Refusal, Report, RunEnvironment, SharedContext, SharedContexts, Source, Unjudged, VulkanMemory,
     VulkanMemoryRow, Went,
 };
-use vk_steward::bundled::BundledTrace;
+use vk_steward::replay::bundled::BundledTrace;
 use vk_steward::replay::{self, TraceFile};
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;

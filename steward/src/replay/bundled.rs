@@ -15,19 +15,19 @@ pub struct BundledTrace {
 pub const TRACES: [BundledTrace; 4] = [
     BundledTrace {
         name: "lavapipe-workload",
-        compressed: include_bytes!("../traces/lavapipe-workload.trace.gz"),
+        compressed: include_bytes!("../../traces/lavapipe-workload.trace.gz"),
     },
     BundledTrace {
         name: "nvidia-580-workload",
-        compressed: include_bytes!("../traces/nvidia-580-workload.trace.gz"),
+        compressed: include_bytes!("../../traces/nvidia-580-workload.trace.gz"),
     },
     BundledTrace {
         name: "lavapipe-22.3",
-        compressed: include_bytes!("../traces/lavapipe-22.3.csv.gz"),
+        compressed: include_bytes!("../../traces/lavapipe-22.3.csv.gz"),
     },
     BundledTrace {
         name: "nvidia-580-h200",
-        compressed: include_bytes!("../traces/nvidia-580-h200.csv.gz"),
+        compressed: include_bytes!("../../traces/nvidia-580-h200.csv.gz"),
     },
 ];
 

@@ -1,0 +1,32 @@
+//! Cells as lines of text, in columns.
+
+#![forbid(unsafe_code)]
+
+/// What the columns behind the first one hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Columns {
+    /// Text, aligned to the left as the first column is.
+    Text,
+    /// Numbers, aligned to the right.
+    Numbers,
+}
+
+/// One line a row, without a newline at the end. Columns are two spaces apart.
+pub(crate) fn aligned(rows: &[Vec<String>], columns: Columns) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let line = |row: &Vec<String>| {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let (width, gap) = (width(column), if column == 0 { "" } else { "  " });
+            line += &match columns {
+                Columns::Numbers if column > 0 => format!("{gap}{cell:>width$}"),
+                _ => format!("{gap}{cell:<width$}"),
+            };
+        }
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
