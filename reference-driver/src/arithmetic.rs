@@ -1,4 +1,4 @@
-//! Instructions that make values of values.
+//! Instructions that compute values from values.
 
 use crate::interpreter::{Invocation, Value, World};
 use crate::spirv::{Answer, MAX_IDS, Module, Unsupported};
@@ -28,7 +28,7 @@ impl<W: World> Invocation<'_, '_, W> {
     }
 }
 
-/// The words of several values, one behind the other.
+/// The words of several values in order.
 pub(crate) fn concat(
     module: &Module<'_>,
     type_of: &[usize; MAX_IDS],
@@ -48,7 +48,7 @@ pub(crate) fn concat(
     Ok(words)
 }
 
-/// What two numbers, or each pair of two vectors, make.
+/// The result of a binary instruction for two numbers, or for each pair of components of two vectors.
 pub(crate) fn binary(code: u32, a: [u32; 4], b: [u32; 4]) -> Answer<[u32; 4]> {
     let floats =
         |make: fn(f32, f32) -> f32, a, b| make(f32::from_bits(a), f32::from_bits(b)).to_bits();

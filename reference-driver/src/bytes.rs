@@ -1,4 +1,4 @@
-//! Memory of the device: mapped, not allocated (RD7), and every access of the device to it, within its bounds.
+//! Device memory: mapped, not allocated (RD7). Every access of the device is checked against its bounds.
 
 use core::ptr::{self, NonNull};
 
@@ -8,7 +8,7 @@ use ash::vk;
 #[derive(Debug)]
 pub(crate) struct Mapping(Bytes);
 
-// SAFETY: the mapping belongs to this value; who accesses its bytes, and when, the application synchronises.
+// SAFETY: the mapping belongs to this value. The application synchronises accesses to its bytes.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -34,7 +34,6 @@ impl Mapping {
         Ok(Self(Bytes { first, len }))
     }
 
-    /// All of it.
     pub(crate) fn bytes(&self) -> Bytes {
         self.0
     }
@@ -42,7 +41,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length. What was bound to it is not used any more (valid usage of vkFreeMemory).
+        // SAFETY: mapped in `new` with this length. No bound resource is used any more (valid usage of vkFreeMemory).
         unsafe { libc::munmap(self.0.first.as_ptr().cast(), self.0.len) };
     }
 }
@@ -54,13 +53,12 @@ pub(crate) struct Bytes {
     len: usize,
 }
 
-// SAFETY: an address and a number; what may be accessed when is said at `Mapping`.
+// SAFETY: an address and a number; for accesses see `Mapping`.
 unsafe impl Send for Bytes {}
 // SAFETY: as above.
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
-    /// No bytes.
     pub(crate) const NONE: Self = Self {
         first: NonNull::dangling(),
         len: 0,
@@ -70,7 +68,7 @@ impl Bytes {
         self.len as u64
     }
 
-    /// `size` bytes from `offset` on, `VK_WHOLE_SIZE` for the rest; none where they do not lie inside.
+    /// `size` bytes from `offset` on, `VK_WHOLE_SIZE` for the rest; no bytes if they do not lie inside.
     pub(crate) fn part(self, offset: u64, size: u64) -> Self {
         let Some(rest) = self.len().checked_sub(offset) else {
             return Self::NONE;
@@ -87,7 +85,7 @@ impl Bytes {
         }
     }
 
-    /// The address, for the host.
+    /// The address that the host accesses.
     pub(crate) const fn address(self) -> NonNull<u8> {
         self.first
     }
@@ -114,7 +112,7 @@ impl Bytes {
         (0..self.len() / 4).for_each(|index| self.set_word(4 * index, word));
     }
 
-    /// As many bytes as both have.
+    /// Copies as many bytes as both have.
     pub(crate) fn copy_to(self, to: Self) {
         let len = self.len.min(to.len);
         // SAFETY: both lie in live mappings and have so many bytes; they may overlap.

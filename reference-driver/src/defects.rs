@@ -1,7 +1,7 @@
 //! Defects that can be planted by name, with `STEWARD_DEFECT`: those of the fake driver of vk-callbacks that a real interface can carry
-//! (RD15). What is done wrong stands there; here stands in which command, and with whose callbacks.
+//! (RD15). vk-callbacks says what each defect does; this file says in which command, and with the callbacks of which object.
 //!
-//! It is the process's first thread whose commands go wrong. What a driver does between commands it does at the end of another one.
+//! Only commands of the process's first thread go wrong. A defect between commands happens at the end of another thread.
 
 use core::cell::Cell;
 use core::ffi::CStr;
@@ -17,8 +17,8 @@ use vk_callbacks::testing::{
     CommandCallbacks, Defect, Dispatch, FakeKind, PassedCallbacks, PlantedDriver, PlantedState,
 };
 
-/// Those that can be planted here. The others are of the application or its allocator, of a layer, of an extension that the driver lacks, or
-/// show only where the application changes its struct or holds a thread up in the midst of a callback.
+/// The defects that can be planted here. The others are defects of the application or its allocator, of a layer or of an extension that the
+/// driver lacks, or need an application that changes its struct or blocks a thread inside a callback.
 pub const PLANTABLE: &[Defect] = &[
     Defect::UnknownUserData,
     Defect::OutsideChain,
@@ -67,7 +67,7 @@ pub const PLANTABLE: &[Defect] = &[
 /// The environment variable that names the defect.
 pub const VARIABLE: &CStr = c"STEWARD_DEFECT";
 
-/// The callbacks that commands of other objects need.
+/// The object whose callbacks a command uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Instance,
@@ -77,7 +77,7 @@ enum Whose {
     PipelineCache,
     DescriptorPool,
     CommandPool,
-    /// What the command itself is given.
+    /// The `pAllocator` of the command itself.
     Own,
 }
 
@@ -98,11 +98,11 @@ std::thread_local! {
     static END: EndOfThread = const { EndOfThread };
 }
 
-/// The defect that is planted in this process.
+/// The defect planted in this process.
 fn planted() -> Option<Defect> {
     static PLANTED: OnceLock<Option<Defect>> = OnceLock::new();
     *PLANTED.get_or_init(|| {
-        // SAFETY: the name ends with a NUL; nobody writes the environment while a driver runs.
+        // SAFETY: the name ends with a NUL; no thread writes the environment while a driver runs.
         let named = unsafe { libc::getenv(VARIABLE.as_ptr()) };
         if named.is_null() {
             return None;
@@ -118,8 +118,8 @@ fn kept() -> MutexGuard<'static, Kept> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whose callbacks a creating command brings.
-fn brings(command: &str) -> Whose {
+/// The object whose callbacks a creating command passes.
+fn creates(command: &str) -> Whose {
     match command {
         "create_instance" => Whose::Instance,
         "create_device" => Whose::Device,
@@ -132,18 +132,18 @@ fn brings(command: &str) -> Whose {
     }
 }
 
-/// What the fake driver calls the command in which it does what `defect` does here, and whose callbacks that command is about.
+/// The command of the fake driver that does what `defect` does here, and the object whose callbacks it uses.
 fn scene(defect: Defect, command: &str) -> Option<(&'static str, Whose)> {
     const IN_MOST: &str = "vkMapMemory";
     Some(match (command, defect) {
-        // Of all commands that may answer an error, the one whose answer a program can ignore.
+        // The only command that may return an error which a program can ignore.
         ("free_descriptor_sets", Defect::OutOfMemoryWithoutNull | Defect::OtherErrorAfterNull) => {
             (IN_MOST, Whose::DescriptorPool)
         }
         ("map_memory", Defect::OutOfMemoryWithoutNull | Defect::OtherErrorAfterNull) => {
             return None;
         }
-        // It has one block at most, which the next bind frees.
+        // The state has one block at most, which the next bind frees.
         ("create_buffer", Defect::FreedInOtherCommand) if !STATE.is_empty() => return None,
         ("map_memory", _) => (IN_MOST, Whose::Memory),
         ("unmap_memory", _) => ("vkUnmapMemory", Whose::Memory),
@@ -161,7 +161,7 @@ fn scene(defect: Defect, command: &str) -> Option<(&'static str, Whose)> {
     })
 }
 
-/// A command begins. An error is what it is to answer.
+/// A command begins. Returns the error that it is to return.
 pub(crate) fn enter(command: &'static str) -> Option<vk::Result> {
     let defect = planted()?;
     COMMAND.set(command);
@@ -172,7 +172,7 @@ pub(crate) fn enter(command: &'static str) -> Option<vk::Result> {
     }
 }
 
-/// The command that runs was given these callbacks.
+/// The running command got these callbacks.
 pub(crate) fn given(raw: *const RawCallbacks) {
     // SAFETY: valid usage of any command with callbacks: NULL or a struct.
     let (Some(defect), Some(raw)) = (planted(), unsafe { raw.as_ref() }) else {
@@ -182,7 +182,7 @@ pub(crate) fn given(raw: *const RawCallbacks) {
     if !is_first_thread() {
         return;
     }
-    let whose = brings(command);
+    let whose = creates(command);
     let mut all = kept();
     all.0[Whose::Own as usize] = Some(*raw);
     all.0[whose as usize] = Some(*raw);
@@ -204,10 +204,10 @@ fn is_first_thread() -> bool {
     unsafe { libc::gettid() == std::process::id().cast_signed() }
 }
 
-/// Whether pools, and what is made from them, are to pass all callbacks over: then nobody's take their place.
-pub(crate) fn nobodys() -> Option<&'static (InstanceDomain<'static>, DeviceDomain)> {
+/// Domains without callbacks, if pools and their children are to pass over all callbacks.
+pub(crate) fn bypassing_domains() -> Option<&'static (InstanceDomain<'static>, DeviceDomain)> {
     static OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
-    static NOBODYS: OnceLock<Option<(InstanceDomain<'static>, DeviceDomain)>> = OnceLock::new();
+    static BYPASSING: OnceLock<Option<(InstanceDomain<'static>, DeviceDomain)>> = OnceLock::new();
     let domains = || {
         // SAFETY: no callbacks.
         let instance = unsafe { InstanceDomain::new(core::ptr::null(), &OWN) };
@@ -217,11 +217,11 @@ pub(crate) fn nobodys() -> Option<&'static (InstanceDomain<'static>, DeviceDomai
     };
     let wanted = planted() == Some(Defect::PoolNeverAsked);
     wanted
-        .then(|| NOBODYS.get_or_init(domains).as_ref())
+        .then(|| BYPASSING.get_or_init(domains).as_ref())
         .flatten()
 }
 
-/// At the end of a thread that made a buffer the driver does something of its own accord.
+/// At the end of a thread that created a buffer the driver acts outside of any command.
 struct EndOfThread;
 
 impl Drop for EndOfThread {
@@ -233,7 +233,7 @@ impl Drop for EndOfThread {
     }
 }
 
-/// What the driver does between commands begins, or ends, in a command.
+/// Work between commands begins, or ends, in a command.
 fn around_idle_threads(defect: Defect, command: &str) {
     use Defect::{AskedBetweenCommands, FreedBetweenCommands, NotifiedBetweenCommands};
     if !matches!(
@@ -248,7 +248,7 @@ fn around_idle_threads(defect: Defect, command: &str) {
     match command {
         "create_buffer" if !is_first_thread() => {
             END.with(|_| ());
-            // It has one block at most.
+            // The state has one block at most.
             if defect == FreedBetweenCommands && STATE.is_empty() {
                 let _ = planted.command("vkQueueWaitIdle", &of_device);
             }

@@ -6,14 +6,14 @@ use ash::vk;
 use vk_callbacks::driver::ArrayObject;
 
 use crate::bytes::Bytes;
-use crate::edge::{Items, commands, look, raw, slice};
+use crate::edge::{Items, commands, get, raw, slice};
 use crate::images::Surface;
 use crate::objects::{BufferView, Sampler, buffer_bytes};
 
 /// `VkDescriptorSet`.
 pub(crate) type Set = ArrayObject<(), Slot>;
 
-/// One descriptor and where it stands.
+/// One descriptor with its binding and array element.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot {
     pub(crate) binding: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Slot {
     pub(crate) descriptor: Descriptor,
 }
 
-/// What a shader reaches through a descriptor.
+/// The resource behind a descriptor.
 #[derive(Clone, Copy)]
 pub(crate) enum Descriptor {
     None,
@@ -38,10 +38,10 @@ impl Slot {
     };
 }
 
-/// The slots of a set from a binding's element on: what is left over of an array goes on in the next binding.
+/// The slots of a set from a binding's element on: an array that is longer than its binding continues in the next one.
 fn slots<'a>(set: vk::DescriptorSet, binding: u32, element: u32) -> &'a mut [Slot] {
     // SAFETY: valid usage: a live set, externally synchronised.
-    let Some((_, slots)) = (unsafe { Items::<((), Slot)>::change(raw(set)) }) else {
+    let Some((_, slots)) = (unsafe { Items::<((), Slot)>::get_mut(raw(set)) }) else {
         return &mut [];
     };
     let found = slots
@@ -55,7 +55,7 @@ fn slots<'a>(set: vk::DescriptorSet, binding: u32, element: u32) -> &'a mut [Slo
 /// The descriptor of that type from the structure at `source`.
 ///
 /// # Safety
-/// `source` points to what descriptors of the type are written from, with live handles.
+/// `source` points to the structure for descriptors of the type, with live handles.
 unsafe fn read(kind: vk::DescriptorType, source: *const c_void) -> Descriptor {
     use vk::DescriptorType as Kind;
     match kind {
@@ -68,18 +68,18 @@ unsafe fn read(kind: vk::DescriptorType, source: *const c_void) -> Descriptor {
             // SAFETY: the caller's promise.
             let view = unsafe { source.cast::<vk::BufferView>().read_unaligned() };
             // SAFETY: the caller's promise.
-            unsafe { look::<BufferView>(raw(view)) }
+            unsafe { get::<BufferView>(raw(view)) }
                 .map_or(Descriptor::None, |view| Descriptor::Bytes(view.0))
         }
         Kind::COMBINED_IMAGE_SAMPLER => {
             // SAFETY: the caller's promise.
             let info = unsafe { source.cast::<vk::DescriptorImageInfo>().read_unaligned() };
             // SAFETY: the caller's promise.
-            unsafe { look::<Sampler>(raw(info.sampler)) }.map_or(Descriptor::None, |sampler| {
+            unsafe { get::<Sampler>(raw(info.sampler)) }.map_or(Descriptor::None, |sampler| {
                 Descriptor::Picture(Surface::of_handle(info.image_view), sampler.0)
             })
         }
-        // What no shader of the driver reaches.
+        // No shader of the driver accesses the others.
         _ => Descriptor::None,
     }
 }

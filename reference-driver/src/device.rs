@@ -1,4 +1,4 @@
-//! Instance, physical device, device and queue: what the loader dispatches on, and where callbacks are kept.
+//! Instance, physical device, device and queue: the loader dispatches on them, and they keep callbacks.
 
 use core::sync::atomic::AtomicBool;
 
@@ -12,20 +12,20 @@ use crate::edge::{answer, commands, list, raw, refused, slice, typed};
 use crate::instance::{Instance, PhysicalDevice, create_instance_object, destroy_instance_object};
 use crate::objects::is_up;
 
-/// What every command that takes callbacks is given.
+/// The `pAllocator` argument of a command.
 pub(crate) type PAllocator = *const vk::AllocationCallbacks<'static>;
 
 /// `VkDevice`.
 pub(crate) struct Device {
     pub(crate) domain: DeviceDomain,
-    /// It outlives the device, and nobody changes it (valid usage of vkDestroyInstance).
+    /// Outlives the device and does not change (valid usage of vkDestroyInstance).
     pub(crate) instance: &'static Instance,
     queue: u64,
 }
 
-/// `VkQueue`. Work is done in the submit, by the caller (RD11).
+/// `VkQueue`. The submitting thread does the work (RD11).
 pub(crate) struct Queue {
-    /// Since a submit failed: the device does no more work.
+    /// Set when a submit fails: the device does no more work.
     pub(crate) lost: AtomicBool,
 }
 
@@ -47,12 +47,12 @@ pub(crate) fn callbacks(p_allocator: PAllocator) -> *const RawCallbacks {
 
 impl Device {
     pub(crate) fn is_lost(&self) -> bool {
-        // SAFETY: the queue lives as long as its device, and is only shared.
+        // SAFETY: the queue lives as long as its device; only shared references to it exist.
         let queue = unsafe { DispatchableObject::<Queue>::borrow_handle(self.queue) };
         queue.is_some_and(|queue| is_up(&queue.lost))
     }
 
-    /// What a command on the device may use.
+    /// The callbacks that a command on the device may use.
     pub(crate) fn chain<'a>(&'a self, own: Option<&'a CallbackAllocator>) -> FallbackChain<'a> {
         self.domain.chain(&self.instance.domain, own)
     }
@@ -112,11 +112,11 @@ fn destroy_device_object(device: u64, p_allocator: PAllocator) {
     };
     let (place, device) = object.vacate();
     // SAFETY: valid usage of vkDestroyDevice.
-    let brought = unsafe { DeviceDomain::new(callbacks(p_allocator)) };
-    let brought = brought.ok().filter(|brought| brought.own().is_some());
-    let domain = brought.as_ref().unwrap_or(&device.domain);
+    let passed = unsafe { DeviceDomain::new(callbacks(p_allocator)) };
+    let passed = passed.ok().filter(|passed| passed.own().is_some());
+    let domain = passed.as_ref().unwrap_or(&device.domain);
     let chain = domain.chain(&device.instance.domain, None);
-    // SAFETY: the queue goes with its device.
+    // SAFETY: this is the last use of the queue.
     if let Some(queue) = unsafe { DispatchableObject::<Queue>::from_handle(device.queue) } {
         // SAFETY: compatible callbacks (V42).
         let _ = unsafe { queue.destroy(&chain) };
@@ -136,11 +136,11 @@ commands! {
     fn destroy_instance(instance: vk::Instance, p_allocator: *const vk::AllocationCallbacks<'_>) {
         destroy_instance_object(raw(instance), p_allocator.cast());
     }
-    fn enumerate_physical_devices(instance: vk::Instance as dispatch Instance, count: *mut u32 as write _, out: *mut vk::PhysicalDevice) -> vk::Result {
+    fn enumerate_physical_devices(instance: vk::Instance as dispatchable Instance, count: *mut u32 as write _, out: *mut vk::PhysicalDevice) -> vk::Result {
         // SAFETY: valid usage: room for as many as `count` says, or NULL.
         unsafe { list(&[typed::<vk::PhysicalDevice>(instance.physical)], count, out) }
     }
-    fn enumerate_physical_device_groups(instance: vk::Instance as dispatch Instance, count: *mut u32 as write _, out: *mut vk::PhysicalDeviceGroupProperties<'_>) -> vk::Result {
+    fn enumerate_physical_device_groups(instance: vk::Instance as dispatchable Instance, count: *mut u32 as write _, out: *mut vk::PhysicalDeviceGroupProperties<'_>) -> vk::Result {
         if !out.is_null() && *count > 0 {
             // SAFETY: valid usage: room for as many as `count` says.
             let group = unsafe { &mut *out };
@@ -153,17 +153,17 @@ commands! {
         *count = 1;
         vk::Result::SUCCESS
     }
-    fn create_device(physical: vk::PhysicalDevice as dispatch PhysicalDevice, info: *const vk::DeviceCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Device as write _) -> vk::Result {
+    fn create_device(physical: vk::PhysicalDevice as dispatchable PhysicalDevice, info: *const vk::DeviceCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Device as write _) -> vk::Result {
         *out = vk::Device::null();
         answer(create_device_object(physical, info, p_allocator.cast()).map(|handle| *out = typed(handle)))
     }
     fn destroy_device(device: vk::Device, p_allocator: *const vk::AllocationCallbacks<'_>) {
         destroy_device_object(raw(device), p_allocator.cast());
     }
-    fn get_device_queue(device: vk::Device as dispatch Device, _family: u32, _index: u32, out: *mut vk::Queue as write _) {
+    fn get_device_queue(device: vk::Device as dispatchable Device, _family: u32, _index: u32, out: *mut vk::Queue as write _) {
         *out = typed(device.queue);
     }
-    fn get_device_queue2(device: vk::Device as dispatch Device, _info: *const vk::DeviceQueueInfo2<'_>, out: *mut vk::Queue as write _) {
+    fn get_device_queue2(device: vk::Device as dispatchable Device, _info: *const vk::DeviceQueueInfo2<'_>, out: *mut vk::Queue as write _) {
         *out = typed(device.queue);
     }
     fn queue_wait_idle(_queue: vk::Queue) -> vk::Result { vk::Result::SUCCESS }

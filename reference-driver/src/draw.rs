@@ -1,4 +1,4 @@
-//! Triangles: vertices through one shader, pixels whose centre lies inside through the other.
+//! Triangles: one shader runs for each vertex, the other for each pixel whose centre lies inside.
 
 use ash::vk;
 
@@ -11,8 +11,8 @@ use crate::spirv::Module;
 /// A vertex in pixels, with depth, and 1 over its fourth coordinate.
 type Vertex = [f32; 4];
 
-/// Draws every three vertices as a triangle. Returns how many samples passed; `None` for what the driver cannot draw rightly: a
-/// triangle that would have to be clipped.
+/// Draws every three vertices as a triangle. Returns how many samples passed; `None` for a triangle that would have to be clipped, which
+/// the driver cannot do.
 pub(crate) fn triangles(bound: &Bound, state: &State, words: &[u32], vertices: u32) -> Option<u64> {
     let (first, second) = words.split_at_checked(state.first)?;
     let [vertex_name, fragment_name] = &state.names;
@@ -32,7 +32,7 @@ pub(crate) fn triangles(bound: &Bound, state: &State, words: &[u32], vertices: u
     Some(passed)
 }
 
-/// Runs the vertex shader and brings its position into pixels.
+/// Runs the vertex shader and converts its position to pixels.
 fn transform(bound: &Bound, state: &State, module: &Module<'_>, index: u32) -> Option<Vertex> {
     let mut world = InvocationWorld {
         bound,
@@ -45,7 +45,7 @@ fn transform(bound: &Bound, state: &State, module: &Module<'_>, index: u32) -> O
     in_pixels(world.position.map(f32::from_bits), state.viewport)
 }
 
-/// `None` for what would have to be clipped, and for what no pixel is: a corner that is not finite would lie inside of everything.
+/// `None` for a corner that would have to be clipped, and for one that is not finite: it would lie inside of every pixel.
 fn in_pixels([x, y, z, w]: [f32; 4], port: vk::Viewport) -> Option<Vertex> {
     if !(w > 0.0 && (0.0..=w).contains(&z)) {
         return None;
@@ -125,7 +125,7 @@ fn fill(
     Some(passed)
 }
 
-/// How near a point is to each corner, if it lies inside; on an edge, where that is a top or a left one.
+/// The weight of each corner at a point inside of the triangle. A point on an edge is inside if it is a top or a left edge.
 fn inside(corners: [Vertex; 3], at: [f32; 2]) -> Option<[f32; 3]> {
     let [a, b, c] = corners;
     let mut weights = [0.0; 3];

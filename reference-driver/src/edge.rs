@@ -3,11 +3,12 @@
 use ash::vk;
 use vk_callbacks::{CallbackError, VK_ERROR_OUT_OF_HOST_MEMORY};
 
-/// What a command answers when its arguments are no valid usage.
+/// The return type of a command.
 pub(crate) trait Answer {
+    /// The result for arguments that are no valid usage.
     const INVALID: Self;
 
-    /// What a planted defect answers.
+    /// The result of a planted defect.
     #[cfg(feature = "testing")]
     fn wrong(result: vk::Result) -> Self;
 }
@@ -36,23 +37,24 @@ pub(crate) fn refused(error: CallbackError) -> vk::Result {
     }
 }
 
-/// A command that did what it was asked, or why not.
+/// The `VkResult` of a command.
 pub(crate) fn answer(done: Result<(), vk::Result>) -> vk::Result {
     done.err().unwrap_or(vk::Result::SUCCESS)
 }
 
-/// Writes commands of Vulkan. Behind `as` stands what a raw argument is made into before the body runs:
+/// Defines commands of Vulkan. Behind `as` stands the reference that replaces a raw argument in the body:
 ///
 /// | | |
 /// |-|-|
-/// | `look T`, `change T` | the value behind a non-dispatchable handle of an `Object<T>` |
-/// | `items (T, E)`, `change_items (T, E)` | value and items behind the handle of an `ArrayObject<T, E>` |
-/// | `dispatch T`, `change_dispatch T` | the value behind a dispatchable handle |
-/// | `read _`, `write _` | what a pointer points to |
+/// | `object T`, `object_mut T` | the value behind a non-dispatchable handle of an `Object<T>` |
+/// | `items (T, E)`, `items_mut (T, E)` | value and items behind the handle of an `ArrayObject<T, E>` |
+/// | `dispatchable T`, `dispatchable_mut T` | the value behind a dispatchable handle |
+/// | `read _`, `write _` | the value behind a pointer |
 ///
-/// A NULL where one of these stands is no valid usage: the command answers `ERROR_UNKNOWN`, or does nothing.
+/// NULL for one of these is no valid usage: the command returns `ERROR_UNKNOWN`, or does nothing.
 ///
-/// Safety of all that it writes: the arguments satisfy the valid usage of the command of that name, external synchronisation included.
+/// # Safety of the commands
+/// The arguments satisfy the valid usage of the command of that name, external synchronisation included.
 macro_rules! commands {
     ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty $(as $how:ident $kind:ty)?),* $(,)?) $(-> $ret:ty)? $body:block)*) => {$(
         $(#[$meta])*
@@ -63,7 +65,7 @@ macro_rules! commands {
             }
             $($(
                 // SAFETY: valid usage of the command, as the caller promises: a live handle of this kind, or a pointer to what the
-                // command reads or writes, which nobody else changes meanwhile.
+                // command reads or writes, which no other thread changes meanwhile.
                 let Some($arg) = (unsafe { $crate::edge::reference!($how $kind, $arg) }) else {
                     return $crate::edge::Answer::INVALID;
                 };
@@ -74,24 +76,24 @@ macro_rules! commands {
 }
 
 macro_rules! reference {
-    (look $kind:ty, $arg:ident) => {
-        $crate::edge::look::<$kind>(ash::vk::Handle::as_raw($arg))
+    (object $kind:ty, $arg:ident) => {
+        $crate::edge::get::<$kind>(ash::vk::Handle::as_raw($arg))
     };
-    (change $kind:ty, $arg:ident) => {
+    (object_mut $kind:ty, $arg:ident) => {
         vk_callbacks::Object::<$kind>::borrow_handle_mut(ash::vk::Handle::as_raw($arg))
     };
     (items $kind:ty, $arg:ident) => {
-        $crate::edge::Items::<$kind>::look(ash::vk::Handle::as_raw($arg))
+        $crate::edge::Items::<$kind>::get(ash::vk::Handle::as_raw($arg))
     };
-    (change_items $kind:ty, $arg:ident) => {
-        $crate::edge::Items::<$kind>::change(ash::vk::Handle::as_raw($arg))
+    (items_mut $kind:ty, $arg:ident) => {
+        $crate::edge::Items::<$kind>::get_mut(ash::vk::Handle::as_raw($arg))
     };
-    (dispatch $kind:ty, $arg:ident) => {
+    (dispatchable $kind:ty, $arg:ident) => {
         vk_callbacks::driver::DispatchableObject::<$kind>::borrow_handle(ash::vk::Handle::as_raw(
             $arg,
         ))
     };
-    (change_dispatch $kind:ty, $arg:ident) => {
+    (dispatchable_mut $kind:ty, $arg:ident) => {
         vk_callbacks::driver::DispatchableObject::<$kind>::borrow_handle_mut(
             ash::vk::Handle::as_raw($arg),
         )
@@ -110,7 +112,7 @@ pub(crate) use {commands, reference};
 ///
 /// # Safety
 /// As `Object::borrow_handle`.
-pub(crate) unsafe fn look<'a, T>(handle: u64) -> Option<&'a T> {
+pub(crate) unsafe fn get<'a, T>(handle: u64) -> Option<&'a T> {
     // SAFETY: forwarded.
     unsafe { vk_callbacks::Object::<T>::borrow_handle(handle) }.map(|object| object.get())
 }
@@ -121,23 +123,23 @@ pub(crate) struct Items<P>(core::marker::PhantomData<P>);
 impl<T: 'static, E: 'static> Items<(T, E)> {
     /// # Safety
     /// As `ArrayObject::borrow_handle`.
-    pub(crate) unsafe fn look<'a>(handle: u64) -> Option<(&'a T, &'a [E])> {
+    pub(crate) unsafe fn get<'a>(handle: u64) -> Option<(&'a T, &'a [E])> {
         // SAFETY: forwarded.
         unsafe { vk_callbacks::driver::ArrayObject::borrow_handle(handle) }
     }
 
     /// # Safety
     /// As `ArrayObject::borrow_handle_mut`.
-    pub(crate) unsafe fn change<'a>(handle: u64) -> Option<(&'a mut T, &'a mut [E])> {
+    pub(crate) unsafe fn get_mut<'a>(handle: u64) -> Option<(&'a mut T, &'a mut [E])> {
         // SAFETY: forwarded.
         unsafe { vk_callbacks::driver::ArrayObject::borrow_handle_mut(handle) }
     }
 }
 
-/// `count` values at `first`; none where that is NULL.
+/// `count` values at `first`; none if it is NULL.
 ///
 /// # Safety
-/// `first` is NULL or points to so many values, which nobody changes during `'a`.
+/// `first` is NULL or points to `count` values that do not change during `'a`.
 pub(crate) unsafe fn slice<'a, T>(first: *const T, count: u32) -> &'a [T] {
     if first.is_null() || count == 0 {
         return &[];
@@ -146,10 +148,10 @@ pub(crate) unsafe fn slice<'a, T>(first: *const T, count: u32) -> &'a [T] {
     unsafe { core::slice::from_raw_parts(first, count as usize) }
 }
 
-/// As [`slice()`], to write to.
+/// As [`slice()`], writable.
 ///
 /// # Safety
-/// `first` is NULL or points to room for so many values, which nobody else uses during `'a`.
+/// `first` is NULL or points to room for `count` values, which are used only through this slice during `'a`.
 pub(crate) unsafe fn slice_mut<'a, T>(first: *mut T, count: u32) -> &'a mut [T] {
     if first.is_null() || count == 0 {
         return &mut [];
@@ -158,10 +160,10 @@ pub(crate) unsafe fn slice_mut<'a, T>(first: *mut T, count: u32) -> &'a mut [T] 
     unsafe { core::slice::from_raw_parts_mut(first, count as usize) }
 }
 
-/// Vulkan's way of listing: the number alone where `out` is NULL, else as many as there is room for.
+/// Lists values as Vulkan does: writes only their number if `out` is NULL, else as many as there is room for.
 ///
 /// # Safety
-/// `count` is valid, and `out` NULL or room for so many values as it says.
+/// `count` is valid; `out` is NULL or has room for `count` values.
 pub(crate) unsafe fn list<T: Clone>(all: &[T], count: &mut u32, out: *mut T) -> vk::Result {
     if out.is_null() {
         *count = all.len() as u32;
@@ -191,10 +193,10 @@ pub(crate) fn raw<H: vk::Handle>(handle: H) -> u64 {
     handle.as_raw()
 }
 
-/// Calls `fill` with each structure that a `pNext` chain of outputs holds.
+/// Calls `fill` with each structure of a `pNext` chain of outputs.
 ///
 /// # Safety
-/// `first` is NULL or the first of a chain of valid structures, which nobody else uses meanwhile.
+/// `first` is NULL or the first of a chain of valid structures, which no other thread uses meanwhile.
 pub(crate) unsafe fn each_output(
     first: *mut core::ffi::c_void,
     mut fill: impl FnMut(vk::StructureType, *mut vk::BaseOutStructure<'_>),

@@ -1,4 +1,4 @@
-//! What a command buffer holds, and what the submit does with it, in the caller's thread (RD11).
+//! The recorded commands of a command buffer, and their execution by the thread that submits (RD11).
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -18,17 +18,17 @@ use crate::pipeline_state::State;
 use crate::pools::CommandBuffer;
 use crate::spirv::Module;
 
-/// Sets that can be bound at once.
+/// Descriptor sets that can be bound at once.
 pub(crate) const MAX_SETS: usize = 4;
 /// Bytes of push constants.
 pub(crate) const MAX_PUSH: usize = 128;
 
-/// One recorded command, with what it works on already looked up.
+/// One recorded command, with its resources already looked up.
 #[derive(Clone, Copy)]
 pub(crate) enum Cmd {
     Fill(Bytes, u32),
     Copy(Bytes, Bytes),
-    /// Rectangle of a surface from and to a buffer's rows: surface, area, bytes, texels of a row, whether the buffer is written.
+    /// Copies between a rectangle of a surface and rows of a buffer: surface, area, bytes, texels of a row, whether the buffer is written.
     Image(Surface, vk::Rect2D, Bytes, u32, bool),
     Clear(Surface, vk::Rect2D, [u32; 4]),
     Event(u64, bool),
@@ -44,7 +44,7 @@ pub(crate) enum Cmd {
     Draw(u32, u32),
 }
 
-/// What commands before have bound.
+/// The state that earlier commands have bound.
 pub(crate) struct Bound {
     pub(crate) compute: PointBound,
     pub(crate) graphics: PointBound,
@@ -53,10 +53,10 @@ pub(crate) struct Bound {
     query: Option<(u64, u32)>,
 }
 
-/// What goes wrong in a submit: the device does no more work.
+/// The result of a failed submit: the device does no more work.
 const LOST: vk::Result = vk::Result::ERROR_DEVICE_LOST;
 
-/// What is bound to one of the two bind points.
+/// The state of one of the two bind points.
 pub(crate) struct PointBound {
     pipeline: u64,
     pub(crate) sets: [u64; MAX_SETS],
@@ -69,8 +69,8 @@ impl PointBound {
     };
 
     fn pipeline<'a>(&self) -> Result<(&'a State, &'a [u32]), vk::Result> {
-        // SAFETY: valid usage: what is bound lives until the work has ended.
-        unsafe { Items::<(State, u32)>::look(self.pipeline) }.ok_or(LOST)
+        // SAFETY: valid usage: bound objects live until the work has ended.
+        unsafe { Items::<(State, u32)>::get(self.pipeline) }.ok_or(LOST)
     }
 }
 
@@ -94,7 +94,7 @@ impl Bound {
             }
             Cmd::Clear(surface, area, words) => clear(surface, area, words),
             Cmd::Event(event, set) => {
-                // SAFETY: valid usage: what is recorded lives until the work has ended.
+                // SAFETY: valid usage: recorded objects live until the work has ended.
                 if let Some(event) = unsafe { Object::<Event>::borrow_handle(event) } {
                     event.get().0.store(set, Relaxed);
                 }
@@ -156,7 +156,8 @@ impl Bound {
         Ok(())
     }
 
-    /// Instances are alike: no shader sees their number, or stores (it is no feature), and none blends. So one is drawn, and all are counted.
+    /// Instances are alike: no shader reads their number or stores (the feature is absent), and there is no blending. So one is drawn, and all
+    /// are counted.
     fn draw(&self, vertices: u32, instances: u32) -> Result<(), vk::Result> {
         if instances == 0 {
             return Ok(());
@@ -196,7 +197,7 @@ fn copy_rows(surface: Surface, area: vk::Rect2D, bytes: Bytes, row: u32, to_buff
     }
 }
 
-/// Only images of words can be cleared: of others it is not recorded.
+/// Only images of 32-bit texels can be cleared: recording refuses others.
 fn clear(surface: Surface, area: vk::Rect2D, [word, ..]: [u32; 4]) {
     let end = |from: i32, size: u32| i64::from(from) + i64::from(size);
     for y in i64::from(area.offset.y)..end(area.offset.y, area.extent.height) {
@@ -212,7 +213,7 @@ fn clear(surface: Surface, area: vk::Rect2D, [word, ..]: [u32; 4]) {
 /// A query's result, or [`UNAVAILABLE`].
 pub(crate) fn query(pool: u64, index: u32) -> Option<u64> {
     // SAFETY: valid usage: a live pool, shared; its results are atomic.
-    let (_, results) = unsafe { Items::<((), core::sync::atomic::AtomicU64)>::look(pool) }?;
+    let (_, results) = unsafe { Items::<((), core::sync::atomic::AtomicU64)>::get(pool) }?;
     results
         .get(index as usize)
         .map(|result| result.load(Relaxed))
@@ -220,14 +221,14 @@ pub(crate) fn query(pool: u64, index: u32) -> Option<u64> {
 
 fn set_query(pool: u64, index: u32, value: u64) {
     // SAFETY: as in `query`.
-    let results = unsafe { Items::<((), core::sync::atomic::AtomicU64)>::look(pool) };
+    let results = unsafe { Items::<((), core::sync::atomic::AtomicU64)>::get(pool) };
     if let Some(result) = results.and_then(|(_, results)| results.get(index as usize)) {
         result.store(value, Relaxed);
     }
 }
 
 fn run_buffer(buffer: vk::CommandBuffer) -> Result<(), vk::Result> {
-    // SAFETY: valid usage: a live command buffer, which nobody changes while it is pending.
+    // SAFETY: valid usage: a live command buffer, which does not change while it is pending.
     let buffer = unsafe { DispatchableObject::<CommandBuffer>::borrow_handle(raw(buffer)) };
     let mut bound = Bound::new();
     buffer
@@ -238,7 +239,7 @@ fn run_buffer(buffer: vk::CommandBuffer) -> Result<(), vk::Result> {
 }
 
 commands! {
-    fn queue_submit(queue: vk::Queue as dispatch Queue, count: u32, submits: *const vk::SubmitInfo<'_>, fence: vk::Fence) -> vk::Result {
+    fn queue_submit(queue: vk::Queue as dispatchable Queue, count: u32, submits: *const vk::SubmitInfo<'_>, fence: vk::Fence) -> vk::Result {
         if is_up(&queue.lost) {
             return LOST;
         }
@@ -249,7 +250,7 @@ commands! {
             let buffers = unsafe { slice(submit.p_command_buffers, submit.command_buffer_count) };
             buffers.iter().try_for_each(|buffer| run_buffer(*buffer))
         });
-        // Who waits on another thread sees what the work wrote.
+        // A thread that waits for the fence sees all writes of the work.
         if done.is_err() {
             queue.lost.store(true, Release);
         // SAFETY: valid usage: a live fence, or 0.

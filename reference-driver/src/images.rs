@@ -1,11 +1,11 @@
-//! Images: formats, sizes, and what a view or an attachment shows of one.
+//! Images: formats, sizes, and the part that a view or an attachment refers to.
 
 use core::ops::Range;
 
 use ash::vk;
 
 use crate::bytes::Bytes;
-use crate::edge::{look, raw};
+use crate::edge::{get, raw};
 use crate::memory::aligned;
 
 /// The formats that can be copied, with the bytes of a texel. Only [`WORD`] can be sampled, drawn to, and read as texels of a buffer.
@@ -41,15 +41,15 @@ pub(crate) const WORD: vk::Format = vk::Format::R32_UINT;
 /// The one format that conversions are made for; no image can have it.
 pub(crate) const YCBCR: vk::Format = vk::Format::G8_B8_R8_3PLANE_420_UNORM;
 
-/// `VkImage`: layers of rows, one behind the other. One mip level, one sample.
+/// `VkImage`: consecutive layers of rows. One mip level, one sample.
 pub(crate) struct Image {
     pub(crate) surface: Surface,
     pub(crate) size: u64,
-    /// Slices of a layer: of an image of three dimensions they lie as layers do.
+    /// Slices of a layer: a three-dimensional image stores them as layers.
     depth: u32,
 }
 
-/// A picture: rows of texels. A view, an attachment, or a whole image.
+/// Rows of texels: a view, an attachment, or a whole image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surface {
     pub(crate) bytes: Bytes,
@@ -86,7 +86,7 @@ impl Image {
         })
     }
 
-    /// All slices of a range's layers, as far as the image has them.
+    /// The slices of a range's layers that the image has.
     pub(crate) fn slices(&self, range: &vk::ImageSubresourceRange) -> Range<u32> {
         let all = self.size / self.surface.layer_size().max(1);
         let slice = |layer: u32| layer.saturating_mul(self.depth);
@@ -117,23 +117,23 @@ impl Surface {
     }
 
     pub(crate) fn of_image(image: vk::Image) -> Self {
-        // SAFETY: valid usage: a live image, which nobody changes meanwhile.
-        unsafe { look::<Image>(raw(image)) }.map_or(Self::NONE, |image| image.surface)
+        // SAFETY: valid usage: a live image, which does not change meanwhile.
+        unsafe { get::<Image>(raw(image)) }.map_or(Self::NONE, |image| image.surface)
     }
 
     pub(crate) fn of_view(info: &vk::ImageViewCreateInfo<'_>) -> Self {
         Self::of_image(info.image).skip_layers(info.subresource_range.base_array_layer)
     }
 
-    /// What a view's handle shows.
+    /// The surface of a view.
     pub(crate) fn of_handle(view: vk::ImageView) -> Self {
         // SAFETY: valid usage: a live view, or 0.
-        unsafe { look::<Self>(raw(view)) }
+        unsafe { get::<Self>(raw(view)) }
             .copied()
             .unwrap_or(Self::NONE)
     }
 
-    /// Where a texel lies; `None` outside.
+    /// The byte offset of a texel; `None` outside.
     pub(crate) fn offset(self, x: u32, y: u32) -> Option<u64> {
         let inside = x < self.width && y < self.height;
         inside.then(|| (u64::from(y) * u64::from(self.width) + u64::from(x)) * self.texel)

@@ -1,4 +1,4 @@
-//! The instance, and its physical device: they lie in memory of the callbacks that the instance keeps.
+//! The instance and its physical device. Their memory comes from the callbacks that the instance keeps.
 
 use std::alloc::System;
 
@@ -9,7 +9,7 @@ use vk_callbacks::driver::{DispatchableObject, DispatchablePlace, InstanceDomain
 use crate::device::{PAllocator, callbacks};
 use crate::edge::refused;
 
-/// What serves where the application gave no callbacks at all.
+/// Serves requests if the application passed no callbacks at all.
 static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// `VkInstance`.
@@ -38,7 +38,7 @@ pub(crate) fn create_instance_object(p_allocator: PAllocator) -> Result<u64, vk:
         }
     };
     let instance = place.fill(Instance { domain, physical }).into_handle();
-    // SAFETY: just made, and nobody else knows it.
+    // SAFETY: created above, and no other reference to it exists.
     let physical = unsafe { DispatchableObject::<PhysicalDevice>::borrow_handle_mut(physical) };
     if let Some(physical) = physical {
         physical.instance = instance;
@@ -51,13 +51,13 @@ pub(crate) fn destroy_instance_object(instance: u64, p_allocator: PAllocator) {
     let Some(object) = (unsafe { DispatchableObject::<Instance>::from_handle(instance) }) else {
         return;
     };
-    // What the command brings frees what the instance allocated (V42); where it brings nothing, its own callbacks do.
+    // The callbacks of this command free the instance's memory (V42); without any, the instance's own callbacks do.
     let (place, Instance { domain, physical }) = object.vacate();
     // SAFETY: valid usage of vkDestroyInstance.
-    let brought = unsafe { InstanceDomain::new(callbacks(p_allocator), &OWN) };
-    let brought = brought.ok().filter(|brought| brought.own().is_some());
-    let chain = brought.as_ref().unwrap_or(&domain).chain(None);
-    // SAFETY: the physical device goes with its instance.
+    let passed = unsafe { InstanceDomain::new(callbacks(p_allocator), &OWN) };
+    let passed = passed.ok().filter(|passed| passed.own().is_some());
+    let chain = passed.as_ref().unwrap_or(&domain).chain(None);
+    // SAFETY: this is the last use of the physical device.
     if let Some(physical) = unsafe { DispatchableObject::<PhysicalDevice>::from_handle(physical) } {
         // SAFETY: compatible callbacks (V42).
         let _ = unsafe { physical.destroy(&chain) };

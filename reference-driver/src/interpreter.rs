@@ -6,10 +6,10 @@ use crate::words::{id, instruction};
 
 /// Instructions of one invocation; a module that needs more is refused when its pipeline is created.
 const MAX_STEPS: u32 = 1 << 14;
-/// Functions within functions.
+/// The deepest nesting of function calls.
 const MAX_DEPTH: u32 = 8;
 
-/// What an id stands for.
+/// The value of an id.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
     None,
@@ -20,16 +20,16 @@ pub(crate) enum Value {
     Image(usize),
 }
 
-/// A variable, and how far into it.
+/// A variable and an offset in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pointer {
     pub(crate) variable: usize,
-    /// Bytes; of a vector outside of buffers, too.
+    /// Bytes, also within a vector outside of buffers.
     pub(crate) offset: u32,
     pub(crate) pointee: usize,
 }
 
-/// What a shader sees of the world. Of set and binding the set is in the upper half.
+/// The resources and built-in variables of an invocation. A binding's upper half is its descriptor set.
 pub(crate) trait World {
     /// A built-in variable, by SPIR-V's number; `None` for one that this stage lacks.
     fn builtin(&self, number: u32) -> Option<[u32; 4]>;
@@ -42,7 +42,7 @@ pub(crate) trait World {
     fn output(&mut self, output: Output, words: [u32; 4]);
 }
 
-/// What a shader writes.
+/// The destination of a shader's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     Position,

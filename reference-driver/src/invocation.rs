@@ -1,4 +1,4 @@
-//! What one invocation of a shader sees: what commands have bound, and its built-in variables.
+//! The resources and built-in variables of one invocation of a shader.
 
 use ash::vk;
 
@@ -9,7 +9,6 @@ use crate::exec::Bound;
 use crate::interpreter::{Output, World};
 use crate::pipelines::has_builtin;
 
-/// The world of one invocation.
 pub(crate) struct InvocationWorld<'b> {
     pub(crate) bound: &'b Bound,
     pub(crate) stage: vk::ShaderStageFlags,
@@ -25,8 +24,8 @@ impl InvocationWorld<'_> {
             _ => &self.bound.graphics,
         };
         let set = point.sets.get((binding >> 16) as usize);
-        // SAFETY: valid usage: what is bound lives until the work has ended, and is not written meanwhile.
-        let slots = set.and_then(|set| unsafe { Items::<((), Slot)>::look(*set) });
+        // SAFETY: valid usage: bound sets live until the work has ended, and are not written meanwhile.
+        let slots = set.and_then(|set| unsafe { Items::<((), Slot)>::get(*set) });
         let found = slots.and_then(|(_, slots)| {
             slots
                 .iter()
@@ -81,7 +80,7 @@ impl World for InvocationWorld<'_> {
     }
 }
 
-/// The texel that a coordinate from 0 to 1 falls on; `None` on a border.
+/// The texel of a coordinate from 0 to 1; `None` on a border.
 fn wrap(at: f32, size: u32, mode: vk::SamplerAddressMode) -> Option<u32> {
     let (texel, size) = ((at * size as f32).floor() as i64, i64::from(size).max(1));
     let texel = match mode {

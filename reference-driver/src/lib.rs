@@ -1,8 +1,8 @@
 //! A small Vulkan driver that takes every byte of host memory from the application's callbacks.
 //!
-//! It is three things: a template for authors of drivers ([`template`]), the device of `steward` on a machine that has none, and
-//! a known truth for checker, meter and sweep. It is a driver of Vulkan 1.1 with one queue, one type of memory and straight-line
-//! shaders, and stays one: whatever would only make it more of a driver is not here.
+//! It serves as a template for authors of drivers ([`template`]), as the device of `steward` on a machine without one, and as a reference for
+//! tests of checker, meter and sweep. It is a driver of Vulkan 1.1 with one queue, one memory type and straight-line shaders. Features that
+//! none of the three needs are left out.
 //!
 //! ```text
 //!   loader, or a program  -->  names  -->  device, pools, objects, pipelines   create and destroy: all host memory
@@ -69,7 +69,7 @@ const INTERFACE: u32 = 5;
 
 /// `vk_icdNegotiateLoaderICDInterfaceVersion`: lowers `version` to 5, and refuses one below 2.
 ///
-/// Who calls it is a loader, which has opened this as a library: its threads' tables would be memory past the callbacks (RD12).
+/// Its caller is a loader, which has opened this as a library: thread-local tables would bypass the callbacks (RD12).
 ///
 /// # Safety
 /// `version` is NULL or valid.
@@ -101,7 +101,7 @@ pub unsafe extern "system" fn vk_icdGetInstanceProcAddr(
     unsafe { get_instance_proc_addr(instance, name) }
 }
 
-/// `vkGetInstanceProcAddr`: the command of that name; without an instance, the global ones alone.
+/// `vkGetInstanceProcAddr`: the command of that name; without an instance, only a global one.
 ///
 /// # Safety
 /// `name` is NULL or ends with a NUL; `instance` is NULL or lives.
@@ -118,10 +118,10 @@ pub unsafe extern "system" fn get_instance_proc_addr(
     names::lookup(unsafe { names::text(name) }, has)
 }
 
-/// Whether the driver runs this SPIR-V as a shader of one stage, whose entry point is called `main`.
+/// Whether the driver can run this SPIR-V as a shader of one stage with the entry point `main`.
 ///
 /// # Errors
-/// It uses something that the driver does not have: a pipeline of it is refused.
+/// The shader uses a feature that the driver lacks: a pipeline with it is refused.
 pub fn try_shader(words: &[u32], stage: vk::ShaderStageFlags) -> Result<(), Unsupported> {
     pipelines::try_shader(words, stage, b"main")
 }
@@ -131,18 +131,18 @@ pub fn try_shader(words: &[u32], stage: vk::ShaderStageFlags) -> Result<(), Unsu
 /// 1. **Instance and device** keep the application's callbacks by value: an `InstanceDomain` and a `DeviceDomain`, which lie in memory of
 ///    those very callbacks. A `DispatchablePlace` is allocated through the domain first, then the domain moves in; to destroy it, the domain
 ///    leaves the place, and the callbacks of the destroying command free it.
-/// 2. **Each command** makes a `FallbackChain` on its stack: its own `pAllocator`, the device's, the instance's, the driver's own. All
-///    memory comes through it, with the scope that says how long it lives.
+/// 2. **Each command** builds a `FallbackChain` on its stack: its own `pAllocator`, the device's, the instance's, the driver's own. It
+///    provides all memory; the scope says how long a block lives.
 /// 3. **Objects** are created with the chain and carry the receipt of their memory. A value and an array are one `ArrayObject`; what the
-///    loader dispatches on is a `DispatchableObject`. One line is all there is to a kind of object.
+///    loader dispatches on is a `DispatchableObject`. One line defines a kind of object.
 /// 4. **Pools** are a `PoolDomain`: their callbacks, a context over them for what children hold, and the children.
-/// 5. **Refusals** are `VK_ERROR_OUT_OF_HOST_MEMORY` where the command has an answer. `vkCmd*` have none: the command buffer remembers it
-///    for `vkEndCommandBuffer`. Where a command makes several objects, those before the refusal go again.
+/// 5. **Refusals** are `VK_ERROR_OUT_OF_HOST_MEMORY` if the command returns a result. `vkCmd*` return none: the command buffer stores the
+///    error for `vkEndCommandBuffer`. If a command creates several objects, those before the refusal are destroyed.
 ///
-/// What follows is the driver's source, as it is compiled. `commands!` makes references of raw arguments, and is the only way to write a
-/// command (`edge.rs`).
+/// The driver's source follows, as it is compiled. `commands!` turns raw arguments into references; every command is defined with it
+/// (`edge.rs`).
 ///
-/// # An instance, in its own callbacks' memory
+/// # An instance, in memory of its own callbacks
 ///
 #[doc = concat!("```ignore\n", include_str!("instance.rs"), "```")]
 ///

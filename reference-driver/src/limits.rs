@@ -1,5 +1,5 @@
-//! `VkPhysicalDeviceLimits`: the table "Required Limits" of the specification, whose minima (and maxima) these are, but where a feature
-//! that the driver lacks makes them smaller.
+//! `VkPhysicalDeviceLimits`: the minima (and maxima) of the specification's table "Required Limits"; smaller where the driver lacks a
+//! feature.
 
 use ash::vk;
 

@@ -1,4 +1,4 @@
-//! Device memory, what is bound to it, and how host and device wait for one another.
+//! Device memory, bindings to it, and synchronisation of host and device.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -12,18 +12,18 @@ use vk_callbacks::Object;
 
 use crate::bytes::Mapping;
 use crate::device::Device;
-use crate::edge::{commands, each_output, look, raw, slice};
+use crate::edge::{commands, each_output, get, raw, slice};
 use crate::exec::query;
 use crate::images::Image;
 use crate::objects::{Buffer, Event, Fence, UNAVAILABLE, is_up};
 
-/// What every resource is aligned to.
+/// The alignment of every resource.
 const ALIGNMENT: u64 = 64;
 
 /// The memory that a resource of `size` bytes needs.
 ///
 /// # Errors
-/// More than there are numbers for.
+/// The sum exceeds 64 bits.
 pub(crate) fn aligned(size: u64) -> Result<u64, vk::Result> {
     size.checked_next_multiple_of(ALIGNMENT)
         .ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)
@@ -31,7 +31,7 @@ pub(crate) fn aligned(size: u64) -> Result<u64, vk::Result> {
 
 fn requirements(size: u64) -> vk::MemoryRequirements {
     vk::MemoryRequirements {
-        // What cannot be aligned was refused when it was created.
+        // A size that cannot be aligned was refused at creation.
         size: aligned(size).unwrap_or(u64::MAX),
         alignment: ALIGNMENT,
         memory_type_bits: 1,
@@ -40,19 +40,19 @@ fn requirements(size: u64) -> vk::MemoryRequirements {
 
 fn bind_buffer(buffer: &mut Buffer, memory: vk::DeviceMemory, offset: u64) {
     // SAFETY: valid usage: live memory.
-    if let Some(memory) = unsafe { look::<Mapping>(raw(memory)) } {
+    if let Some(memory) = unsafe { get::<Mapping>(raw(memory)) } {
         buffer.bytes = memory.bytes().part(offset, buffer.size);
     }
 }
 
 fn bind_image(image: &mut Image, memory: vk::DeviceMemory, offset: u64) {
     // SAFETY: valid usage: live memory.
-    if let Some(memory) = unsafe { look::<Mapping>(raw(memory)) } {
+    if let Some(memory) = unsafe { get::<Mapping>(raw(memory)) } {
         image.surface.bytes = memory.bytes().part(offset, image.size);
     }
 }
 
-/// Says of dedicated memory that no resource needs it.
+/// Reports that no resource needs dedicated memory.
 fn no_dedicated(out: &mut vk::MemoryRequirements2<'_>) {
     let write = |kind, structure: *mut vk::BaseOutStructure<'_>| {
         if kind == vk::StructureType::MEMORY_DEDICATED_REQUIREMENTS {
@@ -68,7 +68,7 @@ fn no_dedicated(out: &mut vk::MemoryRequirements2<'_>) {
 }
 
 commands! {
-    fn map_memory(_device: vk::Device, memory: vk::DeviceMemory as look Mapping, offset: u64, size: u64, _flags: vk::MemoryMapFlags, out: *mut *mut c_void as write _) -> vk::Result {
+    fn map_memory(_device: vk::Device, memory: vk::DeviceMemory as object Mapping, offset: u64, size: u64, _flags: vk::MemoryMapFlags, out: *mut *mut c_void as write _) -> vk::Result {
         let part = memory.bytes().part(offset, size);
         if part.len() == 0 {
             *out = ptr::null_mut();
@@ -79,10 +79,10 @@ commands! {
     }
     fn unmap_memory(_device: vk::Device, _memory: vk::DeviceMemory) {}
     fn flush_or_invalidate(_device: vk::Device, _count: u32, _ranges: *const vk::MappedMemoryRange<'_>) -> vk::Result { vk::Result::SUCCESS }
-    fn get_device_memory_commitment(_device: vk::Device, memory: vk::DeviceMemory as look Mapping, out: *mut u64 as write _) {
+    fn get_device_memory_commitment(_device: vk::Device, memory: vk::DeviceMemory as object Mapping, out: *mut u64 as write _) {
         *out = memory.bytes().len();
     }
-    fn bind_buffer_memory(_device: vk::Device, buffer: vk::Buffer as change Buffer, memory: vk::DeviceMemory, offset: u64) -> vk::Result {
+    fn bind_buffer_memory(_device: vk::Device, buffer: vk::Buffer as object_mut Buffer, memory: vk::DeviceMemory, offset: u64) -> vk::Result {
         bind_buffer(buffer, memory, offset);
         vk::Result::SUCCESS
     }
@@ -96,7 +96,7 @@ commands! {
         }
         vk::Result::SUCCESS
     }
-    fn bind_image_memory(_device: vk::Device, image: vk::Image as change Image, memory: vk::DeviceMemory, offset: u64) -> vk::Result {
+    fn bind_image_memory(_device: vk::Device, image: vk::Image as object_mut Image, memory: vk::DeviceMemory, offset: u64) -> vk::Result {
         bind_image(image, memory, offset);
         vk::Result::SUCCESS
     }
@@ -110,21 +110,21 @@ commands! {
         }
         vk::Result::SUCCESS
     }
-    fn get_buffer_memory_requirements(_device: vk::Device, buffer: vk::Buffer as look Buffer, out: *mut vk::MemoryRequirements as write _) {
+    fn get_buffer_memory_requirements(_device: vk::Device, buffer: vk::Buffer as object Buffer, out: *mut vk::MemoryRequirements as write _) {
         *out = requirements(buffer.size);
     }
-    fn get_image_memory_requirements(_device: vk::Device, image: vk::Image as look Image, out: *mut vk::MemoryRequirements as write _) {
+    fn get_image_memory_requirements(_device: vk::Device, image: vk::Image as object Image, out: *mut vk::MemoryRequirements as write _) {
         *out = requirements(image.size);
     }
     fn get_buffer_memory_requirements2(_device: vk::Device, info: *const vk::BufferMemoryRequirementsInfo2<'_> as read _, out: *mut vk::MemoryRequirements2<'_> as write _) {
         // SAFETY: valid usage: a live buffer.
-        let size = unsafe { look::<Buffer>(raw(info.buffer)) }.map_or(0, |buffer| buffer.size);
+        let size = unsafe { get::<Buffer>(raw(info.buffer)) }.map_or(0, |buffer| buffer.size);
         out.memory_requirements = requirements(size);
         no_dedicated(out);
     }
     fn get_image_memory_requirements2(_device: vk::Device, info: *const vk::ImageMemoryRequirementsInfo2<'_> as read _, out: *mut vk::MemoryRequirements2<'_> as write _) {
         // SAFETY: valid usage: a live image.
-        let size = unsafe { look::<Image>(raw(info.image)) }.map_or(0, |image| image.size);
+        let size = unsafe { get::<Image>(raw(info.image)) }.map_or(0, |image| image.size);
         out.memory_requirements = requirements(size);
         no_dedicated(out);
     }
@@ -134,7 +134,7 @@ commands! {
     fn get_image_sparse_memory_requirements2(_device: vk::Device, _info: *const vk::ImageSparseMemoryRequirementsInfo2<'_>, count: *mut u32 as write _, _out: *mut vk::SparseImageMemoryRequirements2<'_>) {
         *count = 0;
     }
-    fn get_image_subresource_layout(_device: vk::Device, image: vk::Image as look Image, part: *const vk::ImageSubresource as read _, out: *mut vk::SubresourceLayout as write _) {
+    fn get_image_subresource_layout(_device: vk::Device, image: vk::Image as object Image, part: *const vk::ImageSubresource as read _, out: *mut vk::SubresourceLayout as write _) {
         let layer = image.surface.layer_size();
         *out = vk::SubresourceLayout {
             offset: layer.saturating_mul(part.array_layer.into()),
@@ -151,22 +151,22 @@ commands! {
         // SAFETY: valid usage: so many fences.
         for fence in unsafe { slice(fences, count) } {
             // SAFETY: valid usage: a live fence.
-            if let Some(fence) = unsafe { look::<Fence>(raw(*fence)) } {
+            if let Some(fence) = unsafe { get::<Fence>(raw(*fence)) } {
                 fence.0.store(false, Relaxed);
             }
         }
         vk::Result::SUCCESS
     }
-    fn get_fence_status(_device: vk::Device, fence: vk::Fence as look Fence) -> vk::Result {
+    fn get_fence_status(_device: vk::Device, fence: vk::Fence as object Fence) -> vk::Result {
         if is_up(&fence.0) { vk::Result::SUCCESS } else { vk::Result::NOT_READY }
     }
-    fn wait_for_fences(device: vk::Device as dispatch Device, count: u32, fences: *const vk::Fence, all: vk::Bool32, timeout: u64) -> vk::Result {
+    fn wait_for_fences(device: vk::Device as dispatchable Device, count: u32, fences: *const vk::Fence, all: vk::Bool32, timeout: u64) -> vk::Result {
         // SAFETY: valid usage: so many fences.
         let fences = unsafe { slice(fences, count) };
         // SAFETY: valid usage: live fences.
-        let up = |fence: &vk::Fence| unsafe { look::<Fence>(raw(*fence)) }.is_some_and(|fence| is_up(&fence.0));
+        let up = |fence: &vk::Fence| unsafe { get::<Fence>(raw(*fence)) }.is_some_and(|fence| is_up(&fence.0));
         let (begun, timeout) = (Instant::now(), Duration::from_nanos(timeout));
-        // Another thread's submit may signal one. Nothing is there to sleep on that takes no memory, so it is looked at again and again.
+        // Another thread's submit may signal a fence. Every way to sleep would allocate memory, so the loop polls.
         loop {
             let enough = if all == vk::TRUE { fences.iter().all(up) } else { fences.iter().any(up) };
             if enough {
@@ -181,14 +181,14 @@ commands! {
             thread::yield_now();
         }
     }
-    fn get_event_status(_device: vk::Device, event: vk::Event as look Event) -> vk::Result {
+    fn get_event_status(_device: vk::Device, event: vk::Event as object Event) -> vk::Result {
         if is_up(&event.0) { vk::Result::EVENT_SET } else { vk::Result::EVENT_RESET }
     }
-    fn set_event(_device: vk::Device, event: vk::Event as look Event) -> vk::Result {
+    fn set_event(_device: vk::Device, event: vk::Event as object Event) -> vk::Result {
         event.0.store(true, Relaxed);
         vk::Result::SUCCESS
     }
-    fn reset_event(_device: vk::Device, event: vk::Event as look Event) -> vk::Result {
+    fn reset_event(_device: vk::Device, event: vk::Event as object Event) -> vk::Result {
         event.0.store(false, Relaxed);
         vk::Result::SUCCESS
     }

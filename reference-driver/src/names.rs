@@ -6,18 +6,18 @@ use ash::vk;
 
 use crate::{descriptors, device, exec, memory, objects, physical, pipelines, pools, record};
 
-/// Who may look a command up.
+/// The handle that is needed to look a command up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// Anybody, without an instance.
+    /// None.
     Global,
-    /// Who has an instance.
+    /// An instance.
     Instance,
-    /// Who has an instance or a device.
+    /// An instance or a device.
     Device,
 }
 
-/// Commands that have no effect here: barriers and waits, since work is done in order, and dynamic state, since no pipeline has any.
+/// Commands without effect here: barriers and waits, because work runs in order, and dynamic state, because no pipeline has any.
 const NO_EFFECT: [&str; 14] = [
     "vkCmdSetViewport",
     "vkCmdSetScissor",
@@ -35,7 +35,7 @@ const NO_EFFECT: [&str; 14] = [
     "vkCmdSetDeviceMask",
 ];
 
-/// Commands that the driver does not have. They make the command buffer end with an error.
+/// Commands that the driver lacks. They make `vkEndCommandBuffer` return an error.
 const UNSUPPORTED: [&str; 15] = [
     "vkCmdDrawIndexed",
     "vkCmdDrawIndirect",
@@ -54,7 +54,7 @@ const UNSUPPORTED: [&str; 15] = [
     "vkCmdDispatchBase",
 ];
 
-type Found = vk::PFN_vkVoidFunction;
+type Command = vk::PFN_vkVoidFunction;
 
 macro_rules! table {
     ($($level:ident { $($pfn:ident = $function:path,)* })*) => {
@@ -214,8 +214,8 @@ table! {
     }
 }
 
-/// The command of that name, where somebody with `has` may look it up.
-pub(crate) fn lookup(name: &str, has: Level) -> Found {
+/// The command of that name, if a caller with a handle of level `has` may look it up.
+pub(crate) fn lookup(name: &str, has: Level) -> Command {
     let (level, function) = match name {
         "vkGetInstanceProcAddr" => (Level::Global, crate::get_instance_proc_addr as *const ()),
         "vkGetDeviceProcAddr" => (Level::Instance, get_device_proc_addr as *const ()),
@@ -236,10 +236,10 @@ pub(crate) fn lookup(name: &str, has: Level) -> Found {
     })
 }
 
-/// The name behind a pointer.
+/// The text behind a pointer; empty for NULL.
 ///
 /// # Safety
-/// NULL, or a text with a NUL at its end, which lives during `'a`.
+/// `name` is NULL or a C string that lives during `'a`.
 pub(crate) unsafe fn text<'a>(name: *const c_char) -> &'a str {
     if name.is_null() {
         return "";
@@ -249,7 +249,10 @@ pub(crate) unsafe fn text<'a>(name: *const c_char) -> &'a str {
 }
 
 /// `vkGetDeviceProcAddr`.
-unsafe extern "system" fn get_device_proc_addr(_device: vk::Device, name: *const c_char) -> Found {
+unsafe extern "system" fn get_device_proc_addr(
+    _device: vk::Device,
+    name: *const c_char,
+) -> Command {
     // SAFETY: valid usage.
     let name = unsafe { text(name) };
     match name {

@@ -1,8 +1,8 @@
 //! The device's objects: for each, one line of `objects_table.rs` that creates and destroys it.
 //!
-//! A creation copies the command's callbacks, makes the chain of what may serve, and places the object in memory of the most specific
-//! allocator. A destruction makes the chain of what the destroying command brought, and the object's own receipt says which level of it the
-//! memory goes back to. Neither can forget anything: there is no other way to make an object, or to be rid of one.
+//! A creation copies the command's callbacks, builds the chain of allocators, and places the object in memory of the most specific one. A
+//! destruction builds the chain from the callbacks of the destroying command; the object's receipt says which level frees the memory. Every
+//! object is created and destroyed this way.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire};
 
@@ -13,19 +13,19 @@ use vk_callbacks::{CallbackError, FallbackChain, Object};
 
 use crate::bytes::{Bytes, Mapping};
 use crate::device::{Device, own};
-use crate::edge::{answer, commands, look, raw, refused, slice, typed};
+use crate::edge::{answer, commands, get, raw, refused, slice, typed};
 use crate::images::{Image, Surface};
 use crate::memory::aligned;
 
-/// Writes the two commands of each object.
+/// Defines the two commands of each object.
 macro_rules! objects {
     ($($create:ident, $destroy:ident: $handle:ident($info_type:ident) = $object:ty, |$chain:ident, $info:ident| $make:expr;)*) => {
         commands! {$(
-            fn $create(device: vk::Device as dispatch Device, info: *const vk::$info_type<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::$handle as write _) -> vk::Result {
+            fn $create(device: vk::Device as dispatchable Device, info: *const vk::$info_type<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::$handle as write _) -> vk::Result {
                 let $info = info;
                 create::<$object, _>(device, p_allocator, out, |$chain| $make)
             }
-            fn $destroy(device: vk::Device as dispatch Device, object: vk::$handle, p_allocator: *const vk::AllocationCallbacks<'_>) {
+            fn $destroy(device: vk::Device as dispatchable Device, object: vk::$handle, p_allocator: *const vk::AllocationCallbacks<'_>) {
                 destroy::<$object>(device, p_allocator, raw(object));
             }
         )*}
@@ -35,7 +35,7 @@ include!("objects_table.rs");
 
 /// `VkFence`: whether it is signalled.
 pub(crate) struct Fence(pub(crate) AtomicBool);
-/// `VkSemaphore`: submits are worked off in order, so there is nothing to wait for.
+/// `VkSemaphore`: submits run in order, so no submit waits.
 pub(crate) struct Semaphore;
 /// `VkEvent`: whether it is set.
 pub(crate) struct Event(pub(crate) AtomicBool);
@@ -58,13 +58,13 @@ impl Buffer {
 
 /// `VkBufferView`.
 pub(crate) struct BufferView(pub(crate) Bytes);
-/// `VkSampler`: how coordinates outside are brought inside, by axis. Integers are sampled with the nearest filter alone.
+/// `VkSampler`: the address mode of each axis. Integers are sampled with the nearest filter only.
 pub(crate) struct Sampler(pub(crate) [vk::SamplerAddressMode; 2]);
 /// `VkSamplerYcbcrConversion`.
 pub(crate) struct SamplerYcbcrConversion;
 /// `VkShaderModule`: its words.
 pub(crate) type ShaderModule = ArrayObject<(), u32>;
-/// `VkPipelineCache`: nothing is compiled, so nothing is kept.
+/// `VkPipelineCache`: empty, because nothing is compiled.
 pub(crate) struct PipelineCache;
 /// `VkPipelineLayout`.
 pub(crate) struct PipelineLayout;
@@ -77,12 +77,12 @@ pub(crate) type RenderPass = ArrayObject<ColorTarget, bool>;
 /// `VkFramebuffer`.
 pub(crate) type Framebuffer = ArrayObject<(), Surface>;
 
-/// What a render pass draws to.
+/// The attachment that a render pass draws to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColorTarget {
     /// The attachment of that number, of its only subpass.
     Attachment(u32),
-    /// More, or others, than the driver draws to: no pipeline is made for it.
+    /// Attachments that the driver cannot draw to: it creates no pipeline for the pass.
     Unsupported,
 }
 
@@ -107,13 +107,13 @@ impl ColorTarget {
     }
 }
 
-/// What is bound to a buffer; none for a handle of 0.
+/// The memory bound to a buffer; none for NULL.
 pub(crate) fn buffer_bytes(buffer: vk::Buffer) -> Bytes {
-    // SAFETY: valid usage: a live buffer, which nobody changes meanwhile.
-    unsafe { look::<Buffer>(raw(buffer)) }.map_or(Bytes::NONE, |buffer| buffer.bytes)
+    // SAFETY: valid usage: a live buffer, which does not change meanwhile.
+    unsafe { get::<Buffer>(raw(buffer)) }.map_or(Bytes::NONE, |buffer| buffer.bytes)
 }
 
-/// Any object of the driver, behind its handle.
+/// An object of the driver with a handle.
 pub(crate) trait AnyObject: Sized {
     /// # Safety
     /// As `Object::from_handle`.
@@ -135,7 +135,7 @@ macro_rules! any_object {
                 self.into_handle()
             }
             unsafe fn end(self, chain: &FallbackChain<'_>) {
-                // An object whose level the command did not bring is leaked: the application broke V42.
+                // Without callbacks of its level the object is leaked: the application broke V42.
                 // SAFETY: forwarded.
                 let _ = unsafe { self.destroy(chain) };
             }
@@ -154,7 +154,7 @@ pub(crate) fn placed<O, T>(object: Result<O, Rejected<T, CallbackError>>) -> Res
     object.map_err(|rejected| refused(rejected.error))
 }
 
-/// What every creation does around the one line of its object.
+/// The common part of all creations.
 pub(crate) fn create<O: AnyObject, H: vk::Handle>(
     device: &Device,
     p_allocator: *const vk::AllocationCallbacks<'_>,
@@ -171,7 +171,7 @@ pub(crate) fn create<O: AnyObject, H: vk::Handle>(
     answer(made.map(|object| *out = typed(object.handle())))
 }
 
-/// What every destruction does.
+/// The common part of all destructions.
 pub(crate) fn destroy<O: AnyObject>(
     device: &Device,
     p_allocator: *const vk::AllocationCallbacks<'_>,
@@ -188,7 +188,7 @@ pub(crate) fn destroy<O: AnyObject>(
     }
 }
 
-/// Whether a flag of an event, fence or queue is up; then what was written before is seen.
+/// Whether a flag of an event, fence or queue is set. If so, the writes before it are visible.
 pub(crate) fn is_up(flag: &AtomicBool) -> bool {
     flag.load(Acquire)
 }

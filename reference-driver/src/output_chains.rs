@@ -1,5 +1,5 @@
-//! What the physical device says in the structures behind those of Vulkan 1.0: each of Vulkan 1.1 is written whole, since the application may
-//! have left anything in it.
+//! Properties and features in `pNext` chains. Each structure of Vulkan 1.1 is written completely, because the application may have left
+//! anything in it.
 
 use core::ffi::c_void;
 
@@ -8,7 +8,7 @@ use ash::vk::{self, TaggedStructure};
 use crate::edge::each_output;
 use crate::physical::HEAP;
 
-/// A closure that writes these fields of a structure that is among these.
+/// A closure that writes the listed fields of each listed structure.
 macro_rules! write_known {
     ($($structure:ident { $($field:ident: $value:expr),* $(,)? })*) => {
         |kind, structure: *mut vk::BaseOutStructure<'_>| {
@@ -21,7 +21,7 @@ macro_rules! write_known {
     };
 }
 
-/// Writes each structure of a properties' chain that the driver knows.
+/// Writes each structure that the driver knows in a chain of properties.
 ///
 /// # Safety
 /// As `each_output`.
@@ -40,7 +40,7 @@ pub(crate) unsafe fn more_properties(first: *mut c_void) {
             driver_uuid: *b"steward-refdrv-1",
             device_luid_valid: vk::FALSE,
         }
-        // The least that the specification demands.
+        // The minimum of the specification.
         PhysicalDeviceMultiviewProperties { max_multiview_view_count: 6, max_multiview_instance_index: (1 << 27) - 1 }
         PhysicalDeviceProtectedMemoryProperties { protected_no_fault: vk::FALSE }
     };
@@ -48,7 +48,7 @@ pub(crate) unsafe fn more_properties(first: *mut c_void) {
     unsafe { each_output(first, write) }
 }
 
-/// Writes each structure of a features' chain that the driver knows.
+/// Writes each structure that the driver knows in a chain of features.
 ///
 /// # Safety
 /// As `each_output`.
@@ -56,7 +56,7 @@ pub(crate) unsafe fn more_features(first: *mut c_void) {
     let write = write_known! {
         PhysicalDeviceSamplerYcbcrConversionFeatures { sampler_ycbcr_conversion: vk::TRUE }
         PhysicalDevicePipelineCreationCacheControlFeatures { pipeline_creation_cache_control: vk::TRUE }
-        // Vulkan 1.1 demands it. The driver draws one view alone, and says so.
+        // Vulkan 1.1 requires multiview. The driver draws one view only, and reports that.
         PhysicalDeviceMultiviewFeatures {
             multiview: vk::FALSE,
             multiview_geometry_shader: vk::FALSE,

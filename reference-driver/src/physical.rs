@@ -1,4 +1,4 @@
-//! What the physical device says of itself: limits that the specification demands at least, and next to no features.
+//! Properties of the physical device: the minimum limits of the specification and almost no features.
 
 use core::ffi::{CStr, c_char};
 
@@ -10,7 +10,7 @@ use crate::images::{FORMATS, WORD, YCBCR, texel};
 use crate::limits::limits;
 use crate::output_chains::{more_features, more_properties};
 
-/// A vendor of its own: `VkVendorId` begins above PCI's numbers; this one is nobody's.
+/// An unassigned vendor: `VkVendorId` begins above PCI's numbers.
 pub(crate) const VENDOR: u32 = 0x1_FFFF;
 const NAME: &CStr = c"Steward reference device";
 /// Bytes of the one heap, and of the largest allocation.

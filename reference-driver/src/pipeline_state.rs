@@ -1,4 +1,4 @@
-//! What of a pipeline is not its shaders, and which graphics pipelines the driver can draw with.
+//! The state of a pipeline besides its shaders, and which graphics pipelines the driver supports.
 
 use ash::vk;
 
@@ -6,7 +6,7 @@ use crate::edge::{Items, raw, slice};
 use crate::objects::ColorTarget;
 use crate::pipelines::UNSUPPORTED;
 
-/// What of a pipeline is not its shaders.
+/// The state of a pipeline besides its shaders.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
     /// Words of the first shader.
@@ -16,7 +16,7 @@ pub(crate) struct State {
     pub(crate) names: [EntryName; 2],
 }
 
-/// The name of an entry point, short enough to be kept.
+/// The name of an entry point, of at most 32 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryName {
     bytes: [u8; 32],
@@ -44,7 +44,7 @@ impl EntryName {
     }
 }
 
-/// What a graphics pipeline draws like, if the driver can.
+/// The state of a graphics pipeline; `None` if the driver cannot draw with it.
 pub(crate) fn graphics_state(info: &vk::GraphicsPipelineCreateInfo<'_>) -> Option<State> {
     // SAFETY: valid usage, here and below: NULL, or valid states and arrays.
     let vertices = unsafe { info.p_vertex_input_state.as_ref() }?;
@@ -61,7 +61,7 @@ pub(crate) fn graphics_state(info: &vk::GraphicsPipelineCreateInfo<'_>) -> Optio
     // SAFETY: as above.
     let writes = unsafe { slice(blend.p_attachments, blend.attachment_count) };
     // SAFETY: as above.
-    let pass = unsafe { Items::<(ColorTarget, bool)>::look(raw(info.render_pass)) };
+    let pass = unsafe { Items::<(ColorTarget, bool)>::get(raw(info.render_pass)) };
     // SAFETY: as above.
     let viewports = unsafe { slice(viewport.p_viewports, viewport.viewport_count) };
     // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! Pipelines: a copy of the shaders' words with their specialisation constants, tried once before the application gets them.
+//! Pipelines: a copy of the shaders' words with their specialisation constants. Each shader runs once before its pipeline is returned.
 
 use core::ffi::CStr;
 
@@ -15,10 +15,10 @@ use crate::pipeline_state::{EntryName, NO_STATE, State, graphics_state};
 use crate::spirv::{Module, Unsupported};
 use crate::words::each_specialization;
 
-/// `VkPipeline`: the words of a compute shader, or of a vertex and behind it a fragment shader.
+/// `VkPipeline`: the words of a compute shader, or of a vertex shader followed by a fragment shader.
 pub(crate) type Pipeline = ArrayObject<State, u32>;
 
-/// What a shader is tried in: nothing.
+/// A world without resources, for the trial run of a shader.
 struct Nowhere(vk::ShaderStageFlags);
 
 /// The built-in variables of a stage, by SPIR-V's numbers: gl_FragCoord, gl_VertexIndex, gl_GlobalInvocationID.
@@ -51,10 +51,10 @@ impl World for Nowhere {
     fn output(&mut self, _: Output, _: [u32; 4]) {}
 }
 
-/// Whether the driver can run this shader: reads it whole and runs it once, in no world. Every later run goes the same way.
+/// Whether the driver can run this shader: parses it and runs it once without resources. Every later run takes the same path.
 ///
 /// # Errors
-/// It cannot.
+/// The driver cannot run it.
 pub(crate) fn try_shader(
     words: &[u32],
     stage: vk::ShaderStageFlags,
@@ -66,7 +66,7 @@ pub(crate) fn try_shader(
 
 pub(crate) const UNSUPPORTED: vk::Result = vk::Result::ERROR_FEATURE_NOT_PRESENT;
 
-/// Makes a pipeline of one or two stages.
+/// Creates a pipeline of one or two stages.
 fn create(
     chain: &FallbackChain<'_>,
     stages: &[vk::PipelineShaderStageCreateInfo<'_>],
@@ -75,7 +75,7 @@ fn create(
     let mut modules = [&[][..]; 2];
     for ((stage, words), name) in stages.iter().zip(&mut modules).zip(&mut state.names) {
         // SAFETY: valid usage: a live module.
-        let found = unsafe { Items::<((), u32)>::look(raw(stage.module)) };
+        let found = unsafe { Items::<((), u32)>::get(raw(stage.module)) };
         *words = found.ok_or(UNSUPPORTED)?.1;
         // SAFETY: valid usage: the name ends with a NUL.
         *name = EntryName::new(unsafe { CStr::from_ptr(stage.p_name) }.to_bytes())?;
@@ -95,8 +95,8 @@ fn create(
         word,
     ))?;
     let handle = pipeline.into_handle();
-    // SAFETY: just made, and nobody else knows it.
-    let usable = unsafe { Items::<(State, u32)>::change(handle) }
+    // SAFETY: created above, and no other reference to it exists.
+    let usable = unsafe { Items::<(State, u32)>::get_mut(handle) }
         .ok_or(Unsupported)
         .and_then(|(_, words)| {
             let (first, second) = words.split_at_mut(state.first);
@@ -168,7 +168,7 @@ fn graphics(
     )
 }
 
-/// Makes each pipeline, also behind one that failed: the first failure is the answer.
+/// Creates each pipeline, also after one that failed. Returns the first failure.
 fn create_all<I>(
     device: &Device,
     infos: &[I],
@@ -187,7 +187,7 @@ fn create_all<I>(
     let chain = device.chain(own.as_ref());
     let mut answer = vk::Result::SUCCESS;
     for (info, handle) in infos.iter().zip(out) {
-        // Each pipeline is compiled: there is nothing in a cache.
+        // Each pipeline is compiled: caches are empty.
         let flags = flags(info);
         let made = if flags.contains(vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED_EXT)
         {
@@ -211,21 +211,21 @@ fn create_all<I>(
 }
 
 commands! {
-    fn create_compute_pipelines(device: vk::Device as dispatch Device, _cache: vk::PipelineCache, count: u32, infos: *const vk::ComputePipelineCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Pipeline) -> vk::Result {
+    fn create_compute_pipelines(device: vk::Device as dispatchable Device, _cache: vk::PipelineCache, count: u32, infos: *const vk::ComputePipelineCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Pipeline) -> vk::Result {
         // SAFETY: valid usage: so many infos.
         let infos = unsafe { slice(infos, count) };
         // SAFETY: valid usage: room for so many handles.
         let out = unsafe { slice_mut(out, count) };
         create_all(device, infos, p_allocator, out, |info| info.flags, |chain, info| create(chain, &[info.stage], NO_STATE))
     }
-    fn create_graphics_pipelines(device: vk::Device as dispatch Device, _cache: vk::PipelineCache, count: u32, infos: *const vk::GraphicsPipelineCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Pipeline) -> vk::Result {
+    fn create_graphics_pipelines(device: vk::Device as dispatchable Device, _cache: vk::PipelineCache, count: u32, infos: *const vk::GraphicsPipelineCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Pipeline) -> vk::Result {
         // SAFETY: valid usage: so many infos.
         let infos = unsafe { slice(infos, count) };
         // SAFETY: valid usage: room for so many handles.
         let out = unsafe { slice_mut(out, count) };
         create_all(device, infos, p_allocator, out, |info| info.flags, graphics)
     }
-    fn destroy_pipeline(device: vk::Device as dispatch Device, pipeline: vk::Pipeline, p_allocator: *const vk::AllocationCallbacks<'_>) {
+    fn destroy_pipeline(device: vk::Device as dispatchable Device, pipeline: vk::Pipeline, p_allocator: *const vk::AllocationCallbacks<'_>) {
         destroy::<Pipeline>(device, p_allocator, raw(pipeline));
     }
 }

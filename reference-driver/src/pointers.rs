@@ -1,10 +1,10 @@
-//! What an invocation of a shader reaches through pointers: its own variables, and those of the world.
+//! Loads and stores through pointers: to an invocation's own variables and to resources.
 
 use crate::interpreter::{Invocation, Output, Pointer, Value, World};
 use crate::spirv::{Answer, Type, Unsupported};
 use crate::words::id;
 
-/// The storage classes that matter.
+/// The storage classes that the driver supports.
 const UNIFORM_CONSTANT: u32 = 0;
 const INPUT: u32 = 1;
 const UNIFORM: u32 = 2;
@@ -48,7 +48,7 @@ impl<W: World> Invocation<'_, '_, W> {
                 Type::Array(item, stride) if stride > 0 => (step.saturating_mul(stride), item),
                 Type::Struct(at) => {
                     let offset = self.module.member_decoration(at, step, 35);
-                    // A block of built-ins has no offsets; its only member that is known is the first one, the position.
+                    // A block of built-ins has no offsets. Only its first member is supported: the position.
                     let offset = match (offset, step) {
                         (Some(offset), _) => offset,
                         (None, 0) => 0,
@@ -148,7 +148,7 @@ impl<W: World> Invocation<'_, '_, W> {
         Ok(())
     }
 
-    /// What a variable of class output is.
+    /// The destination of an output variable.
     fn output(&self, variable: usize, whole: usize) -> Answer<Output> {
         const POSITION: Option<u32> = Some(0);
         let builtin = match self.module.type_at(whole)? {
@@ -177,7 +177,7 @@ impl<W: World> Invocation<'_, '_, W> {
         Ok(self.binding(variable))
     }
 
-    /// OpImageFetch, without operands of its own.
+    /// OpImageFetch without image operands.
     pub(crate) fn fetch(&self, operands: &[u32]) -> Answer<[u32; 4]> {
         let binding = self.image(operands, Type::Texels)?;
         if operands.len() != 4 {
@@ -187,7 +187,7 @@ impl<W: World> Invocation<'_, '_, W> {
         Ok([texel, 0, 0, 1])
     }
 
-    /// OpImageSampleImplicitLod, without operands of its own.
+    /// OpImageSampleImplicitLod without image operands.
     pub(crate) fn sample(&self, operands: &[u32]) -> Answer<[u32; 4]> {
         let binding = self.image(operands, Type::Picture)?;
         if operands.len() != 4 {

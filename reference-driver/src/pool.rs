@@ -1,4 +1,4 @@
-//! A pool and its children, which draw on the pool's callbacks (RD9).
+//! A pool and its children, whose memory comes from the pool's callbacks (RD9).
 
 use alloc_core::ContextHandle;
 use ash::vk;
@@ -12,7 +12,7 @@ use crate::objects::{AnyObject, placed};
 /// `VkCommandPool` and `VkDescriptorPool`.
 pub(crate) struct Pool {
     pub(crate) domain: PoolDomain,
-    /// It outlives the pool, and nobody changes it (valid usage of vkDestroyDevice).
+    /// Outlives the pool and does not change (valid usage of vkDestroyDevice).
     device: &'static Device,
     max_children: usize,
 }
@@ -26,7 +26,7 @@ impl Pool {
         // SAFETY: valid usage of the creating command.
         let own = unsafe { own(p_allocator) }?;
         let chain = device.chain(own.as_ref());
-        let p_allocator = if passes_over() {
+        let p_allocator = if bypasses_callbacks() {
             core::ptr::null()
         } else {
             p_allocator
@@ -57,27 +57,27 @@ impl Pool {
             return;
         };
         // SAFETY: as above.
-        let Ok(brought) = (unsafe { own(p_allocator) }) else {
+        let Ok(passed) = (unsafe { own(p_allocator) }) else {
             return;
         };
-        let chain = device.chain(brought.as_ref());
+        let chain = device.chain(passed.as_ref());
         // SAFETY: as above.
         let again = unsafe { own(p_allocator) }.ok().flatten();
         let domain = &mut object.get_mut().domain;
-        // SAFETY: compatible callbacks (V42). Only commands on the pool or on a child use its context; the application lets none run beside
-        // this one (external synchronisation), and calls none from a callback (V25).
+        // SAFETY: compatible callbacks (V42). Only commands on the pool or on a child use its context. None of them runs at the same time
+        // (external synchronisation) or is called from a callback (V25).
         unsafe { domain.replace_callbacks(again) };
         while let Some(child) = domain.pop_child() {
-            // SAFETY: a child of this pool, whose last use this is; compatible callbacks (V42).
+            // SAFETY: a child of this pool; this is its last use; compatible callbacks (V42).
             unsafe { end::<C>(child, &chain) }
         }
-        // No child is left that could hold memory.
+        // No child is left, so no memory either.
         let _ = domain.close();
         // SAFETY: as above.
         let _ = unsafe { object.destroy(&chain) };
     }
 
-    /// Makes `out.len()` children, or none.
+    /// Creates `out.len()` children, or none.
     pub(crate) fn allocate<C: AnyObject, H: vk::Handle + Copy>(
         &mut self,
         out: &mut [H],
@@ -110,7 +110,7 @@ impl Pool {
         Ok(())
     }
 
-    /// What the pool's commands may use.
+    /// The callbacks that the pool's commands may use.
     fn chain(&self) -> FallbackChain<'_> {
         let (device, instance) = below(self.device);
         self.domain.chain(device, instance)
@@ -118,7 +118,7 @@ impl Pool {
 
     pub(crate) fn free_newest<C: AnyObject>(&mut self) {
         if let Some(child) = self.domain.pop_child() {
-            // SAFETY: a child of this pool, made with this chain, whose last use this is.
+            // SAFETY: a child of this pool, created with this chain; this is its last use.
             unsafe { end::<C>(child, &self.chain()) }
         }
     }
@@ -134,19 +134,19 @@ impl Pool {
     }
 }
 
-/// Where a pool without callbacks finds some.
+/// The levels below a pool without callbacks.
 fn below(device: &Device) -> (&DeviceDomain, &InstanceDomain<'static>) {
     #[cfg(feature = "testing")]
-    if let Some((instance, device)) = crate::defects::nobodys() {
+    if let Some((instance, device)) = crate::defects::bypassing_domains() {
         return (device, instance);
     }
     (&device.domain, &device.instance.domain)
 }
 
-/// Whether a defect is planted that has pools pass their callbacks over.
-fn passes_over() -> bool {
+/// Whether a planted defect makes pools pass over their callbacks.
+fn bypasses_callbacks() -> bool {
     #[cfg(feature = "testing")]
-    return crate::defects::nobodys().is_some();
+    return crate::defects::bypassing_domains().is_some();
     #[cfg(not(feature = "testing"))]
     false
 }

@@ -1,4 +1,4 @@
-//! Command pools and descriptor pools, and what is made from them.
+//! Command pools, descriptor pools and their children.
 
 use alloc_core::{ContextHandle, Rejected, Scope, TryVec};
 use ash::vk;
@@ -15,7 +15,7 @@ use crate::pool::Pool;
 /// `VkCommandBuffer`.
 pub(crate) struct CommandBuffer {
     pub(crate) commands: TryVec<Cmd, ContextHandle>,
-    /// What `vkEndCommandBuffer` is to answer: recording has no result of its own.
+    /// The error for `vkEndCommandBuffer` to return: commands that record return none.
     pub(crate) failed: Option<vk::Result>,
 }
 
@@ -32,11 +32,11 @@ impl CommandBuffer {
     }
 }
 
-/// The slots of a set of this layout, none of them written.
+/// A new set of this layout with empty slots.
 fn new_set(layout: vk::DescriptorSetLayout, chain: &FallbackChain<'_>) -> Result<Set, vk::Result> {
     // SAFETY: valid usage: a live layout.
     let (_, bindings) =
-        unsafe { Items::<((), (u32, u32))>::look(raw(layout)) }.ok_or(vk::Result::ERROR_UNKNOWN)?;
+        unsafe { Items::<((), (u32, u32))>::get(raw(layout)) }.ok_or(vk::Result::ERROR_UNKNOWN)?;
     let slots = || {
         let of_binding = |(binding, count): &(u32, u32)| {
             let binding = *binding;
@@ -56,21 +56,21 @@ fn new_set(layout: vk::DescriptorSetLayout, chain: &FallbackChain<'_>) -> Result
 }
 
 commands! {
-    fn create_command_pool(device: vk::Device as dispatch Device, _info: *const vk::CommandPoolCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::CommandPool as write _) -> vk::Result {
+    fn create_command_pool(device: vk::Device as dispatchable Device, _info: *const vk::CommandPoolCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::CommandPool as write _) -> vk::Result {
         *out = vk::CommandPool::null();
         answer(Pool::create(device, p_allocator.cast(), u32::MAX).map(|pool| *out = typed(pool)))
     }
-    fn destroy_command_pool(device: vk::Device as dispatch Device, pool: vk::CommandPool, p_allocator: *const vk::AllocationCallbacks<'_>) {
+    fn destroy_command_pool(device: vk::Device as dispatchable Device, pool: vk::CommandPool, p_allocator: *const vk::AllocationCallbacks<'_>) {
         Pool::destroy::<DispatchableObject<CommandBuffer>>(device, p_allocator.cast(), raw(pool));
     }
-    fn create_descriptor_pool(device: vk::Device as dispatch Device, info: *const vk::DescriptorPoolCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::DescriptorPool as write _) -> vk::Result {
+    fn create_descriptor_pool(device: vk::Device as dispatchable Device, info: *const vk::DescriptorPoolCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::DescriptorPool as write _) -> vk::Result {
         *out = vk::DescriptorPool::null();
         answer(Pool::create(device, p_allocator.cast(), info.max_sets).map(|pool| *out = typed(pool)))
     }
-    fn destroy_descriptor_pool(device: vk::Device as dispatch Device, pool: vk::DescriptorPool, p_allocator: *const vk::AllocationCallbacks<'_>) {
+    fn destroy_descriptor_pool(device: vk::Device as dispatchable Device, pool: vk::DescriptorPool, p_allocator: *const vk::AllocationCallbacks<'_>) {
         Pool::destroy::<Set>(device, p_allocator.cast(), raw(pool));
     }
-    fn reset_descriptor_pool(_device: vk::Device, pool: vk::DescriptorPool as change Pool, _flags: vk::DescriptorPoolResetFlags) -> vk::Result {
+    fn reset_descriptor_pool(_device: vk::Device, pool: vk::DescriptorPool as object_mut Pool, _flags: vk::DescriptorPoolResetFlags) -> vk::Result {
         while !pool.domain.children().is_empty() {
             pool.free_newest::<Set>();
         }
@@ -89,7 +89,7 @@ commands! {
             new_set(layouts.get(index).copied().unwrap_or_default(), chain)
         }))
     }
-    fn free_descriptor_sets(_device: vk::Device, pool: vk::DescriptorPool as change Pool, count: u32, sets: *const vk::DescriptorSet) -> vk::Result {
+    fn free_descriptor_sets(_device: vk::Device, pool: vk::DescriptorPool as object_mut Pool, count: u32, sets: *const vk::DescriptorSet) -> vk::Result {
         // SAFETY: valid usage: so many sets.
         pool.free::<Set>(unsafe { slice(sets, count) });
         vk::Result::SUCCESS
@@ -107,11 +107,11 @@ commands! {
             placed(DispatchableObject::create_with_scope(chain, Scope::Object, buffer))
         }))
     }
-    fn free_command_buffers(_device: vk::Device, pool: vk::CommandPool as change Pool, count: u32, buffers: *const vk::CommandBuffer) {
+    fn free_command_buffers(_device: vk::Device, pool: vk::CommandPool as object_mut Pool, count: u32, buffers: *const vk::CommandBuffer) {
         // SAFETY: valid usage: so many command buffers, NULL among them.
         pool.free::<DispatchableObject<CommandBuffer>>(unsafe { slice(buffers, count) });
     }
-    fn reset_command_pool(_device: vk::Device, pool: vk::CommandPool as change Pool, _flags: vk::CommandPoolResetFlags) -> vk::Result {
+    fn reset_command_pool(_device: vk::Device, pool: vk::CommandPool as object_mut Pool, _flags: vk::CommandPoolResetFlags) -> vk::Result {
         for child in pool.domain.children() {
             // SAFETY: children live as long as the pool, and none is pending (valid usage).
             if let Some(buffer) = unsafe { DispatchableObject::<CommandBuffer>::borrow_handle_mut(*child) } {
@@ -121,14 +121,14 @@ commands! {
         vk::Result::SUCCESS
     }
     fn trim_command_pool(_device: vk::Device, _pool: vk::CommandPool, _flags: vk::CommandPoolTrimFlags) {}
-    fn begin_command_buffer(buffer: vk::CommandBuffer as change_dispatch CommandBuffer, _info: *const vk::CommandBufferBeginInfo<'_>) -> vk::Result {
+    fn begin_command_buffer(buffer: vk::CommandBuffer as dispatchable_mut CommandBuffer, _info: *const vk::CommandBufferBeginInfo<'_>) -> vk::Result {
         buffer.reset();
         vk::Result::SUCCESS
     }
-    fn end_command_buffer(buffer: vk::CommandBuffer as change_dispatch CommandBuffer) -> vk::Result {
+    fn end_command_buffer(buffer: vk::CommandBuffer as dispatchable_mut CommandBuffer) -> vk::Result {
         answer(buffer.failed.map_or(Ok(()), Err))
     }
-    fn reset_command_buffer(buffer: vk::CommandBuffer as change_dispatch CommandBuffer, _flags: vk::CommandBufferResetFlags) -> vk::Result {
+    fn reset_command_buffer(buffer: vk::CommandBuffer as dispatchable_mut CommandBuffer, _flags: vk::CommandBufferResetFlags) -> vk::Result {
         buffer.reset();
         vk::Result::SUCCESS
     }

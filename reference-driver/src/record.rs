@@ -1,4 +1,4 @@
-//! The `vkCmd*` that do something. The others make the command buffer end with an error, rather than do something else.
+//! The supported `vkCmd*`. The others make `vkEndCommandBuffer` return an error.
 
 use core::ffi::c_void;
 
@@ -39,13 +39,13 @@ fn rows(
             height => height,
         };
         let first = Surface::of_image(image);
-        // A slice of a third dimension and a layer lie alike.
+        // Slices of a third dimension and layers have the same layout.
         let layers = place.layer_count.max(region.image_extent.depth);
         let base = place
             .base_array_layer
             .max(region.image_offset.z.max(0).cast_unsigned());
         for layer in 0..layers {
-            // A refusal is final: nothing behind it is recorded.
+            // After a refusal nothing more is recorded.
             if to.failed.is_some() {
                 return;
             }
@@ -74,11 +74,11 @@ fn rows(
     }
 }
 
-/// Writes commands whose first argument is the command buffer that records.
+/// Defines commands whose first argument is the command buffer that records.
 macro_rules! recorded {
     ($(fn $name:ident($to:ident $(, $arg:ident: $ty:ty $(as $how:ident $kind:ty)?)*) $body:block)*) => {
         commands! {$(
-            fn $name($to: vk::CommandBuffer as change_dispatch CommandBuffer $(, $arg: $ty $(as $how $kind)?)*) $body
+            fn $name($to: vk::CommandBuffer as dispatchable_mut CommandBuffer $(, $arg: $ty $(as $how $kind)?)*) $body
         )*}
     };
 }
@@ -102,7 +102,7 @@ recorded! {
         // SAFETY: valid usage: so many regions.
         rows(to, image, buffer, unsafe { slice(regions, count) }, false);
     }
-    fn cmd_clear_color_image(to, image: vk::Image as look Image, _layout: vk::ImageLayout, color: *const vk::ClearColorValue as read _, count: u32, ranges: *const vk::ImageSubresourceRange) {
+    fn cmd_clear_color_image(to, image: vk::Image as object Image, _layout: vk::ImageLayout, color: *const vk::ClearColorValue as read _, count: u32, ranges: *const vk::ImageSubresourceRange) {
         if image.surface.texel != 4 {
             to.failed = Some(vk::Result::ERROR_UNKNOWN);
         }
@@ -112,7 +112,7 @@ recorded! {
                 if to.failed.is_some() {
                     return;
                 }
-                // SAFETY: all three ways to read a colour are words.
+                // SAFETY: all variants of a colour are 32-bit words.
                 let words = unsafe { color.uint32 };
                 let surface = image.surface.skip_layers(layer);
                 to.record(Cmd::Clear(surface, whole(surface), words));
@@ -161,16 +161,16 @@ recorded! {
     }
     fn cmd_begin_render_pass(to, info: *const vk::RenderPassBeginInfo<'_> as read _, _contents: vk::SubpassContents) {
         // SAFETY: valid usage: a live pass.
-        let pass = unsafe { Items::<(ColorTarget, bool)>::look(raw(info.render_pass)) };
+        let pass = unsafe { Items::<(ColorTarget, bool)>::get(raw(info.render_pass)) };
         // SAFETY: valid usage: a live framebuffer.
-        let buffer = unsafe { Items::<((), Surface)>::look(raw(info.framebuffer)) };
+        let buffer = unsafe { Items::<((), Surface)>::get(raw(info.framebuffer)) };
         // SAFETY: valid usage: so many values.
         let values = unsafe { slice(info.p_clear_values, info.clear_value_count) };
         let (Some((target, clears)), Some((_, surfaces))) = (pass, buffer) else {
             return;
         };
         for ((surface, _), value) in surfaces.iter().zip(clears).zip(values).filter(|((_, clears), _)| **clears) {
-            // SAFETY: colours of attachments are words here: no other format can be one.
+            // SAFETY: attachments have the one format of 32-bit words.
             let words = unsafe { value.color.uint32 };
             to.record(Cmd::Clear(*surface, info.render_area, words));
         }

@@ -1,4 +1,4 @@
-//! Reads a SPIR-V module: types, constants, variables, and where functions begin. Whatever the driver does not know is refused (RD19).
+//! Parses a SPIR-V module: types, constants, variables, and the starts of functions. Unknown instructions are refused (RD19).
 
 use ash::vk;
 
@@ -9,13 +9,13 @@ use crate::words::{id, instruction, is_executable, is_named, operand};
 /// Ids are below this.
 pub(crate) const MAX_IDS: usize = 256;
 
-/// The module is none, or uses what the driver does not have.
+/// The words are no module, or use a feature that the driver lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported;
 
 pub(crate) type Answer<T> = Result<T, Unsupported>;
 
-/// What the driver knows of a type.
+/// A type of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Unknown,
@@ -25,9 +25,9 @@ pub(crate) enum Type {
     Vector(u32),
     /// Element and stride in bytes.
     Array(usize, u32),
-    /// Where the instruction stands.
+    /// The position of its instruction.
     Struct(usize),
-    /// Storage class and what is pointed to.
+    /// Storage class and pointee.
     Pointer(u32, usize),
     Texels,
     Picture,
@@ -37,7 +37,7 @@ pub(crate) enum Type {
     Function,
 }
 
-/// A module whose every instruction is known.
+/// A module with known instructions only.
 pub(crate) struct Module<'w> {
     pub(crate) words: &'w [u32],
     pub(crate) types: [Type; MAX_IDS],
@@ -45,7 +45,7 @@ pub(crate) struct Module<'w> {
     pub(crate) type_of: [usize; MAX_IDS],
     /// Constants, and pointers to variables of the module.
     pub(crate) values: [Value; MAX_IDS],
-    /// Where the body of each function begins, behind its `OpFunction`.
+    /// The start of each function's body, behind its `OpFunction`.
     pub(crate) functions: [usize; MAX_IDS],
     pub(crate) entry: usize,
     pub(crate) local_size: [u32; 3],
@@ -53,7 +53,7 @@ pub(crate) struct Module<'w> {
 
 impl<'w> Module<'w> {
     /// # Errors
-    /// No module, or one with an instruction, a type or a capability outside of what is written here.
+    /// The words are no module, or have an unknown instruction, type or capability.
     pub(crate) fn new(words: &'w [u32], stage: vk::ShaderStageFlags, name: &[u8]) -> Answer<Self> {
         let &[0x0723_0203, _, _, bound, 0, ..] = words else {
             return Err(Unsupported);
@@ -91,7 +91,7 @@ impl<'w> Module<'w> {
         (stage, name): (vk::ShaderStageFlags, &[u8]),
     ) -> Answer<()> {
         match code {
-            // What is said for people, and the imports of a set whose instructions are refused.
+            // Debug information, and imports of an instruction set whose instructions are refused.
             2..=8 | 11 | 14 | 317 => Ok(()),
             // OpEntryPoint
             15 => {
@@ -120,7 +120,7 @@ impl<'w> Module<'w> {
                 1 | 46 => Ok(()),
                 _ => Err(Unsupported),
             },
-            // OpDecorate, OpMemberDecorate: looked up where they matter.
+            // OpDecorate, OpMemberDecorate: looked up when needed.
             71 | 72 => Ok(()),
             19..=33 => self.declare_type(code, operands, at),
             43 | 44 | 50 | 52 => self.declare_constant(code, operands),
@@ -146,7 +146,7 @@ impl<'w> Module<'w> {
         }
     }
 
-    /// Whether no function began before.
+    /// Whether no function begins before `at`.
     fn is_outside_functions(&self, at: usize) -> Answer<bool> {
         Ok(self
             .functions
@@ -205,7 +205,7 @@ impl<'w> Module<'w> {
         self.types.get(id).copied().ok_or(Unsupported)
     }
 
-    /// Words that a value of this type has.
+    /// The number of words of a value of this type.
     pub(crate) fn width(&self, of: usize) -> Answer<usize> {
         match self.type_at(of)? {
             Type::Word => Ok(1),
@@ -222,12 +222,12 @@ impl<'w> Module<'w> {
         }
     }
 
-    /// The argument of a decoration of an id, 0 where it has none.
+    /// The argument of a decoration of an id; 0 if it has none.
     pub(crate) fn decoration(&self, target: usize, decoration: u32) -> Option<u32> {
         self.decorated(71, &[target as u32, decoration])
     }
 
-    /// The same of a member of a struct that begins at word `at`.
+    /// The same for a member of the struct at word `at`.
     pub(crate) fn member_decoration(&self, at: usize, member: u32, decoration: u32) -> Option<u32> {
         let target = self.words.get(at + 1)?;
         self.decorated(72, &[*target, member, decoration])

@@ -1,8 +1,8 @@
-//! The words of a SPIR-V module, an instruction at a time.
+//! Access to the instructions in the words of a SPIR-V module.
 
 use crate::spirv::{Answer, MAX_IDS, Unsupported};
 
-/// One instruction: code, operands, and where the next one begins.
+/// One instruction: code, operands, and the start of the next one.
 pub(crate) fn instruction(words: &[u32], at: usize) -> Answer<Option<(u32, &[u32], usize)>> {
     let Some(first) = words.get(at) else {
         return Ok(None);
@@ -22,8 +22,8 @@ pub(crate) fn id(operands: &[u32], index: usize) -> Answer<usize> {
     (id > 0 && id < MAX_IDS).then_some(id).ok_or(Unsupported)
 }
 
-/// Calls `found` with the place of each specialisation constant's word, and its number.
-pub(crate) fn each_specialization(words: &[u32], mut found: impl FnMut(usize, u32)) -> Answer<()> {
+/// Calls `visit` with the position of each specialisation constant's word, and its number.
+pub(crate) fn each_specialization(words: &[u32], mut visit: impl FnMut(usize, u32)) -> Answer<()> {
     let mut at = 5;
     while let Some((code, operands, next)) = instruction(words, at)? {
         if let (50, &[_, result, _]) = (code, operands) {
@@ -32,7 +32,7 @@ pub(crate) fn each_specialization(words: &[u32], mut found: impl FnMut(usize, u3
                 if let (71, &[target, 1, number]) = (code, operands)
                     && target == result
                 {
-                    found(at + 3, number);
+                    visit(at + 3, number);
                 }
                 look = after;
             }
@@ -42,7 +42,7 @@ pub(crate) fn each_specialization(words: &[u32], mut found: impl FnMut(usize, u3
     Ok(())
 }
 
-/// What the interpreter runs.
+/// Whether the interpreter runs instructions of this code.
 pub(crate) const fn is_executable(code: u32) -> bool {
     matches!(
         code,
@@ -67,7 +67,7 @@ pub(crate) const fn is_executable(code: u32) -> bool {
     )
 }
 
-/// Whether words hold this name, with a NUL behind it.
+/// Whether the words hold this name and a NUL.
 pub(crate) fn is_named(words: &[u32], name: &[u8]) -> bool {
     let mut bytes = words.iter().flat_map(|word| word.to_le_bytes());
     name.iter().all(|byte| bytes.next() == Some(*byte)) && bytes.next() == Some(0)
