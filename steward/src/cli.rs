@@ -24,7 +24,7 @@ pub struct Cli {
     /// Where the report goes besides the terminal.
     #[command(flatten)]
     pub output: Output,
-    /// What stands between the driver and the memory that it is given.
+    /// The guard and the planned failures.
     #[command(flatten)]
     pub guarding: GuardArgs,
 }

@@ -1,4 +1,4 @@
-//! What comes from outside, read whole: never more than a machine has room for.
+//! Reads whole files and the standard input, up to a limit.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 /// The most bytes of a file or of the standard input that are read.
 pub(crate) const MAX_BYTES: u64 = 1 << 30;
 
-/// The standard input, where `name` is `-`, or the file of that name; and what to call it.
+/// Reads the standard input if `name` is `-`, else the file of that name. Returns the name for messages as well.
 pub(crate) fn read(name: &str) -> (&str, io::Result<Vec<u8>>) {
     match name {
         "-" => ("the standard input", within(io::stdin().lock(), MAX_BYTES)),
@@ -29,7 +29,7 @@ pub(crate) fn text(path: &Path) -> io::Result<String> {
 }
 
 fn file(file: File) -> io::Result<Vec<u8>> {
-    // Pipes and devices have no length.
+    // The length of pipes and devices is 0.
     if file.metadata()?.len() > MAX_BYTES {
         Err(too_large(MAX_BYTES))
     } else {
@@ -37,7 +37,7 @@ fn file(file: File) -> io::Result<Vec<u8>> {
     }
 }
 
-/// All that `from` has, if that is no more than `limit` bytes.
+/// Reads all bytes of `from`, at most `limit`.
 pub(crate) fn within(from: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use vk_steward::cli::Cli;
 use vk_steward::program::{self, Outcome};
 
-/// 0: it ran. 1: a check found what is not as expected. 2: it could not run, and a sentence on the error output says what to do.
-/// `steward run`: as the program that it ran, or 126 or 127 where that could not be run.
+/// Exit code 0: success. 1: a check found a difference. 2: an error; a sentence on the error output says what to do.
+/// `steward run`: the exit code of its program, or 126 or 127 if that could not be run.
 fn main() -> ExitCode {
     let cli = Cli::from_command_line();
-    // SAFETY: the first thing `main` does, before the program has a second thread. For threads that a driver keeps, whoever
-    // installed it must vouch: the program cannot (`drivers::list`).
+    // SAFETY: called before the program has a second thread. The program cannot check the threads of installed drivers: the user who installed
+    // them vouches for them (`drivers::list`).
     match unsafe { program::run(&cli, &mut io::stdout().lock()) } {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Unexpected) => ExitCode::FAILURE,
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Exited(status)) => ExitCode::from(status),
         Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            // Where nobody listens the exit code says it.
+            // If the error output is closed, the exit code remains.
             let _ = writeln!(io::stderr(), "steward: {error}");
             ExitCode::from(2)
         }

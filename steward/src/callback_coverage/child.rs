@@ -1,4 +1,4 @@
-//! What runs in the child: the workload once, under the meter.
+//! The child process: runs the workload once, under the meter.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,33 +13,33 @@ use vk_accounts::accounting::{Accounts, Watching};
 use vk_accounts::meter::{self, CallbackCoverage};
 use vk_accounts::report::CoverageRun;
 
-/// What a child is to do.
+/// The work of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The driver, as the parent listed it.
     pub driver: DriverInfo,
     /// The seed of the workload.
     pub seed: u32,
-    /// Its rounds.
+    /// The rounds of the workload.
     pub rounds: u32,
-    /// How to get at the driver.
+    /// How to open the driver.
     pub way: Way,
 }
 
-/// How to get at a driver.
+/// How to open a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
-    /// Through the loader, with the environment that says which driver it is to open.
+    /// Through the loader; the environment selects the driver.
     Loader,
     /// The driver's own library, without a loader.
     Direct,
 }
 
-/// Runs the job that is given as JSON in this process, into which the meter was preloaded: the workload, with callbacks over
-/// `backing`. The answer is a line for the parent.
+/// Runs a job, given as JSON, in this process, into which the meter was preloaded: the workload with callbacks over `backing`. Returns the
+/// result as a line for the parent.
 ///
 /// # Safety
-/// `backing` outlives the process's use of the driver. As for [`drivers::directly`], where the job says [`Way::Direct`].
+/// `backing` outlives the process's use of the driver. As for [`drivers::directly`], if the job says [`Way::Direct`].
 #[must_use]
 pub unsafe fn answer(job: &str, backing: &(impl HostAllocator + Sync)) -> String {
     let answer = match serde_json::from_str::<Job>(job) {
@@ -47,7 +47,7 @@ pub unsafe fn answer(job: &str, backing: &(impl HostAllocator + Sync)) -> String
         // SAFETY: forwarded.
         Ok(job) => unsafe { run(&job, backing) },
     };
-    // A number or a sentence: there is nothing in it that JSON lacks.
+    // Numbers and sentences: JSON can express them all.
     serde_json::to_string(&answer).unwrap_or_default()
 }
 
@@ -86,7 +86,7 @@ unsafe fn run(
 /// Runs the workload once under the meter of this process, on the calling thread, with the callbacks of `hooks`.
 ///
 /// # Errors
-/// [`CoverageError`]: no meter, or a workload that fails.
+/// [`CoverageError`]: there is no meter, or the workload failed.
 pub fn under_the_meter(
     driver: &Selected,
     hooks: &dyn Hooks,

@@ -1,4 +1,4 @@
-//! Hooks around other hooks that tell the meter what runs: brackets as tight as the workload's own.
+//! Hooks around other hooks. They tell the meter when a command runs, with brackets as tight as the workload's own.
 
 use std::ptr;
 
@@ -9,21 +9,21 @@ use vk_callbacks::raw::RawCallbacks;
 use vk_accounts::meter::{CountingCallbacks, RequestedBytes, ThreadActivity, during};
 use vk_accounts::{CreatedObject, Hooks, ObjectKind};
 
-/// Counts what the driver asks of `inner`'s callbacks.
+/// Counts the driver's requests to `inner`'s callbacks.
 pub(super) struct Metered<'a> {
     inner: &'a dyn Hooks,
-    /// What is handed out, by kind.
+    /// The callbacks that the workload gets, by kind.
     callbacks: Vec<Option<RawCallbacks>>,
-    /// What those lead to.
+    /// The states behind these callbacks.
     _around: Vec<Option<CountingCallbacks<'a>>>,
 }
 
 impl<'a> Metered<'a> {
-    pub(super) fn new(inner: &'a dyn Hooks, asked: &'a RequestedBytes) -> Self {
+    pub(super) fn new(inner: &'a dyn Hooks, requested: &'a RequestedBytes) -> Self {
         let around = |kind| {
             Some(CountingCallbacks::new(
                 *RawCallbacks::from_ash(inner.callbacks(kind)?),
-                asked,
+                requested,
             ))
         };
         let around: Vec<_> = ObjectKind::ALL.into_iter().map(around).collect();
@@ -38,8 +38,8 @@ impl<'a> Metered<'a> {
         }
     }
 
-    /// The object as the inner hooks know it: with their own callbacks.
-    fn theirs<'m>(&'m self, object: &CreatedObject<'m>) -> CreatedObject<'m> {
+    /// The object with the callbacks of the inner hooks.
+    fn with_inner_callbacks<'m>(&'m self, object: &CreatedObject<'m>) -> CreatedObject<'m> {
         let own = if object.allocator.is_null() {
             None
         } else {
@@ -52,8 +52,8 @@ impl<'a> Metered<'a> {
     }
 }
 
-// SAFETY: both vectors stay as they were made while `self` lives, wherever it is moved: what the callbacks lead to lies where it
-// lay. Behind them are the inner hooks' callbacks of the same kind, which keep Vulkan's rules for as long as `self` borrows them.
+// SAFETY: both vectors are unchanged while `self` lives, also when it is moved, so the callbacks' states do not move. Behind them are the
+// inner hooks' callbacks of the same kind, which follow Vulkan's rules while `self` borrows them.
 unsafe impl Hooks for Metered<'_> {
     fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
         self.callbacks
@@ -78,11 +78,11 @@ unsafe impl Hooks for Metered<'_> {
     }
 
     fn created(&self, object: &CreatedObject<'_>) {
-        self.inner.created(&self.theirs(object));
+        self.inner.created(&self.with_inner_callbacks(object));
     }
 
     fn ends(&self, object: &CreatedObject<'_>) {
-        self.inner.ends(&self.theirs(object));
+        self.inner.ends(&self.with_inner_callbacks(object));
     }
 
     fn phase(&self, name: &'static str) {

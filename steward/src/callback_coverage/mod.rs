@@ -1,22 +1,22 @@
-//! Callback coverage: how much of the host memory that a driver takes comes through the callbacks it was given.
+//! Callback coverage: the share of a driver's host memory that comes through its callbacks.
 //!
 //! ```text
-//!   ratio = bytes asked of callbacks / (those + heap bytes taken inside of commands + heap bytes of threads that issue none)
+//!   ratio = bytes requested of callbacks / (those + heap bytes allocated in commands + heap bytes of threads without commands)
 //! ```
 //!
-//! All gross: what was freed again counts as well. The first term is counted by a decorator around the callbacks, the others by
-//! the meter, a library of the malloc family that is preloaded into a child process and adds each request to the cell of what
-//! its thread is doing ([`meter`]). The child runs the workload as the program does, with the accounts' callbacks; once through
-//! the loader, whose memory cannot be told from the driver's there, and once with the driver's library opened directly.
+//! All are gross: freed memory counts as well. A decorator around the callbacks counts the first term. The meter counts the others: a library
+//! with the malloc family, preloaded into a child process, that adds each request to a cell for the activity of its thread ([`meter`]). The
+//! child runs the workload as the program does, with the accounts' callbacks: once through the loader, whose memory is not distinguished from
+//! the driver's there, and once with the driver's library opened directly.
 //!
 //! ```text
 //!   steward --+-- child, meter preloaded: loader -> driver     with_loader
 //!             +-- child, meter preloaded: driver               without_loader
 //! ```
 //!
-//! The numbers leave out memory that the library's initialisers allocate while it is opened directly, because no command runs then: it
-//! is a figure of its own (`opening_bytes`). The loader opens the library within commands, so with the loader it is among theirs. They
-//! also leave out allocators with other names than C's; and mappings, which are counted apart, since device memory is among them.
+//! Memory that the library's initialisers allocate when it is opened directly is a separate figure (`opening_bytes`), because no command runs
+//! then. The loader opens the library within commands, which counts it there. Allocators with other names than C's are not counted. Mappings are
+//! counted apart, because they include device memory.
 
 mod child;
 mod hooks;
@@ -38,10 +38,10 @@ pub use vk_accounts::meter;
 use vk_accounts::report::{Coverage, CoverageRun};
 use vk_callbacks::check::Opened;
 
-/// The hidden command that a child is started with; the job, as JSON, follows it.
+/// The hidden command of a child; its argument is the job as JSON.
 pub const CHILD_COMMAND: &str = "coverage-child";
 
-/// What a driver finds in its cache on disk it does not compile: without these the first run on a machine differs from the second.
+/// Switch off shader caches on disk: with them the first run on a machine would differ from the second.
 const DISK_CACHES_OFF: [(&str, &str); 2] = [
     ("MESA_SHADER_CACHE_DISABLE", "true"),
     ("__GL_SHADER_DISK_CACHE", "0"),
@@ -57,12 +57,12 @@ pub enum CoverageError {
         /// Why not.
         reason: String,
     },
-    /// The library could not be put into a file.
+    /// The library could not be written to a file.
     #[error(
         "the meter's library cannot be written ({reason}): point TMPDIR to a folder that can be written to"
     )]
     Unwritable {
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
     /// The dynamic linker did not load the library.
@@ -70,10 +70,10 @@ pub enum CoverageError {
         "the meter was not loaded: point TMPDIR to a folder that programs may be loaded from (not mounted noexec)"
     )]
     NotLoaded,
-    /// The child did not come to its end.
+    /// The child failed.
     #[error("the run under the meter failed: {reason}")]
     Failed {
-        /// What it said, or how it ended.
+        /// Its error output, or how it ended.
         reason: String,
     },
     /// The child did not end in time.
@@ -81,7 +81,7 @@ pub enum CoverageError {
         "the run under the meter was stopped after {seconds} s without an end: --no-coverage leaves it out"
     )]
     Overtime {
-        /// How much time it had, rounded up.
+        /// The time limit, rounded up.
         seconds: u64,
     },
     /// The driver cannot be opened without the loader.
@@ -89,9 +89,9 @@ pub enum CoverageError {
     Closed(#[from] drivers::ReopenError),
 }
 
-/// A child gets as many times the time that the same run took without a meter, ..
+/// The time limit of a child is this many times the duration of the same run without a meter, ..
 const TIMES: u32 = 20;
-/// .. and no less than this: a device that is opened for the first time may compile much.
+/// .. but at least this: the first use of a device may compile much.
 const MIN_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Measures the driver in two child processes that run the same workload with the same seed and rounds. Takes as long as two runs.
@@ -163,8 +163,7 @@ fn child(
     read(&String::from_utf8_lossy(&done.stdout)).unwrap_or_else(|| Err(failed(why(&done))))
 }
 
-/// The child's answer among what was printed: drivers may write to the output as well, before it and, when they are unloaded or
-/// their buffers are flushed, behind it. The last line that is an answer is it.
+/// The child's result in its output. Drivers may write to the output as well, before and after it, so the last line that is a result counts.
 fn read(said: &str) -> Option<Result<CoverageRun, CoverageError>> {
     said.lines()
         .rev()
@@ -177,7 +176,7 @@ fn unwritable(error: impl ToString) -> CoverageError {
     }
 }
 
-/// The child's own words, or how it ended.
+/// The last line of the child's error output, or how it ended.
 fn why(done: &Output) -> String {
     let said = String::from_utf8_lossy(&done.stderr);
     match said.lines().next_back().map(str::trim) {

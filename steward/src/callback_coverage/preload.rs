@@ -1,4 +1,4 @@
-//! The meter's library, which the program carries with it: written to a file for as long as children need it.
+//! The meter's library, embedded in the program. It is written to a file while children need it.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -9,13 +9,13 @@ use tempfile::{Builder, TempPath};
 
 use super::{CoverageError, unwritable};
 
-/// What `build.rs` made, or why it made nothing.
+/// The library from `build.rs`, or why there is none.
 const LIBRARY: Result<&[u8], &str> = include!(concat!(env!("OUT_DIR"), "/meter.rs"));
 
-/// Names libraries that the dynamic linker is to load before all others, separated by colons or blanks.
+/// The libraries that the dynamic linker loads before all others, separated by colons or blanks.
 const VARIABLE: &str = "LD_PRELOAD";
 
-/// A file with the meter's library; it goes when this is dropped.
+/// A file with the meter's library. It is deleted on drop.
 #[derive(Debug)]
 pub struct Preload(TempPath);
 
@@ -23,7 +23,7 @@ impl Preload {
     /// Writes the library to the folder for temporary files.
     ///
     /// # Errors
-    /// [`CoverageError`]: there is no meter for this platform, or the folder does not do.
+    /// [`CoverageError`]: there is no meter for this platform, or the folder is not usable.
     pub fn new() -> Result<Self, CoverageError> {
         let library = LIBRARY.map_err(|reason| CoverageError::NotBuilt {
             reason: reason.to_owned(),
@@ -34,7 +34,7 @@ impl Preload {
             .tempfile()
             .map_err(unwritable)?;
         file.write_all(library).map_err(unwritable)?;
-        // Closed: a file that is open for writing cannot be loaded everywhere.
+        // The file is closed: some systems cannot load a file that is open for writing.
         let path = file.into_temp_path();
         if path.to_string_lossy().contains([':', ' ', '\t', '\n', '$']) {
             let reason = format!("{} has blanks or colons in its name", path.display());
@@ -49,8 +49,7 @@ impl Preload {
         &self.0
     }
 
-    /// Makes the child load the meter, and nothing else first: another allocator that is preloaded would be given blocks to free
-    /// that are not its own.
+    /// Makes the child load the meter, and no other library first: another preloaded allocator would have to free blocks that are not its own.
     pub fn load_into<'c>(&self, child: &'c mut Command) -> &'c mut Command {
         child.env(VARIABLE, OsString::from(self.path()))
     }

@@ -1,4 +1,4 @@
-//! What stands below the options in a command's help, and the commands in their groups.
+//! The text below the options in a command's help, and the groups of commands.
 
 #![forbid(unsafe_code)]
 
@@ -48,7 +48,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// The help of the program: commands by group, with what each says of itself.
+/// The help of the program: commands by group, each with its description.
 pub(super) fn grouped(command: clap::Command) -> clap::Command {
     let mut text = String::from(
         "{about}.\n\nUsage: steward [COMMAND] [OPTIONS]    without a command, or with options of `drive` alone: drive\n",

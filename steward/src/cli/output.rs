@@ -1,4 +1,4 @@
-//! The options of all commands: where results go, and what stands between a driver and its memory.
+//! The options of all commands: outputs, guard and planned failures.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use debug_guard::{BackEnd, Fault};
 
 use vk_accounts::guard_run::{GuardChoice, Guarding, parse_back_end};
 
-/// Where results go besides the terminal, and how the terminal shows them.
+/// Outputs besides the terminal, and how the terminal shows results.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Output")]
 pub struct Output {
@@ -49,7 +49,7 @@ pub enum ColorWhen {
     Never,
 }
 
-/// What stands between the driver and the memory that it is given.
+/// The guard and the planned failures.
 #[derive(Args, Clone, Copy, Debug, Default)]
 #[command(next_help_heading = "Guard and faults")]
 pub struct GuardArgs {
@@ -67,9 +67,9 @@ pub struct GuardArgs {
 /// Which requests are refused.
 #[derive(Clone, Copy, Debug)]
 pub enum FailArg {
-    /// In one run.
+    /// All in one run.
     Plan(Fault),
-    /// Each in a run of its own, of so many runs at most.
+    /// One in each run, in at most this number of runs.
     Each(u64),
 }
 
@@ -95,7 +95,7 @@ impl FromStr for FailArg {
 }
 
 impl GuardArgs {
-    /// Of `--fail=each`: how many runs there may be.
+    /// The maximum number of runs of `--fail=each`.
     #[must_use]
     pub const fn runs_of_sweep(&self) -> Option<u64> {
         match self.fail {

@@ -1,4 +1,4 @@
-//! From words to a [`Cli`]: `drive` where no command is named, and tips for what was mistyped.
+//! Parses words into a [`Cli`]. Without a command it is `drive`; for mistyped words there are tips.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 
 use super::{Cli, help};
 
-/// Options of all commands that mean nothing to some of them, by their ids.
+/// Ids of options of all commands that some commands do not use.
 const OF_REPORTS: &[&str] = &["findings", "depth", "all_rounds"];
 const OF_PAGES: &[&str] = &["html"];
 const OF_SITES: &[&str] = &["profile"];
@@ -39,16 +39,16 @@ const MEANINGLESS: [(&str, &[&[&str]]); 13] = [
 ];
 
 impl Cli {
-    /// What the process was called with. Ends the process where that asks for help, or is none of ours.
+    /// Parses the command line of the process. Ends the process for help and for errors.
     #[must_use]
     pub fn from_command_line() -> Self {
         Self::from_words(env::args_os()).unwrap_or_else(|error| error.exit())
     }
 
-    /// What these words ask for, the program's name first. Options of `drive` without any command are those of `drive`.
+    /// Parses words, the program's name first. Without a command, options of `drive` are accepted.
     ///
     /// # Errors
-    /// They ask for help, or are none of ours; the error says so, with a tip where one is near.
+    /// A request for help, or invalid words, with a tip if a similar word exists.
     pub fn from_words(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut words: Vec<OsString> = words.into_iter().collect();
         let read = |words: &[OsString]| {
@@ -67,11 +67,11 @@ impl Cli {
         Err(with_tip(error))
     }
 
-    /// The command line as its help shows it: options that mean nothing to a command are still told from mistyped ones, but not shown.
+    /// The command line as its help shows it: options that a command does not use are parsed but not shown.
     #[must_use]
     pub fn shown() -> clap::Command {
         let mut command = help::grouped(Self::command());
-        // Hands the options of all commands down.
+        // Passes the options of all commands on to subcommands.
         command.build();
         MEANINGLESS
             .into_iter()
@@ -80,7 +80,7 @@ impl Cli {
             })
     }
 
-    /// The command line without what is for the program itself.
+    /// The command line without hidden commands and the options `help` and `version`.
     #[must_use]
     pub fn for_completions() -> clap::Command {
         let shown = Self::shown();
@@ -95,7 +95,7 @@ impl Cli {
     }
 }
 
-/// The command and those below it, whose help does not show the options of these groups.
+/// The command and its subcommands, with the options of these groups hidden.
 fn without(command: clap::Command, groups: &[&[&str]]) -> clap::Command {
     let command = command.mut_args(|argument| {
         let id = argument.get_id().as_str();
@@ -105,7 +105,7 @@ fn without(command: clap::Command, groups: &[&[&str]]) -> clap::Command {
     command.mut_subcommands(|one| without(one, groups))
 }
 
-/// True where one of the words is a command's name, wherever it stands.
+/// Whether one of the words is the name of a command.
 fn names_command(words: &[OsString]) -> bool {
     let command = Cli::command();
     let words = words.iter().skip(1).take_while(|word| *word != "--");
@@ -114,7 +114,7 @@ fn names_command(words: &[OsString]) -> bool {
         .any(|word| command.get_subcommands().any(|one| *word == one.get_name()))
 }
 
-/// The error, with what was meant where a driver is named without `--driver`.
+/// Adds a tip to the error if a driver is named without `--driver`.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     let kind = match error.kind() {
         ErrorKind::UnknownArgument => ContextKind::InvalidArg,
@@ -124,7 +124,7 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(word)) = error.get(kind) else {
         return error;
     };
-    // A mistyped command is like one that there is.
+    // A mistyped command has a suggestion already.
     if word.starts_with('-') || error.get(ContextKind::SuggestedSubcommand).is_some() {
         return error;
     }

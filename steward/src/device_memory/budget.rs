@@ -1,4 +1,4 @@
-//! Which memory, and how much of it: arithmetic alone.
+//! Choice of the memory type and the budget.
 
 #![forbid(unsafe_code)]
 
@@ -8,29 +8,29 @@ use gpu_suballoc::{DeviceMemory, MemoryPreference, PropertyFlags};
 
 use super::traces::{MemoryTrace, SizeEnding, TraceScale, all_traces};
 
-/// What the traces are played in.
+/// The memory for the traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MemoryBudget {
     pub(super) memory_type: u32,
     pub(super) properties: PropertyFlags,
     pub(super) heap: u32,
     pub(super) heap_bytes: u64,
-    /// At most so many bytes are allocated at any moment.
+    /// The most bytes that may be allocated at any moment.
     pub(super) bytes: u64,
 }
 
-/// The type that buffers on the device would use, and half of what is free in its heap, or `limit` where that is less. A heap in the
-/// host's memory is free as far as the host's memory is, and a quarter of that is enough: the machine runs other programs.
+/// The type that buffers on the device would use, and the smaller of `limit` and half of the free bytes of its heap. For a heap in host
+/// memory the budget is also at most a quarter of the host's available memory: the machine runs other programs.
 pub(super) fn of_device(
     device: &impl DeviceMemory,
     limit: Option<u64>,
     host_available: Option<u64>,
 ) -> Result<MemoryBudget, MemoryTypeError> {
     let properties = device.properties();
-    let wish = MemoryPreference::default()
+    let preference = MemoryPreference::default()
         .preferring(PropertyFlags::DEVICE_LOCAL)
         .avoiding(PropertyFlags::HOST_VISIBLE);
-    let memory_type = choose_memory_type(properties.types, u32::MAX, wish)?;
+    let memory_type = choose_memory_type(properties.types, u32::MAX, preference)?;
     let of_type = properties.types.get(memory_type as usize);
     let heap = of_type.map_or(0, |of| of.heap_index);
     let heap_bytes = properties
@@ -38,11 +38,11 @@ pub(super) fn of_device(
         .get(heap as usize)
         .map_or(0, |heap| heap.size);
     let mut budgets = [HeapBudget::default(); MAX_MEMORY_HEAPS];
-    let told = budgets
+    let is_reported = budgets
         .get_mut(..properties.heaps.len())
         .is_some_and(|heaps| device.budget(heaps));
     let free = match budgets.get(heap as usize) {
-        Some(heap) if told => heap.budget.saturating_sub(heap.usage),
+        Some(heap) if is_reported => heap.budget.saturating_sub(heap.usage),
         _ => heap_bytes,
     };
     let of_heap = free.min(heap_bytes) / 2;
@@ -56,7 +56,7 @@ pub(super) fn of_device(
     })
 }
 
-/// The largest traces that fit with a tenth to spare, or the smallest ones: what does not fit of them is refused, and counted.
+/// The largest traces that fit with a tenth to spare, or the smallest ones: allocations that do not fit are refused and counted.
 pub(super) fn traces_within(bytes: u64, quick: bool) -> (&'static str, [MemoryTrace; 4]) {
     let at = |scale| {
         all_traces(SizeEnding::Rounded, scale, |rounds| {
@@ -72,7 +72,7 @@ pub(super) fn traces_within(bytes: u64, quick: bool) -> (&'static str, [MemoryTr
     ("tiny", at(TraceScale::TINY))
 }
 
-/// Bytes that the host's programs could still allocate, where the system says it.
+/// Bytes that the host's programs can still allocate, if the system reports them.
 pub(super) fn host_available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     available_in(&text)

@@ -1,4 +1,4 @@
-//! A device between the allocator and the driver that counts: an independent witness of what the allocator reserves.
+//! A device that counts, between the allocator and the driver: an independent measurement of the reserved memory.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -10,22 +10,22 @@ use gpu_suballoc::device::{
     DeviceError, DeviceProperties, HeapBudget, MappedRange, MemoryHandle, MemoryRequest,
 };
 
-/// What passed.
+/// The counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DeviceCounts {
-    /// `vkAllocateMemory` that succeeded.
+    /// Successful `vkAllocateMemory`.
     pub(super) allocations: u64,
-    /// Those that the driver refused.
+    /// Refused `vkAllocateMemory`.
     pub(super) refusals: u64,
     /// `vkFreeMemory`.
     pub(super) frees: u64,
     pub(super) live_bytes: u64,
     pub(super) peak_bytes: u64,
-    /// In these calls.
+    /// Time in these calls.
     pub(super) time: Duration,
 }
 
-/// A device for memory alone: the traces make no resources.
+/// A device for memory only: the traces create no resources.
 pub(super) struct CountedDevice<'d, D> {
     device: &'d D,
     state: Mutex<(DeviceCounts, HashMap<MemoryHandle, u64>)>,
@@ -43,7 +43,7 @@ impl<'d, D: DeviceMemory> CountedDevice<'d, D> {
         self.with(|counts, _| *counts)
     }
 
-    /// No call of the device in here.
+    /// `change` must not call the device: a lock is held.
     fn with<T>(
         &self,
         change: impl FnOnce(&mut DeviceCounts, &mut HashMap<MemoryHandle, u64>) -> T,
@@ -54,7 +54,7 @@ impl<'d, D: DeviceMemory> CountedDevice<'d, D> {
     }
 }
 
-// SAFETY: all answers are the inner device's own.
+// SAFETY: all calls are forwarded to the inner device.
 unsafe impl<D: DeviceMemory> DeviceMemory for CountedDevice<'_, D> {
     fn properties(&self) -> DeviceProperties<'_> {
         self.device.properties()
@@ -81,7 +81,7 @@ unsafe impl<D: DeviceMemory> DeviceMemory for CountedDevice<'_, D> {
     }
 
     unsafe fn free(&self, memory: MemoryHandle) {
-        // Before the handle is free to be another's.
+        // Before the free: afterwards the driver may reuse the handle.
         self.with(|counts, sizes| {
             counts.frees += 1;
             counts.live_bytes -= sizes.remove(&memory).unwrap_or(0);

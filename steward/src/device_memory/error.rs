@@ -15,10 +15,10 @@ pub enum DeviceMemoryError {
     Command {
         /// The command.
         command: &'static str,
-        /// What it answered.
+        /// Its result.
         result: vk::Result,
     },
-    /// The device has gone since it was listed.
+    /// The device no longer exists.
     #[error(
         "the device is not there any more: name another with --driver, `steward drivers` lists them"
     )]
@@ -26,13 +26,13 @@ pub enum DeviceMemoryError {
     /// No memory type to allocate from.
     #[error("the device has no memory type that any resource may use: {0}")]
     MemoryType(#[from] MemoryTypeError),
-    /// The sub-allocator could not begin, or a region could not be freed.
+    /// The sub-allocator could not be created, or a region could not be freed.
     #[error("the sub-allocator: {0}")]
     Allocator(#[from] GpuError),
-    /// Something is left of a trace.
+    /// Regions were left after a trace.
     #[error("{trace}: {regions} regions were left when all had been freed: please report this")]
     LeftBehind {
-        /// Whose.
+        /// The name of the trace.
         trace: String,
         /// How many.
         regions: u64,

@@ -6,7 +6,7 @@
 //!                                                   report -> text, JSON
 //! ```
 //!
-//! Nothing is read or written in the memory: what is measured is how it is allocated and freed.
+//! Only allocation and free are measured: the memory is not read or written.
 
 mod budget;
 mod counted_device;
@@ -27,19 +27,19 @@ pub use traces::{MemoryTrace, SizeEnding, TraceOp, TraceScale, all_traces, churn
 use crate::drivers::Selected;
 use open::OpenDevice;
 
-/// How much is played.
+/// Limits of the measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeasureOptions {
-    /// At most so many bytes are allocated at any moment, where it is less than [`measure`] would use.
+    /// The most bytes that may be allocated at any moment, if less than the limit of [`measure`].
     pub limit: Option<u64>,
-    /// A twentieth of the rounds of each trace, to see that all of it runs.
+    /// Play a twentieth of the rounds of each trace, as a quick test.
     pub quick: bool,
 }
 
 /// [Measures](measure) the device of a driver.
 ///
 /// # Errors
-/// [`DeviceMemoryError`]: no device could be made, or a region could not be freed. A request that is refused is a number in the report.
+/// [`DeviceMemoryError`]: no device could be created, or a region could not be freed. A request that is refused is a number in the report.
 pub fn run(
     selected: &Selected,
     options: MeasureOptions,

@@ -1,4 +1,4 @@
-//! An instance and a device for memory alone.
+//! An instance and a device for memory only.
 
 use ash::vk;
 use gpu_suballoc::AshDevice;
@@ -7,7 +7,7 @@ use gpu_suballoc::ash::AshOptions;
 use super::error::DeviceMemoryError;
 use crate::drivers::{PlainInstance, Selected};
 
-/// Destroyed when dropped; what was allocated from it is gone by then.
+/// A device that is destroyed on drop, after its memory was freed.
 pub(super) struct OpenDevice<'s> {
     entry: &'s ash::Entry,
     instance: PlainInstance,
@@ -32,7 +32,7 @@ impl<'s> OpenDevice<'s> {
             .map_err(failed("vkEnumeratePhysicalDevices"))?
             .get(selected.info().device_index)
             .ok_or(DeviceMemoryError::DeviceGone)?;
-        // SAFETY: the device is of the instance; as for all that follow.
+        // SAFETY: the device is of the instance, here and below.
         let properties = unsafe { instance.get_physical_device_properties(physical) };
         // SAFETY: as above.
         let supported = unsafe { instance.enumerate_device_extension_properties(physical) };
@@ -64,9 +64,9 @@ impl<'s> OpenDevice<'s> {
         })
     }
 
-    /// The device as an allocator sees it, as long as `self` lives.
+    /// The device for an allocator. Must not be used after `self` is dropped.
     pub(super) fn memory(&self) -> AshDevice {
-        // SAFETY: all of one another; `measure` returns when all memory is freed, and `self` outlives it; the features are enabled.
+        // SAFETY: the handles belong together; `measure` frees all memory before it returns, and `self` outlives it; the features are enabled.
         unsafe {
             AshDevice::new(
                 self.entry,
@@ -78,7 +78,7 @@ impl<'s> OpenDevice<'s> {
         }
     }
 
-    /// Whether its heaps are the host's memory: of a processor, or of a device beside it.
+    /// Whether its heaps are host memory: it is a processor or an integrated device.
     pub(super) fn is_host_memory(&self) -> bool {
         matches!(
             self.device_type,
@@ -89,7 +89,7 @@ impl<'s> OpenDevice<'s> {
 
 impl Drop for OpenDevice<'_> {
     fn drop(&mut self) {
-        // SAFETY: made in `new`, without callbacks; no memory of it is left, and nothing runs on it.
+        // SAFETY: created in `new` without callbacks; all its memory is freed, and no work runs on it.
         unsafe { self.device.destroy_device(None) };
     }
 }

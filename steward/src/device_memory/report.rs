@@ -1,21 +1,21 @@
-//! What was measured, as data: the JSON of `steward drive --device-memory`.
+//! The results as data: the JSON of `steward drive --device-memory`.
 
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
 
-/// All traces on one device. Times are nanoseconds; each of a single call has the clock's own in it.
+/// All traces on one device. Times are nanoseconds; the time of a single call includes that of the clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceMemoryReport {
     /// `steward device memory 1`.
     pub format: String,
     /// The driver's name.
     pub driver: String,
-    /// What it says of its version.
+    /// The driver's version in its own form.
     pub driver_version: String,
     /// The device's name.
     pub device: String,
-    /// Index of the memory type that all of it is in.
+    /// Index of the memory type of all allocations.
     pub memory_type: u32,
     /// Its properties.
     pub properties: String,
@@ -23,11 +23,11 @@ pub struct DeviceMemoryReport {
     pub heap: u32,
     /// Bytes of the heap.
     pub heap_bytes: u64,
-    /// At most so many bytes of it are allocated at any moment: what does not fit is refused.
+    /// The most bytes that may be allocated at any moment: allocations that do not fit are refused.
     pub budget_bytes: u64,
-    /// How large the traces are: `full`, `small` or `tiny`, by what fits the budget.
+    /// The size of the traces: `full`, `small` or `tiny`, as fits the budget.
     pub scale: String,
-    /// What the clock says of a call that does nothing.
+    /// The measured time of an empty call.
     pub clock_ns: u64,
     /// Each trace, through the sub-allocator.
     pub traces: Vec<TraceRow>,
@@ -49,23 +49,23 @@ pub struct TraceRow {
     pub regions: u64,
     /// Requests that were refused, for the budget or by the driver.
     pub refused: u64,
-    /// The most bytes in regions at once, of those that were allocated.
+    /// The most bytes in live regions at once.
     pub peak_live_bytes: u64,
-    /// The most bytes that were allocated from the driver at once, counted between allocator and driver.
+    /// The most bytes allocated from the driver at once, counted between allocator and driver.
     pub peak_reserved_bytes: u64,
-    /// An operation, over the whole trace, played without a look at the clock in between.
+    /// The mean time of an operation, from a play that reads the clock only at its beginning and end.
     pub operation_ns: f64,
-    /// Allocations, one by one, in a second play; so too what follows.
+    /// Single allocations, from a second play, as all fields below.
     pub allocate: TimeRow,
-    /// Frees.
+    /// Single frees.
     pub free: TimeRow,
     /// `vkAllocateMemory` that succeeded.
     pub driver_allocations: u64,
     /// `vkAllocateMemory` that the driver refused.
     pub driver_refusals: u64,
-    /// `vkFreeMemory` until the last region was freed. What is left then is freed with the allocator.
+    /// `vkFreeMemory` until the last region was freed. The allocator frees the rest when it is closed.
     pub driver_frees: u64,
-    /// In these calls, altogether.
+    /// The time in all these calls.
     pub driver_ns: u64,
 }
 
@@ -87,7 +87,7 @@ pub struct PairRow {
     pub what: String,
     /// Operations of each, at most 2000: allocations and frees together.
     pub operations: u64,
-    /// So many are live at most.
+    /// The most live allocations.
     pub live: u64,
     /// Through the sub-allocator.
     pub ours: PairTimes,
@@ -95,19 +95,19 @@ pub struct PairRow {
     pub raw: PairTimes,
 }
 
-/// What one of both took.
+/// Times of the sub-allocator or of the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PairTimes {
-    /// An allocation with its free, the mean.
+    /// The mean time of an allocation with its free.
     pub pair_ns: f64,
     /// Allocations.
     pub allocate: TimeRow,
-    /// Frees.
+    /// Single frees.
     pub free: TimeRow,
     /// Requests that were refused.
     pub refused: u64,
     /// `vkAllocateMemory` that succeeded.
     pub driver_allocations: u64,
-    /// `vkFreeMemory` until the last one was freed. What the sub-allocator has left then is freed with it.
+    /// `vkFreeMemory` until the last region was freed. The sub-allocator frees the rest when it is closed.
     pub driver_frees: u64,
 }

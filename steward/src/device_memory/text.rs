@@ -93,7 +93,7 @@ fn trace_cells(row: &TraceRow) -> Vec<String> {
     cells
 }
 
-/// Two lines; the second one says how often the first one's time its own is.
+/// Two lines; the second one has the ratio of both times.
 fn pair_cells(row: &PairRow) -> [Vec<String>; 2] {
     let times = row.raw.pair_ns / row.ours.pair_ns.max(1.0);
     [("ours", row.ours), ("raw", row.raw)].map(|(by, of)| {

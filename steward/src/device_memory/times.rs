@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use super::report::TimeRow;
 
-/// Nanoseconds of calls; one that is longer than 4 seconds counts as 4.
+/// Nanoseconds of calls; a call longer than 4 seconds counts as 4.
 pub(super) struct CallTimes(Vec<u32>);
 
 impl CallTimes {
-    /// With room, so that recording allocates nothing.
+    /// Reserves room, so that recording does not allocate.
     pub(super) fn with_room(calls: usize) -> Self {
         Self(Vec::with_capacity(calls))
     }
@@ -41,7 +41,7 @@ impl CallTimes {
     }
 }
 
-/// What [`CallTimes::time`] says of a call that does nothing, in nanoseconds: the median.
+/// The median of [`CallTimes::time`] for an empty call, in nanoseconds.
 pub(super) fn clock_ns() -> u64 {
     const CALLS: usize = 1000;
     let mut times = CallTimes::with_room(CALLS);

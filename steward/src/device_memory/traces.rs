@@ -1,34 +1,34 @@
-//! The four traces, from a seeded splitmix64: the same operations on every machine, and for each allocator that a bench compares.
+//! The four traces, from a seeded splitmix64: the same operations on every machine and for every allocator of a bench.
 
 #![forbid(unsafe_code)]
 
 /// One step of a trace. A slot holds one region at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceOp {
-    /// A region of so many bytes, for an empty slot.
+    /// Allocates a region for an empty slot.
     Allocate {
         /// Below [`MemoryTrace::slots`].
         slot: u32,
         /// Bytes, above 0.
         size: u64,
     },
-    /// The region of a slot is freed.
+    /// Frees the region of a slot.
     Free {
         /// A slot with a region.
         slot: u32,
     },
 }
 
-/// How sizes end.
+/// The rounding of sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeEnding {
-    /// As they fall, to the byte.
+    /// Not rounded.
     ByteOdd,
-    /// At the next multiple of 256, as the requirements of a Vulkan driver mostly do.
+    /// To the next multiple of 256, as the requirements of Vulkan drivers mostly are.
     Rounded,
 }
 
-/// A trace ready to be played. All its regions are freed at its end.
+/// A trace. All its regions are freed at its end.
 #[derive(Clone, Debug)]
 pub struct MemoryTrace {
     /// `churn`, `frames`, `streaming` or `adversarial`.
@@ -37,22 +37,22 @@ pub struct MemoryTrace {
     pub ops: Vec<TraceOp>,
     /// How many slots there are.
     pub slots: usize,
-    /// Of every region, bytes.
+    /// The alignment of every region, in bytes.
     pub align: u64,
     /// How many of the operations allocate.
     pub allocations: usize,
     /// The most bytes that are live at once.
     pub peak: u64,
-    /// After which operation that is.
+    /// The operation after which `peak` is live.
     pub peak_at: usize,
-    /// In how many regions.
+    /// The number of live regions then.
     pub peak_live: usize,
     /// The most regions that are live at once.
     pub most_live: usize,
 }
 
 impl MemoryTrace {
-    /// `count` sizes of its regions, evenly spread over it; all of them where it has no more.
+    /// At most `count` sizes of its regions, evenly spread over the trace.
     #[must_use]
     pub fn sample(&self, count: usize) -> Vec<u64> {
         let sizes = self.ops.iter().filter_map(|op| match *op {
@@ -90,7 +90,7 @@ struct TraceBuilder {
     random: SplitMix,
     sizes: SizeEnding,
     trace: MemoryTrace,
-    /// Bytes in each slot; 0 is none.
+    /// Bytes in each slot; 0 for an empty slot.
     live_sizes: Vec<u64>,
     free_slots: Vec<u32>,
     live: u64,
@@ -164,7 +164,7 @@ impl TraceBuilder {
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// What the traces are scaled to, in bytes. Frames and the adversarial one always have the same sizes: 150 MiB and 220 MiB live.
+/// The scale of the traces, in bytes. Frames and the adversarial trace always have the same sizes: 150 MiB and 220 MiB live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceScale {
     /// The largest region of the churn, which has 10 000 live.
@@ -179,19 +179,19 @@ impl TraceScale {
         churn: 4 * MIB,
         texture: 64 * MIB,
     };
-    /// What fits the 2 GiB heap of a software driver: 1.2 GiB and 1.6 GiB live.
+    /// Fits the 2 GiB heap of a software driver: 1.2 GiB and 1.6 GiB live.
     pub const SMALL: Self = Self {
         churn: MIB,
         texture: 16 * MIB,
     };
-    /// What fits half a GiB.
+    /// Fits half a GiB.
     pub const TINY: Self = Self {
         churn: MIB / 4,
         texture: 2 * MIB,
     };
 }
 
-/// All four; `amount` makes fewer rounds of the number that each has.
+/// All four traces; `amount` may reduce the number of rounds of each.
 #[must_use]
 pub fn all_traces(
     sizes: SizeEnding,
@@ -206,7 +206,7 @@ pub fn all_traces(
     ]
 }
 
-/// `live` regions; `turns` times one of them, in no order, is freed and another allocated.
+/// `live` regions; `turns` times a random one is freed and another allocated.
 #[must_use]
 pub fn churn(
     name: impl Into<String>,
@@ -247,7 +247,7 @@ fn frames(sizes: SizeEnding, frames: usize) -> MemoryTrace {
     builder.end()
 }
 
-/// Textures, aligned to 64 KiB: 580 come, half of them are freed, again and again.
+/// Textures, aligned to 64 KiB: repeatedly 580 are live, then half of them are freed.
 fn streaming(sizes: SizeEnding, waves: usize, largest: u64) -> MemoryTrace {
     let mut builder = TraceBuilder::new("streaming", sizes, 64 * KIB);
     let mut slots: Vec<u32> = Vec::new();
@@ -264,7 +264,7 @@ fn streaming(sizes: SizeEnding, waves: usize, largest: u64) -> MemoryTrace {
     builder.end()
 }
 
-/// Pinned regions of 256 bytes between holes of 64 KiB; then sizes that double while every other one goes.
+/// Regions of 256 bytes between holes of 64 KiB; then sizes that double, of which every other region is freed.
 fn adversarial(sizes: SizeEnding) -> MemoryTrace {
     let mut builder = TraceBuilder::new("adversarial", sizes, 256);
     let mut holes = Vec::new();

@@ -2,10 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+use std::convert::Infallible;
+
 use ash::vk;
 use gpu_suballoc::group::GroupError;
-
-use super::shown::Silent;
 
 /// Why there is no report. One sentence that says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -21,14 +21,14 @@ pub enum DevicesError {
         "the loader shows no device: install a Vulkan driver, or set VK_DRIVER_FILES to its manifest"
     )]
     NoDevice,
-    /// They make no group.
+    /// The devices form no group.
     #[error("the devices make no group ({0})")]
-    Group(GroupError<Silent>),
+    Group(GroupError<Infallible>),
 }
 
 impl From<vk::Result> for DevicesError {
     fn from(result: vk::Result) -> Self {
-        // What the loader answers where it finds no driver at all.
+        // The loader's result if it finds no driver at all.
         if result == vk::Result::ERROR_INCOMPATIBLE_DRIVER {
             Self::NoDevice
         } else {

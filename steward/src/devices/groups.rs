@@ -1,17 +1,17 @@
-//! `vkEnumeratePhysicalDeviceGroups`, and what the devices of a group can do with each other's memory.
+//! `vkEnumeratePhysicalDeviceGroups`, and the peer memory features within a group.
 
 use ash::vk;
 
 use super::report::{GroupRow, PeerMemoryRow};
-use super::shown::Shown;
 use super::survey::names;
+use super::surveyed_device::SurveyedDevice;
 
 /// All groups, in the loader's order.
 pub(super) fn rows(
     instance: &ash::Instance,
-    devices: &[Shown<'_>],
+    devices: &[SurveyedDevice<'_>],
 ) -> Result<Vec<GroupRow>, vk::Result> {
-    // SAFETY: the instance is live, and of 1.1 at least, as the workload demands too.
+    // SAFETY: the instance is live, and of 1.1 at least.
     let count = unsafe { instance.enumerate_physical_device_groups_len() }?;
     let mut groups = vec![vk::PhysicalDeviceGroupProperties::default(); count];
     // SAFETY: as above.
@@ -39,7 +39,7 @@ pub(super) fn rows(
         .collect())
 }
 
-/// A device is made of all members, asked, and destroyed. `None` where none can be made.
+/// Creates a device from all members, queries it and destroys it. `None` if it cannot be created.
 fn peers(
     instance: &ash::Instance,
     members: &[vk::PhysicalDevice],
@@ -81,7 +81,7 @@ fn peers(
             }
         }
     }
-    // SAFETY: made above without callbacks; nothing was made from it.
+    // SAFETY: created above without callbacks; it has no objects.
     unsafe { device.destroy_device(None) };
     Some(rows)
 }

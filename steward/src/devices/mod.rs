@@ -1,7 +1,7 @@
 //! All devices that an application sees, and how each reaches the others: `steward devices`.
 //!
 //! ```text
-//!   loader -> instance -> physical devices -> Shown (what Vulkan says, where it sits)
+//!   loader -> instance -> physical devices -> SurveyedDevice (capabilities, bus)
 //!                                               | gpu_suballoc::DeviceGroup: edges; links refined from
 //!                                               |   pci.rs (the path of the system), nvml.rs (the vendor's library)
 //!                                               v
@@ -14,8 +14,8 @@ mod nvml;
 mod page;
 mod pci;
 mod report;
-mod shown;
 mod survey;
+mod surveyed_device;
 mod text;
 
 pub use error::DevicesError;

@@ -1,4 +1,4 @@
-//! NVIDIA's management library, where it is there: whether two cards have an NVLink between them. The PCI path does not show that.
+//! NVIDIA's management library, if installed: whether two cards are connected by NVLink, which the PCI path does not show.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 
@@ -19,14 +19,14 @@ type Plain = unsafe extern "C" fn() -> c_int;
 pub(super) struct Nvml(Library);
 
 impl Nvml {
-    /// `None` where there is no such library, or it finds no driver.
+    /// `None` if there is no such library, or it finds no driver.
     pub(super) fn open() -> Option<Self> {
-        // SAFETY: the system's own library of that name, which is trusted as the driver is; it runs no code that expects anything.
+        // SAFETY: the system's library of that name, trusted like the driver; its initialisers have no preconditions.
         let library = unsafe { Library::new("libnvidia-ml.so.1") }.ok()?;
         {
             // SAFETY: `nvmlReturn_t nvmlInit_v2(void)`.
             let init: Symbol<'_, Plain> = unsafe { library.get(b"nvmlInit_v2\0") }.ok()?;
-            // SAFETY: it may be called any number of times, each matched by a shutdown.
+            // SAFETY: may be called repeatedly; a shutdown matches each call.
             if unsafe { init() } != OK {
                 return None;
             }
@@ -34,15 +34,15 @@ impl Nvml {
         Some(Self(library))
     }
 
-    /// True where memory of the one can be reached from the other over NVLink; `None` where the library does not say.
+    /// Whether each device can access the other's memory over NVLink; `None` if the library does not report it.
     pub(super) fn has_link(&self, one: PciAddress, other: PciAddress) -> Option<bool> {
         let (one, other) = (self.device(one)?, self.device(other)?);
         // SAFETY: `nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t, nvmlDevice_t, nvmlGpuP2PCapsIndex_t, nvmlGpuP2PStatus_t *)`.
         let status: Symbol<'_, Status> = unsafe { self.0.get(b"nvmlDeviceGetP2PStatus\0") }.ok()?;
-        let mut told = -1;
-        // SAFETY: both devices are the library's, which is initialised; `told` is written to.
-        let answer = unsafe { status(one, other, NVLINK, &raw mut told) };
-        (answer == OK).then_some(told == OK)
+        let mut state = -1;
+        // SAFETY: both devices are the library's, which is initialised; `state` is written to.
+        let answer = unsafe { status(one, other, NVLINK, &raw mut state) };
+        (answer == OK).then_some(state == OK)
     }
 
     fn device(&self, address: PciAddress) -> Option<Device> {
@@ -51,7 +51,7 @@ impl Nvml {
         let by_bus: Symbol<'_, ByBus> =
             unsafe { self.0.get(b"nvmlDeviceGetHandleByPciBusId_v2\0") }.ok()?;
         let mut device = std::ptr::null_mut();
-        // SAFETY: a C string and a place for the handle; the library is initialised.
+        // SAFETY: a C string and room for the handle; the library is initialised.
         let answer = unsafe { by_bus(bus.as_ptr(), &raw mut device) };
         (answer == OK && !device.is_null()).then_some(device)
     }

@@ -22,7 +22,7 @@ struct DeviceCard<'r> {
     cells: Vec<Cell>,
 }
 
-/// How the device of a row uses what belongs to that of a column.
+/// How the device of a row uses resources of the device of a column.
 #[derive(Default)]
 struct Cell {
     /// `itself`, `isolated`, or the mode of reading.

@@ -1,4 +1,4 @@
-//! What the system's tree of PCI devices says: how far apart two are, which node of the machine one is nearest to.
+//! The system's tree of PCI devices: the link between two devices, and a device's NUMA node.
 //!
 //! ```text
 //!   /sys/bus/pci/devices/0000:41:00.0 -> ../../../devices/pci0000:40/0000:40:01.1/0000:41:00.0
@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 
 use gpu_suballoc::group::{Cost, LinkClass, PciAddress};
 
-/// Where Linux shows its devices.
+/// The root of Linux's device tree.
 pub(super) const SYSTEM: &str = "/sys";
 
-/// Where the device stands in the tree under `sys`; `None` on other systems, and where it is hidden, as in some containers.
+/// The device's path in the tree under `sys`; `None` on other systems, and where it is hidden, as in some containers.
 pub(super) fn path_of(sys: &Path, address: PciAddress) -> Option<PathBuf> {
     fs::canonicalize(sys.join("bus/pci/devices").join(address.to_string())).ok()
 }
 
-/// What joins two devices of these paths: the nearest thing that is above both. `None` where that says nothing.
+/// The link between devices of these paths, by their nearest common ancestor. `None` if a path has no host bridge.
 #[must_use]
 pub fn link_between(one: &Path, other: &Path) -> Option<LinkClass> {
     let parts = |path: &Path| -> Vec<String> {
@@ -52,7 +52,7 @@ fn is_host_bridge(name: &str) -> bool {
     })
 }
 
-/// The node of the device at this path; the system says -1 where it does not know.
+/// The NUMA node of the device at this path; the system has -1 for an unknown one.
 #[must_use]
 pub fn numa_node(device: &Path) -> Option<u16> {
     fs::read_to_string(device.join("numa_node"))
@@ -62,13 +62,13 @@ pub fn numa_node(device: &Path) -> Option<u16> {
         .ok()
 }
 
-/// How far `to` is from `from`, by the system's table of distances.
+/// The distance between two NUMA nodes, by the system's table.
 #[must_use]
 pub fn numa_distance(sys: &Path, from: u16, to: u16) -> Option<Cost> {
     let row =
         fs::read_to_string(sys.join(format!("devices/system/node/node{from}/distance"))).ok()?;
     let online = fs::read_to_string(sys.join("devices/system/node/online")).ok()?;
-    // The row has a column for each node that is there, not for each number.
+    // The row has a column for each online node, not for each number.
     let column = nodes(online.trim())?.iter().position(|node| *node == to)?;
     let distance = row.split_whitespace().nth(column)?.parse::<u32>().ok()?;
     Some(Cost::of_numa_distance(

@@ -1,4 +1,4 @@
-//! What was found, as data: the JSON of `steward devices`.
+//! The result as data: the JSON of `steward devices`.
 
 #![forbid(unsafe_code)]
 
@@ -24,9 +24,9 @@ pub struct ShownDevice {
     pub index: usize,
     /// `deviceName`.
     pub name: String,
-    /// `driverName`; empty when the driver has none.
+    /// `driverName`; empty if the driver has none.
     pub driver_name: String,
-    /// `driverID` without the prefix; empty when the driver has none.
+    /// `driverID` without the prefix; empty if the driver has none.
     pub driver_id: String,
     /// Major, minor, patch of the version of Vulkan.
     pub api_version: String,
@@ -34,21 +34,21 @@ pub struct ShownDevice {
     pub device_uuid: Option<String>,
     /// `driverUUID`, likewise.
     pub driver_uuid: Option<String>,
-    /// `deviceLUID`; `null` where it is not valid.
+    /// `deviceLUID`; `null` if not valid.
     pub device_luid: Option<String>,
-    /// Where it sits; `null` where it is on no bus.
+    /// Its PCI address; `null` if it is on no bus.
     pub pci: Option<String>,
-    /// The node of the machine it is nearest to; `null` where that is not known.
+    /// The nearest NUMA node; `null` if unknown.
     pub numa_node: Option<u16>,
-    /// Ways in which memory can be taken in.
+    /// Handle types for memory import.
     pub memory_import: Vec<String>,
-    /// Ways in which memory can be given out.
+    /// Handle types for memory export.
     pub memory_export: Vec<String>,
-    /// Ways in which semaphores can be taken in.
+    /// Handle types for semaphore import.
     pub semaphore_import: Vec<String>,
-    /// Ways in which semaphores can be given out.
+    /// Handle types for semaphore export.
     pub semaphore_export: Vec<String>,
-    /// What it can do, in the words of `gpu_suballoc::group::CapabilityFlags`.
+    /// Its capabilities, named as in `gpu_suballoc::group::CapabilityFlags`.
     pub capabilities: Vec<String>,
 }
 
@@ -88,29 +88,29 @@ pub struct GroupRow {
     pub devices: Vec<usize>,
     /// Memory can be allocated on some of them only.
     pub subset_allocation: bool,
-    /// `vkGetDeviceGroupPeerMemoryFeatures` of each heap and pair; of a group of one nothing. `null` where no device could be made of it.
+    /// `vkGetDeviceGroupPeerMemoryFeatures` of each heap and pair; empty for a group of one. `null` if no device could be created.
     pub peer_memory: Option<Vec<PeerMemoryRow>>,
 }
 
-/// What one device of a group can do with another's memory.
+/// How one device of a group can access another's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerMemoryRow {
     /// The heap.
     pub heap: u32,
-    /// Who accesses: its number in the report.
+    /// The accessing device: its number in the report.
     pub local: usize,
-    /// Whose memory it is.
+    /// The device with the memory.
     pub remote: usize,
     /// `COPY_SRC`, `COPY_DST`, `GENERIC_SRC`, `GENERIC_DST`.
     pub features: Vec<String>,
 }
 
-/// How one device uses what belongs to another.
+/// How one device uses another's resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeRow {
-    /// Who uses.
+    /// The using device.
     pub from: usize,
-    /// Whose it is.
+    /// The device with the resources.
     pub to: usize,
     /// `native`, `import`, `copy` or `none`, as all modes: waiting on a semaphore.
     pub wait: String,
@@ -120,16 +120,16 @@ pub struct EdgeRow {
     pub read: String,
     /// Writing memory.
     pub write: String,
-    /// Handles through which memory comes.
+    /// Handle types for memory.
     pub memory_handles: Vec<String>,
-    /// Handles through which semaphores come.
+    /// Handle types for semaphores.
     pub semaphore_handles: Vec<String>,
-    /// What joins them; `unknown` where nobody told.
+    /// Their link; `unknown` without a source.
     pub link: String,
-    /// Who told: `Vulkan`, `PCI path`, `NVML`; empty where nobody did.
+    /// The source of the link: `Vulkan`, `PCI path`, `NVML`; empty without one.
     pub link_told_by: String,
-    /// 0 to 15; `null` where it is not known.
+    /// 0 to 15; `null` if unknown.
     pub copy_cost: Option<u8>,
-    /// Between their nodes, 0 to 15; `null` where it is not known.
+    /// Between their NUMA nodes, 0 to 15; `null` if unknown.
     pub numa_distance: Option<u8>,
 }

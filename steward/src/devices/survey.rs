@@ -1,4 +1,4 @@
-//! Asks the loader for all devices, compares each with each.
+//! Queries the loader for all devices, and compares each with each.
 
 use std::alloc::System;
 use std::cell::RefCell;
@@ -17,12 +17,12 @@ use super::groups;
 use super::nvml::Nvml;
 use super::pci;
 use super::report::{DevicesReport, EdgeRow, ShownDevice};
-use super::shown::{Shown, Sources};
+use super::surveyed_device::{Sources, SurveyedDevice};
 use crate::drivers::{DriverProperties, PlainInstance, text, version_text};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
-/// What matters between devices, of those that an application would ask for.
+/// Extensions that matter between devices.
 const WANTED: [&CStr; 9] = [
     vk::KHR_EXTERNAL_MEMORY_FD_NAME,
     vk::KHR_EXTERNAL_MEMORY_WIN32_NAME,
@@ -57,7 +57,7 @@ pub fn survey(entry: &ash::Entry) -> Result<DevicesReport, DevicesError> {
     let sources = Sources {
         sys: PathBuf::from(pci::SYSTEM),
         nvml,
-        told: RefCell::new(BTreeMap::new()),
+        link_sources: RefCell::new(BTreeMap::new()),
     };
     let mut builder = DeviceGroup::builder(Scoped::new(&SYSTEM, Scope::Device));
     let mut rows = Vec::new();
@@ -74,12 +74,12 @@ pub fn survey(entry: &ash::Entry) -> Result<DevicesReport, DevicesError> {
     let mut edges = Vec::new();
     for from in 0..group.count() {
         for to in (0..group.count()).filter(|to| *to != from) {
-            let told = sources.told.borrow().get(&(from, to)).copied();
+            let source = sources.link_sources.borrow().get(&(from, to)).copied();
             edges.extend(
                 group
                     .topology()
                     .edge(from, to)
-                    .map(|edge| edge_row(from, to, edge, told)),
+                    .map(|edge| edge_row(from, to, edge, source)),
             );
         }
     }
@@ -102,8 +102,8 @@ fn describe<'s>(
     device: vk::PhysicalDevice,
     index: usize,
     sources: &'s Sources,
-) -> (ShownDevice, Shown<'s>) {
-    // SAFETY: the device is of the instance; as for all that follow.
+) -> (ShownDevice, SurveyedDevice<'s>) {
+    // SAFETY: the device is of the instance, here and below.
     let properties = unsafe { instance.get_physical_device_properties(device) };
     let version = properties.api_version.min(vk::API_VERSION_1_3);
     // SAFETY: as above.
@@ -116,11 +116,12 @@ fn describe<'s>(
     };
     let extensions: Vec<&CStr> = WANTED.into_iter().filter(|name| has(name)).collect();
     // SAFETY: the version is the lesser of both, the extensions are supported.
-    let mut says = unsafe { physical_device_capabilities(instance, device, version, &extensions) };
-    let path = says
+    let mut capabilities =
+        unsafe { physical_device_capabilities(instance, device, version, &extensions) };
+    let path = capabilities
         .pci
         .and_then(|address| pci::path_of(&sources.sys, address));
-    says.numa_node = path.as_deref().and_then(pci::numa_node);
+    capabilities.numa_node = path.as_deref().and_then(pci::numa_node);
     let mut driver = DriverProperties::default();
     if version >= vk::API_VERSION_1_2 || has(vk::KHR_DRIVER_PROPERTIES_NAME) {
         // SAFETY: the device is of the instance, and driver properties are part of its version or extensions.
@@ -132,33 +133,33 @@ fn describe<'s>(
         driver_name: driver.name,
         driver_id: driver.id,
         api_version: version_text(properties.api_version),
-        device_uuid: says.device_uuid.map(uuid),
-        driver_uuid: says.driver_uuid.map(uuid),
-        device_luid: says
+        device_uuid: capabilities.device_uuid.map(uuid),
+        driver_uuid: capabilities.driver_uuid.map(uuid),
+        device_luid: capabilities
             .device_luid
             .map(|luid| luid.iter().map(|byte| format!("{byte:02x}")).collect()),
-        pci: says.pci.map(|address| address.to_string()),
-        numa_node: says.numa_node,
-        memory_import: handles(says.buffer_import),
-        memory_export: handles(says.buffer_export),
-        semaphore_import: handles(says.semaphore_import),
-        semaphore_export: handles(says.semaphore_export),
-        capabilities: capabilities(says.flags),
+        pci: capabilities.pci.map(|address| address.to_string()),
+        numa_node: capabilities.numa_node,
+        memory_import: handles(capabilities.buffer_import),
+        memory_export: handles(capabilities.buffer_export),
+        semaphore_import: handles(capabilities.semaphore_import),
+        semaphore_export: handles(capabilities.semaphore_export),
+        capabilities: capability_names(capabilities.flags),
     };
     (
         row,
-        Shown {
+        SurveyedDevice {
             index,
             physical: device,
-            says,
+            capabilities,
             path,
-            seat: MembershipCell::new(),
+            membership: MembershipCell::new(),
             sources,
         },
     )
 }
 
-fn edge_row(from: usize, to: usize, edge: &Edge, told: Option<&'static str>) -> EdgeRow {
+fn edge_row(from: usize, to: usize, edge: &Edge, source: Option<&'static str>) -> EdgeRow {
     EdgeRow {
         from,
         to,
@@ -169,7 +170,7 @@ fn edge_row(from: usize, to: usize, edge: &Edge, told: Option<&'static str>) -> 
         memory_handles: handles(edge.buffers),
         semaphore_handles: handles(edge.semaphores),
         link: edge.link.to_string(),
-        link_told_by: told
+        link_told_by: source
             .or((edge.link != LinkClass::Unknown).then_some("Vulkan"))
             .unwrap_or_default()
             .to_owned(),
@@ -201,7 +202,7 @@ fn handles(set: HandleTypes) -> Vec<String> {
     names(&all, |handle| set.contains(handle))
 }
 
-fn capabilities(set: CapabilityFlags) -> Vec<String> {
+fn capability_names(set: CapabilityFlags) -> Vec<String> {
     let all = [
         (CapabilityFlags::HOST_COHERENT, "host coherent"),
         (CapabilityFlags::DEVICE_ATOMICS, "device atomics"),

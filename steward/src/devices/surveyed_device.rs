@@ -1,8 +1,8 @@
-//! One physical device on its way into the group.
+//! A physical device as a member of the group.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
 use ash::vk;
@@ -11,47 +11,35 @@ use gpu_suballoc::group::{DeviceCapabilities, Edge, GroupDevice, LinkClass, Memb
 use super::nvml::Nvml;
 use super::pci;
 
-/// These devices refuse nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Silent {}
-
-impl fmt::Display for Silent {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {}
-    }
-}
-
-impl std::error::Error for Silent {}
-
-/// What all devices share while they are compared.
+/// The sources of links, shared by all devices.
 pub(super) struct Sources {
     pub(super) sys: PathBuf,
     pub(super) nvml: Option<Nvml>,
-    /// Who told of the link from one device to another.
-    pub(super) told: RefCell<BTreeMap<(usize, usize), &'static str>>,
+    /// The source of the link from one device to another.
+    pub(super) link_sources: RefCell<BTreeMap<(usize, usize), &'static str>>,
 }
 
 /// A physical device, as a `VkDevice` with all its extensions for external memory and semaphores would be.
-pub(super) struct Shown<'s> {
+pub(super) struct SurveyedDevice<'s> {
     pub(super) index: usize,
     pub(super) physical: vk::PhysicalDevice,
-    pub(super) says: DeviceCapabilities,
+    pub(super) capabilities: DeviceCapabilities,
     pub(super) path: Option<PathBuf>,
-    pub(super) seat: MembershipCell,
+    pub(super) membership: MembershipCell,
     pub(super) sources: &'s Sources,
 }
 
-impl Shown<'_> {
-    fn report_row(&self, other: &Self, who: &'static str) {
+impl SurveyedDevice<'_> {
+    fn set_link_source(&self, other: &Self, source: &'static str) {
         self.sources
-            .told
+            .link_sources
             .borrow_mut()
-            .insert((self.index, other.index), who);
+            .insert((self.index, other.index), source);
     }
 
-    /// What the vendor's library and the path on the bus say of a link that Vulkan has no word for.
+    /// A link that Vulkan cannot express, from the vendor's library or the PCI path, with its source.
     fn link(&self, other: &Self) -> Option<(LinkClass, &'static str)> {
-        let (one, two) = (self.says.pci?, other.says.pci?);
+        let (one, two) = (self.capabilities.pci?, other.capabilities.pci?);
         if self
             .sources
             .nvml
@@ -66,28 +54,28 @@ impl Shown<'_> {
     }
 }
 
-impl GroupDevice for Shown<'_> {
-    type Error = Silent;
+impl GroupDevice for SurveyedDevice<'_> {
+    type Error = Infallible;
 
     fn membership_cell(&self) -> &MembershipCell {
-        &self.seat
+        &self.membership
     }
 
-    fn capabilities(&self) -> Result<DeviceCapabilities, Silent> {
-        Ok(self.says)
+    fn capabilities(&self) -> Result<DeviceCapabilities, Infallible> {
+        Ok(self.capabilities)
     }
 
-    fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Silent> {
+    fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Infallible> {
         if edge.link != LinkClass::Unknown {
-            self.report_row(other, "Vulkan");
-        } else if let Some((link, who)) = self.link(other) {
+            self.set_link_source(other, "Vulkan");
+        } else if let Some((link, source)) = self.link(other) {
             edge.link = link;
-            self.report_row(other, who);
+            self.set_link_source(other, source);
         }
         if let (None, Some(from), Some(to)) = (
             edge.numa_distance,
-            self.says.numa_node,
-            other.says.numa_node,
+            self.capabilities.numa_node,
+            other.capabilities.numa_node,
         ) {
             edge.numa_distance = pci::numa_distance(Path::new(&self.sources.sys), from, to);
         }

@@ -10,7 +10,7 @@ use alloc_core::Scope;
 use super::{Part, Unit};
 use vk_accounts::report::{ByScope, CoverageRun, FindingRow, LeakFrame, LeakStack, Phase, Report};
 
-/// What a number is.
+/// The name of a number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) part: Part,
@@ -19,7 +19,7 @@ pub(super) struct Key {
     pub(super) measure: Measure,
 }
 
-/// What was measured; of one scope or of all.
+/// The quantity, of one scope or of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Measure {
     what: &'static str,
@@ -27,7 +27,7 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    /// The same of one round; none of what does not add up over rounds.
+    /// The same quantity for one round; `None` for quantities that do not add up over rounds.
     pub(super) fn a_round(self) -> Option<Self> {
         let what = match self.what {
             "taken" => "taken a round",
@@ -47,7 +47,7 @@ impl fmt::Display for Measure {
     }
 }
 
-/// Numbers by what they are. What has the same name is added up.
+/// Numbers by name. Numbers of the same name are added.
 #[derive(Default)]
 struct ReportFigures(BTreeMap<Key, u64>);
 
@@ -206,7 +206,7 @@ fn place(stack: &LeakStack) -> String {
     words.join(" < ")
 }
 
-/// Those of a frame, without file and line; or the place in its file, where they have no names.
+/// The functions of a frame, without file and line; without names, the offset in its file.
 fn functions(frame: &LeakFrame) -> Vec<String> {
     if frame.functions.is_empty() {
         let file = frame.module.rsplit('/').next().unwrap_or_default();
@@ -219,14 +219,14 @@ fn functions(frame: &LeakFrame) -> Vec<String> {
     frame.functions.iter().map(name).collect()
 }
 
-/// A file and a line. What is between the commas of a function's own name is none, as `std::string)`.
+/// Whether the text is a file and a line, not a part of a function's name such as `std::string)`.
 fn is_place(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(file, line)| {
         !file.is_empty() && !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())
     })
 }
 
-/// With a number behind each name that was there before: `frames`, `frames #2`.
+/// Adds a number to repeated names: `frames`, `frames #2`.
 fn numbered<T>(named: impl Iterator<Item = (String, T)>) -> impl Iterator<Item = (String, T)> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     named.map(move |(name, one)| {
@@ -243,9 +243,9 @@ fn numbered<T>(named: impl Iterator<Item = (String, T)>) -> impl Iterator<Item =
     })
 }
 
-/// What makes two findings the same: not the sentence, which may name a block or a line. A finding without a rule has only that.
+/// The identity of a finding, without its sentence, which may name a block or a line. A finding without a rule has only its sentence.
 pub(super) fn finding(row: &FindingRow) -> String {
-    // Of calls on a foreign thread, V22/V23, it is a matter of time whether they show V22 as well.
+    // Whether calls on a foreign thread (V22/V23) show V22 as well depends on timing.
     let rule = row.rule.rsplit('/').next().unwrap_or_default();
     let what = [&row.level, rule, &row.kind]
         .into_iter()

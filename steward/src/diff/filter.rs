@@ -1,24 +1,24 @@
-//! Which differences are shown: not those that time alone makes, nor what a reader does not want.
+//! Filters differences: those that only depend on timing, and those that the user excludes.
 
 #![forbid(unsafe_code)]
 
 use super::{Change, Diff, Part};
 
-/// What of a comparison is left out. The default is what time alone changes.
+/// The filter of a comparison. The default removes changes that only depend on timing.
 #[derive(Clone, Debug, Default)]
 pub struct DiffFilter {
-    /// Changes by less than this share of what was before: 0.01 is 1 %.
+    /// Remove changes below this share of the number before: 0.01 is 1 %.
     pub threshold: f64,
-    /// Of each part all but the first so many.
+    /// Keep only this number of changes of each part.
     pub top: Option<usize>,
-    /// Changes whose part, name or measure contains one of these.
+    /// Remove changes whose part, name or measure contains one of these.
     pub ignore: Vec<String>,
-    /// Nothing is left out because time alone changes it.
+    /// Keep changes that only depend on timing.
     pub all: bool,
 }
 
 impl Diff {
-    /// Leaves out what `filter` says, and counts it.
+    /// Removes changes as `filter` says, and counts them.
     #[must_use]
     pub fn filtered(mut self, filter: &DiffFilter) -> Self {
         if !filter.all {
@@ -43,7 +43,7 @@ impl Diff {
         self
     }
 
-    /// One sentence that sums up.
+    /// The summary in one sentence.
     #[must_use]
     pub fn summary(&self) -> String {
         if !self.compared {

@@ -1,4 +1,4 @@
-//! What two reports say differently: bytes and counts, by context, phase, finding and scope, heap and call stack.
+//! Differences of two reports: bytes and counts, by context, phase, finding and scope, heap and call stack.
 //!
 //! ```text
 //!  report --facts--> (part, name, measure) -> number   \
@@ -27,22 +27,22 @@ use rounds::by_round;
 use thread_noise::ThreadNoise;
 use vk_accounts::report::{Report, Source};
 
-/// What one driver's reports say differently.
+/// The differences of one driver's reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diff {
     /// [`Diff::FORMAT`].
     pub format: &'static str,
-    /// What the first report is about; none where only the second file has it.
+    /// The subject of the first report; none if only the second file has one.
     pub before: Option<String>,
-    /// What the second report is about; none where only the first file has it.
+    /// The subject of the second report; none if only the first file has one.
     pub after: Option<String>,
-    /// False where one of the two is missing, or is of a driver that could not be run: no numbers were compared.
+    /// False if a report is missing, or its driver could not be run: no numbers were compared.
     pub compared: bool,
-    /// The reports ran unlike many rounds: phases are those of the last one, and `a round` in a measure says that it is a mean.
+    /// The numbers of rounds differ: phases are those of the last round, and `a round` in a measure marks a mean.
     pub unlike_rounds: bool,
-    /// Differences that time alone makes, and that are not in `changes`.
+    /// Differences that only depend on timing, and are not in `changes`.
     pub by_time: usize,
-    /// Differences that were not wanted.
+    /// Differences that the filter removed.
     pub left_out: usize,
     #[serde(skip)]
     thread_noise: ThreadNoise,
@@ -53,17 +53,17 @@ pub struct Diff {
 /// A number that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// Where it stands.
+    /// The part of the report.
     pub part: Part,
-    /// What it is of: the name of a context or a phase, a rule with its place.
+    /// The name of a context or a phase, or a rule with its place.
     pub name: String,
-    /// What was measured.
+    /// The quantity.
     pub measure: String,
-    /// In what.
+    /// The unit.
     pub unit: Unit,
-    /// In the first report; none where that has no such thing.
+    /// In the first report; none if it has no such number.
     pub before: Option<u64>,
-    /// In the second report; none where that has no such thing.
+    /// In the second report; none if it has no such number.
     pub after: Option<u64>,
 }
 
@@ -82,15 +82,15 @@ pub enum Part {
     /// Callback coverage's terms.
     #[serde(rename = "callback_coverage")]
     CallbackCoverage,
-    /// What was not given back.
+    /// Memory that was not freed.
     Leftovers,
     /// Device memory that a program allocated.
     Memory,
-    /// What was alive, by the call that created it.
+    /// Live objects and blocks, by the call that created them.
     Alive,
 }
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -130,13 +130,13 @@ impl Part {
 }
 
 impl Change {
-    /// By how much the number went up, or down.
+    /// The difference: positive if the number grew.
     #[must_use]
     pub fn by(&self) -> i128 {
         i128::from(self.after.unwrap_or(0)) - i128::from(self.before.unwrap_or(0))
     }
 
-    /// The change as a share of what was before; none where that was nothing.
+    /// The difference as a share of the number before; none if that is 0.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         let before = self.before.unwrap_or(0);
@@ -145,10 +145,10 @@ impl Change {
 }
 
 impl Diff {
-    /// The name of this form of data.
+    /// The name of this data format.
     pub const FORMAT: &str = "steward diff 2";
 
-    /// Compares what two files say. One report each is compared whatever it is about; of several, those of the same driver.
+    /// Compares two files. Single reports are always compared; of several, those of the same driver.
     #[must_use]
     pub fn all(before: &[ReportOrList], after: &[ReportOrList]) -> Vec<Self> {
         if let ([before], [after]) = (before, after) {
@@ -165,7 +165,7 @@ impl Diff {
             .collect()
     }
 
-    /// Compares two reports. Where one is not there, or is of a driver that could not be run, no numbers are compared.
+    /// Compares two reports. If one is missing, or its driver could not be run, no numbers are compared.
     #[must_use]
     pub fn of(before: Option<&ReportOrList>, after: Option<&ReportOrList>) -> Self {
         let mut diff = Self {
@@ -214,15 +214,15 @@ impl Diff {
         });
     }
 
-    /// True when both were compared and no difference is shown. What [`filtered`](Self::filtered) took out is counted in `by_time` and
-    /// `left_out` and may differ.
+    /// Whether the reports were compared and no difference is left. Differences that [`filtered`](Self::filtered) removed are counted in
+    /// `by_time` and `left_out`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.compared
     }
 }
 
-/// How many rounds a driver ran.
+/// The rounds of a driver's run.
 fn rounds(report: &Report) -> Option<u32> {
     match report.source {
         Source::Driver { rounds, .. } => Some(rounds),
@@ -230,7 +230,7 @@ fn rounds(report: &Report) -> Option<u32> {
     }
 }
 
-/// Entries with what they are paired by: the driver, and its how manyth in the file it is.
+/// Entries with their pairing key: the driver, and the number of its entry in the file.
 fn numbered(entries: &[ReportOrList]) -> Vec<((String, usize), &ReportOrList)> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let numbered = entries.iter().map(|entry| {
@@ -242,7 +242,7 @@ fn numbered(entries: &[ReportOrList]) -> Vec<((String, usize), &ReportOrList)> {
     numbered.collect()
 }
 
-/// What reports are paired by.
+/// The pairing name of an entry.
 fn driver(entry: &ReportOrList) -> String {
     match entry {
         ReportOrList::Report(report) => match &report.source {

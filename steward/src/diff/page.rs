@@ -21,7 +21,7 @@ struct View {
     after: String,
     compared: bool,
     summary: String,
-    /// Empty where the reports ran as many rounds.
+    /// Empty if the numbers of rounds are equal.
     rounds: &'static str,
     by_time: usize,
     left_out: usize,
@@ -36,7 +36,7 @@ struct DiffRow {
     exact: String,
     change: String,
     remark: String,
-    /// A bar to the left or to the right of the middle, of 100 units.
+    /// A bar to the left or right of the middle; the width is 100 units.
     left: String,
     width: String,
     down: bool,

@@ -1,4 +1,4 @@
-//! Reports of unlike many rounds: what comes with each round is compared by the round.
+//! Reports with different numbers of rounds: numbers that grow with rounds are compared by round.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Part;
 use super::facts::{Key, Measure};
 
-/// What is created outside of the rounds, too, or in a phase that comes once: only a part of its figures comes with them.
+/// Kinds that are also created outside of rounds, or in a phase that runs once: only a part of their figures grows with rounds.
 const ALSO_ONCE: [&str; 7] = [
     "VkInstance",
     "VkDevice",
@@ -21,8 +21,8 @@ const ALSO_ONCE: [&str; 7] = [
 /// The numbers of one report, and its rounds.
 type Side<'f> = (&'f mut BTreeMap<Key, u64>, u32);
 
-/// Turns sums over all rounds into means of one, of contexts and findings: where the sums differ, and all of that name are whole multiples
-/// of the rounds. What is none comes once a run, or changes from round to round, and stays as it is.
+/// Turns sums of contexts and findings over all rounds into means of one round, if the sums differ and all sums of that name are multiples
+/// of the rounds. Other sums are unchanged: they occur once a run, or change from round to round.
 pub(super) fn by_round((before, rounds): Side<'_>, (after, other_rounds): Side<'_>) {
     let mut names: BTreeMap<_, Vec<_>> = BTreeMap::new();
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).cloned().collect();

@@ -12,7 +12,7 @@ use vk_accounts::units::{bytes, percent};
 const NAME: usize = 48;
 const MEASURE: usize = 16;
 
-/// What is compared of reports whose numbers of rounds differ.
+/// The note for reports whose numbers of rounds differ.
 pub(super) const UNLIKE_ROUNDS: &str = "the numbers of rounds differ: phases are those of the last round, \"a round\" is a mean, and what is also created outside of the rounds is a total";
 
 impl fmt::Display for Diff {
@@ -91,7 +91,7 @@ pub(super) fn signed(change: &Change) -> String {
     )
 }
 
-/// How much that is of what was before.
+/// The share of the number before.
 pub(super) fn remark(change: &Change) -> String {
     match (change.before, change.after, change.share()) {
         (None, ..) => "new".to_owned(),

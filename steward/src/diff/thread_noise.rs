@@ -1,7 +1,6 @@
-//! Which differences are a matter of when a driver's own threads ran, and which are too large for that, or of something else.
+//! Recognises differences that depend on when a driver's own threads run.
 //!
-//! What such a thread may free sooner or later is known: the checker's findings name each owner, and count blocks and bytes. No change by
-//! more than that is put down to time.
+//! The checker's findings name the owners, blocks and bytes that such threads allocate and free. A larger change has another cause.
 
 #![forbid(unsafe_code)]
 
@@ -10,26 +9,26 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::{Change, Part, Unit, facts};
 use vk_accounts::report::{FindingRow, Report};
 
-/// A larger share of what was before does not change by time alone.
+/// Timing alone changes at most this share of a number.
 const MAX_SHARE: f64 = 0.1;
-/// So many blocks more or fewer may be a matter of time, however few there were.
+/// Timing alone may change any number of blocks by this many.
 const FEW_BLOCKS: u64 = 16;
-/// Findings of one owner may be so many times as many, and [`FEW_BLOCKS`] more.
+/// Timing alone may multiply the findings of one owner by this, and add [`FEW_BLOCKS`].
 const MAX_RISE: u64 = 4;
-/// Stands in the names of findings that depend on when a driver's own thread runs.
+/// A part of the names of findings that depend on when a driver's own thread runs.
 const BY_THREAD: &str = "ForeignThread";
 
-/// What a driver's own threads allocated and freed, as both reports say.
+/// The allocations and frees of a driver's own threads in both reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ThreadNoise {
-    /// By owner: what they allocated and freed at most.
+    /// The maximum of both reports, by owner.
     owners: HashMap<String, ThreadWork>,
     /// Of all owners.
     all: ThreadWork,
-    /// The smaller peak of both runs. A phase's change is a share of that: one scope may be empty at a phase's end but for what a thread
-    /// had no time to free.
+    /// The smaller peak of both runs. A phase's change is a share of it, because a scope may be empty at the phase's end except for blocks that a
+    /// thread has not freed yet.
     peak_bytes: u64,
-    /// The names of findings that both reports have of that owner, no matter in which command.
+    /// The names of findings that both reports have, in whichever command.
     findings: HashSet<String>,
 }
 
@@ -56,7 +55,7 @@ impl ThreadNoise {
         };
         let (before, after) = (by_rule(before), by_rule(after));
         for (key, rows) in &before {
-            // What only one of both has is new or gone.
+            // A finding in only one report is new or gone.
             let Some(later) = after.get(key) else {
                 continue;
             };
@@ -109,7 +108,7 @@ impl ThreadNoise {
 }
 
 impl ThreadWork {
-    /// What was live or freed differs by no more than these blocks, and by a small share of `whole` bytes, or of what was before.
+    /// Whether live or freed memory differs by at most these blocks and bytes, and by a small share of `whole` bytes or of the number before.
     fn explains(self, change: &Change, whole: Option<u64>) -> bool {
         let by = change.by().unsigned_abs();
         let is_of_time = ["live", "peak", "freed"]
@@ -135,7 +134,7 @@ fn has_small_share(change: &Change) -> bool {
     change.share().is_some_and(|share| share.abs() < MAX_SHARE)
 }
 
-/// What makes two findings of one rule the same, whichever command ran meanwhile.
+/// The identity of a finding without its command.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct RuleOfOwner<'r> {
     level: &'r str,

@@ -1,8 +1,8 @@
-//! What people call drivers, beside the names that drivers give themselves.
+//! Common names of drivers.
 
 #![forbid(unsafe_code)]
 
-/// Names in use, lower case, each with the `VkDriverId` it stands for.
+/// Common names, lower case, each with its `VkDriverId`.
 pub(super) const ALIASES: [(&str, &str); 26] = [
     ("agx", "MESA_AGXV"),
     ("amdgpu-pro", "AMD_PROPRIETARY"),
@@ -32,7 +32,7 @@ pub(super) const ALIASES: [(&str, &str); 26] = [
     ("xclipse", "SAMSUNG_PROPRIETARY"),
 ];
 
-/// The `VkDriverId` that a name in use stands for, without case.
+/// The `VkDriverId` of a common name, in any case of letters.
 pub(super) fn driver_id(name: &str) -> Option<&'static str> {
     ALIASES
         .iter()

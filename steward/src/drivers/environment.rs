@@ -1,23 +1,23 @@
-//! The one place that changes the environment: it tells the Vulkan loader which driver to open.
+//! Changes the environment, so that the Vulkan loader opens one driver. Only this file changes it.
 //!
 //! Vulkan-Loader documentation, *Driver interface to the Vulkan Loader*: `VK_DRIVER_FILES` and its older name
-//! `VK_ICD_FILENAMES` replace the search for manifests; both are set, so that any loader obeys.
+//! `VK_ICD_FILENAMES` replace the search for manifests; both are set, for older loaders.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// The older name first: what is set last does not matter, every loader takes the newer one where it knows it.
+/// The older name first. A loader that knows the newer one uses it.
 const DRIVERS: [&str; 2] = ["VK_ICD_FILENAMES", "VK_DRIVER_FILES"];
 const ADDED_DRIVERS: &str = "VK_ADD_DRIVER_FILES";
 const LAYERS: &str = "VK_LOADER_LAYERS_DISABLE";
-/// Layers that nobody asked for would be counted as the driver.
+/// Implicit layers would be counted as the driver.
 const IMPLICIT: &str = "~implicit~";
 
-/// What to set for a child process that is to see the driver with this manifest alone.
+/// The environment of a child process that sees only the driver with this manifest.
 ///
-/// Remove `VK_ADD_DRIVER_FILES` as well. Implicit layers are switched off, because what they allocate would be taken for the
-/// driver's, unless `VK_LOADER_LAYERS_DISABLE` already says otherwise.
+/// Remove `VK_ADD_DRIVER_FILES` as well. Implicit layers are switched off, because their memory would be counted as the driver's, unless
+/// `VK_LOADER_LAYERS_DISABLE` is already set.
 #[must_use]
 pub fn child_environment(manifest: &Path) -> Vec<(&'static str, OsString)> {
     let mut all: Vec<_> = DRIVERS
@@ -30,27 +30,27 @@ pub fn child_environment(manifest: &Path) -> Vec<(&'static str, OsString)> {
     all
 }
 
-/// Variables as they were, to be put back.
+/// Saved variables.
 pub(super) struct Saved([(&'static str, Option<OsString>); 4]);
 
-/// Remembers what [`narrow_to`] will change.
+/// Saves the variables that [`narrow_to`] changes.
 pub(super) fn save() -> Saved {
     let [older, newer] = DRIVERS;
     Saved([older, newer, ADDED_DRIVERS, LAYERS].map(|name| (name, env::var_os(name))))
 }
 
-/// Instances made from here on see the driver with this manifest alone; `None` leaves the loader its own choice of drivers.
+/// From now on new instances see only the driver with this manifest. `None` changes nothing.
 ///
 /// # Safety
 ///
-/// No other thread reads or writes the environment meanwhile.
+/// No other thread may read or write the environment during the call.
 pub(super) unsafe fn narrow_to(manifest: Option<&Path>) {
     if let Some(manifest) = manifest {
         for (name, value) in child_environment(manifest) {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller's promise.
             unsafe { put(name, Some(&value)) };
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         unsafe { put(ADDED_DRIVERS, None) };
     }
 }
@@ -60,7 +60,7 @@ pub(super) unsafe fn narrow_to(manifest: Option<&Path>) {
 /// As for [`narrow_to`].
 pub(super) unsafe fn restore(saved: &Saved) {
     for (name, value) in &saved.0 {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         unsafe { put(name, value.as_deref()) };
     }
 }

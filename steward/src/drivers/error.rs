@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::info::{DriverInfo, DriverTable};
 use super::names;
 
-/// Why there is no driver to work with. Each says in one sentence what to do.
+/// Why there is no driver to work with: one sentence that says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverError {
@@ -17,38 +17,38 @@ pub enum DriverError {
         "there is no Vulkan loader ({reason}): install libvulkan1 (Debian, Ubuntu), vulkan-loader (Fedora, Arch) or the Vulkan SDK"
     )]
     NoLoader {
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
-    /// The loader is there, but shows no device.
+    /// The loader shows no device.
     #[error(
         "the Vulkan loader shows no device{}: {}install a driver, such as mesa-vulkan-drivers, which includes lavapipe",
         because(.refused),
         instead(.narrowed)
     )]
     NoDriver {
-        /// Drivers that were tried, with what each answered.
+        /// The tried drivers, each with its result.
         refused: Vec<LoaderRefusal>,
-        /// The environment variable that took the place of the usual search, and its value.
+        /// The environment variable that replaced the usual search, and its value.
         narrowed: Option<(String, String)>,
     },
     /// The program's own driver cannot be used.
     #[error("the program's own driver answered {result}: free some memory")]
     NoReference {
-        /// What it answered.
+        /// Its result.
         result: String,
     },
-    /// A path was given, and there is no driver's manifest.
+    /// The file at the given path is no driver's manifest.
     #[error(
         "{path} is no driver's manifest ({reason}): name a file such as lvp_icd.x86_64.json, or a driver that `steward drivers` lists"
     )]
     NoManifest {
         /// The path.
         path: String,
-        /// What was wrong.
+        /// Why not.
         reason: String,
     },
-    /// No driver is called that.
+    /// No driver has the name.
     #[error(
         "no driver is called {name:?}{}; choose one of these by index, driver, id, file or alias (lavapipe, nvidia, radv, ..), or name \
          the path of a manifest:\n{}",
@@ -56,9 +56,9 @@ pub enum DriverError {
         DriverTable(.known)
     )]
     UnknownName {
-        /// What was asked for.
+        /// The name.
         name: String,
-        /// Those that there are.
+        /// The existing drivers.
         known: Vec<DriverInfo>,
     },
 }
@@ -66,9 +66,9 @@ pub enum DriverError {
 /// A driver that was tried and showed no device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoaderRefusal {
-    /// Its manifest; `None` for the loader's own choice.
+    /// Its manifest; `None` if the loader chose drivers itself.
     pub manifest: Option<PathBuf>,
-    /// What it answered.
+    /// Its result.
     pub reason: String,
 }
 

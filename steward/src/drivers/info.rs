@@ -1,4 +1,4 @@
-//! What a driver and its device say of themselves, and the table a person chooses from.
+//! Properties of a driver and its device, and the table of drivers.
 
 #![forbid(unsafe_code)]
 
@@ -16,15 +16,15 @@ pub struct DriverInfo {
     pub index: usize,
     /// Its number within its driver, from 0.
     pub device_index: usize,
-    /// The manifest that the loader found the driver by; `None` when it was found in a way of the loader's own.
+    /// The driver's manifest; `None` if the loader found the driver without one.
     pub manifest: Option<PathBuf>,
     /// The manifest's file name without `.json`, such as `lvp_icd.x86_64`; empty without a manifest.
     pub stem: String,
-    /// `VkPhysicalDeviceDriverProperties::driverID` without the prefix, such as `MESA_LLVMPIPE`; empty when the driver has none.
+    /// `VkPhysicalDeviceDriverProperties::driverID` without the prefix, such as `MESA_LLVMPIPE`; empty if the driver has none.
     pub driver_id: String,
-    /// `driverName`, such as `llvmpipe`; empty when the driver has none.
+    /// `driverName`, such as `llvmpipe`; empty if the driver has none.
     pub driver_name: String,
-    /// `driverInfo`, such as `Mesa 22.3.6 (LLVM 15.0.6)`; when it is empty, the number of the driver's version.
+    /// `driverInfo`, such as `Mesa 22.3.6 (LLVM 15.0.6)`; if that is empty, the number of the driver's version.
     pub driver_info: String,
     /// `VkPhysicalDeviceProperties::deviceName`.
     pub device_name: String,
@@ -33,7 +33,7 @@ pub struct DriverInfo {
 }
 
 impl DriverInfo {
-    /// The driver's name, or, when it gives none, its manifest's or its device's.
+    /// The driver's name, or, if it has none, its manifest's or its device's.
     #[must_use]
     pub fn title(&self) -> &str {
         [&self.driver_name, &self.stem]

@@ -1,4 +1,4 @@
-//! An instance for questions to the loader, and what a device reports of itself as text.
+//! An instance for queries, and properties of devices as text.
 
 use std::ffi::CStr;
 use std::ops::Deref;

@@ -1,10 +1,10 @@
-//! The shared libraries of this process, and what they are to Vulkan. Linux only: elsewhere none are known.
+//! The shared libraries of this process, and which are drivers or layers. Linux only: elsewhere the list is empty.
 
 use std::ffi::c_void;
 #[cfg(target_os = "linux")]
 use std::fs;
 
-/// Part of a library in memory.
+/// A mapping of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LoadedPart {
     from: usize,
@@ -12,11 +12,11 @@ struct LoadedPart {
     file: String,
 }
 
-/// The libraries when they were looked at.
+/// The libraries at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LoadedFiles(Vec<LoadedPart>);
 
-/// What a library is to Vulkan.
+/// The role of a library in Vulkan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VulkanPart {
     /// A driver.
@@ -26,8 +26,8 @@ pub(super) enum VulkanPart {
 }
 
 impl LoadedFiles {
-    /// Those that are loaded now.
-    pub(super) fn look() -> Self {
+    /// The libraries that are loaded now.
+    pub(super) fn read() -> Self {
         #[cfg(target_os = "linux")]
         let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
         #[cfg(not(target_os = "linux"))]
@@ -35,7 +35,7 @@ impl LoadedFiles {
         Self(maps.lines().filter_map(part).collect())
     }
 
-    /// The file in which an address lies.
+    /// The file of an address.
     pub(super) fn file_of(&self, address: *const c_void) -> Option<&str> {
         let at = address.addr();
         let part = self
@@ -45,7 +45,7 @@ impl LoadedFiles {
         part.map(|part| part.file.as_str())
     }
 
-    /// All that are drivers or layers, each once; `loader` is neither.
+    /// All drivers and layers, each once; `loader` is neither.
     pub(super) fn vulkan_parts(&self, loader: Option<&str>) -> Vec<(VulkanPart, String)> {
         let mut files: Vec<_> = self.0.iter().map(|part| part.file.as_str()).collect();
         files.sort_unstable();
@@ -56,16 +56,16 @@ impl LoadedFiles {
             .collect()
     }
 
-    /// By the names that the loader's interfaces prescribe. A library may have functions of one that it needs: only its own count.
+    /// The role, by the function names of the loader's interfaces. Functions of libraries that this one needs do not count.
     #[cfg(target_os = "linux")]
     fn kind(&self, file: &str) -> Option<VulkanPart> {
         use libloading::os::unix::{Library, RTLD_LAZY};
-        // SAFETY: what is loaded already is not initialised again, and nothing else is loaded.
+        // SAFETY: a library that is already loaded is not initialised again, and no other one is loaded.
         let library = unsafe { Library::open(Some(file), RTLD_LAZY | libc::RTLD_NOLOAD) }.ok()?;
         let has = |name: &str| {
-            // SAFETY: only the address is looked at.
-            let found = unsafe { library.get::<*const c_void>(name) };
-            found.is_ok_and(|symbol| self.file_of(symbol.into_raw()) == Some(file))
+            // SAFETY: only the address is used.
+            let symbol = unsafe { library.get::<*const c_void>(name) };
+            symbol.is_ok_and(|symbol| self.file_of(symbol.into_raw()) == Some(file))
         };
         if has("vk_icdGetInstanceProcAddr") || has("vk_icdNegotiateLoaderICDInterfaceVersion") {
             return Some(VulkanPart::Driver);
@@ -81,7 +81,7 @@ impl LoadedFiles {
     }
 }
 
-/// A line of `/proc/self/maps` that is about a shared library: `from-to perms offset device inode   file`.
+/// Parses a line of `/proc/self/maps` about a shared library: `from-to perms offset device inode   file`.
 fn part(line: &str) -> Option<LoadedPart> {
     let (range, rest) = line.split_once(' ')?;
     let (from, to) = range.split_once('-')?;
@@ -124,7 +124,7 @@ mod tests {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[test]
     fn the_c_library_is_loaded_and_no_part_of_vulkan() {
-        let files = LoadedFiles::look();
+        let files = LoadedFiles::read();
         let libc = files.0.iter().find(|part| part.file.contains("libc.so"));
         let file = &libc.expect("it is loaded").file;
         assert_eq!(files.kind(file), None);

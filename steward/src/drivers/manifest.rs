@@ -1,4 +1,4 @@
-//! Where drivers are announced: the manifests that the Vulkan loader reads, in the order in which it looks.
+//! The manifests of drivers that the Vulkan loader reads, in its order.
 //!
 //! Vulkan-Loader documentation, *Driver interface to the Vulkan Loader*, *Linux driver discovery*.
 
@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One driver, as announced by a file `*.json`.
+/// The manifest of a driver, a file `*.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcdManifest {
     /// The file.
@@ -20,7 +20,7 @@ pub struct IcdManifest {
     pub library_path: String,
 }
 
-/// Every manifest that the loader would read, without repetition. Files that are none are passed over, as the loader does.
+/// Every manifest that the loader would read, each once. Other files are ignored, as the loader does.
 pub(super) fn find_all() -> Vec<IcdManifest> {
     let mut found: Vec<IcdManifest> = Vec::new();
     for place in places(&set) {
@@ -34,14 +34,14 @@ pub(super) fn find_all() -> Vec<IcdManifest> {
     found
 }
 
-/// The variable that takes the place of the search, and what it names.
+/// The variable that replaces the search, and its value.
 fn narrowed(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<(&'static str, OsString)> {
     ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
         .into_iter()
         .find_map(|name| Some((name, variable(name)?)))
 }
 
-/// As text, for a person who forgot it.
+/// The same as text, for an error.
 pub(super) fn narrowed_by() -> Option<(String, String)> {
     let (name, value) = narrowed(&set)?;
     Some((name.to_owned(), value.to_string_lossy().into_owned()))
@@ -51,7 +51,7 @@ fn set(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Files and directories to look at, in order. `variable` answers with values that are not empty.
+/// Files and directories to read, in order. `variable` returns values that are not empty.
 fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     if let Some((_, named)) = narrowed(variable) {
         return paths(&named).collect();
@@ -63,7 +63,7 @@ fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The names and files of all layers that are announced where the loader looks, explicit and implicit ones.
+/// The names and files of all explicit and implicit layers whose manifests the loader finds.
 pub(super) fn layers() -> Vec<(String, PathBuf)> {
     let named = [
         "VK_LAYER_PATH",
@@ -83,7 +83,7 @@ pub(super) fn layers() -> Vec<(String, PathBuf)> {
     files.flat_map(|file| layers_of(&file)).collect()
 }
 
-/// The layers of one manifest: it has one, or a list.
+/// The layers of one manifest, which has one or a list.
 fn layers_of(file: &Path) -> Vec<(String, PathBuf)> {
     #[derive(serde::Deserialize)]
     struct LayerManifest {
@@ -111,7 +111,7 @@ fn paths(list: &OsStr) -> impl Iterator<Item = PathBuf> {
     env::split_paths(list).filter(|path| !path.as_os_str().is_empty())
 }
 
-/// The folders below which manifests lie, in order.
+/// The folders that contain manifests, in order.
 fn roots(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let home = variable("HOME").map(PathBuf::from);
     let below_home = |name: &str, usual: &str| {
@@ -131,7 +131,7 @@ fn roots(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The place itself when it is a file, else the `*.json` in it by name, so that indices do not change from run to run.
+/// The path itself if it is a file, else the `*.json` in it, sorted by name: indices must not change from run to run.
 fn files_at(place: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(place) else {
         return vec![place.to_owned()];
@@ -150,7 +150,10 @@ fn same_file(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// The manifest in this file, or what is wrong.
+/// Reads a manifest.
+///
+/// # Errors
+/// Why the file is none.
 pub(super) fn parse(path: &Path) -> Result<IcdManifest, String> {
     #[derive(serde::Deserialize)]
     struct File {

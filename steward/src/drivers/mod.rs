@@ -1,11 +1,10 @@
-//! Finding Vulkan drivers through the loader, and choosing one of them by name.
+//! Lists Vulkan drivers through the loader, and selects one by name.
 //!
-//! The loader decides for itself which drivers it opens, once an instance, from manifests (`*.json`) and from the environment.
-//! To know which manifest a device belongs to, and to be sure that a run touches that driver alone, the environment is narrowed
-//! to one manifest at a time before an instance is made: [`list`] does so for each in turn, [`select()`] for the chosen one.
-//! That is why both are unsafe, and why a program calls them first, before it has a second thread.
+//! For each instance the loader opens drivers from manifests (`*.json`) and the environment. To know the manifest of a device, and to run only
+//! one driver, the environment names a single manifest before an instance is created: [`list`] does so for each manifest, [`select()`] for the
+//! chosen one. So both are unsafe, and a program calls them first, before it has a second thread.
 //!
-//! The loader's library is opened at run time. Where there is none, that is an error with a remedy like any other.
+//! The loader's library is opened at run time; its absence is an ordinary error.
 
 mod alias;
 mod environment;

@@ -1,11 +1,11 @@
-//! Which driver a person means. Pure: names in, answer out.
+//! Finds the driver that a name means.
 
 #![forbid(unsafe_code)]
 
 use super::alias;
 use super::info::DriverInfo;
 
-/// The first of `known` that `name` means; a number is an index and nothing else.
+/// The first of `known` that `name` means. A number is only an index.
 #[must_use]
 pub fn find<'a>(known: &'a [DriverInfo], name: &str) -> Option<&'a DriverInfo> {
     known.iter().find(|driver| is_called(driver, name))
@@ -17,9 +17,9 @@ pub fn find<'a>(known: &'a [DriverInfo], name: &str) -> Option<&'a DriverInfo> {
 /// - the driver id, such as `MESA_LLVMPIPE`, also with the prefix `VK_DRIVER_ID_`;
 /// - the driver name, such as `llvmpipe`;
 /// - the manifest's file stem, with or without what follows its first dot (`lvp_icd`, `lvp_icd.x86_64`), also with `.json`;
-/// - a name in common use, such as `lavapipe`, `radv` or `nvidia`.
+/// - a common name, such as `lavapipe`, `radv` or `nvidia`.
 ///
-/// An empty name means none.
+/// An empty name means no driver.
 #[must_use]
 pub fn is_called(driver: &DriverInfo, name: &str) -> bool {
     let name = name.trim();
@@ -42,9 +42,9 @@ pub fn is_called(driver: &DriverInfo, name: &str) -> bool {
         || alias::driver_id(name).is_some_and(|id| same(&driver.driver_id, id))
 }
 
-/// The name of one of `known` that `name` may have been meant to be; none where nothing is near.
+/// The name of one of `known` that is most similar to `name`; none if no name is similar.
 pub(super) fn like<'a>(known: &'a [DriverInfo], name: &str) -> Option<&'a str> {
-    /// From 0, nothing in common, to 1, the same.
+    /// Similarity from 0 (nothing in common) to 1 (equal).
     const NEAR: f64 = 0.8;
     let name = name.trim().to_lowercase();
     let names = known.iter().flat_map(|driver| {

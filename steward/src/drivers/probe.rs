@@ -1,11 +1,11 @@
-//! Asks the loader for the devices it shows, with the environment as it is.
+//! Queries the loader for devices, with the current environment.
 
 use ash::vk;
 
 use super::info::DriverInfo;
 use super::instance::{DriverProperties, PlainInstance, text, version_parts, version_text};
 
-/// The devices of one new instance, in the loader's order, without index and manifest; or what Vulkan answered.
+/// The devices of one new instance, in the loader's order, without index and manifest; or the error of Vulkan.
 pub(super) fn devices(entry: &ash::Entry) -> Result<Vec<DriverInfo>, vk::Result> {
     let instance = PlainInstance::new(entry, vk::API_VERSION_1_2)?;
     // SAFETY: the instance lives to the end of this function.
@@ -34,7 +34,7 @@ fn describe(
         driver = unsafe { DriverProperties::of(instance, device) };
     }
     if driver.info.is_empty() {
-        // A driver may pack its version as it likes; most do it as Vulkan does.
+        // Drivers may encode their version in any way; most use Vulkan's.
         driver.info = version_text(properties.driver_version);
     }
     Some(DriverInfo {

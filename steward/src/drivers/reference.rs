@@ -1,22 +1,22 @@
-//! The driver that the program brings with it, linked: no loader, no manifest, no library.
+//! The driver that is linked into the program, without loader, manifest and library.
 
 use super::info::DriverInfo;
 use super::probe;
 use super::select::Selected;
 use vk_callbacks::check::Opened;
 
-/// What `--driver` calls it, and the report.
+/// Its name for `--driver` and in reports.
 pub const REFERENCE: &str = "reference";
 
-/// Steward's own driver. It shows nothing of the machine's drivers.
+/// Steward's own driver. Its results say nothing about the machine's drivers.
 ///
 /// # Errors
-/// What Vulkan answered: there was no memory.
+/// The result of Vulkan: there was no memory.
 pub fn reference() -> Result<Selected, ash::vk::Result> {
     let functions = ash::StaticFn {
         get_instance_proc_addr: reference_driver::get_instance_proc_addr,
     };
-    // SAFETY: the driver's own function, which finds the commands that need no instance as the loader's does; it is part of the program.
+    // SAFETY: the driver's function finds global commands as the loader's does; it is part of the program.
     let entry = unsafe { ash::Entry::from_static_fn(functions) };
     let device = probe::devices(&entry)?.into_iter().next();
     let device = device.ok_or(ash::vk::Result::ERROR_INITIALIZATION_FAILED)?;

@@ -1,8 +1,8 @@
-//! A driver that another process chose, opened again: through the loader, or its library directly.
+//! Opens a driver that another process selected: through the loader, or its library directly.
 //!
 //! Vulkan-Loader documentation, *Driver interface to the Vulkan Loader*, *Loader Version Negotiation*: a driver's library has
-//! `vk_icdNegotiateLoaderICDInterfaceVersion` and `vk_icdGetInstanceProcAddr`. Whoever calls these is the loader. What the real
-//! one adds is missing then: debug messengers, surfaces and layers. Handles are the driver's own.
+//! `vk_icdNegotiateLoaderICDInterfaceVersion` and `vk_icdGetInstanceProcAddr`. The program calls them in place of the loader, without debug
+//! messengers, surfaces and layers. Handles are the driver's own.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -25,10 +25,10 @@ pub enum ReopenError {
     /// The loader is gone.
     #[error("{reason}")]
     Loader {
-        /// Its sentence.
+        /// Its error.
         reason: String,
     },
-    /// The loader found the driver in a way of its own, or its manifest has changed.
+    /// The driver has no manifest, or the manifest has changed.
     #[error(
         "the driver has no manifest that names its library, so it can be measured with the loader alone"
     )]
@@ -36,36 +36,36 @@ pub enum ReopenError {
     /// The library that the manifest names cannot be opened.
     #[error("the driver's library {library} cannot be opened ({reason}): install the driver again")]
     Library {
-        /// As the manifest names it.
+        /// The path in the manifest.
         library: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
-    /// The library has not the two functions that a loader needs.
+    /// The library lacks a function that a loader needs.
     #[error(
         "the driver's library {library} lacks {function}, so it can be measured with the loader alone"
     )]
     NoFunction {
-        /// As the manifest names it.
+        /// The path in the manifest.
         library: String,
-        /// What is missing.
+        /// The missing function.
         function: String,
     },
-    /// The driver wants another loader.
+    /// The driver refuses the version of the interface.
     #[error(
         "the driver refuses version {VERSION} of the loader's interface ({result}), so it can be measured with the loader alone"
     )]
     Refused {
-        /// What it answered.
+        /// Its result.
         result: String,
     },
 }
 
-/// The version of the interface that is offered: the first whose drivers accept instances of every version of Vulkan, and the
-/// last before devices are also found through other systems. A driver answers with it, or with its own where that is older.
+/// The offered version of the interface: the first whose drivers accept instances of every version of Vulkan, and the last before devices
+/// are also enumerated through other systems. A driver lowers it to its own version if that is older.
 const VERSION: u32 = 5;
 
-/// The driver through the loader. The environment must say which driver the loader is to open, see
+/// Opens the driver through the loader. The environment must select the driver, see
 /// [`child_environment`](super::child_environment).
 ///
 /// # Errors
@@ -77,14 +77,14 @@ pub fn through_loader(info: DriverInfo) -> Result<Selected, ReopenError> {
     Ok(Selected::new(entry, info, Opened::ThroughLoader))
 }
 
-/// The driver's library without the loader. It is never unloaded: threads of the driver may run in it.
+/// Opens the driver's library without the loader. It is never unloaded: threads of the driver may run in it.
 ///
 /// # Errors
 /// Any other [`ReopenError`].
 ///
 /// # Safety
-/// The library that the manifest names may be run, and is a driver that keeps the interface of drivers and loaders. The loader
-/// trusts manifests as much.
+/// The library in the manifest may be run, and is a driver that follows the interface of drivers and loaders. The loader trusts manifests in
+/// the same way.
 pub unsafe fn directly(info: DriverInfo) -> Result<Selected, ReopenError> {
     if is_reference(&info) {
         return reference().map_err(refused);
@@ -109,7 +109,7 @@ pub unsafe fn directly(info: DriverInfo) -> Result<Selected, ReopenError> {
 
     type Negotiate = unsafe extern "system" fn(*mut u32) -> vk::Result;
     let name = "vk_icdNegotiateLoaderICDInterfaceVersion";
-    // SAFETY: a function of this name has this type, by the interface.
+    // SAFETY: the interface defines the type of the function of this name.
     let negotiate = unsafe { driver.get::<Negotiate>(name) }.map_err(|_| lacks(name))?;
     let name = "vk_icdGetInstanceProcAddr";
     // SAFETY: as above.
@@ -125,7 +125,7 @@ pub unsafe fn directly(info: DriverInfo) -> Result<Selected, ReopenError> {
     let functions = ash::StaticFn {
         get_instance_proc_addr: *get,
     };
-    // SAFETY: the driver's own function, which finds the commands that need no instance as the loader's does; never unloaded.
+    // SAFETY: the driver's function finds global commands as the loader's does; the library is never unloaded.
     let entry = unsafe { ash::Entry::from_static_fn(functions) };
     let selected = Selected::new(entry, info, Opened::Directly);
     Ok(selected.opened_with(opening.unwrap_or_default()))
@@ -137,8 +137,8 @@ fn refused(result: vk::Result) -> ReopenError {
     }
 }
 
-/// Where to open the library that a manifest names: a bare name is left to the system, as the loader does; anything else is
-/// relative to the manifest.
+/// The path of a manifest's library, as the loader resolves it: the system searches for a bare name; other paths are relative to the
+/// manifest.
 fn file_name(manifest: &Path, library: &str) -> OsString {
     let bare = !library.contains('/');
     match manifest.parent() {

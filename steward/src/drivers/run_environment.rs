@@ -1,4 +1,4 @@
-//! What stands between the program and a driver while its instance lives.
+//! The loader, layers and shader cache of a run.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use super::select::Selected;
 /// Reads which libraries this process has loaded. Call it while an instance of the driver lives.
 #[must_use]
 pub fn run_environment(driver: &Selected) -> RunEnvironment {
-    let files = LoadedFiles::look();
+    let files = LoadedFiles::read();
     let function = driver.entry().static_fn().get_instance_proc_addr as *const _;
     let loader = match driver.opened() {
         Opened::ThroughLoader => files.file_of(function),
@@ -55,14 +55,14 @@ fn layer_name(announced: &[(String, PathBuf)], file: &str) -> String {
     )
 }
 
-/// The loader answers with the version of Vulkan that it was built for.
+/// The version of Vulkan that the loader was built for.
 fn version(entry: &ash::Entry) -> String {
     // SAFETY: a command without an instance, which changes nothing.
     let version = unsafe { entry.try_enumerate_instance_version() };
     version_text(version.ok().flatten().unwrap_or(ash::vk::API_VERSION_1_0))
 }
 
-/// The drivers that are known to keep compiled shaders on disk.
+/// The shader cache on disk of the drivers that are known to have one.
 fn disk_cache(driver: &DriverInfo, variable: &dyn Fn(&str) -> Option<String>) -> Option<DiskCache> {
     let is_true =
         |value: &str| ["1", "true", "yes", "y", "t"].contains(&value.to_lowercase().as_str());

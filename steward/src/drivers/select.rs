@@ -1,4 +1,4 @@
-//! The listing of all drivers, and the choice of one.
+//! Lists all drivers, and selects one.
 
 use std::path::Path;
 
@@ -12,24 +12,22 @@ use super::reference::{REFERENCE, reference};
 use vk_accounts::meter::MeteredBytes;
 use vk_callbacks::check::Opened;
 
-/// Lists the devices of every driver, manifest by manifest. The environment is afterwards as it was before.
+/// Lists the devices of every driver, manifest by manifest. The environment is restored afterwards.
 ///
-/// Each driver's library is opened, an instance made and ended. Without a manifest in the usual places the loader is asked once,
-/// with its own choice of drivers.
+/// Each driver is opened for an instance, which is destroyed. If no manifest is found, the loader chooses drivers itself, once.
 ///
 /// # Errors
 ///
-/// [`DriverError::NoLoader`] only: a driver that fails is in [`Listing::refused`], and there may be none at all.
+/// [`DriverError::NoLoader`] only. A driver that fails is in [`Listing::refused`]; the list may be empty.
 ///
 /// # Safety
 ///
-/// No other thread of the process reads or writes the environment meanwhile. Call it early, from the only thread.
+/// No other thread of the process may read or write the environment during the call. Call it early, from the only thread.
 ///
-/// Nor does a thread that a driver or a layer of the loader started. They are entered one after the other, and between two the
-/// environment is written: whatever threads they keep after their instance was destroyed must not read the environment there.
-/// Vulkan promises nothing of the kind, so the caller vouches for the drivers and layers that are installed.
+/// This includes threads of drivers and layers. Drivers are opened one after the other, and the environment is written in between: threads
+/// that survive their instance must not read it. Vulkan does not guarantee this, so the caller vouches for the installed drivers and layers.
 pub unsafe fn list() -> Result<Listing, DriverError> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     unsafe { list_of(&manifest::find_all()) }
 }
 
@@ -48,21 +46,22 @@ unsafe fn list_of(found: &[IcdManifest]) -> Result<Listing, DriverError> {
         listing.add(&entry, None);
     }
     for manifest in found {
-        // SAFETY: as the caller promises; so, too, for the threads that the drivers before this one may have left.
+        // SAFETY: the caller's promise, which includes threads of the drivers before this one.
         unsafe { environment::narrow_to(Some(&manifest.path)) };
         listing.add(&entry, Some(manifest));
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     unsafe { environment::restore(&saved) };
     Ok(listing)
 }
 
-/// Chooses the driver that `name` means ([`is_called`](super::is_called)), or the first one without a name, and makes the loader see it
-/// alone from here on. `reference` is the program's own, which needs no loader. A name with a `/` in it is the path of a manifest, whether the loader would find it or not. The last choice holds: make one a process, or use each before the next is made.
+/// Selects the driver that `name` means ([`is_called`](super::is_called)), or the first one without a name. From now on the loader sees only
+/// this driver. `reference` is the program's own driver, which needs no loader. A name with a `/` is the path of a manifest, even of one that
+/// the loader would not find. Only the last selection is valid.
 ///
 /// # Errors
 ///
-/// [`DriverError`]: no loader, no driver, none of that name, or no manifest at that path.
+/// [`DriverError`]: no loader, no driver, no driver of that name, or no manifest at that path.
 ///
 /// # Safety
 ///
@@ -78,7 +77,7 @@ pub unsafe fn select(name: Option<&str>) -> Result<Selected, DriverError> {
         .map(manifest_at)
         .transpose()?;
     let listing = match &path {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         Some(manifest) => unsafe { list_of(std::slice::from_ref(manifest)) },
         // SAFETY: as above.
         None => unsafe { list() },
@@ -97,12 +96,12 @@ pub unsafe fn select(name: Option<&str>) -> Result<Selected, DriverError> {
         }
         (None, _) => return Err(listing.no_driver()),
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     unsafe { environment::narrow_to(info.manifest.as_deref()) };
     Ok(Selected::new(open()?, info, Opened::ThroughLoader))
 }
 
-/// The manifest at a path, which stays right when the loader opens it in another folder.
+/// The manifest at a path, with an absolute path: the loader may open it from another folder.
 fn manifest_at(path: &str) -> Result<IcdManifest, DriverError> {
     let no_manifest = |reason| DriverError::NoManifest {
         path: path.to_owned(),
@@ -112,12 +111,12 @@ fn manifest_at(path: &str) -> Result<IcdManifest, DriverError> {
     manifest::parse(&file).map_err(no_manifest)
 }
 
-/// What there is to choose from.
+/// The available drivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Devices that can be used, by index.
+    /// Usable devices, by index.
     pub drivers: Vec<DriverInfo>,
-    /// Drivers that showed none, with the reason.
+    /// Drivers without a usable device, with the reason.
     pub refused: Vec<LoaderRefusal>,
 }
 
@@ -158,7 +157,7 @@ impl Listing {
     }
 }
 
-/// A driver that was chosen, with the loader opened and narrowed to it.
+/// A selected driver.
 #[derive(Clone)]
 pub struct Selected {
     entry: ash::Entry,
@@ -183,26 +182,26 @@ impl Selected {
         self.opened
     }
 
-    /// With what the process allocated while the driver's library was opened.
+    /// Sets the memory that the process allocated while the driver's library was opened.
     pub(super) fn opened_with(mut self, opening: MeteredBytes) -> Self {
         self.opening = opening;
         self
     }
 
-    /// What the process allocated while the driver's library was opened [directly](super::directly): 0 without a meter of the heap in the
-    /// process, and where the loader opens it.
+    /// Memory that the process allocated while the driver's library was opened [directly](super::directly). 0 without a meter in the process,
+    /// and if the loader opened it.
     #[must_use]
     pub fn opening(&self) -> MeteredBytes {
         self.opening
     }
 
-    /// The loader's first functions; the library stays open while this, or a clone of it, lives.
+    /// The global functions. The library is open while this or a clone lives.
     #[must_use]
     pub fn entry(&self) -> &ash::Entry {
         &self.entry
     }
 
-    /// What the driver and its device say of themselves.
+    /// Properties of the driver and its device.
     #[must_use]
     pub fn info(&self) -> &DriverInfo {
         &self.info
@@ -223,7 +222,7 @@ impl std::fmt::Debug for Selected {
     }
 }
 
-/// Names another Vulkan loader library than the system's, or one that is not there.
+/// The environment variable that names another Vulkan loader library than the system's.
 pub const LOADER_VARIABLE: &str = "STEWARD_LOADER";
 
 /// The loader's library.
@@ -235,7 +234,7 @@ pub(crate) fn open() -> Result<ash::Entry, DriverError> {
         String::new()
     };
     let loaded = match named {
-        // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for; who names a library vouches for it.
+        // SAFETY: opening the loader runs its initialisers, as in every Vulkan program; the user who names a library vouches for it.
         Some(path) => unsafe { ash::Entry::load_from(path) },
         // SAFETY: as above; nothing else has the loader's name.
         None => unsafe { ash::Entry::load() },

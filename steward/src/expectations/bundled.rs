@@ -1,13 +1,13 @@
-//! The expectations that come with the program.
+//! The expectations embedded in the program.
 
 #![forbid(unsafe_code)]
 
 use super::file::{Expectations, FileFault};
 
-/// Expectations that are part of the program.
+/// Expectations embedded in the program.
 #[derive(Clone, Copy, Debug)]
 pub struct BundledExpectations {
-    /// How they are called with `--expect`.
+    /// Their name for `--expect`.
     pub name: &'static str,
     /// The file.
     pub text: &'static str,
@@ -39,10 +39,10 @@ pub fn named(name: &str) -> Option<&'static BundledExpectations> {
     EXPECTATIONS.iter().find(|bundled| bundled.name == name)
 }
 
-/// The first that are about the driver of that name and version, read.
+/// The first expectations about the driver of that name and version, parsed.
 ///
 /// # Errors
-/// [`FileFault`], if the program was built from a file that is not right.
+/// [`FileFault`]: the program was built from an invalid file.
 pub fn of_driver(
     driver: &str,
 ) -> Result<Option<(&'static BundledExpectations, Expectations)>, FileFault> {

@@ -1,4 +1,4 @@
-//! Findings, seen or expected, by the place where they are seen: only what shares that is compared.
+//! Findings, seen or expected, by place: only findings of the same place are compared.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use super::file::Expected;
 use vk_accounts::report::FindingRow;
 use vk_callbacks::CommandRow;
 
-/// The kind, whose callbacks, the command and the scope.
+/// The kind, the owner of the callbacks, the command and the scope.
 pub(super) type Place<'a> = [&'a str; 4];
 
 /// A finding, seen or expected.
@@ -46,7 +46,7 @@ fn place(finding: &impl KeyedFinding) -> Place<'_> {
     [kind, owner, core_name(command), scope]
 }
 
-/// The command's name without the suffix of its extension, where that is a command as well: programs call a promoted command by either name.
+/// The command's name without the suffix of its extension, if that is a command as well: programs call a promoted command by either name.
 fn core_name(command: &str) -> &str {
     let stripped = ["KHR", "EXT"]
         .iter()
@@ -63,7 +63,7 @@ pub(super) fn alike(one: &impl KeyedFinding, other: &impl KeyedFinding) -> bool 
     place(one) == place(other) && rules.split('/').any(in_common)
 }
 
-/// Some findings, to be found by place.
+/// Findings by place.
 pub(super) struct ByPlace<'a, T>(HashMap<Place<'a>, Vec<&'a T>>);
 
 impl<'a, T: KeyedFinding> ByPlace<'a, T> {
@@ -77,7 +77,7 @@ impl<'a, T: KeyedFinding> ByPlace<'a, T> {
         self.0.entry(place(one)).or_default().push(one);
     }
 
-    /// The first that is about the same.
+    /// The first one about the same.
     pub(super) fn find(&self, other: &impl KeyedFinding) -> Option<&'a T> {
         self.0
             .get(&place(other))?

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::compare::{Difference, Verdict};
 use vk_accounts::report::{FailRun, FindingRow, GuardRun, Leaks, one_line};
 
-/// Where sentences break.
+/// The width of lines.
 const WIDTH: usize = 118;
 
 /// A run or a trace that was checked.
@@ -18,34 +18,34 @@ const WIDTH: usize = 118;
 pub struct Checked<'a> {
     /// The driver's name and version.
     pub driver: &'a str,
-    /// What was done: rounds and seed, or the trace.
+    /// The rounds and seed, or the trace.
     pub how: &'a str,
-    /// What the findings were compared with.
+    /// The name of the expectations.
     pub expectations: Option<&'a str>,
-    /// What the source cannot tell, and so nobody judged.
+    /// Rules that could not be judged with this source.
     pub limits: &'a [String],
-    /// What was never freed, by call stack; none where all was freed.
+    /// Memory that was never freed, by call stack; none if all was freed.
     pub leaks: Option<&'a Leaks>,
-    /// What a guard saw.
+    /// The results of a guard.
     pub guard: Option<&'a GuardRun>,
-    /// What was refused on purpose.
+    /// The planned refusals.
     pub fail: Option<&'a FailRun>,
-    /// What went wrong in a run that was guarded, or refused memory: [`Report::faults`](vk_accounts::report::Report::faults).
+    /// Errors of a run with a guard or planned refusals: [`Report::faults`](vk_accounts::report::Report::faults).
     pub faults: &'a [String],
-    /// What came of it.
+    /// The result.
     pub verdict: Verdict<'a>,
 }
 
 /// The result of a check in a few words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckSummary {
-    /// Nothing is different, and nothing went wrong.
+    /// There is no difference and no error.
     pub is_as_expected: bool,
-    /// What the findings were compared with; none where nothing is known of the driver.
+    /// The name of the expectations; none if nothing is known of the driver.
     pub expectations: Option<String>,
-    /// Findings that are expected.
+    /// The number of expected findings.
     pub known: usize,
-    /// What is not as expected, a sentence each.
+    /// The differences and errors, a sentence each.
     pub differences: Vec<String>,
 }
 
@@ -65,13 +65,13 @@ impl Checked<'_> {
     /// The form of [`Checked::to_json`].
     pub const FORMAT: &'static str = "steward check 1";
 
-    /// True where nothing is different, and nothing went wrong.
+    /// Whether there is no difference and no error.
     #[must_use]
     pub const fn is_as_expected(&self) -> bool {
         self.verdict.differences.is_empty() && self.faults.is_empty()
     }
 
-    /// What a page says of it.
+    /// The summary for a page.
     #[must_use]
     pub fn summary(&self) -> CheckSummary {
         let differences = self.verdict.differences.iter().map(ToString::to_string);
@@ -197,7 +197,7 @@ impl fmt::Display for Checked<'_> {
     }
 }
 
-/// `head` and `text`, broken between words; what follows the first line stands under the text's beginning.
+/// Writes `head` and `text`, broken between words. Further lines are indented as far as `head` is long.
 fn paragraph(f: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt::Result {
     let indent = head.chars().count();
     let (mut line, mut begun) = (head.to_owned(), false);
@@ -212,7 +212,7 @@ fn paragraph(f: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt::Result 
     writeln!(f, "{line}")
 }
 
-/// The sentence behind its rule, unless it begins with it.
+/// The sentence with its rule in front, unless it begins with it.
 fn headed(rule: &str, sentence: &str) -> String {
     let sentence = one_line(sentence);
     if rule.is_empty() || sentence.starts_with(rule) {

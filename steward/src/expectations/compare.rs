@@ -1,4 +1,4 @@
-//! What a run showed against what is expected of it.
+//! Compares the findings of a run with the expected ones.
 
 #![forbid(unsafe_code)]
 
@@ -8,18 +8,18 @@ use super::by_place::ByPlace;
 use super::file::{Expectations, Expected};
 use vk_accounts::report::{FindingRow, Unjudged};
 
-/// Every finding of a run, as expected or not.
+/// The findings of a run, expected or not.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict<'a> {
-    /// What was seen as expected.
+    /// Findings as expected.
     pub expected: Vec<(&'a FindingRow, &'a Expected)>,
-    /// Notes that nobody expects: they are legal.
+    /// Notes that are not expected: they are legal.
     pub notes: Vec<&'a FindingRow>,
-    /// What has to be looked at. The check passed when this is empty.
+    /// The differences. The check passed if there are none.
     pub differences: Vec<Difference<'a>>,
 }
 
-/// One thing that is not as expected.
+/// A difference.
 #[derive(Clone, Copy, Debug)]
 pub enum Difference<'a> {
     /// Seen, and not expected.
@@ -28,22 +28,22 @@ pub enum Difference<'a> {
     Gone(&'a Expected),
     /// Seen, but not as often as expected.
     Count {
-        /// What was seen.
+        /// The finding.
         seen: &'a FindingRow,
-        /// What was expected.
+        /// The expectation.
         expected: &'a Expected,
-        /// How often.
+        /// The expected number.
         times: u64,
     },
-    /// Not all was judged, so that what was found is not all there was.
+    /// Not everything was judged: there may be more findings.
     Unjudged(Unjudged),
 }
 
-/// Compares the findings of a run of so many rounds. Of a trace, `None`, nothing is missed and nothing counted: another program may
-/// have run, and another number of rounds.
+/// Compares the findings of a run of `rounds` rounds. For a trace (`None`), missing findings and counts are no differences: the trace may be
+/// of another program and number of rounds.
 ///
-/// Notes are legal: one that is not expected is no difference. One that is expected and gone is. Where not all was judged, that
-/// is a difference as well, the first.
+/// Notes are legal: an unexpected note is no difference, a missing expected one is. If not everything was judged, that is the first
+/// difference.
 #[must_use]
 pub fn compare<'a>(
     expectations: &'a Expectations,

@@ -1,4 +1,4 @@
-//! The file: read, written, and which driver it is about.
+//! A file of expectations: reading, writing, and the driver that it is about.
 
 #![forbid(unsafe_code)]
 
@@ -11,13 +11,13 @@ use vk_callbacks::Rule;
 use super::by_place::{KeyedFinding as _, alike};
 use vk_accounts::report::FindingRow;
 
-/// What is known of one driver.
+/// The known findings of one driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectations {
     /// The driver's name and version; `*` stands for any text.
     pub driver: String,
-    /// What it does wrong.
+    /// Its known findings.
     #[serde(default, rename = "finding", skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Expected>,
 }
@@ -28,42 +28,42 @@ pub struct Expectations {
 pub struct Expected {
     /// The rule, such as `V29`.
     pub rule: String,
-    /// In which way it is broken, such as `CacheAsObject`.
+    /// How the rule is broken, such as `CacheAsObject`.
     pub kind: String,
-    /// Whose callbacks it is seen at.
+    /// The owner of the callbacks.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner: String,
-    /// The command that runs.
+    /// The running command.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub command: String,
     /// The scope of the request.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub scope: String,
-    /// Exactly so often in each round, beside those of [`per_run`](Self::per_run). Without both the number is not compared.
+    /// The exact number in each round, in addition to [`per_run`](Self::per_run). Without both the number is not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_round: Option<u64>,
-    /// Exactly so often in a run, however many rounds, beside those of each round.
+    /// The exact number in a run, in addition to those of each round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_run: Option<u64>,
-    /// The first round in which it happens; a run with fewer does not miss it. 0: also in a run without any.
+    /// The first round with the finding; runs with fewer rounds need not show it. 0: also runs without rounds.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub from_round: u32,
-    /// It depends on timing: a run without it does not miss it.
+    /// It depends on timing: a run need not show it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub sometimes: bool,
-    /// The loader does it, not the driver: not expected of a driver that is opened without one.
+    /// The loader causes it, not the driver: not expected of a driver that is opened without a loader.
     #[serde(default, skip_serializing_if = "is_false")]
     pub loader: bool,
-    /// Why the driver does it: file and function, or what a trace shows.
+    /// The cause in the driver: file and function, or evidence from a trace.
     pub cause: String,
 }
 
-/// Why a file cannot be used: the line, and what is wrong there.
+/// An error in a file, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFault {
     /// From 1.
     pub line: usize,
-    /// What was wrong.
+    /// The error.
     pub what: String,
 }
 
@@ -71,8 +71,7 @@ impl Expectations {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`FileFault`]: not TOML, a field that there is not, one that is missing, a rule that there is not, or an entry that stands
-    /// there twice.
+    /// [`FileFault`]: not TOML, an unknown or missing field, an unknown rule, or a repeated entry.
     pub fn parse(text: &str) -> Result<Self, FileFault> {
         let read: Self = toml::from_str(text).map_err(|error| {
             let before = error
@@ -86,7 +85,7 @@ impl Expectations {
         })?;
         let mut known = HashSet::new();
         for (at, one) in read.findings.iter().enumerate() {
-            // The n-th entry's line: entries begin with their head.
+            // The line of an entry is that of its head.
             let fault = |what| {
                 let heads = text
                     .lines()
@@ -113,36 +112,36 @@ impl Expectations {
         Ok(read)
     }
 
-    /// Whether this is about the driver of that name and version.
+    /// Whether the file is about the driver of that name and version.
     #[must_use]
     pub fn is_about(&self, driver: &str) -> bool {
         matches(&self.driver, driver)
     }
 
-    /// What is expected where the driver is opened without the loader: what the loader does would excuse the driver there.
+    /// The expectations without those that the loader causes, for a driver that is opened without a loader.
     #[must_use]
     pub fn without_loader(mut self) -> Self {
         self.findings.retain(|one| !one.loader);
         self
     }
 
-    /// What [`Expectations::parse`] reads.
+    /// The file, for [`Expectations::parse`].
     ///
     /// # Errors
-    /// A number that TOML has no place for.
+    /// A number that TOML cannot express.
     pub fn to_text(&self) -> Result<String, toml::ser::Error> {
         toml::to_string(self)
     }
 }
 
 impl Expected {
-    /// Whether `row` is what is expected here, however often.
+    /// Whether `row` is this finding, in any number.
     #[must_use]
     pub fn is_about(&self, row: &FindingRow) -> bool {
         alike(self, row)
     }
 
-    /// How often it should be seen in so many rounds; `None` where any number will do.
+    /// The expected number in `rounds` rounds; `None` if any number is accepted.
     #[must_use]
     pub fn count(&self, rounds: u32) -> Option<u64> {
         let in_rounds = rounds
@@ -160,7 +159,7 @@ impl Expected {
         }
     }
 
-    /// Whether a run of so many rounds has to show it.
+    /// Whether a run of `rounds` rounds must show it.
     #[must_use]
     pub fn is_due(&self, rounds: u32) -> bool {
         !self.sometimes && rounds >= self.from_round
@@ -196,7 +195,7 @@ impl fmt::Display for FileFault {
     }
 }
 
-/// Whether `pattern`, in which `*` stands for any text, is `text`.
+/// Whether `text` matches `pattern`, in which `*` stands for any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -206,7 +205,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     };
     let mut parts: Vec<_> = rest.split('*').collect();
     let last = parts.pop().unwrap_or_default();
-    // The leftmost place for each part leaves most for those behind it.
+    // The leftmost match of each part leaves the most text for later parts.
     for part in parts {
         let Some(at) = left.find(part) else {
             return false;

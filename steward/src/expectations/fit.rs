@@ -1,4 +1,4 @@
-//! A file from what was seen in several runs.
+//! Expectations from the findings of several runs.
 
 #![forbid(unsafe_code)]
 
@@ -8,11 +8,10 @@ use super::by_place::{ByPlace, KeyedFinding as _};
 use super::file::{Expectations, Expected};
 use vk_accounts::report::FindingRow;
 
-/// What to expect of `driver`, from runs of 0, 1, 2, .. rounds. Notes are legal: those alone are
-/// kept that `known` has.
+/// The expectations of `driver`, from runs of 0, 1, 2, .. rounds. Notes are legal: only those that `known` has are kept.
 ///
-/// Counts that follow the rounds are written down; those that do not depend on timing, and so does what some runs did not show.
-/// Causes come from `known`, where the same is expected.
+/// Counts that follow the rounds are stored. Other counts depend on timing, as do findings that some runs did not show. Causes come from
+/// `known`.
 #[must_use]
 pub fn fit(driver: &str, runs: &[Vec<FindingRow>], known: &Expectations) -> Expectations {
     let mut findings: Vec<Expected> = Vec::new();
@@ -46,7 +45,7 @@ pub fn fit(driver: &str, runs: &[Vec<FindingRow>], known: &Expectations) -> Expe
 }
 
 impl Expectations {
-    /// Keeps what `known` has of the loader and the runs did not show: without a loader, or with another one, it is not seen.
+    /// Adds the findings of `known` that the loader causes and the runs did not show: they need the loader, or another version of it.
     #[must_use]
     pub fn with_loader_of(mut self, known: &Self) -> Self {
         let there: HashSet<_> = self.findings.iter().map(|one| one.key()).collect();
@@ -67,7 +66,7 @@ impl Expectations {
     }
 }
 
-/// By rule and the rest of what makes a finding.
+/// Sorts by rule, then by the rest of the key.
 fn sort(findings: &mut [Expected]) {
     findings.sort_by_key(|one| {
         let [rule, kind, owner, command, scope] = one.key().map(str::to_owned);
@@ -93,7 +92,7 @@ fn expected(row: &FindingRow, counts: &[u64]) -> Expected {
             ..Expected::of(row)
         };
     }
-    // One reading fits anything.
+    // One number fits any rule.
     if seen.len() < 2 {
         return one;
     }
@@ -112,7 +111,7 @@ fn expected(row: &FindingRow, counts: &[u64]) -> Expected {
             ..one
         };
     }
-    // So often in each round, and some more behind the last one. Two readings fit any line.
+    // A number for each round and some more after the last one. Two numbers fit any line.
     let step = seen.get(1).and_then(|second| second.checked_sub(each));
     if let Some((step, more)) = step.and_then(|step| Some((step, each.checked_sub(step)?)))
         && seen.len() > 2
@@ -130,7 +129,7 @@ fn expected(row: &FindingRow, counts: &[u64]) -> Expected {
 }
 
 impl Expected {
-    /// What `row` is about, however often.
+    /// The expectation of `row` in any number.
     pub(super) fn of(row: &FindingRow) -> Self {
         let [rule, kind, owner, command, scope] = row.key().map(str::to_owned);
         Self {

@@ -1,4 +1,4 @@
-//! Known mistakes of drivers: files that list them, and the differences of a run.
+//! Known findings of drivers: files that list them, and comparison with a run.
 //!
 //! ```toml
 //! driver = "llvmpipe Mesa 22.3.*"
@@ -13,7 +13,7 @@
 //! cause = "lvp_pipeline_cache.c, lvp_CreatePipelineCache: asks with scope OBJECT"
 //! ```
 //!
-//! A check fails on a finding that the file does not list, and on a listed one that did not happen. So a fixed driver is noticed.
+//! A check fails on a finding that the file does not list, and on a listed one that did not occur, as after a fix of the driver.
 
 #![forbid(unsafe_code)]
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::ProfileInput;
 
-/// Bytes at the moment when most were live; of a program, bytes that are alive at the end.
+/// Bytes at the moment with the most live bytes; of a program, live bytes at the end.
 pub(super) fn collapsed(input: ProfileInput<'_>) -> String {
     let has_totals = input.has_totals();
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::sites::ProfileSite;
 use super::{ProfileInput, process};
 
-/// Blocks that lived for fewer allocations than this are called short-lived by the viewer.
+/// The viewer calls blocks short-lived if they lived for fewer allocations.
 const SHORT: u32 = 500;
 
-/// Each text once, by its place. The viewer has `[root]` in the first one.
+/// Texts by index, each once. The viewer needs `[root]` as the first.
 struct FrameTable {
     places: HashMap<String, usize>,
     texts: Vec<String>,
@@ -36,7 +36,7 @@ pub(super) fn dhat(input: ProfileInput<'_>) -> Result<String, serde_json::Error>
         places: HashMap::new(),
         texts: vec!["[root]".to_owned()],
     };
-    // The viewer takes each stack once: those that differ only in frames that are not shown are one.
+    // The viewer accepts each stack once: stacks that differ only in frames that are not shown are merged.
     let mut merged: BTreeMap<Vec<usize>, ProfileSite> = BTreeMap::new();
     for site in input.sites() {
         let labels = site.labels.iter().cloned();
@@ -44,7 +44,7 @@ pub(super) fn dhat(input: ProfileInput<'_>) -> Result<String, serde_json::Error>
         let stack = labels.chain(frames).map(|text| table.place(text)).collect();
         let sum = merged.entry(stack).or_default();
         sum.total = sum.total.plus(site.total);
-        // An upper limit: they may have had their most at different moments.
+        // An upper limit: their maxima may be at different moments.
         sum.most = sum.most.plus(site.most);
         sum.at_peak = sum.at_peak.plus(site.at_peak);
         sum.left = sum.left.plus(site.left);
@@ -81,7 +81,7 @@ pub(super) fn dhat(input: ProfileInput<'_>) -> Result<String, serde_json::Error>
     serde_json::to_string(&file)
 }
 
-/// Of what is alive there is one sum, which the viewer calls total.
+/// For live blocks there is one sum, which the viewer calls total.
 fn point(stack: &[usize], site: &ProfileSite, has_totals: bool) -> Value {
     if !has_totals {
         return json!({ "tb": site.left.bytes, "tbk": site.left.blocks, "fs": stack });

@@ -1,5 +1,5 @@
 //! The Firefox Profiler's processed format: a sample for each allocation and free, markers for phases and commands, and a counter of live
-//! bytes for each scope. What was allocated and not freed is its view "Retained Memory".
+//! bytes for each scope. Its view "Retained Memory" shows blocks that were not freed.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ use super::{ProfileInput, process, title};
 mod counters;
 mod markers;
 
-/// How the viewer may colour a scope, most like the page's colours: frames, and counters.
+/// The colours of a scope's frames and counters, similar to the page's colours.
 const SCOPES: [(Scope, CategoryColor, GraphColor); 5] = [
     (Scope::Instance, CategoryColor::Blue, GraphColor::Blue),
     (Scope::Device, CategoryColor::Yellow, GraphColor::Yellow),
@@ -48,7 +48,7 @@ pub(super) fn firefox(input: ProfileInput<'_>) -> Result<String, serde_json::Err
         SamplingInterval::from_millis(1),
     );
     profile.set_os_name(std::env::consts::OS);
-    // Functions have their names already.
+    // Functions already have names.
     profile.set_symbolicated(true);
     let mut categories = HashMap::new();
     for (scope, color, _) in SCOPES {
@@ -79,7 +79,7 @@ pub(super) fn firefox(input: ProfileInput<'_>) -> Result<String, serde_json::Err
     counters.label(&serde_json::to_string(&profile)?)
 }
 
-/// What the viewer calls a scope, of frames and of counters.
+/// The name of a scope for frames and counters.
 fn scope_label(scope: Scope) -> String {
     format!("scope {}", scope.name())
 }
@@ -120,7 +120,7 @@ impl ProcessWriter<'_> {
         self.profile.set_thread_end_time(self.main, end);
     }
 
-    /// What is alive, as if it had been allocated at once.
+    /// Adds the live blocks, as if they had been allocated at once.
     fn alive(&mut self, sites: &[ProfileSite]) {
         for (number, site) in (1..).zip(sites) {
             let stack = self.stack(site);
@@ -160,7 +160,7 @@ impl ProcessWriter<'_> {
         }
     }
 
-    /// On a track for each thread that called any.
+    /// Adds the commands, with a track for each thread that called any.
     fn commands(&mut self, commands: &[CommandSpan]) {
         let mut threads: HashMap<u64, ThreadHandle> = HashMap::new();
         for command in commands {

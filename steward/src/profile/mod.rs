@@ -1,4 +1,4 @@
-//! `--profile`: where blocks came from, in a form that a viewer of another project shows.
+//! `--profile`: the origins of blocks, in formats of existing viewers.
 //!
 //! ```text
 //!  CallSites, EventLog (a run, a replay) --+--> ProfileSite ..  --+--> firefox    https://profiler.firefox.com
@@ -49,20 +49,20 @@ impl ProfileFormat {
     }
 }
 
-/// What a profile is about: one run, or the processes of a program.
+/// The data of a profile: one run, or the processes of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct ProfileInput<'r> {
-    /// A report a process, with named functions. One that has call sites has all blocks of its run; of others the profile has what is
-    /// alive at the end.
+    /// One report for each process, with named functions. A report with call sites has all blocks of its run; other reports have the blocks that
+    /// are live at the end.
     pub reports: &'r [Report],
-    /// What happened in the order of time, of one report with call sites.
+    /// The events in the order of time, of one report with call sites.
     pub events: Option<&'r EventLog>,
 }
 
 /// A profile in the format, as text.
 ///
 /// # Errors
-/// Never with the data as it is: it is written into memory.
+/// Never: the data is valid, and is written into memory.
 pub fn profile(
     input: ProfileInput<'_>,
     format: ProfileFormat,
@@ -75,14 +75,14 @@ pub fn profile(
 }
 
 impl ProfileInput<'_> {
-    /// True where sites have what was ever allocated, not only what is alive.
+    /// Whether sites have all allocations, not only live blocks.
     fn has_totals(&self) -> bool {
         self.reports
             .iter()
             .all(|report| report.call_sites.is_some())
     }
 
-    /// The sites of all processes; those of several have the process as their outermost label.
+    /// The sites of all processes. With several processes the outermost label is the process.
     fn sites(&self) -> Vec<ProfileSite> {
         let several = self.reports.len() > 1;
         let of = |report| {
@@ -97,7 +97,7 @@ impl ProfileInput<'_> {
         self.reports.iter().flat_map(of).collect()
     }
 
-    /// What ran.
+    /// The titles of all reports.
     fn title(&self) -> String {
         let titles: Vec<_> = self.reports.iter().map(title).collect();
         titles.join(", ")
@@ -116,7 +116,7 @@ fn title(report: &Report) -> String {
     })
 }
 
-/// The number of the process that a report is about; this program's where it ran the driver itself.
+/// The process of a report; this program's if it ran the driver itself.
 fn process(report: &Report) -> u32 {
     match report.source {
         Source::Program { process, .. } => process,

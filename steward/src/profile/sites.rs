@@ -1,4 +1,4 @@
-//! Call sites as all formats have them: labels from the outside in, functions, and sums.
+//! Call sites for all formats: labels from the outside in, functions, and sums.
 
 #![forbid(unsafe_code)]
 
@@ -10,29 +10,29 @@ use vk_accounts::units::bytes;
 /// Blocks of one origin.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProfileSite {
-    /// The context with the scope, the command and the size class: what a viewer's tree begins with.
+    /// The context with the scope, the command and the size class: the top of a viewer's tree.
     pub(super) labels: Vec<String>,
     /// The functions that were called, innermost first.
     pub(super) frames: Vec<FrameName>,
-    /// Its name, as Vulkan's scopes are called here; empty where it is not known.
+    /// The name of the scope; empty if unknown.
     pub(super) scope: String,
     /// Ever allocated.
     pub(super) total: BlockSum,
-    /// The most of this site alone.
+    /// The maximum of this site.
     pub(super) most: BlockSum,
-    /// When all sites together had most bytes.
+    /// At the moment with the most bytes of all sites.
     pub(super) at_peak: BlockSum,
     /// Never freed.
     pub(super) left: BlockSum,
-    /// For how many allocations its blocks lived, together.
+    /// The sum of its blocks' lifetimes, in allocations.
     pub(super) lifetimes: u64,
 }
 
-/// A function, and where it is.
+/// A function and its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FrameName {
     pub(super) function: String,
-    /// File and line; empty where they are not known.
+    /// File and line; empty if unknown.
     pub(super) place: String,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for FrameName {
     }
 }
 
-/// The sites of a report, in its order; where it has no call sites, what is alive.
+/// The sites of a report, in its order. Without call sites, its live blocks.
 pub(super) fn of(report: &Report) -> Vec<ProfileSite> {
     match (&report.call_sites, &report.leaks) {
         (Some(sites), _) => sites
@@ -76,7 +76,7 @@ fn of_site(sites: &CallSites, site: &CallSite) -> ProfileSite {
     }
 }
 
-/// Objects and host memory apart: the former is memory of the device for the most part.
+/// Objects and host memory are separate: objects are mostly device memory.
 fn of_leak(leak: &LeakStack) -> impl Iterator<Item = ProfileSite> {
     let frames: Vec<_> = leak.frames.iter().flat_map(names).collect();
     let parts = [
@@ -114,7 +114,7 @@ fn size_class(class: u64) -> String {
     }
 }
 
-/// The functions of a frame, innermost first; the place in its file where none is known.
+/// The functions of a frame, innermost first; without names, the offset in its file.
 fn names(frame: &LeakFrame) -> Vec<FrameName> {
     if frame.functions.is_empty() {
         let file = frame.module.rsplit('/').next().unwrap_or_default();
@@ -130,7 +130,7 @@ fn names(frame: &LeakFrame) -> Vec<FrameName> {
     frame.functions.iter().map(|text| split(text)).collect()
 }
 
-/// A report has function and place in one text, a comma between. Arguments of a function may have one as well, and end with brackets.
+/// Splits a text of function and place at its comma. Arguments of a function may contain commas as well, but end with brackets.
 fn split(text: &str) -> FrameName {
     let is_place = |place: &str| !place.is_empty() && !place.contains([')', '>', '}']);
     let (function, place) = text

@@ -1,4 +1,4 @@
-//! `--driver all`: each driver in a process of its own, since the loader keeps to what it saw first.
+//! `--driver all`: each driver in its own process, because the loader keeps its first choice of drivers.
 
 use std::env;
 use std::fs;
@@ -16,14 +16,14 @@ use crate::report::{CheckedDriver, Failed, ReportOrList, html, html_of_checks};
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::report::Report;
 
-/// What is done with every driver.
+/// The command for every driver.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AllDrivers {
     Drive,
     Check,
 }
 
-/// Runs the workload on every driver there is.
+/// Runs the workload on every driver.
 ///
 /// # Safety
 /// As for [`drivers::list`].
@@ -45,7 +45,7 @@ pub(super) unsafe fn drive(
     unsafe { each(&arguments, AllDrivers::Drive, output, out) }
 }
 
-/// Checks every driver there is, each against the bundled file that is about it.
+/// Checks every driver against the bundled file about it.
 ///
 /// # Safety
 /// As for [`drivers::list`].
@@ -78,8 +78,8 @@ fn settings(rounds: u32, seed: Option<u32>, guarding: &Guarding) -> Vec<String> 
         .collect()
 }
 
-/// Calls the program for every driver there is, prints what it prints one after the other, and writes an array of its JSON where
-/// that is wanted: a driver that could not be run has an object with `error` there.
+/// Runs the program for every driver, prints all outputs, and writes an array of their JSON if requested. A driver that could not be run has an
+/// object with `error` in it.
 ///
 /// # Safety
 /// As for [`drivers::list`].
@@ -114,7 +114,7 @@ unsafe fn each(
             outcome = Outcome::Unexpected;
         }
         if done.status.success() || unexpected {
-            // It wrote the report and said so.
+            // The child wrote the report.
             reports.extend(
                 fs::read(&file)
                     .ok()
@@ -172,7 +172,7 @@ fn run(
     Ok(child.arg("--json").arg(json).output()?)
 }
 
-/// What the child wrote for the page; where it could not, `written` says why.
+/// The child's data for the page; if it wrote none, `written` says why.
 fn checked_driver(part: &Path, driver: &DriverInfo, written: Option<&Value>) -> CheckedDriver {
     let part = fs::read(part).ok();
     let part = part.and_then(|part| serde_json::from_slice(&part).ok());
@@ -193,10 +193,10 @@ fn checked_driver(part: &Path, driver: &DriverInfo, written: Option<&Value>) -> 
     }
 }
 
-/// The child's own sentence; how it ended where it had none, as when a signal killed it.
+/// The child's error; if it has none, as after a signal, how the child ended.
 fn why(done: &Finished) -> String {
     let said = String::from_utf8_lossy(&done.stderr);
-    // What was written before it went wrong is in a folder that is gone.
+    // Files that it wrote are in a folder that is deleted.
     let said: Vec<_> = said
         .lines()
         .filter(|line| !line.starts_with("wrote "))
@@ -210,7 +210,7 @@ fn why(done: &Finished) -> String {
     }
 }
 
-/// The listing for programs.
+/// The listing as data.
 pub(super) fn as_data(drivers: &[DriverInfo]) -> Vec<Value> {
     let one = |driver: &DriverInfo| {
         json!({

@@ -1,4 +1,4 @@
-//! `steward check`: a run, or a trace, against what is known of the driver.
+//! `steward check`: compares a run or a trace with the known findings of the driver.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -16,10 +16,10 @@ use vk_accounts::guard_run::Guarding;
 use vk_accounts::report::origins::EventLog;
 use vk_accounts::report::{self, FindingRow, Report, Source};
 
-/// A file is written from runs of no round, of 1, .. to so many: how often something happens shows only then.
+/// A file is written from runs of 0, 1, .. to this number of rounds, which show how counts depend on rounds.
 const FITTED_ROUNDS: u32 = 4;
 
-/// What was checked, and whether its rounds are known.
+/// A run or a trace to check.
 struct Run {
     driver: String,
     how: String,
@@ -28,7 +28,7 @@ struct Run {
     events: EventLog,
 }
 
-/// Checks what was asked for.
+/// Runs the command.
 ///
 /// # Safety
 /// As for [`drivers::select`].
@@ -38,7 +38,7 @@ pub(super) unsafe fn check(
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
-    // Before several runs are made for it.
+    // Refuse an invalid file before the runs.
     check
         .write_expect
         .as_deref()
@@ -124,7 +124,7 @@ impl Run {
             } => {
                 let s = if *rounds == 1 { "" } else { "s" };
                 let how = format!("{rounds} round{s} with seed {seed}, {commands} commands");
-                // A run that ended early shows less than whole rounds.
+                // A run that ended early has no complete rounds.
                 (how, report.fail.is_none().then_some(*rounds))
             }
             Source::Trace { file, lines, .. } => (format!("the trace {file}, {lines} lines"), None),
@@ -226,7 +226,7 @@ fn write(
                 # first round that shows it. sometimes = true: a run may lack it. loader = true: the loader's doing, not expected with\n\
                 # --direct. cause: why, for people.\n";
     writeln!(out, "driver: {driver}")?;
-    // A file from runs that were not judged whole would not say what the driver does, and lack causes that the old one has.
+    // A file from runs that were not completely judged would be incomplete, and lose causes of the old one.
     if let Some(unjudged) = runs.iter().find_map(|run| run.report.unjudged) {
         writeln!(out, "note: {unjudged}\n{} was not written", file.display())?;
         return Ok(Outcome::Unexpected);
@@ -246,10 +246,10 @@ fn write(
     Ok(Outcome::Done)
 }
 
-/// What a file that is to be written holds already, so that what somebody found out about causes stays. A file of any other kind
-/// is refused: it was named by mistake, and would be lost.
+/// The expectations in a file that is to be overwritten, to keep their causes. A file of another kind is refused: it was probably named by
+/// mistake, and would be lost.
 fn written_before(file: &Path) -> Result<Option<Expectations>, ProgramError> {
-    // A pipe would wait for its writer here.
+    // Reading a pipe would wait for its writer.
     if std::fs::metadata(file).is_ok_and(|there| !there.is_file()) {
         return Ok(None);
     }
@@ -267,8 +267,7 @@ fn written_before(file: &Path) -> Result<Option<Expectations>, ProgramError> {
     }
 }
 
-/// What is expected of the driver, and where that stands: in the file or the bundled one that is named, or in the bundled one
-/// that is about it.
+/// The expectations of the driver with their name: from the named file or bundled file, or from the bundled file about the driver.
 fn expected_of(
     driver: &str,
     named: Option<&str>,
@@ -295,7 +294,7 @@ fn about(driver: &str, file: &str, known: Expectations) -> Result<Expectations, 
     })
 }
 
-/// The file of that name, or the bundled one, and what it is called in reports.
+/// The file of that name, or the bundled one, with its name for reports.
 pub(super) fn expectations_named(name: &str) -> Result<(String, Expectations), ProgramError> {
     let (name, text) = match input::text(Path::new(name)) {
         Ok(text) => (name.to_owned(), text),

@@ -1,4 +1,4 @@
-//! `--fail`: a run in a process of its own, since a driver that does not bear a refusal may crash, and that is what one wants to know.
+//! `--fail`: a run in its own process, because a driver may crash after a refusal.
 
 use std::env;
 use std::io::Write;
@@ -15,38 +15,37 @@ use vk_accounts::guard_run::Guarding;
 use vk_accounts::guard_run::refused::{self, RefusalLog};
 use vk_accounts::report::{Refusal, Report, one_line};
 
-/// True where the run is for a child of this process: something is to be refused, and this is not that child.
+/// Whether the run needs a child process: a refusal is planned, and this process is not the child.
 pub(super) fn is_wanted(guarding: &Guarding) -> bool {
     guarding.fail.is_some() && !refused::is_child()
 }
 
-/// Runs this program with its own arguments in a child, and passes on what it says. A child that dies is told of with what was
-/// refused last.
+/// Runs this program with its own arguments in a child, and passes its output on. If the child crashes, the report names the last refusal.
 pub(super) fn run(
     guarding: &Guarding,
     format: &str,
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
-    let told = tempfile::NamedTempFile::new()?;
+    let log = tempfile::NamedTempFile::new()?;
     let mut child = Command::new(env::current_exe()?);
     child
         .args(env::args_os().skip(1))
-        .env(refused::FILE, told.path());
-    // What a guard finds, and the child's own sentence, are shown at once.
+        .env(refused::FILE, log.path());
+    // The guard's reports and the child's errors are shown at once.
     let done = child.stderr(Stdio::inherit()).output()?;
     let outcome = match done.status.code() {
         Some(0) => Outcome::Done,
         Some(1) => Outcome::Unexpected,
         Some(2) => Outcome::Failed,
         _ => {
-            let heard = RefusalLog::read(told.path())?;
+            let refusals = RefusalLog::read(log.path())?;
             let plan = guarding
                 .fail
                 .map(|fail| fail.to_string())
                 .unwrap_or_default();
-            let why = sentence(&ended(done.status), &plan, &heard);
-            return report_step(&heard.driver, &why, format, output, out)
+            let why = sentence(&ended(done.status), &plan, &refusals);
+            return report_step(&refusals.driver, &why, format, output, out)
                 .map(|()| Outcome::Unexpected);
         }
     };
@@ -58,7 +57,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// The same in all forms, and on the error output also where the standard output is a file for programs.
+/// Writes the report in all formats, and to the error output if the standard output is for programs.
 fn report_step(
     driver: &str,
     why: &str,
@@ -91,14 +90,14 @@ fn report_step(
     outputs::write(output, &text, &report, page, out)
 }
 
-fn sentence(ended: &str, plan: &str, heard: &RefusalLog) -> String {
+fn sentence(ended: &str, plan: &str, refusals: &RefusalLog) -> String {
     let Some(Refusal {
         command,
         serial,
         owner,
         scope,
         bytes,
-    }) = &heard.last
+    }) = &refusals.last
     else {
         return format!(
             "the driver's process {ended} before a request was refused ({plan}): what ended it is not the refusal"
@@ -109,14 +108,17 @@ fn sentence(ended: &str, plan: &str, heard: &RefusalLog) -> String {
     } else {
         format!("in {command}, command {serial}")
     };
-    let (refused, s) = (heard.refused, if heard.refused == 1 { "" } else { "s" });
+    let (refused, s) = (
+        refusals.refused,
+        if refusals.refused == 1 { "" } else { "s" },
+    );
     one_line(&format!(
         "the driver's process {ended} after {refused} request{s} had been refused on purpose ({plan}), the last {place}: {bytes} charged bytes of \
          scope {scope}, asked of the callbacks of {owner}; a driver must answer ERROR_OUT_OF_HOST_MEMORY then"
     ))
 }
 
-/// How a process ended that gave no answer.
+/// How a process ended.
 fn ended(status: ExitStatus) -> String {
     match status.signal() {
         Some(signal) => format!("crashed ({})", signal_name(signal)),
@@ -143,19 +145,19 @@ mod tests {
             scope: "object".into(),
             bytes: 64,
         };
-        let heard = RefusalLog {
+        let refusals = RefusalLog {
             driver: "d".into(),
             refused: 2,
             last: Some(last),
             ..RefusalLog::default()
         };
-        let told = sentence("crashed (SIGSEGV)", "from=9", &heard);
+        let after = sentence("crashed (SIGSEGV)", "from=9", &refusals);
         assert!(
-            told.contains("after 2 requests had been refused on purpose (from=9), the last in vkCmdDraw, command 7: 64 charged bytes")
+            after.contains("after 2 requests had been refused on purpose (from=9), the last in vkCmdDraw, command 7: 64 charged bytes")
         );
         assert!(
-            told.contains("of scope object, asked of the callbacks of VkDevice;"),
-            "{told}"
+            after.contains("of scope object, asked of the callbacks of VkDevice;"),
+            "{after}"
         );
     }
 }

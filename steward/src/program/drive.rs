@@ -26,10 +26,10 @@ use vk_accounts::report::{Report, RunEnvironment};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriveError {
-    /// The accounts could not be made.
+    /// The accounts could not be created.
     #[error(transparent)]
     Accounts(#[from] AccountError),
-    /// Two contexts could not be shown.
+    /// The test of two contexts failed.
     #[error(transparent)]
     Sharing(#[from] SharingError),
     /// A command failed, or a result was wrong.
@@ -45,12 +45,12 @@ pub enum DriveError {
 /// A run on a driver.
 pub(super) struct Driven {
     pub(super) report: Report,
-    /// What happened in the order of time; nothing where the recorder keeps none.
+    /// The events in the order of time; empty if the recorder keeps none.
     pub(super) events: EventLog,
 }
 
-/// Runs the workload with accounts over the system's allocator, guarded and refused what `guarding` says, and records it where asked
-/// to. `recorder` keeps the call stacks.
+/// Runs the workload with accounts over the system's allocator, with the guard and refusals of `guarding`, and records it if requested.
+/// `recorder` keeps the call stacks.
 pub(super) fn drive(
     selected: &Selected,
     options: &Drive,
@@ -68,7 +68,7 @@ pub(super) fn drive(
     }
 }
 
-/// `layers` are the backing, where they are there.
+/// `layers`, if present, are the backing.
 fn drive_over(
     backing: &(impl HostAllocator + Sync),
     layers: Option<&Layers>,
@@ -135,7 +135,7 @@ fn drive_over(
         layers.and_then(|layers| layers.fail_run((!ends.is_empty()).then(|| ends.join("; "))));
     let was_refused = fail.as_ref().is_some_and(|fail| fail.refused > 0);
     let ran = match ran {
-        // What was made so far was destroyed, and that is to be told.
+        // All objects were destroyed: the report covers the unfinished run.
         Err(_) if was_refused => unfinished(selected, commands),
         ran => ran.map_err(|error| DriveError::Workload {
             driver: title(selected),
@@ -151,7 +151,7 @@ fn drive_over(
         .as_ref()
         .and_then(RunEnvironment::warning);
     report.limits.extend(warning);
-    // No findings would otherwise look like none there are.
+    // Without this note an unchecked run would look free of findings.
     report.limits.extend(
         options
             .no_check
@@ -179,7 +179,7 @@ fn drive_over(
     Ok(Driven { report, events })
 }
 
-/// What a refused workload ended with. Where that is what was asked for there is nothing to remedy.
+/// How a refused workload ended. The required result has no remedy.
 fn ended(error: &WorkloadError) -> String {
     match error {
         WorkloadError::Command { command, result } if error.is_out_of_host_memory() => {
@@ -189,7 +189,7 @@ fn ended(error: &WorkloadError) -> String {
     }
 }
 
-/// The same of two contexts.
+/// The same for two contexts.
 fn ended_early(error: &SharingError) -> String {
     match error {
         SharingError::Command { command, result } if error.is_out_of_host_memory() => {
@@ -202,7 +202,7 @@ fn ended_early(error: &SharingError) -> String {
     }
 }
 
-/// What there is to tell of a workload that ended early: no round was finished, as far as is known, and nothing compared to the end.
+/// The report of a workload that ended early, without complete rounds and comparisons.
 fn unfinished(selected: &Selected, commands: u64) -> workload::Report {
     workload::Report {
         commands,
@@ -234,13 +234,13 @@ fn write_trace(accounts: &Accounts<'_>, driver: &str, file: &Path) -> Result<(),
     write_and_say(file, &bytes)
 }
 
-/// The seed that was asked for, or one of the clock.
+/// The requested seed, or one from the clock.
 pub(super) fn seed(options: &Drive) -> u32 {
     options.seed.unwrap_or_else(seed_of_the_clock)
 }
 
 fn seed_of_the_clock() -> u32 {
-    // Any value will do; the report says which.
+    // Any value is fine: the report names it.
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.subsec_nanos() ^ time.as_secs() as u32)

@@ -1,4 +1,4 @@
-//! Files that are there whole, or not at all.
+//! Writes files completely or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use super::ProgramError;
 
-/// Finds out, before the work is done, whether [`write_whole`] can write `file`. Leaves nothing behind.
+/// Checks whether [`write_whole`] can write `file`, without leaving a file behind. Call it before long work.
 pub(super) fn check(file: &Path) -> Result<(), ProgramError> {
     if fs::metadata(file).is_ok_and(|there| there.is_dir()) {
         return Err(unwritable(file, io::ErrorKind::IsADirectory.into()));
     }
-    // A pipe would wait for its reader here.
+    // Opening a pipe would wait for its reader.
     if in_place(file) {
         return Ok(());
     }
@@ -20,18 +20,17 @@ pub(super) fn check(file: &Path) -> Result<(), ProgramError> {
     tried.map_err(|reason| unwritable(file, reason))
 }
 
-/// As [`write_whole`], and says on the error output that it did.
+/// As [`write_whole`], and reports the file on the error output.
 pub(super) fn write_and_say(file: &Path, bytes: &[u8]) -> Result<(), ProgramError> {
     write_whole(file, bytes)?;
-    // Of a pipe or a terminal whoever reads it knows.
+    // The reader of a pipe or a terminal needs no message.
     if !in_place(file) {
         let _ = writeln!(io::stderr(), "wrote {}", file.display());
     }
     Ok(())
 }
 
-/// Writes a file under another name first, so that a full disk leaves what was there before. What is no file, such as a pipe or
-/// the terminal, is added to as it is.
+/// Writes a file under another name first, so that a full disk keeps the old content. Pipes and terminals are written directly.
 pub(super) fn write_whole(file: &Path, bytes: &[u8]) -> Result<(), ProgramError> {
     let written = if in_place(file) {
         add(file, bytes)
@@ -42,7 +41,7 @@ pub(super) fn write_whole(file: &Path, bytes: &[u8]) -> Result<(), ProgramError>
 }
 
 fn in_place(file: &Path) -> bool {
-    // `/dev/stdout` may lead to a file that the report goes to; `/dev/shm` is a folder of ordinary files.
+    // `/dev/stdout` may be a file with the report; `/dev/shm` is a folder of ordinary files.
     file.starts_with("/dev") && !file.starts_with("/dev/shm")
         || fs::metadata(file).is_ok_and(|there| !there.is_file())
 }
@@ -57,15 +56,15 @@ fn write_and_rename(file: &Path, bytes: &[u8]) -> io::Result<()> {
         .and_then(|mut to| to.write_all(bytes).and_then(|()| to.sync_all()))
         .and_then(|()| fs::rename(&beside, &file));
     if written.is_err() {
-        // There may be none.
+        // The file may not exist.
         let _ = fs::remove_file(&beside);
     }
     written
 }
 
-/// Where the file really is, and a name beside it that nobody else uses.
+/// The real path of the file, and an unused name beside it.
 fn beside(file: &Path) -> io::Result<(PathBuf, PathBuf)> {
-    // What a link points at is replaced, not the link.
+    // The target of a link is replaced, not the link.
     let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     let beside = file.with_file_name(format!(".{}.{}", name.display(), std::process::id()));

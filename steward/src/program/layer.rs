@@ -1,5 +1,4 @@
-//! The layer's library and manifest: where the library is found, what the manifest says, and `steward layer`, which puts both where the
-//! user's Vulkan loader looks, and takes them away again.
+//! The layer's library and manifest, and `steward layer`, which installs both where the user's Vulkan loader finds them, and removes them.
 
 #![forbid(unsafe_code)]
 
@@ -19,9 +18,9 @@ use crate::cli::{LayerAction, LayerArgs, LayerFolder};
 pub(super) const LAYER: &str = "VK_LAYER_STEWARD_memory";
 /// The layer's library.
 pub(super) const LIBRARY: &str = "libVkLayer_steward_memory.so";
-/// The manifest's file below a folder of data, as the loader finds explicit layers.
+/// The manifest below a data folder, where the loader finds explicit layers.
 const MANIFEST: &str = "vulkan/explicit_layer.d/VkLayer_steward_memory.json";
-/// Where the library goes below it.
+/// The folder of the library below it.
 const LIBRARY_FOLDER: &str = "steward";
 
 /// Why the layer could not be installed.
@@ -33,14 +32,14 @@ pub enum LayerError {
         "there is no folder for the user's data: set HOME or XDG_DATA_HOME, or name a folder with --dir"
     )]
     NoDataFolder,
-    /// What is there was not written by `steward layer install`.
+    /// The existing manifest is not from `steward layer install`.
     #[error(
         "{0} is not a manifest of this layer for the library beside it: it was left as it is; remove it yourself"
     )]
     NotOurs(String),
 }
 
-/// What `steward layer` was asked for.
+/// Runs `steward layer`.
 pub(super) fn layer(options: &LayerArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     match &options.action {
         Some(LayerAction::Install(folder)) => {
@@ -72,7 +71,7 @@ impl Installed {
             Some(folder) => folder.clone(),
             None => data_folder().ok_or(LayerError::NoDataFolder)?,
         };
-        // The loader takes a path that is not absolute as relative to the manifest.
+        // The loader resolves relative paths from the manifest.
         let folder = std::path::absolute(folder)?;
         Ok(Self {
             manifest: folder.join(MANIFEST),
@@ -107,7 +106,7 @@ impl Installed {
             }
         }
         if let Some(folder) = self.library.parent().filter(|_| is_installed) {
-            // Something else may lie there.
+            // The folder may hold other files.
             let _ = fs::remove_dir(folder);
         }
         if !is_installed {
@@ -120,7 +119,7 @@ impl Installed {
         Ok(())
     }
 
-    /// A manifest of that name that names another library is somebody else's.
+    /// Refuses to touch a manifest of that name for another library.
     fn refuse_other_manifest(&self) -> Result<(), LayerError> {
         let Ok(text) = fs::read_to_string(&self.manifest) else {
             return Ok(());
@@ -132,7 +131,7 @@ impl Installed {
     }
 }
 
-/// The layer's library: named, beside the program, where cargo puts it, or where packages do.
+/// The layer's library: from the variable, beside the program, or in the folders of cargo and of packages.
 pub(super) fn library() -> Option<PathBuf> {
     if let Some(named) = env::var_os("STEWARD_LAYER").filter(|named| !named.is_empty()) {
         return fs::canonicalize(named).ok().filter(|file| file.is_file());
@@ -148,7 +147,7 @@ pub(super) fn library() -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// `$XDG_DATA_HOME`, or what stands for it.
+/// `$XDG_DATA_HOME`, or its default.
 fn data_folder() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty());
     let absolute = set("XDG_DATA_HOME").map(PathBuf::from);
@@ -162,7 +161,7 @@ pub(super) fn manifest(library: &Path) -> String {
     json!({ "file_format_version": "1.2.1", "layer": description(library) }).to_string()
 }
 
-/// The manifest for a packager who wants an implicit layer: off, unless a variable switches it on.
+/// The manifest of an implicit layer, for packagers: off, unless a variable switches it on.
 fn implicit_manifest(library: &Path) -> String {
     let mut layer = description(library);
     layer["enable_environment"] = json!({ format!("ENABLE_{LAYER}"): "1" });

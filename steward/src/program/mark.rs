@@ -1,4 +1,4 @@
-//! `steward mark`: a mark in a program that runs with the layer.
+//! `steward mark`: sets a mark in a program that runs with the layer.
 
 use std::fs;
 
@@ -12,28 +12,28 @@ pub(super) const SIGNAL: &str = "USR1";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MarkError {
-    /// No process with the number or name has the layer in it.
+    /// No process with the number or name has loaded the layer.
     #[error(
         "no process {0} runs with the layer: start it with `steward run --stacks`, and name it when it has created its instance"
     )]
     NotFound(String),
-    /// The signal would end it.
+    /// The signal would end the process.
     #[error(
         "process {0} does not take SIG{SIGNAL} as a request for a mark: start it with `steward run --stacks`"
     )]
     NotListening(u32),
-    /// Another user's.
+    /// The process is another user's.
     #[error("process {0} cannot be signalled ({1}): it is another user's")]
     Refused(u32, std::io::Error),
 }
 
 /// Requests a mark of the process with this number, or of all with this name.
 pub(super) fn mark(process: &str) -> Result<(), MarkError> {
-    let mut found = with_layer(process).peekable();
-    if found.peek().is_none() {
+    let mut processes = with_layer(process).peekable();
+    if processes.peek().is_none() {
         return Err(MarkError::NotFound(process.to_owned()));
     }
-    found.try_for_each(|pid| {
+    processes.try_for_each(|pid| {
         if !handles_signal(pid) {
             return Err(MarkError::NotListening(pid));
         }
@@ -50,7 +50,7 @@ fn with_layer(process: &str) -> impl Iterator<Item = u32> {
     })
 }
 
-/// True where the process has a handler for the signal: the layer's, or one of its own.
+/// Whether the process has a handler for the signal: the layer's or its own.
 fn handles_signal(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));

@@ -1,4 +1,4 @@
-//! What `main` does, with a sink for its output.
+//! Runs the commands of the program.
 
 mod all_drivers;
 mod check;
@@ -35,20 +35,19 @@ use terminal::Terminal;
 use vk_accounts::guard_run::{Guarding, GuardingError};
 use vk_accounts::report::Report;
 
-/// Where the program's accounted memory comes from in the end.
+/// The backing of all accounts.
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
-/// How the program ended when it could do what it was asked.
+/// How the program ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done, and a check found everything as expected.
+    /// Success; a check found everything as expected.
     Done,
-    /// A check found what is not as expected, a comparison that was asked for an exit code a difference, or a guard something wrong; each
-    /// named it.
+    /// A check, a guard, or a comparison with `--exit-code` found a difference or an error, and reported it.
     Unexpected,
-    /// It could not be done, and a child of the program said why on the error output.
+    /// A child of the program failed, and wrote its error to the error output.
     Failed,
-    /// A program was run, and ended with this status.
+    /// A started program ended with this status.
     Exited(u8),
 }
 
@@ -62,11 +61,11 @@ impl Outcome {
     }
 }
 
-/// Why the program could not do what it was asked. One sentence that says what to do.
+/// An error of the program: one sentence that says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// No driver, or not that one.
+    /// No driver, or none of that name.
     #[error(transparent)]
     Driver(#[from] DriverError),
     /// The devices cannot be shown.
@@ -111,7 +110,7 @@ pub enum ProgramError {
     Unwritable {
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: io::Error,
     },
     /// A file cannot be read.
@@ -121,20 +120,20 @@ pub enum ProgramError {
     Unreadable {
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: io::Error,
     },
     /// Two results for one file, or a result for a file that is read.
     #[error("{first} and {second} both name {file}: name two files")]
     SameFile {
-        /// What names it.
+        /// The first option.
         first: String,
-        /// What names it as well.
+        /// The second option.
         second: String,
         /// The file.
         file: String,
     },
-    /// `-` where only a file will do.
+    /// `-` for an option that needs a file.
     #[error(
         "{by} writes a file, and cannot write to the standard output: name a file, `./-` if it is to be called `-`"
     )]
@@ -145,27 +144,27 @@ pub enum ProgramError {
     /// Two reports from the standard input.
     #[error("`-` is the standard input, which can be read once: name a file for one of the two")]
     ReadTwice,
-    /// A file of expectations would be written over what is none.
+    /// `--write-expect` would overwrite a file of another kind.
     #[error(
         "{file} holds something else than expectations ({reason}): --write-expect would destroy it; delete it, or name another file"
     )]
     NotExpectations {
         /// The file.
         file: String,
-        /// What shows it.
+        /// Why it is none.
         reason: String,
     },
-    /// There is no run that could be guarded.
+    /// The command runs no driver.
     #[error(
         "--guard and --fail are for runs of a driver: leave them out, or use them with `drive`, with `check` without --trace, or alone"
     )]
     NothingToGuard,
-    /// A sweep of something else than a program.
+    /// The command cannot be swept.
     #[error(
         "--fail=each is for `run` and `drive`: use it with one of the two, or name one plan with --fail"
     )]
     NothingToSweep,
-    /// Expectations of a driver that is not itself.
+    /// Expectations from a run with a guard or refusals.
     #[error(
         "--write-expect writes down what the driver does by itself: leave --guard and --fail out"
     )]
@@ -173,32 +172,32 @@ pub enum ProgramError {
     /// A back end without a guard.
     #[error("--guard-back-end says what a guard is to use: name the guard as well, with --guard")]
     NoGuard,
-    /// The guard could not be made.
+    /// The guard could not be created.
     #[error(transparent)]
     Guarding(#[from] GuardingError),
-    /// There is nothing to draw.
+    /// The command draws no page.
     #[error(
         "--html draws a report, and this makes none: leave it out, or use it with `drive`, `check`, `run`, `replay`, `diff` or `devices`"
     )]
     NoPage,
-    /// There are no call stacks.
+    /// The command keeps no call stacks.
     #[error(
         "--profile needs one run whose call stacks are kept: leave it out, or use it with `drive` or `check` of one driver, `replay` or `run`, \
          without --layer, --device-memory, --fail=each and --write-expect"
     )]
     NoProfile,
-    /// There is nothing to list.
+    /// The command lists no findings.
     #[error(
         "--findings lists what a run shows, and this runs nothing: leave it out, or use it with `drive` or `replay`"
     )]
     NothingToList,
-    /// The page could not be made.
+    /// The page could not be created.
     #[error("the page could not be made: {0}")]
     Page(#[from] askama::Error),
     /// A report cannot be read back.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The terminal, or what the output was piped into, is gone.
+    /// The output was closed.
     #[error("the output ended: {0}")]
     Output(#[from] io::Error),
     /// One file for the traces of several drivers.
@@ -217,17 +216,17 @@ pub enum ProgramError {
         bundled_expectations()
     )]
     NoExpectations {
-        /// What was asked for.
+        /// The requested name.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: io::Error,
     },
-    /// The file is not as it should be.
+    /// The file is invalid.
     #[error("{file}, {fault}: correct it, delete it, or name another file")]
     Expectations {
         /// The file.
         file: String,
-        /// The line, and what is wrong there.
+        /// The error with its line.
         fault: FileFault,
     },
     /// The file is about another driver.
@@ -237,9 +236,9 @@ pub enum ProgramError {
     OtherDriver {
         /// The file.
         file: String,
-        /// What it is about.
+        /// The driver of the file.
         about: String,
-        /// What was checked.
+        /// The checked driver.
         driver: String,
     },
     /// Some drivers of `--driver all` could not be run.
@@ -253,13 +252,13 @@ pub enum ProgramError {
 }
 
 impl ProgramError {
-    /// True when the reader of the output has had enough (`| head`), which is no error.
+    /// Whether the reader closed the output (`| head`), which is no error.
     #[must_use]
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// A reader that has had enough does not change the outcome.
+    /// Ignores a closed output: it does not change the outcome.
     fn unless_closed_pipe(written: Result<(), Self>) -> Result<(), Self> {
         match written {
             Err(error) if error.is_closed_pipe() => Ok(()),
@@ -268,14 +267,13 @@ impl ProgramError {
     }
 }
 
-/// Does what the command line asks, and prints to `out`.
+/// Runs the command, and prints to `out`.
 ///
 /// # Errors
 /// [`ProgramError`].
 ///
 /// # Safety
-/// As for [`drivers::select`]: no other thread of the process reads or writes the environment, one of a driver's included. Call
-/// it from `main`.
+/// As for [`drivers::select`]: no other thread of the process, including a driver's, may read or write the environment. Call it from `main`.
 pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     output_paths::check(cli)?;
     let makes_report = match &cli.command {
@@ -326,7 +324,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             return child_run::run(&guarding, Report::FORMAT, &cli.output, out);
         }
         // SAFETY: forwarded.
-        None => return unsafe { main_job(&guarding, &cli.output, out) },
+        None => return unsafe { drive_first(&guarding, &cli.output, out) },
         Some(Command::Drive(options)) if options.driver.as_deref().is_some_and(is_all) => {
             if options.record.is_some() {
                 return Err(ProgramError::RecordAll);
@@ -424,7 +422,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
         Some(Command::CoverageChild { job }) => {
             // SAFETY: manifests are trusted here as the loader trusts them; `SYSTEM` lives for ever.
             let answer = unsafe { callback_coverage::answer(job, &SYSTEM) };
-            // A driver may have begun a line.
+            // A driver may have written an incomplete line.
             writeln!(out, "\n{answer}")
                 .and_then(|()| out.flush())
                 .map_err(ProgramError::from)
@@ -433,11 +431,11 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
     done.map(|()| Outcome::Done)
 }
 
-/// Without arguments: a driver if there is one, the program's own if not.
+/// Without arguments: the first driver, or the program's own if there is none.
 ///
 /// # Safety
 /// As [`run()`].
-unsafe fn main_job(
+unsafe fn drive_first(
     guarding: &Guarding,
     output: &Output,
     out: &mut dyn Write,
@@ -460,7 +458,7 @@ unsafe fn main_job(
     finish(driven, output, out)
 }
 
-/// True where the command line asks for one run with call stacks.
+/// Whether the command makes one run with call stacks.
 fn makes_profile(cli: &Cli) -> bool {
     let sweeps = cli.guarding.runs_of_sweep().is_some();
     let is_one = |driver: &Option<String>| !driver.as_deref().is_some_and(is_all);

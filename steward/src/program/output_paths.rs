@@ -1,4 +1,4 @@
-//! The files that a command line names: each of them once, so that no result is written over another, or over what is read.
+//! Checks the files of a command line: each may be named once, so that no result overwrites another one or an input.
 
 #![forbid(unsafe_code)]
 
@@ -11,14 +11,14 @@ use crate::cli::{Cli, Command};
 /// The standard output, or input.
 const STANDARD: &str = "-";
 
-/// A file, and what names it.
+/// A file and the option that names it.
 struct OutputPaths<'c> {
     by: &'static str,
     file: &'c Path,
     written: bool,
 }
 
-/// Finds out, before anything runs, whether all that is to be written can be, and lies beside all that is read.
+/// Checks before any run that all outputs can be written, and are no inputs.
 pub(super) fn check(cli: &Cli) -> Result<(), ProgramError> {
     let all = all(cli);
     for (at, one) in all.iter().enumerate() {
@@ -49,7 +49,7 @@ pub(super) fn check(cli: &Cli) -> Result<(), ProgramError> {
         .try_for_each(|named| files::check(named.file))
 }
 
-/// What is read first, as a sentence names it first.
+/// All files, inputs first: errors name them first.
 fn all<'c>(cli: &'c Cli) -> Vec<OutputPaths<'c>> {
     let mut all = Vec::new();
     let mut add = |by, written, file: Option<&'c Path>| {
@@ -97,12 +97,12 @@ impl OutputPaths<'_> {
         self.file == Path::new(STANDARD)
     }
 
-    /// Whether writing one would lose the other.
+    /// Whether writing one file would destroy the other.
     fn clashes(&self, other: &Self) -> bool {
         match (self.written, other.written) {
             (false, false) => false,
             (true, true) if self.file == other.file => self.file != Path::new("/dev/null"),
-            // The standard input and output are two.
+            // The standard input and output are different streams.
             _ if self.is_standard() || other.is_standard() => false,
             _ => {
                 matches!((place(self.file), place(other.file)), (Some(one), Some(other)) if one == other)
@@ -111,7 +111,7 @@ impl OutputPaths<'_> {
     }
 }
 
-/// Where a file is, or will be; none for what is no file, such as a terminal or a pipe.
+/// The real path of a file, also before it exists; none for a terminal or a pipe.
 fn place(file: &Path) -> Option<PathBuf> {
     match fs::canonicalize(file) {
         Ok(there) => there.is_file().then_some(there),

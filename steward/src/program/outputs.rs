@@ -1,4 +1,4 @@
-//! Where results go: text, JSON, a page, a profile; to files, or one of them to the standard output instead of the text.
+//! Writes results: text, JSON, a page, a profile; to files, or one of them to the standard output instead of the text.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -14,7 +14,7 @@ use crate::cli::Output;
 use crate::profile::{ProfileFormat, ProfileInput, profile};
 use crate::symbols::Symbols;
 
-/// Writes the results: prints also where a file cannot be written, and writes files also where nobody reads on.
+/// Writes the results. Prints the text even if a file cannot be written, and writes files even if the output is closed.
 pub(super) fn write(
     output: &Output,
     text: &dyn Display,
@@ -39,7 +39,7 @@ pub(super) fn write(
     written.and(printed.map_err(ProgramError::from))
 }
 
-/// What keeps the stacks of a run: with all events where a profile is to have them.
+/// The recorder for the stacks of a run; it keeps all events if the profile needs them.
 pub(super) fn recorder(output: &Output) -> SiteRecorder {
     let format = output.profile.as_deref().map(ProfileFormat::of);
     let recorder = SiteRecorder::default();
@@ -50,7 +50,7 @@ pub(super) fn recorder(output: &Output) -> SiteRecorder {
     }
 }
 
-/// Writes the profile where one is wanted.
+/// Writes the profile if requested.
 pub(super) fn write_profile(
     output: &Output,
     reports: &[Report],
@@ -66,7 +66,7 @@ pub(super) fn write_profile(
     put(file, text, out)
 }
 
-/// Names the functions of all call sites where what is written shows them.
+/// Names the functions of all call sites if an output shows them.
 pub(super) fn name_sites(output: &Output, report: &mut Report) {
     let shows_sites = output.depth > 0
         || [&output.json, &output.html, &output.profile]
@@ -77,7 +77,7 @@ pub(super) fn name_sites(output: &Output, report: &mut Report) {
     }
 }
 
-/// True where the standard output is for JSON, or a page, and so not for text.
+/// Whether the standard output is for JSON, a page or a profile, and so not for text.
 pub(super) fn is_for_programs(output: &Output) -> bool {
     [&output.json, &output.html, &output.profile]
         .into_iter()
@@ -85,12 +85,12 @@ pub(super) fn is_for_programs(output: &Output) -> bool {
         .any(|file| is_standard(file))
 }
 
-/// Where there is nothing to draw.
+/// The page of a command that has none.
 pub(super) fn no_page() -> Result<String, ProgramError> {
     Err(ProgramError::NoPage)
 }
 
-/// Writes to the file, or to the standard output where that is meant.
+/// Writes to the file, or to the standard output for `-`.
 pub(super) fn put(file: &Path, text: String, out: &mut dyn Write) -> Result<(), ProgramError> {
     if is_standard(file) {
         return Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?);

@@ -1,4 +1,4 @@
-//! What a long run is at, on the error output, where that is a terminal.
+//! The progress of a long run, on the error output if that is a terminal.
 
 #![forbid(unsafe_code)]
 
@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// What takes no longer needs none.
+/// Shorter work shows no progress.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often it is drawn, at most.
+/// The most updates a second.
 const DRAWN_A_SECOND: u8 = 10;
 
-/// A line on the error output that says what the program is at, from two seconds on. It has no thread of its own: whoever works says how
-/// far it is.
+/// A line of progress on the error output, after two seconds. It has no thread of its own: the work calls [`at`](Self::at).
 #[derive(Debug)]
 pub(super) struct Progress {
     began: Instant,
@@ -23,7 +22,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Work of so many steps begins now.
+    /// Begins work of `steps` steps.
     pub(super) fn new(what: &str, steps: u64) -> Self {
         Self {
             began: Instant::now(),
@@ -33,7 +32,7 @@ impl Progress {
         }
     }
 
-    /// So many steps are done, and this comes next; empty where that is just the next one.
+    /// `done` steps are done, and `next` follows; empty for just the next step.
     pub(super) fn at(&self, done: u64, next: &str) {
         if self.began.elapsed() < PATIENCE {
             return;

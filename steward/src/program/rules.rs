@@ -1,4 +1,4 @@
-//! `steward rules`: what callbacks, commands and handles are judged by.
+//! `steward rules`: the rules for callbacks, commands and handles.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ pub(super) fn text() -> String {
     text
 }
 
-/// The same for programs.
+/// The rules as data.
 pub(super) fn as_data() -> Vec<Value> {
     let one = |rule: &Rule| {
         json!({

@@ -1,4 +1,4 @@
-//! `steward symbols`: the functions in the stacks of reports and profiles that were written elsewhere.
+//! `steward symbols`: names functions in reports and profiles of other programs.
 
 #![forbid(unsafe_code)]
 
@@ -21,19 +21,19 @@ pub(super) fn symbols(
         file: options.file.clone(),
         reason,
     })?;
-    // Other parts of a program write to its error output as they like.
+    // The error output of a program may contain any bytes.
     let text = String::from_utf8_lossy(&bytes);
     let mut symbols = Symbols::default().all_frames(options.all_frames);
-    let told = symbols.annotate(&text);
+    let annotated = symbols.annotate(&text);
     warn(&symbols, options);
-    let reports: Vec<Value> = told.lines().filter_map(Symbols::report).collect();
-    outputs::write(output, &told, &reports, outputs::no_page, out)
+    let reports: Vec<Value> = annotated.lines().filter_map(Symbols::report).collect();
+    outputs::write(output, &annotated, &reports, outputs::no_page, out)
 }
 
-/// Says where names are missing, or may be wrong: the reports come out all the same.
+/// Warns of names that are missing or may be wrong.
 fn warn(symbols: &Symbols, options: &SymbolsArgs) {
     let mut err = io::stderr().lock();
-    // There is nobody to be told that it cannot be said.
+    // A closed error output cannot be reported.
     for file in symbols.unread() {
         let _ = writeln!(
             err,

@@ -1,4 +1,4 @@
-//! `steward top`: the numbers of a running program, from its state file.
+//! `steward top`: shows the numbers of a running program, from its state file.
 
 #![forbid(unsafe_code)]
 
@@ -14,14 +14,14 @@ use crate::cli::TopArgs;
 
 /// The setting that names the file, in the environment of the program.
 const STATE: &str = "VK_STEWARD_MEMORY_STATE=";
-/// Clears a terminal and begins at its top.
+/// The escape codes that clear a terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopError {
-    /// The file that was named, or found.
+    /// The state file cannot be read.
     #[error("{} cannot be read ({reason}): name the state file of a program with --state", file.display())]
     Unreadable {
         /// The file.
@@ -29,22 +29,22 @@ pub enum TopError {
         /// Why.
         reason: ReadStateError,
     },
-    /// The process has none.
+    /// The process has no state file.
     #[error(
         "process {0} has no state file: start its program with `steward run`, or with VK_STEWARD_MEMORY_STATE; it appears with the first instance"
     )]
     NoState(u32),
-    /// No process has one.
+    /// No process has a state file.
     #[error(
         "no running program has a state file: start one with `steward run`, or with VK_STEWARD_MEMORY_STATE; it appears with the first instance"
     )]
     NoProgram,
-    /// Which one is meant?
+    /// Several processes have a state file.
     #[error("several programs are running: name one of the processes {0}")]
     Several(String),
 }
 
-/// Shows the state, again and again unless it is to be shown once, until the process is gone.
+/// Shows the state, once or repeatedly until the process has ended.
 pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let (file, known) = match (&options.state, options.process) {
         (Some(file), known) => (file.clone(), known),
@@ -67,7 +67,7 @@ pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, Pro
     };
     let mut before: Option<(Instant, State)> = None;
     loop {
-        // Before the state is read: the last one that is shown is then the last that there was.
+        // Before the state is read, so that the last shown state is the process's last.
         let process = Whereabouts::of(read()?.process, known);
         let (now, state) = (Instant::now(), read()?);
         let since = before
@@ -118,7 +118,7 @@ fn head(state: &State, process: Whereabouts, since: Option<(Duration, &State)>) 
     head + "\n"
 }
 
-/// Where programs of this user put it that are told nothing else.
+/// The default folder of state files.
 fn default_folder() -> Option<PathBuf> {
     let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty())?;
     Some(Path::new(&runtime).join("steward"))
@@ -129,12 +129,12 @@ fn state_of(process: u32) -> Option<PathBuf> {
     let folder = default_folder().into_iter();
     let mut files = folder
         .map(|folder| folder.join(process.to_string()))
-        .chain(ordered_by(process));
+        .chain(named_by(process));
     files.find(|file| file.is_file())
 }
 
-/// What the environment of the process asks for, in its own words.
-fn ordered_by(process: u32) -> Option<PathBuf> {
+/// The state file that the process's environment names.
+fn named_by(process: u32) -> Option<PathBuf> {
     let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
     let mut variables = environment.split(|byte| *byte == 0);
     let pattern = variables.find_map(|variable| variable.strip_prefix(STATE.as_bytes()))?;
@@ -143,7 +143,7 @@ fn ordered_by(process: u32) -> Option<PathBuf> {
         .replace("%p", &own_number(process).to_string())
         .replace("%e", &executable(process));
     let folder = PathBuf::from(format!("/proc/{process}/cwd"));
-    // An absolute name stays what it is.
+    // An absolute name is unchanged.
     Some(folder.join(name))
 }
 
@@ -160,20 +160,20 @@ pub(super) fn processes() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Where the process is whose own number a state file has.
+/// The location of the process of a state file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whereabouts {
-    /// It runs under that number.
+    /// In this PID namespace, under the same number.
     Here,
-    /// It runs in another PID namespace, and has this number here.
+    /// In another PID namespace, with this number here.
     Elsewhere(u32),
-    /// It does not run here, but this namespace does not show all processes.
+    /// Not found, but this namespace does not show all processes.
     Unseen,
     Ended,
 }
 
 impl Whereabouts {
-    /// `known` is the process by the number that it has here, if that is known.
+    /// `known` is the process's number in this namespace, if known.
     fn of(own: u64, known: Option<u32>) -> Self {
         let is_there = |process: u64| fs::exists(format!("/proc/{process}")).unwrap_or(false);
         if let Some(known) = known {
@@ -200,10 +200,10 @@ impl Whereabouts {
     }
 }
 
-/// The kernel's own, which shows all processes.
+/// The initial PID namespace, which shows all processes.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-/// The number that a process has for itself: that of the innermost PID namespace.
+/// A process's own number: that in the innermost PID namespace.
 fn own_number(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     innermost(&status).unwrap_or(process.into())

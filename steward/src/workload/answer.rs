@@ -1,12 +1,12 @@
-//! What Vulkan commands return, as brackets are told of it.
+//! The return values of Vulkan commands, as brackets record them.
 
 #![forbid(unsafe_code)]
 
 use ash::vk;
 
-/// What a Vulkan command may return.
+/// The return value of a Vulkan command.
 pub(crate) trait Answer {
-    /// `SUCCESS` where it is no result.
+    /// `SUCCESS` if the value is no `VkResult`.
     fn result(&self) -> vk::Result {
         vk::Result::SUCCESS
     }
@@ -18,7 +18,7 @@ impl Answer for vk::Result {
     }
 }
 
-/// As ash has it.
+/// The result of a wrapper of ash.
 impl<T> Answer for Result<T, vk::Result> {
     fn result(&self) -> vk::Result {
         self.as_ref().err().copied().unwrap_or(vk::Result::SUCCESS)

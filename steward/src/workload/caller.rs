@@ -1,4 +1,4 @@
-//! The one way to a Vulkan command: every call of the workload passes here, so no bracket can be forgotten.
+//! Calls of Vulkan commands in brackets: every call of the workload goes through here, so none lacks its bracket.
 
 #![forbid(unsafe_code)]
 
@@ -13,13 +13,13 @@ use vk_accounts::CreatedObject;
 use vk_accounts::Hooks;
 use vk_accounts::ObjectKind;
 
-/// The hooks of a run and what was counted so far.
+/// The hooks of a run, and its counts so far.
 pub(super) struct Caller<'h> {
     hooks: &'h dyn Hooks,
     commands: Cell<u64>,
     made: [Cell<u32>; ObjectKind::COUNT],
     phase: Cell<&'static str>,
-    /// No other phase begins.
+    /// While true, no other phase begins.
     phase_is_kept: Cell<bool>,
 }
 
@@ -34,8 +34,8 @@ impl<'h> Caller<'h> {
         }
     }
 
-    /// Calls a command in its bracket. `call` holds the function pointer's call and nothing else: whatever it allocated would be
-    /// taken for the driver's. It is called once, also where the hooks forget to.
+    /// Calls a command in its bracket. `call` must only call the function pointer: any allocation in it would be counted as the driver's.
+    /// It is called once, even if the hooks do not call it.
     pub(super) fn call<R: Answer>(
         &self,
         command: &'static str,
@@ -57,7 +57,7 @@ impl<'h> Caller<'h> {
         }
     }
 
-    /// As [`Caller::call`], with every answer but `SUCCESS` as an error.
+    /// As [`Caller::call`]; every result but `SUCCESS` is an error.
     pub(super) fn check(
         &self,
         command: &'static str,
@@ -87,39 +87,39 @@ impl<'h> Caller<'h> {
         )
     }
 
-    /// Counts an object that the last command made, and tells of it.
+    /// Counts and reports an object that the last command created.
     pub(super) fn created(&self, object: &CreatedObject<'_>) {
         self.count(object.kind, 1);
         self.hooks.created(object);
     }
 
-    /// The pointer that an object of this kind is to be made, and later destroyed, with.
+    /// The `pAllocator` for the creation and destruction of objects of this kind.
     pub(super) fn callbacks(&self, kind: ObjectKind) -> *const vk::AllocationCallbacks<'h> {
         self.hooks
             .callbacks(kind)
             .map_or(std::ptr::null(), std::ptr::from_ref)
     }
 
-    /// Where the workload's own records lie, as far as somebody wants to count them.
+    /// The allocator for bookkeeping of the workload.
     pub(super) fn memory(&self) -> &'h dyn HostAllocator {
         self.hooks.memory()
     }
 
-    /// Counts objects that were found, or came with another.
+    /// Counts objects that were enumerated, or created with another object.
     pub(super) fn count(&self, kind: ObjectKind, number: u32) {
         if let Some(made) = self.made.get(kind.index()) {
             made.set(made.get().saturating_add(number));
         }
     }
 
-    /// Announces a phase, unless it is the one that runs already.
+    /// Announces a phase, unless it is the current one.
     pub(super) fn phase(&self, name: &'static str) {
         if !self.phase_is_kept.get() && self.phase.replace(name) != name {
             self.hooks.phase(name);
         }
     }
 
-    /// Runs all of it in one phase, whatever it destroys on its way.
+    /// Runs `run` in one phase, even if it destroys objects.
     pub(super) fn in_phase<R>(&self, name: &'static str, run: impl FnOnce() -> R) -> R {
         self.phase(name);
         let kept = self.phase_is_kept.replace(true);
@@ -133,7 +133,7 @@ impl<'h> Caller<'h> {
         self.commands.get()
     }
 
-    /// Objects made so far, by [`ObjectKind::index`].
+    /// Objects created so far, by [`ObjectKind::index`].
     pub(super) fn object_created(&self) -> [u32; ObjectKind::COUNT] {
         std::array::from_fn(|index| self.made.get(index).map_or(0, Cell::get))
     }

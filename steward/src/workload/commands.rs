@@ -1,4 +1,4 @@
-//! A command pool with its command buffers, and one safe-to-read line for each command that is recorded.
+//! A command pool with its command buffers, and one method for each recorded command.
 
 use std::slice;
 
@@ -13,10 +13,10 @@ use super::resources::COLOR;
 use vk_accounts::CreatedObject;
 use vk_accounts::ObjectKind;
 
-/// Command buffers, and their pool. Fields stand in reverse order of making.
+/// Command buffers and their pool. Fields are in reverse order of creation.
 pub(super) struct Commands<'d, const N: usize> {
     buffers: Children<'d, N>,
-    /// Frees nothing before `buffers` has.
+    /// Destroyed after `buffers`.
     _pool: Guard<'d, vk::CommandPool>,
 }
 
@@ -24,7 +24,7 @@ impl<'d, const N: usize> Commands<'d, N> {
     pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
         let info =
             vk::CommandPoolCreateInfo::default().queue_family_index(device.physical().queue_family);
-        // SAFETY: the family is one that the device was made with.
+        // SAFETY: the device was created with this queue family.
         let pool = unsafe { device.create::<vk::CommandPool>(&info) }?;
         Ok(Self {
             buffers: Children::new(device, *pool)?,
@@ -66,13 +66,13 @@ impl<'d, const N: usize> Children<'d, N> {
             handles,
         };
         children
-            .made()
+            .created()
             .iter()
             .for_each(|made| device.caller().created(made));
         Ok(children)
     }
 
-    fn made(&self) -> [CreatedObject<'d>; N] {
+    fn created(&self) -> [CreatedObject<'d>; N] {
         self.handles
             .map(|buffer| CreatedObject::in_pool(ObjectKind::CommandBuffer, buffer, self.pool))
     }
@@ -84,7 +84,7 @@ impl<const N: usize> Drop for Children<'_, N> {
         device.caller().phase("teardown");
         device
             .caller()
-            .end("vkFreeCommandBuffers", &self.made(), || {
+            .end("vkFreeCommandBuffers", &self.created(), || {
                 // SAFETY: all come from this pool and are not pending: `InFlight` was dropped before.
                 unsafe {
                     (device.v1_0().free_command_buffers)(
@@ -98,20 +98,20 @@ impl<const N: usize> Drop for Children<'_, N> {
     }
 }
 
-/// A command buffer between begin and end. The methods say Vulkan's command and no more; what they are given lives until
-/// the recorded work has ended, which the round's order of declarations ensures.
+/// A command buffer between begin and end, with a method for each Vulkan command. Their arguments live until the recorded work has ended;
+/// the round's order of declarations ensures that.
 pub(super) struct Recorder<'r> {
     device: &'r Device<'r>,
     buffer: vk::CommandBuffer,
 }
 
 impl<'r> Recorder<'r> {
-    /// Records into `buffer`, which is in its initial state, everything that `record` says.
+    /// Records the commands of `record` into `buffer`, which is in its initial state.
     ///
     /// # Safety
     ///
-    /// `buffer` belongs to `device`, was never recorded, and what `record` uses lives, in the states that it assumes, until the
-    /// work has ended.
+    /// `buffer` belongs to `device` and was never recorded. All objects that `record` uses live, in the states that it assumes, until the work
+    /// has ended.
     pub(super) unsafe fn record(
         device: &'r Device<'r>,
         buffer: vk::CommandBuffer,
@@ -129,7 +129,7 @@ impl<'r> Recorder<'r> {
         )?;
         record(&Self { device, buffer });
         device.check("vkEndCommandBuffer", ObjectKind::CommandBuffer, |vk, _| {
-            // SAFETY: begun above; every render pass and query that was begun has ended.
+            // SAFETY: begun above; every begun render pass and query has ended.
             unsafe { (vk.end_command_buffer)(buffer) }
         })
     }
@@ -201,7 +201,7 @@ impl<'r> Recorder<'r> {
         self.barrier(from.0, to.0, &barrier, &[]);
     }
 
-    /// Brings the one layer of `image` from one layout to another.
+    /// Changes the layout of the one layer of `image`.
     pub(super) fn image_barrier(
         &self,
         image: vk::Image,
@@ -258,7 +258,7 @@ impl<'r> Recorder<'r> {
         seed: u32,
     ) {
         self.call("vkCmdBindDescriptorSets", |vk, this| {
-            // SAFETY: recording; the set was made for set 0 of this layout; no dynamic offsets.
+            // SAFETY: recording; the set fits set 0 of this layout; no dynamic offsets.
             unsafe {
                 (vk.cmd_bind_descriptor_sets)(
                     this,
@@ -273,7 +273,7 @@ impl<'r> Recorder<'r> {
             }
         });
         self.call("vkCmdPushConstants", |vk, this| {
-            // SAFETY: recording; the layout's one range is these 4 bytes for this stage.
+            // SAFETY: recording; the layout's one range has these 4 bytes for this stage.
             unsafe {
                 (vk.cmd_push_constants)(
                     this,
@@ -301,7 +301,7 @@ impl<'r> Recorder<'r> {
         });
     }
 
-    /// `size` bytes, each buffer from its offset on.
+    /// Copies `size` bytes; each buffer has its own offset.
     pub(super) fn copy_buffer(
         &self,
         (from, src_offset): (vk::Buffer, u64),
@@ -345,7 +345,7 @@ impl<'r> Recorder<'r> {
         });
     }
 
-    /// A render pass with the query over everything that `draw` records.
+    /// Records a render pass, with the query around the commands of `draw`.
     pub(super) fn render_pass(
         &self,
         graphics: &Graphics<'_>,
@@ -361,7 +361,7 @@ impl<'r> Recorder<'r> {
             .render_area(area())
             .clear_values(slice::from_ref(&clear));
         self.call("vkCmdBeginRenderPass", |vk, this| {
-            // SAFETY: recording; the framebuffer was made for this pass, with one attachment and one clear value.
+            // SAFETY: recording; the framebuffer fits this pass; one attachment and one clear value.
             unsafe {
                 (vk.cmd_begin_render_pass)(this, &raw const info, vk::SubpassContents::INLINE)
             }
@@ -388,7 +388,7 @@ impl<'r> Recorder<'r> {
         });
     }
 
-    /// The whole drawn image, tightly packed, goes to byte `offset` of `to`.
+    /// Copies the whole drawn image, tightly packed, to byte `offset` of `to`.
     pub(super) fn copy_image(&self, image: vk::Image, to: vk::Buffer, offset: u64) {
         let region = vk::BufferImageCopy {
             buffer_offset: offset,

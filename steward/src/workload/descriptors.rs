@@ -1,4 +1,4 @@
-//! Descriptor machinery: layouts, pool, sets, and both ways of writing them.
+//! Descriptor layouts, pool and sets, and both ways to write sets.
 
 use std::mem::offset_of;
 
@@ -11,11 +11,11 @@ use super::resources::{Buffers, Images, Samplers};
 use vk_accounts::CreatedObject;
 use vk_accounts::ObjectKind;
 
-/// Set layouts and pipeline layouts, with the sets of one round. Fields stand in reverse order of making.
+/// Set layouts and pipeline layouts, with the sets of one round. Fields are in reverse order of creation.
 pub(super) struct Descriptors<'d> {
     _template: Guard<'d, vk::DescriptorUpdateTemplate>,
     pub(super) sets: Sets<'d>,
-    /// Frees nothing before `sets` has.
+    /// Destroyed after `sets`.
     _pool: Guard<'d, vk::DescriptorPool>,
     pub(super) draw_layout: Guard<'d, vk::PipelineLayout>,
     pub(super) hash_layout: Guard<'d, vk::PipelineLayout>,
@@ -78,7 +78,7 @@ impl<'d> Descriptors<'d> {
             "vkUpdateDescriptorSetWithTemplate",
             ObjectKind::DescriptorSet,
             |_, this| {
-                // SAFETY: the template was made for this set's layout and for `HashSet`; its buffers and view live longer than the sets are used.
+                // SAFETY: the template fits this set's layout and `HashSet`; buffers and view outlive every use of the sets.
                 unsafe {
                     (device.v1_1().update_descriptor_set_with_template)(
                         this,
@@ -140,7 +140,7 @@ fn set_layout<'d>(
     unsafe { device.create(&info) }
 }
 
-/// One set and the seed as a push constant.
+/// A layout with one set, and the seed as a push constant.
 fn pipeline_layout<'d>(
     device: &'d Device<'d>,
     set_layout: vk::DescriptorSetLayout,
@@ -159,7 +159,7 @@ fn pipeline_layout<'d>(
     unsafe { device.create(&info) }
 }
 
-/// The compute set as the update template reads it.
+/// The compute set in the layout of the update template.
 #[repr(C)]
 struct HashSet {
     result: vk::DescriptorBufferInfo,
@@ -193,7 +193,7 @@ impl HashSet {
     }
 }
 
-/// The round's two sets, given back to their pool one by one rather than with it.
+/// The round's two sets. They are freed one by one, before their pool is destroyed.
 pub(super) struct Sets<'d> {
     device: &'d Device<'d>,
     pool: vk::DescriptorPool,
@@ -201,7 +201,7 @@ pub(super) struct Sets<'d> {
 }
 
 impl<'d> Sets<'d> {
-    /// The pool lives longer than the sets: `Descriptors` declares it behind them.
+    /// The pool outlives the sets: `Descriptors` declares it behind them.
     fn new(
         device: &'d Device<'d>,
         pool: vk::DescriptorPool,
@@ -225,13 +225,13 @@ impl<'d> Sets<'d> {
             pool,
             handles,
         };
-        sets.made()
+        sets.created()
             .iter()
             .for_each(|made| device.caller().created(made));
         Ok(sets)
     }
 
-    fn made(&self) -> [CreatedObject<'d>; 2] {
+    fn created(&self) -> [CreatedObject<'d>; 2] {
         self.handles
             .map(|set| CreatedObject::in_pool(ObjectKind::DescriptorSet, set, self.pool))
     }
@@ -249,10 +249,10 @@ impl Drop for Sets<'_> {
     fn drop(&mut self) {
         let (device, pool, handles) = (self.device, self.pool, &self.handles);
         device.caller().phase("teardown");
-        // Always SUCCESS, says the specification.
+        // The specification allows only SUCCESS.
         let _ = device
             .caller()
-            .end("vkFreeDescriptorSets", &self.made(), || {
+            .end("vkFreeDescriptorSets", &self.created(), || {
                 // SAFETY: both sets come from this pool, which allows freeing them, and no pending work uses them.
                 unsafe {
                     (device.v1_0().free_descriptor_sets)(device.handle(), pool, 2, handles.as_ptr())

@@ -1,4 +1,4 @@
-//! The device, its one queue, its function tables, and the guard that ends it.
+//! The device, its one queue and its function tables. It is destroyed on drop.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -46,24 +46,24 @@ impl<'d> Device<'d> {
         let mut handle = vk::Device::null();
         let out = &raw mut handle;
         caller.check("vkCreateDevice", ObjectKind::Device, || {
-            // SAFETY: the physical device belongs to the instance; `info` and its chain are locals; the one feature asked for
-            // is one that the device has; the callbacks are NULL or live as long as the hooks.
+            // SAFETY: the physical device belongs to the instance; `info` and its chain are locals; the device has the one enabled feature;
+            // the callbacks are NULL or live as long as the hooks.
             unsafe { create(physical.handle, &raw const info, allocator, out) }
         })?;
-        caller.created(&made(instance, handle, allocator));
+        caller.created(&created_object(instance, handle, allocator));
 
         let get_proc = instance.v1_0().get_device_proc_addr;
         let missing = Cell::new(false);
         let lookup = |name: &CStr| {
             let found = caller.call("vkGetDeviceProcAddr", ObjectKind::Device, || {
-                // SAFETY: the device was made above and the name is NUL terminated.
+                // SAFETY: the device was created above and the name is NUL terminated.
                 unsafe { get_proc(handle, name.as_ptr()) }
             });
             address(found, &missing)
         };
         let v1_0 = ash::DeviceFnV1_0::load(lookup);
         if missing.get() {
-            // vkDestroyDevice itself may be what is missing: better a lost device than a call to nowhere.
+            // vkDestroyDevice itself may be missing: a leaked device is better than a call of a missing function.
             return Err(WorkloadError::MissingCommand { level: "device" });
         }
         let v1_1 = ash::DeviceFnV1_1::load(lookup);
@@ -82,7 +82,7 @@ impl<'d> Device<'d> {
         }
         let out = &raw mut device.queue;
         caller.call("vkGetDeviceQueue", ObjectKind::Queue, || {
-            // SAFETY: queue 0 of this family was asked for when the device was made.
+            // SAFETY: the device was created with queue 0 of this family.
             unsafe { (device.v1_0.get_device_queue)(handle, physical.queue_family, 0, out) }
         });
         caller.count(ObjectKind::Queue, 1);
@@ -141,16 +141,16 @@ impl Drop for Device<'_> {
         self.caller.phase("shutdown");
         self.caller.end(
             "vkDestroyDevice",
-            &[made(self.instance, self.handle, self.allocator)],
+            &[created_object(self.instance, self.handle, self.allocator)],
             || {
-                // SAFETY: everything made from the device borrows it and is gone; the callbacks are those it was made with.
+                // SAFETY: every object of the device borrows it and is destroyed; the callbacks are those of its creation.
                 unsafe { (self.v1_0.destroy_device)(self.handle, self.allocator) }
             },
         );
     }
 }
 
-fn made<'a>(
+fn created_object<'a>(
     instance: &Instance<'_>,
     handle: vk::Device,
     allocator: *const vk::AllocationCallbacks<'a>,

@@ -4,7 +4,7 @@
 
 use ash::vk;
 
-/// Why a workload did not finish. Everything that was made had been destroyed again before this was returned.
+/// Why a workload did not finish. All created objects were destroyed before this was returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
@@ -13,16 +13,16 @@ pub enum WorkloadError {
     Command {
         /// The command, such as `vkCreateBuffer`.
         command: &'static str,
-        /// What it answered.
+        /// Its result.
         result: vk::Result,
     },
-    /// The driver lacks a command that its version must have.
+    /// The driver lacks a command that its version requires.
     #[error("a {level} command of Vulkan 1.1 is missing: update the driver or the loader")]
     MissingCommand {
-        /// Whose commands: `instance` or `device`.
+        /// Commands of the `instance` or of the `device`.
         level: &'static str,
     },
-    /// The device computed something else than the processor.
+    /// The device computed another value than the processor.
     #[error(
         "round {round}, {what}[{index}]: the device gave {found:#010x} where {expected:#010x} was expected: \
          report it to the driver's maintainers with the seed"
@@ -34,9 +34,9 @@ pub enum WorkloadError {
         round: u32,
         /// Which word of the result.
         index: u32,
-        /// What the processor computed.
+        /// The value of the processor.
         expected: u32,
-        /// What the device wrote.
+        /// The value of the device.
         found: u32,
     },
     /// No memory type fits a resource.
@@ -47,7 +47,7 @@ pub enum WorkloadError {
         /// Why not.
         reason: gpu_suballoc::memory_type::MemoryTypeError,
     },
-    /// The driver asked for sizes or alignments that do not add up.
+    /// The driver requires sizes that overflow, or alignments that are no powers of two.
     #[error(
         "the driver's memory requirements for {what} overflow or are not powers of two: report it to the driver's maintainers"
     )]
@@ -55,10 +55,10 @@ pub enum WorkloadError {
         /// Which resource.
         what: &'static str,
     },
-    /// The sub-allocator refused something, and not because the driver did.
+    /// The sub-allocator refused a request, for another reason than a refusal of the driver.
     #[error("{what} could not be sub-allocated: {reason}")]
     Suballocation {
-        /// What was asked of it.
+        /// The request.
         what: &'static str,
         /// Why not.
         reason: gpu_suballoc::GpuError,
@@ -71,7 +71,7 @@ pub enum WorkloadError {
         /// How many.
         regions: u64,
     },
-    /// The device that was chosen is not there any more.
+    /// The chosen device no longer exists.
     #[error(
         "the driver now shows {present} devices and no longer number {wanted}: list the drivers again"
     )]
@@ -81,7 +81,7 @@ pub enum WorkloadError {
         /// How many there are.
         present: usize,
     },
-    /// The device in that place is not the one that was chosen: another driver was selected meanwhile.
+    /// Another device has the number of the chosen one: another driver was selected meanwhile.
     #[error(
         "the loader now shows another device in that place: select the driver right before it is used"
     )]
@@ -92,7 +92,7 @@ pub enum WorkloadError {
 }
 
 impl WorkloadError {
-    /// True when the driver said that host memory ran out, which is the right answer to a refusing callback.
+    /// True if the driver returned `ERROR_OUT_OF_HOST_MEMORY`, the required result after a callback refused memory.
     #[must_use]
     pub fn is_out_of_host_memory(&self) -> bool {
         matches!(

@@ -1,4 +1,4 @@
-//! What the device must compute, computed on the processor. Mirrors the shaders and the fill and clear values.
+//! The expected results of the device, computed on the processor as the shaders and the fill and clear commands do.
 
 #![forbid(unsafe_code)]
 
@@ -7,16 +7,16 @@ pub(super) const WORDS: u32 = 1024;
 /// Width and height of the drawn image, in pixels.
 pub(super) const SIDE: u32 = 16;
 
-/// What one round puts in; everything follows from the run's seed and the round's number.
+/// The inputs of one round, derived from the run's seed and the round's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Inputs {
     /// Push constant of both shaders.
     pub(super) seed: u32,
-    /// What `vkCmdFillBuffer` writes.
+    /// The value that `vkCmdFillBuffer` writes.
     pub(super) fill: u32,
-    /// What the host writes to the uniform buffer.
+    /// The value that the host writes to the uniform buffer.
     pub(super) scale: u32,
-    /// What `vkCmdClearColorImage` writes.
+    /// The value that `vkCmdClearColorImage` writes.
     pub(super) clear: u32,
 }
 
@@ -37,7 +37,7 @@ impl Inputs {
         hash(index ^ self.seed).wrapping_add(self.fill.wrapping_mul(self.scale.wrapping_add(half)))
     }
 
-    /// Word `index` of what the host uploads through the sub-allocator, `0..WORDS`.
+    /// Word `index` of the host's upload through the sub-allocator, `0..WORDS`.
     pub(super) fn uploaded(self, index: u32) -> u32 {
         hash(index ^ hash(self.seed ^ 0x0b10c))
     }

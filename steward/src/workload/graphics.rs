@@ -1,4 +1,4 @@
-//! Render pass, framebuffer and the graphics pipeline that draws one triangle over everything.
+//! Render pass, framebuffer, and the graphics pipeline that draws one triangle over the whole image.
 
 use ash::vk;
 
@@ -10,7 +10,7 @@ use super::pipelines::guard;
 use super::resources::FORMAT;
 use vk_accounts::ObjectKind;
 
-/// What drawing needs. Fields stand in reverse order of making.
+/// The objects that drawing needs. Fields are in reverse order of creation.
 pub(super) struct Graphics<'d> {
     pub(super) pipeline: Guard<'d, vk::Pipeline>,
     pub(super) framebuffer: Guard<'d, vk::Framebuffer>,
@@ -18,7 +18,7 @@ pub(super) struct Graphics<'d> {
 }
 
 impl<'d> Graphics<'d> {
-    /// `shaders` are those for vertices and for fragments; `target` is the view that is drawn to.
+    /// `shaders` are the vertex and the fragment shader; `target` is the view to draw to.
     pub(super) fn new(
         device: &'d Device<'d>,
         cache: vk::PipelineCache,
@@ -74,7 +74,7 @@ fn render_pass<'d>(device: &'d Device<'d>) -> Result<Guard<'d, vk::RenderPass>, 
         .attachments(&attachments)
         .subpasses(&subpasses)
         .dependencies(&then_copy);
-    // SAFETY: the references name the one attachment and subpass that there are, and all arrays outlive the call.
+    // SAFETY: the references name the one attachment and the one subpass; all arrays outlive the call.
     unsafe { device.create(&info) }
 }
 
@@ -145,7 +145,7 @@ fn draw_pipeline<'d>(
             }
         },
     );
-    // SAFETY: what is not NULL was made by this command, with `allocator`, and nobody else destroys it.
+    // SAFETY: a handle that is not NULL was created by this command with `allocator`, and nothing else destroys it.
     let guarded = unsafe { guard(device, handle, allocator) };
     made?;
     guarded.ok_or(WorkloadError::Command {

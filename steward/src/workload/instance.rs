@@ -1,4 +1,4 @@
-//! The instance, its function tables, and the guard that ends it.
+//! The instance and its function tables. It is destroyed on drop.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
@@ -12,7 +12,7 @@ use super::messenger;
 use vk_accounts::CreatedObject;
 use vk_accounts::ObjectKind;
 
-/// Core 1.2 for `VkPhysicalDeviceDriverProperties`; devices of 1.1 work as well.
+/// 1.2 has `VkPhysicalDeviceDriverProperties` in core; devices of 1.1 work as well.
 const API_VERSION: u32 = vk::API_VERSION_1_2;
 
 const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
@@ -28,7 +28,7 @@ pub(super) struct Instance<'h> {
 }
 
 impl<'h> Instance<'h> {
-    /// Makes the instance; with `messages`, under the validation layer, synchronization validation included, which reports there.
+    /// Creates the instance. With `messages` it has the validation layer with synchronization validation, which reports to `messages`.
     pub(super) fn new(
         caller: &'h Caller<'h>,
         entry: &ash::Entry,
@@ -42,11 +42,11 @@ impl<'h> Instance<'h> {
             vk::EXT_DEBUG_UTILS_NAME.as_ptr(),
             vk::EXT_VALIDATION_FEATURES_NAME.as_ptr(),
         ];
-        // The layer looks for missing barriers only where that is asked for.
+        // The layer looks for missing barriers only if this is enabled.
         let enabled = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
         let mut features =
             vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
-        // The messenger in the chain hears of vkCreateInstance and vkDestroyInstance themselves.
+        // The messenger in the chain covers vkCreateInstance and vkDestroyInstance.
         let mut early = messages.map(messenger::create_info);
         let mut info = vk::InstanceCreateInfo::default().application_info(&application);
         if let Some(early) = &mut early {
@@ -64,7 +64,7 @@ impl<'h> Instance<'h> {
         let mut handle = vk::Instance::null();
         let out = &raw mut handle;
         caller.check("vkCreateInstance", ObjectKind::Instance, || {
-            // SAFETY: `info` and what it points to are locals that outlive the call; layer and extension names are NUL
+            // SAFETY: `info` and everything it points to are locals that outlive the call; layer and extension names are NUL
             // terminated; the callbacks are NULL or live as long as the hooks.
             unsafe { create(&raw const info, allocator, out) }
         })?;
@@ -79,14 +79,14 @@ impl<'h> Instance<'h> {
         let missing = Cell::new(false);
         let lookup = |name: &CStr| {
             let found = caller.call("vkGetInstanceProcAddr", ObjectKind::Instance, || {
-                // SAFETY: the instance was made above and the name is NUL terminated.
+                // SAFETY: the instance was created above and the name is NUL terminated.
                 unsafe { get_proc(handle, name.as_ptr()) }
             });
             address(found, &missing)
         };
         let v1_0 = ash::InstanceFnV1_0::load(lookup);
         if missing.get() {
-            // vkDestroyInstance itself may be what is missing: better a lost instance than a call to nowhere.
+            // vkDestroyInstance itself may be missing: a leaked instance is better than a call of a missing function.
             return Err(WorkloadError::MissingCommand { level: "instance" });
         }
         let v1_1 = ash::InstanceFnV1_1::load(lookup);
@@ -121,7 +121,7 @@ impl<'h> Instance<'h> {
         &self.v1_1
     }
 
-    /// Looks up a command of an extension; `None` when the instance lacks it.
+    /// A command of an extension; `None` if the instance lacks it.
     pub(super) fn extension_command(&self, name: &CStr) -> vk::PFN_vkVoidFunction {
         self.caller
             .call("vkGetInstanceProcAddr", ObjectKind::Instance, || {
@@ -141,13 +141,13 @@ impl Drop for Instance<'_> {
             allocator: self.allocator,
         };
         self.caller.end("vkDestroyInstance", &[made], || {
-            // SAFETY: everything made from the instance borrows it and is gone; the callbacks are those it was made with.
+            // SAFETY: every object of the instance borrows it and is destroyed; the callbacks are those of its creation.
             unsafe { (self.v1_0.destroy_instance)(self.handle, self.allocator) }
         });
     }
 }
 
-/// The address as the function tables want it; notes a missing one, whose table entry would abort when called.
+/// The address for a function table. Sets `missing` for a missing command: a call of its table entry would abort.
 pub(super) fn address(found: vk::PFN_vkVoidFunction, missing: &Cell<bool>) -> *const c_void {
     found.map_or_else(
         || {

@@ -1,4 +1,4 @@
-//! Device memory: where each resource lies, which type it gets, and how the host reaches it.
+//! Device memory: placement of resources, choice of the memory type, and mapping.
 
 use std::ptr::NonNull;
 
@@ -22,7 +22,7 @@ pub(super) fn for_buffers<'d, const N: usize>(
     device: &'d Device<'d>,
     what: &'static str,
     buffers: [vk::Buffer; N],
-    wish: MemoryPreference,
+    preference: MemoryPreference,
 ) -> Result<(Guard<'d, vk::DeviceMemory>, [u64; N]), WorkloadError> {
     let needs = buffers.map(|buffer| {
         let mut needs = vk::MemoryRequirements::default();
@@ -31,13 +31,13 @@ pub(super) fn for_buffers<'d, const N: usize>(
             "vkGetBufferMemoryRequirements",
             ObjectKind::Buffer,
             |vk, this| {
-                // SAFETY: the caller holds the guard of the buffer, made by this device; the answer is a local.
+                // SAFETY: the caller holds the guard of the buffer, an object of this device; `out` is a local.
                 unsafe { (vk.get_buffer_memory_requirements)(this, buffer, out) }
             },
         );
         needs
     });
-    let (memory, offsets) = allocate(device, what, needs, wish)?;
+    let (memory, offsets) = allocate(device, what, needs, preference)?;
     for (buffer, offset) in buffers.into_iter().zip(offsets) {
         device.check("vkBindBufferMemory", ObjectKind::Buffer, |vk, this| {
             // SAFETY: the buffer is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
@@ -47,12 +47,12 @@ pub(super) fn for_buffers<'d, const N: usize>(
     Ok((memory, offsets))
 }
 
-/// One allocation for all `images`, bound in their order.
+/// Allocates one memory object for all `images` and binds them in order.
 pub(super) fn for_images<'d, const N: usize>(
     device: &'d Device<'d>,
     what: &'static str,
     images: [vk::Image; N],
-    wish: MemoryPreference,
+    preference: MemoryPreference,
 ) -> Result<Guard<'d, vk::DeviceMemory>, WorkloadError> {
     let needs = images.map(|image| {
         let mut needs = vk::MemoryRequirements::default();
@@ -61,13 +61,13 @@ pub(super) fn for_images<'d, const N: usize>(
             "vkGetImageMemoryRequirements",
             ObjectKind::Image,
             |vk, this| {
-                // SAFETY: the caller holds the guard of the image, made by this device; the answer is a local.
+                // SAFETY: the caller holds the guard of the image, an object of this device; `out` is a local.
                 unsafe { (vk.get_image_memory_requirements)(this, image, out) }
             },
         );
         needs
     });
-    let (memory, offsets) = allocate(device, what, needs, wish)?;
+    let (memory, offsets) = allocate(device, what, needs, preference)?;
     for (image, offset) in images.into_iter().zip(offsets) {
         device.check("vkBindImageMemory", ObjectKind::Image, |vk, this| {
             // SAFETY: the image is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
@@ -81,10 +81,12 @@ fn allocate<'d, const N: usize>(
     device: &'d Device<'d>,
     what: &'static str,
     needs: [vk::MemoryRequirements; N],
-    wish: MemoryPreference,
+    preference: MemoryPreference,
 ) -> Result<(Guard<'d, vk::DeviceMemory>, [u64; N]), WorkloadError> {
     let placed = place(needs).ok_or(WorkloadError::Requirements { what })?;
-    let memory_type = device.physical().memory_type(placed.memory_type_bits, wish);
+    let memory_type = device
+        .physical()
+        .memory_type(placed.memory_type_bits, preference);
     let memory_type = memory_type.map_err(|reason| WorkloadError::MemoryType { what, reason })?;
     let info = vk::MemoryAllocateInfo::default()
         .allocation_size(placed.size)
@@ -94,16 +96,16 @@ fn allocate<'d, const N: usize>(
     Ok((memory, placed.offsets))
 }
 
-/// Where resources lie in one allocation that serves them all.
+/// The placement of several resources in one memory object.
 #[derive(Debug, PartialEq, Eq)]
 struct BoundMemory<const N: usize> {
     offsets: [u64; N],
     size: u64,
-    /// Types that every one of them accepts.
+    /// Memory types that all of them accept.
     memory_type_bits: u32,
 }
 
-/// One behind the other, each aligned. `None` for an alignment that is no power of two and for sums beyond 2^64.
+/// Places resources in order, each aligned. `None` for an alignment that is no power of two and for sums beyond 2^64.
 fn place<const N: usize>(needs: [vk::MemoryRequirements; N]) -> Option<BoundMemory<N>> {
     let mut placed = BoundMemory {
         offsets: [0; N],
@@ -121,7 +123,7 @@ fn place<const N: usize>(needs: [vk::MemoryRequirements; N]) -> Option<BoundMemo
     Some(placed)
 }
 
-/// Memory that the host can reach, until it is dropped.
+/// Mapped memory. It is unmapped on drop.
 pub(super) struct Mapped<'m> {
     device: &'m Device<'m>,
     memory: vk::DeviceMemory,
@@ -129,7 +131,7 @@ pub(super) struct Mapped<'m> {
 }
 
 impl<'m> Mapped<'m> {
-    /// Maps all of `memory`, whose type is host-visible and which is not mapped yet.
+    /// Maps all of `memory`, which is host-visible and not mapped.
     pub(super) fn new(
         device: &'m Device<'m>,
         memory: &'m Guard<'m, vk::DeviceMemory>,
@@ -138,7 +140,7 @@ impl<'m> Mapped<'m> {
         let mut start = std::ptr::null_mut();
         let out = &raw mut start;
         device.check("vkMapMemory", ObjectKind::DeviceMemory, |vk, this| {
-            // SAFETY: the guard keeps the memory alive, every wish for mapped memory requires HOST_VISIBLE, and no other
+            // SAFETY: the guard keeps the memory alive, every preference for mapped memory requires HOST_VISIBLE, and no other
             // `Mapped` of it exists while this one borrows the round's only thread.
             unsafe {
                 (vk.map_memory)(
@@ -174,7 +176,7 @@ impl<'m> Mapped<'m> {
         unsafe { self.start.add(offset as usize) }.cast()
     }
 
-    /// Makes what the host wrote visible to the device; needed by memory that is not coherent, harmless for the rest.
+    /// Makes the host's writes visible to the device. Needed for memory that is not coherent, harmless for the rest.
     pub(super) fn flush(&self) -> Result<(), WorkloadError> {
         let range = self.all();
         self.device.check(
@@ -187,7 +189,7 @@ impl<'m> Mapped<'m> {
         )
     }
 
-    /// Makes what the device wrote visible to the host.
+    /// Makes the device's writes visible to the host.
     pub(super) fn invalidate(&self) -> Result<(), WorkloadError> {
         let range = self.all();
         self.device.check(
@@ -211,7 +213,7 @@ impl Drop for Mapped<'_> {
     fn drop(&mut self) {
         self.device
             .call("vkUnmapMemory", ObjectKind::DeviceMemory, |vk, this| {
-                // SAFETY: mapped by `new`, and nothing reaches the mapping once its owner is gone.
+                // SAFETY: mapped by `new`; the mapping is not used after its owner is dropped.
                 unsafe { (vk.unmap_memory)(this, self.memory) }
             });
     }

@@ -1,4 +1,4 @@
-//! Hears what the validation layer says (`VK_EXT_debug_utils`).
+//! Receives the messages of the validation layer (`VK_EXT_debug_utils`).
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_void};
@@ -12,12 +12,12 @@ use super::instance::Instance;
 use vk_accounts::CreatedObject;
 use vk_accounts::ObjectKind;
 
-/// What was said so far, oldest first. Layers may speak from any thread.
+/// The messages so far, oldest first. Layers may report from any thread.
 #[derive(Debug, Default)]
 pub(super) struct Messages(Mutex<Vec<String>>);
 
 impl Messages {
-    /// Takes what was said since the last time.
+    /// Removes and returns the messages since the last call.
     pub(super) fn drain(&self) -> Vec<String> {
         mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -73,7 +73,8 @@ pub(super) struct Messenger<'i> {
 }
 
 impl<'i> Messenger<'i> {
-    /// The instance was made with `VK_EXT_debug_utils`, or this is an error.
+    /// # Errors
+    /// The instance lacks `VK_EXT_debug_utils`, or the driver refuses.
     pub(super) fn new(
         instance: &'i Instance<'i>,
         messages: &'i Messages,
@@ -83,7 +84,7 @@ impl<'i> Messenger<'i> {
         let (Some(create), Some(destroy)) = (create, destroy) else {
             return Err(WorkloadError::MissingCommand { level: "instance" });
         };
-        // SAFETY: this is the address of the command of that name, whose type it is given.
+        // SAFETY: the address of the command of that name, which has this type.
         let create: vk::PFN_vkCreateDebugUtilsMessengerEXT = unsafe { mem::transmute(create) };
         // SAFETY: as above.
         let destroy: vk::PFN_vkDestroyDebugUtilsMessengerEXT = unsafe { mem::transmute(destroy) };
@@ -104,11 +105,11 @@ impl<'i> Messenger<'i> {
             allocator,
             destroy,
         };
-        instance.caller().created(&messenger.made());
+        instance.caller().created(&messenger.created());
         Ok(messenger)
     }
 
-    fn made(&self) -> CreatedObject<'i> {
+    fn created(&self) -> CreatedObject<'i> {
         let (handle, parent) = (self.handle.as_raw(), self.instance.handle().as_raw());
         CreatedObject {
             kind: ObjectKind::DebugUtilsMessengerEXT,
@@ -124,8 +125,8 @@ impl Drop for Messenger<'_> {
         self.instance.caller().phase("shutdown");
         self.instance
             .caller()
-            .end("vkDestroyDebugUtilsMessengerEXT", &[self.made()], || {
-                // SAFETY: made by this instance with these callbacks, and destroyed only here.
+            .end("vkDestroyDebugUtilsMessengerEXT", &[self.created()], || {
+                // SAFETY: created by this instance with these callbacks, and destroyed only here.
                 unsafe { (self.destroy)(self.instance.handle(), self.handle, self.allocator) }
             });
     }

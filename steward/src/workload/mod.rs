@@ -1,14 +1,14 @@
-//! A workload of some twenty-five kinds of Vulkan object, whose every command an observer sees.
+//! A workload of some twenty-five kinds of Vulkan objects; an observer sees every command.
 //!
-//! [`run`] makes an instance and a device on the [`Selected`] driver. Each round then makes buffers, images, views, samplers,
-//! descriptors, pipelines and the rest, and buffers of gpu-suballoc, records two command buffers, submits them, compares every word that comes back with what
-//! the processor computes from the same seed, and destroys everything in reverse order. Behind the last round buffers are defragmented.
+//! [`run`] creates an instance and a device on the [`Selected`] driver. Each round creates buffers, images, views, samplers, descriptors,
+//! pipelines and the rest, and buffers of gpu-suballoc. It records two command buffers, submits them, compares every result word with the
+//! processor's from the same seed, and destroys everything in reverse order. After the last round buffers are defragmented.
 //!
-//! An observer is a [`Hooks`]: it hands in `VkAllocationCallbacks` for each [`ObjectKind`](vk_accounts::ObjectKind) and is told of every command, in a
-//! bracket as tight as Rust allows, and of every handle that comes and goes. The workload keeps its promise when callbacks refuse: whichever command fails, what was
-//! made so far is destroyed, with the callbacks it was made with, and the failure is returned. There is no other path.
+//! An observer implements [`Hooks`]: it provides `VkAllocationCallbacks` for each [`ObjectKind`](vk_accounts::ObjectKind), runs every command
+//! in a bracket, and is notified of every created and destroyed handle. If a command fails, for example because callbacks refuse memory, all
+//! objects are destroyed with the callbacks of their creation, and the error is returned.
 //!
-//! Not bracketed: what the binding asks of the loader before there is an instance (four look-ups when the library is opened).
+//! Not bracketed: the binding's four look-ups when the loader's library is opened, before there is an instance.
 
 mod answer;
 mod caller;
@@ -57,7 +57,7 @@ use vk_accounts::report::{Defragmentation, DeviceMemory};
 ///
 /// # Errors
 ///
-/// A [`WorkloadError`] as soon as a command fails or a result is wrong; everything that was made has been destroyed by then.
+/// [`WorkloadError`]: a command failed or a result is wrong. All created objects are destroyed.
 pub fn run(
     driver: &Selected,
     hooks: &dyn Hooks,
@@ -69,9 +69,9 @@ pub fn run(
 /// A moment between two commands of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// Instance and device live: what the loader loads is there.
+    /// Instance and device exist: the loader has loaded its libraries.
     DeviceCreated,
-    /// A round begins; so many are done.
+    /// A round begins, after this number of rounds.
     RoundBegins(u32),
 }
 
@@ -88,7 +88,7 @@ pub fn run_watched(
 ) -> Result<Report, WorkloadError> {
     let caller = Caller::new(hooks);
     let messages = Messages::default();
-    let mut outcome = everything(driver, &caller, (options, watch), &messages)?;
+    let mut outcome = run_all(driver, &caller, (options, watch), &messages)?;
     outcome.unintended.extend(messages.drain());
     Ok(Report {
         rounds: options.rounds,
@@ -103,7 +103,7 @@ pub fn run_watched(
     })
 }
 
-/// What is known when instance and device are gone again.
+/// The results of a run, when instance and device are destroyed.
 #[derive(Default)]
 struct Outcome {
     comparisons: u64,
@@ -113,7 +113,7 @@ struct Outcome {
     defragmentation: Option<Defragmentation>,
 }
 
-fn everything(
+fn run_all(
     driver: &Selected,
     caller: &Caller<'_>,
     (options, watch): (&Options, &dyn Fn(Moment)),
@@ -156,15 +156,15 @@ fn everything(
     Ok(outcome)
 }
 
-/// Breaks VUID-VkSemaphoreCreateInfo-flags-zerobitmask, which drivers do not look at and the validation layer must see.
+/// Breaks VUID-VkSemaphoreCreateInfo-flags-zerobitmask, which drivers ignore and the validation layer must report.
 fn break_a_rule(device: &Device<'_>) -> Result<(), WorkloadError> {
     let reserved = vk::SemaphoreCreateInfo::default().flags(vk::SemaphoreCreateFlags::from_raw(1));
-    // SAFETY: not valid usage, on purpose: a flag that is reserved. No driver gives it a meaning; a binary semaphore comes back.
+    // SAFETY: not valid usage, on purpose: a reserved flag. Drivers ignore it and create a binary semaphore.
     unsafe { device.create::<vk::Semaphore>(&reserved) }.map(drop)
 }
 
-/// Records two fills of one buffer without a barrier between them (SYNC-HAZARD-WRITE-AFTER-WRITE): what synchronization validation must
-/// see. It is never submitted.
+/// Records two fills of one buffer without a barrier between them (SYNC-HAZARD-WRITE-AFTER-WRITE), which synchronization validation must
+/// report. They are never submitted.
 fn forget_a_barrier(device: &Device<'_>) -> Result<(), WorkloadError> {
     let buffer = resources::buffer(device, 64, vk::BufferUsageFlags::TRANSFER_DST)?;
     let _memory = memory::for_buffers(
@@ -175,7 +175,7 @@ fn forget_a_barrier(device: &Device<'_>) -> Result<(), WorkloadError> {
     )?;
     let commands = Commands::new(device)?;
     let [twice] = commands.all();
-    // SAFETY: a fresh command buffer; what it uses is declared above it, and no device ever runs it.
+    // SAFETY: a new command buffer; the buffer outlives it, and no device ever runs it.
     unsafe {
         Recorder::record(device, twice, |to| {
             to.fill(*buffer, 1);

@@ -1,7 +1,6 @@
-//! Objects of a device: one generic create, and a guard that destroys with the callbacks that were used.
+//! Objects of a device: one generic creation, and a guard that destroys the object with the same callbacks.
 //!
-//! Vulkan's create and destroy commands all have the same shape, so a table of their names and function pointers is all
-//! that differs between kinds. It is the only place where the two of a pair meet.
+//! Vulkan's create and destroy commands have the same signatures, so kinds differ only in a table of names and function pointers.
 
 use std::ops::Deref;
 
@@ -108,12 +107,11 @@ pub(super) struct Guard<'d, H: DestroyableObject> {
 }
 
 impl<'d> Device<'d> {
-    /// Makes one object and hands it to its guard at once.
+    /// Creates one object with its guard.
     ///
     /// # Safety
     ///
-    /// `info`, with everything it points to, satisfies the valid usage of the create command, and handles named in it live
-    /// as long as Vulkan demands of them.
+    /// `info`, with everything it points to, satisfies the valid usage of the create command; its handles live as long as Vulkan requires.
     pub(super) unsafe fn create<H: DeviceObject>(
         &'d self,
         info: &H::Info<'_>,
@@ -126,11 +124,11 @@ impl<'d> Device<'d> {
         let mut handle = H::from_raw(0);
         let out = &raw mut handle;
         self.caller().check(H::CREATE, H::KIND, || {
-            // SAFETY: the device lives while `self` does, `info` is valid as the caller promises, the callbacks are NULL or
-            // live as long as the hooks (contract of `Hooks`), and `out` points to a local that outlives the call.
+            // SAFETY: the device lives while `self` does; `info` is valid (contract of this function); the callbacks are NULL or live as long
+            // as the hooks (contract of `Hooks`); `out` points to a local.
             unsafe { create(device, info, allocator, out) }
         })?;
-        // SAFETY: the object was made by this device a moment ago, with `allocator`, and nobody else destroys it.
+        // SAFETY: this device created the object above with `allocator`, and nothing else destroys it.
         Ok(unsafe { Guard::new(self, handle, allocator) })
     }
 }
@@ -151,11 +149,11 @@ impl<'d, H: DestroyableObject> Guard<'d, H> {
             handle,
             allocator,
         };
-        device.caller().created(&guard.made());
+        device.caller().created(&guard.created());
         guard
     }
 
-    fn made(&self) -> CreatedObject<'d> {
+    fn created(&self) -> CreatedObject<'d> {
         let (handle, parent) = (self.handle.as_raw(), self.device.handle().as_raw());
         CreatedObject {
             kind: H::KIND,
@@ -178,7 +176,7 @@ impl<H: DestroyableObject> Drop for Guard<'_, H> {
         let (destroy, device) = (H::destroy(self.device), self.device.handle());
         let caller = self.device.caller();
         caller.phase("teardown");
-        caller.end(H::DESTROY, &[self.made()], || {
+        caller.end(H::DESTROY, &[self.created()], || {
             // SAFETY: the device created the handle with these callbacks, and nothing else destroys it (contract of `Guard::new`). Work
             // that uses the object has ended, because `InFlight` waits for it before guards made earlier drop.
             unsafe { destroy(device, self.handle, self.allocator) }

@@ -1,24 +1,24 @@
-//! How a run is to be done.
+//! The options of a run.
 
 #![forbid(unsafe_code)]
 
 use super::expect::Inputs;
 
-/// How a run is to be done. The default is one round with seed 0 and without validation.
+/// The options of a run. The default is one round with seed 0 and without validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Every value the device computes depends on it.
     pub seed: u32,
-    /// Rounds: each makes, uses and destroys every object below the device. 0 makes instance and device alone.
+    /// Rounds: each creates, uses and destroys every object below the device. 0 creates instance and device only.
     pub rounds: u32,
-    /// The seed that the expected values come from; `None` is [`Options::seed`]. Another one proves that a wrong result is found.
+    /// The seed of the expected values; `None` is [`Options::seed`]. Another seed proves that a wrong result is detected.
     pub expected_seed: Option<u32>,
     /// Whether the validation layer watches.
     pub validation: Validation,
 }
 
 impl Options {
-    /// What a round puts in, and what it expects.
+    /// The actual and the expected inputs of a round.
     pub(super) fn inputs(&self, round: u32) -> (Inputs, Inputs) {
         let expected = self.expected_seed.unwrap_or(self.seed);
         (Inputs::new(self.seed, round), Inputs::new(expected, round))
@@ -44,6 +44,6 @@ pub enum Validation {
     Off,
     /// `VK_LAYER_KHRONOS_validation` with synchronization validation; without it the run fails with `ERROR_LAYER_NOT_PRESENT`.
     On,
-    /// As `On`, and two harmless errors are made on purpose first, a wrong flag and a missing barrier, so that silence afterwards means something.
+    /// As `On`, after two intended harmless errors, a wrong flag and a missing barrier: they prove that the layer reports.
     OnAfterIntendedError,
 }

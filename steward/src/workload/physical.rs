@@ -1,4 +1,4 @@
-//! The physical device: what it is called, where its work goes, which memory it has.
+//! The physical device: its name, queue family and memory.
 
 use std::ffi::CStr;
 
@@ -13,34 +13,33 @@ use super::error::WorkloadError;
 use super::instance::Instance;
 use vk_accounts::ObjectKind;
 
-/// A driver shows a handful of devices, a device a handful of queue families; more are not looked at.
+/// A driver has a few devices, a device a few queue families; more are ignored.
 const MAX_DEVICES: usize = 32;
 
-/// The format whose conversion is made where the device can: three planes are the most common layout of video.
+/// The format of the sampler conversion, on devices that support one: three planes are the most common layout of video.
 pub(super) const YCBCR_FORMAT: vk::Format = vk::Format::G8_B8_R8_3PLANE_420_UNORM;
 
-/// What the workload needs to know of a physical device.
+/// The properties of a physical device that the workload needs.
 pub(super) struct Physical {
     pub(super) handle: vk::PhysicalDevice,
     pub(super) device_name: String,
     pub(super) queue_family: u32,
-    /// Where chroma samples may lie in [`YCBCR_FORMAT`]; `None` when conversions cannot be made.
+    /// The position of chroma samples in [`YCBCR_FORMAT`]; `None` if the device supports no conversion.
     pub(super) chroma: Option<vk::ChromaLocation>,
-    /// What limits memory.
     pub(super) limits: DeviceLimits,
     types: ([MemoryType; MAX_MEMORY_TYPES], usize),
     heaps: ([MemoryHeap; MAX_MEMORY_HEAPS], usize),
 }
 
 impl Physical {
-    /// Asks about the device that is number `wanted` of its driver.
+    /// Queries device number `wanted` of its driver.
     pub(super) fn find(instance: &Instance<'_>, wanted: usize) -> Result<Self, WorkloadError> {
         let handle = nth_device(instance, wanted)?;
         let queue_family = queue_family(instance, handle)?;
         let mut memory = vk::PhysicalDeviceMemoryProperties::default();
         let out = &raw mut memory;
         query(instance, "vkGetPhysicalDeviceMemoryProperties", || {
-            // SAFETY: the device belongs to the instance; the answer goes to a local.
+            // SAFETY: the device belongs to the instance; `out` is a local.
             unsafe { (instance.v1_0().get_physical_device_memory_properties)(handle, out) }
         });
         let types = memory.memory_types.map(|each| MemoryType {
@@ -80,9 +79,9 @@ impl Physical {
     pub(super) fn memory_type(
         &self,
         memory_type_bits: u32,
-        wish: MemoryPreference,
+        preference: MemoryPreference,
     ) -> Result<u32, MemoryTypeError> {
-        choose_memory_type(self.memory_types(), memory_type_bits, wish)
+        choose_memory_type(self.memory_types(), memory_type_bits, preference)
     }
 }
 
@@ -149,7 +148,7 @@ fn name_and_limits(instance: &Instance<'_>, device: vk::PhysicalDevice) -> (Stri
         non_coherent_atom_size: properties.limits.non_coherent_atom_size,
         max_memory_allocation_count: properties.limits.max_memory_allocation_count,
         max_memory_allocation_size: largest.max_memory_allocation_size,
-        // Vulkan 1.3 tells; none of the workload's is large.
+        // Only Vulkan 1.3 reports it; the workload has no large buffers.
         max_buffer_size: u64::MAX,
         min_memory_map_alignment: properties.limits.min_memory_map_alignment as u64,
         min_storage_buffer_offset_alignment: properties.limits.min_storage_buffer_offset_alignment,

@@ -1,4 +1,4 @@
-//! Shader modules, pipeline caches, and two compute pipelines made by one command.
+//! Shader modules, pipeline caches, and two compute pipelines that one command creates.
 
 use ash::vk;
 
@@ -10,7 +10,7 @@ use super::object::Guard;
 use super::shaders::{Code, DRAW_FRAG, DRAW_VERT, HASH_COMP};
 use vk_accounts::ObjectKind;
 
-/// Everything compiled in one round. Fields stand in reverse order of making.
+/// The pipelines of one round, with modules and caches. Fields are in reverse order of creation.
 pub(super) struct Pipelines<'d> {
     _merged: Guard<'d, vk::PipelineCache>,
     pub(super) graphics: Graphics<'d>,
@@ -57,11 +57,11 @@ fn module<'d>(
 ) -> Result<Guard<'d, vk::ShaderModule>, WorkloadError> {
     let words = code.words();
     let info = vk::ShaderModuleCreateInfo::default().code(&words);
-    // SAFETY: the code is valid SPIR-V 1.3 that uses no optional capability but what core Vulkan 1.1 gives.
+    // SAFETY: the code is valid SPIR-V 1.3 with capabilities of core Vulkan 1.1 only.
     unsafe { device.create(&info) }
 }
 
-/// Both halves of the compute work, one specialisation each, by a single command (V44: each is destroyed for itself).
+/// Creates the pipelines for both halves of the compute work, one specialisation each, with one command (V44: each is destroyed on its own).
 fn hash_pipelines<'d>(
     device: &'d Device<'d>,
     cache: vk::PipelineCache,
@@ -100,8 +100,8 @@ fn hash_pipelines<'d>(
             unsafe { (vk.create_compute_pipelines)(this, cache, 2, infos.as_ptr(), allocator, out) }
         },
     );
-    // Of several pipelines some may have been made though the command failed; those are destroyed here.
-    // SAFETY: what is not NULL was made by this command, with `allocator`, and nobody else destroys it.
+    // A command that fails may have created some of the pipelines; their guards destroy them.
+    // SAFETY: a handle that is not NULL was created by this command with `allocator`, and nothing else destroys it.
     let guards = handles.map(|handle| unsafe { guard(device, handle, allocator) });
     made?;
     match guards {
@@ -117,7 +117,7 @@ fn hash_pipelines<'d>(
 ///
 /// # Safety
 ///
-/// `handle` is NULL or was made by `device` with `allocator`, and nothing else destroys it.
+/// `handle` is NULL, or `device` created it with `allocator` and nothing else destroys it.
 pub(super) unsafe fn guard<'d>(
     device: &'d Device<'d>,
     handle: vk::Pipeline,
@@ -135,11 +135,11 @@ fn pipeline_cache<'d>(
     data: &[u8],
 ) -> Result<Guard<'d, vk::PipelineCache>, WorkloadError> {
     let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
-    // SAFETY: the data is empty, or what vkGetPipelineCacheData of the same device gave.
+    // SAFETY: the data is empty, or comes from vkGetPipelineCacheData of the same device.
     unsafe { device.create(&info) }
 }
 
-/// A second cache from the first one's data, with the first merged into it.
+/// A second cache with the first one's data, into which the first one is merged.
 fn merged_cache<'d>(
     device: &'d Device<'d>,
     first: &Guard<'d, vk::PipelineCache>,
@@ -158,20 +158,20 @@ fn merged_cache<'d>(
     Ok(merged)
 }
 
-/// The cache's content; the program's own vector is made outside of the bracket.
+/// The content of a cache. The program allocates its vector outside of the bracket.
 fn cache_data(device: &Device<'_>, cache: vk::PipelineCache) -> Result<Vec<u8>, WorkloadError> {
     const COMMAND: &str = "vkGetPipelineCacheData";
     let mut size = 0usize;
     let out = &raw mut size;
     device.check(COMMAND, ObjectKind::PipelineCache, |vk, this| {
-        // SAFETY: the cache lives; without a place for data only the size is asked for.
+        // SAFETY: the cache lives; with NULL for data the driver writes only the size.
         unsafe { (vk.get_pipeline_cache_data)(this, cache, out, std::ptr::null_mut()) }
     })?;
     let mut data = vec![0u8; size];
     let place = data.as_mut_ptr();
     let out = &raw mut size;
     device.check(COMMAND, ObjectKind::PipelineCache, |vk, this| {
-        // SAFETY: `place` has room for the `size` bytes that the driver asked for.
+        // SAFETY: `place` has room for `size` bytes.
         unsafe { (vk.get_pipeline_cache_data)(this, cache, out, place.cast()) }
     })?;
     data.truncate(size);

@@ -1,4 +1,4 @@
-//! What a finished run has to tell.
+//! The results of a run.
 
 #![forbid(unsafe_code)]
 
@@ -6,30 +6,30 @@ use crate::drivers::Selected;
 use vk_accounts::ObjectKind;
 use vk_accounts::report::{Defragmentation, DeviceMemory, Source};
 
-/// What a finished run has to tell.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The driver's name, such as `llvmpipe`.
     pub driver_name: String,
-    /// The driver's own words on its version, such as `Mesa 22.3.6 (LLVM 15.0.6)`.
+    /// The driver's version in its own form, such as `Mesa 22.3.6 (LLVM 15.0.6)`.
     pub driver_version: String,
     /// The physical device's name.
     pub device_name: String,
     /// Rounds that ran.
     pub rounds: u32,
-    /// Vulkan commands called, look-ups of commands included: as many as there were brackets.
+    /// Called Vulkan commands, including look-ups: the number of brackets.
     pub commands: u64,
-    /// Values that were read back and compared: all of them were right.
+    /// Values that were read back and compared; all were right.
     pub comparisons: u64,
-    /// Objects made, or found, by [`ObjectKind::index`].
+    /// Created or enumerated objects, by [`ObjectKind::index`].
     pub objects: [u32; ObjectKind::COUNT],
-    /// What the validation layer said about the workload, oldest first; empty without validation.
+    /// Messages of the validation layer about the workload, oldest first; empty without validation.
     pub validation_messages: Vec<String>,
-    /// What it said about the error that was made on purpose; empty unless one was asked for.
+    /// Its messages about the intended errors; empty without them.
     pub intended_messages: Vec<String>,
-    /// How the sub-allocator had divided device memory in the last round; none without rounds.
+    /// The sub-allocator's division of device memory in the last round; none without rounds.
     pub device_memory: Option<DeviceMemory>,
-    /// What a defragmentation did behind the last round; none without rounds.
+    /// The defragmentation after the last round; none without rounds.
     pub defragmentation: Option<Defragmentation>,
 }
 
@@ -52,7 +52,7 @@ impl Report {
         }
     }
 
-    /// How many objects of this kind were made, or found.
+    /// The number of created or enumerated objects of this kind.
     #[must_use]
     pub fn made(&self, kind: ObjectKind) -> u32 {
         self.objects.get(kind.index()).copied().unwrap_or(0)
@@ -76,7 +76,7 @@ impl Report {
         }
     }
 
-    /// The kinds of which there was at least one.
+    /// The kinds with at least one object.
     pub fn exercised(&self) -> impl Iterator<Item = ObjectKind> + '_ {
         ObjectKind::ALL
             .into_iter()

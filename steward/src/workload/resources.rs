@@ -1,4 +1,4 @@
-//! Buffers, images, their memory and their views, and samplers. Fields stand in reverse order of making: Rust drops the first first.
+//! Buffers, images, their memory and their views, and samplers. Fields are in reverse order of creation: Rust drops them in order.
 
 use ash::vk;
 use gpu_suballoc::{MemoryPreference, PropertyFlags};
@@ -10,7 +10,7 @@ use super::memory::{Mapped, device_local, for_buffers, for_images};
 use super::object::Guard;
 use super::physical::YCBCR_FORMAT;
 
-/// Every texel, pixel and buffer element is one of these: exact on every device.
+/// The format of every texel, pixel and buffer element: exact on every device.
 pub(super) const FORMAT: vk::Format = vk::Format::R32_UINT;
 
 /// Bytes of a word.
@@ -22,7 +22,7 @@ pub(super) const HASH_BYTES: u64 = 2 * FILL_BYTES;
 /// Bytes of the drawn image.
 pub(super) const DRAWN_BYTES: u64 = (SIDE * SIDE) as u64 * WORD;
 
-/// What the host reads in the end, by byte offset:
+/// The layout of the read-back buffer, by byte offset:
 ///
 /// ```text
 /// 0            FILL_BYTES        + HASH_BYTES       + DRAWN_BYTES
@@ -43,7 +43,7 @@ pub(super) struct Buffers<'d> {
 }
 
 impl<'d> Buffers<'d> {
-    /// `scale` is written to the uniform buffer by the host.
+    /// The host writes `scale` to the uniform buffer.
     pub(super) fn new(device: &'d Device<'d>, scale: u32) -> Result<Self, WorkloadError> {
         use vk::BufferUsageFlags as Usage;
         let texels = buffer(
@@ -93,7 +93,7 @@ impl<'d> Buffers<'d> {
         })
     }
 
-    /// Shows the read-back buffer's words to `look`. All work that writes them has ended.
+    /// Calls `look` with the words of the read-back buffer. All work that writes them has ended.
     pub(super) fn read(
         &self,
         device: &Device<'_>,
@@ -103,8 +103,8 @@ impl<'d> Buffers<'d> {
         mapped.invalidate()?;
         // SAFETY: the buffer was bound at this offset of the memory.
         let start = unsafe { mapped.at(self.read_back_offset) };
-        // SAFETY: the mapping covers the whole buffer, a buffer's offset is a multiple of 4, any bits are a `u32`, and the
-        // device writes no more.
+        // SAFETY: the mapping covers the whole buffer; a buffer's offset is a multiple of 4; any bits are a `u32`; the device does not write
+        // any more.
         let words = unsafe {
             std::slice::from_raw_parts(start.as_ptr(), (READ_BACK_BYTES / WORD) as usize)
         };
@@ -137,7 +137,7 @@ fn write_word(
     mapped.flush()
 }
 
-/// Images: one that is cleared and sampled, and one that is drawn to.
+/// Two images: one is cleared and sampled, the other is drawn to.
 pub(super) struct Images<'d> {
     pub(super) target_view: Guard<'d, vk::ImageView>,
     pub(super) texture_view: Guard<'d, vk::ImageView>,
@@ -186,7 +186,7 @@ fn image<'d>(
     unsafe { device.create(&info) }
 }
 
-/// The one mip level and layer that each image has.
+/// The one mip level and layer of each image.
 pub(super) const COLOR: vk::ImageSubresourceRange = vk::ImageSubresourceRange {
     aspect_mask: vk::ImageAspectFlags::COLOR,
     base_mip_level: 0,
@@ -208,13 +208,13 @@ fn image_view<'d>(
     unsafe { device.create(&info) }
 }
 
-/// Samplers: one that is used, and, where the device can, one that converts.
+/// Samplers: one that is used, and one with a conversion if the device supports it.
 pub(super) struct Samplers<'d> {
     _converting: Option<Converting<'d>>,
     pub(super) nearest: Guard<'d, vk::Sampler>,
 }
 
-/// A sampler with its conversion: made and destroyed, as drivers keep both in host memory alone.
+/// A sampler with its conversion. They are only created and destroyed: drivers keep both in host memory alone.
 struct Converting<'d> {
     _sampler: Guard<'d, vk::Sampler>,
     _conversion: Guard<'d, vk::SamplerYcbcrConversion>,
@@ -245,10 +245,10 @@ impl<'d> Converting<'d> {
             .x_chroma_offset(chroma)
             .y_chroma_offset(chroma)
             .chroma_filter(vk::Filter::NEAREST);
-        // SAFETY: the feature was found and enabled, and the format supports samples at this place.
+        // SAFETY: the feature is enabled, and the format supports this chroma position.
         let _conversion = unsafe { device.create::<vk::SamplerYcbcrConversion>(&info) }?;
         let mut with = vk::SamplerYcbcrConversionInfo::default().conversion(*_conversion);
-        // SAFETY: filters and addressing are those that a conversion allows: nearest, as in the conversion, and clamped.
+        // SAFETY: a conversion allows this filter and addressing: nearest, as in the conversion, and clamped.
         let _sampler = unsafe { device.create(&clamped().push_next(&mut with)) }?;
         Ok(Self {
             _sampler,

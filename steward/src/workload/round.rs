@@ -1,4 +1,4 @@
-//! One round: make everything, let the device compute, compare, destroy everything.
+//! One round: create all objects, let the device compute, compare, destroy all objects.
 
 use ash::vk;
 use vk::{
@@ -21,17 +21,17 @@ use vk_accounts::report::DeviceMemory;
 /// Invocations in one workgroup of `hash.comp`.
 const GROUP: u32 = 64;
 
-/// What there is to tell of a round.
+/// The results of a round.
 pub(super) struct Done {
-    /// Values that were compared.
+    /// Compared values.
     pub(super) comparisons: u64,
-    /// How the sub-allocator had divided device memory.
+    /// The sub-allocator's division of device memory.
     pub(super) device_memory: DeviceMemory,
 }
 
-/// Runs one round with `inputs` and compares with what `expected` gives.
+/// Runs one round with `inputs` and compares the results with those of `expected`.
 ///
-/// Whatever was made is destroyed when this returns, in reverse order, on every path: the guards are locals.
+/// All objects are destroyed when this returns, in reverse order, on every path: the guards are locals.
 pub(super) fn run(
     device: &Device<'_>,
     round: u32,
@@ -56,7 +56,7 @@ pub(super) fn run(
     caller.phase("recording");
     let commands = Commands::new(device)?;
     let [compute, draw] = commands.all();
-    // SAFETY: fresh command buffers of this device; everything they use is declared above and lives until after `in_flight`.
+    // SAFETY: new command buffers of this device; the objects they use are declared above and outlive `in_flight`.
     unsafe {
         Recorder::record(device, compute, |to| {
             record_compute(to, inputs, &buffers, &descriptors, &pipelines, &sync);
@@ -80,7 +80,7 @@ pub(super) fn run(
     }?;
 
     caller.phase("submit");
-    // SAFETY: both are recorded, and what they use is declared above: it is dropped after `in_flight`.
+    // SAFETY: both are recorded; the objects they use are declared above and dropped after `in_flight`.
     let in_flight = unsafe { InFlight::submit(device, &commands, &sync) }?;
     in_flight.finish()?;
     let check = Check { round, expected };
@@ -192,7 +192,7 @@ fn record_draw(
     );
 }
 
-/// Compares what the device wrote with what the processor computes.
+/// Compares the device's results with the processor's.
 pub(super) struct Check {
     pub(super) round: u32,
     pub(super) expected: Inputs,

@@ -4,18 +4,15 @@
 
 use ash::vk;
 
-/// SPIR-V of `shaders/hash.comp`.
 pub(super) const HASH_COMP: Code = Code(include_bytes!("../../shaders/hash.comp.spv"));
-/// SPIR-V of `shaders/draw.vert`.
 pub(super) const DRAW_VERT: Code = Code(include_bytes!("../../shaders/draw.vert.spv"));
-/// SPIR-V of `shaders/draw.frag`.
 pub(super) const DRAW_FRAG: Code = Code(include_bytes!("../../shaders/draw.frag.spv"));
 
-/// A module as it lies in its file: words, least significant byte first.
+/// A module as its file has it: words, least significant byte first.
 pub(super) struct Code(&'static [u8]);
 
 impl Code {
-    /// The words, aligned as Vulkan demands of `pCode`.
+    /// The words, aligned as `pCode` must be.
     pub(super) fn words(&self) -> Vec<u32> {
         self.0
             .as_chunks::<4>()
@@ -26,7 +23,7 @@ impl Code {
     }
 }
 
-/// `hash.comp` with what it is compiled with beside: its code, descriptor set, push constants, and a constant that makes it another kernel.
+/// Calls `compile` with `hash.comp`: its code, descriptor set, push constants, and a specialisation constant that makes it another kernel.
 pub(crate) fn hash_kernel<R>(
     number: u32,
     compile: impl FnOnce(

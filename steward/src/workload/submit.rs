@@ -1,4 +1,4 @@
-//! Submits in order, and the promise that nothing is destroyed while the device works.
+//! Submits in order. No object is destroyed while the device uses it.
 
 use ash::vk;
 
@@ -9,31 +9,31 @@ use super::object::Guard;
 use super::sync::Sync;
 use vk_accounts::ObjectKind;
 
-/// Longer than any honest round takes, in nanoseconds: a hanging driver becomes an error.
+/// Nanoseconds; longer than any correct round: a driver that hangs becomes an error.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
-/// How often waiting is tried when it fails: it may be refused host memory, and that may come back.
+/// How often a failed wait is repeated: it may lack host memory only for a while.
 const TRIES: u32 = 8;
 
-/// Work that may be on the device. Dropping it waits, so everything declared before it may be destroyed.
+/// Submitted work. Drop waits for it, so objects declared before it may be destroyed.
 ///
-/// Each submit has a fence of its own, because waiting for a fence needs no memory in the drivers seen so far, while
-/// `vkQueueWaitIdle` does in Mesa's and fails when there is none.
+/// Each submit has its own fence: in the tested drivers waiting for a fence allocates nothing, while Mesa's `vkQueueWaitIdle` allocates and
+/// fails without memory.
 pub(super) struct InFlight<'d> {
     device: &'d Device<'d>,
     fences: [vk::Fence; 2],
-    /// So many of `fences` belong to submits that the driver took.
-    taken: u32,
+    /// The number of `fences` whose submits the driver accepted.
+    submitted: u32,
     ended: bool,
 }
 
 impl<'d> InFlight<'d> {
-    /// Hands both command buffers to the queue: the first signals the semaphore that the second waits for. When the second is
-    /// refused, the first is waited for before the error is returned.
+    /// Submits both command buffers: the first signals the semaphore that the second waits for. If the second is refused, this waits for the
+    /// first before it returns the error.
     ///
     /// # Safety
     ///
-    /// The command buffers are recorded, and everything they use lives until the guard is dropped.
+    /// The command buffers are recorded; all objects they use live until the guard is dropped.
     pub(super) unsafe fn submit(
         device: &'d Device<'d>,
         commands: &Commands<'_, 2>,
@@ -57,7 +57,7 @@ impl<'d> InFlight<'d> {
         Ok(in_flight)
     }
 
-    /// Hands one command buffer to the queue.
+    /// Submits one command buffer.
     ///
     /// # Safety
     ///
@@ -79,14 +79,14 @@ impl<'d> InFlight<'d> {
         Self {
             device,
             fences,
-            taken: 0,
+            submitted: 0,
             ended: false,
         }
     }
 
     /// # Safety
     ///
-    /// `work` satisfies the valid usage of `vkQueueSubmit` until the device has done it; `fence` is the next of `fences`.
+    /// `work` satisfies the valid usage of `vkQueueSubmit` until the device has finished it; `fence` is the next of `fences`.
     unsafe fn queue(
         &mut self,
         work: &vk::SubmitInfo<'_>,
@@ -98,11 +98,11 @@ impl<'d> InFlight<'d> {
                 // SAFETY: as the caller promises; one thread uses the queue.
                 unsafe { (vk.queue_submit)(self.device.queue(), 1, work, fence) }
             })?;
-        self.taken += 1;
+        self.submitted += 1;
         Ok(())
     }
 
-    /// Waits until the work is done. A failure is returned, and waiting goes on as the guard drops.
+    /// Waits until the work is done. After a failure drop goes on waiting.
     pub(super) fn finish(mut self) -> Result<(), WorkloadError> {
         let result = self.wait();
         self.ended = result == vk::Result::SUCCESS;
@@ -117,14 +117,14 @@ impl<'d> InFlight<'d> {
     }
 
     fn wait(&self) -> vk::Result {
-        if self.taken == 0 {
+        if self.submitted == 0 {
             return vk::Result::SUCCESS;
         }
         let fences = self.fences.as_ptr();
         self.device
             .call("vkWaitForFences", ObjectKind::Fence, |vk, this| {
-                // SAFETY: so many fences of this device, alive until the guard is dropped (contract of `submit`).
-                unsafe { (vk.wait_for_fences)(this, self.taken, fences, vk::TRUE, PATIENCE_NS) }
+                // SAFETY: fences of this device, alive until the guard is dropped (contract of `submit`).
+                unsafe { (vk.wait_for_fences)(this, self.submitted, fences, vk::TRUE, PATIENCE_NS) }
             })
     }
 

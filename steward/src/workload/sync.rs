@@ -7,7 +7,7 @@ use super::error::WorkloadError;
 use super::object::Guard;
 use vk_accounts::ObjectKind;
 
-/// What one round is synchronised with. Fields stand in reverse order of making.
+/// The synchronisation objects of one round. Fields are in reverse order of creation.
 pub(super) struct Sync<'d> {
     /// One occlusion query: how many samples passed.
     pub(super) samples: Guard<'d, vk::QueryPool>,
@@ -15,9 +15,9 @@ pub(super) struct Sync<'d> {
     pub(super) filled: Guard<'d, vk::Event>,
     /// Orders the second submit behind the first.
     pub(super) computed: Guard<'d, vk::Semaphore>,
-    /// Tells the host that the second submit is done.
+    /// Signalled by the second submit.
     pub(super) second_done: Guard<'d, vk::Fence>,
-    /// Tells the host that the first submit is done.
+    /// Signalled by the first submit.
     pub(super) first_done: Guard<'d, vk::Fence>,
 }
 
@@ -45,11 +45,11 @@ impl<'d> Sync<'d> {
         })
     }
 
-    /// Whether the device set the event. Call it when the work is done.
+    /// Whether the device set the event. Call it after the work is done.
     pub(super) fn was_filled(&self, device: &Device<'_>) -> Result<bool, WorkloadError> {
         const COMMAND: &str = "vkGetEventStatus";
         let result = device.call(COMMAND, ObjectKind::Event, |vk, this| {
-            // SAFETY: the event is alive as `self` is borrowed.
+            // SAFETY: the event lives while `self` does.
             unsafe { (vk.get_event_status)(this, *self.filled) }
         });
         match result {
@@ -71,7 +71,7 @@ impl<'d> Sync<'d> {
             "vkGetQueryPoolResults",
             ObjectKind::QueryPool,
             |vk, this| {
-                // SAFETY: one 32-bit result into a local of that size; the query ended with the submit that was waited for.
+                // SAFETY: one 32-bit result into a local of that size; the query's submit has ended.
                 unsafe {
                     (vk.get_query_pool_results)(
                         this,

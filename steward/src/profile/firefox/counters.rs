@@ -1,4 +1,4 @@
-//! Live bytes by scope as tracks of their own.
+//! Live bytes by scope as separate tracks.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use vk_accounts::report::origins::EventLog;
 use super::super::sites::ProfileSite;
 use super::{SCOPES, at, scope_label};
 
-/// The category that the viewer knows as bytes that add up.
+/// The viewer's category for bytes that add up.
 const CATEGORY: &str = "Memory";
 
 /// How the viewer draws each counter of a profile, in the order in which they were added.
@@ -21,8 +21,8 @@ pub(super) struct ScopeCounters {
     displays: Vec<Display>,
 }
 
-/// What the viewer reads from version 62 of its format on. Without it all counters of [`CATEGORY`] are called "Memory", and lie in the
-/// order of their names. The crate that writes the rest writes an older version, and readers of newer ones keep what stands here.
+/// The `display` of a counter, from version 62 of the format on. Without it the viewer calls all counters of [`CATEGORY`] "Memory" and sorts
+/// them by name. The crate that writes the rest writes an older version; newer readers accept this field there.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Display {
@@ -42,7 +42,7 @@ struct Track {
 }
 
 impl ScopeCounters {
-    /// A track for each scope that anything was allocated for, up to `end`.
+    /// Adds a track for each used scope, up to `end`.
     pub(super) fn add(
         &mut self,
         profile: &mut Profile,
@@ -83,7 +83,7 @@ impl ScopeCounters {
         }
     }
 
-    /// The profile with what is to be read beside each counter.
+    /// The profile with the `display` of each counter.
     pub(super) fn label(&self, profile: &str) -> Result<String, serde_json::Error> {
         let mut parts: BTreeMap<String, &RawValue> = serde_json::from_str(profile)?;
         let Some(written) = parts.get("counters") else {
@@ -102,7 +102,7 @@ impl ScopeCounters {
 }
 
 impl Track {
-    /// Says that nothing changed up to `moment`: the viewer draws a slope from sample to sample, and bytes come at once.
+    /// Adds a sample without a change at `moment`: the viewer draws a slope from sample to sample, but bytes change at once.
     fn stay(&mut self, profile: &mut Profile, moment: Timestamp) {
         if moment > self.last {
             profile.add_counter_sample(self.counter, moment, 0.0, 0);

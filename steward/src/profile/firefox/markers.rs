@@ -1,4 +1,4 @@
-//! What stands on the time axis: commands and phases, with their figures.
+//! Markers on the time axis: commands and phases, with their figures.
 
 #![forbid(unsafe_code)]
 
@@ -9,16 +9,16 @@ use fxprof_processed_profile::{
 use vk_accounts::report::origins::CommandSpan;
 use vk_accounts::report::{Phase, one_line};
 
-/// What a type of markers is called, and which figures it has. The types differ in this alone.
+/// The name and figures of a type of markers.
 pub(super) trait Schema {
     const TYPE: &'static str;
     const DESCRIPTION: &'static str;
-    /// What the viewer's table says of a marker.
+    /// The text of a marker in the viewer's table.
     const TABLE: &'static str;
     const FIGURES: &'static [StaticSchemaMarkerField];
 }
 
-/// A Vulkan command, with what was allocated in it.
+/// A Vulkan command, with its allocations.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum VulkanCommand {}
 
@@ -104,7 +104,7 @@ impl Schema for PhaseOfRun {
 impl<S: Schema + 'static> StaticSchemaMarker for SpanMarker<S> {
     const UNIQUE_MARKER_TYPE_NAME: &'static str = S::TYPE;
     const DESCRIPTION: Option<&'static str> = Some(S::DESCRIPTION);
-    // In the overview, too: the track has nothing else to show there.
+    // Also in the overview, where the track would be empty otherwise.
     const LOCATIONS: MarkerLocations = MarkerLocations::MARKER_CHART
         .union(MarkerLocations::MARKER_TABLE)
         .union(MarkerLocations::TIMELINE_OVERVIEW);

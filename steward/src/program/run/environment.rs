@@ -1,5 +1,5 @@
-//! What the loader and the layer find in the program's environment. The variables that choose drivers are left alone: a program that opens
-//! drivers itself as soon as those are set would then have no layers.
+//! The program's environment for loader and layer. The variables that select drivers are not set: some programs open drivers themselves if they
+//! are, and then have no layers.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use crate::program::mark;
 /// The folder for reports, in the run's own.
 pub(super) const REPORTS: &str = "reports";
 
-/// Adds the layer, its manifest's folder and its settings to what is set already.
+/// Adds the layer, its manifest's folder and its settings to the existing variables.
 pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
     let mut join = |name: &str, with: &dyn Fn(OsString) -> OsString| {
         let set = env::var_os(name).filter(|set| !set.is_empty());
@@ -23,7 +23,7 @@ pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
     };
     let in_front = |paths: OsString| joined(folder.as_os_str(), &paths);
     join("VK_ADD_LAYER_PATH", &in_front);
-    // Where it is set the loader looks nowhere else.
+    // If it is set, the loader searches nowhere else.
     if env::var_os("VK_LAYER_PATH").is_some_and(|paths| !paths.is_empty()) {
         join("VK_LAYER_PATH", &in_front);
     }
@@ -39,7 +39,7 @@ pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
     }
 }
 
-/// What the options say of stacks.
+/// Sets the options for stacks.
 pub(super) fn set_stacks(command: &mut Command, options: &RunArgs) {
     if options.stacks {
         command.env("VK_STEWARD_MEMORY_STACKS", "true");
@@ -50,7 +50,7 @@ pub(super) fn set_stacks(command: &mut Command, options: &RunArgs) {
     }
 }
 
-/// Two parts of a list of the loader's, of which one may be empty.
+/// Joins two parts of a loader's list; either may be empty.
 fn joined(first: &OsStr, second: &OsStr) -> OsString {
     let between = if first.is_empty() || second.is_empty() {
         ""

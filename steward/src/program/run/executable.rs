@@ -1,4 +1,4 @@
-//! What the program's file tells before it runs: whether the loader will open the layer in it at all.
+//! Checks the program's file before it runs: whether the loader can open the layer in it.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ const SET_ID: u32 = 0o6000;
 /// The head of an ELF file up to `e_machine`.
 type Head = [u8; 20];
 
-/// Why the layer will count nothing in the program; `None` where nothing speaks against it, or the file is not found.
+/// Why the layer will count nothing in the program; `None` if there is no obstacle, or the file is not found.
 pub(super) fn why_no_layer(program: &Path) -> Option<String> {
     let file = find(program)?;
     let own = head(Path::new("/proc/self/exe"));
@@ -34,7 +34,7 @@ pub(super) fn why_no_layer(program: &Path) -> Option<String> {
     })
 }
 
-/// The file as the system finds it.
+/// The file that the system will run.
 fn find(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 || program.is_absolute() {
         return Some(program.to_owned());
@@ -51,7 +51,7 @@ fn head(file: &Path) -> Option<Head> {
     Some(head)
 }
 
-/// Whether both are ELF files, of different classes or machines. Scripts and the like are run by what they name.
+/// Whether both are ELF files of different classes or machines. Scripts are run by their interpreter.
 fn is_other_architecture(own: &Head, theirs: &Head) -> bool {
     let of = |head: &Head| match *head {
         [0x7f, b'E', b'L', b'F', class, data, .., low, high] => Some((class, data, low, high)),

@@ -1,5 +1,5 @@
-//! `--expect`: the findings of a run's reports against what is known of the driver. Of a program that is not ours nothing is missed, and
-//! nothing counted: only what is not expected is a difference.
+//! `--expect`: compares the findings of a run with the known ones of the driver. For a user's program only unexpected findings are differences:
+//! missing ones and counts are not compared.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ use crate::expectations::{Expectations, compare};
 use crate::program::ProgramError;
 use crate::program::check;
 
-/// What is read of a report of the layer.
+/// The used part of a layer's report.
 #[derive(Deserialize)]
 struct LayerReport {
     check: Option<LayerCheck>,
@@ -28,7 +28,7 @@ pub(super) fn read(name: &str) -> Result<Expectations, ProgramError> {
     check::expectations_named(name).map(|(_, known)| known)
 }
 
-/// A line for everything that is not as expected. A run that was not judged is not as expected.
+/// A line for every difference. A run that was not judged is a difference.
 pub(super) fn unexpected(known: &Expectations, reports: &Reports) -> Vec<String> {
     if reports.json.is_empty() {
         return vec!["--expect: there is no report to compare".to_owned()];

@@ -1,4 +1,4 @@
-//! What `steward run` orders of the layer, and what the program's exit status hides: what a guard reported, and a plan that nothing met.
+//! Guard and planned refusals of `steward run`: the layer's settings, and errors that the program's exit status does not show.
 
 #![forbid(unsafe_code)]
 
@@ -12,13 +12,13 @@ use vk_accounts::report::{FailRun, GuardRun, Refusal};
 use super::environment::REPORTS;
 use super::reports::Reports;
 
-/// The part of a layer's report that is about this.
+/// The used part of a layer's report.
 #[derive(Deserialize)]
 struct Guarded {
     guard: Option<GuardRun>,
 }
 
-/// The layer's settings, in the words of the command line; `folder` is the run's own.
+/// Sets the layer's settings, as the command line names them; `folder` is the run's own.
 pub(super) fn set_environment(command: &mut Command, guarding: &Guarding, folder: &Path) {
     if guarding.fail.is_some() {
         let refusals = folder.join(REPORTS).join("%p.refusals");
@@ -39,13 +39,13 @@ pub(super) fn set_environment(command: &mut Command, guarding: &Guarding, folder
     }
 }
 
-/// The first request that was refused in some process, whether that has written a report or not.
+/// The first refused request of any process, also of one without a report.
 pub(super) fn first_refusal(reports: &Reports) -> Option<Refusal> {
     let mut logs = reports.refusals.iter();
     logs.find_map(|log| log.first.clone())
 }
 
-/// What went wrong in some process, one sentence each. A plan that one process met is met, even where that wrote no report.
+/// The errors of all processes, one sentence each. A plan is met if one process met it, also one without a report.
 pub(super) fn faults(guarding: &Guarding, reports: &Reports) -> Vec<String> {
     let mut faults = Vec::new();
     let read = reports

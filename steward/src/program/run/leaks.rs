@@ -1,4 +1,4 @@
-//! What the layer's report says is alive, with the names of functions, which the layer does not look for.
+//! Names functions in the layer's list of live objects and blocks.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use vk_accounts::report::Leaks;
 
 use crate::symbols::Symbols;
 
-/// Names the functions in the report of one process. Returns what is alive as text; empty where no stacks were kept.
+/// Names the functions in the report of one process. Returns the list as text; empty without stacks.
 pub(super) fn name(report: &mut Value, symbols: &mut Symbols) -> String {
     let Some(member) = report.get_mut("leaks").filter(|member| !member.is_null()) else {
         return String::new();

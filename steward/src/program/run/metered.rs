@@ -1,4 +1,4 @@
-//! `--meter`: the meter of the heap is loaded into the program, beside the layer, which measures the callback coverage of the driver.
+//! `--meter`: loads the meter of the heap into the program, beside the layer, which measures the driver's callback coverage.
 
 #![forbid(unsafe_code)]
 
@@ -8,8 +8,8 @@ use std::process::Command;
 use super::complain;
 use crate::callback_coverage::Preload;
 
-/// Has the program load the meter, for as long as what is returned is kept. `None` where it cannot be: then that is said, and the program
-/// runs without.
+/// Makes the program load the meter. Keep the returned value until the program has ended. If this fails, it is reported and the program runs
+/// without the meter.
 pub(super) fn preload(command: &mut Command) -> Option<Preload> {
     if env::var_os("LD_PRELOAD").is_some_and(|libraries| !libraries.is_empty()) {
         complain(

@@ -1,4 +1,4 @@
-//! `steward run`: a program with the layer VK_LAYER_STEWARD_memory, which writes a report for each process that creates an instance.
+//! `steward run`: runs a program with the layer VK_LAYER_STEWARD_memory, which writes a report for each process that creates an instance.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +39,7 @@ pub(super) use state_report::signal_name;
 pub(super) use sweep::SweepLimits;
 pub(super) use workload::{answer, drive, sweep_drive};
 
-/// As shells have it: it is there, and cannot be run; it is not there.
+/// Exit codes of shells: the program cannot be run; it does not exist.
 const NOT_RUNNABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
@@ -53,30 +53,30 @@ pub enum RunError {
         super::layer::LIBRARY
     )]
     NoLayer,
-    /// The folder for the layer's manifest and reports.
+    /// The folder for the layer's manifest and reports could not be created.
     #[error(
         "no folder for the reports could be made ({0}): name one that can be written to with TMPDIR"
     )]
     NoFolder(io::Error),
 }
 
-/// What is wanted of a run besides its reports.
+/// The options of a run.
 #[derive(Clone, Copy, Default)]
 struct Wanted<'a> {
     text: Option<&'a Path>,
-    /// Callbacks are not judged.
+    /// Callbacks are not checked.
     no_check: bool,
-    /// Of the driver's blocks.
+    /// Guard and refusals for the driver's blocks.
     guarding: Guarding,
     /// The meter of the heap is loaded into the program.
     meter: bool,
-    /// Functions are named in the report of what is alive.
+    /// Functions are named in the list of live objects and blocks.
     stacks: bool,
     expect: Option<&'a Expectations>,
 }
 
-/// Runs the program, and then shows the reports on the error output, or in the files that are named. The program's own streams stay its
-/// own, and so does its exit status.
+/// Runs the program, then writes the reports to the error output or to the named files. The program keeps its own streams, and its exit status is
+/// returned.
 pub(super) fn run(
     options: &RunArgs,
     guarding: &Guarding,
@@ -85,7 +85,7 @@ pub(super) fn run(
 ) -> Result<Outcome, ProgramError> {
     let expect = options.expect.as_deref().map(expect::read).transpose()?;
     let mut options = options.clone();
-    // A profile is made of them.
+    // A profile needs stacks.
     options.stacks |= output.profile.is_some();
     let wanted = Wanted {
         text: options.text.as_deref(),
@@ -118,9 +118,9 @@ pub(super) fn sweep(
     sweep::sweep(&|| Ok(command(options)), wanted, limits, output, out)
 }
 
-/// The program, with what its options say.
+/// The command for the program and its options.
 fn command(options: &RunArgs) -> Command {
-    // The command line has one word at least.
+    // The command line has at least one word.
     let (program, arguments) = options.program.split_first().unzip();
     let mut command = Command::new(program.map_or(OsStr::new(""), OsString::as_os_str));
     command.args(arguments.unwrap_or_default());
@@ -131,14 +131,14 @@ fn command(options: &RunArgs) -> Command {
     command
 }
 
-/// Gives the command the layer, which writes its reports into the folder.
+/// Adds the layer to the command. It writes its reports into the returned folder.
 fn prepare(command: &mut Command, wanted: &Wanted<'_>) -> Result<TempDir, ProgramError> {
     let layer = library().ok_or(RunError::NoLayer)?;
     let folder = folder(&layer).map_err(RunError::NoFolder)?;
     environment::set(command, folder.path(), wanted.no_check);
     faults::set_environment(command, &wanted.guarding, folder.path());
     if wanted.expect.is_some() {
-        // What is known of a driver names its commands, those that record among them.
+        // Expectations name all commands, including those that record.
         command.env("VK_STEWARD_MEMORY_BRACKETS", "all");
     }
     Ok(folder)
@@ -176,7 +176,7 @@ fn with_layer(
     };
     drop(preload);
     let mut reports = Reports::read(folder.path());
-    // What the layer itself wrote: a state has not judged anything.
+    // Only reports of the layer: states are not judged.
     let unexpected = wanted
         .expect
         .map(|known| expect::unexpected(known, &reports));
@@ -191,7 +191,7 @@ fn with_layer(
         files::write_and_say(file, reports.texts.join("\n").as_bytes())?;
     } else {
         let text = Terminal::of_standard_error(output).rendered(&reports.texts.join("\n"));
-        // The error output may be gone; the exit status is the program's all the same.
+        // The error output may be closed; the exit status remains the program's.
         let _ = io::stderr().write_all(text.as_bytes());
     }
     if !reports.json.is_empty() {
@@ -215,7 +215,7 @@ fn with_layer(
     }))
 }
 
-/// A new folder with the layer's manifest, and one for the reports. No other user may look inside.
+/// A new folder with the layer's manifest and a folder for reports. Other users cannot read it.
 fn folder(layer: &Path) -> io::Result<TempDir> {
     let folder = tempfile::Builder::new()
         .prefix("steward-run-")
@@ -226,7 +226,7 @@ fn folder(layer: &Path) -> io::Result<TempDir> {
     Ok(folder)
 }
 
-/// Why there is no report, as far as that can be known.
+/// The known reason why there is no report.
 fn no_report(program: &Path, status: ExitStatus) -> String {
     let program = program.display();
     match status.signal() {
@@ -246,11 +246,11 @@ fn no_report(program: &Path, status: ExitStatus) -> String {
 }
 
 fn complain(what: &str) {
-    // Where nobody listens the exit status says it.
+    // If the error output is closed, the exit status remains.
     let _ = writeln!(io::stderr(), "steward: {what}");
 }
 
-/// The program's exit status as a shell has it.
+/// The program's exit status in the form of a shell.
 fn code(status: ExitStatus) -> u8 {
     let code = status
         .code()

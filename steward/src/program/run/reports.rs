@@ -1,4 +1,4 @@
-//! The reports that the processes of a run have left.
+//! The reports of the processes of a run.
 
 #![forbid(unsafe_code)]
 
@@ -15,16 +15,16 @@ use super::environment::REPORTS;
 use super::{leaks, state_report};
 use crate::symbols::Symbols;
 
-/// One of each form a process, in the order of the files' names.
+/// Text and JSON of each process, in the order of the files' names.
 pub(super) struct Reports {
     pub(super) texts: Vec<String>,
     pub(super) json: Vec<String>,
-    /// What each process was refused on purpose, of those that wrote no report too.
+    /// The planned refusals of each process, also of those without a report.
     pub(super) refusals: Vec<RefusalLog>,
 }
 
 impl Reports {
-    /// What lies in the run's folder.
+    /// Reads the run's folder.
     pub(super) fn read(folder: &Path) -> Self {
         Self {
             texts: with_extension(folder, "txt"),
@@ -36,7 +36,7 @@ impl Reports {
         }
     }
 
-    /// Puts what is alive behind the text of each process, with the names of functions; and the names into the JSON.
+    /// Appends the list of live objects and blocks, with names of functions, to each text, and adds the names to the JSON.
     pub(super) fn name_functions(&mut self) {
         let mut symbols = Symbols::default();
         for (text, json) in self.texts.iter_mut().zip(&mut self.json) {
@@ -48,7 +48,7 @@ impl Reports {
         }
     }
 
-    /// Adds a report for each process that has written none for its last commands.
+    /// Adds a report for each process without a report of its last commands.
     pub(super) fn add_states(&mut self, folder: &Path, child: u32, status: ExitStatus) {
         for state in state_report::of_folder(folder, child, status) {
             self.texts.push(state.text);
@@ -56,7 +56,7 @@ impl Reports {
         }
     }
 
-    /// Each report of a process that can be read.
+    /// The reports that can be parsed.
     pub(super) fn parsed(&self) -> Vec<Report> {
         let reports = self.json.iter().map(|json| Report::of_program(json));
         reports.filter_map(Result::ok).collect()
@@ -76,7 +76,7 @@ impl Reports {
     }
 }
 
-/// What the layer wrote, with the members that a report of the program has. A report from a state has them.
+/// The layer's report with the members of a report of the program. A report from a state already has them.
 fn with_program_format(json: &str) -> String {
     let report = Report::of_program(json).and_then(serde_json::to_value);
     let (Ok(Value::Object(report)), Ok(Value::Object(mut layer))) =

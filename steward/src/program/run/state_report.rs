@@ -1,4 +1,4 @@
-//! The reports of processes that wrote none before they ended, from their state files.
+//! Reports from state files, for processes that ended without a report.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ pub(super) struct StateReport {
 /// The JSON of one. `layer_format` is that of the layer's own reports, which have instances instead of kinds.
 #[derive(Serialize)]
 struct JsonReport<'a> {
-    /// To those who read the program's reports this is one that could not be made.
+    /// Readers of the program's reports see this as one of a driver that could not be run.
     #[serde(flatten)]
     failed: Failed,
     layer_format: u32,
@@ -32,7 +32,7 @@ struct JsonReport<'a> {
     state: &'a State,
 }
 
-/// Of each process whose state knows of commands that no report of it does. `child` is the program's own process, which ended so.
+/// The reports of all processes whose state has unreported commands. `child` is the program's own process, which ended with `status`.
 pub(super) fn of_folder(folder: &Path, child: u32, status: ExitStatus) -> Vec<StateReport> {
     let paths = paths_with_extension(folder, "state");
     let states = paths
@@ -46,7 +46,7 @@ pub(super) fn of_folder(folder: &Path, child: u32, status: ExitStatus) -> Vec<St
     reports.collect()
 }
 
-/// How a process ended; of others than the program's own nobody knows more than that no report was written.
+/// How a process ended; unknown for other processes than the program's own.
 fn ended(status: Option<ExitStatus>) -> String {
     let Some(status) = status else {
         return "ended without a report".to_owned();
@@ -115,7 +115,7 @@ fn report(state: &State, ended: &str) -> StateReport {
     };
     StateReport {
         text,
-        // A struct of numbers and texts can always be expressed.
+        // Numbers and texts: JSON can express them all.
         json: serde_json::to_string(&json).unwrap_or_default() + "\n",
     }
 }

@@ -1,4 +1,4 @@
-//! `--fail=each`: the program once for each request of its driver, which is refused, and a table of how those runs ended.
+//! `--fail=each`: runs the program once for each request of its driver, with that request refused, and lists how the runs ended.
 
 #![forbid(unsafe_code)]
 
@@ -18,14 +18,14 @@ use crate::callback_coverage::wait;
 use crate::cli::Output;
 use crate::program::{Outcome, ProgramError, outputs};
 
-/// How many runs there may be, and how long one may take.
+/// The most runs, and the time limit of one.
 #[derive(Clone, Copy)]
 pub(in crate::program) struct SweepLimits {
     pub(in crate::program) runs: u64,
     pub(in crate::program) time: Duration,
 }
 
-/// How a run ended in which a request was refused.
+/// How a run with a refused request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Ending {
@@ -35,7 +35,7 @@ enum Ending {
     CleanError,
     /// By a signal.
     Crash,
-    /// It was killed after the time limit.
+    /// Killed after the time limit.
     Hang,
 }
 
@@ -43,14 +43,14 @@ enum Ending {
 struct SweptRun {
     /// The number of the request, from 0.
     request: u64,
-    /// None where the program crashed or hung before it requested so much.
+    /// None if the program crashed or hung before this request.
     refused: Option<Refusal>,
     ended: Ending,
     /// The exit status, or the number of the signal.
     status: Option<i32>,
 }
 
-/// What `--json` writes.
+/// The JSON of `--json`.
 #[derive(Debug, Serialize)]
 struct SweepReport {
     runs: Vec<SweptRun>,
@@ -58,7 +58,7 @@ struct SweepReport {
     is_complete: bool,
 }
 
-/// Runs what `command` makes until a run has fewer requests than there were runs. Its own output is dropped.
+/// Runs `command` until a run has no request of its number. The output of the runs is discarded.
 pub(super) fn sweep(
     command: &dyn Fn() -> io::Result<Command>,
     wanted: Wanted<'_>,
@@ -87,7 +87,7 @@ pub(super) fn sweep(
         };
         let refused = faults::first_refusal(&Reports::read(folder.path()));
         let was_harmed = matches!(ended, Ending::Crash | Ending::Hang);
-        // Refusals are written down as they happen: without one the program requests no more, or ended before it did.
+        // Refusals are logged at once: without one the program made no such request, or ended before it.
         let is_last = refused.is_none();
         if !is_last || was_harmed {
             report.runs.push(SweptRun {

@@ -1,4 +1,4 @@
-//! `steward drive --layer`: the workload without callbacks of its own, in a child that has the layer.
+//! `steward drive --layer`: runs the workload without callbacks in a child with the layer.
 
 #![forbid(unsafe_code)]
 
@@ -72,9 +72,9 @@ fn child(selected: &Selected, options: &Drive, seed: u32) -> io::Result<Command>
         rounds: options.rounds,
         way: Way::Loader,
     };
-    // Numbers and names: there is nothing in it that JSON lacks.
+    // Numbers and names: JSON can express them all.
     let job = serde_json::to_string(&job)?;
-    // The environment has the loader see this driver alone, since it was selected.
+    // The environment selects this driver since `drivers::select`.
     let mut command = Command::new(env::current_exe()?);
     command.arg(LAYER_CHILD_COMMAND).arg(job);
     Ok(command)

@@ -2,10 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-/// So much deeper stands what follows the first line.
+/// The additional indent of continuation lines.
 const STEP: usize = 2;
 
-/// `text` in lines of at most `width` characters, where words allow it. Lines that fit stay as they are.
+/// `text` in lines of at most `width` characters, if words allow it. Lines that fit are unchanged.
 pub(super) fn folded(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for (number, line) in text.split('\n').enumerate() {
@@ -26,7 +26,7 @@ fn fold(line: &str, width: usize, out: &mut String) {
     let deeper = " ".repeat((indent + STEP).min(width / 2));
     let mut taken = 0;
     let mut begun = false;
-    // Spaces between two words of one line stay, as of columns.
+    // Spaces between words of one line are kept, as in tables.
     for word in line.split_inclusive(' ') {
         let length = word.trim_end_matches(' ').chars().count();
         if begun && length > 0 && taken + length > width {

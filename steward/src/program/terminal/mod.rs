@@ -1,4 +1,4 @@
-//! What a terminal is shown that a file is not: colours, and lines that fit.
+//! Text for a terminal: colours, and lines that fit.
 
 #![forbid(unsafe_code)]
 
@@ -14,19 +14,19 @@ use terminal_size::{Width, terminal_size_of};
 
 use crate::cli::{ColorWhen, Output};
 
-/// However narrow a terminal says it is.
+/// The minimum width, also on narrower terminals.
 const MIN_WIDTH: usize = 40;
 
-/// How text is shown on one of the program's outputs.
+/// The form of text on one of the program's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terminal {
-    /// Columns; none where the output is no terminal, which breaks no lines.
+    /// Columns; none if the output is no terminal: lines are not broken.
     width: Option<usize>,
     colours: bool,
 }
 
 impl Terminal {
-    /// The standard output, as the command line and the environment say.
+    /// The standard output, by command line and environment.
     pub(super) fn of_standard_output(output: &Output) -> Self {
         Self::of(io::stdout(), output.color)
     }
@@ -38,9 +38,9 @@ impl Terminal {
 
     fn of(stream: impl IsTerminal + AsFd, color: ColorWhen) -> Self {
         let is_terminal = stream.is_terminal();
-        let told = || env::var("COLUMNS").ok()?.parse().ok();
+        let variable = || env::var("COLUMNS").ok()?.parse().ok();
         let width = terminal_size_of(&stream).map(|(Width(width), _)| usize::from(width));
-        let width = width.or_else(told).filter(|_| is_terminal);
+        let width = width.or_else(variable).filter(|_| is_terminal);
         Self {
             width: width
                 .filter(|width| *width > 0)
@@ -51,12 +51,12 @@ impl Terminal {
         }
     }
 
-    /// Columns that tables may take.
+    /// The width for tables.
     pub(super) fn columns(self) -> usize {
         self.width.unwrap_or(usize::MAX)
     }
 
-    /// The text as it is to be shown.
+    /// The text in this form.
     pub(super) fn rendered(self, text: &str) -> String {
         let folded = self
             .width
@@ -69,7 +69,7 @@ impl Terminal {
     }
 }
 
-/// Whether there are colours. `NO_COLOR` and `TERM` as <https://no-color.org> and terminfo have them.
+/// Whether to use colours. `NO_COLOR` and `TERM` are those of <https://no-color.org> and terminfo.
 fn colours(when: ColorWhen, is_terminal: bool, variable: &dyn Fn(&str) -> Option<String>) -> bool {
     match when {
         ColorWhen::Always => true,

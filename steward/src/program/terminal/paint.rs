@@ -10,7 +10,7 @@ const YELLOW: Style = AnsiColor::Yellow.on_default();
 const GREEN: Style = AnsiColor::Green.on_default();
 const CYAN: Style = AnsiColor::Cyan.on_default();
 
-/// The beginnings of lines that are painted whole, the first that fits.
+/// The beginnings of lines that get one style, by the first match.
 const LINES: [(&str, Style); 14] = [
     ("leftovers: none", GREEN),
     ("leftovers", RED),
@@ -18,7 +18,7 @@ const LINES: [(&str, Style); 14] = [
     ("alive at the end: nothing", GREEN),
     ("alive at the end:", YELLOW),
     ("findings: none", GREEN),
-    // The layer's: a count alone, and what is known of the driver is not in it.
+    // The layer's summary: only a count, without known findings.
     ("Findings: 0", GREEN),
     ("Findings: ", RED),
     ("result: as expected", GREEN),
@@ -29,10 +29,10 @@ const LINES: [(&str, Style); 14] = [
     ("no driver:", YELLOW),
 ];
 
-/// The levels of findings, where they begin a line that is set in.
+/// The levels of findings, at the beginning of an indented line.
 const LEVELS: [(&str, Style); 3] = [("violation", RED), ("suspect", YELLOW), ("note", CYAN)];
 
-/// Headings of tables: what stands first.
+/// The beginnings of table headings.
 const HEADS: [&str; 3] = ["context ", "phase ", "live  "];
 
 /// `text` with colours.
@@ -53,7 +53,6 @@ fn paint(line: &str, out: &mut String) {
         return styled(*style, line, out);
     }
     if let Some(rest) = line.strip_prefix("findings: ") {
-        // Until the hint in brackets.
         let style = match rest.contains("all known of ") || rest.contains(", known of ") {
             true => YELLOW,
             false => RED,

@@ -1,15 +1,15 @@
-//! Tables that are wider than a terminal, with their columns moved together.
+//! Narrows tables that are wider than a terminal, by smaller gaps between columns.
 
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Spaces that stay between two columns.
+/// The remaining spaces between two columns.
 const GAP: usize = 2;
 
-/// `text` with the wide gaps of each table narrowed, where a row of it is longer than `width`. A table is what lies between two empty
-/// lines; its rows have gaps, and other lines there stay as they are.
+/// `text` with narrower gaps in each table with a row longer than `width`. A table is between two empty lines; its rows have gaps, and other
+/// lines between are unchanged.
 pub(super) fn squeezed(text: &str, width: usize) -> String {
     let paragraphs: Vec<_> = text
         .split("\n\n")
@@ -31,13 +31,13 @@ fn paragraph(text: &str, width: usize) -> Cow<'_, str> {
     lines.collect::<Vec<_>>().join("\n").into()
 }
 
-/// Three columns at least.
+/// Whether the line has at least three columns.
 fn is_row(line: &str) -> bool {
     let columns = line.trim().split("  ").filter(|part| !part.is_empty());
     columns.count() > 2
 }
 
-/// Where every row has spaces, less what stays of them. What stands in front of the first column is no gap.
+/// The columns of spaces to remove. Spaces before the first column are no gap.
 fn gaps(rows: &[&str]) -> Vec<Range<usize>> {
     let longest = rows.iter().map(|row| row.chars().count()).max();
     let mut blank = vec![true; longest.unwrap_or(0)];

@@ -1,8 +1,8 @@
-//! Buffers of which most are freed, and the rest moved together, pass by pass, with the copies on the queue.
+//! Creates buffers, frees most of them, and defragments the rest in passes with copies on the queue.
 //!
 //! ```text
 //!  before   |a.....b.....|   |c.....d.....|   |e.....f.....|   |g.....h.....|     four blocks, a sixth of each in use
-//!  after    |acdefgbh....|                                                        one, and three are the driver's again
+//!  after    |acdefgbh....|                                                        one block; three are freed
 //! ```
 
 use ash::vk;
@@ -27,20 +27,20 @@ use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
 const BYTES: u64 = 8 << 10;
 /// Bytes of a block: twelve buffers.
 const BLOCK: u64 = 12 * BYTES;
-/// Buffers that are made, and of how many one is kept.
+/// Created buffers, and of how many one is kept.
 const BUFFERS: usize = 48;
 const ONE_OF: usize = 6;
-/// Moves of a pass, so that there is more than one.
+/// Moves of a pass: few enough for more than one pass.
 const MOVES: usize = 4;
 
-/// What there is to tell of it.
+/// The results of a defragmentation.
 pub(in crate::workload) struct Moved {
-    /// Words that were compared.
+    /// Compared words.
     pub(in crate::workload) comparisons: u64,
     pub(in crate::workload) report: Defragmentation,
 }
 
-/// Makes, frees and moves, and compares every word that was moved with what `expected` gives.
+/// Creates, frees and moves buffers, and compares every moved word with that of `expected`.
 pub(in crate::workload) fn run(
     device: &Device<'_>,
     round: u32,
@@ -67,7 +67,7 @@ fn scatter_and_gather<'d>(
     check: &Check,
 ) -> Result<Moved, WorkloadError> {
     let both = Usage::TRANSFER_SRC | Usage::TRANSFER_DST;
-    // Mapped, it would keep its block from being emptied.
+    // A mapped region would keep its block from being emptied.
     let staged = RegionOptions::new()
         .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
         .pinned();
@@ -92,7 +92,7 @@ fn scatter_and_gather<'d>(
             copy(to, (&staging, at), (region, 0), BYTES);
         }
     })?;
-    // What is read back later cannot be this.
+    // Without the zeros the read-back could find the uploaded words.
     by.write(&staging, |_| 0)?;
 
     let mut report = Defragmentation {
@@ -147,13 +147,13 @@ fn scatter_and_gather<'d>(
     })
 }
 
-/// Records copies, which see what was copied before, runs them and waits.
+/// Records copies, which see earlier copies, runs them and waits.
 fn submit(device: &Device<'_>, record: impl FnOnce(&Recorder<'_>)) -> Result<(), WorkloadError> {
     let commands = Commands::new(device)?;
     // SAFETY: no flags, no chain.
     let fence = unsafe { device.create(&vk::FenceCreateInfo::default()) }?;
     let [copies] = commands.all();
-    // SAFETY: a fresh command buffer of this device; the buffers live until the work has ended, which is waited for here.
+    // SAFETY: a new command buffer of this device; the buffers live until the work has ended: this function waits for it.
     unsafe {
         Recorder::record(device, copies, |to| {
             between_copies(to);
@@ -164,6 +164,6 @@ fn submit(device: &Device<'_>, record: impl FnOnce(&Recorder<'_>)) -> Result<(),
             );
         })
     }?;
-    // SAFETY: recorded above; a fresh fence.
+    // SAFETY: recorded above; a new fence.
     unsafe { InFlight::submit_one(device, &commands, &fence) }?.finish()
 }

@@ -1,4 +1,4 @@
-//! The device as gpu-suballoc knows it: every command in the workload's bracket, every object told of.
+//! The device for gpu-suballoc: every command runs in the workload's bracket, every object is reported.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
@@ -22,14 +22,14 @@ pub(super) struct BracketedDevice<'d> {
     device: &'d Device<'d>,
     memories: RefCell<Vec<Guard<'d, vk::DeviceMemory>>>,
     buffers: RefCell<Vec<Guard<'d, vk::Buffer>>>,
-    /// What the driver refused last.
+    /// The last refusal of the driver.
     refused: Cell<Option<WorkloadError>>,
 }
 
-// SAFETY: only this folder makes one, and keeps it, with the allocator around it, within a call of `round::run`: it is never sent
-// to another thread.
+// SAFETY: only this folder creates one, and uses it within one call of `round::run` or `defragmentation::run`: it is never sent to another
+// thread.
 unsafe impl Send for BracketedDevice<'_> {}
-// SAFETY: as for `Send`; nor is it shared with one.
+// SAFETY: as for `Send`: it is never shared with another thread.
 unsafe impl Sync for BracketedDevice<'_> {}
 
 impl<'d> BracketedDevice<'d> {
@@ -42,7 +42,7 @@ impl<'d> BracketedDevice<'d> {
         }
     }
 
-    /// Why the sub-allocator refused `what`: with the driver's command, where the driver was the reason.
+    /// Why the sub-allocator refused `what`: the driver's command, if the driver refused.
     pub(super) fn reason(&self, what: &'static str, reason: GpuError) -> WorkloadError {
         match (self.refused.take(), reason) {
             (Some(refused), GpuError::Device(_)) => refused,
@@ -75,14 +75,14 @@ impl<'d> BracketedDevice<'d> {
         Ok(handle)
     }
 
-    /// Destroys an object with the callbacks that it was made with.
+    /// Destroys an object with the callbacks of its creation.
     fn destroy<H: DeviceObject>(kept: &RefCell<Vec<Guard<'d, H>>>, handle: u64) {
         let place = kept
             .borrow()
             .iter()
             .position(|guard| guard.as_raw() == handle);
         let gone = place.map(|place| kept.borrow_mut().swap_remove(place));
-        debug_assert!(gone.is_some(), "the sub-allocator destroys what it made");
+        debug_assert!(gone.is_some(), "the sub-allocator destroys its own objects");
     }
 
     fn ranges(ranges: &[MappedRange]) -> Vec<vk::MappedMemoryRange<'static>> {
@@ -97,8 +97,8 @@ impl<'d> BracketedDevice<'d> {
     }
 }
 
-// SAFETY: handles, pointers and results are Vulkan's own; guards keep every object alive until it is given back; what the device
-// says of itself was asked once. No call unwinds: the workload's hooks do not.
+// SAFETY: handles, pointers and results are Vulkan's own; guards keep every object alive until it is destroyed; the properties do not change.
+// No call unwinds: the workload's hooks do not.
 unsafe impl DeviceMemory for BracketedDevice<'_> {
     fn properties(&self) -> DeviceProperties<'_> {
         let physical = self.device.physical();
@@ -244,7 +244,7 @@ unsafe impl DeviceMemory for BracketedDevice<'_> {
         let buffer = vk::Buffer::from_raw(buffer.as_raw());
         self.device_result(
             device.check("vkBindBufferMemory", ObjectKind::Buffer, |vk, this| {
-                // SAFETY: live, not bound, and the place is what it asks for, as the caller promises.
+                // SAFETY: live, not bound, and placed as its requirements say (the caller's promise).
                 unsafe { (vk.bind_buffer_memory)(this, buffer, memory, offset) }
             }),
         )

@@ -1,4 +1,4 @@
-//! How device memory is divided, as the report tells it.
+//! The division of device memory, for the report.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use vk_accounts::report::{DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
 pub(super) fn memory_report(allocator: &Allocator<'_>) -> Result<DeviceMemory, GpuError> {
     let (stats, properties) = (allocator.stats(), allocator.device().properties());
     let picture = allocator.memory_map()?;
-    // A plan alone: it is dropped before anything moves.
+    // Only a plan: it is dropped before any move.
     let mut run = allocator.defragment(DefragmentationOptions::new().move_bare_regions())?;
     let moves = run.next_pass()?.moves().len() as u64;
     let planned = run.totals();

@@ -41,25 +41,25 @@ use vk_accounts::report::DeviceMemory;
 
 /// Bytes of a word.
 const WORD: u64 = size_of::<u32>() as u64;
-/// Bytes that the host uploads.
+/// Bytes of the host's upload.
 const UPLOADED: u64 = WORDS as u64 * WORD;
-/// Where the crop of a crop of a crop begins in what is uploaded: the sum of the three.
+/// The offsets of three nested crops; the innermost begins at their sum in the upload.
 const CROPPED_AT: [u64; 3] = [1004, 500, 36];
-/// Bytes that go through all buffers.
+/// Bytes that are copied through all buffers.
 const THROUGH: u64 = 1024;
-/// Bytes that go by the short way: no multiple of any granule.
+/// Bytes that are copied the short way: no multiple of any granule.
 const ODD: u64 = 1000;
-/// Bytes of what is copied through, past what is copied.
+/// Size of the buffers on the long way.
 const ROOM: u64 = 3000;
-/// Where the crop begins in what is read back, and where the odd bytes begin.
+/// The offsets of the crop and of the odd bytes in the read-back buffer.
 const READ_AT: [u64; 2] = [132, 2180];
 
-/// Bytes of the first block. A round needs little, and software drivers take device memory from the heap of this very process.
+/// Bytes of the first block. A round needs little, and software drivers allocate device memory from this process's heap.
 const FIRST_BLOCK: u64 = 256 << 10;
 
 type Allocator<'d> = GpuAllocator<BracketedDevice<'d>, &'d dyn HostAllocator>;
 
-/// The sub-allocator of a round. Its book-keeping is in the hooks' memory.
+/// The sub-allocator of a round. The hooks' allocator provides its bookkeeping.
 pub(super) struct Suballocator<'d>(Allocator<'d>);
 
 impl<'d> Suballocator<'d> {
@@ -77,8 +77,8 @@ impl<'d> Suballocator<'d> {
             memory,
             ..AllocatorOptions::default()
         };
-        // SAFETY: every info below is valid for any device; wrapped buffers live in `Transfers`, behind what was made of them; the
-        // round waits for its work before it drops them.
+        // SAFETY: every info below is valid for any device; `Transfers` drops wrapped buffers after the regions that use them; the round waits
+        // for its work before it drops `Transfers`.
         let made = unsafe { GpuAllocator::new(bracketed, device.caller().memory(), options) };
         made.map(Self).map_err(
             |Rejected {
@@ -88,13 +88,13 @@ impl<'d> Suballocator<'d> {
         )
     }
 
-    /// How it has divided the memory now.
+    /// The current division of device memory.
     pub(super) fn memory_report(&self) -> Result<DeviceMemory, WorkloadError> {
         memory_report::memory_report(&self.0)
             .map_err(|error| self.reason("the picture of device memory", error))
     }
 
-    /// Gives everything back: nothing may be left.
+    /// Frees all memory. No region may be left.
     pub(super) fn close(self) -> Result<(), WorkloadError> {
         let left =
             |outstanding: gpu_suballoc::allocator::OutstandingRegions| WorkloadError::LeftBehind {
@@ -124,7 +124,7 @@ impl<'d> Suballocator<'d> {
         self.own(name, made)
     }
 
-    /// Writes every word of a buffer that the host sees.
+    /// Writes every word of a mappable buffer.
     fn write(&self, region: &Region, word: impl Fn(u32) -> u32) -> Result<(), WorkloadError> {
         let mapping = self
             .0
@@ -132,9 +132,9 @@ impl<'d> Suballocator<'d> {
             .map_err(|error| self.reason("the mapping of what is uploaded", error))?;
         let words = mapping.as_ptr().cast::<u32>();
         for index in 0..(region.size() / WORD) as u32 {
-            // SAFETY: inside the mapping, which has so many words.
+            // SAFETY: inside the mapping.
             let place = unsafe { words.add(index as usize) };
-            // SAFETY: regions begin at granules, so a word is aligned; the device does not use the buffer now.
+            // SAFETY: regions begin at granules, so words are aligned; the device does not use the buffer now.
             unsafe { place.write(word(index)) };
         }
         self.0
@@ -142,7 +142,7 @@ impl<'d> Suballocator<'d> {
             .map_err(|error| self.reason("the flush of what is uploaded", error))
     }
 
-    /// Shows words of a buffer to `look`, with their numbers: some parts of it, each by its offset and its bytes.
+    /// Calls `look` with the words of some parts of a buffer: number of the part, index, word. A part is an offset and a number of bytes.
     fn read(
         &self,
         region: &Region,
@@ -162,7 +162,7 @@ impl<'d> Suballocator<'d> {
             for index in 0..(bytes / WORD) as u32 {
                 // SAFETY: inside the mapping: all parts lie in the buffer.
                 let place = unsafe { words.add((at / WORD) as usize + index as usize) };
-                // SAFETY: mapped, aligned as all words of it, written by the device, which is done, or never: any bits are a word.
+                // SAFETY: mapped and aligned; the device has finished its writes; any bits are a word.
                 look(part, index, unsafe { place.read() })?;
                 seen += 1;
             }
@@ -191,7 +191,7 @@ impl<'d> Suballocator<'d> {
     }
 }
 
-/// A region that is given back when it is dropped.
+/// A region that is freed on drop.
 struct OwnedRegion<'a, 'd> {
     allocator: &'a Allocator<'d>,
     region: Option<Region>,
@@ -202,12 +202,12 @@ impl Deref for OwnedRegion<'_, '_> {
     fn deref(&self) -> &Region {
         self.region
             .as_ref()
-            .unwrap_or_else(|| unreachable!("it is taken out when it is dropped"))
+            .unwrap_or_else(|| unreachable!("only drop removes the region"))
     }
 }
 
 impl OwnedRegion<'_, '_> {
-    /// Learns where it lies now.
+    /// Updates the position after a move.
     fn refresh(&mut self) -> Result<(), GpuError> {
         self.region
             .as_mut()
@@ -226,11 +226,11 @@ impl Drop for OwnedRegion<'_, '_> {
     }
 }
 
-/// What is uploaded, copied and read back. Fields stand in reverse order of making.
+/// The regions of the upload, the copies and the read-back. Fields are in reverse order of creation.
 pub(super) struct Transfers<'a, 'd> {
     read_part: OwnedRegion<'a, 'd>,
     wrapped_part: OwnedRegion<'a, 'd>,
-    /// The last of them is what is copied.
+    /// Nested crops, the innermost first: it is copied.
     parts: [OwnedRegion<'a, 'd>; 3],
     wrapped: OwnedRegion<'a, 'd>,
     read_back: OwnedRegion<'a, 'd>,
@@ -241,7 +241,7 @@ pub(super) struct Transfers<'a, 'd> {
 }
 
 impl<'a, 'd> Transfers<'a, 'd> {
-    /// Makes all regions, and writes what is to be uploaded.
+    /// Creates all regions, and writes the upload.
     pub(super) fn new(
         by: &'a Suballocator<'d>,
         device: &'d Device<'d>,
@@ -256,7 +256,7 @@ impl<'a, 'd> Transfers<'a, 'd> {
         let seen = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE);
         let cached = seen.preferring(PropertyFlags::HOST_CACHED);
         let both = Usage::TRANSFER_SRC | Usage::TRANSFER_DST;
-        let options = |wish| RegionOptions::new().preference(wish);
+        let options = |preference| RegionOptions::new().preference(preference);
         let upload = by.buffer(
             ("upload", UPLOADED, Usage::TRANSFER_SRC),
             options(seen).lifetime(Lifetime::Transient),
@@ -300,7 +300,7 @@ impl<'a, 'd> Transfers<'a, 'd> {
         })
     }
 
-    /// Records the way to the wrapped buffer.
+    /// Records the copies up to the wrapped buffer.
     pub(super) fn record_out(&self, to: &Recorder<'_>) {
         let [inner, ..] = &self.parts;
         copy(to, (inner, 0), (&self.device_local, 2 * WORD), THROUGH);
@@ -314,14 +314,14 @@ impl<'a, 'd> Transfers<'a, 'd> {
         );
     }
 
-    /// Records the way back.
+    /// Records the copies to the read-back buffer.
     pub(super) fn record_back(&self, to: &Recorder<'_>) {
         between_copies(to);
         copy(to, (&self.wrapped_part, 0), (&self.read_part, 0), THROUGH);
         copy(to, (&self.odd, 0), (&self.read_back, READ_AT[1]), ODD);
     }
 
-    /// Shows the words that came through all buffers, then the odd ones, to `look`: with where they stood in what was uploaded.
+    /// Calls `look` with the words that were copied through all buffers, then with the odd ones, each with its index in the upload.
     pub(super) fn read(
         &self,
         by: &Suballocator<'_>,
@@ -337,7 +337,7 @@ impl<'a, 'd> Transfers<'a, 'd> {
     }
 }
 
-/// Makes one copy's bytes visible to the next.
+/// Makes the writes of one copy visible to the next.
 fn between_copies(to: &Recorder<'_>) {
     use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
     to.memory_barrier(
