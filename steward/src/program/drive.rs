@@ -127,7 +127,7 @@ fn drive_over(
         ran.as_ref().err().map(ended),
         shared
             .as_ref()
-            .and_then(|shared| shared.told.as_ref().err())
+            .and_then(|shared| shared.outcome.as_ref().err())
             .map(ended_early),
     ];
     let ends: Vec<_> = ends.into_iter().flatten().collect();
@@ -163,7 +163,7 @@ fn drive_over(
             leaks.stacks.extend(shared.leaks.stacks);
             leaks.lost = leaks.lost.saturating_add(shared.leaks.lost);
         }
-        report.shared_contexts = match shared.told {
+        report.shared_contexts = match shared.outcome {
             Err(_) if was_refused => None,
             told => Some(told.map_err(DriveError::from)?),
         };

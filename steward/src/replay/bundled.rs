@@ -1,17 +1,17 @@
-//! The traces that come with the program, for machines without a driver.
+//! Traces inside the program, for machines without a driver.
 
 #![forbid(unsafe_code)]
 
-/// A recorded run that is part of the program.
+/// A recorded run inside the program.
 #[derive(Clone, Copy, Debug)]
 pub struct BundledTrace {
-    /// How it is called in reports, and with `steward replay NAME`.
+    /// Its name in reports and for `steward replay NAME`.
     pub name: &'static str,
     /// The trace, gzip-compressed.
     pub compressed: &'static [u8],
 }
 
-/// All of them.
+/// All bundled traces.
 pub const TRACES: [BundledTrace; 4] = [
     BundledTrace {
         name: "lavapipe-workload",

@@ -19,10 +19,10 @@ use sites::TraceSites;
 use vk_accounts::report::origins::{EventLog, SiteRecorder};
 use vk_accounts::report::{FindingRow, Report, Source, Unjudged};
 
-/// What requests before the first phase of a trace are counted in.
+/// The phase of requests before a trace's first phase.
 const UNNAMED_PHASE: &str = "(no phase)";
 
-/// Why a trace could not be replayed. Each says in one sentence what to do.
+/// Why a trace could not be replayed. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
@@ -32,38 +32,38 @@ pub enum ReplayError {
         bundled_names()
     )]
     Unreadable {
-        /// What was asked for.
+        /// The requested name.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: std::io::Error,
     },
-    /// Compressed data that breaks off or was changed.
+    /// Compressed data is cut off or damaged.
     #[error(
         "{file}, line {line}: the compressed data cannot be read on ({reason}): the file was cut off or damaged, copy it again"
     )]
     Compressed {
-        /// What was asked for.
+        /// The requested name.
         file: String,
-        /// The line that was not whole.
+        /// The incomplete line.
         line: u64,
-        /// What was wrong.
+        /// The error.
         reason: std::io::Error,
     },
-    /// Compressed data that unpacks to more than [`TraceFile::MAX_UNPACKED_BYTES`]: a small file may grow a thousandfold.
+    /// Compressed data unpacks to more than [`TraceFile::MAX_UNPACKED_BYTES`].
     #[error(
         "{file} unpacks to more than {}: if you trust it, unpack it with `gzip -d` and name what comes of it",
         vk_accounts::units::bytes(TraceFile::MAX_UNPACKED_BYTES as u64)
     )]
     UnpacksTooLarge {
-        /// What was asked for.
+        /// The requested name.
         file: String,
     },
-    /// A line is not what the format says.
+    /// A line breaks the format.
     #[error("{file}, {error}")]
     Malformed {
-        /// What was asked for.
+        /// The requested name.
         file: String,
-        /// The line, and what was expected there.
+        /// The line and what it should be.
         error: CallbackError,
     },
     /// No memory for the accounts.
@@ -71,20 +71,20 @@ pub enum ReplayError {
     Host(#[from] HostError),
 }
 
-/// The text of a trace, and what to call it.
+/// A trace's text and name.
 #[derive(Clone, Debug)]
 pub struct TraceFile {
-    /// How reports call it.
+    /// Its name in reports.
     pub name: String,
     /// Its bytes, decompressed.
     pub bytes: Vec<u8>,
 }
 
 impl TraceFile {
-    /// Compressed traces may unpack to so many bytes.
+    /// The most bytes that a compressed trace may unpack to.
     pub const MAX_UNPACKED_BYTES: usize = 256 << 20;
 
-    /// Reads a file, gzip-compressed or not; where there is none, a bundled trace of that name. `-` is the standard input.
+    /// Reads a file, gzip-compressed or not, or else the bundled trace of that name. `-` is the standard input.
     ///
     /// # Errors
     /// [`ReplayError::Unreadable`], [`ReplayError::Compressed`], [`ReplayError::UnpacksTooLarge`].
@@ -103,7 +103,7 @@ impl TraceFile {
         }
     }
 
-    /// A trace of the program's own; [`ReplayError::Compressed`] if the program was built from a damaged file.
+    /// A bundled trace; [`ReplayError::Compressed`] if the program was built from a damaged file.
     fn bundled(trace: &BundledTrace) -> Result<Self, ReplayError> {
         let name = format!("{} (bundled)", trace.name);
         let bytes = decompress(&name, trace.compressed.to_vec())?;
@@ -122,8 +122,7 @@ pub fn replay<A: HostAllocator + Sync>(
     replay_into(backing, trace, SiteRecorder::default()).map(|(report, _)| report)
 }
 
-/// As [`replay`], with a recorder of call sites. Also returns what happened in the order of the lines, where the recorder keeps that: a
-/// line counts as a microsecond.
+/// As [`replay`], with a recorder of call sites. Also returns the recorder's events in the order of lines, a microsecond each.
 ///
 /// # Errors
 /// As [`replay`].
@@ -139,9 +138,8 @@ pub fn replay_into<A: HostAllocator + Sync>(
     let reader = TraceReader::from_bytes(&trace.bytes).map_err(|error| malformed(error.into()))?;
     let (format, driver) = (reader.format(), reader.driver().to_owned());
 
-    // SAFETY: the backing is borrowed until this function returns. By then the tree is gone, also when a line is refused or
-    // something panics: every context, handle, block and snapshot lies in the locals below, which go before `root`, and the
-    // report holds numbers and names only.
+    // SAFETY: the backing is borrowed until this function returns. The tree is gone by then, even after an error or a panic: contexts,
+    // handles, blocks and snapshots are in the locals below, which are dropped before `root`; the report holds numbers and names.
     let root = unsafe {
         Context::root(
             backing,
@@ -152,13 +150,13 @@ pub fn replay_into<A: HostAllocator + Sync>(
     let replayed = root.child("trace")?;
     let mut owners = OwnerContexts::new(replayed)?;
     let mut replay = Replay::new(&records);
-    // A trace does not say whether all commands were written down.
+    // A trace does not say whether it has all commands.
     let mut judge = Judge::new(&records, CheckOptions::default());
     let mut sites = TraceSites::new(recorder);
     let (mut phased, mut lost, mut lines) = (false, 0_u64, 0_u64);
     for item in reader {
         let (line, event) = item.map_err(|error| malformed(error.into()))?;
-        // What comes before the first phase is told as well.
+        // Reports include what precedes the first phase.
         if !phased && !matches!(event, TraceEvent::Owner { .. }) {
             phased = true;
             if !matches!(event, TraceEvent::Phase { .. }) {
@@ -213,7 +211,7 @@ pub fn replay_into<A: HostAllocator + Sync>(
     Ok((report, sites.recorder.drain_events()))
 }
 
-/// What the judge found, with the line of the trace.
+/// The judge's findings with the trace's line.
 fn judged(found: &CheckFinding<'_>) -> FindingRow {
     let row = FindingRow::from(found);
     let first = if row.count > 1 {
@@ -229,7 +227,7 @@ fn judged(found: &CheckFinding<'_>) -> FindingRow {
     }
 }
 
-/// As it is, or decompressed as far as that goes.
+/// The bytes, decompressed as far as possible.
 fn decompress(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>, ReplayError> {
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Ok(bytes);
@@ -256,7 +254,7 @@ fn line_feeds(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// Lines, the last one also without a line feed.
+/// Lines; the last one may lack a line feed.
 fn count_lines(bytes: &[u8]) -> u64 {
     line_feeds(bytes) + u64::from(bytes.last().is_some_and(|last| *last != b'\n'))
 }

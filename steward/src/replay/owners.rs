@@ -1,4 +1,4 @@
-//! A context for every owner that a trace declares.
+//! A context for each owner that a trace declares.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
@@ -12,28 +12,27 @@ use vk_accounts::report::{
     ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler,
 };
 
-/// How many findings are listed in full; the rest is counted.
+/// The most findings that are listed; the rest is counted.
 const LISTED: usize = 100;
-/// No practical limit: the high-water mark is the exact peak of all scopes together.
+/// No limit in practice: the high-water mark is the exact peak of all scopes together.
 const EXACT: Budget = Budget::exact(u64::MAX - 1);
 
-/// Contexts by owner, and everything the replay tells.
+/// Contexts by owner, and the replay's results.
 ///
-/// A trace may have as many phases as owners: what all accounts hold at the end of one is not looked at, but what those hold that were
-/// requested of since the end of the one before.
+/// A trace may have as many phases as owners, so the end of a phase visits only accounts with requests since the last one.
 pub(super) struct OwnerContexts {
     accounts: BTreeMap<u64, Account>,
     unnamed: Account,
-    /// The accounts that were requested of since the last look.
+    /// The accounts with requests since the last visit.
     requested: Rc<Requested>,
-    /// All accounts at the last look.
+    /// All accounts at the last visit.
     sum: Counts,
     top: Context,
     phases: Vec<Phase>,
     running: Option<PhaseStart>,
     timeline: Sampler,
     line: u64,
-    /// The phase at whose end the most was live, and that.
+    /// The phase that ended with the most live bytes, and these bytes.
     fullest: Option<(u64, String)>,
     /// How often that changed.
     fullest_number: u64,
@@ -42,13 +41,13 @@ pub(super) struct OwnerContexts {
     leftovers: BTreeMap<u64, Leftover>,
 }
 
-/// One owner's.
+/// One owner's account.
 struct Account {
     context: Context,
     tally: Rc<Tally>,
-    /// As it was at the last look.
+    /// Its state at the last visit.
     last: Counts,
-    /// What was live when it was fullest for the `full_number`th time; as `last` says where it was fullest again since.
+    /// What was live at the `full_number`th maximum; `last` if a later maximum came.
     full: ByScope,
     full_number: u64,
 }
@@ -76,7 +75,7 @@ impl OwnerContexts {
         })
     }
 
-    /// The contexts as rows, and the phase in which they held most. `peak_bytes` is that of all together.
+    /// The contexts as rows, and the phase of their maximum. `peak_bytes` is the peak of all together.
     pub(super) fn rows(
         &self,
         records: &Context,
@@ -115,12 +114,12 @@ impl OwnerContexts {
         self.phases.clone()
     }
 
-    /// How many phases ended, and how many of them were fuller than all before.
+    /// How many phases ended, and how many of them set a new maximum.
     pub(super) fn ended_phases(&self) -> (usize, u64) {
         (self.phases.len(), self.fullest_number)
     }
 
-    /// Looks at what is live, after a line.
+    /// Visits what is live after a line.
     pub(super) fn look(&mut self, line: u64, totals: &Totals) {
         self.line = line;
         self.timeline.add(self.sample(totals));
@@ -162,7 +161,7 @@ impl OwnerContexts {
         }
     }
 
-    /// What the replay alone can tell; the rest the judge has said.
+    /// Findings that need the replay; the judge has the others.
     fn row(line: u64, finding: ReplayFinding) -> Option<FindingRow> {
         let own = matches!(
             finding,
@@ -211,7 +210,7 @@ impl Account {
         }
     }
 
-    /// What it held at the last look and what it holds now. What it held when all was fullest for the `fullest`th time stays known.
+    /// What it held at the last visit and holds now. Keeps what it held at the `fullest`th maximum.
     fn look(&mut self, fullest: u64) -> (Counts, Counts) {
         self.full = self.live_when_fullest(fullest);
         self.full_number = fullest;
@@ -223,7 +222,7 @@ impl Account {
         (mem::replace(&mut self.last, now), now)
     }
 
-    /// What was live when all was fullest for the `fullest`th and last time.
+    /// What was live at the `fullest`th and last maximum.
     fn live_when_fullest(&self, fullest: u64) -> ByScope {
         if self.full_number == fullest {
             self.full
@@ -254,7 +253,7 @@ impl ReplayTarget for OwnerContexts {
             self.list(note(sentence));
             return;
         }
-        // Owners lie side by side: a context's own record would otherwise be counted with its parent's requests.
+        // Owners are siblings: as a child, a context's record would count among its parent's requests.
         match self
             .top
             .child_with(ContextOptions::new("owner").label(kind).budget(EXACT))
@@ -319,7 +318,7 @@ fn scope(raw: i32) -> Option<Scope> {
     u32::try_from(raw).ok().and_then(Scope::from_raw)
 }
 
-/// What no rule is about.
+/// A finding without a rule.
 fn note(sentence: String) -> FindingRow {
     FindingRow {
         level: FindingRow::NOTE.to_owned(),

@@ -1,4 +1,4 @@
-//! Where an owner's blocks come from in a replay: its context, a count of the blocks without a byte, and a list of who was asked.
+//! The source of an owner's blocks in a replay: its context, a count of empty blocks and a list of accounts with requests.
 
 use std::alloc::Layout;
 use std::cell::{Cell, RefCell};
@@ -12,19 +12,19 @@ use alloc_core::{
 
 use vk_accounts::report::ByScope;
 
-/// The accounts that were requested of since the last look, by owner; `None` is the one of requests without an owner.
+/// The accounts with requests since the last visit, by owner; `None` is for requests without an owner.
 #[derive(Debug, Default)]
 pub(super) struct Requested(RefCell<Vec<Option<u64>>>);
 
 impl Requested {
-    /// Each of them once. To be told so: [`Tally::looked_at`].
+    /// Each account once. Call [`Tally::looked_at`] for it.
     pub(super) fn drain(&self) -> Vec<Option<u64>> {
         self.0.take()
     }
 }
 
-/// Beside an owner's context: its blocks of 0 bytes, and whether it was requested of. A context does not know such blocks; a driver asks
-/// for them, and in a live run each has its header.
+/// An owner's blocks of 0 bytes, and whether it had requests. A context does not count such blocks, but drivers request them, and in a
+/// live run each has a header.
 #[derive(Debug)]
 pub(super) struct Tally {
     owner: Option<u64>,
@@ -34,7 +34,7 @@ pub(super) struct Tally {
     live: Cell<ByScope>,
 }
 
-/// A context that counts empty blocks as well.
+/// A context that also counts empty blocks.
 #[derive(Clone)]
 pub(super) struct Sink {
     context: ContextHandle,
@@ -52,17 +52,17 @@ impl Tally {
         }
     }
 
-    /// Blocks of 0 bytes: those ever taken, those live.
+    /// Blocks of 0 bytes: ever taken, and live.
     pub(super) fn empty_blocks(&self) -> (ByScope, ByScope) {
         (self.taken.get(), self.live.get())
     }
 
-    /// The next change is news.
+    /// The next change is the first since a visit.
     pub(super) fn looked_at(&self) {
         self.listed.set(false);
     }
 
-    /// Something is about to change.
+    /// A change follows.
     fn list(&self) {
         if !self.listed.replace(true) {
             self.requested.0.borrow_mut().push(self.owner);
@@ -90,7 +90,7 @@ impl Tally {
         );
     }
 
-    /// The block lives on with bytes, and the context counts it from here on.
+    /// The block now has bytes, so the context counts it.
     fn filled(&self, scope: Scope) {
         self.free_record(scope);
         self.taken.set(
@@ -107,7 +107,7 @@ impl Sink {
     }
 }
 
-// SAFETY: every call goes on to the context as it came; only counts stand beside.
+// SAFETY: forwards each call unchanged to the context, and counts.
 unsafe impl HostAllocator for Sink {
     fn traits(&self) -> AllocatorTraits {
         self.context.traits()

@@ -1,4 +1,4 @@
-//! The call sites of a trace: it has commands, and no stacks.
+//! The call sites of a trace, which has commands but no stacks.
 
 #![forbid(unsafe_code)]
 
@@ -10,17 +10,17 @@ use vk_accounts::report::{Leaks, Phase};
 use vk_callbacks::TraceEvent;
 use vk_callbacks::trace::{Caller, Pointer, Request};
 
-/// A line has so many nanoseconds: traces say nothing of time.
+/// Nanoseconds of a line, since traces have no time.
 const LINE_NS: u64 = 1000;
 
-/// What each block of a trace came from.
+/// The origin of each block of a trace.
 pub(super) struct TraceSites {
     pub(super) recorder: SiteRecorder,
     /// The kinds of owners.
     owners: HashMap<u64, String>,
-    /// The commands that each thread is in, the innermost last.
+    /// The running commands of each thread, the innermost last.
     commands: HashMap<u64, Vec<String>>,
-    /// Of each thread: the block that is being resized.
+    /// The block that each thread is resizing.
     resized: HashMap<u64, LiveBlock>,
 }
 
@@ -69,7 +69,7 @@ impl TraceSites {
                 if let Some(live) = self.recorder.begin_resize(*old, at(by))
                     && let Some(unfinished) = self.resized.insert(by.thread, live)
                 {
-                    // A thread resizes one block at a time: the trace lacks the end of this one.
+                    // A thread resizes one block at a time, so the trace lacks this resize's end.
                     self.recorder.end_free(unfinished);
                 }
             }
@@ -91,13 +91,13 @@ impl TraceSites {
         }
     }
 
-    /// What was never freed, each block with the line of its allocation.
+    /// Blocks that were never freed, with the lines of their allocation.
     pub(super) fn leaks(&self, phases: &[Phase]) -> Leaks {
         let line = |at: u64| format!("line {}", at / LINE_NS);
         self.recorder.leaks_named(phases, &line)
     }
 
-    /// The numbers of ended and of fullest phases, before the step of a line and behind it.
+    /// The numbers of ended phases and of maxima, before and after a line.
     pub(super) fn end_phase(&mut self, line: u64, before: (usize, u64), now: (usize, u64)) {
         if now.0 != before.0 {
             let at = line.saturating_mul(LINE_NS);
@@ -133,7 +133,7 @@ impl TraceSites {
         moment: Moment,
     ) {
         let begun = self.resized.remove(&by.thread);
-        // Format 1 has one line for all of it.
+        // Format 1 has one line for a resize.
         let live = match (begun, old) {
             (None, Pointer::Block(old)) => self.recorder.begin_resize(old, moment),
             (begun, _) => begun,
@@ -142,7 +142,7 @@ impl TraceSites {
             (Some(live), _, Pointer::Block(new)) => {
                 self.recorder.end_resize(live, new, requested.size, moment);
             }
-            // The old number may be another block's since the begin.
+            // Another block may have taken the old number since the begin.
             (Some(live), Pointer::Block(old), _) if requested.size != 0 => {
                 self.recorder.end_resize(live, old, live.bytes, moment);
             }

@@ -1,4 +1,4 @@
-//! The application: an instance and a device, which are its own to make and to destroy.
+//! The application creates and destroys the instance and the device.
 
 use ash::vk::{self, Handle as _};
 use vk_callbacks::{OwnerId, Owners};
@@ -14,7 +14,7 @@ pub(super) struct Application<'s> {
     pub(super) device: vk::Device,
     pub(super) api_version: u32,
     destroy: vk::PFN_vkDestroyDevice,
-    /// What the device was made with.
+    /// The device's callbacks.
     callbacks: vk::AllocationCallbacks<'s>,
     owner: OwnerId,
     brackets: &'s Brackets<'s>,
@@ -25,7 +25,7 @@ fn refused(command: &'static str) -> impl Fn(vk::Result) -> SharingError {
 }
 
 impl<'s> Application<'s> {
-    /// The instance is made without callbacks: what it takes is the workload's to show. The device is made with these.
+    /// Creates the instance without callbacks, since the workload measures instances, and the device with these.
     pub(super) fn new(
         selected: &'s Selected,
         callbacks: &Callbacks,
@@ -90,15 +90,15 @@ fn device_of(
     let physical = *all
         .get(index)
         .ok_or_else(|| refused("vkEnumeratePhysicalDevices")(vk::Result::INCOMPLETE))?;
-    let (get, mut told) = (
+    let (get, mut properties) = (
         instance.fp_v1_0().get_physical_device_properties,
         vk::PhysicalDeviceProperties::default(),
     );
     // SAFETY: of the instance.
     brackets.run("vkGetPhysicalDeviceProperties", none(), || unsafe {
-        get(physical, &raw mut told)
+        get(physical, &raw mut properties)
     });
-    let version = told.api_version.min(vk::API_VERSION_1_1);
+    let version = properties.api_version.min(vk::API_VERSION_1_1);
     let mut families = Vec::new();
     brackets.run("vkGetPhysicalDeviceQueueFamilyProperties", none(), || {
         // SAFETY: as above.

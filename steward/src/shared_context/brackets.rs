@@ -1,4 +1,4 @@
-//! A bracket around every command, on whichever thread, and whose callbacks it may reach: what a checker judges by, and a guard names.
+//! A bracket around every command on any thread, with the owners of the callbacks that it may use. Checkers judge by it; guards name it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,14 +19,14 @@ pub(super) struct Brackets<'c> {
 #[derive(Default)]
 struct BracketState {
     commands: u64,
-    /// Whose callbacks have this user data.
+    /// Owners by the user data of their callbacks.
     owners: Vec<(usize, OwnerId)>,
-    /// Whose callbacks an object was made with.
+    /// Owners of the callbacks that created an object.
     objects: HashMap<(&'static str, u64), OwnerId>,
 }
 
 impl<'c> Brackets<'c> {
-    /// For a device that is made with callbacks of `device`.
+    /// For a device that is created with callbacks of `device`.
     pub(super) fn new(checker: Option<&'c Checker<'static>>, device: OwnerId) -> Self {
         Self {
             checker,
@@ -39,7 +39,7 @@ impl<'c> Brackets<'c> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Callbacks are known by their user data.
+    /// Callbacks are recognised by their user data.
     pub(super) fn add(&self, owner: OwnerId, callbacks: &vk::AllocationCallbacks<'_>) {
         self.state()
             .owners
@@ -51,10 +51,10 @@ impl<'c> Brackets<'c> {
         self.state().commands
     }
 
-    /// Whose `pAllocator` is; `None` for NULL.
+    /// The owner of `pAllocator`; `None` for NULL.
     ///
     /// # Safety
-    /// NULL, or callbacks that may be read.
+    /// NULL, or readable callbacks.
     pub(super) unsafe fn owner(&self, with: *const vk::AllocationCallbacks<'_>) -> Option<OwnerId> {
         // SAFETY: the caller's promise.
         let user = unsafe { with.as_ref() }?.p_user_data.addr();
@@ -65,7 +65,7 @@ impl<'c> Brackets<'c> {
             .map(|(_, owner)| *owner)
     }
 
-    /// Whose callbacks the object was made with.
+    /// The owner of the callbacks that created the object.
     pub(super) fn owner_of(&self, kind: &'static str, handle: u64) -> Option<OwnerId> {
         self.state().objects.get(&(kind, handle)).copied()
     }
@@ -89,7 +89,7 @@ impl<'c> Brackets<'c> {
         })
     }
 
-    /// A command of the device about an object whose callbacks are `object`'s.
+    /// Runs a device command about an object with callbacks of `object`.
     pub(super) fn of_device(&self, object: Option<OwnerId>) -> Owners {
         Owners {
             object,
@@ -98,7 +98,7 @@ impl<'c> Brackets<'c> {
         }
     }
 
-    /// The last command made this.
+    /// The last command created this object.
     pub(super) fn created(&self, kind: &'static str, handle: u64, owner: Option<OwnerId>) {
         // A handle's value may have been another object's, with callbacks.
         match owner {
@@ -110,7 +110,7 @@ impl<'c> Brackets<'c> {
         }
     }
 
-    /// `command` has destroyed this, and was given callbacks of `owner`.
+    /// `command` destroyed this object with callbacks of `owner`.
     pub(super) fn destroyed(
         &self,
         kind: &'static str,

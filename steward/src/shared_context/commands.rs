@@ -1,6 +1,6 @@
-//! The functions that contexts are given instead of the driver's: each calls the driver's in its [bracket](Brackets).
+//! The functions that contexts load instead of the driver's. Each calls the driver's in its [bracket](Brackets).
 //!
-//! A context loads its functions by name, without a word for itself, so where these lead to stands in statics; one run at a time.
+//! A context loads its functions by name and passes no data, so the brackets in use are in statics: one run at a time.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
@@ -21,15 +21,15 @@ static BRACKETS: AtomicPtr<Brackets<'static>> = AtomicPtr::new(ptr::null_mut());
 static INSTANCE_PROC: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static DEVICE_PROC: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// Until it is dropped the functions lead to these brackets.
-pub(super) struct Led<'b> {
+/// The functions use these brackets until it is dropped.
+pub(super) struct InstalledBrackets<'b> {
     brackets: PhantomData<&'b ()>,
     _alone: MutexGuard<'static, ()>,
 }
 
-impl<'b> Led<'b> {
-    /// Leads to these brackets, and from there to the loader's or driver's functions. Whoever uses the functions does so while it lives.
-    pub(super) fn to(
+impl<'b> InstalledBrackets<'b> {
+    /// Installs these brackets and the loader's or driver's functions. Use the functions only while it lives.
+    pub(super) fn new(
         brackets: &'b Brackets<'b>,
         get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
     ) -> Self {
@@ -43,18 +43,18 @@ impl<'b> Led<'b> {
     }
 }
 
-impl Drop for Led<'_> {
+impl Drop for InstalledBrackets<'_> {
     fn drop(&mut self) {
         BRACKETS.store(ptr::null_mut(), SeqCst);
     }
 }
 
-/// Where calls lead to.
+/// The brackets in use.
 fn now() -> &'static Brackets<'static> {
-    // SAFETY: null, or stored from a reference that lives as long as `Led`, which every context is used within.
+    // SAFETY: null, or stored from a reference that lives as long as `InstalledBrackets`, which every context is used within.
     match unsafe { BRACKETS.load(SeqCst).as_ref() } {
         Some(brackets) => brackets,
-        None => unreachable!("contexts are used while `Led` lives"),
+        None => unreachable!("contexts are used while `InstalledBrackets` lives"),
     }
 }
 
@@ -63,7 +63,7 @@ fn address(function: Function) -> *mut () {
 }
 
 /// # Safety
-/// The address of a function, which is called by its own type.
+/// The address is a function's, and is called with its own type.
 unsafe fn function(at: *const ()) -> Function {
     // SAFETY: the caller's promise; both are a pointer's size, and it is not null.
     unsafe { std::mem::transmute::<*const (), Function>(at) }
@@ -72,19 +72,19 @@ unsafe fn function(at: *const ()) -> Function {
 /// The function whose address was stored.
 ///
 /// # Safety
-/// `F` is the type of the function that was stored in `address`, which is not null.
+/// `F` is the type of the function in `address`, which is not null.
 unsafe fn stored<F: Copy>(address: &AtomicPtr<()>) -> F {
     const { assert!(size_of::<F>() == size_of::<*mut ()>()) };
     // SAFETY: the caller's promise; both are a pointer's size.
     unsafe { std::mem::transmute_copy::<*mut (), F>(&address.load(SeqCst)) }
 }
 
-/// To be given to contexts as the loader's function of that name.
+/// Contexts get it as the loader's function of that name.
 pub(super) unsafe extern "system" fn get_instance_proc_addr(
     instance: vk::Instance,
     name: *const c_char,
 ) -> Function {
-    // SAFETY: stored by `Led::to` from a function of this type.
+    // SAFETY: stored by `InstalledBrackets::new` from a function of this type.
     let real = unsafe { stored::<vk::PFN_vkGetInstanceProcAddr>(&INSTANCE_PROC) };
     // SAFETY: forwarded.
     let found = now().run("vkGetInstanceProcAddr", Owners::default(), || unsafe {
@@ -115,7 +115,7 @@ pub(super) unsafe extern "system" fn get_device_proc_addr(
     bracketed(unsafe { CStr::from_ptr(name) }, found)
 }
 
-/// Ours for the function of this name, where it has one: the driver's then stands in its static.
+/// The bracketed function of this name, if there is one; the driver's is then in its static.
 fn bracketed(name: &CStr, real: Function) -> Function {
     let Some((of, ours)) = name.to_str().ok().and_then(ours) else {
         return real;
@@ -202,7 +202,7 @@ macro_rules! commands {
 
 static PIPELINES: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// May draw on the cache's callbacks too, and may have made some where it does not succeed.
+/// May use the cache's callbacks too, and may have created some pipelines although it fails.
 unsafe extern "system" fn create_compute_pipelines(
     device: vk::Device,
     cache: vk::PipelineCache,
@@ -237,7 +237,7 @@ unsafe extern "system" fn create_compute_pipelines(
     result
 }
 
-/// A command about an object, by its kind and handle, which draws on what the object was made with.
+/// A command about an object, by kind and handle, that uses the object's callbacks.
 fn about(brackets: &Brackets<'_>, kind: &'static str, handle: u64) -> Owners {
     brackets.of_device(brackets.owner_of(kind, handle))
 }

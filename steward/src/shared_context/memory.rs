@@ -1,4 +1,4 @@
-//! Whose memory what is in: callbacks over a context, checked where somebody checks, and the books beside.
+//! A context's memory: callbacks, checked on request, and the bookkeeping of gpu-suballoc.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use super::SharingError;
 use vk_accounts::report::Leftover;
 use vk_accounts::report::origins::{SiteCallbacks, StackCapture};
 
-/// What a driver is given, and what it takes by it.
+/// The callbacks of one owner, and what the driver takes through them.
 pub(super) struct Callbacks {
     name: &'static str,
     bridge: Bridge,
-    /// The bridge's own.
+    /// The bridge's callbacks.
     own: Usage,
-    /// The bridge's callbacks, with those around that keep stacks.
+    /// The bridge's callbacks, inside callbacks that record stacks.
     sites: Box<SiteCallbacks>,
     stacks: Arc<StackCapture>,
-    /// Those, a check's around them.
+    /// The same inside a checker's.
     raw: RawCallbacks,
 }
 
@@ -56,17 +56,17 @@ impl Callbacks {
         self.bridge.owner()
     }
 
-    /// What the driver has and had.
+    /// What the driver holds and held.
     pub(super) fn usage(&self) -> Usage {
         self.bridge.usage().without(&self.own)
     }
 
-    /// As ash has them.
+    /// As a struct of ash.
     pub(super) fn lend(&self) -> vk::AllocationCallbacks<'static> {
         *self.raw.as_ash()
     }
 
-    /// Ends it when the driver's instance is gone; what is still live is left behind, named.
+    /// Ends after the driver's instance is gone. Returns what is still live, with its name.
     pub(super) fn close(self) -> Option<Leftover> {
         let live = self.bridge.close().err()?.value.live();
         // As the bridge with live blocks, they stay valid for ever.
@@ -75,7 +75,7 @@ impl Callbacks {
     }
 }
 
-/// A context's memory.
+/// The memory of a context.
 pub(super) struct Memory {
     pub(super) books: Context,
     pub(super) callbacks: Callbacks,
@@ -93,7 +93,7 @@ impl Memory {
         })
     }
 
-    /// Bytes of books, blocks and bytes of the driver.
+    /// Bytes of bookkeeping, then blocks and bytes of the driver.
     pub(super) fn live(&self) -> [u64; 3] {
         let driver = self.callbacks.usage().total();
         [

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   root -- shader cache                   the shared table
-//!        |- first's books    first context      what gpu-suballoc keeps | what the driver takes
+//!        |- first's books    first context      gpu-suballoc's bookkeeping | the driver's blocks
 //!        |- second's books   second context
-//!        |- the shared device                   what objects share in the driver
+//!        |- the shared device                   shared by objects in the driver
 //! ```
 //! This test runs after the workload, on its own instance and device. It uses the same allocator, so `--guard` and `--fail` apply. A context
 //! loads its own table of commands. Each command runs in a [bracket](brackets), so callbacks are judged by the rules.
@@ -36,7 +36,7 @@ use crate::drivers::Selected;
 use crate::workload::hash_kernel;
 use application::Application;
 use brackets::Brackets;
-use commands::Led;
+use commands::InstalledBrackets;
 use memory::{Callbacks, Memory};
 use vk_accounts::report::origins::{SiteRecorder, StackCapture};
 use vk_accounts::report::{
@@ -45,27 +45,27 @@ use vk_accounts::report::{
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
-/// Kernels that a context compiles; it finds as many of the other's.
+/// Kernels that a context compiles. It finds as many of the other context in the cache.
 const OWN: u32 = 4;
-/// Buffers that a context makes.
+/// Buffers that a context creates.
 const BUFFERS: usize = 3;
 
-/// Why it could not be shown.
+/// Why the run failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SharingError {
-    /// A command of the application's own failed.
+    /// A command of the application failed.
     #[error("two contexts: {command} answered {result:?}")]
     Command {
-        /// Which.
+        /// Its name.
         command: &'static str,
-        /// What it answered.
+        /// Its result.
         result: vk::Result,
     },
     /// No host memory.
     #[error("two contexts: {0}")]
     Host(#[from] HostError),
-    /// Callbacks could not be made.
+    /// Callbacks could not be created.
     #[error("two contexts: {0}")]
     Callbacks(#[from] CallbackError),
     /// A context was not acquired or released.
@@ -74,7 +74,7 @@ pub enum SharingError {
     /// A kernel was not compiled.
     #[error("two contexts: {0}")]
     Kernel(CacheError<KernelError>),
-    /// A buffer was not made or given back.
+    /// A buffer was not created or freed.
     #[error("two contexts: {0}")]
     Gpu(#[from] GpuError),
     /// A thread ended early.
@@ -96,12 +96,12 @@ impl SharingError {
     }
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct SharedRun {
-    /// What was seen, or why that ended early.
-    pub told: Result<SharedContexts, SharingError>,
-    /// What the driver never gave back.
+    /// What was measured, or why the run ended early.
+    pub outcome: Result<SharedContexts, SharingError>,
+    /// What the driver never freed.
     pub leftovers: Vec<Leftover>,
     /// The same by call stack.
     pub leaks: Leaks,
@@ -110,11 +110,10 @@ pub struct SharedRun {
 /// Runs both contexts on the driver, over `backing`. With `check` their callbacks are checked by Vulkan's rules.
 ///
 /// # Errors
-/// No memory for the books of it. What else goes wrong is in [`SharedRun::told`]: everything that was made was given back by then, as far as the
-/// driver gives it back.
+/// No memory for bookkeeping. Other errors are in [`SharedRun::outcome`]; all objects are destroyed by then.
 ///
 /// # Safety
-/// `backing` outlives the driver's instance, which is gone when this returns; what the driver leaves behind lies in it.
+/// `backing` outlives the driver's instance, which is gone when this returns, and blocks that the driver never frees.
 pub unsafe fn run<A: HostAllocator + Sync>(
     selected: &Selected,
     backing: &A,
@@ -137,8 +136,8 @@ pub unsafe fn run<A: HostAllocator + Sync>(
     for callbacks in [&device, &first.callbacks, &second.callbacks] {
         brackets.add(callbacks.owner(), &callbacks.lend());
     }
-    let mut told = {
-        let _led = Led::to(
+    let mut outcome = {
+        let _installed = InstalledBrackets::new(
             &brackets,
             selected.entry().static_fn().get_instance_proc_addr,
         );
@@ -147,21 +146,21 @@ pub unsafe fn run<A: HostAllocator + Sync>(
     };
     let commands = brackets.commands();
     let found = checker.as_ref().map(judged).transpose()?;
-    if let Ok(told) = &mut told {
+    if let Ok(shared) = &mut outcome {
         let books =
             [&cache, &first.books, &second.books].map(|books| books.usage().total().live_bytes);
         let all = [&device, &first.callbacks, &second.callbacks]
             .map(|callbacks| callbacks.usage().total());
-        told.left_bytes = books
+        shared.left_bytes = books
             .into_iter()
             .chain(all.map(|usage| usage.live_bytes))
             .fold(0, u64::saturating_add);
-        told.callback_blocks = all
+        shared.callback_blocks = all
             .into_iter()
             .map(|usage| usage.total_blocks)
             .fold(0, u64::saturating_add);
-        (told.commands, told.judged) = (commands, found.is_some());
-        (told.findings, told.unjudged) = found.unwrap_or_default();
+        (shared.commands, shared.judged) = (commands, found.is_some());
+        (shared.findings, shared.unjudged) = found.unwrap_or_default();
     }
     let leftovers = [first.callbacks, second.callbacks, device]
         .into_iter()
@@ -172,22 +171,22 @@ pub unsafe fn run<A: HostAllocator + Sync>(
         unsafe { checker.close_anyway() };
     }
     drop((first.books, second.books, cache));
-    // Where the driver left something, that is told, and the root stays.
+    // If the driver left something, `leftovers` lists it and the root stays.
     drop(root.close_root());
     let leaks = stacks.with(|recorder| recorder.leaks(&[]));
     Ok(SharedRun {
-        told,
+        outcome,
         leftovers,
         leaks,
     })
 }
 
-/// What the checker found, now that all is over, and what it could not judge.
+/// What the checker found at the end, and what it could not judge.
 fn judged(checker: &Checker<'_>) -> Result<(Vec<FindingRow>, Option<Unjudged>), SharingError> {
     checker.finish();
     let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object))?;
     let mut rows: Vec<_> = found.iter().map(FindingRow::from).collect();
-    // Not by time: two threads are at it.
+    // Two threads run, so the order of time varies.
     rows.sort_by(|one, other| {
         (&one.rule, &one.command, &one.sentence).cmp(&(
             &other.rule,
@@ -237,40 +236,40 @@ fn both(
         (mine, other.join().unwrap_or(Err(SharingError::Panicked)))
     });
     let (of_first, of_second) = (of_first?, of_second?);
-    let mut told = SharedContexts {
+    let mut shared = SharedContexts {
         kernels: 2 * u64::from(OWN),
         ..SharedContexts::default()
     };
     let contexts = [("first", of_first), ("second", of_second)];
-    told.contexts = contexts
+    shared.contexts = contexts
         .map(|(name, compiled)| SharedContext {
             name: name.to_owned(),
             compiled,
-            found: told.kernels.saturating_sub(compiled),
+            found: shared.kernels.saturating_sub(compiled),
             regions: BUFFERS as u64,
         })
         .into();
-    told.went = release(first, memory)?;
+    shared.went = release(first, memory)?;
     let before = second.shaders().stats();
     let own: Vec<_> = (OWN..2 * OWN)
         .filter(|number| home.cache().get(key(&second, *number)).is_some())
         .collect();
-    told.still_found = own.len() as u64;
+    shared.still_found = own.len() as u64;
     (0..2 * OWN).try_for_each(|number| kernel(&second, number))?;
-    told.compiled_anew = second
+    shared.compiled_anew = second
         .shaders()
         .stats()
         .compiled
         .saturating_sub(before.compiled);
-    told.went_last = release(second, [other, one])?;
-    Ok(told)
+    shared.went_last = release(second, [other, one])?;
+    Ok(shared)
 }
 
 fn key(context: &AshContext, number: u32) -> ShaderKey {
     ShaderKey::kernel(context.shaders().device(), u64::from(number))
 }
 
-/// Compiles its own kernels, waits for the other context to have done so, and asks for all; makes buffers. Answers how many it compiled.
+/// Compiles its own kernels, waits for the other context's, looks all of them up and creates buffers. Returns how many it compiled.
 fn work(context: &AshContext, own: u32, meet: &Barrier) -> Result<u64, SharingError> {
     let compiled = (own..own + OWN).try_for_each(|number| kernel(context, number));
     // Whatever became of it: the other one waits.
@@ -291,7 +290,7 @@ fn work(context: &AshContext, own: u32, meet: &Barrier) -> Result<u64, SharingEr
     Ok(context.shaders().stats().compiled)
 }
 
-/// Finds or compiles the kernel of a number: the workload's own, with another constant each.
+/// Finds or compiles the kernel of a number: the workload's kernel with a constant.
 fn kernel(context: &AshContext, number: u32) -> Result<(), SharingError> {
     let compile = || {
         hash_kernel(number, |code, sets, ranges, specialization| {
@@ -317,7 +316,7 @@ fn kernel(context: &AshContext, number: u32) -> Result<(), SharingError> {
         .map_err(SharingError::Kernel)
 }
 
-/// Releases a context, and sees what went; `memory` is its own, and the other's.
+/// Releases a context and measures what it freed; `memory` is its own and the other's.
 fn release(context: AshContext, memory: [&Memory; 2]) -> Result<Went, SharingError> {
     let [before, others] = memory.map(Memory::live);
     let released = context

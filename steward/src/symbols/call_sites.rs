@@ -1,4 +1,4 @@
-//! Functions for the stacks of a run's blocks, without the frames that every one of them has.
+//! Function names for the stacks of a run's blocks, without the frames that all stacks share.
 
 #![forbid(unsafe_code)]
 
@@ -6,13 +6,13 @@ use vk_accounts::report::{CallSites, LeakFrame, Report};
 
 use super::{Function, Symbols, number};
 
-/// Modules that call commands for the workload: what is outside of them is the same in every stack.
+/// Modules that call commands for the workload. The frames outside of them are the same in every stack.
 const CALLERS: [&str; 2] = [
     "vk_steward::workload::caller::",
     "vk_steward::shared_context::",
 ];
 
-/// How many frames are the driver's, the loader's and the workload's.
+/// The number of frames of driver, loader and workload.
 fn outer_end<'f>(frames: impl IntoIterator<Item = &'f LeakFrame>) -> usize {
     let is_driver = |frame: &&LeakFrame| {
         let mut functions = frame.functions.iter();
@@ -21,8 +21,7 @@ fn outer_end<'f>(frames: impl IntoIterator<Item = &'f LeakFrame>) -> usize {
     frames.into_iter().take_while(is_driver).count()
 }
 
-/// The same, and one frame of this program at least: that of a caller where the compiler inlined all others into it. It shows that the
-/// stack is whole.
+/// The same plus at least one frame of this program, which shows that the stack is whole. The compiler may have inlined the others.
 fn end_with_caller(frames: &[LeakFrame]) -> usize {
     let end = outer_end(frames);
     let module = |at: usize| frames.get(at).map(|frame| &frame.module);
@@ -31,7 +30,7 @@ fn end_with_caller(frames: &[LeakFrame]) -> usize {
 }
 
 impl Symbols {
-    /// Names the functions in the stacks of what was never freed, and sorts those stacks; what the program itself has in them is left out.
+    /// Names the functions in the stacks of leaks and sorts these stacks, without the program's own frames.
     pub fn name_leaks_of_run(&mut self, report: &mut Report) {
         let Some(leaks) = &mut report.leaks else {
             return;
@@ -63,7 +62,7 @@ impl Symbols {
 
     /// Names the functions of a frame, innermost first.
     pub(super) fn name_frame(&mut self, frame: &mut LeakFrame) -> Vec<Function> {
-        // A call returns behind its instruction.
+        // A return address follows the call.
         let before = number(&frame.offset).unwrap_or(0).saturating_sub(1);
         let found = self.functions(&frame.module, before);
         frame.functions = found.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! Which frames of a stack say nothing: who reads it looks for the line of his own that took the block.
+//! Selects the frames of a stack to show: readers look for their own line that took the block.
 //!
 //! ```text
 //!   #0 .. the guard, contexts, bridges |            |                   |
@@ -11,7 +11,7 @@ use vk_accounts::report::LeakFrame;
 
 use super::Function;
 
-/// Crates whose frames are between a caller and his block.
+/// Crates whose frames are between a caller and the block.
 const OURS: [&str; 5] = [
     "debug_guard",
     "alloc_core",
@@ -19,24 +19,23 @@ const OURS: [&str; 5] = [
     "vk_accounts",
     "vk_steward",
 ];
-/// Modules of these crates that call as a program does: a workload, a driver that is played.
+/// Modules of these crates that call like a program: the workload, the reference driver.
 const CALLERS: [&str; 2] = ["vk_callbacks::testing", "vk_steward::workload"];
-/// What allocates for a caller.
+/// Functions that allocate for a caller.
 const LIBRARY: [&str; 4] = ["alloc", "core", "std", "hashbrown"];
-/// What the compiler writes between the library and a global allocator.
+/// Functions that the compiler inserts between the library and a global allocator.
 const SHIMS: [&str; 4] = ["__rust_", "__rg_", "__rdl_", "__rustc"];
-/// Stands in the frame below which a program of Rust is its own.
+/// Marks the frame below which a Rust program's own frames are.
 const RUNTIME: &str = "__rust_begin_short_backtrace";
 
-/// What is shown of a stack: these frames, and of the first of them not the `inlined` innermost functions.
+/// The shown frames of a stack; the first frame is shown without its `inlined` innermost functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) frames: Range<usize>,
     pub(super) inlined: usize,
 }
 
-/// What to show of a stack whose frames have these functions. With `exact` the innermost frame is an instruction that was stopped, and
-/// stays.
+/// Selects from frames with these functions. With `exact` the innermost frame is a stopped instruction and stays.
 pub(super) fn shown(frames: &[Vec<Function>], exact: bool) -> Shown {
     let outer = outer_end(frames);
     let inner = |is_one: fn(&str) -> bool| {
@@ -62,7 +61,7 @@ pub(super) fn shown(frames: &[Vec<Function>], exact: bool) -> Shown {
             inlined: 0,
         };
     }
-    // A stack that is the library's throughout is told as the library's.
+    // A stack with library frames only is shown.
     let whole = || Shown {
         frames: 0..frames.len(),
         inlined: 0,
@@ -74,7 +73,7 @@ pub(super) fn shown(frames: &[Vec<Function>], exact: bool) -> Shown {
         .unwrap_or_else(whole)
 }
 
-/// The frames of the program's own functions, its libraries' and the driver's: without the runtime that called `main` or the thread.
+/// The frames of program, libraries and driver, without the runtime that called `main` or the thread.
 #[must_use]
 pub fn program_frames(frames: &[LeakFrame]) -> &[LeakFrame] {
     let named = frames.iter().map(|frame| {
@@ -89,7 +88,7 @@ pub fn program_frames(frames: &[LeakFrame]) -> &[LeakFrame] {
     frames.get(..end).unwrap_or(frames)
 }
 
-/// Where the runtime begins, with what calls into the program for it.
+/// The start of the runtime, with its calls into the program.
 fn outer_end(frames: &[Vec<Function>]) -> usize {
     let of_runtime = |functions: &Vec<Function>| {
         functions
@@ -123,7 +122,7 @@ fn is_of(name: &str, crates: &[&str]) -> bool {
         .is_some_and(|(first, _)| crates.contains(&first))
 }
 
-/// The path that says whose a function is: of `<a::B<C> as d::E>::f` the type's, and the trait's where the type is a parameter.
+/// The path of a function's owner: of `<a::B<C> as d::E>::f` the type's, or the trait's if the type is a parameter.
 fn path(name: &str) -> &str {
     let Some(inner) = name.strip_prefix('<') else {
         return name;
@@ -138,7 +137,7 @@ fn path(name: &str) -> &str {
     if type_[..end].contains("::") {
         return type_;
     }
-    // A parameter, a number, a slice of such: the trait says more.
+    // For a parameter, a number or a slice of these, take the trait.
     inner.split_once(" as ").map_or(type_, |(_, of)| of)
 }
 

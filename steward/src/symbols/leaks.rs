@@ -1,12 +1,11 @@
-//! Functions for the stacks of what a program left alive.
+//! Function names for the stacks of a program's leaks.
 
 use vk_accounts::report::Leaks;
 
 use super::Symbols;
 
 impl Symbols {
-    /// Names the functions of all frames, and sorts the stacks. Returns a copy for a terminal, without the frames of the language's
-    /// runtime.
+    /// Names the functions of all frames and sorts the stacks. Returns a copy for a terminal without the language runtime's frames.
     #[must_use]
     pub fn name_leaks(&mut self, leaks: &mut Leaks) -> Leaks {
         leaks.sort();

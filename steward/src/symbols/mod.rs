@@ -1,5 +1,5 @@
-//! Functions and lines for what a guard wrote, found afterwards in the files that the frames lie in: its reports, in text and JSON, and
-//! its profiles, as the DHAT viewer and flame graphs take them.
+//! Adds functions and lines to a guard's output, from the files of its frames: reports in text and JSON, and profiles for the DHAT viewer
+//! and flame graphs.
 //!
 //! ```text
 //!   in text      #3  0x55d5475f6f22 /usr/bin/program+0x2a6f22
@@ -30,40 +30,39 @@ use vk_accounts::report::GuardRun;
 
 pub use fold::program_frames;
 
-/// The files whose functions were asked for. Each is opened once.
+/// The files with functions. Each is opened once.
 #[derive(Default)]
 pub struct Symbols {
     files: HashMap<String, Option<Loader>>,
     all_frames: bool,
 }
 
-/// Where a frame is, in the words of its source. One that was inlined has the functions that it was inlined into behind it.
+/// A function of a frame. After an inlined function come its callers within the frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
-    /// Its name, as its language writes it.
+    /// Its name in its language.
     pub name: String,
     /// The source file; `None` without debug information.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The line in it.
+    /// The line in that file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
 }
 
 impl Symbols {
-    /// With `all`, stacks are told whole: also the guard's own frames, and those of the libraries between it and its caller.
+    /// With `all`, shows whole stacks: also frames of the guard and of libraries between it and its caller.
     #[must_use]
     pub fn all_frames(mut self, all: bool) -> Self {
         self.all_frames = all;
         self
     }
 
-    /// `text` with what could be found out about the frames in it.
+    /// Adds function names to the frames in `text`.
     ///
-    /// Of reports each frame has its functions behind it: in text in lines below, in a line of JSON as `functions` of the frame. What
-    /// is the guard's own, the allocator's and the language's library at a stack's inner end, and the runtime at its outer one, is one
-    /// line of text; in JSON `trimmed` counts the inner ones, and all are there. A profile, for the DHAT viewer or collapsed, comes back
-    /// with functions for frames and without those of the guard. Everything else is as it was.
+    /// In a report, functions follow their frame: as lines in text, as `functions` in JSON. Text replaces the inner frames of guard,
+    /// allocator and standard library, and the outer frames of the runtime, by one line; JSON keeps all and counts the inner ones in
+    /// `trimmed`. A profile, DHAT or collapsed, gets functions for frames and loses the guard's. All else stays unchanged.
     #[must_use]
     pub fn annotate(&mut self, text: &str) -> String {
         profile::dhat(self, text)
@@ -78,7 +77,7 @@ impl Symbols {
         }
     }
 
-    /// The report in a line of JSON; `None` for any other line.
+    /// The report in a line of JSON; `None` for other lines.
     #[must_use]
     pub fn report(line: &str) -> Option<Value> {
         line.starts_with(reports::LINE)
@@ -86,7 +85,7 @@ impl Symbols {
             .flatten()
     }
 
-    /// The files in which frames lay, that could not be read: their frames have no names.
+    /// The unreadable files of frames; these frames have no names.
     pub fn unread(&self) -> impl Iterator<Item = &str> {
         self.files
             .iter()
@@ -94,12 +93,12 @@ impl Symbols {
             .map(|(path, _)| path.as_str())
     }
 
-    /// Some file was there.
+    /// At least one file was readable.
     pub(crate) fn has_read(&self) -> bool {
         self.files.values().any(Option::is_some)
     }
 
-    /// The files that were read and were written after `when`: what a frame of that time is called in them may be another's name.
+    /// The files that changed after `when`: names of older frames may be wrong.
     pub fn younger_than(&self, when: SystemTime) -> impl Iterator<Item = &str> {
         let written = |path: &str| {
             std::fs::metadata(path)
@@ -114,9 +113,9 @@ impl Symbols {
         read.filter(move |path| written(path).is_some_and(|written| written > when))
     }
 
-    /// What is at an address that the tables of `module` have, innermost first. Empty where nothing is known.
+    /// The functions at an address of `module`, innermost first. Empty if unknown.
     pub fn functions(&mut self, module: &str, address: u64) -> Vec<Function> {
-        // A pipe would wait for its writer, and nothing but files has tables.
+        // A pipe would wait for its writer; only files have tables.
         let is_regular =
             |path: &str| is_file(path) && std::fs::metadata(path).is_ok_and(|file| file.is_file());
         let open = |path: &str| is_regular(path).then(|| Loader::new(path).ok()).flatten();
@@ -166,12 +165,12 @@ impl fmt::Display for Function {
     }
 }
 
-/// Else it is a name of the kernel's, as `[vdso]`.
+/// Otherwise it is a name of the kernel, such as `[vdso]`.
 fn is_file(path: &str) -> bool {
     Path::new(path).is_absolute()
 }
 
-/// A name that a line has room for: of a long one, what stands in angle brackets behind a name is left out.
+/// A name that fits a line: a long one loses its type arguments.
 fn short(name: &str) -> Cow<'_, str> {
     const ROOM: usize = 100;
     if name.len() <= ROOM {
@@ -181,7 +180,7 @@ fn short(name: &str) -> Cow<'_, str> {
     let mut depth = 0_usize;
     let mut before = ' ';
     for c in name.chars() {
-        // `<T as Trait>::f` begins with one that says what it is; `->` ends none.
+        // The bracket that begins `<T as Trait>::f` stays; `->` closes none.
         let opens = c == '<'
             && (depth > 0 || before.is_alphanumeric() || before == '_' || told.ends_with("::"));
         let closes = c == '>' && depth > 0 && before != '-';

@@ -1,7 +1,7 @@
-//! Profiles: what `write_dhat` and `write_collapsed` of a guard wrote without names.
+//! Profiles that a guard's `write_dhat` and `write_collapsed` wrote without names.
 //!
 //! ```text
-//!   DHAT, JSON v2   "pps":[{..,"fs":[owner, command, innermost, ..]}, ..], "ftbl":["[root]", "path+0x..", ..]    fs are places in ftbl
+//!   DHAT, JSON v2   "pps":[{..,"fs":[owner, command, innermost, ..]}, ..], "ftbl":["[root]", "path+0x..", ..]    fs are indices of ftbl
 //!   collapsed       owner;command;outermost;..;innermost 4096
 //! ```
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Function, Symbols, place, short};
 
-/// The profile in `text` for the DHAT viewer, with names in its table of frames; `None` where it is none.
+/// Adds names to the frame table of a DHAT profile; `None` if `text` is none.
 pub(super) fn dhat(symbols: &mut Symbols, text: &str) -> Option<String> {
     let mut file: Value = text
         .starts_with("{\"dhatFileVersion\":2,")
@@ -51,7 +51,7 @@ pub(super) fn dhat(symbols: &mut Symbols, text: &str) -> Option<String> {
         .iter()
         .for_each(|stack| *count.entry(stack).or_insert(0) += 1);
     for (point, (whole, trimmed)) in points.iter_mut().zip(stacks.iter().zip(&trimmed)) {
-        // The viewer takes no two points with one stack: these stay whole.
+        // The viewer rejects two points with one stack, so these stay whole.
         point["fs"] = if count[trimmed] == 1 { trimmed } else { whole }
             .clone()
             .into();
@@ -66,7 +66,7 @@ fn stack(point: &Value) -> Vec<usize> {
         .collect()
 }
 
-/// A stack without the guard's own frames. What has no name, such as owner and command in front, stays.
+/// A stack without the guard's frames. Entries without a name, such as owner and command in front, stay.
 fn trim(symbols: &Symbols, stack: &[usize], functions: &[Vec<Function>]) -> Vec<usize> {
     let of = |place: &usize| functions.get(*place).cloned().unwrap_or_default();
     let head = stack
@@ -79,7 +79,7 @@ fn trim(symbols: &Symbols, stack: &[usize], functions: &[Vec<Function>]) -> Vec<
     [head, &frames[shown.frames]].concat()
 }
 
-/// The collapsed stacks in `text`, with names; `None` where it is none, or has no frames in it.
+/// Adds names to collapsed stacks; `None` if `text` has no frames.
 pub(super) fn collapsed(symbols: &mut Symbols, text: &str) -> Option<String> {
     let is_one = |line: &str| {
         line.rsplit_once(' ')
@@ -97,7 +97,7 @@ pub(super) fn collapsed(symbols: &mut Symbols, text: &str) -> Option<String> {
             .rev()
             .map(|frame| named(symbols, frame))
             .collect();
-        // Owner and command stand at the outer end, and have no functions.
+        // Owner and command are at the outer end and have no functions.
         let head = functions
             .iter()
             .rev()
@@ -136,7 +136,7 @@ fn named(symbols: &mut Symbols, frame: &str) -> Vec<Function> {
     })
 }
 
-/// As valgrind writes it: `name (file:line)`.
+/// In valgrind's form: `name (file:line)`.
 fn symbolised(function: &Function) -> String {
     let name = short(&function.name);
     match (&function.file, function.line) {

@@ -1,4 +1,4 @@
-//! Reports and lists of leaks, as text and as lines of JSON, with anything between.
+//! Reports and lists of leaks, as text and as lines of JSON, among other lines.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,13 @@ use serde_json::value::RawValue;
 use super::fold::shown;
 use super::{Function, Symbols, number, place};
 
-/// What begins a line of JSON of a guard's.
+/// The start of a guard's line of JSON.
 pub(super) const LINE: &str = "{\"debug_guard\":";
-/// What begins a line that says how to get names: no more where they are.
+/// The start of the line that explains how to get names; dropped once they are there.
 const HINT: &str = "  names of functions: steward symbols ";
-/// What begins a stack in it. What stands in a string of JSON has its quotes escaped, so this is a key wherever it is found.
+/// The start of a stack in it. Strings of JSON escape quotes, so this is always a key.
 const FRAMES: &str = "\"frames\":";
-/// What is written behind it: how many of its innermost frames the text leaves out.
+/// Follows a stack: how many innermost frames the text leaves out.
 const TRIMMED: &str = ",\"trimmed\":";
 
 /// A frame of a line of JSON.
@@ -32,7 +32,7 @@ struct ReportFrame {
 impl Symbols {
     pub(super) fn reports(&mut self, text: &str) -> String {
         let mut told = String::with_capacity(text.len());
-        // The first frame of a stopped access is the instruction itself; all others are where a call returns to.
+        // The first frame of a stopped access is the instruction itself; all others are return addresses.
         let mut exact = false;
         let mut lines = text.split_inclusive('\n').peekable();
         while let Some(line) = lines.next() {
@@ -52,7 +52,7 @@ impl Symbols {
         told
     }
 
-    /// The lines of a stack, and what they are below each.
+    /// The lines of a stack, and the lines below each.
     fn stack(&mut self, lines: &[&str], exact: bool, told: &mut String) {
         let named = |(number, line): (usize, &&str)| {
             let Some((module, offset)) = frame(line) else {
@@ -111,7 +111,7 @@ impl Symbols {
         }
     }
 
-    /// Copies a line of JSON, with `functions` in each frame that lies in a file, and `trimmed` behind each stack that has any.
+    /// Copies a line of JSON, and adds `functions` to each frame of a file and `trimmed` after a stack.
     fn json(&mut self, line: &str, told: &mut String) {
         let stopped = line.contains("\"moment\":\"instruction\"");
         let by = line.find("\"by\":{").filter(|_| stopped);
@@ -120,7 +120,7 @@ impl Symbols {
         while let Some(at) = line[from..].find(FRAMES).map(|at| from + at) {
             let begin = at + FRAMES.len();
             told.push_str(&line[from..begin]);
-            // Whatever stands there is passed as a whole: to look for stacks within it would take time in proportion to their depth.
+            // Skips the whole value: a search for stacks within it would take time in proportion to its depth.
             let mut values =
                 serde_json::Deserializer::from_str(&line[begin..]).into_iter::<&RawValue>();
             let Some(Ok(value)) = values.next() else {
@@ -160,12 +160,12 @@ impl Symbols {
     }
 }
 
-/// `    #0  0x..`, with a file or without.
+/// `    #0  0x..`, with or without a file.
 fn is_frame(line: &str) -> bool {
     address(line).is_some()
 }
 
-/// What stands behind the number of a frame and its address.
+/// The rest after a frame's number and address.
 fn address(line: &str) -> Option<&str> {
     let (place, frame) = line.strip_prefix("    #")?.trim_end().split_once(' ')?;
     place.parse::<u32>().ok()?;

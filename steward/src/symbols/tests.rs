@@ -2,14 +2,14 @@
 
 use super::*;
 
-/// The program, and what its tables call the address of `function`.
+/// The program, and the address of `function` in its tables.
 fn place(function: fn()) -> (String, u64) {
     let program = std::env::current_exe()
         .expect("a path")
         .display()
         .to_string();
     let list = std::fs::read_to_string("/proc/self/maps").expect("a process can read its own list");
-    // A program that can be anywhere is linked as if it began at 0.
+    // A position-independent program is linked at 0.
     let first = list
         .lines()
         .find(|line| line.ends_with(&program))
@@ -45,7 +45,7 @@ fn frames_of_text_get_names_and_lines() {
         text("  stack of the access:", offset),
         "the rest is as it was"
     );
-    // A return address is behind its call: the first byte of a function is the last call of the one before.
+    // A return address follows its call, so a function's first byte may belong to the last call of the function before.
     assert!(!named(
         &symbols.annotate(&text("  stack of the free:", offset))
     ));
