@@ -1,6 +1,5 @@
-//! Compiles the meter (`meter.rs`, one file without dependencies) for the program to embed: what is preloaded into a
-//! child must be there wherever the program is, installed or not. Where it cannot be had the program is built without it, and
-//! says why when it is asked for callback coverage.
+//! Compiles the meter (`meter.rs`, one file without dependencies) into a library that the program embeds, because an installed program has
+//! no library beside it. If that fails the program is built without it, and explains this when asked for callback coverage.
 
 use std::env;
 use std::error::Error;
@@ -8,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-// A published package holds no other package's folder, so it does not lie in `meter/`.
+// A published package lacks the folders of other packages, so the file is not in `meter/`.
 const SOURCE: &str = "meter.rs";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -20,12 +19,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(()) => format!("Ok(include_bytes!({library:?}))"),
         Err(reason) => format!("Err({reason:?})"),
     };
-    // The type is the one that `preload.rs` gives the constant.
+    // `preload.rs` declares the constant with this type.
     fs::write(out.join("meter.rs"), found)?;
     Ok(())
 }
 
-/// Or the reason why there is none, as the end of a sentence.
+/// Returns the library, or why there is none, as the end of a sentence.
 fn compile(library: &Path) -> Result<(), String> {
     let variable = |name: &str| env::var(name).unwrap_or_default();
     let of_target = |name: &str| variable(&format!("CARGO_CFG_TARGET_{name}"));

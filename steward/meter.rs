@@ -1,5 +1,5 @@
-//! A meter on the C library's heap, preloaded into a process (`LD_PRELOAD`): it takes the place of the malloc family, hands
-//! every request on, and adds calls and bytes to one of four cells, chosen by what the calling thread is doing.
+//! A meter on the C library's heap, preloaded into a process (`LD_PRELOAD`): it replaces the malloc family, forwards
+//! each request, and adds calls and bytes to one of four cells, selected by what the calling thread does.
 //!
 //! ```text
 //!   driver, LLVM, libstdc++, the program                            C library
@@ -8,18 +8,17 @@
 //!   bracket of a command, callback ---+  a byte of the thread's own, written through `steward_meter.doing()`
 //! ```
 //!
-//! Counted are requests that were granted, with the bytes asked for; `realloc` counts as a request for the new size. What
-//! `mmap` gives (code of a JIT, device memory, shared memory) is no heap and is counted apart. Frees are not counted: the
-//! figures are gross. `free` is here so that a block always goes back to the heap it came from, whatever allocator a library
-//! brings along. A judge, where somebody has set one, is shown what drivers free and reallocate, and says what must stay.
+//! It counts granted requests with their requested bytes; `realloc` counts as a request for the new size. Memory of `mmap` (code of a JIT,
+//! device memory, shared memory) is counted apart. Frees are not counted: the figures are gross. `free` is here so that a block returns to
+//! its heap even if a library has its own allocator. A judge, if set, sees the blocks that drivers free and reallocate, and can keep them.
 //!
-//! It takes nothing itself: the C library's own functions are called by their second names (`__libc_malloc`), so that nothing
-//! is looked up within an allocation; the thread's byte and the address of its counters lie in static thread-local storage
-//! (initial-exec), which a preloaded library always has; counters lie in this library's zeroed pages.
+//! It allocates nothing: it calls the C library's functions by their second names (`__libc_malloc`), which need no lookup within an
+//! allocation. The thread's byte and the address of its counters are in static thread-local storage (initial-exec), counters in this
+//! library's zeroed pages.
 //!
-//! Counters are written by their thread alone, with plain loads and stores, and may be read by any: exact when the threads
-//! pause. A thread keeps its place for ever, so what it took is still counted after its end. Threads beyond the last place share
-//! one, by atomic additions: slower, as exact.
+//! Only its thread writes a counter, with plain loads and stores; any thread may read it: exact while threads pause. A thread keeps its
+//! place for ever, so its requests stay counted after its end. Threads beyond the last place share one with atomic additions: slower, as
+//! exact.
 //!
 //! Linux with the GNU C library, on x86-64 and AArch64. Empty elsewhere.
 #![cfg(all(
@@ -27,7 +26,7 @@
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
-// The program's build stops at a panic and needs no std. Cargo's own build of this package unwinds, which only std can.
+// The program's build aborts on panic and needs no std. Cargo's build of this package unwinds, which needs std.
 #![cfg_attr(panic = "abort", no_std)]
 #![allow(unreachable_pub, reason = "what is exported by name has no path")]
 
@@ -46,7 +45,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     abort()
 }
 
-// Safe to call are those that may be asked for anything.
+// Functions that accept any argument are safe.
 #[link(name = "c")]
 unsafe extern "C" {
     safe fn __libc_malloc(size: usize) -> *mut c_void;
@@ -69,38 +68,37 @@ const SYS_MMAP: c_long = 9;
 #[cfg(target_arch = "aarch64")]
 const SYS_MMAP: c_long = 222;
 
-/// What a thread may be doing, as the numbers of the cells: 0 has never issued a command, 1 the application outside of
-/// commands, 2 in a command, 3 in a callback.
+/// The cells, by what a thread does: 0 never issued a command, 1 is outside of commands, 2 in a command, 3 in a callback.
 pub const CELLS: usize = 4;
 
 /// Threads that have counters of their own.
 const PLACES: usize = 4096;
 
-/// What was taken in one cell.
+/// The sums of one cell.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MeteredBytes {
     /// Requests that were granted.
     pub calls: u64,
-    /// The bytes they asked for.
+    /// Their requested bytes.
     pub bytes: u64,
     /// Bytes mapped.
     pub mapped: u64,
 }
 
-/// Says whether a block is none of the heap's, so that it must not be freed there.
+/// Returns whether a block is foreign to the heap, which must not free it.
 pub type Judge = extern "C" fn(*mut c_void) -> bool;
 
-/// What the program looks for, once, by the name `steward_meter`.
+/// The program looks this up once by the name `steward_meter`.
 #[repr(C)]
 pub struct Meter {
-    /// Of this struct and of what the cells mean: 2.
+    /// The version of this struct and of the cells: 2.
     pub version: u32,
-    /// The number of the cell that the calling thread's requests go to; the thread alone may write it, 0 to 3, while it lives.
+    /// The calling thread's cell, 0 to 3; only the thread may write it, while it lives.
     pub doing: extern "C" fn() -> *mut u8,
     /// Writes the sums of all threads to `CELLS` elements.
     pub read: unsafe extern "C" fn(*mut MeteredBytes),
-    /// From now on the judge is shown each block that is freed or reallocated in a command, or on a thread that never issued one.
+    /// Sets the judge of blocks that are freed or reallocated in a command, or on a thread that never issued one.
     pub judge_frees: extern "C" fn(Judge),
 }
 
@@ -116,8 +114,8 @@ pub static steward_meter: Meter = Meter {
 
 // --- one thread -------------------------------------------------------------------------------------------------------------
 
-/// What a thread has in static thread-local storage: all zero at its start. `#[thread_local]` is not stable and std's macro
-/// leaves the model to the compiler, so the bytes are declared, and reached, in assembly.
+/// A thread's static thread-local storage, zero at its start. `#[thread_local]` is not stable and std's macro leaves the model to the
+/// compiler, so assembly declares and reaches the bytes.
 ///
 /// ```text
 ///   +0                  +8
@@ -125,7 +123,7 @@ pub static steward_meter: Meter = Meter {
 /// ```
 #[repr(C)]
 struct Thread {
-    /// Its counters; NULL until the first request, and for ever in a thread that came when all places were taken.
+    /// Its counters; NULL until the first request, and always in a thread without a place.
     place: *const Counters,
     doing: u8,
 }
@@ -144,7 +142,7 @@ global_asm!(
 
 const _: () = assert!(size_of::<Thread>() == 16);
 
-/// The calling thread's bytes, at an address that stays the same while it lives.
+/// The calling thread's bytes, at a fixed address while it lives.
 #[inline(always)]
 fn this_thread() -> *mut Thread {
     let thread: *mut Thread;
@@ -175,13 +173,13 @@ fn this_thread() -> *mut Thread {
 }
 
 extern "C" fn doing() -> *mut u8 {
-    // SAFETY: the thread's own bytes; only an address is made.
+    // SAFETY: the thread's own bytes; only takes their address.
     unsafe { &raw mut (*this_thread()).doing }
 }
 
 // --- counting ---------------------------------------------------------------------------------------------------------------
 
-/// One thread's counters. A cache line pair of its own, so that no two threads write one line.
+/// One thread's counters, in their own pair of cache lines, so that no two threads write one line.
 #[repr(C, align(128))]
 struct Counters([Cell; CELLS]);
 
@@ -206,19 +204,19 @@ impl Counters {
     }
 }
 
-/// Pages of the library that are zero, and untouched until a thread comes for its place.
+/// Zeroed pages of the library, untouched until a thread claims its place.
 struct Places(UnsafeCell<[Counters; PLACES]>);
 
 // SAFETY: the counters are atomics.
 unsafe impl Sync for Places {}
 
 static COUNTERS: Places = Places(UnsafeCell::new([const { Counters::zero() }; PLACES]));
-/// Of all threads that found no place.
+/// The counters of all threads without a place.
 static SHARED: Counters = Counters::zero();
-/// Places given away.
+/// Claimed places.
 static METERED: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts a block that was granted.
+/// Counts a granted block.
 #[inline(always)]
 fn count(block: *mut c_void, bytes: usize) -> *mut c_void {
     if !block.is_null() {
@@ -227,7 +225,7 @@ fn count(block: *mut c_void, bytes: usize) -> *mut c_void {
         let place = unsafe { (*thread).place };
         // SAFETY: as above.
         let doing = unsafe { (*thread).doing };
-        // SAFETY: NULL, or the place that `claim` gave to this thread, in static memory.
+        // SAFETY: NULL, or this thread's place from `claim`, in static memory.
         match unsafe { place.as_ref() } {
             Some(own) => {
                 let cell = own.cell(doing);
@@ -243,18 +241,18 @@ fn count(block: *mut c_void, bytes: usize) -> *mut c_void {
 impl Counters {
     #[inline(always)]
     fn cell(&self, doing: u8) -> &Cell {
-        // Always in bounds, which the compiler sees: there is no panic in the library.
+        // The compiler sees that this is in bounds, so the library has no panic.
         &self.0[usize::from(doing) % CELLS]
     }
 }
 
-/// Adds to a counter that this thread alone writes.
+/// Adds to a counter that only this thread writes.
 #[inline(always)]
 fn add_own(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
-/// The first request of a thread, and every one of a thread without a place.
+/// Counts a thread's first request, and all requests of a thread without a place.
 #[cold]
 #[inline(never)]
 fn count_slowly(thread: *mut Thread, bytes: u64) {
@@ -274,7 +272,7 @@ fn count_slowly(thread: *mut Thread, bytes: u64) {
     }
 }
 
-/// The counters of the calling thread, whose bytes are given; `None` when all places are taken.
+/// The counters of the calling thread, from its bytes; `None` if all places are taken.
 fn claim(thread: *mut Thread) -> Option<&'static Counters> {
     // SAFETY: the calling thread's own bytes.
     let place = unsafe { (*thread).place };
@@ -288,11 +286,11 @@ fn claim(thread: *mut Thread) -> Option<&'static Counters> {
     let own = unsafe { COUNTERS.0.get().cast::<Counters>().add(index) };
     // SAFETY: the calling thread's own bytes.
     unsafe { (*thread).place = own };
-    // SAFETY: in static memory, and made of atomics.
+    // SAFETY: atomics in static memory.
     Some(unsafe { &*own })
 }
 
-/// Counts bytes that were mapped.
+/// Counts mapped bytes.
 fn count_mapped(bytes: usize) {
     let thread = this_thread();
     // SAFETY: the thread's own bytes.
@@ -323,7 +321,7 @@ unsafe extern "C" fn read(out: *mut MeteredBytes) {
         for index in 0..given {
             // SAFETY: `METERED` never exceeds `PLACES`.
             let counters = unsafe { COUNTERS.0.get().cast::<Counters>().add(index) };
-            // SAFETY: in static memory, and made of atomics.
+            // SAFETY: atomics in static memory.
             add(unsafe { &*counters });
         }
         // SAFETY: the caller has room for all cells.
@@ -333,7 +331,7 @@ unsafe extern "C" fn read(out: *mut MeteredBytes) {
     }
 }
 
-// --- what is freed that the heap did not give --------------------------------------------------------------------------------
+// --- frees of foreign blocks ---------------------------------------------------------------------------------------------------
 
 /// NULL, or a [`Judge`].
 static JUDGE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
@@ -342,7 +340,7 @@ extern "C" fn judge_frees(judge: Judge) {
     JUDGE.store(judge as *mut (), Release);
 }
 
-/// Whether the block must stay: the judge says so.
+/// Whether the judge keeps the block.
 #[inline(always)]
 fn must_stay(block: *mut c_void) -> bool {
     let judge = JUDGE.load(Acquire);
@@ -355,13 +353,13 @@ fn is_refused(judge: *mut (), block: *mut c_void) -> bool {
     let doing = doing();
     // SAFETY: the thread's own byte.
     let before = unsafe { doing.read_volatile() };
-    // What the application and callbacks free is theirs to know.
+    // Frees of the application and of callbacks are not judged.
     if before == 1 || before == IN_CALLBACK {
         return false;
     }
     // SAFETY: stored by `judge_frees`.
     let judge = unsafe { core::mem::transmute::<*mut (), Judge>(judge) };
-    // What the judge itself takes and frees is not the driver's.
+    // The judge's own requests and frees are not the driver's.
     // SAFETY: the thread's own byte.
     unsafe { doing.write_volatile(IN_CALLBACK) };
     let refused = judge(block);
@@ -371,8 +369,8 @@ fn is_refused(judge: *mut (), block: *mut c_void) -> bool {
 }
 
 // --- the malloc family ------------------------------------------------------------------------------------------------------
-// The names, arguments and answers of C and POSIX. Each passes on what it was given, so the caller's promises hold for the
-// function behind it; blocks are the C library's, and may meet its own names as well as these.
+// The names, arguments and results of C and POSIX. Each function forwards its arguments, so the caller's promises hold for the function
+// behind it. Blocks are the C library's, so its own names accept them too.
 
 /// `malloc` of C.
 #[unsafe(no_mangle)]
@@ -383,7 +381,7 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
 /// `calloc` of C.
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(number: usize, size: usize) -> *mut c_void {
-    // A product that overflows is refused there, and so not counted.
+    // The C library refuses a product that overflows, so it is not counted.
     count(__libc_calloc(number, size), number.wrapping_mul(size))
 }
 
@@ -400,7 +398,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
     count(unsafe { __libc_realloc(block, size) }, size)
 }
 
-/// `reallocarray` of the GNU C library: `realloc` for a number of elements, refused when the product overflows.
+/// `reallocarray` of the GNU C library: `realloc` for elements, refused if the product overflows.
 ///
 /// # Safety
 /// As [`realloc`].
@@ -423,7 +421,7 @@ pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     count(__libc_memalign(align, size), size)
 }
 
-/// `aligned_alloc` of C; as lenient as the C library's own has been for most of its life.
+/// `aligned_alloc` of C, as lenient as the GNU C library's.
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     if align.is_power_of_two() {
@@ -457,7 +455,7 @@ pub extern "C" fn valloc(size: usize) -> *mut c_void {
     count(__libc_valloc(size), size)
 }
 
-/// `pvalloc` of the GNU C library, which rounds up to whole pages; counted as asked for.
+/// `pvalloc` of the GNU C library, which rounds up to whole pages; counts the requested bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
     count(__libc_pvalloc(size), size)
@@ -484,10 +482,10 @@ fn refuse(reason: c_int) -> *mut c_void {
 
 // --- mappings ---------------------------------------------------------------------------------------------------------------
 
-/// `mmap` of POSIX, by the system call itself: the C library has no second name for it.
+/// `mmap` of POSIX by system call, because the C library has no second name for it.
 ///
 /// # Safety
-/// As the caller knows it: `MAP_FIXED` can take memory away.
+/// The caller's: `MAP_FIXED` can replace memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmap(
     at: *mut c_void,
@@ -497,7 +495,7 @@ pub unsafe extern "C" fn mmap(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: the caller's promise. The numbers are passed as C's default promotions would: as whole registers.
+    // SAFETY: the caller's promise. Passes numbers as whole registers, like C's default promotions.
     let answer = unsafe {
         syscall(
             SYS_MMAP,
@@ -509,7 +507,7 @@ pub unsafe extern "C" fn mmap(
             offset,
         )
     };
-    // `MAP_FAILED` is -1 too, and `errno` is set.
+    // `MAP_FAILED` is also -1, and `errno` is set.
     if answer != -1 {
         count_mapped(length);
     }

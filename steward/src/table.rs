@@ -2,10 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-/// What the columns behind the first one hold.
+/// The contents of the columns after the first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Columns {
-    /// Text, aligned to the left as the first column is.
+    /// Text, aligned to the left like the first column.
     Text,
     /// Numbers, aligned to the right.
     Numbers,

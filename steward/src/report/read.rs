@@ -1,4 +1,4 @@
-//! Reports read back from what `--json` wrote.
+//! Reads reports that `--json` wrote.
 
 #![forbid(unsafe_code)]
 
@@ -13,13 +13,13 @@ use vk_accounts::report::Report;
 use crate::expectations::CheckSummary;
 use crate::input;
 
-/// One driver's part of a file: `--driver all` writes a list of them.
+/// One driver's part of a file; `--driver all` writes a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum ReportOrList {
-    /// It ran.
+    /// The driver ran.
     Report(Box<Report>),
-    /// It could not be run.
+    /// The driver could not be run.
     Failed(Failed),
 }
 
@@ -37,25 +37,25 @@ pub struct Failed {
 /// A driver that was checked, or could not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedDriver {
-    /// What was checked.
+    /// The driver's report or failure.
     pub report: ReportOrList,
-    /// What came of it; none where there is no report.
+    /// The result; none without a report.
     pub check: Option<CheckSummary>,
 }
 
-/// Why a file is no report that can be read. One sentence that names the place.
+/// Why a report could not be read: one sentence with the place.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// It is not there, or may not be read.
+    /// The file is missing or unreadable.
     #[error("{file} cannot be read ({reason}): name a file that `--json` wrote")]
     Unreadable {
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: io::Error,
     },
-    /// It is no JSON, not whole, or not what a report holds at that place.
+    /// The file is no JSON, is cut off, or has something unexpected.
     #[error(
         "{file}, line {line}, column {column}{}: {reason}: name a whole file that `--json` wrote",
         Field(path)
@@ -67,12 +67,12 @@ pub enum ReadError {
         line: usize,
         /// The column, from 1 where there is one.
         column: usize,
-        /// The way to the field, such as `phases[3].live_bytes`; empty where the text is no JSON.
+        /// The path of the field, such as `phases[3].live_bytes`; empty if the text is no JSON.
         path: String,
-        /// What is wrong there.
+        /// The error.
         reason: String,
     },
-    /// It is JSON of some other kind.
+    /// The file is other JSON.
     #[error(
         "{file}{} is {found}, and `{}`, `{}`, `{}` or `{}` is what can be read: write it again with `--json` of this program",
         Field(path),
@@ -86,12 +86,12 @@ pub enum ReadError {
         file: String,
         /// The entry of a list, such as `[2]`.
         path: String,
-        /// What it says that it is.
+        /// The format that it declares.
         found: String,
     },
 }
 
-/// A path behind the place, where there is one.
+/// A path after the place, if there is one.
 struct Field<'p>(&'p str);
 
 impl fmt::Display for Field<'_> {
@@ -138,7 +138,7 @@ impl ReportOrList {
         })?;
         let no_json = |error| malformed(file, Place::FIRST, "", error);
         let (mut at, mut passed) = (Place::FIRST, 0);
-        // Parts come one after the other, so each stretch of the text is looked at once.
+        // Parts come in order, so each stretch of the text is read once.
         let mut one = |part: &RawValue, path: &str| {
             let begin = part
                 .get()
@@ -162,7 +162,7 @@ impl ReportOrList {
     }
 }
 
-/// What an entry says of itself.
+/// An entry's declared format.
 #[derive(Deserialize)]
 struct Probe {
     format: Option<String>,
@@ -198,7 +198,7 @@ fn one(file: &str, part: &RawValue, at: Place, path: &str) -> Result<ReportOrLis
             Ok(ReportOrList::Report(report))
         }
         Some(format) => Err(other(&format!("{format:?}"))),
-        // What the layer itself has written, at a request or without `steward run`.
+        // The layer's own output, on request or without `steward run`.
         None if probe.layer_format.is_some() => {
             let report = Report::of_program(part);
             let report = report.map_err(|error| malformed(file, at, path, error))?;
@@ -256,7 +256,7 @@ struct Place {
 impl Place {
     const FIRST: Self = Self { line: 1, column: 1 };
 
-    /// The place behind `text`, which begins here.
+    /// The place after `text`, which begins here.
     fn after(self, text: &[u8]) -> Self {
         let feeds = text.iter().filter(|byte| **byte == b'\n').count();
         let last = text.iter().rev().take_while(|byte| **byte != b'\n').count();

@@ -1,4 +1,4 @@
-//! The treemap as it is drawn: rectangles with names.
+//! The drawing of the treemap: rectangles with names.
 
 #![forbid(unsafe_code)]
 
@@ -8,20 +8,20 @@ use super::treemap::{Part, Treemap, treemap};
 use vk_accounts::report::{ContextRow, Report, one_line};
 use vk_accounts::units::{bytes, percent};
 
-/// The drawing's width, in its own units.
+/// The drawing's width in its units.
 const WIDTH: f64 = 1000.0;
-/// A row with less than this share of all is drawn a second time, larger, if it has company.
+/// Rows with a smaller share than this are drawn a second time, larger, if there are several.
 const SMALL: f64 = 0.015;
 /// A character of a label: 15 units high on a narrow screen, with the widest of the usual fonts.
 const WIDE: f64 = 8.4;
-/// The same in bold.
+/// A bold character.
 const BOLD: f64 = 9.7;
 
 /// One treemap.
 pub(super) struct Areas {
     pub(super) width: f64,
     pub(super) height: f64,
-    /// What it shows, for those who cannot see it.
+    /// A description for screen readers.
     pub(super) about: String,
     pub(super) boxes: Vec<Area>,
     /// Outlines of groups.
@@ -34,13 +34,13 @@ pub(super) struct Area {
     pub(super) y: String,
     pub(super) w: String,
     pub(super) h: String,
-    /// Too thin for a gap around it.
+    /// It is too thin for a gap around it.
     pub(super) thin: bool,
     /// Names its colour.
     pub(super) scope: &'static str,
-    /// What the pointer shows.
+    /// The tooltip.
     pub(super) title: String,
-    /// Lines of text inside, with their places.
+    /// Lines of text inside it.
     pub(super) lines: Vec<AreaLabel>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct AreaLabel {
     pub(super) strong: bool,
 }
 
-/// All of it, and the small ones once more where they would not be seen. Empty where nothing was live.
+/// The whole treemap, and another one of rows too small to see. Empty if nothing was live.
 pub(super) fn areas(report: &Report) -> Vec<Areas> {
     let whole = draw(report, 430.0, |_| true);
     let all = whole.bytes;
@@ -140,12 +140,12 @@ fn area(part: &Part, name: &str, all: u64) -> Area {
             });
         }
     };
-    // All of Vulkan's names begin alike: where one does not fit, what tells it from others comes first.
+    // Vulkan's names begin alike: a name that does not fit begins with the part that differs.
     let told_apart = fitted(name, room, BOLD)
         .filter(|text| text == name)
         .or_else(|| fitted(name.strip_prefix("Vk").unwrap_or(name), room, BOLD));
     put(20.0, told_apart, true);
-    // A number that is cut would be another number.
+    // A cut number would be a wrong number.
     let whole = |text: &str| fitted(text, room, WIDE).filter(|shown| shown == text);
     put(38.0, whole(&short), false);
     put(

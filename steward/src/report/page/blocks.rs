@@ -1,9 +1,9 @@
-//! Every block of device memory, drawn: free, owned, wrapped, crops, padding.
+//! Drawings of all blocks of device memory: free, owned, wrapped, crops, padding.
 //!
 //! ```text
 //!   0                                                  size
 //!   | owned |pad|       free        | owned |spent| free |     one strip to scale;
-//!       |crop|                                                 where all that is used is a small part of it, another one of that part
+//!       |crop|                                                 another strip of the used part, if that is small
 //! ```
 
 #![forbid(unsafe_code)]
@@ -14,32 +14,32 @@ use vk_accounts::report::{Defragmentation, DeviceMemory, MemoryBlock, MemoryRang
 
 /// Units of a drawing's width.
 const WIDTH: f64 = 1000.0;
-/// What is there is seen, however small it is.
+/// The least width of a shape, so that it stays visible.
 const THINNEST: f64 = 1.0;
-/// Of a block so many shapes are drawn; data has all.
+/// The most shapes of a block that are drawn; data has all.
 const SHAPES: usize = 1500;
-/// So many blocks are drawn.
+/// The most blocks that are drawn.
 const BLOCKS: usize = 200;
-/// So many regions of a block are listed without being asked for.
+/// The most regions of a block that are listed unfolded.
 const SHOWN: usize = 64;
-/// Width of a character, about.
+/// The approximate width of a character.
 const WIDE: f64 = 8.2;
 
 /// A block.
 pub(super) struct Drawn {
     pub(super) title: String,
     pub(super) strips: Vec<Strip>,
-    /// What is in use, in order of offset: a drawing's names are lost in print.
+    /// The regions in use by offset, since print loses a drawing's names.
     pub(super) regions: Vec<RegionRow>,
-    /// The same, as far as it is folded.
+    /// The folded rest of them.
     pub(super) folded: Vec<RegionRow>,
-    /// Shapes that were left out.
+    /// Shapes that were omitted.
     pub(super) more: usize,
 }
 
 /// A region or a crop.
 pub(super) struct RegionRow {
-    /// A crop stands below its region.
+    /// A crop follows its region.
     pub(super) crop: bool,
     pub(super) class: &'static str,
     pub(super) offset: String,
@@ -62,14 +62,14 @@ pub(super) struct Shape {
     pub(super) class: &'static str,
     pub(super) x: String,
     pub(super) width: String,
-    /// Its name where it fits.
+    /// Its name if it fits.
     pub(super) label: String,
     pub(super) title: String,
-    /// Lies in front of its region.
+    /// It covers its region.
     pub(super) inner: bool,
 }
 
-/// The blocks, and how many were left out.
+/// The blocks, and how many were omitted.
 pub(super) fn blocks(memory: Option<&DeviceMemory>) -> (Vec<Drawn>, usize) {
     let blocks = memory
         .map(|memory| memory.blocks.as_slice())
@@ -80,18 +80,18 @@ pub(super) fn blocks(memory: Option<&DeviceMemory>) -> (Vec<Drawn>, usize) {
     )
 }
 
-/// A defragmentation: how the memory was divided before and after.
+/// A defragmentation: the memory before and after.
 pub(super) struct Moved {
     pub(super) title: String,
     pub(super) states: [State; 2],
 }
 
-/// How the memory was divided at one moment.
+/// The memory's division at one moment.
 pub(super) struct State {
     pub(super) when: &'static str,
     pub(super) figures: String,
     pub(super) blocks: Vec<Drawn>,
-    /// Blocks that were left out.
+    /// Blocks that were omitted.
     pub(super) more: usize,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn moved(of: &Defragmentation) -> Moved {
     }
 }
 
-/// What stands above the drawings.
+/// The lines above the drawings.
 pub(super) fn about(memory: &DeviceMemory) -> Vec<String> {
     // The terminal's first two lines.
     memory
@@ -177,7 +177,7 @@ fn region_rows(range: &MemoryRange) -> impl Iterator<Item = RegionRow> {
     std::iter::once(region).chain(crops)
 }
 
-/// From the first to the last byte in use, where that is less than a quarter of the block.
+/// From the first to the last byte in use, if that is less than a quarter of the block.
 fn small_part(block: &MemoryBlock) -> Option<(u64, u64)> {
     let used = || block.ranges.iter().filter(|range| !range.is_free());
     let begin = used().map(|range| range.offset).min()?;
@@ -209,7 +209,7 @@ fn strip(block: &MemoryBlock, (begin, end): (u64, u64)) -> Strip {
     }
 }
 
-/// Which bytes the width stands for.
+/// The bytes that the width shows.
 struct Scale {
     begin: u64,
     end: u64,

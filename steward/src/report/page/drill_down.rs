@@ -1,4 +1,4 @@
-//! What lies below each context: commands, size classes and call stacks, folded one into the other.
+//! The commands, size classes and call stacks of each context, nested and folded.
 
 #![forbid(unsafe_code)]
 
@@ -7,28 +7,28 @@ use super::leaks::frame_lines;
 use vk_accounts::report::{CallSites, DrillDown, one_line};
 use vk_accounts::units::bytes;
 
-/// Of each part so many of its parts are shown, the largest; data has all.
+/// The most children that are shown, the largest first; data has all.
 const PARTS: usize = 40;
-/// So many frames of a stack are shown.
+/// The most frames of a stack that are shown.
 const FRAMES: usize = 24;
 
 /// A context, a command, a size class or a call stack.
 pub(super) struct DrillPart {
     pub(super) label: String,
-    /// Live bytes, or that there are none.
+    /// Live bytes, or a remark that there are none.
     pub(super) live: String,
-    /// How many blocks that are, and what was ever allocated.
+    /// The number of blocks, and all that was ever allocated.
     pub(super) detail: String,
-    /// How much of the largest of its siblings, in percent.
+    /// Percent of its largest sibling.
     pub(super) share: String,
     pub(super) parts: Vec<DrillPart>,
-    /// Parts that were left out.
+    /// Children that were omitted.
     pub(super) more: usize,
-    /// Of a stack: its functions, innermost first.
+    /// A stack's functions, innermost first.
     pub(super) frames: Vec<String>,
 }
 
-/// The contexts that anything is known of, the largest first.
+/// The contexts with data, the largest first.
 pub(super) fn drill_down(sites: Option<&CallSites>) -> Vec<DrillPart> {
     let Some(sites) = sites else {
         return Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn drill_down(sites: Option<&CallSites>) -> Vec<DrillPart> {
     views(&sites.drill_down(), sites).0
 }
 
-/// The parts that are shown, and how many are not.
+/// The shown children, and how many are omitted.
 fn views(parts: &[DrillDown], sites: &CallSites) -> (Vec<DrillPart>, usize) {
     let largest = parts.first().map_or(0, |part| part.live.bytes);
     let shown = parts.iter().take(PARTS);

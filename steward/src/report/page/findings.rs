@@ -1,4 +1,4 @@
-//! Findings with the rule that they break, its place in the specification, and the cause where it is known.
+//! Findings with their rule, its place in the specification, and the cause if known.
 
 #![forbid(unsafe_code)]
 
@@ -10,25 +10,25 @@ use vk_accounts::report::{FindingRow, Report, Source, one_line};
 
 /// A finding.
 pub(super) struct FindingLine {
-    /// Names its colour: one of the levels that are known, or `other`.
+    /// Selects its colour: a known level, or `other`.
     pub(super) class: &'static str,
     pub(super) level: String,
     pub(super) rule: String,
     pub(super) kind: String,
     pub(super) sentence: String,
-    /// Where it was seen: command, callbacks, scope, as far as they are known.
+    /// Its command, callbacks and scope if known.
     pub(super) place: String,
     pub(super) count: String,
     pub(super) bytes: String,
-    /// What each of its rules says, and where that stands.
+    /// The text and place of each of its rules.
     pub(super) duties: Vec<String>,
-    /// Why the driver does it.
+    /// The cause in the driver.
     pub(super) cause: String,
-    /// Nobody has written down yet that this driver does it.
+    /// It is not yet known of this driver.
     pub(super) unknown: bool,
 }
 
-/// What is known of the driver that a report is about.
+/// The known findings of a report's driver.
 pub(super) struct KnownCauses {
     name: &'static str,
     expectations: Expectations,
@@ -44,7 +44,7 @@ impl KnownCauses {
     }
 }
 
-/// Findings, the worst first, within a level by rule; and a sentence about how many of them are known, where anything is known.
+/// Findings by level and rule, the worst first, and a sentence about how many are known, if any.
 pub(super) fn findings(report: &Report, known: Option<&KnownCauses>) -> (Vec<FindingLine>, String) {
     let mut rows: Vec<&FindingRow> = report.findings.iter().collect();
     rows.sort_by_key(|row| row.rank());
@@ -86,7 +86,7 @@ fn line(row: &FindingRow, known: Option<&KnownCauses>) -> FindingLine {
         ("scope ", &row.scope),
     ];
     let place = place.iter().filter(|(_, name)| !name.is_empty());
-    // A layer's sentence begins with its rule, which stands in front of it here.
+    // A layer's sentence begins with its rule, which the page shows before it.
     let sentence = row.sentence.strip_prefix(&row.rule);
     let sentence = sentence.and_then(|rest| rest.strip_prefix(": "));
     let sentence = sentence.unwrap_or(&row.sentence);
@@ -108,7 +108,7 @@ fn line(row: &FindingRow, known: Option<&KnownCauses>) -> FindingLine {
     }
 }
 
-/// What each rule of a finding says, and where that stands.
+/// The text and place of each rule of a finding.
 pub(super) fn duties(rules: &str) -> Vec<String> {
     let duties = rules.split('/').filter_map(|name| {
         let rule = Rule::of(name.strip_prefix('V')?.parse().ok()?)?;

@@ -1,7 +1,7 @@
-//! What grows, however little: each scope on an axis of its own.
+//! Growth, however small: each scope on its own axis.
 //!
-//! With rounds, what is live at the end of each: a driver that leaves a hundred bytes a round is a staircase. Without, what was live over
-//! time, logarithmically.
+//! With rounds, shows the live bytes at each round's end: a driver that leaves a hundred bytes a round draws a staircase. Without, shows
+//! live bytes over time on a logarithmic scale.
 
 #![forbid(unsafe_code)]
 
@@ -14,16 +14,16 @@ use vk_accounts::report::{Growth, LeakCount, Phase, Sample};
 
 const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 36.0;
-/// More points than this are not told apart: of those that lie together the lowest and the highest are drawn.
+/// The most points that are drawn: of neighbours only the lowest and the highest.
 const POINTS: usize = 480;
 
-/// From one round's end to the next: fewer say nothing of growth.
+/// The fewest steps between ends of rounds that show growth.
 const MIN_STEPS: usize = 2;
 
-/// Scopes that held anything.
+/// The scopes that held blocks.
 #[derive(Default)]
 pub(super) struct GrowthRows {
-    /// Columns and rows are about ends of rounds.
+    /// Columns and rows are ends of rounds.
     pub(super) by_round: bool,
     pub(super) rows: Vec<GrowthRow>,
 }
@@ -35,15 +35,15 @@ pub(super) struct GrowthRow {
     pub(super) lowest: String,
     pub(super) highest: String,
     pub(super) change: String,
-    /// It is higher at the end of most rounds than of the one before, and lower of none.
+    /// Most rounds end higher than the one before, and none lower.
     pub(super) grows: bool,
-    /// The whole of it as a sentence, for those who do not see the line.
+    /// A description for screen readers.
     pub(super) about: String,
 }
 
 /// From the folded phases and their samples.
 pub(super) fn growth(folded: &Folded<'_>, samples: &[Sample]) -> GrowthRows {
-    // The last one destroys the device as well, so that its end says nothing of rounds.
+    // The last round also destroys the device, so its end shows no growth.
     let ends = folded.rounds.start..folded.rounds.end.saturating_sub(1);
     let rounds = folded.phases.get(ends).unwrap_or_default();
     let by_round = rounds.len() >= 2;
@@ -76,7 +76,7 @@ fn drawn(scope: Scope, course: &[u64], (lowest, highest): (u64, u64), by_round: 
         let steps = course.windows(2).filter(|pair| differs(pair));
         steps.count() as u64
     };
-    // As of call stacks. One step alone may be a cache that filled.
+    // Like call stacks: a single step may be a cache that filled.
     let growth = Growth {
         grew: count(|pair| pair[1] > pair[0]),
         shrank: count(|pair| pair[1] < pair[0]),
@@ -137,7 +137,7 @@ fn line(course: &[u64], lowest: u64, highest: u64, linear: bool) -> String {
     let mut before = None;
     for (index, bytes) in drawn_points(course) {
         let x = unit(index as f64 / last * WIDTH);
-        // A staircase: what was live stays so until the next moment.
+        // A staircase: the value holds until the next moment.
         if let Some(before) = before.replace(bytes) {
             points.push(format!("{x},{}", unit(y(before))));
         }
@@ -146,7 +146,7 @@ fn line(course: &[u64], lowest: u64, highest: u64, linear: bool) -> String {
     points.join(" ")
 }
 
-/// All of them, or where they are too many the lowest and the highest of those that lie together, and the last one.
+/// All points, or if too many the lowest and the highest of neighbours, and the last one.
 fn drawn_points(course: &[u64]) -> Vec<(usize, u64)> {
     let indexed: Vec<_> = course.iter().copied().enumerate().collect();
     if indexed.len() <= POINTS {

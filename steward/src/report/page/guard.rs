@@ -1,4 +1,4 @@
-//! What a guard saw and what was refused, on the page.
+//! A guard's reports and refused requests on the page.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ pub(super) struct GuardSection {
     pub(super) text: String,
 }
 
-/// What the terminal is told, a line a paragraph; reports stand apart.
+/// The terminal's lines as paragraphs, apart from reports.
 pub(super) fn lines(report: &Report) -> Vec<String> {
     let guard = report.guard.as_ref().map(|guard| {
         GuardRun {
@@ -44,7 +44,7 @@ pub(super) fn guard_section(report: &Report) -> Vec<GuardSection> {
         .collect()
 }
 
-/// What stands above everything else.
+/// The figures at the top of the page.
 pub(super) fn figure(guard: &GuardRun) -> Figure {
     let value = match guard.reports {
         0 => "no reports".to_owned(),

@@ -1,8 +1,8 @@
-//! Numbers and names as a drawing shows them.
+//! Numbers and names in drawings.
 
 #![forbid(unsafe_code)]
 
-/// Digits in groups of three, with narrow spaces that break no line: `2 742 759`.
+/// Digits in groups of three, with narrow no-break spaces: `2 742 759`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -15,7 +15,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// With a capital letter in front, as lines of a page have it.
+/// Capitalises the first letter.
 pub(super) fn capitalised(line: &str) -> String {
     let mut rest = line.chars();
     let first = rest.next().map(|first| first.to_uppercase().to_string());
@@ -31,7 +31,7 @@ pub(super) fn cell(number: u64) -> String {
     }
 }
 
-/// Bytes on an axis, as few digits as a power of two allows: `512 KiB`, `1.5 MiB`.
+/// Bytes on an axis, in few digits: `512 KiB`, `1.5 MiB`.
 pub(super) fn tick(bytes: u64) -> String {
     if bytes == 0 {
         return "0".to_owned();
@@ -48,7 +48,7 @@ pub(super) fn tick(bytes: u64) -> String {
     }
 }
 
-/// `text` as far as it fits into `width` units with characters of `wide` units; none where not even three of them fit.
+/// Cuts `text` to `width` units with characters of `wide` units; none if fewer than three fit.
 pub(super) fn fitted(text: &str, width: f64, wide: f64) -> Option<String> {
     let room = if width > 0.0 {
         (width / wide) as usize

@@ -1,4 +1,4 @@
-//! What was never freed, by call stack: the first thing that a page says.
+//! Leaks by call stack, at the top of a page.
 
 #![forbid(unsafe_code)]
 
@@ -8,28 +8,28 @@ use crate::symbols::program_frames;
 use vk_accounts::report::{LeakCount, LeakFrame, LeakStack, Leaks, one_line};
 use vk_accounts::units::bytes;
 
-/// So many stacks are shown; data has all.
+/// The most stacks that are shown; data has all.
 const STACKS: usize = 100;
-/// So many frames of a stack are shown.
+/// The most frames of a stack that are shown.
 const FRAMES: usize = 40;
 
 /// One call stack.
 pub(super) struct LeakCard {
-    /// Those that the blocks' being there breaks; empty for none.
+    /// The rules that these blocks break; empty for none.
     pub(super) rules: String,
-    /// What those rules say.
+    /// The text of these rules.
     pub(super) duties: Vec<String>,
     pub(super) headline: String,
-    /// What is more after each interval; empty for nothing.
+    /// The growth after each interval; empty for none.
     pub(super) growth: String,
-    /// In most intervals.
+    /// It grew in most intervals.
     pub(super) grows: bool,
     pub(super) oldest: String,
     /// Innermost first.
     pub(super) frames: Vec<String>,
 }
 
-/// The stacks, and how many were left out.
+/// The stacks, and how many were omitted.
 pub(super) fn leaks(leaks: Option<&Leaks>) -> (Vec<LeakCard>, usize) {
     let Some(leaks) = leaks else {
         return (Vec::new(), 0);
@@ -91,7 +91,7 @@ fn card(stack: &LeakStack, leaks: &Leaks) -> LeakCard {
     }
 }
 
-/// The functions of a frame; its place in its file where none is known, its address where it lies in no file.
+/// The functions of a frame, or else its place in its file, or its address.
 pub(super) fn frame_lines(frame: &LeakFrame) -> Vec<String> {
     if !frame.functions.is_empty() {
         return frame.functions.iter().map(|name| one_line(name)).collect();

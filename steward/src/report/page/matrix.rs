@@ -1,4 +1,4 @@
-//! Several drivers side by side: a row for each figure.
+//! Drivers side by side, a row for each figure.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use crate::report::ReportOrList;
 use vk_accounts::report::{ContextRow, Coverage, CoverageRun, FindingRow, Report, one_line};
 use vk_accounts::units::{bytes, percent};
 
-/// So many kinds of objects are compared.
+/// The most kinds of objects that are compared.
 const KINDS: usize = 16;
 
 /// All drivers of a page.
@@ -34,7 +34,7 @@ pub(super) struct MatrixRow {
     pub(super) cells: Vec<String>,
 }
 
-/// None where fewer than two drivers have a report. `checks` has what came of each check, or nothing.
+/// None if fewer than two drivers have a report. `checks` has each check's result, or is empty.
 pub(super) fn matrix(entries: &[ReportOrList], checks: &[Option<&CheckSummary>]) -> Option<Matrix> {
     let reports: Vec<Option<&Report>> = entries
         .iter()
@@ -156,7 +156,7 @@ pub(super) fn matrix(entries: &[ReportOrList], checks: &[Option<&CheckSummary>])
     })
 }
 
-/// What came of the checks; no rows where there were none.
+/// The checks' results; no rows without checks.
 fn of_checks(checks: &[Option<&CheckSummary>]) -> Vec<MatrixRow> {
     if checks.iter().all(Option::is_none) {
         return Vec::new();

@@ -4,8 +4,7 @@
 //!  Report --treemap, timeline (geometry)--> view (strings) --templates/page.html--> text
 //! ```
 //!
-//! No script and no reference to anything outside: the page's own policy forbids both. Text from drivers and files is cleaned by
-//! `one_line` and escaped by the template.
+//! The page's policy forbids scripts and outside references. `one_line` cleans text from drivers and files; the template escapes it.
 
 #![forbid(unsafe_code)]
 
@@ -40,22 +39,22 @@ use section::Section;
 struct ReportPage {
     title: String,
     version: &'static str,
-    /// The drivers side by side, where there are several.
+    /// The drivers side by side, if there are several.
     matrix: Option<Matrix>,
     sections: Vec<Section>,
 }
 
-/// The page about `entries`, one part a driver, as a complete HTML document.
+/// A complete HTML document about `entries`, one part a driver.
 ///
 /// # Errors
-/// Never with the template as it is: it writes into memory.
+/// Never: it writes into memory.
 pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
     let sections = entries.iter().enumerate();
     let sections = sections.map(|(index, entry)| Section::new(index, entry));
     page(sections.collect(), matrix::matrix(entries, &[]))
 }
 
-/// The page about drivers that were checked, each with what came of that.
+/// The page about checked drivers, with their results.
 ///
 /// # Errors
 /// As [`html`].

@@ -1,4 +1,4 @@
-//! Phases that repeat, folded: a round is drawn and listed as one.
+//! Folds repeated phases: a round is drawn and listed as one.
 
 #![forbid(unsafe_code)]
 
@@ -6,17 +6,17 @@ use std::borrow::Cow;
 
 use vk_accounts::report::{Phase, Sample};
 
-/// Phases as they are drawn.
+/// The drawn phases.
 pub(super) struct Folded<'r> {
-    /// What came before the rounds, each round, and what came behind; as they were where nothing repeats.
+    /// The phases before the rounds, the rounds, and the phases after; all phases if nothing repeats.
     pub(super) phases: Cow<'r, [Phase]>,
-    /// Which of them are rounds, by their place; empty where nothing repeats.
+    /// The places of rounds; empty if nothing repeats.
     pub(super) rounds: std::ops::Range<usize>,
-    /// Of each phase of the report the place above.
+    /// The folded place of each phase of the report.
     places: Vec<usize>,
 }
 
-/// Folds what repeats at least once.
+/// Folds phases that repeat at least once.
 pub(super) fn folded(phases: &[Phase]) -> Folded<'_> {
     let Some((first, length, count)) = cycle(phases) else {
         return Folded {
@@ -54,7 +54,7 @@ impl Folded<'_> {
     }
 }
 
-/// Where the first round begins, how many phases it has, and how many rounds there are: at least two.
+/// The start of the first round, its number of phases, and the number of rounds: at least two.
 fn cycle(phases: &[Phase]) -> Option<(usize, usize, usize)> {
     let name = |index: usize| phases.get(index).map(|phase| phase.name.as_str());
     let (first, second) = (0..phases.len()).find_map(|first| {

@@ -1,4 +1,4 @@
-//! What the page says of one driver or trace.
+//! The page's part about one driver or trace.
 
 #![forbid(unsafe_code)]
 
@@ -23,10 +23,10 @@ use vk_accounts::units::bytes;
 /// One driver's part of the page.
 #[derive(Default)]
 pub(super) struct Section {
-    /// Stands before the ids of its parts; empty for the first one.
+    /// The prefix of its ids; empty for the first part.
     pub(super) prefix: String,
     pub(super) heading: String,
-    /// What ran.
+    /// The driver or trace that ran.
     pub(super) about: Vec<String>,
     /// Why it could not be run.
     pub(super) failed: Option<String>,
@@ -36,9 +36,9 @@ pub(super) struct Section {
     pub(super) bytes_note: &'static str,
     pub(super) areas: Vec<Areas>,
     pub(super) contexts: FigureTable,
-    /// What lies below each context.
+    /// Details of each context.
     pub(super) drill: Vec<DrillPart>,
-    /// What came of a check; none where nothing was checked.
+    /// The result of a check, if there was one.
     pub(super) check: Option<CheckSummary>,
     pub(super) unused: String,
     pub(super) course: Option<Course>,
@@ -46,44 +46,44 @@ pub(super) struct Section {
     pub(super) growth: GrowthRows,
     /// Rounds as one row each.
     pub(super) phases: FigureTable,
-    /// The phases of all rounds; empty where `phases` has them.
+    /// The phases of all rounds; empty if `phases` has them.
     pub(super) all_phases: FigureTable,
     pub(super) slack: bool,
-    /// How device memory was divided; empty where nothing was sub-allocated.
+    /// The division of device memory; empty without sub-allocations.
     pub(super) memory: Vec<Drawn>,
     pub(super) memory_about: Vec<String>,
-    /// Two contexts and one shader cache, a sentence each; empty where they were not run.
+    /// Two contexts and one shader cache, in sentences; empty if they did not run.
     pub(super) shared: Vec<String>,
-    /// What is found in them.
+    /// Their findings.
     pub(super) shared_findings: Vec<String>,
-    /// Blocks that were left out.
+    /// Blocks that were omitted.
     pub(super) memory_more: usize,
     /// A defragmentation, before and after.
     pub(super) defragmentation: Option<blocks::Moved>,
     pub(super) findings: Vec<FindingLine>,
-    /// How many of them are notes, which are folded.
+    /// The number of notes, which are folded.
     pub(super) notes: usize,
-    /// How many of them are known of the driver.
+    /// A sentence about how many are known of the driver.
     pub(super) known: String,
     pub(super) leaks: Vec<LeakCard>,
-    /// Call stacks that were left out.
+    /// Call stacks that were omitted.
     pub(super) leaks_more: usize,
     /// Device memory that a program allocated.
     pub(super) vulkan: FigureTable,
     pub(super) coverage_absent: String,
     pub(super) bars: Vec<Bar>,
     pub(super) leftovers: FigureTable,
-    /// What a guard saw and what was refused; empty where there was neither.
+    /// A guard's reports and refused requests; empty without both.
     pub(super) guard: Vec<String>,
     pub(super) told: Vec<GuardSection>,
 }
 
-/// A number above everything else.
+/// A number at the top.
 pub(super) struct Figure {
     pub(super) name: &'static str,
     pub(super) value: String,
     pub(super) detail: String,
-    /// Something is wrong.
+    /// It shows an error.
     pub(super) bad: bool,
 }
 
@@ -108,7 +108,7 @@ impl Section {
         }
     }
 
-    /// With what came of a check.
+    /// Adds the result of a check.
     pub(super) fn checked(mut self, mut check: CheckSummary) -> Self {
         for difference in &mut check.differences {
             *difference = one_line(difference);
@@ -227,7 +227,7 @@ impl Section {
     }
 }
 
-/// Adds a line to those before. One that is set in goes on with the sentence before it.
+/// Adds a line. An indented line continues the sentence before it.
 fn sentence(mut lines: Vec<String>, line: String) -> Vec<String> {
     match (line.strip_prefix("  "), lines.last_mut()) {
         (Some(more), Some(last)) => {
@@ -337,7 +337,7 @@ fn figures(report: &Report, known: &str) -> Vec<Figure> {
     } else {
         format!("\u{b1} {} bytes", grouped(report.peak_slack))
     };
-    // The worst are the number, the others stand below it: notes are legal, and may be many.
+    // The number counts the worst and the text below it the others: notes are legal and may be many.
     let mut levels = FindingRow::LEVELS.iter().filter_map(|level| {
         let count = report
             .findings

@@ -1,6 +1,6 @@
 //! Rectangles for weights: the squarified treemap of Bruls, Huizing and van Wijk (2000).
 //!
-//! Weights are laid in rows along the shorter side of what is left, as long as that makes the rectangles of the row no thinner.
+//! Rows of weights lie along the shorter side of the remaining area. A row grows as long as its rectangles get no thinner.
 //!
 //! ```text
 //!  +--------+-----+      weights 6 6 4 3 2 2 1 in 6 x 4: 6 and 6 fill a column,
@@ -13,7 +13,7 @@
 
 #![forbid(unsafe_code)]
 
-/// A rectangle, in the units of the drawing.
+/// A rectangle in the drawing's units.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rect {
     pub(super) x: f64,
@@ -28,8 +28,7 @@ impl Rect {
     }
 }
 
-/// A rectangle for each weight, in the order of the weights. Areas are as the weights are; together they fill `into`. A weight
-/// of 0 has a rectangle without area.
+/// A rectangle for each weight, in order. Areas are proportional to weights and fill `into`; a weight of 0 has an empty rectangle.
 pub(super) fn squarify(weights: &[u64], into: Rect) -> Vec<Rect> {
     let mut rects = vec![
         Rect {
@@ -55,17 +54,17 @@ pub(super) fn squarify(weights: &[u64], into: Rect) -> Vec<Rect> {
     let (mut rest, mut left) = (areas.as_slice(), into);
     while !rest.is_empty() {
         let (row, behind) = rest.split_at(row_length(rest, left.w.min(left.h)));
-        // The last row takes all that is left, whatever rounding made of it.
+        // The last row takes all that rounding left.
         left = lay(row, left, behind.is_empty(), &mut rects);
         rest = behind;
     }
     rects
 }
 
-/// How many of the areas make the best row along `side`. At least one.
+/// The number of areas in the best row along `side`, at least one.
 fn row_length(areas: &[(usize, f64)], side: f64) -> usize {
     let largest = areas[0].1;
-    // How many times as long as wide the thinnest rectangle of the row is.
+    // The aspect ratio of the row's thinnest rectangle.
     let thinnest = |smallest: f64, sum: f64| {
         (side * side * largest / (sum * sum)).max(sum * sum / (side * side * smallest))
     };
@@ -80,7 +79,7 @@ fn row_length(areas: &[(usize, f64)], side: f64) -> usize {
     areas.len()
 }
 
-/// Lays a row along the shorter side of `left`, and answers what is left behind it.
+/// Lays a row along the shorter side of `left` and returns the rest.
 fn lay(row: &[(usize, f64)], left: Rect, last: bool, rects: &mut [Rect]) -> Rect {
     let sum: f64 = row.iter().map(|(_, area)| area).sum();
     let upright = left.w >= left.h;
@@ -134,7 +133,7 @@ pub(super) mod tests {
         h: 420.0,
     };
 
-    /// Inside, without overlaps, areas as the weights.
+    /// Inside, without overlaps, areas proportional to weights.
     pub(in super::super) fn check(weights: &[u64], rects: &[Rect], into: Rect) {
         assert_eq!(rects.len(), weights.len());
         let total: f64 = weights.iter().map(|weight| *weight as f64).sum();

@@ -9,9 +9,9 @@ use super::label::{cell, grouped};
 use vk_accounts::report::{ByScope, ContextRow, CoverageRun, Leftover, Phase, Report, one_line};
 use vk_accounts::units::{bytes, percent};
 
-/// A table has so many rows at most; data has all.
+/// The most rows of a table; data has all.
 const ROWS: usize = 300;
-/// The columns of each table behind the first one; scopes in the order of `Scope::ALL`.
+/// The columns after the first of each table; scopes in the order of `Scope::ALL`.
 const CONTEXT_COLUMNS: [&str; 9] = [
     "command", "object", "cache", "device", "instance", "live", "peak", "blocks", "taken",
 ];
@@ -26,10 +26,10 @@ const LEFTOVER_COLUMNS: [&str; 7] = [
 /// A table that may have been cut.
 #[derive(Default)]
 pub(super) struct FigureTable {
-    /// What stands above the columns behind the first one: a narrow screen shows it beside each number.
+    /// The headings of the columns after the first; narrow screens show them beside each number.
     pub(super) columns: Vec<&'static str>,
     pub(super) rows: Vec<FigureRow>,
-    /// Rows that were left out.
+    /// Rows that were omitted.
     pub(super) more: usize,
 }
 
@@ -46,13 +46,13 @@ impl FigureTable {
     }
 }
 
-/// A row of numbers behind a name.
+/// A name and a row of numbers.
 #[derive(Default)]
 pub(super) struct FigureRow {
     pub(super) name: String,
-    /// How far it is set in, in steps.
+    /// Its indentation in steps.
     pub(super) depth: usize,
-    /// Its number in the drawing, from 1; 0 where that has none.
+    /// Its number in the drawing, from 1; 0 for none.
     pub(super) number: usize,
     pub(super) strong: bool,
     pub(super) cells: Vec<String>,
@@ -78,7 +78,7 @@ fn peak(bytes: u64, slack: u64) -> String {
     )
 }
 
-/// Contexts that were asked for anything, and the names of the others.
+/// Contexts with requests, and the names of the others.
 pub(super) fn contexts(report: &Report) -> (FigureTable, String) {
     let (used, unused): (Vec<_>, Vec<_>) = report
         .contexts
@@ -110,7 +110,7 @@ pub(super) fn contexts(report: &Report) -> (FigureTable, String) {
     )
 }
 
-/// Phases, numbered as they come.
+/// Numbered phases.
 pub(super) fn phases(phases: &[Phase]) -> FigureTable {
     let row = |(index, phase): (usize, &Phase)| FigureRow {
         name: one_line(&phase.name),
@@ -129,7 +129,7 @@ pub(super) fn phases(phases: &[Phase]) -> FigureTable {
     FigureTable::of(&PHASE_COLUMNS, phases.iter().enumerate().map(row))
 }
 
-/// What was not given back.
+/// Blocks that were not freed.
 pub(super) fn leftovers(report: &Report) -> FigureTable {
     let row = |left: &Leftover| FigureRow {
         name: one_line(&left.context),
@@ -148,7 +148,7 @@ pub(super) struct Bar {
     pub(super) callback: String,
     pub(super) past: String,
     pub(super) terms: Vec<Term>,
-    /// What is in no ratio.
+    /// Figures without a ratio.
     pub(super) beside: String,
 }
 
@@ -164,7 +164,7 @@ pub(super) struct Term {
     pub(super) share: String,
 }
 
-/// A measurement with both terms of its ratio.
+/// A measurement and both terms of its ratio.
 pub(super) fn bar(name: &'static str, run: &CoverageRun) -> Bar {
     let parts = [
         (

@@ -1,8 +1,8 @@
-//! What was live over time, as a stack of scopes.
+//! Live bytes over time, as a stack of scopes.
 //!
 //! ```text
 //!  top  +-------------------------------+
-//!       |        ____   - - peak        |   x: each phase has some room, and more the more happened in it
+//!       |        ____   - - peak        |   x: each phase has a minimum and a share by its events
 //!       |   ____/ object \___           |   y: bytes
 //!       |  / instance        \____      |
 //!     0 +--+------+----------+----------+
@@ -16,7 +16,7 @@ use alloc_core::Scope;
 use super::squarify::Rect;
 use vk_accounts::report::{Phase, Sample};
 
-/// The scopes from the bottom of the stack to its top: what lives longest first.
+/// The scopes from the bottom of the stack to its top, the longest-lived first.
 pub(super) const STACK: [Scope; 5] = [
     Scope::Instance,
     Scope::Device,
@@ -24,23 +24,23 @@ pub(super) const STACK: [Scope; 5] = [
     Scope::Object,
     Scope::Command,
 ];
-/// The room that a phase has at least.
+/// The least width of a phase.
 const NARROWEST: f64 = 72.0;
-/// The fewest lines of the grid that the highest value needs.
+/// The fewest grid lines for the highest value.
 const LINES: u64 = 6;
 
 /// A drawing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Timeline {
-    /// The outlines of scopes that held anything, from the bottom up: closed polygons.
+    /// The outlines of scopes with bytes, from the bottom up: closed polygons.
     pub(super) bands: Vec<(Scope, Vec<(f64, f64)>)>,
-    /// Where each phase lies, left and right, and how high its peak.
+    /// The left and right edges of each phase, and the height of its peak.
     pub(super) phases: Vec<PhaseSpan>,
-    /// Lines of the grid: their height, and the bytes.
+    /// Grid lines: height and bytes.
     pub(super) grid: Vec<(f64, u64)>,
 }
 
-/// Where a phase lies.
+/// A phase's place.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct PhaseSpan {
     pub(super) left: f64,
@@ -49,7 +49,7 @@ pub(super) struct PhaseSpan {
     pub(super) peak: f64,
 }
 
-/// Draws into `into`, whose y grows downwards. Where there are no samples the ends of phases stand in.
+/// Draws into `into`, whose y grows downwards. Without samples, uses the ends of phases.
 pub(super) fn timeline(phases: &[Phase], samples: &[Sample], into: Rect) -> Timeline {
     let ends: Vec<Sample>;
     let mut samples = samples;
@@ -66,7 +66,7 @@ pub(super) fn timeline(phases: &[Phase], samples: &[Sample], into: Rect) -> Time
         return Timeline::default();
     };
     let step = grid_step(highest);
-    // Some air above the highest.
+    // Some space above the highest.
     let top = (highest as f64 * 1.08).max(1.0);
     let y = |bytes: f64| into.y + into.h * (1.0 - bytes / top);
     let grid = (0..=LINES)
@@ -116,7 +116,7 @@ pub(super) fn timeline(phases: &[Phase], samples: &[Sample], into: Rect) -> Time
     }
 }
 
-/// Nothing at first, then what was live at the end of each phase.
+/// Nothing, then the live bytes at the end of each phase.
 fn at_ends(phases: &[Phase]) -> Vec<Sample> {
     let ends = phases.iter().enumerate();
     let ends = ends.map(|(index, phase)| Sample {
@@ -133,7 +133,7 @@ fn grid_step(highest: u64) -> u64 {
     least.checked_next_power_of_two().unwrap_or(1 << 63)
 }
 
-/// Where phases lie and what of time they hold.
+/// The places of phases, and their spans of time.
 struct Columns(Vec<Column>);
 
 #[derive(Clone, Copy, Default)]
@@ -301,7 +301,7 @@ mod tests {
             wide(2) > 4.0 * wide(0) && wide(0) > wide(1) && wide(1) > 72.0,
             "{drawn:?}"
         );
-        // 180 is the highest, with 8 % of air above.
+        // 180 is the highest, with 8 % of space above.
         let peak = drawn.phases[1].peak;
         assert!(
             (peak - (INTO.y + INTO.h * (1.0 - 180.0 / (180.0 * 1.08)))).abs() < 1e-6,

@@ -1,4 +1,4 @@
-//! The timeline as it is drawn: an axis, a stack of bands, phases with their names.
+//! The drawing of the timeline: an axis, a stack of bands, phases with names.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use super::timeline::{PhaseSpan, timeline};
 use vk_accounts::report::{Phase, Report, Sample, one_line};
 use vk_accounts::units::bytes;
 
-/// The drawing, in its own units: the axis' labels on the left, names of phases below.
+/// The drawing in its units: the axis' labels on the left, names of phases below.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 372.0;
 /// With slanted names.
@@ -25,9 +25,9 @@ const PLOT: Rect = Rect {
 /// A character of a label: 15 units high on a narrow screen, with the widest of the usual fonts.
 const WIDE: f64 = 8.4;
 
-/// What a slanted name needs in width.
+/// The width of a slanted name.
 const ROOM: f64 = 17.0;
-/// What stays free beside a name.
+/// The free space beside a name.
 const GAP: f64 = 6.0;
 
 /// One timeline.
@@ -39,7 +39,7 @@ pub(super) struct Course {
     pub(super) floor: String,
     pub(super) ceiling: String,
     pub(super) about: String,
-    /// Names of phases are slanted, with their numbers in front: they do not fit side by side.
+    /// Names of phases are slanted and numbered, because they do not fit side by side.
     pub(super) slanted: bool,
     pub(super) bands: Vec<Band>,
     pub(super) grid: Vec<Tick>,
@@ -56,7 +56,7 @@ pub(super) struct Band {
 /// A line of the grid.
 pub(super) struct Tick {
     pub(super) y: String,
-    /// Where its label's foot is.
+    /// The baseline of its label.
     pub(super) foot: String,
     pub(super) text: String,
 }
@@ -71,16 +71,16 @@ pub(super) struct Span {
     pub(super) peak: String,
     pub(super) shaded: bool,
     pub(super) number: usize,
-    /// Wide enough to be told from its neighbours.
+    /// It is wide enough to differ from its neighbours.
     pub(super) wide: bool,
-    /// There is room for its number.
+    /// Its number fits.
     pub(super) numbered: bool,
-    /// Its name, as far as there is room.
+    /// Its name, cut to fit.
     pub(super) name: String,
     pub(super) title: String,
 }
 
-/// Where the most was live.
+/// The place of the peak.
 pub(super) struct Peak {
     pub(super) x: String,
     pub(super) label_y: String,
@@ -88,7 +88,7 @@ pub(super) struct Peak {
     pub(super) text: String,
 }
 
-/// The drawing; none where there was no phase.
+/// The drawing; none without phases.
 pub(super) fn course(report: &Report, phases: &[Phase], samples: &[Sample]) -> Option<Course> {
     let drawn = timeline(phases, samples, PLOT);
     if drawn.phases.is_empty() {
@@ -114,7 +114,7 @@ pub(super) fn course(report: &Report, phases: &[Phase], samples: &[Sample]) -> O
         fitted(&name, span.right - span.left - GAP, WIDE).is_some_and(|shown| shown == name)
     };
     let slanted = !phases.iter().zip(&drawn.phases).all(fits);
-    // Where not every name has room, every n-th has.
+    // If not every name fits, every n-th is shown.
     let narrowest = drawn.phases.iter().map(|span| span.right - span.left);
     let narrowest = narrowest.fold(f64::INFINITY, f64::min).max(0.1);
     let every = (ROOM / narrowest).ceil().max(1.0) as usize;
@@ -171,7 +171,7 @@ pub(super) fn course(report: &Report, phases: &[Phase], samples: &[Sample]) -> O
     })
 }
 
-/// As much of a name as there is room for; none in a phase that is left out.
+/// A name, cut to fit; none in an omitted phase.
 fn name(phase: &Phase, index: usize, left_out: bool, slanted: bool) -> String {
     let name = one_line(&phase.name);
     match slanted {

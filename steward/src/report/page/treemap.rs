@@ -1,4 +1,4 @@
-//! Contexts as areas: each inside of the one above it, split by scope.
+//! Contexts as areas: each inside its parent, split by scope.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use alloc_core::Scope;
 use super::squarify::{Rect, squarify};
 use vk_accounts::report::ContextRow;
 
-/// What one context holds in one scope.
+/// The bytes of one context in one scope.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Part {
     /// The row's place in the list.
@@ -17,18 +17,17 @@ pub(super) struct Part {
     pub(super) rect: Rect,
 }
 
-/// A drawing: what is held, and where groups of contexts lie.
+/// A drawing of held bytes and groups of contexts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Treemap {
     pub(super) parts: Vec<Part>,
-    /// The rows of groups below the top, with their place.
+    /// The groups below the top: rows and places.
     pub(super) groups: Vec<(usize, Rect)>,
     /// The bytes of all parts.
     pub(super) bytes: u64,
 }
 
-/// Draws the rows that `wanted` asks for, by the bytes that they held at the fullest moment. A group is as large as what is
-/// below it.
+/// Draws the rows that `wanted` selects, by their bytes at the peak. A group is as large as its children.
 pub(super) fn treemap(
     rows: &[ContextRow],
     wanted: impl Fn(&ContextRow) -> bool,
@@ -51,7 +50,7 @@ pub(super) fn treemap(
             weights[parent] = weights[parent].saturating_add(weights[index]);
         }
     }
-    // Children by parent, those without one under the last.
+    // Children by parent; those without a parent under the last index.
     let mut children = vec![Vec::new(); rows.len() + 1];
     for (index, parent) in parents.iter().enumerate() {
         children[parent.unwrap_or(rows.len())].push(index);
@@ -67,7 +66,7 @@ pub(super) fn treemap(
         if row.group && weights[index] > 0 && row.depth > 0 {
             map.groups.push((index, rect));
         }
-        // What the row holds itself lies beside what is below it.
+        // The row's own bytes lie beside its children.
         let below: Vec<u64> = children[index]
             .iter()
             .map(|child| weights[*child])
@@ -109,7 +108,7 @@ fn by_scope(index: usize, row: &ContextRow, rect: Rect) -> impl Iterator<Item = 
         })
 }
 
-/// The row above each: the nearest one before it that is less deep.
+/// The parent of each row: the nearest row before it with less depth.
 fn parents(rows: &[ContextRow]) -> Vec<Option<usize>> {
     let mut above: Vec<usize> = Vec::new();
     let mut parents = Vec::with_capacity(rows.len());

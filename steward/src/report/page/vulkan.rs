@@ -6,10 +6,10 @@ use super::label::cell;
 use super::tables::{FigureRow, FigureTable};
 use vk_accounts::report::{Report, VulkanMemoryRow, one_line};
 
-/// The columns behind the name.
+/// The columns after the name.
 pub(super) const COLUMNS: [&str; 6] = ["live", "blocks", "peak", "taken", "all blocks", "refused"];
 
-/// A strong row a device, then its heaps and types.
+/// A strong row for each device, then its heaps and types.
 pub(super) fn vulkan_memory(report: &Report) -> FigureTable {
     let figures = |name: &str, row: &VulkanMemoryRow| FigureRow {
         name: format!("{name} {}", row.index),
