@@ -5,6 +5,7 @@
 use alloc_core::Scope;
 
 use crate::mode::{BackEnd, Mode};
+use crate::report_kind::ReportKind;
 
 /// Requester and time of an allocation or free: interned by [`crate::call_sites`], a number in a record.
 ///
@@ -32,14 +33,16 @@ pub(crate) struct BlockMark {
     pub(crate) serial: u64,
 }
 
-/// What a block's life has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BlockPhase {
+/// Whether a block is live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BlockState {
+    /// It is live.
     Live,
-    /// Freed; waits, poisoned or out of reach.
+    /// It was freed.
     Freed,
-    /// Freed by a reallocation that moved it to this address.
-    Moved(usize),
+    /// A reallocation freed it; its content moved to this address.
+    MovedTo(usize),
 }
 
 /// A block as its keeper knows it.
@@ -50,7 +53,7 @@ pub(crate) struct Known {
     pub(crate) size: usize,
     pub(crate) align: usize,
     pub(crate) scope: Scope,
-    pub(crate) state: BlockPhase,
+    pub(crate) state: BlockState,
     pub(crate) allocated: BlockMark,
     /// Where `state` is not `Live`.
     pub(crate) freed: BlockMark,
@@ -61,14 +64,38 @@ pub(crate) struct Known {
 /// What a keeper found wrong; becomes a [`Report`](crate::Report).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GuardFinding {
-    pub(crate) kind: crate::report_kind::ReportKind,
-    /// The block it is about, where there is one.
+    pub(crate) kind: ReportKind,
     pub(crate) block: Option<Known>,
-    /// The address that was given or found changed.
+    /// The address that was passed in or found changed.
     pub(crate) address: usize,
     pub(crate) changed: Option<Changed>,
-    /// The guard that `block` belongs to, by the number it was made with, where it is not the one that found this.
+    /// The number of the guard that owns `block`, if that is not the reporting guard.
     pub(crate) owner: Option<u64>,
+}
+
+impl GuardFinding {
+    /// A finding about a pointer or an access.
+    pub(crate) const fn new(kind: ReportKind, block: Option<Known>, address: usize) -> Self {
+        Self {
+            kind,
+            block,
+            address,
+            changed: None,
+            owner: None,
+        }
+    }
+
+    /// A finding about bytes that are not what the guard wrote.
+    pub(crate) const fn of_change(
+        kind: ReportKind,
+        block: Option<Known>,
+        changed: Changed,
+    ) -> Self {
+        Self {
+            changed: Some(changed),
+            ..Self::new(kind, block, changed.first)
+        }
+    }
 }
 
 /// Hears all that one look found, with no lock held: it may unwind, and knows then what it has not heard.
@@ -78,9 +105,9 @@ pub(crate) type FoundTogether<'a> = dyn FnMut(&mut dyn Iterator<Item = GuardFind
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     /// Address of the first.
-    pub(crate) first: usize,
-    /// From the first to the last, both included.
-    pub(crate) span: usize,
+    pub first: usize,
+    /// Number of bytes from the first to the last, both included.
+    pub span: usize,
     /// The first up to 16 of them, as they were to be.
     pub(crate) expected: [u8; 16],
     /// And as they are.
@@ -90,26 +117,23 @@ pub struct Changed {
 /// What is wrong with an access that was stopped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accused {
-    pub(crate) kind: crate::report_kind::ReportKind,
+    pub(crate) kind: ReportKind,
     /// The block that was probably meant.
     pub(crate) block: Option<Known>,
-    /// Another one nearby.
+    /// Another block nearby.
     pub(crate) other: Option<Known>,
 }
 
+impl Accused {
+    /// An access where no block is or was.
+    pub(crate) const WILD: Self = Self {
+        kind: ReportKind::WildAccess,
+        block: None,
+        other: None,
+    };
+}
+
 impl Changed {
-    /// Address of the first.
-    #[must_use]
-    pub const fn first(&self) -> usize {
-        self.first
-    }
-
-    /// How many bytes from the first to the last, both included.
-    #[must_use]
-    pub const fn span(&self) -> usize {
-        self.span
-    }
-
     /// The first up to 16 bytes of the span, as they were to be.
     #[must_use]
     pub fn expected(&self) -> &[u8] {

@@ -32,7 +32,7 @@
 //! // Cookies for all but what lives as long as an object: that is fenced.
 //! let options = GuardOptions::new(Mode::Cookie).name("textures").rule(Rule::new(Mode::Strict).scope(Scope::Object)).on_report(
 //!     OnReport::Call(|report| {
-//!         assert_eq!((report.kind(), report.guard()), (ReportKind::DoubleFree, "textures"));
+//!         assert_eq!((report.kind, report.guard), (ReportKind::DoubleFree, "textures"));
 //!         TOLD.fetch_add(1, Relaxed);
 //!     }),
 //! );
@@ -67,7 +67,7 @@
 //!     let mut list = TryVec::<u64, &Context>::new_in(&textures);
 //!     list.try_push(7)?;
 //!     let mut strict = 0;
-//!     guard.live(&mut |block| strict += usize::from(block.mode() == Mode::Strict && block.allocated().owner() == "textures"));
+//!     guard.live(&mut |block| strict += usize::from(block.mode == Mode::Strict && block.allocated.owner == "textures"));
 //!     assert_eq!(strict, 1);
 //! }
 //! guard.close()?;
@@ -159,7 +159,7 @@ mod sampling;
 mod slots;
 mod stack_depot;
 
-pub use block::Changed;
+pub use block::{BlockState, Changed};
 pub use call_sites::{CommandMark, StackSupport};
 pub use fault_injection::{ContextName, FailingAllocator, Fault, FaultError};
 pub use guard::{
@@ -170,8 +170,7 @@ pub use mode::{BackEnd, Mode, Placement, Stacks};
 pub use os::{Access, BackEnds, OsRefusal};
 pub use profile::{FrameNames, Measure, Weight};
 pub use report::{
-    Actor, AddressPosition, BlockInfo, BlockState, DetectedAt, FreeArgs, Leak, OnReport, Report,
-    Stack,
+    Actor, AddressPosition, BlockInfo, DetectedAt, FreeArgs, Leak, OnReport, Report, Stack,
 };
 pub use report_kind::ReportKind;
 pub use stack_depot::{ModuleFinder, StackDepot, StackId};

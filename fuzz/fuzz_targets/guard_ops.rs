@@ -5,10 +5,7 @@ use testkit::programs::{Guarded, Means, collect_report, guard_ops};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let tell = |report: &Report<'_>| {
-        collect_report(
-            report.kind().name(),
-            report.block().map(|block| block.address()),
-        )
+        collect_report(report.kind.name(), report.block.map(|block| block.address))
     };
     let options = |mode| {
         GuardOptions::new(mode)

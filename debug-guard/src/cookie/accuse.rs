@@ -12,7 +12,7 @@ use super::peek::{Header, peek, peek_freed};
 use super::plan::HEADER;
 use super::record::CookieRecord;
 use super::{Cookies, registry};
-use crate::block::{BlockMark, BlockPhase, Changed, GuardFinding, Known};
+use crate::block::{BlockMark, BlockState, Changed, GuardFinding, Known};
 use crate::report_kind::ReportKind;
 
 impl Cookies {
@@ -100,7 +100,7 @@ impl Cookies {
         }
         let told = |kind, changed: Changed| GuardFinding {
             kind,
-            block: Some(words.known(start, BlockPhase::Live, BlockMark::default())),
+            block: Some(words.known(start, BlockState::Live, BlockMark::default())),
             address: changed.first,
             changed: Some(changed),
             owner: None,
@@ -156,7 +156,7 @@ impl Cookies {
         let words = self.live(address, header).map(|(_, words, _)| words);
         let words = words.or_else(|| Some(self.listed(address, header)?.1));
         words
-            .map(|words| words.known(address, BlockPhase::Live, BlockMark::default()))
+            .map(|words| words.known(address, BlockState::Live, BlockMark::default()))
             .ok_or_else(|| self.accuse(address, header))
     }
 
@@ -170,16 +170,16 @@ impl Cookies {
             if self.keys.stage(address, words, sum).is_some() {
                 return bad(
                     ReportKind::DoubleFree,
-                    Some(words.known(address, BlockPhase::Freed, BlockMark::default())),
+                    Some(words.known(address, BlockState::Freed, BlockMark::default())),
                     address,
                 );
             }
             let other = registry::others(self.seat, |keys| keys.stage(address, words, sum));
             if let Some((stage, guard)) = other {
                 let state = if stage == Stage::Live {
-                    BlockPhase::Live
+                    BlockState::Live
                 } else {
-                    BlockPhase::Freed
+                    BlockState::Freed
                 };
                 let block = words.known(address, state, BlockMark::default());
                 return GuardFinding {
@@ -220,7 +220,7 @@ fn mismatch(address: usize, words: HeaderWords, layout: Option<Layout>) -> Guard
     };
     bad(
         kind,
-        Some(words.known(address, BlockPhase::Live, BlockMark::default())),
+        Some(words.known(address, BlockState::Live, BlockMark::default())),
         address,
     )
 }

@@ -13,7 +13,7 @@ use super::plan::{HEADER, is_plain, plain, plan};
 use super::quarantine::Claimed;
 use super::record::{CookieRecord, Life, Listed};
 use super::{Cookies, registry};
-use crate::block::{BlockMark, BlockPhase, FreeRecord, Freed, GuardFinding, Known};
+use crate::block::{BlockMark, BlockState, FreeRecord, Freed, GuardFinding, Known};
 use crate::mode::Mode;
 use crate::report_kind::ReportKind;
 
@@ -120,7 +120,7 @@ impl Cookies {
                 let twice = || {
                     bad(
                         ReportKind::DoubleFree,
-                        Some(words.known(address, BlockPhase::Freed, BlockMark::default())),
+                        Some(words.known(address, BlockState::Freed, BlockMark::default())),
                         address,
                     )
                 };

@@ -12,7 +12,7 @@
 use alloc_core::Scope;
 
 use super::plan::{MAX_FAST, tail_stop};
-use crate::block::{BlockMark, BlockPhase, Known, SiteId};
+use crate::block::{BlockMark, BlockState, Known, SiteId};
 use crate::mode::{BackEnd, Mode};
 
 const SIZE_BITS: u32 = 48;
@@ -105,7 +105,7 @@ impl HeaderWords {
     }
 
     /// As everybody else knows a block.
-    pub(super) fn known(self, start: usize, state: BlockPhase, given: BlockMark) -> Known {
+    pub(super) fn known(self, start: usize, state: BlockState, given: BlockMark) -> Known {
         Known {
             start,
             size: self.size(),
@@ -155,7 +155,7 @@ mod tests {
                 for scope in Scope::ALL {
                     for light in [false, true] {
                         let words = HeaderWords::new(size, 1 << shift, scope, light, mark, 77_777);
-                        let known = words.known(4096, BlockPhase::Live, BlockMark::default());
+                        let known = words.known(4096, BlockState::Live, BlockMark::default());
                         assert_eq!(
                             (known.size, known.align, known.scope),
                             (size, 1 << shift, scope)

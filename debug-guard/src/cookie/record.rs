@@ -16,7 +16,7 @@ use core::sync::atomic::{
 };
 
 use super::header_words::{HeaderWords, mark, when};
-use crate::block::{BlockMark, BlockPhase, Known};
+use crate::block::{BlockMark, BlockState, Known};
 
 /// How a block stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +64,10 @@ pub(super) struct Listed {
 impl Listed {
     pub(super) fn known(&self) -> Known {
         let (state, given) = match self.life {
-            Life::Live => (BlockPhase::Live, BlockMark::default()),
-            Life::Freeing => (BlockPhase::Freed, BlockMark::default()),
-            _ if self.moved != 0 => (BlockPhase::Moved(self.moved), mark(self.site, self.given)),
-            _ => (BlockPhase::Freed, mark(self.site, self.given)),
+            Life::Live => (BlockState::Live, BlockMark::default()),
+            Life::Freeing => (BlockState::Freed, BlockMark::default()),
+            _ if self.moved != 0 => (BlockState::MovedTo(self.moved), mark(self.site, self.given)),
+            _ => (BlockState::Freed, mark(self.site, self.given)),
         };
         self.words.known(self.start, state, given)
     }

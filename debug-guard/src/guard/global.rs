@@ -18,8 +18,7 @@ use super::state::GuardState;
 use super::stats::GuardStats;
 use crate::os;
 use crate::profile::{FrameNames, Measure, Weight};
-use crate::report::OnReport;
-use crate::report::{self, BlockInfo, DetectedAt, Leak};
+use crate::report::{self, BlockInfo, DetectedAt, Leak, OnReport};
 
 /// A guard for `#[global_allocator]`, made in a `static` and set up by its first allocation.
 ///
@@ -213,7 +212,7 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
                 Err(error) => {
                     // SAFETY: this thread alone is here, and nobody reads before the state says so.
                     unsafe { *self.refusal.get() = Some(error) };
-                    say(&self.options, error);
+                    write_refusal(&self.options, error);
                     self.state.store(REFUSED, Release);
                 }
             }
@@ -245,37 +244,15 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
     }
 }
 
-/// Nothing is guarded, and nobody can be given the reason: it is written.
-fn say(options: &GuardOptions, error: GuardError) {
-    let mut line = StderrLine {
-        bytes: [0; 400],
-        length: 0,
-    };
-    let _ = writeln!(
-        line,
-        "debug-guard: guard {:?} of the whole program: nothing is guarded: {error}",
-        options.name
-    );
-    os::write(
+/// Writes why nothing is guarded: a global allocator has no caller that could receive the error.
+fn write_refusal(options: &GuardOptions, error: GuardError) {
+    report::write_line(
         options.report_to.max(2),
-        line.bytes.get(..line.length).unwrap_or(&[]),
+        format_args!(
+            "guard {:?} of the whole program: nothing is guarded: {error}",
+            options.name
+        ),
     );
-}
-
-/// As much of a text as fits.
-struct StderrLine {
-    bytes: [u8; 400],
-    length: usize,
-}
-
-impl Write for StderrLine {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for (byte, place) in text.bytes().zip(self.bytes.iter_mut().skip(self.length)) {
-            *place = byte;
-            self.length = self.length.saturating_add(1);
-        }
-        Ok(())
-    }
 }
 
 /// What only a global allocator must not do, and the rest.

@@ -8,7 +8,7 @@ use alloc_core::{PointerStatus, Scope};
 use super::deferred_reports::report_each;
 use super::reporter::Operation;
 use super::state::GuardState;
-use crate::block::{BlockPhase, GuardFinding, Known};
+use crate::block::{BlockState, GuardFinding, Known};
 use crate::call_sites::RequesterInfo;
 use crate::report::{BlockInfo, DetectedAt};
 use crate::report_kind::ReportKind;
@@ -78,7 +78,7 @@ impl GuardState {
                 .filter(|known| known.start.wrapping_add(self.front_of(known, front)) == address);
             let fault = match (meant, found) {
                 // Taken through other callbacks, or through none: then there is no header that could be read.
-                (Some(known), _) if known.state == BlockPhase::Live => {
+                (Some(known), _) if known.state == BlockState::Live => {
                     match self.is_owner(&known, who) && self.front_of(&known, front) >= front {
                         true => return PointerStatus::Live,
                         false => GuardFinding {
@@ -139,7 +139,7 @@ impl GuardState {
     /// Every live block, in no order.
     pub(super) fn for_each_live(&self, each: &mut dyn FnMut(&Known)) {
         let mut live = |known: &Known| {
-            if known.state == BlockPhase::Live {
+            if known.state == BlockState::Live {
                 each(known);
             }
         };

@@ -22,6 +22,13 @@ impl BackEnds {
         }
     }
 
+    /// The back ends that cannot be used, the best first, each with the reason.
+    pub(crate) fn refusals(self) -> impl Iterator<Item = (BackEnd, OsRefusal)> {
+        BackEnd::ALL
+            .into_iter()
+            .filter_map(move |back_end| Some((back_end, self.refusal(back_end)?)))
+    }
+
     /// The best that is offered.
     #[must_use]
     pub fn best(&self) -> BackEnd {

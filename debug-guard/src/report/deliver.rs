@@ -2,6 +2,7 @@
 
 use core::fmt::{self, Write};
 
+use super::detected_at::DetectedAt;
 use super::guard_report::Report;
 use super::leak::Leak;
 use super::registry::{ReportingGuard, query};
@@ -35,101 +36,87 @@ pub(super) const NAMES: &str =
 
 /// Makes the report of `case` and delivers it as the options of `guard` say.
 ///
-/// Returns for [`OnReport::Log`] and [`OnReport::Call`] alone. Unwinds for [`OnReport::Panic`]: no lock may be held.
+/// Returns for [`OnReport::Log`] and [`OnReport::Call`] only. Unwinds for [`OnReport::Panic`], so no lock may be held; a signal handler
+/// cannot unwind, so its reports abort instead.
 pub(crate) fn deliver(guard: &dyn ReportingGuard, case: &ReportContext<'_>) {
-    pass(guard, case);
+    write(guard, case);
     match guard.on_report() {
         OnReport::Abort => os::abort(),
-        OnReport::Panic => unwind(case.fault.kind),
-        OnReport::Log | OnReport::Call(_) => {}
-    }
-}
-
-/// As [`deliver`], from a signal handler: nothing unwinds out of there.
-pub(super) fn deliver_in_handler(guard: &dyn ReportingGuard, case: &ReportContext<'_>) {
-    pass(guard, case);
-    match guard.on_report() {
-        OnReport::Abort => os::abort(),
-        OnReport::Panic => {
+        OnReport::Panic if case.moment == DetectedAt::Instruction => {
             os::write(
                 guard.report_to(),
                 b"debug-guard: aborts, since nothing can unwind out of a signal handler\n",
             );
             os::abort()
         }
+        OnReport::Panic => unwind(case.fault.kind),
         OnReport::Log | OnReport::Call(_) => {}
     }
 }
 
 /// Writes the report, or calls the function.
-fn pass(guard: &dyn ReportingGuard, case: &ReportContext<'_>) {
-    let made = exclusively(|scratch| match case.fault.owner {
-        None => make(guard, Some(guard), case, scratch),
-        // Who took a block is written down by the guard that gave it.
+fn write(guard: &dyn ReportingGuard, case: &ReportContext<'_>) {
+    let written = exclusively(|scratch| match case.fault.owner {
+        None => write_with(guard, Some(guard), case, scratch),
+        // The owner of the block has the call sites.
         Some(owner) => {
-            let made = query(|other| {
-                (other.number() == owner).then(|| make(guard, Some(other), case, scratch))
+            let written = query(|other| {
+                (other.number() == owner).then(|| write_with(guard, Some(other), case, scratch))
             });
-            made.unwrap_or_else(|| make(guard, None, case, scratch));
+            written.unwrap_or_else(|| write_with(guard, None, case, scratch));
         }
     });
-    guard.reported(made.is_err());
-    match made {
-        Ok(()) => {}
+    guard.reported(written.is_err());
+    let lost: &[u8] = match written {
+        Ok(()) => return,
         Err(Unavailable::Nested) => {
-            os::write(
-                guard.report_to(),
-                b"debug-guard: something else went wrong within a report, and is not told\n",
-            );
+            b"debug-guard: something else went wrong within a report, and is not told\n"
         }
         Err(Unavailable::Busy) => {
-            os::write(
-                guard.report_to(),
-                b"debug-guard: another thread's report does not end; this one is not told\n",
-            );
+            b"debug-guard: another thread's report does not end; this one is not told\n"
         }
-    }
+    };
+    os::write(guard.report_to(), lost);
 }
 
-fn make(
+fn write_with(
     guard: &dyn ReportingGuard,
     home: Option<&dyn ReportingGuard>,
     case: &ReportContext<'_>,
     scratch: &mut Scratch,
 ) {
-    let (modules, mapping, out) = scratch.parts();
+    let Scratch {
+        modules,
+        mapping,
+        out,
+    } = scratch;
     modules.clear();
+    let address = case.fault.address;
     let mapping = match case.fault.kind {
-        // Map lists have no name for these, and who reads them should not take the pointer for another allocator's.
-        ReportKind::ForeignFree if guard.covers(case.fault.address) => OWN_PAGES,
+        // The map list has no name for these, and a reader must not take the pointer for another allocator's.
+        ReportKind::ForeignFree if guard.covers(address) => OWN_PAGES,
         ReportKind::ForeignFree => {
-            os::mapping_at(case.fault.address, mapping).map_or("", |mapping| mapping.name)
+            os::mapping_at(address, mapping).map_or("", |mapping| mapping.name)
         }
         _ => "",
     };
     let known = [case.fault.block, case.other].into_iter().flatten();
     for id in known.flat_map(|known| [known.allocated.site, known.freed.site]) {
         if let Some(site) = home.and_then(|home| home.site(id)) {
-            site.frames.iter().for_each(|pc| modules.note(*pc));
+            modules.note_all(site.frames);
         }
     }
-    case.stack.frames.iter().for_each(|pc| modules.note(*pc));
+    modules.note_all(case.stack.frames);
     let report = Report::new(guard, home, case, modules, mapping);
-    match guard.on_report() {
-        OnReport::Call(function) => function(&report),
-        _ => {
-            let mut out = Out::new(guard.report_to(), out);
-            // What cannot be written is lost; there is nobody to tell.
-            let _ = write!(out, "{report}").and_then(|()| line(&report, guard.json(), &mut out));
-        }
+    if let OnReport::Call(function) = guard.on_report() {
+        return function(&report);
     }
-}
-
-fn line(report: &Report<'_>, wanted: bool, out: &mut Out<'_>) -> fmt::Result {
-    if wanted {
-        report.write_json(out).and_then(|()| out.write_char('\n'))
-    } else {
-        Ok(())
+    let mut out = Out::new(guard.report_to(), out);
+    // What cannot be written is lost.
+    let _ = write!(out, "{report}");
+    if guard.json() {
+        let _ = report.write_json(&mut out);
+        let _ = out.write_char('\n');
     }
 }
 
@@ -146,10 +133,16 @@ fn unwind(_: ReportKind) -> ! {
 
 /// Writes one line that is no report: a failure that the guard continues after.
 pub(crate) fn notice(guard: &dyn ReportingGuard, text: fmt::Arguments<'_>) {
-    // A line needs little, and must not be lost because a report is being made.
+    write_line(
+        guard.report_to(),
+        format_args!("notice: guard {:?}: {text}", guard.name()),
+    );
+}
+
+/// Writes one line. Needs no scratch, so it is not lost while a report is made.
+pub(crate) fn write_line(descriptor: i32, text: fmt::Arguments<'_>) {
     let mut room = [0; 256];
-    let mut out = Out::new(guard.report_to(), &mut room);
-    let _ = writeln!(out, "debug-guard: notice: guard {:?}: {text}", guard.name());
+    let _ = writeln!(Out::new(descriptor, &mut room), "debug-guard: {text}");
 }
 
 /// Writes the leak list: a headline, then each leak with its stack and a line of JSON.
@@ -159,19 +152,18 @@ pub(crate) fn list(
     leaks: impl FnOnce(&mut dyn FnMut(&Leak<'_>)),
 ) {
     notice(guard, headline);
-    let mut frames = 0_usize;
+    let mut has_frames = false;
     leaks(&mut |leak| {
-        frames = frames.saturating_add(leak.block.allocated().stack().frames.len());
-        let _ = exclusively(|scratch: &mut Scratch| {
-            let (modules, _, out) = scratch.parts();
+        let frames = leak.stack().frames;
+        has_frames |= !frames.is_empty();
+        let _ = exclusively(|Scratch { modules, out, .. }| {
             modules.clear();
-            let stack = leak.block.allocated().stack();
-            stack.frames.iter().for_each(|pc| modules.note(*pc));
+            modules.note_all(frames);
             let mut out = Out::new(guard.report_to(), out);
             let _ = leak.write((guard.name(), guard.json()), modules, &mut out);
         });
     });
-    if frames > 0 {
+    if has_frames {
         os::write(guard.report_to(), NAMES.as_bytes());
     }
 }

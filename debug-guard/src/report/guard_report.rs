@@ -10,7 +10,7 @@ use super::detected_at::DetectedAt;
 use super::modules::Modules;
 use super::registry::ReportingGuard;
 use super::report_context::{FreeArgs, ReportContext};
-use crate::block::{BlockPhase, Changed, Known};
+use crate::block::{BlockState, Changed, Known};
 use crate::mode::{BackEnd, Mode};
 use crate::os;
 use crate::os::Access;
@@ -18,27 +18,53 @@ use crate::report_kind::ReportKind;
 
 /// What went wrong, and all that is known of it.
 ///
-/// `Display` writes it for people, in lines; [`write_json`](Self::write_json) in one line for programs. Neither takes memory, so both
-/// may be used in [`OnReport::Call`](crate::OnReport::Call), in a signal handler too.
+/// `Display` writes it for people, in lines; [`write_json`](Self::write_json) in one line for programs. Neither allocates, so both
+/// may be used in [`OnReport::Call`](crate::OnReport::Call), also in a signal handler.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Report<'a> {
-    case: &'a ReportContext<'a>,
-    block: Option<BlockInfo<'a>>,
-    neighbour: Option<BlockInfo<'a>>,
-    by: Actor<'a>,
-    guard: &'static str,
-    back_end: BackEnd,
-    mode: Option<Mode>,
-    process: u32,
+    /// What went wrong.
+    pub kind: ReportKind,
+    /// When it was found.
+    pub moment: DetectedAt,
+    /// What the stopped instruction did; `None` for other findings, and if the processor does not say.
+    pub access: Option<Access>,
+    /// The address that was accessed, found changed, or freed. Behind a C bridge: as the C caller knows it.
+    pub address: usize,
+    /// The position of that address relative to the block.
+    pub place: Option<AddressPosition>,
+    /// The block it is about.
+    pub block: Option<BlockInfo<'a>>,
+    /// Another block nearby, if it is not certain which one was meant.
+    pub neighbour: Option<BlockInfo<'a>>,
+    /// Bytes from the address to the neighbour's nearest byte.
+    pub neighbour_distance: Option<usize>,
+    /// The call that accessed, freed or queried the block; for a late finding, the call that found it. Its serial is 0.
+    pub by: Actor<'a>,
+    /// How the block was freed, if this free is reported.
+    pub came_back: Option<FreeArgs>,
+    /// The bytes that are not as the guard wrote them.
+    pub changed: Option<Changed>,
+    /// The name of the guard that owns the block, if another guard was asked to free it.
+    pub right_guard: Option<&'static str>,
+    /// The name of the reporting guard.
+    pub guard: &'static str,
+    /// The back end of the block's pages; without a block, the guard's.
+    pub back_end: BackEnd,
+    /// How the block was guarded.
+    pub mode: Option<Mode>,
+    /// The process's number.
+    pub process: u32,
+    /// The mapping of a pointer that is no block's, as the system's map list calls it (`[stack]`, a file); "" if it has no name.
+    /// `the guard's own pages` are those that the guard keeps for its blocks; `block` then says whose page it is.
+    pub mapping: &'a str,
     clock: u64,
-    right_guard: Option<&'static str>,
     pub(super) modules: &'a Modules,
-    mapping: &'a str,
 }
 
 impl<'a> Report<'a> {
-    /// Of `case`, which `guard` found. `home` is the guard whose block it is, if that lives. `modules` are those that the frames lie in,
-    /// `mapping` names what the address lies in.
+    /// The report of `case`, which `guard` found. `home` is the guard that owns the block, if that guard lives. `modules` are those of
+    /// the frames, `mapping` names the mapping of the address.
     pub(super) fn new(
         guard: &'a dyn ReportingGuard,
         home: Option<&'a dyn ReportingGuard>,
@@ -46,197 +72,100 @@ impl<'a> Report<'a> {
         modules: &'a Modules,
         mapping: &'a str,
     ) -> Self {
-        let command = case
-            .requester
-            .map_or_else(|| guard.command(), |who| who.command);
+        let (fault, requester) = (&case.fault, case.requester);
+        let command = requester.map_or_else(|| guard.command(), |requester| requester.command);
         let by = Actor {
             thread: os::thread_id(),
             serial: 0,
-            context: case.requester.and_then(|who| who.context),
-            owner: case.requester.map_or("", |who| who.name),
-            label: case.requester.and_then(|who| who.label),
+            context: requester.and_then(|requester| requester.context),
+            owner: requester.map_or("", |requester| requester.name),
+            label: requester.and_then(|requester| requester.label),
             command: command.map(|command| command.name),
             command_serial: command.map(|command| command.serial),
-            front: case.requester.map_or(0, |who| who.front as usize),
+            front: requester.map_or(0, |requester| requester.front as usize),
             stack: case.stack,
         };
-        Self {
-            case,
-            block: case
-                .fault
-                .block
-                .map(|known| BlockInfo::new(as_it_came(known, case), |id| home?.site(id))),
-            neighbour: case
-                .other
-                .map(|known| BlockInfo::new(known, |id| home?.site(id)))
-                .filter(|other| may_be_meant(distance(other, case.fault.address), case)),
-            by,
-            guard: guard.name(),
-            back_end: case
-                .fault
-                .block
-                .map_or_else(|| guard.back_end(), |known| known.back_end),
-            mode: case.fault.block.map(|known| known.mode),
-            process: os::process_id(),
-            clock: guard.clock(),
-            right_guard: case.fault.owner.and(home).map(ReportingGuard::name),
-            modules,
-            mapping,
-        }
-    }
-
-    /// What went wrong.
-    #[must_use]
-    pub fn kind(&self) -> ReportKind {
-        match (self.case.fault.kind, self.block) {
-            // Behind a bridge a block of no bytes is one of its header alone.
-            (ReportKind::Overflow, Some(block)) if block.front() > 0 && block.size() == 0 => {
+        let site = |id| home?.site(id);
+        let block = fault
+            .block
+            .map(|known| BlockInfo::new(as_it_came(known, case), site));
+        let kind = match block {
+            // Behind a bridge a block of no bytes is its header alone.
+            Some(block)
+                if fault.kind == ReportKind::Overflow && block.front > 0 && block.size == 0 =>
+            {
                 ReportKind::ZeroSizeAccess
             }
-            (kind, _) => kind,
+            _ => fault.kind,
+        };
+        let front = block.map_or(by.front, |block| block.front);
+        let address = if case.as_called || !kind.is_about_a_pointer() {
+            fault.address
+        } else {
+            fault.address.wrapping_add(front)
+        };
+        let neighbour = case
+            .other
+            .map(|known| BlockInfo::new(known, site))
+            .filter(|other| may_be_meant(distance(other, fault.address), case));
+        Self {
+            kind,
+            moment: case.moment,
+            access: case.access,
+            address,
+            place: block.map(|block| block.place_of(address)),
+            block,
+            neighbour,
+            neighbour_distance: neighbour.map(|block| distance(&block, address)),
+            by,
+            came_back: case.came_back.map(|back| FreeArgs {
+                size: back
+                    .size
+                    .saturating_sub(block.map_or(0, |block| block.front)),
+                ..back
+            }),
+            changed: fault.changed,
+            right_guard: fault.owner.and(home).map(ReportingGuard::name),
+            guard: guard.name(),
+            back_end: fault
+                .block
+                .map_or_else(|| guard.back_end(), |known| known.back_end),
+            mode: block.map(|block| block.mode),
+            process: os::process_id(),
+            mapping,
+            clock: guard.clock(),
+            modules,
         }
     }
 
-    /// When it was found.
+    /// The age of an event, in allocations of the process's guards, approximately.
     #[must_use]
-    pub const fn moment(&self) -> DetectedAt {
-        self.case.moment
+    pub const fn age(&self, event: &Actor<'_>) -> u64 {
+        self.clock.saturating_sub(event.serial)
     }
 
-    /// What the instruction did that was stopped; `None` for what was found otherwise, and where the processor does not say.
-    #[must_use]
-    pub const fn access(&self) -> Option<Access> {
-        self.case.access
-    }
-
-    /// The address that was accessed, found changed, or freed. Behind a C bridge: as the C caller knows it.
-    #[must_use]
-    pub fn address(&self) -> usize {
-        let address = self.case.fault.address;
-        if self.case.as_called || !self.kind().is_about_a_pointer() {
-            return address;
-        }
-        match self.block {
-            Some(block) => address.wrapping_add(block.front()),
-            None => address.wrapping_add(self.by.front),
-        }
-    }
-
-    /// The position of that address relative to the block.
-    #[must_use]
-    pub fn place(&self) -> Option<AddressPosition> {
-        self.block.map(|block| block.place_of(self.address()))
-    }
-
-    /// The block it is about.
-    #[must_use]
-    pub const fn block(&self) -> Option<&BlockInfo<'a>> {
-        self.block.as_ref()
-    }
-
-    /// Another block nearby, where it is not certain which one was meant.
-    #[must_use]
-    pub const fn neighbour(&self) -> Option<&BlockInfo<'a>> {
-        self.neighbour.as_ref()
-    }
-
-    /// The call that accessed, freed or queried the block; for a late finding, the call that found it. Its serial is 0.
-    #[must_use]
-    pub const fn by(&self) -> Actor<'a> {
-        self.by
-    }
-
-    /// How the block was freed, if this free is reported.
-    #[must_use]
-    pub fn came_back(&self) -> Option<FreeArgs> {
-        let front = self.block.map_or(0, |block| block.front());
-        self.case.came_back.map(|back| FreeArgs {
-            size: back.size.saturating_sub(front),
-            ..back
-        })
-    }
-
-    /// The bytes that are not as the guard wrote them.
-    #[must_use]
-    pub const fn changed(&self) -> Option<&Changed> {
-        self.case.fault.changed.as_ref()
-    }
-
-    /// The name of the guard that the block is really of, where it was given to another.
-    #[must_use]
-    pub const fn right_guard(&self) -> Option<&'static str> {
-        self.right_guard
-    }
-
-    /// The name of the reporting guard.
-    #[must_use]
-    pub const fn guard(&self) -> &'static str {
-        self.guard
-    }
-
-    /// What the block's pages were made untouchable with; without a block, the guard's.
-    #[must_use]
-    pub const fn back_end(&self) -> BackEnd {
-        self.back_end
-    }
-
-    /// How the block was guarded.
-    #[must_use]
-    pub const fn mode(&self) -> Option<Mode> {
-        self.mode
-    }
-
-    /// The process's number.
-    #[must_use]
-    pub const fn process(&self) -> u32 {
-        self.process
-    }
-
-    /// What a pointer that is no block's lies in, as the system's map list calls it (`[stack]`, a file); "" where that has no name.
-    /// `the guard's own pages` are those that the guard keeps for its blocks; [`block`](Self::block) then says whose page it is.
-    #[must_use]
-    pub const fn mapping(&self) -> &'a str {
-        self.mapping
-    }
-
-    /// Bytes from the address to the neighbour's nearest byte.
-    #[must_use]
-    pub fn neighbour_distance(&self) -> Option<usize> {
-        self.neighbour.map(|block| distance(&block, self.address()))
-    }
-
-    /// About how many allocations of the process's guards ago `deed` was done.
-    #[must_use]
-    pub const fn age(&self, deed: &Actor<'_>) -> u64 {
-        self.clock.saturating_sub(deed.serial)
-    }
-
-    /// The stacks, with what they are of. Those that were not written down are left out.
+    /// The recorded stacks, each with the event that it is of.
     pub(super) fn stacks(&self) -> impl Iterator<Item = (&'static str, Stack<'a>)> + use<'a> {
-        let here = match self.moment() {
+        let is_pointer = self.kind.is_about_a_pointer();
+        let here = match self.moment {
             DetectedAt::Instruction => "the access",
-            DetectedAt::Free if self.kind().is_about_a_pointer() => "this free",
-            DetectedAt::Reallocation if self.kind().is_about_a_pointer() => "this realloc",
+            DetectedAt::Free if is_pointer => "this free",
+            DetectedAt::Reallocation if is_pointer => "this realloc",
             DetectedAt::Query => "this query",
             _ => "where it was found",
         };
-        let taken = self
-            .block
-            .map(|block| ("the allocation", block.allocated().stack()));
-        let given = self
-            .block
-            .and_then(|block| block.freed())
-            .map(|given| ("the free", given.stack()));
-        let beside = self.neighbour.map(|block| {
-            (
-                "the allocation of the block nearby",
-                block.allocated().stack(),
-            )
-        });
-        [Some((here, self.by.stack())), taken, given, beside]
-            .into_iter()
-            .flatten()
-            .filter(|(_, stack)| !stack.frames.is_empty())
+        let (block, neighbour) = (self.block, self.neighbour);
+        let freed = block.and_then(|block| block.freed);
+        [
+            Some((here, self.by)),
+            block.map(|block| ("the allocation", block.allocated)),
+            freed.map(|freed| ("the free", freed)),
+            neighbour.map(|block| ("the allocation of the block nearby", block.allocated)),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|(event, actor)| (event, actor.stack))
+        .filter(|(_, stack)| !stack.frames.is_empty())
     }
 }
 
@@ -270,7 +199,7 @@ fn as_it_came(known: Known, case: &ReportContext<'_>) -> Known {
     );
     Known {
         state: if comes && !was_gone {
-            BlockPhase::Live
+            BlockState::Live
         } else {
             known.state
         },
@@ -281,10 +210,10 @@ fn as_it_came(known: Known, case: &ReportContext<'_>) -> Known {
 impl fmt::Debug for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Report")
-            .field("kind", &self.kind())
-            .field("moment", &self.moment())
-            .field("access", &self.access())
-            .field("address", &format_args!("{:#x}", self.address()))
+            .field("kind", &self.kind)
+            .field("moment", &self.moment)
+            .field("access", &self.access)
+            .field("address", &format_args!("{:#x}", self.address))
             .field("block", &self.block)
             .field("guard", &self.guard)
             .finish_non_exhaustive()

@@ -1,7 +1,7 @@
 //! What the signal handler does with an access that was stopped.
 
 use super::block_info::Stack;
-use super::deliver::deliver_in_handler;
+use super::deliver::deliver;
 use super::detected_at::DetectedAt;
 use super::registry::{ReportingGuard, query};
 use super::report_context::ReportContext;
@@ -22,18 +22,12 @@ fn stopped(guard: &dyn ReportingGuard, trap: &Trap) -> Handled {
     let mut frames = [0; FRAMES];
     let mark = guard.command().map_or(0, |command| command.stack);
     let (len, whole) = walk_from(trap.pc, trap.frame, trap.stack, mark, &mut frames);
-    let fault = GuardFinding {
-        kind: accused.kind,
-        block: accused.block,
-        address: trap.address,
-        changed: None,
-        owner: None,
-    };
+    let fault = GuardFinding::new(accused.kind, accused.block, trap.address);
     let stack = Stack {
         frames: frames.get(..len).unwrap_or_default(),
         whole,
     };
-    deliver_in_handler(
+    deliver(
         guard,
         &ReportContext {
             access: trap.access,
@@ -42,7 +36,7 @@ fn stopped(guard: &dyn ReportingGuard, trap: &Trap) -> Handled {
             ..ReportContext::new(fault, DetectedAt::Instruction)
         },
     );
-    // Whoever comes back from there was told to go on.
+    // The report returned, so the program continues.
     if guard.land(trap.address) {
         Handled::Resume
     } else {

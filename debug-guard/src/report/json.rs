@@ -8,19 +8,20 @@ use alloc_core::support::Json;
 use alloc_core::{ContextId, Scope};
 
 use super::address_position::AddressPosition;
-use super::block_info::{Actor, BlockInfo, BlockState, Stack};
+use super::block_info::{Actor, BlockInfo, Stack};
 use super::guard_report::Report;
 use super::leak::Leak;
 use super::modules::Modules;
 use super::text::Hex;
-use crate::mode::{BackEnd, Mode};
+use crate::block::BlockState;
+use crate::mode::Mode;
 use crate::os::{self, Access, BackEnds};
 
 /// The version of the format: it changes when a program that reads the former could be wrong about the new.
 const VERSION: u32 = 1;
 
 impl Report<'_> {
-    /// Writes it as one line of JSON, without the end of line, in the format of `debug-guard/REPORT.md`. Takes no memory.
+    /// Writes it as one line of JSON, without the end of line, in the format of `debug-guard/REPORT.md`. Allocates nothing.
     ///
     /// # Errors
     /// Those of `out`.
@@ -30,46 +31,38 @@ impl Report<'_> {
 
     fn members(&self, json: &mut Json<'_>) -> Result {
         json.plain("debug_guard", VERSION)?;
-        json.string("kind", self.kind().name())?;
-        json.string("moment", self.moment().name())?;
-        json.string_or_null("access", self.access().map(Access::name))?;
-        address(json, "address", self.address())?;
-        place(json, self.place())?;
-        json.plain("process", self.process())?;
-        json.string("guard", self.guard())?;
-        json.string_or_null("mode", self.mode().map(Mode::name))?;
-        json.string("back_end", self.back_end().name())?;
-        json.string_or_null("right_guard", self.right_guard())?;
-        let mapping = self.mapping();
-        json.string_or_null("mapping", (!mapping.is_empty()).then_some(mapping))?;
+        json.string("kind", self.kind.name())?;
+        json.string("moment", self.moment.name())?;
+        json.string_or_null("access", self.access.map(Access::name))?;
+        address(json, "address", self.address)?;
+        place(json, self.place)?;
+        json.plain("process", self.process)?;
+        json.string("guard", self.guard)?;
+        json.string_or_null("mode", self.mode.map(Mode::name))?;
+        json.string("back_end", self.back_end.name())?;
+        json.string_or_null("right_guard", self.right_guard)?;
+        let mapping = Some(self.mapping).filter(|mapping| !mapping.is_empty());
+        json.string_or_null("mapping", mapping)?;
         let (now, modules) = (Some(self), self.modules);
-        block(json, "block", self.block(), now, modules)?;
-        actor(json, "by", Some(&self.by()), None, modules)?;
-        object_or_null(json, "came_back", self.came_back(), |json, back| {
+        block(json, "block", self.block.as_ref(), now, modules)?;
+        actor(json, "by", Some(&self.by), None, modules)?;
+        object_or_null(json, "came_back", self.came_back, |json, back| {
             json.plain("size", back.size)?;
             json.plain("align", back.align)?;
             json.string_or_null("scope", back.scope.map(Scope::name))
         })?;
-        object_or_null(json, "changed", self.changed(), |json, changed| {
+        object_or_null(json, "changed", self.changed.as_ref(), |json, changed| {
             address(json, "address", changed.first)?;
-            place(
-                json,
-                self.block().map(|block| block.place_of(changed.first)),
-            )?;
+            place(json, self.block.map(|block| block.place_of(changed.first)))?;
             json.plain("span", changed.span)?;
             json.string("expected", Hex(changed.expected()))?;
             json.string("found", Hex(changed.actual()))
         })?;
-        let neighbour = self.neighbour();
-        block(json, "neighbour", neighbour, now, modules)?;
-        let distance = neighbour.map(|_| self.neighbour_distance().unwrap_or_default());
-        json.plain_or_null("neighbour_distance", distance)?;
+        block(json, "neighbour", self.neighbour.as_ref(), now, modules)?;
+        json.plain_or_null("neighbour_distance", self.neighbour_distance)?;
         json.list_at("refused", |json| {
-            let back_ends = BackEnds::probe();
-            BackEnd::ALL.into_iter().try_for_each(|back_end| {
-                let Some(refusal) = back_ends.refusal(back_end) else {
-                    return Ok(());
-                };
+            let mut refusals = BackEnds::probe().refusals();
+            refusals.try_for_each(|(back_end, refusal)| {
                 json.object(|json| {
                     json.string("back_end", back_end.name())?;
                     json.plain("errno", refusal.errno())?;
@@ -124,12 +117,12 @@ fn block(
     modules: &Modules,
 ) -> Result {
     object_or_null(json, key, block, |json, block| {
-        address(json, "address", block.address())?;
-        json.plain("size", block.size())?;
-        json.plain("align", block.align())?;
-        json.string("scope", block.scope().name())?;
-        json.string("mode", block.mode().name())?;
-        let (state, moved_to) = match block.state() {
+        address(json, "address", block.address)?;
+        json.plain("size", block.size)?;
+        json.plain("align", block.align)?;
+        json.string("scope", block.scope.name())?;
+        json.string("mode", block.mode.name())?;
+        let (state, moved_to) = match block.state {
             BlockState::Live => ("live", None),
             BlockState::Freed => ("freed", None),
             BlockState::MovedTo(to) => ("moved", Some(to)),
@@ -139,8 +132,8 @@ fn block(
             Some(to) => address(json, "moved_to", to)?,
             None => json.plain("moved_to", "null")?,
         }
-        actor(json, "taken", Some(&block.allocated()), now, modules)?;
-        actor(json, "given", block.freed().as_ref(), now, modules)
+        actor(json, "taken", Some(&block.allocated), now, modules)?;
+        actor(json, "given", block.freed.as_ref(), now, modules)
     })
 }
 
@@ -152,18 +145,18 @@ fn actor(
     modules: &Modules,
 ) -> Result {
     object_or_null(json, key, actor, |json, actor| {
-        json.plain("thread", actor.thread())?;
+        json.plain("thread", actor.thread)?;
         let mut name = [0; 16];
-        let name = os::thread_name(actor.thread(), &mut name);
+        let name = os::thread_name(actor.thread, &mut name);
         json.string_or_null("thread_name", (!name.is_empty()).then_some(name))?;
-        json.plain_or_null("serial", Some(actor.serial()).filter(|serial| *serial != 0))?;
+        json.plain_or_null("serial", Some(actor.serial).filter(|serial| *serial != 0))?;
         json.plain_or_null("age", now.map(|report| report.age(actor)))?;
-        json.plain_or_null("context", actor.context().map(ContextId::get))?;
-        json.string("owner", actor.owner())?;
-        json.string_or_null("label", actor.label())?;
-        json.string_or_null("command", actor.command())?;
-        json.plain_or_null("command_serial", actor.command_serial())?;
-        stack(json, actor.stack(), modules)
+        json.plain_or_null("context", actor.context.map(ContextId::get))?;
+        json.string("owner", actor.owner)?;
+        json.string_or_null("label", actor.label)?;
+        json.string_or_null("command", actor.command)?;
+        json.plain_or_null("command_serial", actor.command_serial)?;
+        stack(json, actor.stack, modules)
     })
 }
 

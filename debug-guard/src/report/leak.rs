@@ -5,8 +5,8 @@
 use core::fmt::{Display, Formatter, Result, Write};
 
 use super::block_info::{BlockInfo, Stack};
-use super::modules::{ModuleFrame, Modules};
-use super::text::ActorLine;
+use super::modules::Modules;
+use super::text::{BlockLine, write_stack};
 
 /// Blocks that were not freed: all of one call site, owner and command.
 #[derive(Clone, Copy, Debug)]
@@ -19,18 +19,19 @@ pub struct Leak<'a> {
     pub bytes: u64,
 }
 
-/// As a report has it: what is left, and the stack of who took it, so that `steward symbols` can name its functions. Takes no memory.
+/// As reports write it: the blocks, and the stack that allocated them, so that `steward symbols` can name its functions. Allocates
+/// nothing.
 impl Display for Leak<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let mut modules = Modules::NONE;
-        self.stack().frames.iter().for_each(|pc| modules.note(*pc));
+        modules.note_all(self.stack().frames);
         self.headline(f)?;
         self.frames(&modules, f)
     }
 }
 
 impl Leak<'_> {
-    /// Text for people, then, where that is wanted too, a line of JSON.
+    /// Text for people, then, if `json`, a line of JSON.
     pub(super) fn write(
         &self,
         (guard, json): (&str, bool),
@@ -43,47 +44,39 @@ impl Leak<'_> {
         self.frames(modules, out)?;
         out.write_char('\n')?;
         if json {
-            self.json(guard, modules, out)
-                .and_then(|()| out.write_char('\n'))
-        } else {
-            Ok(())
+            self.json(guard, modules, out)?;
+            out.write_char('\n')?;
         }
+        Ok(())
     }
 
     fn headline(&self, out: &mut dyn Write) -> Result {
-        let (many, as_one) = if self.blocks == 1 {
+        let Self {
+            block,
+            blocks,
+            bytes,
+        } = self;
+        let (many, as_one) = if *blocks == 1 {
             ("block", "")
         } else {
             ("blocks", "as ")
         };
-        let bytes = if self.bytes == 1 { "byte" } else { "bytes" };
+        let unit = if *bytes == 1 { "byte" } else { "bytes" };
         write!(
             out,
-            "{} {many}, {} {bytes}, not given back: {as_one}{}",
-            self.blocks,
-            self.bytes,
-            ActorLine(&self.block)
+            "{blocks} {many}, {bytes} {unit}, not given back: {as_one}{}",
+            BlockLine(block)
         )
     }
 
-    /// Each line of it begins with an end of line.
     fn frames(&self, modules: &Modules, out: &mut dyn Write) -> Result {
-        let stack = self.stack();
-        if stack.frames.is_empty() {
-            return Ok(());
+        match self.stack() {
+            Stack { frames: [], .. } => Ok(()),
+            stack => write_stack(out, "the allocation", stack, modules),
         }
-        write!(
-            out,
-            "\n  stack of the allocation{}:",
-            if stack.whole { "" } else { " (not to its end)" }
-        )?;
-        let mut frames = stack.frames.iter().enumerate();
-        frames.try_for_each(|(number, pc)| {
-            write!(out, "\n    #{number:<2} {}", ModuleFrame(modules, *pc))
-        })
     }
 
-    fn stack(&self) -> Stack<'_> {
-        self.block.allocated().stack()
+    pub(super) fn stack(&self) -> Stack<'_> {
+        self.block.allocated.stack
     }
 }

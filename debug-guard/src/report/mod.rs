@@ -24,9 +24,9 @@ mod scratch;
 mod text;
 
 pub use address_position::AddressPosition;
-pub use block_info::{Actor, BlockInfo, BlockState, Stack};
+pub use block_info::{Actor, BlockInfo, Stack};
 pub use deliver::OnReport;
-pub(crate) use deliver::{deliver, list, notice};
+pub(crate) use deliver::{deliver, list, notice, write_line};
 pub use detected_at::DetectedAt;
 pub use guard_report::Report;
 pub(crate) use handler::on_trap;

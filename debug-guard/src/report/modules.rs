@@ -66,6 +66,11 @@ impl Modules {
             .find(|module| (module.start..module.end).contains(&pc))
     }
 
+    /// Looks up the modules of all `frames`.
+    pub(super) fn note_all(&mut self, frames: &[usize]) {
+        frames.iter().for_each(|pc| self.note(*pc));
+    }
+
     /// Looks up the module of `pc`, unless it is known or there is no room.
     pub(crate) fn note(&mut self, pc: usize) {
         if self.of(pc).is_some() {

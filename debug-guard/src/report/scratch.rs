@@ -16,7 +16,7 @@ pub(super) struct Scratch {
     pub(super) modules: Modules,
     /// The name of the mapping of an address.
     pub(super) mapping: [u8; 256],
-    out: [u8; OUT],
+    pub(super) out: [u8; OUT],
 }
 
 struct ScratchCell(UnsafeCell<Scratch>);
@@ -143,13 +143,6 @@ impl fmt::Write for Out<'_> {
 impl Drop for Out<'_> {
     fn drop(&mut self) {
         self.flush();
-    }
-}
-
-impl Scratch {
-    /// The parts that a report is made of, and what it is written through.
-    pub(super) fn parts(&mut self) -> (&mut Modules, &mut [u8; 256], &mut [u8]) {
-        (&mut self.modules, &mut self.mapping, &mut self.out)
     }
 }
 

@@ -2,42 +2,39 @@
 
 #![forbid(unsafe_code)]
 
-use core::fmt::{Display, Formatter, Result};
+use core::fmt::{Display, Formatter, Result, Write};
 
-use super::block_info::{Actor, BlockInfo, BlockState};
+use super::address_position::AddressPosition;
+use super::block_info::{Actor, BlockInfo, Stack};
 use super::deliver::NAMES;
 use super::detected_at::DetectedAt;
 use super::guard_report::Report;
-use super::modules::ModuleFrame;
-use crate::mode::BackEnd;
+use super::modules::{ModuleFrame, Modules};
+use crate::block::BlockState;
 use crate::os::{self, Access, BackEnds};
 use crate::report_kind::ReportKind;
 
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "debug-guard: {}: ", self.kind().name())?;
-        headline(self, f)?;
-        writeln!(f, ", {}", self.moment().phrase())?;
-        let found = self.moment() != DetectedAt::Instruction && !self.kind().is_about_a_pointer();
+        write!(f, "debug-guard: {}: ", self.kind.name())?;
+        self.headline(f)?;
+        writeln!(f, ", {}", self.moment.phrase())?;
+        let found = self.moment != DetectedAt::Instruction && !self.kind.is_about_a_pointer();
         write!(
             f,
             "  {}: {}, process {}",
             if found { "found by" } else { "by" },
-            ActorName(&self.by()),
-            self.process()
+            ActorName(&self.by),
+            self.process
         )?;
-        writeln!(f, "; address {:#x}", self.address())?;
-        if let Some(block) = self.block() {
+        writeln!(f, "; address {:#x}", self.address)?;
+        if let Some(block) = &self.block {
             self.life(block, f)?;
         }
-        if let Some(changed) = self.changed() {
-            write!(
-                f,
-                "  changed: {} byte{}, from ",
-                changed.span,
-                plural(changed.span)
-            )?;
-            match self.block() {
+        if let Some(changed) = &self.changed {
+            let (span, s) = (changed.span, plural(changed.span));
+            write!(f, "  changed: {span} byte{s}, from ")?;
+            match &self.block {
                 Some(block) => write!(f, "{} the block", block.place_of(changed.first))?,
                 None => write!(f, "{:#x}", changed.first)?,
             }
@@ -48,36 +45,23 @@ impl Display for Report<'_> {
                 Hex(changed.actual())
             )?;
         }
-        if let (Some(block), Some(distance)) = (self.neighbour(), self.neighbour_distance()) {
-            writeln!(
-                f,
-                "  nearby: {}, {distance} byte{} away",
-                ActorLine(block),
-                plural(distance)
-            )?;
+        if let (Some(block), Some(distance)) = (&self.neighbour, self.neighbour_distance) {
+            let s = plural(distance);
+            writeln!(f, "  nearby: {}, {distance} byte{s} away", BlockLine(block))?;
         }
-        write!(f, "  guard: {:?}, ", self.guard())?;
-        if let Some(mode) = self.mode() {
+        write!(f, "  guard: {:?}, ", self.guard)?;
+        if let Some(mode) = self.mode {
             write!(f, "mode {mode}, ")?;
         }
-        write!(f, "back end {}", self.back_end())?;
-        refusals(f)?;
-        writeln!(f)?;
-        for (what, stack) in self.stacks() {
-            writeln!(
-                f,
-                "  stack of {what}{}:",
-                if stack.whole { "" } else { " (not to its end)" }
-            )?;
-            for (number, pc) in stack.frames.iter().enumerate() {
-                writeln!(f, "    #{number:<2} {}", ModuleFrame(self.modules, *pc))?;
-            }
+        write!(f, "back end {}", self.back_end)?;
+        for (back_end, refusal) in BackEnds::probe().refusals() {
+            write!(f, "; {back_end} is refused: {refusal}")?;
         }
-        if self
-            .stacks()
-            .into_iter()
-            .any(|(_, stack)| !stack.frames.is_empty())
-        {
+        for (event, stack) in self.stacks() {
+            write_stack(f, event, stack, self.modules)?;
+        }
+        writeln!(f)?;
+        if self.stacks().next().is_some() {
             f.write_str(NAMES)?;
         }
         Ok(())
@@ -85,228 +69,205 @@ impl Display for Report<'_> {
 }
 
 impl Report<'_> {
-    /// The stacks that allocated and freed the block.
+    /// The calls that allocated and freed the block.
     fn life(&self, block: &BlockInfo<'_>, f: &mut Formatter<'_>) -> Result {
-        let taken = block.allocated();
-        writeln!(
-            f,
-            "  taken: by {}, allocation {}, {}",
-            ActorName(&taken),
-            taken.serial(),
-            Ago(self.age(&taken))
-        )?;
-        let Some(given) = block.freed() else {
-            return Ok(());
-        };
+        let allocated = &block.allocated;
         write!(
             f,
-            "  freed: by {}, {}",
-            ActorName(&given),
-            Ago(self.age(&given))
+            "  taken: by {}, allocation {}, ",
+            ActorName(allocated),
+            allocated.serial
         )?;
-        if let BlockState::MovedTo(to) = block.state() {
+        self.ago(allocated, f)?;
+        writeln!(f)?;
+        let Some(freed) = &block.freed else {
+            return Ok(());
+        };
+        write!(f, "  freed: by {}, ", ActorName(freed))?;
+        self.ago(freed, f)?;
+        if let BlockState::MovedTo(to) = block.state {
             write!(f, "; a realloc moved it to {to:#x}")?;
         }
         writeln!(f)
     }
-}
 
-/// What happened, to which block, whose.
-fn headline(report: &Report<'_>, f: &mut Formatter<'_>) -> Result {
-    let address = report.address();
-    match (report.kind(), report.block(), report.place()) {
-        (ReportKind::DoubleFree, Some(block), _) => {
-            write!(f, "{} of {}", second(report.moment()), ActorLine(block))
-        }
-        (ReportKind::DoubleFree, None, _) => write!(
-            f,
-            "{} of the block at {address:#x}",
-            second(report.moment())
-        ),
-        (ReportKind::InteriorFree, Some(block), Some(place)) => {
-            write!(
-                f,
-                "{} of a pointer that is not the start of a block but {place} {}",
-                verb(report.moment()),
-                ActorLine(block)
-            )
-        }
-        (ReportKind::InteriorFree | ReportKind::ForeignFree, ..) => {
-            write!(
-                f,
-                "{} of {address:#x}, which is no block of guard {:?}",
-                verb(report.moment()),
-                report.guard()
-            )?;
-            if !report.mapping().is_empty() {
-                write!(f, " but lies in {}", report.mapping())?;
+    fn ago(&self, event: &Actor<'_>, f: &mut Formatter<'_>) -> Result {
+        let age = self.age(event);
+        let s = if age == 1 { "" } else { "s" };
+        write!(f, "about {age} allocation{s} ago")
+    }
+
+    /// What happened, to which block, and its owner.
+    fn headline(&self, f: &mut Formatter<'_>) -> Result {
+        let (verb, second) = match self.moment {
+            DetectedAt::Reallocation => ("realloc", "realloc, after its free,"),
+            DetectedAt::Query => ("query", "query, after its free,"),
+            _ => ("free", "second free"),
+        };
+        let placed = self.block.zip(self.place);
+        match (self.kind, placed) {
+            (ReportKind::DoubleFree, _) => {
+                write!(f, "{second} of ")?;
+                self.block_line(f)
             }
-            match (report.block(), report.place()) {
-                (Some(block), Some(place)) => write!(f, ", {place} {}", ActorLine(block)),
-                _ => Ok(()),
+            (ReportKind::InteriorFree, Some((block, place))) => {
+                write!(
+                    f,
+                    "{verb} of a pointer that is not the start of a block but {place} {}",
+                    BlockLine(&block)
+                )
             }
-        }
-        (ReportKind::WrongGuard, block, _) => {
-            write!(
-                f,
-                "{} through guard {:?} of ",
-                verb(report.moment()),
-                report.guard()
-            )?;
-            actor_line(block, address, f)?;
-            match report.right_guard() {
-                Some(right) => write!(f, ", which is guard {right:?}'s"),
-                None => write!(f, ", which is another guard's"),
-            }
-        }
-        (ReportKind::WrongOwner, block, _) => {
-            write!(
-                f,
-                "{} through the callbacks of {:?} of ",
-                verb(report.moment()),
-                report.by().owner()
-            )?;
-            actor_line(block, address, f)
-        }
-        (
-            ReportKind::SizeMismatch | ReportKind::AlignmentMismatch | ReportKind::ScopeMismatch,
-            block,
-            _,
-        ) => {
-            actor_line(block, address, f)?;
-            let Some(back) = report.came_back() else {
-                return f.write_str(" came back as something else");
-            };
-            match (report.kind(), back.scope) {
-                (ReportKind::SizeMismatch, _) => {
-                    write!(f, " came back as {} byte{}", back.size, plural(back.size))
+            (ReportKind::InteriorFree | ReportKind::ForeignFree, _) => {
+                write!(
+                    f,
+                    "{verb} of {:#x}, which is no block of guard {:?}",
+                    self.address, self.guard
+                )?;
+                if !self.mapping.is_empty() {
+                    write!(f, " but lies in {}", self.mapping)?;
                 }
-                (ReportKind::AlignmentMismatch, _) => {
-                    write!(f, " came back with alignment {}", back.align)
+                match placed {
+                    Some((block, place)) => write!(f, ", {place} {}", BlockLine(&block)),
+                    None => Ok(()),
                 }
-                (_, Some(scope)) => write!(f, " came back with scope {scope}"),
-                (_, None) => write!(f, " came back with another scope"),
             }
+            (ReportKind::WrongGuard, _) => {
+                write!(f, "{verb} through guard {:?} of ", self.guard)?;
+                self.block_line(f)?;
+                match self.right_guard {
+                    Some(right) => write!(f, ", which is guard {right:?}'s"),
+                    None => write!(f, ", which is another guard's"),
+                }
+            }
+            (ReportKind::WrongOwner, _) => {
+                write!(f, "{verb} through the callbacks of {:?} of ", self.by.owner)?;
+                self.block_line(f)
+            }
+            (
+                ReportKind::SizeMismatch
+                | ReportKind::AlignmentMismatch
+                | ReportKind::ScopeMismatch,
+                _,
+            ) => {
+                self.block_line(f)?;
+                f.write_str(" came back ")?;
+                let Some(back) = self.came_back else {
+                    return f.write_str("as something else");
+                };
+                match (self.kind, back.scope) {
+                    (ReportKind::SizeMismatch, _) => {
+                        write!(f, "as {} byte{}", back.size, plural(back.size))
+                    }
+                    (ReportKind::AlignmentMismatch, _) => {
+                        write!(f, "with alignment {}", back.align)
+                    }
+                    (_, Some(scope)) => write!(f, "with scope {scope}"),
+                    (_, None) => f.write_str("with another scope"),
+                }
+            }
+            (ReportKind::HeaderDamaged, _) => self.header(f, "was overwritten"),
+            (ReportKind::HeaderMoved, _) => {
+                self.header(f, "was written for another address and copied here")
+            }
+            _ => self.touch(f),
         }
-        (ReportKind::HeaderDamaged, block, _) => {
-            f.write_str("the header in front of ")?;
-            actor_line(block, address, f)?;
-            f.write_str(" was overwritten")
+    }
+
+    fn header(&self, f: &mut Formatter<'_>, fate: &str) -> Result {
+        f.write_str("the header in front of ")?;
+        self.block_line(f)?;
+        write!(f, " {fate}")
+    }
+
+    /// An access, or bytes found changed.
+    fn touch(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(match self.moment {
+            DetectedAt::Instruction => self.access.map_or("access", Access::name),
+            _ => "bytes changed",
+        })?;
+        match self.block.zip(self.place) {
+            Some((block, place)) => {
+                let at = if matches!(place, AddressPosition::Inside(_)) {
+                    "at "
+                } else {
+                    ""
+                };
+                write!(f, " {at}{place} {}", BlockLine(&block))
+            }
+            None => write!(f, " at {:#x}, where no block is or was", self.address),
         }
-        (ReportKind::HeaderMoved, block, _) => {
-            f.write_str("the header in front of ")?;
-            actor_line(block, address, f)?;
-            f.write_str(" was written for another address and copied here")
+    }
+
+    fn block_line(&self, f: &mut Formatter<'_>) -> Result {
+        match &self.block {
+            Some(block) => BlockLine(block).fmt(f),
+            None => write!(f, "the block at {:#x}", self.address),
         }
-        (_, block, place) => touch(report, block, place, f),
     }
 }
 
-/// Something was touched, or found changed.
-fn touch(
-    report: &Report<'_>,
-    block: Option<&BlockInfo<'_>>,
-    place: Option<super::address_position::AddressPosition>,
-    f: &mut Formatter<'_>,
+/// Writes a stack, innermost frame first; each line begins with an end of line.
+pub(super) fn write_stack(
+    out: &mut dyn Write,
+    event: &str,
+    stack: Stack<'_>,
+    modules: &Modules,
 ) -> Result {
-    match report.moment() {
-        DetectedAt::Instruction => f.write_str(report.access().map_or("access", Access::name))?,
-        _ => f.write_str("bytes changed")?,
+    let end = if stack.whole { "" } else { " (not to its end)" };
+    write!(out, "\n  stack of {event}{end}:")?;
+    for (number, pc) in stack.frames.iter().enumerate() {
+        write!(out, "\n    #{number:<2} {}", ModuleFrame(modules, *pc))?;
     }
-    match (block, place) {
-        (Some(block), Some(place)) => {
-            let at = if matches!(place, super::address_position::AddressPosition::Inside(_)) {
-                "at "
-            } else {
-                ""
-            };
-            write!(f, " {at}{place} {}", ActorLine(block))
-        }
-        _ => write!(f, " at {:#x}, where no block is or was", report.address()),
-    }
-}
-
-fn actor_line(block: Option<&BlockInfo<'_>>, address: usize, f: &mut Formatter<'_>) -> Result {
-    match block {
-        Some(block) => write!(f, "{}", ActorLine(block)),
-        None => write!(f, "the block at {address:#x}"),
-    }
-}
-
-const fn verb(moment: DetectedAt) -> &'static str {
-    match moment {
-        DetectedAt::Reallocation => "realloc",
-        DetectedAt::Query => "query",
-        _ => "free",
-    }
-}
-
-const fn second(moment: DetectedAt) -> &'static str {
-    match moment {
-        DetectedAt::Reallocation => "realloc, after its free,",
-        DetectedAt::Query => "query, after its free,",
-        _ => "second free",
-    }
+    Ok(())
 }
 
 const fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
 
-/// A block in one breath.
-pub(super) struct ActorLine<'a, 'b>(pub(super) &'a BlockInfo<'b>);
+/// A block in one phrase.
+pub(super) struct BlockLine<'a, 'b>(pub(super) &'a BlockInfo<'b>);
 
-impl Display for ActorLine<'_, '_> {
+impl Display for BlockLine<'_, '_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let block = self.0;
-        f.write_str(match block.state() {
+        let BlockInfo {
+            address,
+            size,
+            align,
+            scope,
+            allocated,
+            ..
+        } = self.0;
+        f.write_str(match self.0.state {
             BlockState::Live => "",
             BlockState::Freed => "freed ",
             BlockState::MovedTo(_) => "reallocated ",
         })?;
-        let size = block.size();
+        let s = plural(*size);
         write!(
             f,
-            "block {:#x} ({size} byte{}, align {}",
-            block.address(),
-            plural(size),
-            block.align()
+            "block {address:#x} ({size} byte{s}, align {align}, scope {scope}"
         )?;
-        write!(f, ", scope {}", block.scope())?;
-        let taken = block.allocated();
-        if !taken.owner().is_empty() {
-            write!(f, ", of {:?}", taken.owner())?;
+        if !allocated.owner.is_empty() {
+            write!(f, ", of {:?}", allocated.owner)?;
         }
-        if let Some(label) = taken.label() {
+        if let Some(label) = allocated.label {
             write!(f, " {label:?}")?;
         }
-        if let Some(command) = taken.command() {
+        if let Some(command) = allocated.command {
             write!(f, ", taken in {command}")?;
         }
         f.write_str(")")
     }
 }
 
-/// How long ago something was, in allocations.
-struct Ago(u64);
-
-impl Display for Ago {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(
-            f,
-            "about {} allocation{} ago",
-            self.0,
-            if self.0 == 1 { "" } else { "s" }
-        )
-    }
-}
-
-/// A thread, and what it was doing.
+/// A thread, its owner and its command.
 struct ActorName<'a, 'b>(&'a Actor<'b>);
 
 impl Display for ActorName<'_, '_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        match self.0.thread() {
+        let actor = self.0;
+        match actor.thread {
             0 => f.write_str("a thread")?,
             thread => {
                 write!(f, "thread {thread}")?;
@@ -317,13 +278,13 @@ impl Display for ActorName<'_, '_> {
                 }
             }
         }
-        if !self.0.owner().is_empty() {
-            write!(f, " for {:?}", self.0.owner())?;
+        if !actor.owner.is_empty() {
+            write!(f, " for {:?}", actor.owner)?;
         }
-        if let Some(label) = self.0.label() {
+        if let Some(label) = actor.label {
             write!(f, " {label:?}")?;
         }
-        match (self.0.command(), self.0.command_serial()) {
+        match (actor.command, actor.command_serial) {
             (Some(command), Some(serial)) => write!(f, " in {command} #{serial}"),
             (Some(command), None) => write!(f, " in {command}"),
             (None, _) => Ok(()),
@@ -338,15 +299,4 @@ impl Display for Hex<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
-}
-
-/// The back ends that are better than the best that is offered, and why they are not.
-fn refusals(f: &mut Formatter<'_>) -> Result {
-    let back_ends = BackEnds::probe();
-    BackEnd::ALL
-        .into_iter()
-        .try_for_each(|back_end| match back_ends.refusal(back_end) {
-            Some(refusal) => write!(f, "; {back_end} is refused: {refusal}"),
-            None => Ok(()),
-        })
 }

@@ -2,7 +2,7 @@
 
 use super::Slots;
 use super::pages::Pages;
-use crate::block::{Accused, BlockPhase, GuardFinding, Known};
+use crate::block::{Accused, BlockState, GuardFinding, Known};
 use crate::report_kind::ReportKind;
 
 /// Cells on either side that are searched for a block.
@@ -74,7 +74,7 @@ impl<P: Pages> Slots<P> {
             let far = distance(&block, address) > 2 * ground.geometry.page_bytes();
             if far {
                 ReportKind::WildAccess
-            } else if block.state != BlockPhase::Live {
+            } else if block.state != BlockState::Live {
                 ReportKind::UseAfterFree
             } else if block.size == 0 {
                 ReportKind::ZeroSizeAccess
@@ -93,7 +93,7 @@ impl<P: Pages> Slots<P> {
         let to_close = self
             .accused(address)
             .block
-            .is_some_and(|block| block.state == BlockPhase::Live);
+            .is_some_and(|block| block.state == BlockState::Live);
         self.region_of(address)
             .is_some_and(|(ground, _)| ground.land(address, to_close))
     }
@@ -113,6 +113,6 @@ fn distance(block: &Known, address: usize) -> usize {
 
 /// The nearer to `address`; of two as near, the live one.
 fn nearer(one: Option<Known>, other: Known, address: usize) -> Option<Known> {
-    let rank = |block: &Known| (distance(block, address), block.state != BlockPhase::Live);
+    let rank = |block: &Known| (distance(block, address), block.state != BlockState::Live);
     Some(one.filter(|one| rank(one) <= rank(&other)).unwrap_or(other))
 }

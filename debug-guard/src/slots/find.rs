@@ -8,7 +8,7 @@ use super::pages::Pages;
 use super::record::CellRecord;
 use super::slot_region::SlotRegion;
 use super::slot_state::{SlotKind, SlotState};
-use crate::block::{BlockPhase, GuardFinding, Known};
+use crate::block::{BlockState, GuardFinding, Known};
 
 /// A block with its record, state word and placement.
 pub(super) struct FoundBlock<'a, P> {
@@ -136,9 +136,9 @@ impl<P: Pages> Slots<P> {
     ) -> Known {
         let shape = word.shape();
         let state = match record.moved_to() {
-            _ if word.is(SlotKind::Live) => BlockPhase::Live,
-            Some(address) => BlockPhase::Moved(address),
-            None => BlockPhase::Freed,
+            _ if word.is(SlotKind::Live) => BlockState::Live,
+            Some(address) => BlockState::MovedTo(address),
+            None => BlockState::Freed,
         };
         Known {
             start: ground.geometry.place(cell, shape).start,
@@ -147,7 +147,7 @@ impl<P: Pages> Slots<P> {
             scope: word.scope(),
             state,
             allocated: record.allocated(),
-            freed: if state == BlockPhase::Live {
+            freed: if state == BlockState::Live {
                 Default::default()
             } else {
                 record.freed()

@@ -46,7 +46,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 fn told(report: &Report<'_>) {
     TOLD.lock()
         .expect("not poisoned")
-        .push((report.kind(), report.to_string()));
+        .push((report.kind, report.to_string()));
 }
 
 /// What `f` makes a guard of each mode report.

@@ -8,10 +8,7 @@ use testkit::programs::{Guarded, Means, Ran, collect_report, guard_ops, replay};
 use testkit::{HookedAllocator, RecordingAllocator};
 
 fn tell(report: &Report<'_>) {
-    collect_report(
-        report.kind().name(),
-        report.block().map(|block| block.address()),
-    );
+    collect_report(report.kind.name(), report.block.map(|block| block.address));
 }
 
 const MODES: [Mode; 3] = [Mode::Cookie, Mode::Fence, Mode::Strict];

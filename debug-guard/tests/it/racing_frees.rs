@@ -16,7 +16,7 @@ const ROUNDS: u64 = 3000;
 fn of_two_frees_at_once_one_frees_and_one_is_told() {
     for mode in [Mode::Cookie, Mode::Fence, Mode::Strict] {
         let hear = |report: &debug_guard::Report<'_>| {
-            let heard = if report.kind() == ReportKind::DoubleFree {
+            let heard = if report.kind == ReportKind::DoubleFree {
                 &DOUBLE
             } else {
                 &OTHER

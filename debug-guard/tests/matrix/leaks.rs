@@ -87,7 +87,7 @@ fn note_leaks(lab: &Lab, from: debug_guard::LeakMark, to: debug_guard::LeakMark)
         leaks += 1;
         blocks += leak.blocks as usize;
         bytes += leak.bytes as usize;
-        for (i, frame) in leak.block.allocated().stack().frames.iter().enumerate() {
+        for (i, frame) in leak.block.allocated.stack.frames.iter().enumerate() {
             note(&format!("leak{i}"), *frame);
         }
     });

@@ -17,7 +17,7 @@ const BUSY: usize = 16;
 static SEEN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 fn sees(report: &Report<'_>) {
-    match report.kind() {
+    match report.kind {
         ReportKind::Overflow => SEEN[0].fetch_add(1, SeqCst),
         ReportKind::UseAfterFree => SEEN[1].fetch_add(1, SeqCst),
         kind => panic!("{kind:?}"),

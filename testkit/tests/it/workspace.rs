@@ -184,13 +184,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         50,
         &[
             &["table"],
-            &[
-                "drivers",
-                "expectations",
-                "input",
-                "profile",
-                "symbols",
-            ],
+            &["drivers", "expectations", "input", "profile", "symbols"],
             &["device_memory", "devices", "replay", "report", "workload"],
             &["callback_coverage", "diff", "shared_context"],
             &["cli"],

@@ -114,24 +114,24 @@ impl Drop for CollectedReports {
 
 /// The parts of a [`GuardReport`], in its order.
 fn keep(report: &Report<'_>, out: &mut PlainReport<'_>) -> fmt::Result {
-    let allocated = report.block().map(|block| block.allocated());
-    let command = |actor: Option<Actor<'_>>| actor.and_then(|actor| actor.command()).unwrap_or("");
-    write!(out, "{}{PART}", report.kind().name())?;
+    let allocated = report.block.map(|block| block.allocated);
+    let command = |actor: Option<Actor<'_>>| actor.and_then(|actor| actor.command).unwrap_or("");
+    write!(out, "{}{PART}", report.kind.name())?;
     write!(
         out,
         "{}{PART}",
-        allocated.map_or("", |allocated| allocated.owner())
+        allocated.map_or("", |allocated| allocated.owner)
     )?;
     write!(
         out,
         "{}{PART}",
-        report.block().map_or("", |block| block.scope().name())
+        report.block.map_or("", |block| block.scope.name())
     )?;
     write!(
         out,
         "{}{PART}{}{PART}",
         command(allocated),
-        command(Some(report.by()))
+        command(Some(report.by))
     )?;
     write!(out, "{report}{END}")?;
     out.flush()

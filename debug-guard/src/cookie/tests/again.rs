@@ -69,7 +69,7 @@ fn t32_blocks_that_left_quarantine_serve_whoever_asks_for_as_much() {
             .expect("live");
         assert_eq!(
             (known.size, known.align, known.state),
-            (size, align, BlockPhase::Live)
+            (size, align, BlockState::Live)
         );
         assert!(keeper.check().is_empty());
         poke(block, size as isize, peek(block, size as isize) ^ 1);
@@ -153,7 +153,7 @@ fn t20_a_block_that_left_quarantine_is_freed_all_the_same() {
     let block = fault.block.expect("a block");
     assert_eq!(
         (fault.kind, block.state, block.freed.thread),
-        (ReportKind::DoubleFree, BlockPhase::Freed, 5)
+        (ReportKind::DoubleFree, BlockState::Freed, 5)
     );
     assert!(block.freed.serial > 0, "{block:?}");
     assert_eq!(
@@ -220,7 +220,7 @@ fn t20_who_freed_is_told_once_it_is_written_down() {
             listed.known().state,
             listed.known().freed.serial
         ),
-        (Life::Freeing, BlockPhase::Freed, 0)
+        (Life::Freeing, BlockState::Freed, 0)
     );
     record.wait(4096);
     for life in [Life::Waiting, Life::Held] {
@@ -231,7 +231,7 @@ fn t20_who_freed_is_told_once_it_is_written_down() {
                 listed.known().state,
                 listed.known().freed.serial
             ),
-            (life, BlockPhase::Moved(8192), 2)
+            (life, BlockState::MovedTo(8192), 2)
         );
         record.claim();
     }

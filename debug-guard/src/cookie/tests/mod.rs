@@ -12,7 +12,7 @@ use std::vec::Vec;
 use alloc_core::{FromGlobalAlloc, Scope};
 
 use super::{CookieOptions, Cookies};
-use crate::block::{BlockMark, BlockPhase, FreeRecord, GuardFinding, SiteId};
+use crate::block::{BlockMark, BlockState, FreeRecord, GuardFinding, SiteId};
 use crate::fault_injection::FailingAllocator;
 use crate::report_kind::ReportKind;
 use crate::{Fault as Plan, Mode, os};
@@ -246,7 +246,7 @@ fn what_a_check_finds_is_told_once_and_the_next_change_anew() {
         let known = found[0].block.expect("the block");
         assert_eq!(
             (known.state, known.freed.serial, known.freed.site),
-            (BlockPhase::Freed, 2, SiteId(102))
+            (BlockState::Freed, 2, SiteId(102))
         );
         assert!(keeper.check().is_empty());
     }
@@ -293,7 +293,7 @@ fn t20_a_second_free_is_told_with_both_sites() {
         let known = fault.block.expect("the block");
         assert_eq!(
             (fault.kind, known.state),
-            (ReportKind::DoubleFree, BlockPhase::Freed)
+            (ReportKind::DoubleFree, BlockState::Freed)
         );
         assert_eq!(
             (known.allocated.site, known.freed.site),
@@ -308,7 +308,7 @@ fn t20_a_second_free_is_told_with_both_sites() {
             .refused(moved.addr().get())
             .block
             .map(|known| known.state),
-        Some(BlockPhase::Moved(0x1230))
+        Some(BlockState::MovedTo(0x1230))
     );
     assert!(keeper.close().is_empty());
 }
@@ -335,7 +335,7 @@ fn t22_pointers_into_a_block_name_it() {
             assert_eq!((fault.kind, fault.address), (ReportKind::InteriorFree, at));
             assert_eq!(
                 fault.block.map(|known| (known.start, known.state)),
-                Some((start, BlockPhase::Live))
+                Some((start, BlockState::Live))
             );
         }
     }
@@ -343,7 +343,7 @@ fn t22_pointers_into_a_block_name_it() {
     let fault = keeper.refused(start + 16);
     assert_eq!(
         (fault.kind, fault.block.map(|known| known.state)),
-        (ReportKind::InteriorFree, Some(BlockPhase::Freed))
+        (ReportKind::InteriorFree, Some(BlockState::Freed))
     );
     assert!(keeper.close().is_empty());
 }
@@ -573,7 +573,7 @@ fn all_that_lives_and_waits_is_told() {
     }
     let (mut live, mut waiting) = (Vec::new(), Vec::new());
     keeper.cookies.for_each(&mut |known| {
-        let list = if known.state == BlockPhase::Live {
+        let list = if known.state == BlockState::Live {
             &mut live
         } else {
             &mut waiting

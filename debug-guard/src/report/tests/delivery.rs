@@ -20,7 +20,7 @@ fn a_function_gets_the_report_and_the_right_guard_is_named() {
             owner: Some(2),
             ..fault(
                 ReportKind::WrongGuard,
-                Some(block(1, BlockPhase::Live)),
+                Some(block(1, BlockState::Live)),
                 0x7f00_0000_0fc0,
             )
         },
@@ -84,9 +84,9 @@ fn a_report_within_a_report_is_counted_as_lost_and_loops_not() {
 fn a_trap_is_told_by_the_guard_that_covers_it_and_goes_on() {
     static PLACE: usize = 0x5000_0000_0000;
     fn check(report: &Report<'_>) {
-        SEEN.store(report.address(), Relaxed);
+        SEEN.store(report.address, Relaxed);
         assert_eq!(
-            (report.kind(), report.access()),
+            (report.kind, report.access),
             (ReportKind::Overflow, Some(Access::Read))
         );
     }
@@ -95,7 +95,7 @@ fn a_trap_is_told_by_the_guard_that_covers_it_and_goes_on() {
         range: PLACE..PLACE + 4096,
         accused: Accused {
             kind: ReportKind::Overflow,
-            block: Some(block(1, BlockPhase::Live)),
+            block: Some(block(1, BlockState::Live)),
             other: None,
         },
         land: |address| address != PLACE + 1,

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_first_line_says_all_that_matters() {
-    let live = block(1, BlockPhase::Live);
+    let live = block(1, BlockState::Live);
     let touch = |kind, address, access| ReportContext {
         access,
         ..ReportContext::new(fault(kind, Some(live), address), DetectedAt::Instruction)
@@ -30,7 +30,7 @@ fn the_first_line_says_all_that_matters() {
     let coming = ReportContext::new(
         fault(
             ReportKind::Underflow,
-            Some(block(1, BlockPhase::Freed)),
+            Some(block(1, BlockState::Freed)),
             live.start - 1,
         ),
         DetectedAt::Free,
@@ -45,7 +45,7 @@ fn the_first_line_says_all_that_matters() {
         text(&coming)
     );
 
-    let dead = block(1, BlockPhase::Freed);
+    let dead = block(1, BlockState::Freed);
     let late = |kind, address, moment| ReportContext::new(fault(kind, Some(dead), address), moment);
     said(
         &late(
@@ -130,7 +130,7 @@ fn the_first_line_says_all_that_matters() {
 
 #[test]
 fn the_lines_below_tell_the_block_s_life() {
-    let dead = block(1, BlockPhase::Moved(0x1234_5670));
+    let dead = block(1, BlockState::MovedTo(0x1234_5670));
     let changed = Changed {
         first: dead.start + 60,
         span: 3,
@@ -138,7 +138,7 @@ fn the_lines_below_tell_the_block_s_life() {
         actual: [0xb2; 16],
     };
     let case = ReportContext {
-        other: Some(block(2, BlockPhase::Live)),
+        other: Some(block(2, BlockState::Live)),
         stack: Stack {
             frames: &[0xabc],
             whole: true,
@@ -170,7 +170,7 @@ fn the_lines_below_tell_the_block_s_life() {
 
 #[test]
 fn behind_a_bridge_all_is_told_as_its_caller_knows_it() {
-    let known = block(3, BlockPhase::Live);
+    let known = block(3, BlockState::Live);
     let touched = json(&ReportContext::new(
         fault(ReportKind::Overflow, Some(known), known.start + 64),
         DetectedAt::Instruction,

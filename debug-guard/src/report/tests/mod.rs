@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::modules::Modules;
 use super::registry::GuardRegistry;
 use super::*;
-use crate::block::{Accused, BlockMark, BlockPhase, Changed, GuardFinding, Known, SiteId};
+use crate::block::{Accused, BlockMark, BlockState, Changed, GuardFinding, Known, SiteId};
 use crate::call_sites::{RequesterInfo, SiteView};
 use crate::mode::{BackEnd, Mode};
 use crate::os::{Access, Handled, Trap};
@@ -152,7 +152,7 @@ impl ReportingGuard for Fake {
     }
 }
 
-fn block(site: u32, state: BlockPhase) -> Known {
+fn block(site: u32, state: BlockState) -> Known {
     Known {
         start: 0x7f00_0000_0fc0,
         size: 64,
@@ -213,7 +213,7 @@ const BLOCK: &str = "block 0x7f0000000fc0 (64 bytes, align 16, scope object, of 
 
 #[test]
 fn the_line_of_json_holds_the_same() {
-    let dead = block(1, BlockPhase::Moved(0x1234_5670));
+    let dead = block(1, BlockState::MovedTo(0x1234_5670));
     let changed = Changed {
         first: dead.start - 2,
         span: 40,
@@ -227,7 +227,7 @@ fn the_line_of_json_holds_the_same() {
             align: 16,
             scope: None,
         }),
-        other: Some(block(9, BlockPhase::Live)),
+        other: Some(block(9, BlockState::Live)),
         ..ReportContext::new(
             GuardFinding {
                 changed: Some(changed),
@@ -315,7 +315,7 @@ fn the_line_of_json_holds_the_same() {
     );
     let far = Known {
         start: dead.start + (1 << 20),
-        ..block(9, BlockPhase::Live)
+        ..block(9, BlockState::Live)
     };
     let far = json(&ReportContext {
         other: Some(far),
@@ -329,7 +329,7 @@ fn the_line_of_json_holds_the_same() {
     // Nobody doubts which block was meant by who went two bytes too far.
     let other = Known {
         start: dead.start + 8192,
-        ..block(9, BlockPhase::Live)
+        ..block(9, BlockState::Live)
     };
     let sure = json(&ReportContext {
         other: Some(other),
@@ -344,7 +344,7 @@ fn the_line_of_json_holds_the_same() {
 #[test]
 fn a_leak_is_a_line_for_people_and_one_of_json() {
     let guard = Fake::new(1, OnReport::Log);
-    let first = BlockInfo::new(block(1, BlockPhase::Live), |id| guard.site(id));
+    let first = BlockInfo::new(block(1, BlockState::Live), |id| guard.site(id));
     let mut text = String::new();
     let leak = Leak {
         block: first,
@@ -428,8 +428,8 @@ fn every_kind_at_every_moment_can_be_told() {
         for moment in moments {
             for known in [
                 None,
-                Some(block(1, BlockPhase::Live)),
-                Some(block(0, BlockPhase::Freed)),
+                Some(block(1, BlockState::Live)),
+                Some(block(0, BlockState::Freed)),
             ] {
                 let case = ReportContext::new(fault(kind, known, 0x7f00_0000_0fd0), moment);
                 let said = headline(&case);

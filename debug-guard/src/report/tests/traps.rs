@@ -102,7 +102,7 @@ fn guard(on_report: OnReport) -> (&'static Fake, usize) {
     let base = region.base();
     let known = Known {
         start: base + page_size() - 64,
-        ..block(1, BlockPhase::Live)
+        ..block(1, BlockState::Live)
     };
     let guard = Box::leak(Box::new(Fake {
         range: base..base + 64 * page_size(),

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 
-use crate::block::{BlockMark, BlockPhase, GuardFinding, SiteId};
+use crate::block::{BlockMark, BlockState, GuardFinding, SiteId};
 use crate::mode::{BackEnd, Mode};
 use crate::os::{self, BackEnds};
 use crate::report_kind::ReportKind;
@@ -226,7 +226,7 @@ fn t02_a_byte_in_the_slack_is_found_at_the_free() {
         let known = fault.block.expect("block");
         assert_eq!(
             (known.start, known.size, known.align, known.state),
-            (block, 61, 16, BlockPhase::Freed)
+            (block, 61, 16, BlockState::Freed)
         );
         assert_eq!((known.allocated.serial, known.freed.serial), (1, 2));
         bench.end();
@@ -323,7 +323,7 @@ fn t20_the_second_free_names_the_first() {
             let known = fault.block.expect("block");
             assert_eq!(
                 (known.size, known.state, known.freed.serial),
-                (size, BlockPhase::Freed, first)
+                (size, BlockState::Freed, first)
             );
         }
         bench.end();

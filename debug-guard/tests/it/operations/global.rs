@@ -76,7 +76,7 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                 // SAFETY: the size is not 0.
                 let block = unsafe { guard.alloc(layout) };
                 let mut seen = 0;
-                guard.live(&mut |info| seen += usize::from(info.address() == block.addr()));
+                guard.live(&mut |info| seen += usize::from(info.address == block.addr()));
                 let sum = guard.leaks(from, guard.mark(), &mut |leak| seen += leak.blocks as usize);
                 let recorded =
                     guard.usable_size(std::ptr::NonNull::new(block).expect("a block")) == Some(40);

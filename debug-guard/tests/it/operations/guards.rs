@@ -135,7 +135,7 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                     let mark = guard.mark();
                     guard.exit_leaks_from(mark);
                     let mut seen = 0;
-                    guard.live(&mut |info| seen += info.size());
+                    guard.live(&mut |info| seen += info.size);
                     let sum = guard.leaks(LeakMark::default(), mark, &mut |leak| {
                         seen += leak.blocks as usize
                     });

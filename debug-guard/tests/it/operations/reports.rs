@@ -15,70 +15,70 @@ pub(super) fn look(report: &Report<'_>) {
     let mut sink = Sink::default();
     write!(sink, "{report}").expect("the sink takes all");
     report.write_json(&mut sink).expect("the sink takes all");
-    let place = report.place().map(|place| (place.name(), place.bytes()));
-    let changed = report.changed().map(|changed| {
+    let place = report.place.map(|place| (place.name(), place.bytes()));
+    let changed = report.changed.as_ref().map(|changed| {
         (
-            changed.first(),
-            changed.span(),
+            changed.first,
+            changed.span,
             changed.expected(),
             changed.actual(),
         )
     });
     let numbers = (
-        report.address(),
-        report.process(),
-        report.age(&report.by()),
-        report.neighbour_distance(),
+        report.address,
+        report.process,
+        report.age(&report.by),
+        report.neighbour_distance,
         place,
         changed,
     );
     let names = (
-        report.kind().name(),
-        report.moment().name(),
-        report.access().map(|access| access.name()),
-        report.mapping(),
+        report.kind.name(),
+        report.moment.name(),
+        report.access.map(|access| access.name()),
+        report.mapping,
     );
     let guards = (
-        report.guard(),
-        report.right_guard(),
-        report.back_end().name(),
-        report.mode().map(|mode| mode.name()),
+        report.guard,
+        report.right_guard,
+        report.back_end.name(),
+        report.mode.map(|mode| mode.name()),
     );
-    let blocks = [report.block(), report.neighbour()].map(|block| block.map(look_at_block));
-    let by = look_at_deed(report.by());
-    let text = Sink::debug((numbers, names, guards, blocks, by, report.came_back()));
+    let blocks = [&report.block, &report.neighbour].map(|block| block.as_ref().map(look_at_block));
+    let by = look_at_deed(report.by);
+    let text = Sink::debug((numbers, names, guards, blocks, by, report.came_back));
     assert!(text > 100 && sink.bytes > 100);
     LOOKED.fetch_add(1, SeqCst);
 }
 
 fn look_at_block(block: &BlockInfo<'_>) -> usize {
     let known = (
-        block.address(),
-        block.size(),
-        block.align(),
-        block.scope(),
-        block.state(),
-        block.mode(),
+        block.address,
+        block.size,
+        block.align,
+        block.scope,
+        block.state,
+        block.mode,
     );
-    let place = block.place_of(block.address());
+    let place = block.place_of(block.address);
     Sink::debug((known, place))
-        + look_at_deed(block.allocated())
-        + block.freed().map_or(0, look_at_deed)
+        + look_at_deed(block.allocated)
+        + block.freed.map_or(0, look_at_deed)
 }
 
 fn look_at_deed(deed: Actor<'_>) -> usize {
     let who = (
-        deed.thread(),
-        deed.serial(),
-        deed.context(),
-        deed.owner(),
-        deed.label(),
+        deed.thread,
+        deed.serial,
+        deed.context,
+        deed.owner,
+        deed.label,
     );
     Sink::debug((
         who,
-        deed.command(),
-        deed.command_serial(),
-        deed.stack().frames.len(),
+        deed.command,
+        deed.command_serial,
+        deed.stack.frames.len(),
     ))
 }
 
@@ -86,49 +86,14 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
     vec![GuardOperation {
         names: &[
             "Access::name",
-            "BlockInfo::address",
-            "BlockInfo::align",
-            "BlockInfo::freed",
-            "BlockInfo::mode",
             "BlockInfo::place_of",
-            "BlockInfo::scope",
-            "BlockInfo::size",
-            "BlockInfo::state",
-            "BlockInfo::allocated",
             "Changed::actual",
             "Changed::expected",
-            "Changed::first",
-            "Changed::span",
-            "Actor::command",
-            "Actor::command_serial",
-            "Actor::context",
-            "Actor::label",
-            "Actor::owner",
-            "Actor::serial",
-            "Actor::stack",
-            "Actor::thread",
             "Mode::name",
             "DetectedAt::name",
             "AddressPosition::bytes",
             "AddressPosition::name",
-            "Report::access",
-            "Report::address",
             "Report::age",
-            "Report::back_end",
-            "Report::block",
-            "Report::by",
-            "Report::came_back",
-            "Report::changed",
-            "Report::guard",
-            "Report::kind",
-            "Report::mapping",
-            "Report::mode",
-            "Report::moment",
-            "Report::neighbour",
-            "Report::neighbour_distance",
-            "Report::place",
-            "Report::process",
-            "Report::right_guard",
             "Report::write_json",
             "ReportKind::name",
         ],

@@ -47,10 +47,10 @@ fn gv10_a_commands_block_that_outlives_it() {
             leaks += 1;
             bytes += leak.bytes as usize;
             assert_eq!(
-                (leak.block.allocated().owner(), leak.block.scope()),
+                (leak.block.allocated.owner, leak.block.scope),
                 ("VkDeviceMemory", Scope::Command)
             );
-            for (i, frame) in leak.block.allocated().stack().frames.iter().enumerate() {
+            for (i, frame) in leak.block.allocated.stack.frames.iter().enumerate() {
                 note(&format!("leak{i}"), *frame);
             }
         });
@@ -167,7 +167,7 @@ fn gv11_blocks_that_outlive_their_object() {
         note("found", found);
         let mut scopes = [0; 5];
         lab.guard
-            .live(&mut |block| scopes[block.scope() as usize] += usize::from(block.size() == 200));
+            .live(&mut |block| scopes[block.scope as usize] += usize::from(block.size == 200));
         for scope in [Scope::Object, Scope::Cache, Scope::Device, Scope::Instance] {
             assert_eq!(scopes[scope as usize], 1, "{scope:?}");
         }
