@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use core::alloc::Layout;
+
 use alloc_core::Scope;
 
 use crate::mode::{BackEnd, Mode};
@@ -31,6 +33,25 @@ pub(crate) struct BlockMark {
     pub(crate) thread: u32,
     /// Counted up over the guard's allocations; the age of a block is the difference.
     pub(crate) serial: u64,
+}
+
+/// What is requested of an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockRequest {
+    pub(crate) layout: Layout,
+    pub(crate) scope: Scope,
+    pub(crate) zeroed: bool,
+}
+
+#[cfg(test)]
+impl BlockRequest {
+    pub(crate) const fn new(layout: Layout, scope: Scope, zeroed: bool) -> Self {
+        Self {
+            layout,
+            scope,
+            zeroed,
+        }
+    }
 }
 
 /// Whether a block is live.

@@ -4,7 +4,6 @@ use core::alloc::Layout;
 
 use alloc_core::Scope;
 
-use super::free::{agrees, bad};
 use super::header_words::HeaderWords;
 use super::keys::Stage;
 use super::memory::{header_changes, mend_header, mend_tail, pad_changes, tail_changes, write_pad};
@@ -12,7 +11,7 @@ use super::peek::{Header, peek, peek_freed};
 use super::plan::HEADER;
 use super::record::CookieRecord;
 use super::{Cookies, registry};
-use crate::block::{BlockMark, BlockState, Changed, GuardFinding, Known};
+use crate::block::{BlockMark, BlockState, GuardFinding, Known};
 use crate::report_kind::ReportKind;
 
 impl Cookies {
@@ -24,12 +23,12 @@ impl Cookies {
         clippy::result_large_err,
         reason = "a fault is rare, and there is no box to put it into"
     )]
-    pub(super) fn judge(
+    pub(super) fn examine(
         &self,
         address: usize,
         header: Option<Header>,
-        layout: Option<Layout>,
-        scope: Option<Scope>,
+        layout: Layout,
+        scope: Scope,
         late: &mut dyn FnMut(GuardFinding),
     ) -> Result<(&CookieRecord, HeaderWords, Option<GuardFinding>), GuardFinding> {
         let live = self.live(address, header);
@@ -40,7 +39,8 @@ impl Cookies {
                 .ok_or_else(|| self.accuse(address, header))?,
         };
         // What was said of the block is wrong, the block is certain: it goes.
-        let mut told = (!agrees(words, layout, scope)).then(|| mismatch(address, words, layout));
+        let agrees = words.is(layout.size(), layout.align(), scope);
+        let mut told = (!agrees).then(|| mismatch(address, words, layout));
         if !words.header_only() || live.is_none() {
             for fault in self.mend(address, words).into_iter().flatten() {
                 if told.is_none() {
@@ -56,7 +56,8 @@ impl Cookies {
     /// What was done to a live block. Each change is put right, so that it is told once, and the next one anew.
     pub(super) fn mend(&self, start: usize, words: HeaderWords) -> [Option<GuardFinding>; 2] {
         let held = self.quarantine.hold();
-        if self.listed_as(start, words).is_none()
+        let record = self.table.record(words.token());
+        if !record.is_some_and(|record| record.still(start, words))
             && self
                 .live(start, peek(start))
                 .is_none_or(|(_, live, _)| live != words)
@@ -98,16 +99,11 @@ impl Cookies {
             // SAFETY: as above.
             unsafe { mend_tail(start, size, sum) };
         }
-        let told = |kind, changed: Changed| GuardFinding {
-            kind,
-            block: Some(words.known(start, BlockState::Live, BlockMark::default())),
-            address: changed.first,
-            changed: Some(changed),
-            owner: None,
-        };
+        let block = Some(words.known(start, BlockState::Live, BlockMark::default()));
+        let finding = |kind, changed| GuardFinding::of_change(kind, block, changed);
         let below = header.map(|changed| {
             let reaches = changed.first.wrapping_add(changed.span) > start.wrapping_sub(8);
-            told(
+            finding(
                 if reaches {
                     ReportKind::Underflow
                 } else {
@@ -116,13 +112,13 @@ impl Cookies {
                 changed,
             )
         });
-        let below = below.or_else(|| pad.map(|changed| told(ReportKind::Underflow, changed)));
+        let below = below.or_else(|| pad.map(|changed| finding(ReportKind::Underflow, changed)));
         let kind = if size == 0 {
             ReportKind::ZeroSizeAccess
         } else {
             ReportKind::Overflow
         };
-        [below, tail.map(|changed| told(kind, changed))]
+        [below, tail.map(|changed| finding(kind, changed))]
     }
 
     /// Exactly the start of a live block? Any address may be asked about: what is in front of it is read in a way that cannot fault, or,
@@ -164,11 +160,11 @@ impl Cookies {
     #[cold]
     fn accuse(&self, address: usize, header: Option<Header>) -> GuardFinding {
         if let Some(block) = self.freed(|block| block.start == address) {
-            return bad(ReportKind::DoubleFree, Some(block.known()), address);
+            return GuardFinding::new(ReportKind::DoubleFree, Some(block.known()), address);
         }
         if let Some((words, sum)) = header {
             if self.keys.stage(address, words, sum).is_some() {
-                return bad(
+                return GuardFinding::new(
                     ReportKind::DoubleFree,
                     Some(words.known(address, BlockState::Freed, BlockMark::default())),
                     address,
@@ -184,16 +180,16 @@ impl Cookies {
                 let block = words.known(address, state, BlockMark::default());
                 return GuardFinding {
                     owner: Some(guard),
-                    ..bad(ReportKind::WrongGuard, Some(block), address)
+                    ..GuardFinding::new(ReportKind::WrongGuard, Some(block), address)
                 };
             }
             if let Some(block) = self.original(words) {
-                return bad(ReportKind::HeaderMoved, Some(block), address);
+                return GuardFinding::new(ReportKind::HeaderMoved, Some(block), address);
             }
         }
         match self.find(address) {
-            Some(block) => bad(ReportKind::InteriorFree, Some(block), address),
-            None => bad(ReportKind::ForeignFree, None, address),
+            Some(block) => GuardFinding::new(ReportKind::InteriorFree, Some(block), address),
+            None => GuardFinding::new(ReportKind::ForeignFree, None, address),
         }
     }
 
@@ -212,13 +208,15 @@ impl Cookies {
     }
 }
 
-fn mismatch(address: usize, words: HeaderWords, layout: Option<Layout>) -> GuardFinding {
-    let kind = match layout {
-        Some(layout) if layout.size() != words.size() => ReportKind::SizeMismatch,
-        Some(layout) if layout.align() != words.align() => ReportKind::AlignmentMismatch,
-        _ => ReportKind::ScopeMismatch,
+fn mismatch(address: usize, words: HeaderWords, layout: Layout) -> GuardFinding {
+    let kind = if layout.size() != words.size() {
+        ReportKind::SizeMismatch
+    } else if layout.align() != words.align() {
+        ReportKind::AlignmentMismatch
+    } else {
+        ReportKind::ScopeMismatch
     };
-    bad(
+    GuardFinding::new(
         kind,
         Some(words.known(address, BlockState::Live, BlockMark::default())),
         address,

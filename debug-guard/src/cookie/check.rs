@@ -113,11 +113,11 @@ impl Cookies {
         Some(listed.known())
     }
 
-    /// What waits. The few that left quarantine and are kept by lanes are not counted: nothing is found in them any more.
+    /// What waits. The few that left quarantine and are kept by caches are not counted: nothing is found in them any more.
     pub(crate) fn held(&self) -> HeldBlock {
         let _held = self.quarantine.hold();
         let mut sum = HeldBlock::default();
-        for chunk in self.lanes.chunks().chain(self.quarantine.chunks()) {
+        for chunk in self.caches.chunks().chain(self.quarantine.chunks()) {
             sum.quarantined += chunk.len() as u64;
             sum.quarantined_bytes += chunk.bytes() as u64;
         }
@@ -144,12 +144,6 @@ impl Cookies {
                 .all()
                 .find_map(|record| Some((record, here(record)?)))
         })
-    }
-
-    /// `words`, where the live block at `start` is listed as that.
-    pub(super) fn listed_as(&self, start: usize, words: HeaderWords) -> Option<HeaderWords> {
-        let listed = self.table.record(words.token())?.live()?;
-        (listed.start == start && listed.words == words).then_some(words)
     }
 
     /// The freed block that `wanted` accepts.

@@ -13,7 +13,7 @@ use super::plan::{HEADER, is_plain, plain, plan};
 use super::quarantine::Claimed;
 use super::record::{CookieRecord, Life, Listed};
 use super::{Cookies, registry};
-use crate::block::{BlockMark, BlockState, FreeRecord, Freed, GuardFinding, Known};
+use crate::block::{BlockMark, BlockState, FreeRecord, Freed, GuardFinding};
 use crate::mode::Mode;
 use crate::report_kind::ReportKind;
 
@@ -36,8 +36,8 @@ impl Cookies {
         &self,
         memory: &A,
         address: usize,
-        layout: Option<Layout>,
-        scope: Option<Scope>,
+        layout: Layout,
+        scope: Scope,
         mark: BlockMark,
         moved_to: Option<usize>,
         late: &mut dyn FnMut(GuardFinding),
@@ -45,7 +45,7 @@ impl Cookies {
         // SAFETY: the caller.
         let header = unsafe { peek_freed(address) };
         if let Some((record, words, sum)) = self.live(address, header)
-            && agrees(words, layout, scope)
+            && words.is(layout.size(), layout.align(), scope)
             && self.is_whole(address, words, sum)
         {
             // SAFETY: the caller; a live block.
@@ -72,7 +72,10 @@ impl Cookies {
         scope: Scope,
         mark: BlockMark,
     ) -> bool {
-        let Some((chunk, len)) = self.lanes.own().and_then(|lane| self.quarantine.room(lane))
+        let Some((chunk, len)) = self
+            .caches
+            .own()
+            .and_then(|cache| self.quarantine.room(cache))
         else {
             return false;
         };
@@ -102,15 +105,15 @@ impl Cookies {
         &self,
         memory: &A,
         address: usize,
-        layout: Option<Layout>,
-        scope: Option<Scope>,
+        layout: Layout,
+        scope: Scope,
         mark: BlockMark,
         moved_to: Option<usize>,
         late: &mut dyn FnMut(GuardFinding),
     ) -> FreeRecord {
         // SAFETY: the caller.
         let header = unsafe { peek_freed(address) };
-        match self.judge(address, header, layout, scope, late) {
+        match self.examine(address, header, layout, scope, late) {
             Ok((record, words, fault)) => {
                 let sum = self.keys.sum(address, words, Stage::Live);
                 // SAFETY: the caller; a live block.
@@ -118,7 +121,7 @@ impl Cookies {
                     self.retire(memory, address, record, words, sum, mark, moved_to, late)
                 };
                 let twice = || {
-                    bad(
+                    GuardFinding::new(
                         ReportKind::DoubleFree,
                         Some(words.known(address, BlockState::Freed, BlockMark::default())),
                         address,
@@ -177,8 +180,8 @@ impl Cookies {
             }
             let waits = staged
                 && self
-                    .lanes
-                    .run(|lane| self.quarantine.push(lane, record, size));
+                    .caches
+                    .run(|cache| self.quarantine.push(cache, record, size));
             if !waits {
                 // SAFETY: the caller.
                 unsafe { self.make_room(memory, record, size, late) };
@@ -280,9 +283,9 @@ impl Cookies {
         record.end();
         // SAFETY: the caller.
         unsafe { write_sum(start, self.keys.turned(sum, Stage::Gone)) };
-        match self.lanes.own() {
-            Some(lane) => lane.push(record, &self.table),
-            None => self.lanes.with(|lane| lane.push(record, &self.table)),
+        match self.caches.own() {
+            Some(cache) => cache.keep(record, &self.table),
+            None => self.caches.with(|cache| cache.keep(record, &self.table)),
         }
         let plan = if is_plain(words.align(), words.header_only()) {
             plain(words.size())
@@ -313,9 +316,9 @@ impl Cookies {
     ) {
         // What left before and nobody asked for.
         while let Some(left) = self
-            .lanes
+            .caches
             .own()
-            .and_then(|lane| lane.pop_recycled(&self.table))
+            .and_then(|cache| cache.recycled.pop(&self.table))
         {
             // SAFETY: verified when it left; this thread's.
             unsafe { self.release_block(memory, left) };
@@ -324,12 +327,12 @@ impl Cookies {
         let large = !self.quarantine.stages(size);
         let mut waits = large
             && self
-                .lanes
-                .run(|lane| self.quarantine.push(lane, record, size));
+                .caches
+                .run(|cache| self.quarantine.push(cache, record, size));
         while !waits {
-            let turned = self.lanes.run(|lane| {
-                let turned = self.quarantine.rotate(lane, &self.table, &mut claimed);
-                waits = turned && self.quarantine.push(lane, record, size);
+            let turned = self.caches.run(|cache| {
+                let turned = self.quarantine.rotate(cache, &self.table, &mut claimed);
+                waits = turned && self.quarantine.push(cache, record, size);
                 turned
             });
             if !turned {
@@ -346,14 +349,14 @@ impl Cookies {
         // A large one goes on to the queue at once.
         if large
             && self
-                .lanes
-                .run(|lane| self.quarantine.rotate(lane, &self.table, &mut claimed))
+                .caches
+                .run(|cache| self.quarantine.rotate(cache, &self.table, &mut claimed))
         {
             // SAFETY: the caller.
             unsafe { self.release(memory, &claimed, late) };
         }
         if self.quarantine.is_due() {
-            self.lanes.collect(&self.quarantine);
+            self.caches.collect(&self.quarantine);
         }
         while self.quarantine.relieve(&self.table, &mut claimed) {
             // SAFETY: the caller.
@@ -361,7 +364,7 @@ impl Cookies {
         }
     }
 
-    /// Verifies blocks that left quarantine. Small ones stay with the lane for the next requests like theirs, the others are given back.
+    /// Verifies blocks that left quarantine. Small ones stay with the cache for the next requests like theirs, the others are given back.
     ///
     /// # Safety
     /// As [`free`](Self::free).
@@ -372,11 +375,14 @@ impl Cookies {
         claimed: &Claimed<'_>,
         late: &mut dyn FnMut(GuardFinding),
     ) {
-        let lane = self.lanes.own().filter(|_| claimed.bytes <= RECYCLED_BYTES);
+        let cache = self
+            .caches
+            .own()
+            .filter(|_| claimed.bytes <= RECYCLED_BYTES);
         for record in claimed.blocks() {
             let (start, words, sum) = record.own();
             let stays = self.is_poisoned(start, words, sum)
-                && lane.is_some_and(|lane| lane.push_recycled(record));
+                && cache.is_some_and(|cache| cache.recycled.push(record));
             if !stays {
                 // SAFETY: it was in quarantine, and was claimed.
                 unsafe { self.release_one(memory, record, late) };
@@ -431,29 +437,8 @@ impl Cookies {
         // SAFETY: the caller; borrowed for this call alone, so nobody refers to anything.
         unsafe { self.quarantine.close(memory) };
         // SAFETY: as above; the seat has been left.
-        unsafe { self.lanes.close(memory) };
+        unsafe { self.caches.close(memory) };
         // SAFETY: as above.
         unsafe { self.table.close(memory) };
-    }
-}
-
-/// True where the block is said to be what it is.
-#[inline(always)]
-pub(super) fn agrees(words: HeaderWords, layout: Option<Layout>, scope: Option<Scope>) -> bool {
-    if let (Some(layout), Some(scope)) = (layout, scope) {
-        return words.is(layout.size(), layout.align(), scope);
-    }
-    layout.is_none_or(|layout| layout.size() == words.size() && layout.align() == words.align())
-        && scope.is_none_or(|scope| scope == words.scope())
-}
-
-/// A fault of a free that frees nothing.
-pub(super) fn bad(kind: ReportKind, block: Option<Known>, address: usize) -> GuardFinding {
-    GuardFinding {
-        kind,
-        block,
-        address,
-        changed: None,
-        owner: None,
     }
 }

@@ -30,14 +30,11 @@ impl HeaderWords {
         size: usize,
         align: usize,
         scope: Scope,
-        light: bool,
+        header_only: bool,
         mark: BlockMark,
         token: u32,
     ) -> Self {
-        let first = size as u64
-            | (align.trailing_zeros() as u64) << SIZE_BITS
-            | (scope as u64) << SCOPE_AT
-            | (light as u64) << HEADER_ONLY_AT;
+        let first = Self::first(size, align, scope) | (header_only as u64) << HEADER_ONLY_AT;
         Self([first, mark.site.0 as u64 | (token as u64) << 32, when(mark)])
     }
 

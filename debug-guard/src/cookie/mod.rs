@@ -61,7 +61,7 @@ pub(crate) struct Cookies {
     seat: KeySeat,
     table: RecordTable,
     quarantine: Quarantine,
-    lanes: ThreadCaches,
+    caches: ThreadCaches,
 }
 
 impl Cookies {
@@ -81,7 +81,7 @@ impl Cookies {
             seat,
             table: RecordTable::new(),
             quarantine,
-            lanes: ThreadCaches::new(seat),
+            caches: ThreadCaches::new(seat),
         })
     }
 }

@@ -1,15 +1,15 @@
 //! Where freed blocks wait, poisoned, so that late writes are found, and with them who freed them.
 //!
 //! ```text
-//!  a thread's lane -> chunk being filled
+//!  a thread's cache -> chunk being filled
 //!                        | full: under the lock
 //!                        v
 //!            last -> [chunk] .. [chunk] <- first      waiting, oldest first
 //!                                          | too many, or too many bytes: its blocks are claimed, under the lock, and verified outside
 //!                                          v
-//!                                       the lane fills it next
+//!                                       the cache fills it next
 //! ```
-//! All chunks are there from the beginning (and one comes with each lane), so a free takes no memory. What waits is known from its
+//! All chunks are there from the beginning (and one comes with each cache), so a free takes no memory. What waits is known from its
 //! record: a header that is damaged takes nothing along.
 
 use core::alloc::Layout;
@@ -25,7 +25,7 @@ use super::table::RecordTable;
 use super::thread_cache::ThreadCache;
 use crate::lock::{ForkSafeSpinLock, SpinLockGuard};
 
-/// Blocks of so many bytes never stay in a lane's chunk: a size that no header has is none of these.
+/// Blocks of so many bytes never stay in a cache's chunk: a size that no header has is none of these.
 const MAX_STAGED: usize = 1 << 30;
 /// Blocks that a chunk has room for, and that leave together.
 pub(super) const ENTRIES: usize = 13;
@@ -105,7 +105,7 @@ pub(super) struct Quarantine {
     bytes: usize,
     /// Blocks from this size on do not wait: one more than `bytes`, or 0.
     most: usize,
-    /// Blocks from this size on do not stay in a lane's chunk, but go on with it to the queue, where bytes are counted.
+    /// Blocks from this size on do not stay in a cache's chunk, but go on with it to the queue, where bytes are counted.
     small: usize,
     /// A chunk with so many blocks, or bytes, is full.
     chunk_len: u32,
@@ -131,7 +131,7 @@ impl Quarantine {
         bytes: usize,
     ) -> Result<Self, AllocError> {
         let chunk_len = (blocks / 8).clamp(1, ENTRIES);
-        // One more for the lane that threads share.
+        // One more for the cache that threads share.
         let count = if blocks == 0 || bytes == 0 {
             0
         } else {
@@ -183,7 +183,7 @@ impl Quarantine {
         size < self.most
     }
 
-    /// True where a block of so many bytes may stay in a lane's chunk.
+    /// True where a block of so many bytes may stay in a cache's chunk.
     #[inline(always)]
     pub(super) const fn stages(&self, size: usize) -> bool {
         size < self.small
@@ -196,16 +196,16 @@ impl Quarantine {
         turns.is_multiple_of(16)
     }
 
-    /// Takes what waits in a lane into the queue. The lane is the caller's.
-    pub(super) fn collect(&self, lane: &ThreadCache) {
+    /// Takes what waits in a cache into the queue. The cache is the caller's.
+    pub(super) fn collect(&self, cache: &ThreadCache) {
         let _held = self.hold();
         // SAFETY: chunks live as long as the quarantine.
-        let Some(chunk) = (unsafe { lane.chunk.load(Relaxed).as_ref() }) else {
+        let Some(chunk) = (unsafe { cache.chunk.load(Relaxed).as_ref() }) else {
             return;
         };
         if chunk.len.load(Relaxed) > 0 {
             self.append(NonNull::from(chunk));
-            lane.chunk.store(null_mut(), Relaxed);
+            cache.chunk.store(null_mut(), Relaxed);
         }
     }
 
@@ -224,37 +224,37 @@ impl Quarantine {
         held
     }
 
-    /// The lane's chunk, where there is room in it.
+    /// The cache's chunk, where there is room in it.
     #[inline(always)]
-    pub(super) fn room<'l>(&self, lane: &'l ThreadCache) -> Option<(&'l QuarantineChunk, u32)> {
-        // SAFETY: chunks live as long as the quarantine, and as lanes.
-        let chunk = unsafe { lane.chunk.load(Relaxed).as_ref() }?;
+    pub(super) fn room<'l>(&self, cache: &'l ThreadCache) -> Option<(&'l QuarantineChunk, u32)> {
+        // SAFETY: chunks live as long as the quarantine, and as caches.
+        let chunk = unsafe { cache.chunk.load(Relaxed).as_ref() }?;
         let len = chunk.len.load(Relaxed);
         (len < self.chunk_len && chunk.bytes() < self.chunk_bytes).then_some((chunk, len))
     }
 
-    /// Puts a block of `size` bytes that waits into the lane's chunk; false where that is full.
+    /// Puts a block of `size` bytes that waits into the cache's chunk; false where that is full.
     #[inline(always)]
-    pub(super) fn push(&self, lane: &ThreadCache, record: &CookieRecord, size: usize) -> bool {
-        match self.room(lane) {
+    pub(super) fn push(&self, cache: &ThreadCache, record: &CookieRecord, size: usize) -> bool {
+        match self.room(cache) {
             Some((chunk, len)) => chunk.push(len, record, size),
             None => false,
         }
     }
 
-    /// Takes the lane's full chunk into the queue, and gives the lane one to fill: the oldest, whose blocks are claimed, or an unused
+    /// Takes the cache's full chunk into the queue, and gives the cache one to fill: the oldest, whose blocks are claimed, or an unused
     /// one. False where there is none.
     #[inline]
     pub(super) fn rotate<'t>(
         &self,
-        lane: &ThreadCache,
+        cache: &ThreadCache,
         table: &'t RecordTable,
         claimed: &mut Claimed<'t>,
     ) -> bool {
         let _held = self.hold();
-        if let Some(full) = NonNull::new(lane.chunk.load(Relaxed)) {
+        if let Some(full) = NonNull::new(cache.chunk.load(Relaxed)) {
             self.append(full);
-            lane.chunk.store(null_mut(), Relaxed);
+            cache.chunk.store(null_mut(), Relaxed);
         }
         let room = self.waiting.load(Relaxed) <= self.bytes;
         let Some(next) = room
@@ -264,7 +264,7 @@ impl Quarantine {
         else {
             return false;
         };
-        lane.chunk.store(next.as_ptr(), Relaxed);
+        cache.chunk.store(next.as_ptr(), Relaxed);
         // SAFETY: chunks live as long as the quarantine.
         unsafe { next.as_ref() }.empty(table, claimed);
         true
@@ -337,7 +337,7 @@ impl Quarantine {
         Some(unsafe { chunks.add(used) })
     }
 
-    /// The chunks that are used, without those that came with lanes.
+    /// The chunks that are used, without those that came with caches.
     pub(super) fn chunks(&self) -> impl Iterator<Item = &QuarantineChunk> {
         let chunks = NonNull::new(self.chunks.load(Relaxed));
         (0..self.used.load(Relaxed)).filter_map(move |number| {

@@ -1,7 +1,7 @@
-//! The keys of all guards that are alive, and which thread has which lane of which guard.
+//! The keys of all guards that are alive, and which thread has which cache of which guard.
 //!
 //! A block that was given back to the wrong guard is found by trying the others' keys (T35). A guard that finds no seat works all the
-//! same: its blocks are foreign to the others, and its threads share one lane.
+//! same: its blocks are foreign to the others, and its threads share one cache.
 
 use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
@@ -61,7 +61,7 @@ pub(super) fn enter(guard: u64, keys: &Keys) -> KeySeat {
     }
 }
 
-/// Ends a seat. When this returns no thread's end refers to a lane of it any more.
+/// Ends a seat. When this returns no thread's end refers to a cache of it any more.
 pub(super) fn leave(seat: KeySeat) {
     if let Some(entry) = REGISTRY.get(seat.index) {
         let _held = entry.lock.lock();

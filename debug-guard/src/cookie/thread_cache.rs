@@ -1,8 +1,8 @@
 //! What a thread keeps of a guard for itself: some records of the table, the chunk that its frees go to, and some blocks that have left
 //! quarantine: the next requests for as much get them, without a word to the allocator behind.
 //!
-//! A lane is used by one thread at a time without any lock. When the thread ends its lane goes, as it is, to the next one that comes.
-//! Threads without a lane, and all of them without feature `std`, share one under a lock.
+//! A cache is used by one thread at a time without any lock. When the thread ends its cache goes, as it is, to the next one that comes.
+//! Threads without a cache, and all of them without feature `std`, share one under a lock.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
@@ -18,7 +18,7 @@ use super::registry::KeySeat;
 use super::table::RecordTable;
 use crate::lock::ForkSafeSpinLock;
 
-/// Unused records a lane has room for; it gets and gives away half of that at a time.
+/// Unused records a cache has room for; it gets and gives away half of that at a time.
 const UNUSED: usize = 64;
 
 /// One thread's part.
@@ -28,24 +28,24 @@ pub(super) struct ThreadCache {
     /// Null where there is no quarantine.
     pub(super) chunk: AtomicPtr<QuarantineChunk>,
     /// Of blocks that left quarantine as they were to be, and are not given back yet.
-    recycled: RecordStack<ENTRIES>,
+    pub(super) recycled: RecordStack<ENTRIES>,
     drawn: AtomicBool,
-    unused: RecordStack<UNUSED>,
+    pub(super) unused: RecordStack<UNUSED>,
     next: AtomicPtr<CacheKey>,
 }
 
-/// A lane, and the chunk that it brings along.
+/// A cache, and the chunk that it brings along.
 #[derive(Debug)]
 #[repr(C)]
 struct CacheKey {
-    lane: ThreadCache,
+    cache: ThreadCache,
     chunk: QuarantineChunk,
 }
 
 /// Some records, the last of which is the first to go.
 #[derive(Debug)]
 #[repr(C)]
-struct RecordStack<const ROOM: usize> {
+pub(super) struct RecordStack<const ROOM: usize> {
     count: AtomicU32,
     records: [AtomicPtr<CookieRecord>; ROOM],
 }
@@ -59,7 +59,7 @@ impl<const ROOM: usize> RecordStack<ROOM> {
     }
 
     #[inline(always)]
-    fn pop<'t>(&self, _: &'t RecordTable) -> Option<&'t CookieRecord> {
+    pub(super) fn pop<'t>(&self, _: &'t RecordTable) -> Option<&'t CookieRecord> {
         let last = self.count.load(Relaxed).checked_sub(1)?;
         let record = self.records.get(last as usize)?.load(Relaxed);
         self.count.store(last, Relaxed);
@@ -69,15 +69,22 @@ impl<const ROOM: usize> RecordStack<ROOM> {
 
     /// The one that [`pop`](Self::pop) would give.
     #[inline(always)]
-    fn last<'t>(&self, _: &'t RecordTable) -> Option<&'t CookieRecord> {
+    pub(super) fn last<'t>(&self, _: &'t RecordTable) -> Option<&'t CookieRecord> {
         let last = self.count.load(Relaxed).checked_sub(1)?;
         // SAFETY: as in `pop`.
         unsafe { self.records.get(last as usize)?.load(Relaxed).as_ref() }
     }
 
-    /// False where there is no room.
+    /// Removes the last one, which is there.
     #[inline(always)]
-    fn push(&self, record: &CookieRecord) -> bool {
+    pub(super) fn drop_last(&self) {
+        self.count
+            .store(self.count.load(Relaxed).wrapping_sub(1), Relaxed);
+    }
+
+    /// False without room.
+    #[inline(always)]
+    pub(super) fn push(&self, record: &CookieRecord) -> bool {
         let count = self.count.load(Relaxed);
         let Some(place) = self.records.get(count as usize) else {
             return false;
@@ -99,15 +106,9 @@ impl ThreadCache {
         }
     }
 
-    /// An unused record, where one is at hand.
+    /// Keeps an unused record; without room, half of the records go to the table.
     #[inline(always)]
-    pub(super) fn pop<'t>(&self, table: &'t RecordTable) -> Option<&'t CookieRecord> {
-        self.unused.pop(table)
-    }
-
-    /// Keeps an unused record; where there is no room, half of them go to the table.
-    #[inline(always)]
-    pub(super) fn push(&self, record: &CookieRecord, table: &RecordTable) {
+    pub(super) fn keep(&self, record: &CookieRecord, table: &RecordTable) {
         if !self.unused.push(record) {
             self.shed(record, table);
         }
@@ -115,51 +116,26 @@ impl ThreadCache {
 
     #[cold]
     fn shed(&self, record: &CookieRecord, table: &RecordTable) {
-        table.put(
-            (0..UNUSED / 2)
-                .filter_map(|_| self.pop(table))
-                .chain([record]),
-        );
+        let half = (0..UNUSED / 2).filter_map(|_| self.unused.pop(table));
+        table.put(half.chain([record]));
     }
 
-    /// Gets records from the table and keeps all but one, which is the answer.
+    /// An unused record: one of this cache, or of those that the table has for it.
+    pub(super) fn record<'t>(&self, table: &'t RecordTable) -> Option<&'t CookieRecord> {
+        self.unused.pop(table).or_else(|| self.refill(table))
+    }
+
     #[cold]
-    pub(super) fn refill<'t>(&self, table: &'t RecordTable) -> Option<&'t CookieRecord> {
+    fn refill<'t>(&self, table: &'t RecordTable) -> Option<&'t CookieRecord> {
         // There is room for them all: none was left.
         table.draw(UNUSED / 2, |record| {
             self.unused.push(record);
         });
-        self.pop(table)
-    }
-
-    /// A block that left quarantine, which is the caller's then.
-    #[inline(always)]
-    pub(super) fn pop_recycled<'t>(&self, table: &'t RecordTable) -> Option<&'t CookieRecord> {
-        self.recycled.pop(table)
-    }
-
-    /// The one that [`pop_recycled`](Self::pop_recycled) would give.
-    #[inline(always)]
-    pub(super) fn last_recycled<'t>(&self, table: &'t RecordTable) -> Option<&'t CookieRecord> {
-        self.recycled.last(table)
-    }
-
-    /// Takes that one, which is there.
-    #[inline(always)]
-    pub(super) fn drop_recycled(&self) {
-        self.recycled
-            .count
-            .store(self.recycled.count.load(Relaxed).wrapping_sub(1), Relaxed);
-    }
-
-    /// Keeps one; false where there is no room.
-    #[inline(always)]
-    pub(super) fn push_recycled(&self, record: &CookieRecord) -> bool {
-        self.recycled.push(record)
+        self.unused.pop(table)
     }
 }
 
-/// All lanes of a guard.
+/// All caches of a guard.
 #[derive(Debug)]
 pub(super) struct ThreadCaches {
     seat: KeySeat,
@@ -179,48 +155,48 @@ impl ThreadCaches {
         }
     }
 
-    /// The thread's lane, if it has one.
+    /// The thread's cache, if it has one.
     #[inline(always)]
     pub(super) fn own(&self) -> Option<&ThreadCache> {
-        // SAFETY: lanes live as long as the guard of their seat, which is borrowed; nobody else uses this thread's.
-        threads::lane(self.seat).map(|lane| unsafe { lane.as_ref() })
+        // SAFETY: caches live as long as the guard of their seat, which is borrowed; nobody else uses this thread's.
+        threads::cache(self.seat).map(|cache| unsafe { cache.as_ref() })
     }
 
-    /// Runs `f` with the thread's lane, or as [`with`](Self::with).
+    /// Runs `f` with the thread's cache, or as [`with`](Self::with).
     #[inline(always)]
     pub(super) fn run<R>(&self, f: impl FnOnce(&ThreadCache) -> R) -> R {
         match self.own() {
-            Some(lane) => f(lane),
+            Some(cache) => f(cache),
             None => self.with(f),
         }
     }
 
-    /// Runs `f` with the thread's lane, or one that has become free, or the shared one.
+    /// Runs `f` with the thread's cache, or one that has become free, or the shared one.
     #[cold]
     #[inline(never)]
     pub(super) fn with<R>(&self, f: impl FnOnce(&ThreadCache) -> R) -> R {
         if self.own().is_none() {
             self.adopt();
         }
-        if let Some(lane) = self.own() {
-            return f(lane);
+        if let Some(cache) = self.own() {
+            return f(cache);
         }
         let _held = self.lock.lock();
         f(&self.shared)
     }
 
-    /// Gives the thread the lane of one that has ended, where there is one.
+    /// Gives the thread the cache of one that has ended, where there is one.
     fn adopt(&self) -> bool {
         self.homes().any(|home| {
-            let free = !home.lane.drawn.load(Relaxed) && !home.lane.drawn.swap(true, Acquire);
-            free && threads::keep(self.seat, &home.lane)
+            let free = !home.cache.drawn.load(Relaxed) && !home.cache.drawn.swap(true, Acquire);
+            free && threads::keep(self.seat, &home.cache)
         })
     }
 
-    /// Makes a lane for a thread that has none. Without memory for it, or thread-locals, the thread shares one.
+    /// Makes a cache for a thread that has none. Without memory for it, or thread-locals, the thread shares one.
     #[inline]
     pub(super) fn attach<A: HostAllocator + ?Sized>(&self, memory: &A, quarantine: bool) {
-        if threads::lane(self.seat).is_none() {
+        if threads::cache(self.seat).is_none() {
             self.make(memory, quarantine);
         }
     }
@@ -235,18 +211,18 @@ impl ThreadCaches {
             return;
         };
         let home = home.cast::<CacheKey>();
-        // SAFETY: all zeros is a lane without records and a chunk without entries; shown to nobody yet.
+        // SAFETY: all zeros is a cache without records and a chunk without entries; shown to nobody yet.
         let made = unsafe { home.as_ref() };
-        made.lane.drawn.store(true, Relaxed);
+        made.cache.drawn.store(true, Relaxed);
         if quarantine {
-            // SAFETY: a field of the block, which outlives all uses of the chunk: lanes go last.
-            made.lane
+            // SAFETY: a field of the block, which outlives all uses of the chunk: caches go last.
+            made.cache
                 .chunk
                 .store(unsafe { &raw mut (*home.as_ptr()).chunk }, Relaxed);
         }
         let mut head = self.all.load(Relaxed);
         loop {
-            made.lane.next.store(head, Relaxed);
+            made.cache.next.store(head, Relaxed);
             match self
                 .all
                 .compare_exchange_weak(head, home.as_ptr(), Release, Relaxed)
@@ -255,25 +231,25 @@ impl ThreadCaches {
                 Err(now) => head = now,
             }
         }
-        if threads::lane(self.seat).is_none() {
-            threads::keep(self.seat, &made.lane);
+        if threads::cache(self.seat).is_none() {
+            threads::keep(self.seat, &made.cache);
         } else {
             // `memory` called back, and the thread has had one since: this is for the next thread.
-            made.lane.drawn.store(false, Release);
+            made.cache.drawn.store(false, Release);
         }
     }
 
-    /// Takes into the queue what waits in lanes of threads that ended.
+    /// Takes into the queue what waits in caches of threads that ended.
     pub(super) fn collect(&self, quarantine: &Quarantine) {
         for home in self.homes() {
-            if !home.lane.drawn.load(Relaxed) && !home.lane.drawn.swap(true, Acquire) {
-                quarantine.collect(&home.lane);
-                home.lane.drawn.store(false, Release);
+            if !home.cache.drawn.load(Relaxed) && !home.cache.drawn.swap(true, Acquire) {
+                quarantine.collect(&home.cache);
+                home.cache.drawn.store(false, Release);
             }
         }
     }
 
-    /// From now on threads find no lane of their own, as those of a guard beyond the last seat.
+    /// From now on threads find no cache of their own, as those of a guard beyond the last seat.
     #[cfg(test)]
     pub(super) fn share(&mut self) {
         self.seat.index = super::registry::SEATS;
@@ -282,19 +258,19 @@ impl ThreadCaches {
     fn homes(&self) -> impl Iterator<Item = &CacheKey> {
         let mut at = self.all.load(Acquire);
         core::iter::from_fn(move || {
-            // SAFETY: lanes are never unlinked while the guard is borrowed.
+            // SAFETY: caches are never unlinked while the guard is borrowed.
             let home = unsafe { at.as_ref() }?;
-            at = home.lane.next.load(Relaxed);
+            at = home.cache.next.load(Relaxed);
             Some(home)
         })
     }
 
-    /// The chunks that came with lanes, wherever they are now.
+    /// The chunks that came with caches, wherever they are now.
     pub(super) fn chunks(&self) -> impl Iterator<Item = &QuarantineChunk> {
         self.homes().map(|home| &home.chunk)
     }
 
-    /// Gives all lanes back. Threads that had one find that out by themselves.
+    /// Gives all caches back. Threads that had one find that out by themselves.
     ///
     /// # Safety
     /// `memory` is what they were made with, the seat has been left, and no chunk is referred to any more.
@@ -302,14 +278,14 @@ impl ThreadCaches {
         let mut at = core::mem::replace(self.all.get_mut(), null_mut());
         while let Some(home) = NonNull::new(at) {
             // SAFETY: not given back yet.
-            at = unsafe { home.as_ref() }.lane.next.load(Relaxed);
+            at = unsafe { home.as_ref() }.cache.next.load(Relaxed);
             // SAFETY: taken in `make` with this layout and scope.
             unsafe { memory.deallocate(home.cast(), Layout::new::<CacheKey>(), Scope::Instance) };
         }
     }
 }
 
-/// Which lanes the running thread has: a thread-local without a destructor, to be there as long as the thread is, and one that has
+/// Which caches the running thread has: a thread-local without a destructor, to be there as long as the thread is, and one that has
 /// nothing but a destructor. Registering it makes libc take a few bytes, once a thread.
 #[cfg(feature = "std")]
 mod threads {
@@ -322,8 +298,8 @@ mod threads {
     use super::ThreadCache;
 
     thread_local! {
-        // Ticket and lane; a ticket that is not 0 has one.
-        static LANES: [Cell<(u64, NonNull<ThreadCache>)>; SEATS] = const { [const { Cell::new((0, NonNull::dangling())) }; SEATS] };
+        // Ticket and cache; a ticket that is not 0 has one.
+        static CACHES: [Cell<(u64, NonNull<ThreadCache>)>; SEATS] = const { [const { Cell::new((0, NonNull::dangling())) }; SEATS] };
         static END: End = const { End };
     }
 
@@ -331,46 +307,46 @@ mod threads {
 
     impl Drop for End {
         fn drop(&mut self) {
-            LANES.with(|lanes| {
-                for (index, cell) in lanes.iter().enumerate() {
-                    let (ticket, lane) = cell.replace((0, NonNull::dangling()));
+            CACHES.with(|caches| {
+                for (index, cell) in caches.iter().enumerate() {
+                    let (ticket, cache) = cell.replace((0, NonNull::dangling()));
                     if ticket == 0 {
                         continue;
                     }
                     while_registered(KeySeat { index, ticket }, || {
-                        // SAFETY: the guard is there, and with it its lanes.
-                        unsafe { lane.as_ref() }.drawn.store(false, Release)
+                        // SAFETY: the guard is there, and with it its caches.
+                        unsafe { cache.as_ref() }.drawn.store(false, Release)
                     });
                 }
             });
         }
     }
 
-    /// The lane of the running thread.
+    /// The cache of the running thread.
     #[inline]
-    pub(super) fn lane(seat: KeySeat) -> Option<NonNull<ThreadCache>> {
-        LANES.with(|lanes| {
-            let (ticket, lane) = lanes.get(seat.index)?.get();
-            (ticket == seat.ticket).then_some(lane)
+    pub(super) fn cache(seat: KeySeat) -> Option<NonNull<ThreadCache>> {
+        CACHES.with(|caches| {
+            let (ticket, cache) = caches.get(seat.index)?.get();
+            (ticket == seat.ticket).then_some(cache)
         })
     }
 
-    /// True where this thread can have a lane: not while its thread-locals are being destroyed.
+    /// True where this thread can have a cache: not while its thread-locals are being destroyed.
     pub(super) fn may_keep(seat: KeySeat) -> bool {
         seat.index < SEATS && END.try_with(|_| ()).is_ok()
     }
 
     /// Makes it this thread's, or lets it go again.
-    pub(super) fn keep(seat: KeySeat, lane: &ThreadCache) -> bool {
+    pub(super) fn keep(seat: KeySeat, cache: &ThreadCache) -> bool {
         let kept = may_keep(seat);
         if kept {
-            LANES.with(|lanes| {
-                if let Some(cell) = lanes.get(seat.index) {
-                    cell.set((seat.ticket, NonNull::from(lane)));
+            CACHES.with(|caches| {
+                if let Some(cell) = caches.get(seat.index) {
+                    cell.set((seat.ticket, NonNull::from(cache)));
                 }
             });
         } else {
-            lane.drawn.store(false, Release);
+            cache.drawn.store(false, Release);
         }
         kept
     }
@@ -383,14 +359,15 @@ mod threads {
     use super::super::registry::KeySeat;
     use super::ThreadCache;
 
-    pub(super) fn lane(_: KeySeat) -> Option<NonNull<ThreadCache>> {
+    pub(super) fn cache(_: KeySeat) -> Option<NonNull<ThreadCache>> {
         None
     }
     pub(super) fn may_keep(_: KeySeat) -> bool {
         false
     }
-    pub(super) fn keep(_: KeySeat, lane: &ThreadCache) -> bool {
-        lane.drawn
+    pub(super) fn keep(_: KeySeat, cache: &ThreadCache) -> bool {
+        cache
+            .drawn
             .store(false, core::sync::atomic::Ordering::Release);
         false
     }

@@ -38,13 +38,10 @@ impl Cookies {
         // SAFETY: as above.
         let pad = || unsafe { pad_changes(&self.keys, start, words.align().max(HEADER)) };
         let changed = object.or_else(header).or_else(pad)?;
-        let block = Some(listed.known());
-        Some(GuardFinding {
-            kind: ReportKind::UseAfterFree,
-            block,
-            address: changed.first,
-            changed: Some(changed),
-            owner: None,
-        })
+        Some(GuardFinding::of_change(
+            ReportKind::UseAfterFree,
+            Some(listed.known()),
+            changed,
+        ))
     }
 }

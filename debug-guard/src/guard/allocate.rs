@@ -18,18 +18,10 @@ use super::reporter::Operation;
 use super::serial;
 use super::state::{GuardState, Shortcut};
 use super::tally::Count;
-use crate::block::BlockMark;
+use crate::block::{BlockMark, BlockRequest};
 use crate::call_sites::RequesterInfo;
 use crate::mode::{Placement, Stacks};
 use crate::slots::SlotRefused;
-
-/// The request.
-#[derive(Clone, Copy)]
-struct HostRequest {
-    layout: Layout,
-    scope: Scope,
-    zeroed: bool,
-}
 
 impl GuardState {
     /// Allocates a block; `layout` may have size 0.
@@ -77,10 +69,15 @@ impl GuardState {
     fn allocate_recycled(&self, layout: Layout, scope: Scope, zeroed: bool) -> Option<NonNull<u8>> {
         let cookies = self.cookies.as_ref()?;
         let site = self.anonymous_site(Stacks::Off, scope)?;
-        let recycled = cookies.recycled_for(layout, scope)?;
+        let request = BlockRequest {
+            layout,
+            scope,
+            zeroed,
+        };
+        let recycled = cookies.recycled_for(request)?;
         let mark = BlockMark::at_site(site, serial::next());
         // SAFETY: found for this request just now.
-        let block = unsafe { cookies.recycle(recycled, layout, scope, zeroed, mark) };
+        let block = unsafe { cookies.recycle(recycled, request, mark) };
         self.tally
             .add(Count::CookieTaken, Count::CookieTakenBytes, layout.size());
         Some(block)
@@ -102,7 +99,7 @@ impl GuardState {
         let block = match anonymous {
             Some((choice, site)) => {
                 let mark = BlockMark::at_site(site, serial::next());
-                let request = HostRequest {
+                let request = BlockRequest {
                     layout,
                     scope,
                     zeroed,
@@ -136,7 +133,7 @@ impl GuardState {
         requester: &RequesterInfo<'_>,
     ) -> Result<NonNull<u8>, AllocError> {
         let policy = self.select_policy(memory, layout.size(), requester);
-        let request = HostRequest {
+        let request = BlockRequest {
             layout,
             scope: requester.scope,
             zeroed,
@@ -151,7 +148,7 @@ impl GuardState {
     fn allocate_by<M: HostAllocator>(
         &self,
         memory: &M,
-        request: HostRequest,
+        request: BlockRequest,
         policy: Policy<'_>,
         mark: impl Fn(Stacks) -> BlockMark,
     ) -> Result<NonNull<u8>, AllocError> {
@@ -189,21 +186,14 @@ impl GuardState {
     fn allocate_unguarded<M: HostAllocator>(
         &self,
         memory: &M,
-        request: HostRequest,
+        request: BlockRequest,
         mark: impl Fn(Stacks) -> BlockMark,
     ) -> Result<NonNull<u8>, AllocError> {
         let Some(cookies) = &self.cookies else {
             return self.pass_through(memory, request.layout, request.scope, request.zeroed);
         };
         let mark = mark(Stacks::Off);
-        let block = cookies.allocate(
-            memory,
-            request.layout,
-            request.scope,
-            true,
-            request.zeroed,
-            mark,
-        )?;
+        let block = cookies.allocate(memory, request, true, mark)?;
         self.count_allocation(
             Count::OffTaken,
             Count::OffTakenBytes,
@@ -237,20 +227,13 @@ impl GuardState {
     fn allocate_cookie<M: HostAllocator>(
         &self,
         memory: &M,
-        request: HostRequest,
+        request: BlockRequest,
         mark: BlockMark,
         stacks: Stacks,
     ) -> Result<NonNull<u8>, AllocError> {
         // Always there: the options name a mode that is neither off nor sampled.
         let cookies = self.cookies.as_ref().ok_or(AllocError)?;
-        let block = cookies.allocate(
-            memory,
-            request.layout,
-            request.scope,
-            false,
-            request.zeroed,
-            mark,
-        )?;
+        let block = cookies.allocate(memory, request, false, mark)?;
         self.count_allocation(
             Count::CookieTaken,
             Count::CookieTakenBytes,
@@ -267,7 +250,7 @@ impl GuardState {
     fn allocate_without_page<M: HostAllocator>(
         &self,
         memory: &M,
-        request: HostRequest,
+        request: BlockRequest,
         mark: BlockMark,
         stacks: Stacks,
     ) -> Result<NonNull<u8>, AllocError> {
@@ -281,7 +264,7 @@ impl GuardState {
     fn allocate_page<M: HostAllocator>(
         &self,
         memory: &M,
-        request: HostRequest,
+        request: BlockRequest,
         page: PagePolicy<'_>,
         mark: BlockMark,
         stacks: Stacks,
@@ -294,15 +277,9 @@ impl GuardState {
             Placement::Alternate => mark.serial.is_multiple_of(2),
         };
         let mut later = DeferredReports::new();
-        let block = slots.allocate(
-            memory,
-            request.layout,
-            request.scope,
-            right,
-            request.zeroed,
-            mark,
-            &mut |fault| later.note(fault, Subject::Other),
-        );
+        let block = slots.allocate(memory, request, right, mark, &mut |finding| {
+            later.note(finding, Subject::Other)
+        });
         if block.is_ok() {
             if let Some(reservation) = reservation {
                 reservation.keep();
@@ -328,7 +305,7 @@ impl GuardState {
         later: DeferredReports,
         memory: &M,
         block: Option<NonNull<u8>>,
-        request: HostRequest,
+        request: BlockRequest,
     ) {
         let rollback = block.map(|block| RollbackGuard {
             core: self,

@@ -185,28 +185,14 @@ impl GuardState {
             None
         };
         let freed = match (slots, &self.cookies) {
-            (Some(slots), _) => slots.free(
-                address,
-                Some(layout),
-                Some(scope),
-                mark,
-                moved_to,
-                &mut |fault| later.note(fault, Subject::Own),
-            ),
+            (Some(slots), _) => slots.free(address, layout, scope, mark, moved_to, &mut |fault| {
+                later.note(fault, Subject::Own)
+            }),
             (None, Some(cookies)) => {
                 let late = &mut |fault| later.note(fault, Subject::Other);
                 // SAFETY: all of this guard's cookies are over `memory`; the rest is the caller's promise.
-                let outcome = unsafe {
-                    cookies.free(
-                        memory,
-                        address,
-                        Some(layout),
-                        Some(scope),
-                        mark,
-                        moved_to,
-                        late,
-                    )
-                };
+                let outcome =
+                    unsafe { cookies.free(memory, address, layout, scope, mark, moved_to, late) };
                 if let Some(fault) = outcome.fault {
                     later.note(fault, Subject::Own);
                 }

@@ -44,12 +44,12 @@ impl GuardState {
                 }
                 self.with_requester(
                     fault.block.map_or(Scope::Object, |known| known.scope),
-                    |who| {
+                    |requester| {
                         Operation::of_query(
                             self,
                             DetectedAt::Query,
-                            who,
-                            self.mark_of_free(who),
+                            requester,
+                            self.mark_of_free(requester),
                             false,
                         )
                         .report(fault);
@@ -64,7 +64,7 @@ impl GuardState {
     /// is known from the block's own record.
     pub(super) fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
         let address = pointer.as_ptr().expose_provenance();
-        self.with_requester(Scope::Object, |who| {
+        self.with_requester(Scope::Object, |requester| {
             // Looked up after the command function was called, which may free the block.
             let Some(found) = self.known(address.wrapping_sub(front)) else {
                 return PointerStatus::Unknown;
@@ -77,41 +77,31 @@ impl GuardState {
             let meant = block
                 .filter(|known| known.start.wrapping_add(self.front_of(known, front)) == address);
             let fault = match (meant, found) {
-                // Taken through other callbacks, or through none: then there is no header that could be read.
                 (Some(known), _) if known.state == BlockState::Live => {
-                    match self.is_owner(&known, who) && self.front_of(&known, front) >= front {
-                        true => return PointerStatus::Live,
-                        false => GuardFinding {
-                            kind: ReportKind::WrongOwner,
-                            block: Some(known),
-                            address,
-                            changed: None,
-                            owner: None,
-                        },
+                    // Allocated through other callbacks, or through none: then there is no header that could be read.
+                    if self.is_owner(&known, requester) && self.front_of(&known, front) >= front {
+                        return PointerStatus::Live;
                     }
+                    GuardFinding::new(ReportKind::WrongOwner, Some(known), address)
                 }
-                (Some(known), _) => GuardFinding {
-                    kind: ReportKind::DoubleFree,
-                    block: Some(known),
-                    address,
-                    changed: None,
-                    owner: None,
-                },
-                (None, Ok(known)) => GuardFinding {
-                    kind: ReportKind::InteriorFree,
-                    block: Some(known),
-                    address,
-                    changed: None,
-                    owner: None,
-                },
+                (Some(known), _) => GuardFinding::new(ReportKind::DoubleFree, Some(known), address),
+                (None, Ok(known)) => {
+                    GuardFinding::new(ReportKind::InteriorFree, Some(known), address)
+                }
                 (None, Err(mut fault)) => {
                     // Other guards know the block by where it begins, not by what C was given.
                     self.find_owner(&mut fault);
                     GuardFinding { address, ..fault }
                 }
             };
-            Operation::of_query(self, DetectedAt::Free, who, self.mark_of_free(who), true)
-                .report(fault);
+            Operation::of_query(
+                self,
+                DetectedAt::Free,
+                requester,
+                self.mark_of_free(requester),
+                true,
+            )
+            .report(fault);
             PointerStatus::Invalid
         })
     }
@@ -128,12 +118,12 @@ impl GuardState {
     }
 
     /// Whether who gives a block back through C callbacks is who took it.
-    fn is_owner(&self, known: &Known, who: &RequesterInfo<'_>) -> bool {
+    fn is_owner(&self, known: &Known, requester: &RequesterInfo<'_>) -> bool {
         let site = self
             .sites
             .as_ref()
             .and_then(|sites| sites.get(known.allocated.site));
-        site.is_none_or(|site| site.context == who.context)
+        site.is_none_or(|site| site.context == requester.context)
     }
 
     /// Every live block, in no order.

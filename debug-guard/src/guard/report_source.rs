@@ -11,7 +11,6 @@ use crate::mode::BackEnd;
 use crate::os;
 use crate::report::OnReport;
 use crate::report::ReportingGuard;
-use crate::report_kind::ReportKind;
 
 impl ReportingGuard for GuardState {
     fn name(&self) -> &'static str {
@@ -58,14 +57,8 @@ impl ReportingGuard for GuardState {
     }
 
     fn accused(&self, address: usize) -> Accused {
-        match self.slots_at(address) {
-            Some(slots) => slots.accused(address),
-            None => Accused {
-                kind: ReportKind::WildAccess,
-                block: None,
-                other: None,
-            },
-        }
+        self.slots_at(address)
+            .map_or(Accused::WILD, |slots| slots.accused(address))
     }
 
     fn land(&self, address: usize) -> bool {

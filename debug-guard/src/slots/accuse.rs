@@ -12,13 +12,7 @@ impl<P: Pages> Slots<P> {
     /// The finding of a free of `address`, where no live block begins.
     #[cold]
     pub(super) fn no_block(&self, address: usize) -> GuardFinding {
-        let fault = |kind, block| GuardFinding {
-            kind,
-            block,
-            address,
-            changed: None,
-            owner: None,
-        };
+        let fault = |kind, block| GuardFinding::new(kind, block, address);
         let Some((ground, page)) = self.region_of(address) else {
             return fault(ReportKind::ForeignFree, None);
         };
@@ -46,11 +40,7 @@ impl<P: Pages> Slots<P> {
     /// The kind of a stopped access at `address`, and the nearest blocks on both sides. Async-signal-safe.
     pub(crate) fn accused(&self, address: usize) -> Accused {
         let Some((ground, page)) = self.region_of(address) else {
-            return Accused {
-                kind: ReportKind::WildAccess,
-                block: None,
-                other: None,
-            };
+            return Accused::WILD;
         };
         let (cell, _) = ground.geometry.cell_of(page);
         let last = ground.geometry.cells() - 1;

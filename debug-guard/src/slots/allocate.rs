@@ -1,20 +1,20 @@
 //! Allocates a block: a cell, its page, its record, its fill.
 
-use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{HostAllocator, Scope};
 
-use super::fill::{self, FRESH, NEAR};
+use super::fill::{self, FRESH};
 use super::geometry::{BlockPlacement, Shape};
 use super::page_cache::PageCaches;
 use super::pages::Pages;
 use super::record::CellRecord;
+use super::redzone::Margins;
 use super::slot_region::SlotRegion;
 use super::slot_state::{self, SlotState};
 use super::{Kind, LateFinding, SPAN, SlotRefused, Slots};
-use crate::block::{BlockMark, GuardFinding};
+use crate::block::{BlockMark, BlockRequest, GuardFinding};
 
 /// Of a block of the second region, so many bytes at either end are made [`FRESH`]; what lies between is as the system gives it, zero, and
 /// takes no memory until it is touched.
@@ -28,7 +28,7 @@ enum Cell {
     Fresh(u32, usize),
 }
 
-/// The request.
+/// A request with the shape and the mark of its block.
 #[derive(Clone, Copy)]
 struct SlotRequest {
     shape: Shape,
@@ -44,21 +44,20 @@ impl<P: Pages> Slots<P> {
     ///
     /// # Errors
     /// [`SlotRefused`]; nothing was taken.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "what a block is, one by one, on a hot path"
-    )]
     #[inline(always)]
     pub(crate) fn allocate(
         &self,
         memory: &dyn HostAllocator,
-        layout: Layout,
-        scope: Scope,
+        request: BlockRequest,
         right: bool,
-        zeroed: bool,
         mark: BlockMark,
         found: &mut LateFinding<'_>,
     ) -> Result<NonNull<u8>, SlotRefused> {
+        let BlockRequest {
+            layout,
+            scope,
+            zeroed,
+        } = request;
         let request = SlotRequest {
             shape: Shape::new(layout, right),
             scope,
@@ -247,12 +246,7 @@ impl<P: Pages> Slots<P> {
         place: BlockPlacement,
         shape: Shape,
     ) -> Option<GuardFinding> {
-        let (from, to) = self.small.extent(place);
-        let start = place.start.min(to);
-        let end = start.saturating_add(shape.size).min(to);
-        let near = if self.deep { usize::MAX } else { NEAR };
-        let front = from.max(start.saturating_sub(near));
-        let behind = to.min(end.saturating_add(near));
+        let Margins { front, behind, .. } = self.margins(&self.small, place, shape);
         // SAFETY: the page is provided and this thread's alone.
         if unsafe { self.pattern.is_at(front, behind - front) } {
             return None;
@@ -293,11 +287,7 @@ impl<P: Pages> Slots<P> {
         let cell = ground.claim_run(memory, cells)?;
         let place = ground.geometry.place(cell, shape);
         let is_large = run.is_none();
-        let zeroed = if request.zeroed || is_large {
-            Some(shape)
-        } else {
-            None
-        };
+        let zeroed = (request.zeroed || is_large).then_some(shape);
         let elsewhere = if is_large {
             Some(&self.small)
         } else {

@@ -93,11 +93,11 @@ impl<P: Pages> Slots<P> {
             .filter(|record| record.word().kind() == SlotKind::Body);
         let head = body.map_or(cell, |record| record.link.load(Relaxed));
         let before = cell.checked_sub(1).filter(|_| in_guard);
-        let blocks = [Some(head), before]
+        let mut blocks = [Some(head), before]
             .into_iter()
             .flatten()
             .filter_map(|cell| FoundBlock::find(ground, cell));
-        blocks.into_iter().find(|block| block.is_live_at(address))
+        blocks.find(|block| block.is_live_at(address))
     }
 
     /// The live or last freed block that covers a cell.
@@ -108,15 +108,9 @@ impl<P: Pages> Slots<P> {
         }
         let head = record.link.load(Relaxed);
         let shape = ground.record(head)?.word().shape();
-        let covers = ground
-            .geometry
-            .cells_for(shape)
-            .is_some_and(|cells| cell.wrapping_sub(head) < cells);
-        if covers {
-            self.known(ground, head)
-        } else {
-            None
-        }
+        let cells = ground.geometry.cells_for(shape)?;
+        let covers = cell.wrapping_sub(head) < cells;
+        covers.then(|| self.known(ground, head))?
     }
 
     /// The live or last freed block of a cell.

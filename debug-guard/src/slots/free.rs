@@ -25,8 +25,8 @@ impl<P: Pages> Slots<P> {
     pub(crate) fn free(
         &self,
         address: usize,
-        layout: Option<Layout>,
-        scope: Option<Scope>,
+        layout: Layout,
+        scope: Scope,
         mark: BlockMark,
         moved_to: Option<usize>,
         found: &mut LateFinding<'_>,
@@ -41,11 +41,11 @@ impl<P: Pages> Slots<P> {
         let shape = block.word.shape();
         block.record.set_freed(mark, moved_to);
         block.ground.close_sides(block.place);
-        let said = layout
-            .is_none_or(|layout| layout.size() == shape.size && layout.align() == shape.align)
-            && scope.is_none_or(|scope| scope == block.word.scope());
+        let matches = layout.size() == shape.size
+            && layout.align() == shape.align
+            && scope == block.word.scope();
         let mut late = None;
-        if said && self.is_clean(block.ground, block.place, shape) {
+        if matches && self.is_clean(block.ground, block.place, shape) {
             self.retire(&block, stash, &mut late);
         } else {
             drop(stash);
@@ -65,8 +65,8 @@ impl<P: Pages> Slots<P> {
     fn free_mismatched(
         &self,
         block: &FoundBlock<'_, P>,
-        layout: Option<Layout>,
-        scope: Option<Scope>,
+        layout: Layout,
+        scope: Scope,
         late: &mut Option<GuardFinding>,
         found: &mut LateFinding<'_>,
     ) {
@@ -80,28 +80,13 @@ impl<P: Pages> Slots<P> {
         let around = self.redzone(block.ground, block.place, block.word.shape());
         self.mend(around);
         self.retire(block, self.stashes.at(block.word.cache_number()), late);
-        let wrong = [
-            (
-                layout.is_some_and(|layout| layout.size() != known.size),
-                ReportKind::SizeMismatch,
-            ),
-            (
-                layout.is_some_and(|layout| layout.align() != known.align),
-                ReportKind::AlignmentMismatch,
-            ),
-            (
-                scope.is_some_and(|scope| scope != known.scope),
-                ReportKind::ScopeMismatch,
-            ),
+        let mismatches = [
+            (layout.size() != known.size, ReportKind::SizeMismatch),
+            (layout.align() != known.align, ReportKind::AlignmentMismatch),
+            (scope != known.scope, ReportKind::ScopeMismatch),
         ];
-        for (_, kind) in wrong.into_iter().filter(|&(wrong, _)| wrong) {
-            found(GuardFinding {
-                kind,
-                block: Some(known),
-                address: known.start,
-                changed: None,
-                owner: None,
-            });
+        for (_, kind) in mismatches.into_iter().filter(|(differs, _)| *differs) {
+            found(GuardFinding::new(kind, Some(known), known.start));
         }
         around.faults(known).for_each(found);
     }

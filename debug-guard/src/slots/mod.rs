@@ -33,7 +33,6 @@ mod tests;
 mod verify;
 
 use core::alloc::Layout;
-use core::fmt;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 
@@ -278,14 +277,5 @@ impl<P: Pages> Slots<P> {
             // SAFETY: taken in `new` with this layout and scope.
             unsafe { memory.deallocate(self.page, layout, SCOPE) };
         }
-    }
-}
-
-impl<P: Pages> fmt::Debug for Slots<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slots")
-            .field("kind", &self.kind)
-            .field("back_end", &self.back_end())
-            .finish_non_exhaustive()
     }
 }

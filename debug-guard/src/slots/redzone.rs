@@ -22,28 +22,27 @@ impl Redzone {
         [front, behind]
             .into_iter()
             .flatten()
-            .map(move |(kind, changed)| GuardFinding {
-                kind,
-                block: Some(block),
-                address: changed.first,
-                changed: Some(changed),
-                owner: None,
-            })
+            .map(move |(kind, changed)| GuardFinding::of_change(kind, Some(block), changed))
     }
 }
 
 /// The bytes around a block that are verified.
 #[derive(Clone, Copy, Debug)]
-struct Margins {
-    front: usize,
+pub(super) struct Margins {
+    pub(super) front: usize,
     start: usize,
     end: usize,
-    behind: usize,
+    pub(super) behind: usize,
 }
 
 impl<P: Pages> Slots<P> {
     #[inline]
-    fn margins(&self, ground: &SlotRegion<P>, place: BlockPlacement, shape: Shape) -> Margins {
+    pub(super) fn margins(
+        &self,
+        ground: &SlotRegion<P>,
+        place: BlockPlacement,
+        shape: Shape,
+    ) -> Margins {
         let (from, to) = ground.extent(place);
         // A block of no bytes stands behind its page.
         let start = place.start.min(to);

@@ -176,13 +176,11 @@ impl<P: Pages> Slots<P> {
         });
         let first = changed.first.wrapping_sub(away);
         let block = self.known(&self.small, came_from.unwrap_or(cell));
-        GuardFinding {
-            kind: ReportKind::UseAfterFree,
+        GuardFinding::of_change(
+            ReportKind::UseAfterFree,
             block,
-            address: first,
-            changed: Some(Changed { first, ..changed }),
-            owner: None,
-        }
+            Changed { first, ..changed },
+        )
     }
 
     /// Moves half of a full stack of ready pages to the shared free list, or returns one page to the system.
@@ -218,14 +216,7 @@ impl<P: Pages> Slots<P> {
         };
         let word = record.word();
         if self.small.revoke(place) {
-            self.small.leave(
-                cell,
-                word.with(if word.is_block() {
-                    State::Gone
-                } else {
-                    State::Never
-                }),
-            );
+            self.small.leave(cell, word.released());
         }
     }
 

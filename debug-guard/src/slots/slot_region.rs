@@ -10,7 +10,7 @@ use super::geometry::{BlockPlacement, Geometry, Shape};
 use super::pages::Pages;
 use super::record::CellRecord;
 use super::shared_free_list::{CellStatus, Ring, STEP, SharedFreeList, standing};
-use super::slot_state::{SlotKind, SlotState};
+use super::slot_state::SlotState;
 use super::table::{CHUNK, SideTable};
 use super::{SlotRefused, SlotsError};
 use crate::lock::ForkSafeMutex;
@@ -185,15 +185,7 @@ impl<P: Pages> SlotRegion<P> {
     pub(super) fn unclaim(&self, first: u32, count: u32) {
         for cell in first..first.saturating_add(count) {
             if let Some(record) = self.record(cell) {
-                let word = record.word();
-                self.leave(
-                    cell,
-                    word.with(if word.is_block() {
-                        SlotKind::Gone
-                    } else {
-                        SlotKind::Never
-                    }),
-                );
+                self.leave(cell, record.word().released());
             }
         }
     }

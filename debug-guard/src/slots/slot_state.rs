@@ -90,6 +90,15 @@ impl SlotState {
         Self(self.0 & !15 | kind as u64)
     }
 
+    /// A claimed or ready cell that no block gets: its record keeps the former block.
+    pub(super) const fn released(self) -> Self {
+        self.with(if self.is_block() {
+            SlotKind::Gone
+        } else {
+            SlotKind::Never
+        })
+    }
+
     /// As `kind() == kind`, in one comparison.
     #[inline]
     pub(super) const fn is(self, kind: SlotKind) -> bool {

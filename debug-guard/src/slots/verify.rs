@@ -4,7 +4,6 @@ use super::Slots;
 use super::fill;
 use super::pages::Pages;
 use super::record::CellRecord;
-use super::redzone::Redzone;
 use super::slot_region::SlotRegion;
 use super::slot_state::{SlotKind, SlotState};
 use super::table::CHUNK;
@@ -30,43 +29,29 @@ impl<P: Pages> Slots<P> {
             if record.word() != word || !still_here {
                 return;
             }
-            let around = self.verify_redzone(ground, cell, word);
+            let shape = word.shape();
+            let place = ground.geometry.place(cell, shape);
+            let around = self.redzone(ground, place, shape);
+            self.mend(around);
             let block = self.known_of(ground, cell, word, record);
-            let late = if word.kind() == SlotKind::Kept {
-                self.verify_quarantined(ground, cell, record, word)
-            } else {
-                None
-            };
+            let late = (word.kind() == SlotKind::Kept && shape.size > 0)
+                .then(|| self.verify_quarantined(cell, record, place.start, shape.size))
+                .flatten();
             drop((home, all));
             found(&mut around.faults(block).chain(late).inspect(|_| count += 1));
         });
         count
     }
 
-    fn verify_redzone(&self, ground: &SlotRegion<P>, cell: u32, word: SlotState) -> Redzone {
-        let around = self.redzone(
-            ground,
-            ground.geometry.place(cell, word.shape()),
-            word.shape(),
-        );
-        self.mend(around);
-        around
-    }
-
     fn verify_quarantined(
         &self,
-        ground: &SlotRegion<P>,
         cell: u32,
         record: &CellRecord,
-        word: SlotState,
+        start: usize,
+        size: usize,
     ) -> Option<GuardFinding> {
-        let shape = word.shape();
-        if shape.size == 0 {
-            return None;
-        }
-        let place = ground.geometry.place(cell, shape);
         // SAFETY: a freed block within reach; whoever wants it waits for us.
-        let written = unsafe { fill::poison_changed(place.start, shape.size) }?;
+        let written = unsafe { fill::poison_changed(start, size) }?;
         // SAFETY: within that block.
         unsafe { fill::fill(written.first, written.span, fill::FREED) };
         Some(self.late(cell, record, written))

@@ -11,9 +11,9 @@ fn left(keeper: &mut Keeper, size: usize) -> NonNull<u8> {
     blocks.into_iter().for_each(|block| keeper.give_well(block));
     let cookies = &keeper.cookies;
     let last = cookies
-        .lanes
+        .caches
         .own()
-        .and_then(|lane| lane.last_recycled(&cookies.table))
+        .and_then(|cache| cache.recycled.last(&cookies.table))
         .expect("one has left");
     NonNull::new(core::ptr::with_exposed_provenance_mut(last.own().0)).expect("a block")
 }
@@ -29,10 +29,8 @@ fn take(keeper: &Keeper, size: usize, align: usize, scope: Scope, zeroed: bool) 
         .cookies
         .allocate(
             &keeper.memory,
-            layout,
-            scope,
+            BlockRequest::new(layout, scope, zeroed),
             false,
-            zeroed,
             BlockMark::default(),
         )
         .expect("memory")
@@ -109,9 +107,9 @@ fn blocks_that_left_quarantine_serve_nobody_else_and_go() {
         let block = take(&keeper, size, align, scope, false);
         let last = keeper
             .cookies
-            .lanes
+            .caches
             .own()
-            .and_then(|lane| lane.last_recycled(&keeper.cookies.table));
+            .and_then(|cache| cache.recycled.last(&keeper.cookies.table));
         assert!(
             last.is_none_or(|last| last.own().0 != old.addr().get()),
             "{size} bytes: it is still there"
@@ -173,18 +171,14 @@ fn a_refused_request_leaves_what_left_quarantine_as_it_is() {
     let cookies = &keeper.cookies;
     let block = cookies.allocate(
         &keeper.memory,
-        layout,
-        Scope::Object,
-        false,
+        BlockRequest::new(layout, Scope::Object, false),
         false,
         BlockMark::default(),
     );
     assert_eq!(block.ok(), Some(old), "nobody had to be asked");
     let refused = cookies.allocate(
         &keeper.memory,
-        Layout::new::<[u64; 80]>(),
-        Scope::Object,
-        false,
+        BlockRequest::new(Layout::new::<[u64; 80]>(), Scope::Object, false),
         false,
         BlockMark::default(),
     );

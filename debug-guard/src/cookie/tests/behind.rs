@@ -68,8 +68,8 @@ fn a_block_that_does_not_wait_goes_when_nobody_looks_at_it_any_more() {
         keeper.cookies.free(
             &memory,
             block.addr().get(),
-            None,
-            None,
+            Layout::from_size_align(64, 8).expect("a layout"),
+            Scope::Object,
             BlockMark::default(),
             None,
             &mut |_| {},
@@ -84,7 +84,7 @@ fn a_block_that_does_not_wait_goes_when_nobody_looks_at_it_any_more() {
     assert!(keeper.close().is_empty());
 }
 
-/// A thread that is making its lane when it is called back has one when it goes on, and keeps that.
+/// A thread that is making its cache when it is called back has one when it goes on, and keeps that.
 #[test]
 fn a_lane_that_is_made_while_the_keeper_reenters_is_the_only_one() {
     let keeper = Keeper::new(64);
@@ -92,9 +92,7 @@ fn a_lane_that_is_made_while_the_keeper_reenters_is_the_only_one() {
     let take = |memory: &dyn HostAllocator| {
         keeper.cookies.allocate(
             memory,
-            layout,
-            Scope::Object,
-            false,
+            BlockRequest::new(layout, Scope::Object, false),
             false,
             BlockMark::default(),
         )
@@ -105,7 +103,7 @@ fn a_lane_that_is_made_while_the_keeper_reenters_is_the_only_one() {
     assert_eq!(
         keeper.cookies.table.issued(),
         32,
-        "one lane drew records, which served both"
+        "one cache drew records, which served both"
     );
     let mut keeper = keeper;
     [inner.get().expect("memory"), outer]
@@ -160,16 +158,14 @@ fn a_damaged_block_is_put_right_where_nobody_gives_it_back_meanwhile() {
 fn records_of_blocks_that_are_gone_serve_again() {
     let mut keeper = Keeper::new(0);
     for _ in 0..if cfg!(miri) { 3 } else { 50 } {
-        // More than a lane has room for: its records go to the table and come from there.
+        // More than a cache has room for: its records go to the table and come from there.
         let blocks: Vec<_> = (0..200).map(|_| keeper.take(8, 8)).collect();
         keeper.memory.arm(Plan::SizeAbove(4096));
         let large = Layout::new::<[u8; 5000]>();
         for _ in 0..50 {
             let refused = keeper.cookies.allocate(
                 &keeper.memory,
-                large,
-                Scope::Object,
-                false,
+                BlockRequest::new(large, Scope::Object, false),
                 false,
                 BlockMark::default(),
             );
@@ -180,7 +176,7 @@ fn records_of_blocks_that_are_gone_serve_again() {
         let records = keeper.cookies.table.issued();
         assert!(
             records <= 200 + 64,
-            "as many as there were blocks at a time, and a lane full: {records}"
+            "as many as there were blocks at a time, and a cache full: {records}"
         );
     }
     assert!(keeper.close().is_empty());

@@ -47,10 +47,8 @@ fn t32_zeroed_blocks_are_zero() {
             .cookies
             .allocate(
                 &keeper.memory,
-                layout,
-                Scope::Cache,
+                BlockRequest::new(layout, Scope::Cache, true),
                 false,
-                true,
                 BlockMark::default(),
             )
             .expect("memory");

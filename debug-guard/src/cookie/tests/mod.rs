@@ -12,12 +12,23 @@ use std::vec::Vec;
 use alloc_core::{FromGlobalAlloc, Scope};
 
 use super::{CookieOptions, Cookies};
-use crate::block::{BlockMark, BlockState, FreeRecord, GuardFinding, SiteId};
+use crate::block::{BlockMark, BlockRequest, BlockState, FreeRecord, GuardFinding, SiteId};
 use crate::fault_injection::FailingAllocator;
 use crate::report_kind::ReportKind;
 use crate::{Fault as Plan, Mode, os};
 
 type Memory = FailingAllocator<FromGlobalAlloc<std::alloc::System>>;
+
+/// The layout and scope of the live block at `address`; any others if there is none.
+fn allocated_with(cookies: &Cookies, address: usize) -> (Layout, Scope) {
+    match cookies.validate_pointer(address) {
+        Ok(known) => (
+            Layout::from_size_align(known.size, known.align).expect("a layout"),
+            known.scope,
+        ),
+        Err(_) => (Layout::new::<u8>(), Scope::Object),
+    }
+}
 
 struct Keeper {
     memory: Memory,
@@ -58,7 +69,12 @@ impl Keeper {
         let layout = Layout::from_size_align(size, align).expect("a layout");
         let block = self
             .cookies
-            .allocate(&self.memory, layout, Scope::Object, false, false, mark)
+            .allocate(
+                &self.memory,
+                BlockRequest::new(layout, Scope::Object, false),
+                false,
+                mark,
+            )
             .expect("memory");
         assert!(block.addr().get().is_multiple_of(align));
         block
@@ -73,6 +89,8 @@ impl Keeper {
     ) -> (FreeRecord, Vec<GuardFinding>) {
         let mark = self.mark();
         let mut late = Vec::new();
+        let known = allocated_with(&self.cookies, at);
+        let (layout, scope) = (layout.unwrap_or(known.0), scope.unwrap_or(known.1));
         // SAFETY: the keeper's memory; no test uses what it gave back but to misuse it within quarantine.
         let given = unsafe {
             self.cookies
@@ -425,9 +443,7 @@ fn t35_the_right_guard_is_named() {
     let block = third
         .allocate(
             &other.memory,
-            layout,
-            Scope::Device,
-            false,
+            BlockRequest::new(layout, Scope::Device, false),
             false,
             BlockMark::default(),
         )
@@ -446,8 +462,8 @@ fn t35_the_right_guard_is_named() {
         third.free(
             &other.memory,
             block.addr().get(),
-            Some(layout),
-            None,
+            layout,
+            Scope::Device,
             BlockMark::default(),
             None,
             &mut |_| {},
@@ -516,10 +532,8 @@ fn light_blocks_have_a_header_and_no_more() {
                 .cookies
                 .allocate(
                     &keeper.memory,
-                    layout,
-                    Scope::Object,
+                    BlockRequest::new(layout, Scope::Object, false),
                     true,
-                    false,
                     BlockMark::default(),
                 )
                 .expect("memory"),
@@ -530,15 +544,13 @@ fn light_blocks_have_a_header_and_no_more() {
         .cookies
         .for_each(&mut |known| seen += usize::from(known.mode == Mode::Off && known.size == 32));
     assert_eq!(seen, 20);
-    // The table and the thread's lane came with the first.
+    // The table and the thread's cache came with the first.
     let again = keeper
         .cookies
         .allocate(
             &keeper.memory,
-            layout,
-            Scope::Object,
+            BlockRequest::new(layout, Scope::Object, false),
             true,
-            false,
             BlockMark::default(),
         )
         .expect("memory");

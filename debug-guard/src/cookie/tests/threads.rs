@@ -36,7 +36,7 @@ fn threads_that_share_a_lane_fill_the_quarantine_as_others_do() {
     for shared in [false, true] {
         let mut keeper = Keeper::new(700);
         if shared {
-            keeper.cookies.lanes.share();
+            keeper.cookies.caches.share();
         }
         for _ in 0..1000 {
             let block = keeper.take(10, 8);
@@ -56,7 +56,7 @@ fn threads_that_ended_hold_no_bytes_beyond_the_limit() {
     for size in [1_000_000, 60_000] {
         let mut keeper = Keeper::new(4096);
         let layout = Layout::from_size_align(size, 8).expect("a layout");
-        // All at once, so that each has a lane of its own.
+        // All at once, so that each has a cache of its own.
         let together = std::sync::Barrier::new(20);
         let run = || {
             together.wait();
@@ -64,9 +64,7 @@ fn threads_that_ended_hold_no_bytes_beyond_the_limit() {
                 .cookies
                 .allocate(
                     &keeper.memory,
-                    layout,
-                    Scope::Object,
-                    false,
+                    BlockRequest::new(layout, Scope::Object, false),
                     false,
                     BlockMark::default(),
                 )
@@ -78,8 +76,8 @@ fn threads_that_ended_hold_no_bytes_beyond_the_limit() {
                 keeper.cookies.free(
                     &keeper.memory,
                     at,
-                    None,
-                    None,
+                    layout,
+                    Scope::Object,
                     BlockMark::default(),
                     None,
                     &mut |_| {},
@@ -127,9 +125,7 @@ fn t31_every_refusal_is_survived() {
                 .cookies
                 .allocate(
                     &keeper.memory,
-                    layout,
-                    Scope::Object,
-                    false,
+                    BlockRequest::new(layout, Scope::Object, false),
                     false,
                     BlockMark::default()
                 )
@@ -156,9 +152,7 @@ fn t31_every_refusal_is_survived() {
         while blocks.len() < 1100 {
             match cookies.allocate(
                 &memory,
-                layout,
-                Scope::Object,
-                false,
+                BlockRequest::new(layout, Scope::Object, false),
                 false,
                 BlockMark::default(),
             ) {
@@ -172,8 +166,8 @@ fn t31_every_refusal_is_survived() {
                 cookies.free(
                     &memory,
                     block.addr().get(),
-                    Some(layout),
-                    None,
+                    layout,
+                    Scope::Object,
                     BlockMark::default(),
                     None,
                     &mut |_| {},
@@ -210,14 +204,15 @@ fn t45_threads_take_and_give_each_others_blocks_while_one_looks() {
                     serial,
                 };
                 let give = |at: usize| {
+                    let (layout, scope) = allocated_with(&keeper.cookies, at);
                     let mut late = |fault| found.lock().expect("no panic").push(fault);
                     // SAFETY: the keeper's memory, a live block that was passed on.
                     let given = unsafe {
                         keeper.cookies.free(
                             &keeper.memory,
                             at,
-                            None,
-                            Some(Scope::Object),
+                            layout,
+                            scope,
                             mark(1),
                             None,
                             &mut late,
@@ -231,10 +226,8 @@ fn t45_threads_take_and_give_each_others_blocks_while_one_looks() {
                     let take = |n| {
                         let block = keeper.cookies.allocate(
                             &keeper.memory,
-                            layout,
-                            Scope::Object,
+                            BlockRequest::new(layout, Scope::Object, false),
                             light,
-                            false,
                             mark(n as u64),
                         );
                         block.expect("memory").addr().get()
@@ -327,9 +320,7 @@ fn threads_that_end_leave_nothing_behind() {
                 .cookies
                 .allocate(
                     &keeper.memory,
-                    layout,
-                    Scope::Object,
-                    false,
+                    BlockRequest::new(layout, Scope::Object, false),
                     false,
                     BlockMark::default(),
                 )
@@ -340,8 +331,8 @@ fn threads_that_end_leave_nothing_behind() {
                 keeper.cookies.free(
                     &keeper.memory,
                     at,
-                    None,
-                    None,
+                    layout,
+                    Scope::Object,
                     BlockMark::default(),
                     None,
                     &mut |_| {},
@@ -358,7 +349,7 @@ fn threads_that_end_leave_nothing_behind() {
     assert_eq!(
         keeper.memory.live_bytes(),
         after_one,
-        "each thread has the lane of the one before"
+        "each thread has the cache of the one before"
     );
     assert!(keeper.close().is_empty());
 }

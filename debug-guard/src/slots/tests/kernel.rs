@@ -8,7 +8,8 @@ use core::ptr::NonNull;
 
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 
-use crate::block::{BlockMark, BlockState, GuardFinding, SiteId};
+use super::allocated_with;
+use crate::block::{BlockMark, BlockRequest, BlockState, GuardFinding, SiteId};
 use crate::mode::{BackEnd, Mode};
 use crate::os::{self, BackEnds};
 use crate::report_kind::ReportKind;
@@ -72,10 +73,8 @@ impl Bench {
         let faults = &mut self.faults;
         self.slots.allocate(
             MEMORY,
-            layout,
-            Scope::Object,
+            BlockRequest::new(layout, Scope::Object, zeroed),
             right,
-            zeroed,
             mark,
             &mut |fault| faults.push(fault),
         )
@@ -90,10 +89,11 @@ impl Bench {
     }
 
     fn give(&mut self, address: usize) -> bool {
-        self.give_as(address, None, None)
+        let (layout, scope) = allocated_with(&self.slots, address);
+        self.give_as(address, layout, scope)
     }
 
-    fn give_as(&mut self, address: usize, layout: Option<Layout>, scope: Option<Scope>) -> bool {
+    fn give_as(&mut self, address: usize, layout: Layout, scope: Scope) -> bool {
         let mark = self.mark();
         let faults = &mut self.faults;
         self.slots
@@ -396,18 +396,18 @@ fn t22_to_t25_what_is_no_block_is_not_freed() {
 fn t28_t29_what_a_block_is_said_to_be_must_be_what_it_is() {
     each(|kind, back_end| {
         let mut bench = Bench::new(kind, back_end);
-        let said = |size, align| Layout::from_size_align(size, align).ok();
+        let said = |size, align| Layout::from_size_align(size, align).expect("a layout");
         for (layout, scope, kind) in [
-            (said(72, 16), Some(Scope::Object), ReportKind::SizeMismatch),
-            (said(64, 8), None, ReportKind::AlignmentMismatch),
-            (said(64, 16), Some(Scope::Cache), ReportKind::ScopeMismatch),
+            (said(72, 16), Scope::Object, ReportKind::SizeMismatch),
+            (said(64, 8), Scope::Object, ReportKind::AlignmentMismatch),
+            (said(64, 16), Scope::Cache, ReportKind::ScopeMismatch),
         ] {
             let block = bench.take(64, 16);
             assert!(bench.give_as(block, layout, scope), "the block is certain");
             assert_eq!(bench.one().kind, kind);
         }
         let block = bench.take(64, 16);
-        assert!(bench.give_as(block, said(64, 16), Some(Scope::Object)));
+        assert!(bench.give_as(block, said(64, 16), Scope::Object));
         bench.end();
     });
 }
@@ -544,10 +544,8 @@ fn t45_threads_free_what_others_took() {
                         let block = slots
                             .allocate(
                                 MEMORY,
-                                layout,
-                                Scope::Object,
+                                BlockRequest::new(layout, Scope::Object, false),
                                 turn % 2 == 0,
-                                false,
                                 mark,
                                 &mut found,
                             )
@@ -557,26 +555,21 @@ fn t45_threads_free_what_others_took() {
                         write(block + size - 1, number as u8);
                         to.send((block, size)).expect("sent");
                         if let Ok((block, size)) = receive.try_recv() {
-                            let layout = Layout::from_size_align(size, 8).ok();
+                            let layout = Layout::from_size_align(size, 8).expect("a layout");
                             assert!(
                                 slots
-                                    .free(
-                                        block,
-                                        layout,
-                                        Some(Scope::Object),
-                                        mark,
-                                        None,
-                                        &mut found
-                                    )
+                                    .free(block, layout, Scope::Object, mark, None, &mut found)
                                     .is_some()
                             );
                         }
                     }
                     drop(to);
                     while let Ok((block, _)) = receive.recv() {
+                        let (layout, scope) = allocated_with(slots, block);
+                        let mark = BlockMark::default();
                         assert!(
                             slots
-                                .free(block, None, None, BlockMark::default(), None, &mut found)
+                                .free(block, layout, scope, mark, None, &mut found)
                                 .is_some()
                         );
                     }
@@ -601,15 +594,21 @@ fn what_is_taken_of_the_allocator_goes_back() {
                 let layout = Layout::from_size_align(size, 8).expect("layout");
                 let mark = BlockMark::default();
                 let block = slots
-                    .allocate(&host, layout, Scope::Object, true, false, mark, &mut |_| {})
+                    .allocate(
+                        &host,
+                        BlockRequest::new(layout, Scope::Object, false),
+                        true,
+                        mark,
+                        &mut |_| {},
+                    )
                     .expect("block");
                 let before = host.requests();
                 assert!(
                     slots
                         .free(
                             block.as_ptr().addr(),
-                            Some(layout),
-                            None,
+                            layout,
+                            Scope::Object,
                             mark,
                             None,
                             &mut |_| {}

@@ -3,3 +3,21 @@
 #[cfg(not(miri))]
 mod kernel;
 mod paper;
+
+use core::alloc::Layout;
+
+use alloc_core::Scope;
+
+use super::Slots;
+use super::pages::Pages;
+
+/// The layout and scope of the live block at `address`; any others if there is none.
+fn allocated_with<P: Pages>(slots: &Slots<P>, address: usize) -> (Layout, Scope) {
+    match slots.validate_pointer(address) {
+        Ok(known) => (
+            Layout::from_size_align(known.size, known.align).expect("a layout"),
+            known.scope,
+        ),
+        Err(_) => (Layout::new::<u8>(), Scope::Object),
+    }
+}

@@ -8,7 +8,8 @@ use core::alloc::Layout;
 
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 
-use crate::block::{BlockMark, GuardFinding, SiteId};
+use super::allocated_with;
+use crate::block::{BlockMark, BlockRequest, GuardFinding, SiteId};
 use crate::mode::{BackEnd, Mode};
 use crate::os::{Content, OsRefusal};
 use crate::report_kind::ReportKind;
@@ -191,10 +192,8 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
                 let (scope, zeroed) = (Scope::ALL[turn % 5], turn % 3 == 0);
                 let block = slots.allocate(
                     MEMORY,
-                    layout,
-                    scope,
+                    BlockRequest::new(layout, scope, zeroed),
                     turn % 2 == 0,
-                    zeroed,
                     mark,
                     &mut |fault| faults.push(fault),
                 );
@@ -232,14 +231,7 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
                 let found = &mut |fault| faults.push(fault);
                 assert!(
                     slots
-                        .free(
-                            address,
-                            Some(mine.layout),
-                            Some(mine.scope),
-                            mark,
-                            None,
-                            found
-                        )
+                        .free(address, mine.layout, mine.scope, mark, None, found)
                         .is_some()
                 );
                 dead.push(address);
@@ -249,9 +241,10 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
                     continue;
                 };
                 if !live.contains_key(&address) {
+                    let (layout, scope) = allocated_with(&slots, address);
                     assert!(
                         slots
-                            .free(address, None, None, mark, None, &mut |fault| faults
+                            .free(address, layout, scope, mark, None, &mut |fault| faults
                                 .push(fault))
                             .is_none()
                     );
@@ -296,12 +289,13 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
         "{taken} taken, {refused} refused"
     );
     for address in known {
+        let (layout, scope) = allocated_with(&slots, address);
         assert!(
             slots
                 .free(
                     address,
-                    None,
-                    None,
+                    layout,
+                    scope,
                     BlockMark::default(),
                     None,
                     &mut |fault| { faults.push(fault) }
@@ -344,10 +338,8 @@ fn what_is_planted_is_found() {
         let block = slots
             .allocate(
                 MEMORY,
-                layout,
-                Scope::Object,
+                BlockRequest::new(layout, Scope::Object, false),
                 true,
-                false,
                 BlockMark::default(),
                 &mut |_| {},
             )
@@ -361,8 +353,8 @@ fn what_is_planted_is_found() {
             slots
                 .free(
                     address,
-                    Some(layout),
-                    None,
+                    layout,
+                    Scope::Object,
                     BlockMark::default(),
                     None,
                     &mut |fault| faults.push(fault)
