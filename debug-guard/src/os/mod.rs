@@ -20,8 +20,10 @@ mod other;
 use other as system;
 
 mod back_ends;
+mod pages;
 
 pub use back_ends::BackEnds;
+pub(crate) use pages::Pages;
 pub use refusal::OsRefusal;
 #[cfg(all(
     feature = "std",

@@ -1,6 +1,6 @@
 //! Systems without any of it, and miri: no back end but cookies, no handler, no reads that are caught. What is asked for is refused, never pretended.
 
-use super::{Content, Handled, Mapping, OsRefusal, Trap};
+use super::{Content, Handled, Mapping, OsRefusal, Pages, Trap};
 use crate::mode::BackEnd;
 
 const NONE: OsRefusal = OsRefusal::Unavailable;
@@ -13,56 +13,44 @@ pub(super) fn probe() -> [Option<OsRefusal>; 4] {
 #[derive(Debug)]
 pub(crate) enum Region {}
 
-impl Region {
-    pub(crate) fn reserve(_: BackEnd, _: usize) -> Result<Self, OsRefusal> {
+impl Pages for Region {
+    fn reserve(_: BackEnd, _: usize) -> Result<Self, OsRefusal> {
         Err(NONE)
     }
-    pub(crate) fn base(&self) -> usize {
+    fn base(&self) -> usize {
         match *self {}
     }
-    pub(crate) fn pages(&self) -> usize {
+    fn pages(&self) -> usize {
         match *self {}
     }
-    pub(crate) fn back_end(&self) -> BackEnd {
+    fn back_end(&self) -> BackEnd {
         match *self {}
     }
-    /// # Safety
-    /// Never called.
-    pub(crate) unsafe fn provide(
-        &self,
-        _: usize,
-        _: usize,
-        _: *const u8,
-    ) -> Result<Content, OsRefusal> {
+    fn page_bytes() -> usize {
+        page_size()
+    }
+    unsafe fn provide(&self, _: usize, _: usize, _: *const u8) -> Result<Content, OsRefusal> {
         match *self {}
     }
-    pub(crate) fn provide_zeroed(&self, _: usize, _: usize) -> Result<(), OsRefusal> {
+    fn provide_zeroed(&self, _: usize, _: usize) -> Result<(), OsRefusal> {
         match *self {}
     }
-    /// # Safety
-    /// Never called.
-    pub(crate) unsafe fn revoke(&self, _: usize, _: usize) -> Result<(), OsRefusal> {
+    unsafe fn revoke(&self, _: usize, _: usize) -> Result<(), OsRefusal> {
         match *self {}
     }
-    /// # Safety
-    /// Never called.
-    pub(crate) unsafe fn pass_on(&self, _: usize, _: usize) -> Result<bool, OsRefusal> {
+    unsafe fn pass_on(&self, _: usize, _: usize) -> Result<bool, OsRefusal> {
         match *self {}
     }
-    /// # Safety
-    /// Never called.
-    pub(crate) unsafe fn retire(&self, _: usize, _: usize) {
+    unsafe fn retire(&self, _: usize, _: usize) {
         match *self {}
     }
-    pub(crate) fn land(&self, _: usize, _: bool) -> bool {
+    fn land(&self, _: usize, _: bool) -> bool {
         match *self {}
     }
-    pub(crate) fn has_landed(&self) -> bool {
+    fn has_landed(&self) -> bool {
         match *self {}
     }
-    /// # Safety
-    /// Never called.
-    pub(crate) unsafe fn close_again(&self, _: usize) {
+    unsafe fn close_again(&self, _: usize) {
         match *self {}
     }
 }

@@ -1,8 +1,8 @@
 //! Which mistake a bad free or a stopped access is, and which block it concerns. Takes no lock and no memory: the signal handler calls it.
 
 use super::Slots;
-use super::pages::Pages;
 use crate::block::{Accused, BlockState, GuardFinding, Known};
+use crate::os::Pages;
 use crate::report_kind::ReportKind;
 
 /// Cells on either side that are searched for a block.

@@ -8,13 +8,13 @@ use alloc_core::{HostAllocator, Scope};
 use super::fill::{self, FRESH};
 use super::geometry::{BlockPlacement, Shape};
 use super::page_cache::PageCaches;
-use super::pages::Pages;
 use super::record::CellRecord;
 use super::redzone::Margins;
 use super::slot_region::SlotRegion;
 use super::slot_state::{self, SlotState};
 use super::{Kind, LateFinding, SPAN, SlotRefused, Slots};
 use crate::block::{BlockMark, BlockRequest, GuardFinding};
+use crate::os::Pages;
 
 /// Of a block of the second region, so many bytes at either end are made [`FRESH`]; what lies between is as the system gives it, zero, and
 /// takes no memory until it is touched.

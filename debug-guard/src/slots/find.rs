@@ -4,11 +4,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::Slots;
 use super::geometry::BlockPlacement;
-use super::pages::Pages;
 use super::record::CellRecord;
 use super::slot_region::SlotRegion;
 use super::slot_state::{SlotKind, SlotState};
 use crate::block::{BlockState, GuardFinding, Known};
+use crate::os::Pages;
 
 /// A block with its record, state word and placement.
 pub(super) struct FoundBlock<'a, P> {

@@ -7,11 +7,11 @@ use alloc_core::Scope;
 use super::fill::{self, NEAR};
 use super::find::FoundBlock;
 use super::page_cache::PageCache;
-use super::pages::Pages;
 use super::slot_state::SlotKind as State;
 use super::{Kind, LateFinding, Slots};
 use crate::block::{BlockMark, Freed, GuardFinding};
 use crate::lock::ForkSafeMutexGuard;
+use crate::os::Pages;
 use crate::report_kind::ReportKind;
 
 impl<P: Pages> Slots<P> {

@@ -20,7 +20,6 @@ mod free;
 mod free_lists;
 mod geometry;
 mod page_cache;
-mod pages;
 mod record;
 mod redzone;
 mod retire;
@@ -40,10 +39,9 @@ use alloc_core::HostAllocator;
 
 use crate::block::GuardFinding;
 use crate::mode::{BackEnd, Mode};
-use crate::os::{OsRefusal, Region};
+use crate::os::{OsRefusal, Pages, Region};
 use fill::Pattern;
 use page_cache::PageCaches;
-use pages::Pages;
 use slot_region::{RegionPlan, SlotRegion};
 use table::SCOPE;
 

@@ -3,9 +3,9 @@
 use super::Slots;
 use super::fill::NEAR;
 use super::geometry::{BlockPlacement, Shape};
-use super::pages::Pages;
 use super::slot_region::SlotRegion;
 use crate::block::{Changed, GuardFinding, Known};
+use crate::os::Pages;
 use crate::report_kind::ReportKind;
 
 /// What was changed around a block.

@@ -7,7 +7,6 @@ use super::find::FoundBlock;
 use super::free_lists::{Chain, SMALL_STACK};
 use super::geometry::BlockPlacement;
 use super::page_cache::PageCache;
-use super::pages::Pages;
 use super::record::CellRecord;
 use super::slot_region::SlotRegion;
 use super::slot_state::{SlotKind as State, SlotState};
@@ -15,6 +14,7 @@ use super::{Kind, Slots};
 use crate::block::{Changed, GuardFinding};
 use crate::lock::ForkSafeMutexGuard;
 use crate::mode::BackEnd;
+use crate::os::Pages;
 use crate::report_kind::ReportKind;
 
 /// Fence keeps at most this many ready pages in memory beyond those in thread caches, and returns further ones to the system.

@@ -7,7 +7,6 @@ use alloc_core::HostAllocator;
 use super::fill::Pattern;
 use super::free_lists::SmallStack;
 use super::geometry::{BlockPlacement, Geometry, Shape};
-use super::pages::Pages;
 use super::record::CellRecord;
 use super::shared_free_list::{CellStatus, Ring, STEP, SharedFreeList, standing};
 use super::slot_state::SlotState;
@@ -15,6 +14,7 @@ use super::table::{CHUNK, SideTable};
 use super::{SlotRefused, SlotsError};
 use crate::lock::ForkSafeMutex;
 use crate::mode::BackEnd;
+use crate::os::Pages;
 use crate::os::{Content, OsRefusal};
 
 #[derive(Debug)]

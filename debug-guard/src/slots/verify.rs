@@ -2,12 +2,12 @@
 
 use super::Slots;
 use super::fill;
-use super::pages::Pages;
 use super::record::CellRecord;
 use super::slot_region::SlotRegion;
 use super::slot_state::{SlotKind, SlotState};
 use super::table::CHUNK;
 use crate::block::{FoundTogether, GuardFinding, HeldBlock, Known};
+use crate::os::Pages;
 
 impl<P: Pages> Slots<P> {
     /// Looks at what is around every live block, and at every freed one within reach. How many faults `found` heard of.

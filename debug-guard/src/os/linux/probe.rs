@@ -4,7 +4,7 @@ use super::lock::STATE;
 use super::memory::readable;
 use super::{Region, page_size};
 use crate::mode::BackEnd;
-use crate::os::OsRefusal;
+use crate::os::{OsRefusal, Pages};
 
 /// What was found, in the order of `BackEnd::ALL`.
 pub(crate) fn probe() -> [Option<OsRefusal>; 4] {

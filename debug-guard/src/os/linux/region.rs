@@ -14,7 +14,7 @@ use super::map_budget;
 use super::memory::{self, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
 use super::userfault;
 use crate::mode::BackEnd;
-use crate::os::{Content, OsRefusal};
+use crate::os::{Content, OsRefusal, Pages};
 
 /// How many bytes are opened at once.
 const SEGMENT: usize = 64 << 20;
@@ -27,8 +27,7 @@ const INSTALL: &str = "madvise(MADV_GUARD_INSTALL)";
 const REMOVE: &str = "madvise(MADV_GUARD_REMOVE)";
 const DISCARD: &str = "madvise(MADV_DONTNEED)";
 
-/// A reserved run of pages under one back end. Pages are counted from 0; all calls may come from any thread, on pages that are the
-/// caller's.
+/// A reserved run of pages under one back end.
 #[derive(Debug)]
 pub(crate) struct Region {
     base: usize,
@@ -46,12 +45,8 @@ pub(crate) struct Region {
 /// How many landed pages are remembered at a time.
 const OPEN_GUARDS: usize = 32;
 
-impl Region {
-    /// Reserves addresses; takes no memory but page tables.
-    ///
-    /// # Errors
-    /// Where the back end is not offered, or the addresses cannot be had.
-    pub(crate) fn reserve(back_end: BackEnd, pages: usize) -> Result<Self, OsRefusal> {
+impl Pages for Region {
+    fn reserve(back_end: BackEnd, pages: usize) -> Result<Self, OsRefusal> {
         let page = super::page_size();
         let bytes = pages
             .checked_mul(page)
@@ -85,41 +80,26 @@ impl Region {
         Ok(region)
     }
 
-    /// Address of its first page.
     #[inline]
-    pub(crate) fn base(&self) -> usize {
+    fn base(&self) -> usize {
         self.base
     }
 
     #[inline]
-    pub(crate) fn pages(&self) -> usize {
+    fn pages(&self) -> usize {
         self.pages
     }
 
-    pub(crate) fn back_end(&self) -> BackEnd {
+    fn back_end(&self) -> BackEnd {
         self.back_end
     }
 
     #[inline]
-    pub(crate) fn address_of(&self, page: usize) -> usize {
-        self.base + (page << self.shift)
+    fn page_bytes() -> usize {
+        super::page_size()
     }
 
-    /// The page that holds `address`; `None` outside of the region.
-    #[cfg(test)]
-    pub(crate) fn page_of(&self, address: usize) -> Option<usize> {
-        let page = address.wrapping_sub(self.base) >> self.shift;
-        (page < self.pages).then_some(page)
-    }
-
-    /// Makes pages accessible: read and write. What was in them is gone.
-    ///
-    /// # Errors
-    /// No memory, or no mapping: nothing was provided.
-    ///
-    /// # Safety
-    /// The pages are the caller's and not provided. `pattern` is one readable page, page-aligned.
-    pub(crate) unsafe fn provide(
+    unsafe fn provide(
         &self,
         first: usize,
         count: usize,
@@ -137,11 +117,7 @@ impl Region {
         }
     }
 
-    /// As [`provide`](Self::provide), with zeros in them.
-    ///
-    /// # Errors
-    /// As `provide`.
-    pub(crate) fn provide_zeroed(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
+    fn provide_zeroed(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
         self.open(first, count)?;
         match self.back_end {
             BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
@@ -151,14 +127,7 @@ impl Region {
         }
     }
 
-    /// Makes pages inaccessible at once and gives their memory back.
-    ///
-    /// # Errors
-    /// Where the kernel does not: the pages may still be accessible, and are still the caller's.
-    ///
-    /// # Safety
-    /// The pages are the caller's, and nobody may touch them any more.
-    pub(crate) unsafe fn revoke(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
+    unsafe fn revoke(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
         let (base, bytes) = (self.address_of(first), count << self.shift);
         match self.back_end {
             BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
@@ -180,16 +149,7 @@ impl Region {
         }
     }
 
-    /// Moves the content of a provided page to one that is not: `from` is inaccessible at once, `to` accessible.
-    ///
-    /// `false`: not this time (the page is pinned or shared with a fork's child, or the back end cannot): nothing has changed.
-    ///
-    /// # Errors
-    /// Where `to` cannot be opened: nothing has changed.
-    ///
-    /// # Safety
-    /// Both pages are the caller's, and nobody may touch `from` any more.
-    pub(crate) unsafe fn pass_on(&self, from: usize, to: usize) -> Result<bool, OsRefusal> {
+    unsafe fn pass_on(&self, from: usize, to: usize) -> Result<bool, OsRefusal> {
         if self.back_end != BackEnd::UserfaultfdMove {
             return Ok(false);
         }
@@ -204,12 +164,7 @@ impl Region {
         })
     }
 
-    /// Gives back what the kernel keeps of pages none of which is provided. They stay out of reach, and can be provided as before; where the
-    /// kernel refuses, all stays as it was or they can no more be provided. Worth it for whole multiples of 2 MiB.
-    ///
-    /// # Safety
-    /// The pages are the caller's, and none is provided.
-    pub(crate) unsafe fn retire(&self, first: usize, count: usize) {
+    unsafe fn retire(&self, first: usize, count: usize) {
         let (base, bytes) = (self.address_of(first), count << self.shift);
         if first + count > self.pages || count == 0 {
             return;
@@ -242,10 +197,7 @@ impl Region {
         });
     }
 
-    /// Makes a page accessible, zeros in it, so that an access that was stopped can be made. Async-signal-safe; takes no lock. It stays
-    /// so until it is provided and revoked or, where it is `to_close`, until [`close_again`](Self::close_again). False where the kernel
-    /// refuses.
-    pub(crate) fn land(&self, page: usize, to_close: bool) -> bool {
+    fn land(&self, page: usize, to_close: bool) -> bool {
         let (first, count) = (page, 1);
         let (base, bytes) = (self.address_of(first), count << self.shift);
         let errno = memory::errno();
@@ -279,18 +231,13 @@ impl Region {
         landed
     }
 
-    /// True once a page was landed on.
     #[inline]
-    pub(crate) fn has_landed(&self) -> bool {
+    fn has_landed(&self) -> bool {
         self.landed.load(Ordering::Acquire)
     }
 
-    /// Takes a landed page that was to be closed out of reach again.
-    ///
-    /// # Safety
-    /// The page is not provided.
     #[cold]
-    pub(crate) unsafe fn close_again(&self, page: usize) {
+    unsafe fn close_again(&self, page: usize) {
         let closes = |place: &AtomicUsize| {
             place
                 .compare_exchange(page + 1, 0, Ordering::Relaxed, Ordering::Relaxed)
@@ -311,6 +258,20 @@ impl Region {
         }
         // SAFETY: as above.
         let _ = unsafe { memory::advise_locked(base, bytes, libc::MADV_DONTNEED, DISCARD) };
+    }
+}
+
+impl Region {
+    #[inline]
+    pub(crate) fn address_of(&self, page: usize) -> usize {
+        self.base + (page << self.shift)
+    }
+
+    /// The page that holds `address`; `None` outside of the region.
+    #[cfg(test)]
+    pub(crate) fn page_of(&self, address: usize) -> Option<usize> {
+        let page = address.wrapping_sub(self.base) >> self.shift;
+        (page < self.pages).then_some(page)
     }
 
     /// For back ends without userfaultfd: lets accesses through to pages that hold nothing.

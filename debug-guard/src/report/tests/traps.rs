@@ -11,6 +11,7 @@ use std::{eprintln, format, println};
 use serde_json::Value;
 
 use super::*;
+use crate::os::Pages;
 use crate::os::{BackEnds, Region, install_fault_handler, page_size};
 
 const CHILD: &str = "STEWARD_REPORT_TEST";

@@ -9,7 +9,7 @@ use core::alloc::Layout;
 use alloc_core::Scope;
 
 use super::Slots;
-use super::pages::Pages;
+use crate::os::Pages;
 
 /// The layout and scope of the live block at `address`; any others if there is none.
 fn allocated_with<P: Pages>(slots: &Slots<P>, address: usize) -> (Layout, Scope) {

@@ -11,10 +11,10 @@ use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 use super::allocated_with;
 use crate::block::{BlockMark, BlockRequest, GuardFinding, SiteId};
 use crate::mode::{BackEnd, Mode};
+use crate::os::Pages;
 use crate::os::{Content, OsRefusal};
 use crate::report_kind::ReportKind;
 use crate::slots::fill::next;
-use crate::slots::pages::Pages;
 use crate::slots::{Kind, SlotOptions, Slots};
 
 const MEMORY: &dyn HostAllocator = &FromGlobalAlloc::SYSTEM;

@@ -8,6 +8,7 @@ use super::super::memory::readable;
 use super::super::page_size;
 use super::{Region, alone, offered, pass_on, pattern, peek, poke, provide, region, revoke};
 use crate::mode::BackEnd;
+use crate::os::Pages;
 use crate::os::{BackEnds, OsRefusal};
 
 #[test]

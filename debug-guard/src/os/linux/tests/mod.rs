@@ -15,7 +15,7 @@ use std::{format, print, println};
 use super::{Region, page_size};
 use crate::mode::BackEnd;
 use crate::os::Access;
-use crate::os::{BackEnds, Content, Handled, Trap};
+use crate::os::{BackEnds, Content, Handled, Pages, Trap};
 
 const CHILD: &str = "STEWARD_OS_TEST";
 const CASE: &str = "STEWARD_OS_CASE";

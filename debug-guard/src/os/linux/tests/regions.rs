@@ -7,6 +7,7 @@ use super::super::memory::readable;
 use super::super::{install_fault_handler, page_size};
 use super::{alone, judge, offered, pass_on, peek, poke, provide, region, revoke, status, stopped};
 use crate::mode::BackEnd;
+use crate::os::Pages;
 
 #[test]
 fn an_access_is_stopped_at_its_byte_and_told_as_what_it_is() {
