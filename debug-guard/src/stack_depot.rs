@@ -79,11 +79,7 @@ impl<A: HostAllocator> StackDepot<A> {
     #[must_use]
     pub fn get(&self, id: StackId) -> Option<(&'static str, Stack<'_>)> {
         let site = self.sites.get(SiteId(id.0.get()))?;
-        let stack = Stack {
-            frames: site.frames,
-            whole: site.whole,
-        };
-        Some((site.command?, stack))
+        Some((site.command?, Stack::of(site)))
     }
 }
 

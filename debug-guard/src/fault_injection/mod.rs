@@ -122,6 +122,20 @@ impl<A> FailingAllocator<A> {
         }
     }
 
+    /// Serves a request by `allocate` of the allocator behind, unless the plan refuses it.
+    fn serve(
+        &self,
+        layout: Layout,
+        scope: Scope,
+        allocate: impl FnOnce() -> Result<NonNull<u8>, AllocError>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(dangling(layout));
+        }
+        let charge = self.admit(layout.size(), layout.size() as u64, scope)?;
+        self.record_outcome(allocate(), charge)
+    }
+
     /// Passes on what `inner` answered; its charge stays where that is a block.
     fn record_outcome(
         &self,
@@ -180,21 +194,11 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
     }
 
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(dangling(layout));
-        }
-        let bytes = layout.size() as u64;
-        let charge = self.admit(layout.size(), bytes, scope)?;
-        self.record_outcome(self.inner.allocate(layout, scope), charge)
+        self.serve(layout, scope, || self.inner.allocate(layout, scope))
     }
 
     fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(dangling(layout));
-        }
-        let bytes = layout.size() as u64;
-        let charge = self.admit(layout.size(), bytes, scope)?;
-        self.record_outcome(self.inner.allocate_zeroed(layout, scope), charge)
+        self.serve(layout, scope, || self.inner.allocate_zeroed(layout, scope))
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {

@@ -75,9 +75,7 @@ impl FromStr for Fault {
             "total-bytes" => Ok(Self::TotalBytes(number(value)?)),
             "scope" => {
                 let (scope, first) = with_first(value)?;
-                let scope = Scope::ALL
-                    .into_iter()
-                    .find(|known| word_of(*known) == scope);
+                let scope = Scope::ALL.into_iter().find(|known| known.name() == scope);
                 Ok(Self::Scope(scope.ok_or(FaultError::UnknownScope)?, first))
             }
             "context" => {
@@ -117,8 +115,8 @@ impl fmt::Display for Fault {
             Self::From(n) => write!(f, "from={n}"),
             Self::LiveBytes(n) => write!(f, "live-bytes={n}"),
             Self::TotalBytes(n) => write!(f, "total-bytes={n}"),
-            Self::Scope(scope, 0) => write!(f, "scope={}", word_of(*scope)),
-            Self::Scope(scope, n) => write!(f, "scope={}:{n}", word_of(*scope)),
+            Self::Scope(scope, 0) => write!(f, "scope={scope}"),
+            Self::Scope(scope, n) => write!(f, "scope={scope}:{n}"),
             // A name with a colon would be read as one with a number.
             Self::Context(name, 0) if !name.as_str().contains(':') => write!(f, "context={name}"),
             Self::Context(name, n) => write!(f, "context={name}:{n}"),
@@ -144,16 +142,6 @@ impl fmt::Display for Fault {
 /// One in so many, in millionths, to the nearest: one in three is 333 333.
 const fn share(one_in: u32) -> Option<u32> {
     MILLION.saturating_add(one_in / 2).checked_div(one_in)
-}
-
-const fn word_of(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Command => "command",
-        Scope::Object => "object",
-        Scope::Cache => "cache",
-        Scope::Device => "device",
-        Scope::Instance => "instance",
-    }
 }
 
 /// Digits, nothing else: no sign, no space.

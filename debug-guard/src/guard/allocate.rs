@@ -78,8 +78,7 @@ impl GuardState {
         let mark = BlockMark::at_site(site, serial::next());
         // SAFETY: found for this request just now.
         let block = unsafe { cookies.recycle(recycled, request, mark) };
-        self.tally
-            .add(Count::CookieTaken, Count::CookieTakenBytes, layout.size());
+        self.tally.add(Count::CookieAllocated, layout.size());
         Some(block)
     }
 
@@ -195,8 +194,7 @@ impl GuardState {
         let mark = mark(Stacks::Off);
         let block = cookies.allocate(memory, request, true, mark)?;
         self.count_allocation(
-            Count::OffTaken,
-            Count::OffTakenBytes,
+            Count::OffAllocated,
             request.layout.size(),
             mark,
             Stacks::Off,
@@ -218,8 +216,7 @@ impl GuardState {
         } else {
             memory.allocate(layout, scope)
         }?;
-        self.tally
-            .add(Count::OffTaken, Count::OffTakenBytes, layout.size());
+        self.tally.add(Count::OffAllocated, layout.size());
         Ok(block)
     }
 
@@ -234,13 +231,7 @@ impl GuardState {
         // Always there: the options name a mode that is neither off nor sampled.
         let cookies = self.cookies.as_ref().ok_or(AllocError)?;
         let block = cookies.allocate(memory, request, false, mark)?;
-        self.count_allocation(
-            Count::CookieTaken,
-            Count::CookieTakenBytes,
-            request.layout.size(),
-            mark,
-            stacks,
-        );
+        self.count_allocation(Count::CookieAllocated, request.layout.size(), mark, stacks);
         Ok(block)
     }
 
@@ -284,13 +275,7 @@ impl GuardState {
             if let Some(reservation) = reservation {
                 reservation.keep();
             }
-            self.count_allocation(
-                Count::FencedTaken,
-                Count::FencedTakenBytes,
-                request.layout.size(),
-                mark,
-                stacks,
-            );
+            self.count_allocation(Count::FencedAllocated, request.layout.size(), mark, stacks);
         }
         if !later.is_empty() {
             self.report_late(later, memory, block.ok(), request);
@@ -319,22 +304,12 @@ impl GuardState {
     }
 
     #[inline]
-    fn count_allocation(
-        &self,
-        blocks: Count,
-        bytes: Count,
-        size: usize,
-        mark: BlockMark,
-        stacks: Stacks,
-    ) {
-        self.tally.add(blocks, bytes, size);
+    fn count_allocation(&self, count: Count, size: usize, mark: BlockMark, stacks: Stacks) {
+        self.tally.add(count, size);
         let Some(sites) = &self.sites else { return };
         if stacks != Stacks::Off {
-            self.tally.add(
-                Count::Stacks,
-                Count::WholeStacks,
-                usize::from(mark.site.is_whole()),
-            );
+            self.tally
+                .add(Count::Stacks, usize::from(mark.site.is_whole()));
         }
         if self.options.profile {
             sites.allocated(mark.site, size, mark.serial);

@@ -16,9 +16,8 @@ pub(super) fn register() {
 extern "C" fn report_at_exit() {
     let mut code = None;
     let _: Option<()> = report::query(|guard| {
-        if let Some(own) = guard.at_exit() {
-            code = code.or(Some(own));
-        }
+        let own = guard.at_exit();
+        code = code.or(own);
         None
     });
     if let Some(code) = code {

@@ -72,8 +72,7 @@ impl GuardState {
         let freed =
             unsafe { cookies.free_fast(block.as_ptr().expose_provenance(), layout, scope, mark) };
         if freed {
-            self.tally
-                .add(Count::CookieGiven, Count::CookieGivenBytes, layout.size());
+            self.tally.add(Count::CookieFreed, layout.size());
         }
         freed
     }
@@ -203,12 +202,12 @@ impl GuardState {
         let Some(Freed { size, mode }) = freed else {
             return;
         };
-        let (blocks, bytes) = match (slots, mode) {
-            (Some(_), _) => (Count::FencedGiven, Count::FencedGivenBytes),
-            (None, Mode::Off) => (Count::OffGiven, Count::OffGivenBytes),
-            (None, _) => (Count::CookieGiven, Count::CookieGivenBytes),
+        let count = match (slots, mode) {
+            (Some(_), _) => Count::FencedFreed,
+            (None, Mode::Off) => Count::OffFreed,
+            (None, _) => Count::CookieFreed,
         };
-        self.tally.add(blocks, bytes, size);
+        self.tally.add(count, size);
         if mode == Mode::Sampled {
             self.counters.sampled.fetch_sub(1, Relaxed);
         }
@@ -229,8 +228,7 @@ impl GuardState {
     ) {
         // SAFETY: the caller's promise.
         unsafe { memory.deallocate(block, layout, scope) };
-        self.tally
-            .add(Count::OffGiven, Count::OffGivenBytes, layout.size());
+        self.tally.add(Count::OffFreed, layout.size());
     }
 
     /// Allocates, copies and frees, so that a stale pointer to the old place points to a freed block.
@@ -310,10 +308,8 @@ impl GuardState {
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: the caller's promise.
         let moved = unsafe { memory.resize(block, old, new, scope) }?;
-        self.tally
-            .add(Count::OffGiven, Count::OffGivenBytes, old.size());
-        self.tally
-            .add(Count::OffTaken, Count::OffTakenBytes, new.size());
+        self.tally.add(Count::OffFreed, old.size());
+        self.tally.add(Count::OffAllocated, new.size());
         Ok(moved)
     }
 }

@@ -121,18 +121,15 @@ impl GuardState {
 
     /// 0 where none is known any more.
     fn site_of(&self, known: &Known) -> SiteId {
-        let known_site = self
-            .sites
-            .as_ref()
-            .and_then(|sites| sites.get(known.allocated.site));
-        known_site.map_or(SiteId::default(), |_| known.allocated.site)
+        let id = known.allocated.site;
+        self.site(id).map_or(SiteId::default(), |_| id)
     }
 
     fn report_group(&self, group: &LeakGroup, sum: &mut LeakSum, each: &mut dyn FnMut(&Leak<'_>)) {
         // Where the last of them was freed meanwhile there is none to show.
         let Some(example) = group.example else { return };
         sum.stacks = sum.stacks.saturating_add(1);
-        let block = BlockInfo::new(example, |id| self.sites.as_ref()?.get(id));
+        let block = BlockInfo::new(example, |id| self.site(id));
         each(&Leak {
             block,
             blocks: group.blocks,

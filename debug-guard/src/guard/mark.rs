@@ -5,7 +5,7 @@ use alloc_core::{HostAllocator, Scope, with_requester};
 use super::serial;
 use super::state::GuardState;
 use crate::block::{BlockMark, SiteId};
-use crate::call_sites::RequesterInfo;
+use crate::call_sites::{RequesterInfo, SiteView};
 use crate::mode::Stacks;
 use crate::os;
 
@@ -50,6 +50,11 @@ impl GuardState {
             return None;
         }
         self.sites.as_ref()?.anonymous(scope)
+    }
+
+    /// The recorded call site, if there is one.
+    pub(super) fn site(&self, id: SiteId) -> Option<SiteView<'_>> {
+        self.sites.as_ref()?.get(id)
     }
 
     /// What is recorded of an allocation.

@@ -19,10 +19,9 @@ impl GuardState {
             id: os::process_id(),
             now: serial::reached(),
         };
-        match &self.sites {
-            Some(sites) => sites.write_dhat(out, process, names),
-            None => Ok(()),
-        }
+        self.sites
+            .as_ref()
+            .map_or(Ok(()), |sites| sites.write_dhat(out, process, names))
     }
 
     pub(super) fn write_collapsed(
@@ -32,9 +31,8 @@ impl GuardState {
         measure: Measure,
         names: Option<&dyn FrameNames>,
     ) -> fmt::Result {
-        match &self.sites {
-            Some(sites) => sites.write_collapsed(out, weight, measure, names),
-            None => Ok(()),
-        }
+        self.sites.as_ref().map_or(Ok(()), |sites| {
+            sites.write_collapsed(out, weight, measure, names)
+        })
     }
 }

@@ -109,21 +109,15 @@ impl GuardState {
     /// How many bytes stand in front of what the block's C caller sees. Where nothing was written down, what a bridge needs: its header
     /// of `least` bytes, or as much as the alignment asks for.
     fn front_of(&self, known: &Known, least: usize) -> usize {
-        let site = self
-            .sites
-            .as_ref()
-            .and_then(|sites| sites.get(known.allocated.site));
-        site.and_then(|site| usize::try_from(site.front).ok())
+        self.site(known.allocated.site)
+            .and_then(|site| usize::try_from(site.front).ok())
             .unwrap_or_else(|| least.max(known.align))
     }
 
     /// Whether who gives a block back through C callbacks is who took it.
     fn is_owner(&self, known: &Known, requester: &RequesterInfo<'_>) -> bool {
-        let site = self
-            .sites
-            .as_ref()
-            .and_then(|sites| sites.get(known.allocated.site));
-        site.is_none_or(|site| site.context == requester.context)
+        self.site(known.allocated.site)
+            .is_none_or(|site| site.context == requester.context)
     }
 
     /// Every live block, in no order.
@@ -140,9 +134,7 @@ impl GuardState {
     }
 
     pub(super) fn live(&self, each: &mut dyn FnMut(&BlockInfo<'_>)) {
-        self.for_each_live(&mut |known| {
-            each(&BlockInfo::new(*known, |id| self.sites.as_ref()?.get(id)))
-        });
+        self.for_each_live(&mut |known| each(&BlockInfo::new(*known, |id| self.site(id))));
     }
 
     /// Looks at every byte that the guard wrote around live blocks and into freed ones. How many reports that made.

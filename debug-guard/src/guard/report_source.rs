@@ -45,7 +45,7 @@ impl ReportingGuard for GuardState {
     }
 
     fn site(&self, id: SiteId) -> Option<SiteView<'_>> {
-        self.sites.as_ref()?.get(id)
+        Self::site(self, id)
     }
 
     fn command(&self) -> Option<CommandMark> {

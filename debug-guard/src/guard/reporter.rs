@@ -10,62 +10,56 @@ use crate::call_sites::RequesterInfo;
 use crate::report::{self, DetectedAt, FreeArgs, ReportContext, Stack};
 use crate::report_kind::ReportKind;
 
-/// What the guard was doing when something was found.
+/// The operation of a guard that found something.
 pub(super) struct Operation<'a> {
     core: &'a GuardState,
     moment: DetectedAt,
-    /// RequesterInfo is at it, and the site that has the stack; `None` where it is about blocks that nobody is just giving back.
+    /// The requester, and the mark with its stack; `None` if the finding is not about a block that is being freed.
     by: Option<(&'a RequesterInfo<'a>, BlockMark)>,
     came_back: Option<FreeArgs>,
     as_called: bool,
 }
 
 impl<'a> Operation<'a> {
-    /// A block comes back.
+    /// A free.
     pub(super) fn of_free(
         core: &'a GuardState,
         moment: DetectedAt,
-        who: &'a RequesterInfo<'a>,
+        requester: &'a RequesterInfo<'a>,
         mark: BlockMark,
         layout: Layout,
     ) -> Self {
-        let came_back = FreeArgs {
-            size: layout.size(),
-            align: layout.align(),
-            scope: Some(who.scope),
-        };
         Self {
-            core,
-            moment,
-            by: Some((who, mark)),
-            came_back: Some(came_back),
-            as_called: false,
+            came_back: Some(FreeArgs {
+                size: layout.size(),
+                align: layout.align(),
+                scope: Some(requester.scope),
+            }),
+            ..Self::of_query(core, moment, requester, mark, false)
         }
     }
 
-    /// Somebody asks about a block; `as_called`: by the pointer that a C caller has.
+    /// A query about a block; `as_called`: by the pointer that a C caller has.
     pub(super) fn of_query(
         core: &'a GuardState,
         moment: DetectedAt,
-        who: &'a RequesterInfo<'a>,
+        requester: &'a RequesterInfo<'a>,
         mark: BlockMark,
         as_called: bool,
     ) -> Self {
         Self {
-            core,
-            moment,
-            by: Some((who, mark)),
-            came_back: None,
+            by: Some((requester, mark)),
             as_called,
+            ..Self::of_check(core, moment)
         }
     }
 
-    /// Room is made, and other blocks leave quarantine for it.
+    /// An eviction of other blocks from quarantine.
     pub(super) fn of_others(core: &'a GuardState) -> Self {
         Self::of_check(core, DetectedAt::Eviction)
     }
 
-    /// All blocks are looked at.
+    /// A check of all blocks.
     pub(super) fn of_check(core: &'a GuardState, moment: DetectedAt) -> Self {
         Self {
             core,
@@ -76,34 +70,26 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Reports it. May not return.
+    /// Reports the finding. May not return.
     #[cold]
-    pub(super) fn report(&self, mut fault: GuardFinding) {
-        self.core.find_owner(&mut fault);
-        // A late write that a free turned up is not the freer's.
-        let late = fault.kind == ReportKind::UseAfterFree && self.came_back.is_some();
-        let mut case = ReportContext::new(
-            fault,
-            if late {
-                DetectedAt::Eviction
-            } else {
-                self.moment
-            },
-        );
-        case.as_called = self.as_called;
-        if let Some((who, mark)) = self.by.filter(|_| !late) {
-            case.requester = Some(*who);
+    pub(super) fn report(&self, mut finding: GuardFinding) {
+        self.core.find_owner(&mut finding);
+        // A late write that a free turned up is not the freeing caller's.
+        let late = finding.kind == ReportKind::UseAfterFree && self.came_back.is_some();
+        let moment = if late {
+            DetectedAt::Eviction
+        } else {
+            self.moment
+        };
+        let mut case = ReportContext {
+            as_called: self.as_called,
+            ..ReportContext::new(finding, moment)
+        };
+        if let Some((requester, mark)) = self.by.filter(|_| !late) {
+            case.requester = Some(*requester);
             case.came_back = self.came_back;
-            if let Some(site) = self
-                .core
-                .sites
-                .as_ref()
-                .and_then(|sites| sites.get(mark.site))
-            {
-                case.stack = Stack {
-                    frames: site.frames,
-                    whole: site.whole,
-                };
+            if let Some(site) = self.core.site(mark.site) {
+                case.stack = Stack::of(site);
             }
         }
         report::deliver(self.core, &case);

@@ -64,28 +64,27 @@ pub struct GuardStats {
 
 impl GuardState {
     pub(super) fn stats(&self) -> GuardStats {
-        let sum = |count| self.tally.sum(count);
         let counter = |counter: &AtomicU64| counter.load(Relaxed);
-        let all = |counts: [Count; 3]| {
-            counts
-                .into_iter()
-                .fold(0, |total: u64, count| total.saturating_add(sum(count)))
+        let total = |[(a, x), (b, y), (c, z)]: [(u64, u64); 3]| {
+            (
+                a.saturating_add(b).saturating_add(c),
+                x.saturating_add(y).saturating_add(z),
+            )
         };
-        // Frees before allocations, so that what runs beside never makes a difference negative.
-        let given = all([Count::FencedGiven, Count::CookieGiven, Count::OffGiven]);
-        let given_bytes = all([
-            Count::FencedGivenBytes,
-            Count::CookieGivenBytes,
-            Count::OffGivenBytes,
-        ]);
-        let given_fenced = sum(Count::FencedGiven);
-        let bytes = all([
-            Count::FencedTakenBytes,
-            Count::CookieTakenBytes,
-            Count::OffTakenBytes,
-        ]);
-        let [guarded, cookies, off] =
-            [Count::FencedTaken, Count::CookieTaken, Count::OffTaken].map(sum);
+        // Frees before allocations, so that a thread that allocates meanwhile never makes a difference negative.
+        let freed = [Count::FencedFreed, Count::CookieFreed, Count::OffFreed]
+            .map(|count| self.tally.sum(count));
+        let allocated = [
+            Count::FencedAllocated,
+            Count::CookieAllocated,
+            Count::OffAllocated,
+        ]
+        .map(|count| self.tally.sum(count));
+        let (freed_blocks, freed_bytes) = total(freed);
+        let (blocks, bytes) = total(allocated);
+        let [(guarded, _), (cookies, _), (off, _)] = allocated;
+        let [(freed_guarded, _), ..] = freed;
+        let (stacks, whole_stacks) = self.tally.sum(Count::Stacks);
         let mut held = self.cookies.as_ref().map(Cookies::held).unwrap_or_default();
         for slots in self.laid_out() {
             let more = slots.held();
@@ -100,21 +99,18 @@ impl GuardState {
             cookies,
             off,
             unguarded: counter(&self.counters.unguarded),
-            live_blocks: guarded
-                .saturating_add(cookies)
-                .saturating_add(off)
-                .saturating_sub(given),
-            live_bytes: bytes.saturating_sub(given_bytes),
+            live_blocks: blocks.saturating_sub(freed_blocks),
+            live_bytes: bytes.saturating_sub(freed_bytes),
             bytes,
-            live_guarded: guarded.saturating_sub(given_fenced),
+            live_guarded: guarded.saturating_sub(freed_guarded),
             reports: counter(&self.counters.reports),
             lost: counter(&self.counters.lost),
             notices: counter(&self.counters.notices),
             quarantined: held.quarantined,
             pages: held.pages,
             reserved: held.reserved,
-            stacks: sum(Count::Stacks),
-            whole_stacks: sum(Count::WholeStacks),
+            stacks,
+            whole_stacks,
             sites: sites.sites,
             site_bytes: sites.bytes,
             lost_sites: sites.lost,
@@ -125,14 +121,17 @@ impl GuardState {
 
     /// Live blocks with a record; blocks that pass through have none.
     pub(super) fn on_record(&self) -> u64 {
-        let live = |taken, given| self.tally.sum(taken).saturating_sub(self.tally.sum(given));
+        let live = |allocated, freed| {
+            let (freed, _) = self.tally.sum(freed);
+            self.tally.sum(allocated).0.saturating_sub(freed)
+        };
         let off = if self.cookies.is_some() {
-            live(Count::OffTaken, Count::OffGiven)
+            live(Count::OffAllocated, Count::OffFreed)
         } else {
             0
         };
-        live(Count::FencedTaken, Count::FencedGiven)
-            .saturating_add(live(Count::CookieTaken, Count::CookieGiven))
+        live(Count::FencedAllocated, Count::FencedFreed)
+            .saturating_add(live(Count::CookieAllocated, Count::CookieFreed))
             .saturating_add(off)
     }
 }

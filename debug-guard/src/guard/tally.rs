@@ -12,40 +12,37 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Threads with a row of their own.
 const OWN_ROWS: usize = 63;
 
-/// What is counted.
+/// What is counted: events, each with an amount.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub(crate) enum Count {
-    FencedTaken,
-    FencedGiven,
-    FencedTakenBytes,
-    FencedGivenBytes,
-    CookieTaken,
-    CookieGiven,
-    CookieTakenBytes,
-    CookieGivenBytes,
-    OffTaken,
-    OffGiven,
-    OffTakenBytes,
-    OffGivenBytes,
-    /// Stacks that were walked, and those that came to their end.
+    /// Blocks allocated and freed in pages, with cookies, and without either; the amount is their bytes.
+    FencedAllocated,
+    FencedFreed,
+    CookieAllocated,
+    CookieFreed,
+    OffAllocated,
+    OffFreed,
+    /// Stacks walked; the amount is how many of them reached their end.
     Stacks,
-    WholeStacks,
 }
 
-/// How many there are.
-const COUNTS: usize = 14;
+const COUNTS: usize = 7;
 
+/// The events and their summed amount.
+#[derive(Default)]
+struct CountPair {
+    events: AtomicU64,
+    amount: AtomicU64,
+}
+
+#[derive(Default)]
 #[repr(align(128))]
-struct TallyRow([AtomicU64; COUNTS]);
+struct TallyRow([CountPair; COUNTS]);
 
 impl TallyRow {
-    const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; COUNTS])
-    }
-
     #[inline(always)]
-    fn of(&self, count: Count) -> &AtomicU64 {
+    fn of(&self, count: Count) -> &CountPair {
         let [first, ..] = &self.0;
         self.0.get(count as usize).unwrap_or(first)
     }
@@ -58,40 +55,50 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            rows: [const { TallyRow::new() }; OWN_ROWS],
-            others: TallyRow::new(),
+            rows: core::array::from_fn(|_| TallyRow::default()),
+            others: TallyRow::default(),
         }
     }
 
-    /// Adds 1 to `block` and `bytes` to `sum`.
+    /// Counts one event with its amount.
     #[inline]
-    pub(crate) fn add(&self, block: Count, sum: Count, bytes: usize) {
+    pub(crate) fn add(&self, count: Count, amount: usize) {
         match self.rows.get(known()) {
             Some(row) => {
-                let [blocks, sum] = [block, sum].map(|count| row.of(count));
-                blocks.store(blocks.load(Relaxed).wrapping_add(1), Relaxed);
-                sum.store(sum.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
+                let CountPair {
+                    events,
+                    amount: sum,
+                } = row.of(count);
+                events.store(events.load(Relaxed).wrapping_add(1), Relaxed);
+                sum.store(sum.load(Relaxed).wrapping_add(amount as u64), Relaxed);
             }
-            None => self.add_anew(block, sum, bytes),
+            None => self.add_anew(count, amount),
         }
     }
 
-    /// For a thread that has no row, or not yet.
+    /// For a thread without a row, or without one yet.
     #[cold]
-    fn add_anew(&self, block: Count, sum: Count, bytes: usize) {
+    fn add_anew(&self, count: Count, amount: usize) {
         if row_index() < OWN_ROWS {
-            return self.add(block, sum, bytes);
+            return self.add(count, amount);
         }
-        self.others.of(block).fetch_add(1, Relaxed);
-        self.others.of(sum).fetch_add(bytes as u64, Relaxed);
+        let pair = self.others.of(count);
+        pair.events.fetch_add(1, Relaxed);
+        pair.amount.fetch_add(amount as u64, Relaxed);
     }
 
-    /// The sum over all threads: exact while none of them counts.
-    pub(crate) fn sum(&self, count: Count) -> u64 {
+    /// The events and their amount, summed over all threads: exact while no thread counts.
+    pub(crate) fn sum(&self, count: Count) -> (u64, u64) {
         let rows = self.rows.iter().chain([&self.others]);
-        rows.fold(0, |sum, row| sum.wrapping_add(row.of(count).load(Relaxed)))
+        rows.map(|row| row.of(count))
+            .fold((0, 0), |(events, amount), pair| {
+                (
+                    events.wrapping_add(pair.events.load(Relaxed)),
+                    amount.wrapping_add(pair.amount.load(Relaxed)),
+                )
+            })
     }
 }
 
@@ -146,16 +153,11 @@ mod tests {
         for _ in 0..3 {
             std::thread::scope(|threads| {
                 for _ in 0..40 {
-                    threads.spawn(|| {
-                        (0..100).for_each(|_| tally.add(Count::OffTaken, Count::OffTakenBytes, 3))
-                    });
+                    threads.spawn(|| (0..100).for_each(|_| tally.add(Count::OffAllocated, 3)));
                 }
             });
         }
-        assert_eq!(
-            (tally.sum(Count::OffTaken), tally.sum(Count::OffTakenBytes)),
-            (12_000, 36_000)
-        );
-        assert_eq!(tally.sum(Count::OffGiven), 0);
+        assert_eq!(tally.sum(Count::OffAllocated), (12_000, 36_000));
+        assert_eq!(tally.sum(Count::OffFreed), (0, 0));
     }
 }
