@@ -148,6 +148,7 @@ mod block;
 mod call_sites;
 mod cookie;
 mod fault_injection;
+mod fold;
 mod guard;
 mod lock;
 mod mode;

@@ -30,7 +30,7 @@ pub(crate) struct ForkSafeMutexGuard<'l, T>(&'l ForkSafeMutex<T>);
 ///
 /// The word is [`FREE`], or the number of times that the process had forked when the lock was acquired, plus one. What a thread of the
 /// parent holds is, in a child, held by nobody.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ForkSafeSpinLock(AtomicU32);
 
 /// Holds a [`ForkSafeSpinLock`] until dropped.

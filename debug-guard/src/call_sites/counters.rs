@@ -17,14 +17,10 @@ use super::arena::SiteArena;
 use super::trie::NoRoom;
 
 /// A number that is changed under the profile's lock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Number(AtomicU64);
 
 impl Number {
-    const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
     fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -44,7 +40,8 @@ impl Number {
     }
 }
 
-/// The process's most.
+/// The moment at which most bytes were live.
+#[derive(Default)]
 pub(crate) struct Peak {
     live: Number,
     most: Number,
@@ -54,22 +51,14 @@ pub(crate) struct Peak {
 }
 
 impl Peak {
-    pub(crate) const fn new() -> Self {
-        Self {
-            live: Number::new(),
-            most: Number::new(),
-            epoch: Number::new(),
-            when: Number::new(),
-        }
-    }
-
     /// The number of the allocation at which most was live.
     pub(crate) fn when(&self) -> u64 {
         self.when.get()
     }
 }
 
-/// Of one site.
+/// The counters of one site.
+#[derive(Default)]
 #[repr(C)]
 pub(crate) struct Counters {
     total_bytes: Number,
@@ -106,23 +95,6 @@ pub(crate) struct Numbers {
 }
 
 impl Counters {
-    pub(crate) const fn new(labels: usize) -> Self {
-        Self {
-            total_bytes: Number::new(),
-            total_blocks: Number::new(),
-            lifetimes: Number::new(),
-            births: Number::new(),
-            live_bytes: Number::new(),
-            live_blocks: Number::new(),
-            most_bytes: Number::new(),
-            most_blocks: Number::new(),
-            peak_bytes: Number::new(),
-            peak_blocks: Number::new(),
-            peak_epoch: Number::new(),
-            labels,
-        }
-    }
-
     /// With room for `labels` numbers of labels, all 0.
     pub(crate) fn put(
         arena: &SiteArena,
@@ -136,7 +108,12 @@ impl Counters {
         let (_, at) = arena.allocate(bytes, keep).ok_or(NoRoom)?;
         let at = at.cast::<Self>();
         // SAFETY: `bytes` zeroed bytes at a multiple of 16 that nobody else knows of.
-        unsafe { at.write(Self::new(labels)) };
+        unsafe {
+            at.write(Self {
+                labels,
+                ..Self::default()
+            })
+        };
         Ok(at)
     }
 
@@ -232,8 +209,8 @@ mod tests {
     fn the_peak_is_what_a_full_record_says() {
         const SITES: usize = 5;
         for seed in 1..if cfg!(miri) { 3 } else { 200u64 } {
-            let peak = Peak::new();
-            let sites = [const { Counters::new(0) }; SITES];
+            let peak = Peak::default();
+            let sites = <[Counters; SITES]>::default();
             let mut live: Vec<(usize, u64, u64)> = Vec::new();
             let (mut most, mut at_peak, mut when) = (0u64, [(0u64, 0u64); SITES], 0);
             let (mut own, mut lifetimes) = ([(0u64, 0u64); SITES], [0u64; SITES]);

@@ -4,16 +4,11 @@
 
 #![forbid(unsafe_code)]
 
+use crate::fold::fold;
+
 const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
 const SECOND: u64 = 0xd6e8_feb8_6659_fd93;
 const STEP: u64 = 0xa076_1d64_78bd_642f;
-
-/// Both halves of the product, folded: each bit of the answer depends on all bits of both.
-#[inline]
-const fn fold(a: u64, b: u64) -> u64 {
-    let product = (a as u128).wrapping_mul(b as u128);
-    (product as u64) ^ ((product >> 64) as u64)
-}
 
 /// `h` and one word more.
 #[inline]

@@ -26,6 +26,7 @@ struct Label {
 }
 
 /// All labels of a profile.
+#[derive(Default)]
 pub(crate) struct Labels {
     known: Trie,
     all: LabelList,
@@ -38,13 +39,6 @@ fn at(arena: &SiteArena, place: ArenaOffset) -> Option<&Label> {
 }
 
 impl Labels {
-    pub(crate) const fn new() -> Self {
-        Self {
-            known: Trie::new(),
-            all: LabelList::new(),
-        }
-    }
-
     /// How many there are.
     pub(crate) fn count(&self) -> u32 {
         self.all.head().1

@@ -42,7 +42,6 @@ pub(crate) use counters::{Counters, Numbers};
 use hash::{Frames, mix};
 pub(crate) use label::LabelKind;
 pub(crate) use profile::Profile;
-use registers::Registers;
 pub use requester::CommandMark;
 pub(crate) use requester::{RequesterInfo, SiteView};
 use site::NewSite;
@@ -51,7 +50,7 @@ pub(crate) use stopped::walk_from;
 pub use support::StackSupport;
 use thread_sites::ThreadSites;
 use trie::{LabelList, NoRoom, Trie};
-use walk::Bounds;
+use walk::WalkStart;
 use walked_stack::WalkedStack;
 
 /// What an allocation leaves for the frees that follow it, of which hundreds may come in a row, each from a place of its own.
@@ -122,9 +121,9 @@ impl Sites {
         };
         Ok(Self {
             arena: SiteArena::new(memory, limit)?,
-            sites: Trie::new(),
-            trails: Trie::new(),
-            all: LabelList::new(),
+            sites: Trie::default(),
+            trails: Trie::default(),
+            all: LabelList::default(),
             tag: mix(0, DEPOTS.fetch_add(1, Ordering::Relaxed)),
             plain: [const { AtomicU32::new(0) }; Scope::ALL.len()],
             key: os::random_u64() as u32,
@@ -132,18 +131,13 @@ impl Sites {
             lost: AtomicU64::new(0),
             unwound: AtomicU64::new(0),
             tallying: AtomicU32::new(0),
-            profile: options.profile.then(Profile::new),
+            profile: options.profile.then(Profile::default),
         })
     }
 
-    /// Gives everything back; no site is known any more.
+    /// Frees everything. Nothing else is called afterwards.
     pub(crate) fn close(&mut self, memory: &dyn HostAllocator) {
         self.arena.close(memory);
-        self.sites = Trie::new();
-        self.trails = Trie::new();
-        self.all = LabelList::new();
-        self.plain.iter_mut().for_each(|place| *place.get_mut() = 0);
-        self.profile = self.profile.is_some().then(Profile::new);
     }
 
     /// The site of an allocation. May take memory; 0 when there was none.
@@ -151,14 +145,14 @@ impl Sites {
     pub(crate) fn note(
         &self,
         memory: &dyn HostAllocator,
-        who: &RequesterInfo<'_>,
+        requester: &RequesterInfo<'_>,
         stacks: Stacks,
     ) -> SiteId {
         match self
-            .plain(who, stacks)
+            .plain(requester, stacks)
             .map(|place| place.load(Ordering::Relaxed))
         {
-            None | Some(0) => self.note_anew(memory, who, stacks),
+            None | Some(0) => self.note_anew(memory, requester, stacks),
             Some(site) => SiteId(site),
         }
     }
@@ -167,15 +161,15 @@ impl Sites {
     fn note_anew(
         &self,
         memory: &dyn HostAllocator,
-        who: &RequesterInfo<'_>,
+        requester: &RequesterInfo<'_>,
         stacks: Stacks,
     ) -> SiteId {
         let keep = keep(stacks);
         if self.arena.room() < 2 * keep {
             self.grow(memory);
         }
-        let site = self.find(who, stacks, Some((memory, keep)));
-        if let Some(place) = self.plain(who, stacks) {
+        let site = self.find(requester, stacks, Some((memory, keep)));
+        if let Some(place) = self.plain(requester, stacks) {
             place.store(site.0, Ordering::Relaxed);
         }
         site
@@ -183,10 +177,10 @@ impl Sites {
 
     /// Where the site is kept of those of whom nothing is known but the scope, and nothing asked.
     #[inline]
-    fn plain(&self, who: &RequesterInfo<'_>, stacks: Stacks) -> Option<&AtomicU32> {
-        let is_plain = stacks == Stacks::Off && who.is_anonymous();
+    fn plain(&self, requester: &RequesterInfo<'_>, stacks: Stacks) -> Option<&AtomicU32> {
+        let is_plain = stacks == Stacks::Off && requester.is_anonymous();
         if is_plain {
-            self.plain.get(who.scope.index())
+            self.plain.get(requester.scope.index())
         } else {
             None
         }
@@ -201,12 +195,12 @@ impl Sites {
 
     /// The site of a free. Takes no memory; 0 when there is no room left.
     #[inline]
-    pub(crate) fn note_free(&self, who: &RequesterInfo<'_>, stacks: Stacks) -> SiteId {
+    pub(crate) fn note_free(&self, requester: &RequesterInfo<'_>, stacks: Stacks) -> SiteId {
         match self
-            .plain(who, stacks)
+            .plain(requester, stacks)
             .map(|place| place.load(Ordering::Relaxed))
         {
-            None | Some(0) => self.find(who, stacks, None),
+            None | Some(0) => self.find(requester, stacks, None),
             Some(site) => SiteId(site),
         }
     }
@@ -265,65 +259,62 @@ impl Sites {
     #[inline(never)]
     fn find(
         &self,
-        who: &RequesterInfo<'_>,
+        requester: &RequesterInfo<'_>,
         stacks: Stacks,
         memory: Option<(&dyn HostAllocator, usize)>,
     ) -> SiteId {
         let from = registers::read();
-        let who = &SiteRequest {
-            who,
-            quick: who.quick(self.tag),
+        let request = &SiteRequest {
+            requester,
+            quick: requester.quick(self.tag),
             memory,
         };
         thread_sites::with(|local| {
             let Some(local) = local else {
-                return self.bare(who);
+                return self.bare(request);
             };
             if stacks == Stacks::Off || from.stack == 0 {
                 return local
-                    .recall(who.quick)
-                    .map_or_else(|| self.bare_and_remember(local, who), SiteId);
+                    .recall(request.quick)
+                    .map_or_else(|| self.bare_and_remember(local, request), SiteId);
             }
             let bounds = local.bounds(from.stack);
-            let mark = who.who.command.map_or(0, |command| command.stack);
+            let mark = request.requester.command.map_or(0, |command| command.stack);
             let mark = if from.stack < mark && mark < bounds.top {
                 mark
             } else {
                 0
             };
-            let bounds = bounds.up_to(mark);
+            let start = WalkStart {
+                from,
+                bounds: bounds.up_to(mark),
+            };
             match stacks {
-                Stacks::Full => self.full(local, who, from, bounds),
-                _ => self.fast(local, who, from, bounds),
+                Stacks::Full => self.full(local, request, start),
+                _ => self.fast(local, request, start),
             }
         })
     }
 
     /// Without a stack.
-    fn bare(&self, who: &SiteRequest<'_>) -> SiteId {
-        let hash = Frames::new().finish(self.hash(who));
+    fn bare(&self, request: &SiteRequest<'_>) -> SiteId {
+        let hash = Frames::new().finish(self.hash(request));
         self.known(hash)
-            .unwrap_or_else(|| self.make(hash, who, &[], false))
+            .unwrap_or_else(|| self.make(hash, request, &[], false))
     }
 
     #[cold]
-    fn bare_and_remember(&self, local: &ThreadSites, who: &SiteRequest<'_>) -> SiteId {
-        let id = self.bare(who);
-        local.remember(who.quick, id.0);
+    fn bare_and_remember(&self, local: &ThreadSites, request: &SiteRequest<'_>) -> SiteId {
+        let id = self.bare(request);
+        local.remember(request.quick, id.0);
         id
     }
 
     #[inline]
-    fn fast(
-        &self,
-        local: &ThreadSites,
-        who: &SiteRequest<'_>,
-        from: Registers,
-        bounds: Bounds,
-    ) -> SiteId {
-        let trail = self.trail(who.quick, from, bounds);
-        self.follow(local, trail, (from, bounds))
-            .unwrap_or_else(|| self.walk(local, who, (from, bounds), trail))
+    fn fast(&self, local: &ThreadSites, request: &SiteRequest<'_>, start: WalkStart) -> SiteId {
+        let trail = self.trail(request.quick, start);
+        self.follow(local, trail, start)
+            .unwrap_or_else(|| self.walk(local, request, start, trail))
     }
 
     /// A stack that this thread did not come along last.
@@ -331,18 +322,18 @@ impl Sites {
     fn walk(
         &self,
         local: &ThreadSites,
-        who: &SiteRequest<'_>,
-        (from, bounds): (Registers, Bounds),
+        request: &SiteRequest<'_>,
+        start: WalkStart,
         trail: u64,
     ) -> SiteId {
-        if let Some(site) = self.search(local, trail, (from, bounds)) {
+        if let Some(site) = self.search(local, trail, start) {
             return site;
         }
         let mut frames = Frames::new();
-        walk::frames(from, bounds, |back, _| frames.add(back));
-        let quick = frames.finish(who.quick);
+        walk::frames(start, |back, _| frames.add(back));
+        let quick = frames.finish(request.quick);
         local.recall(quick).map_or_else(
-            || self.chained(local, who, (from, bounds), (frames, quick), trail),
+            || self.chained(local, request, start, (frames, quick), trail),
             SiteId,
         )
     }
@@ -352,18 +343,18 @@ impl Sites {
     fn chained(
         &self,
         local: &ThreadSites,
-        who: &SiteRequest<'_>,
-        (from, bounds): (Registers, Bounds),
+        request: &SiteRequest<'_>,
+        start: WalkStart,
         (frames, quick): (Frames, u64),
         trail: u64,
     ) -> SiteId {
         let id = self
-            .known(frames.finish(self.hash(who)))
+            .known(frames.finish(self.hash(request)))
             .unwrap_or_else(|| {
                 let mut found = WalkedStack::nothing();
-                found.by_frames(from, bounds);
-                let id = self.of_stack(who, &found);
-                self.remember(local, who, (&found, id), trail);
+                found.by_frames(start);
+                let id = self.of_stack(request, &found);
+                self.remember(local, request, (&found, id), trail);
                 id
             });
         local.remember(quick, id.0);
@@ -371,53 +362,37 @@ impl Sites {
     }
 
     #[inline]
-    fn full(
-        &self,
-        local: &ThreadSites,
-        who: &SiteRequest<'_>,
-        from: Registers,
-        bounds: Bounds,
-    ) -> SiteId {
-        let trail = self.trail(!who.quick, from, bounds);
-        self.follow(local, trail, (from, bounds))
-            .unwrap_or_else(|| self.unwind(local, who, (from, bounds), trail))
+    fn full(&self, local: &ThreadSites, request: &SiteRequest<'_>, start: WalkStart) -> SiteId {
+        let trail = self.trail(!request.quick, start);
+        self.follow(local, trail, start)
+            .unwrap_or_else(|| self.unwind(local, request, start, trail))
     }
 
     /// What a trail is found by: who asks, by which way, and how deep the stack is.
     #[inline]
-    fn trail(&self, who: u64, from: Registers, bounds: Bounds) -> u64 {
+    fn trail(&self, requester: u64, start: WalkStart) -> u64 {
+        let WalkStart { from, bounds } = start;
         let end = if bounds.mark == 0 {
             bounds.top
         } else {
             bounds.mark
         };
-        mix(who, end.wrapping_sub(from.stack) as u64)
+        mix(requester, end.wrapping_sub(from.stack) as u64)
     }
 
     /// Along the trail that this thread went last.
     #[inline]
-    fn follow(
-        &self,
-        local: &ThreadSites,
-        trail: u64,
-        (from, bounds): (Registers, Bounds),
-    ) -> Option<SiteId> {
+    fn follow(&self, local: &ThreadSites, trail: u64, start: WalkStart) -> Option<SiteId> {
         let place = ArenaOffset::from_raw(local.recall(trail)?)?;
         // SAFETY: what is remembered by the hash of a trail is its place; the bounds are those of this stack pointer.
-        unsafe { unwind_trail::follow(&self.arena, place, trail, (from.stack, bounds)) }.map(SiteId)
+        unsafe { unwind_trail::follow(&self.arena, place, trail, start) }.map(SiteId)
     }
 
     /// Along any trail.
     #[cold]
-    fn search(
-        &self,
-        local: &ThreadSites,
-        trail: u64,
-        (from, bounds): (Registers, Bounds),
-    ) -> Option<SiteId> {
+    fn search(&self, local: &ThreadSites, trail: u64, start: WalkStart) -> Option<SiteId> {
         // SAFETY: the bounds are those of this stack pointer.
-        let (place, site) =
-            unsafe { unwind_trail::find(&self.trails, &self.arena, trail, (from.stack, bounds)) }?;
+        let (place, site) = unsafe { unwind_trail::find(&self.trails, &self.arena, trail, start) }?;
         local.remember(trail, place.raw());
         Some(SiteId(site))
     }
@@ -428,27 +403,27 @@ impl Sites {
     fn unwind(
         &self,
         local: &ThreadSites,
-        who: &SiteRequest<'_>,
-        (from, bounds): (Registers, Bounds),
+        request: &SiteRequest<'_>,
+        start: WalkStart,
         trail: u64,
     ) -> SiteId {
-        if let Some(site) = self.search(local, trail, (from, bounds)) {
+        if let Some(site) = self.search(local, trail, start) {
             return site;
         }
         let mut found = WalkedStack::nothing();
-        if !found.by_unwinder(local, from, bounds) {
-            return self.bare(who);
+        if !found.by_unwinder(local, start) {
+            return self.bare(request);
         }
         self.unwound.fetch_add(1, Ordering::Relaxed);
-        let id = self.of_stack(who, &found);
-        self.remember(local, who, (&found, id), trail);
+        let id = self.of_stack(request, &found);
+        self.remember(local, request, (&found, id), trail);
         id
     }
 
     fn remember(
         &self,
         local: &ThreadSites,
-        who: &SiteRequest<'_>,
+        request: &SiteRequest<'_>,
         (found, id): (&WalkedStack, SiteId),
         trail: u64,
     ) {
@@ -459,21 +434,21 @@ impl Sites {
                 trail,
                 (found.frames(), slots),
                 id.0,
-                who.keep(),
+                request.keep(),
             )
         {
             local.remember(trail, place.raw());
         }
     }
 
-    fn of_stack(&self, who: &SiteRequest<'_>, found: &WalkedStack) -> SiteId {
-        let hash = Frames::of(found.frames()).finish(self.hash(who));
+    fn of_stack(&self, request: &SiteRequest<'_>, found: &WalkedStack) -> SiteId {
+        let hash = Frames::of(found.frames()).finish(self.hash(request));
         self.known(hash)
-            .unwrap_or_else(|| self.make(hash, who, found.frames(), found.whole))
+            .unwrap_or_else(|| self.make(hash, request, found.frames(), found.whole))
     }
 
-    fn hash(&self, who: &SiteRequest<'_>) -> u64 {
-        who.who.hash(self.tag)
+    fn hash(&self, request: &SiteRequest<'_>) -> u64 {
+        request.requester.hash(self.tag)
     }
 
     fn known(&self, hash: u64) -> Option<SiteId> {
@@ -482,17 +457,17 @@ impl Sites {
 
     /// A new site, or 0.
     #[cold]
-    fn make(&self, hash: u64, who: &SiteRequest<'_>, frames: &[usize], whole: bool) -> SiteId {
+    fn make(&self, hash: u64, request: &SiteRequest<'_>, frames: &[usize], whole: bool) -> SiteId {
         let made = NewSite {
             hash,
-            requester: who.who,
+            requester: request.requester,
             frames,
             whole,
             counters: None,
         };
-        let place = match (self.put(made, who.keep()), who.memory) {
+        let place = match (self.put(made, request.keep()), request.memory) {
             (Err(NoRoom), Some((memory, _))) if self.arena.grow(memory) => {
-                self.put(made, who.keep())
+                self.put(made, request.keep())
             }
             (place, _) => place,
         };
@@ -528,7 +503,7 @@ impl Sites {
 
 /// The requester and the memory for its site.
 struct SiteRequest<'a> {
-    who: &'a RequesterInfo<'a>,
+    requester: &'a RequesterInfo<'a>,
     /// What threads remember it by.
     quick: u64,
     /// With what must be left behind; `None`: a free.

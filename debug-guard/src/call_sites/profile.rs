@@ -12,6 +12,7 @@ use crate::block::SiteId;
 use crate::lock::ForkSafeSpinLock;
 
 /// The part of a profile that belongs to no site.
+#[derive(Default)]
 pub(crate) struct Profile {
     pub(crate) lock: ForkSafeSpinLock,
     pub(crate) peak: Peak,
@@ -21,15 +22,6 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    pub(super) const fn new() -> Self {
-        Self {
-            lock: ForkSafeSpinLock::new(),
-            peak: Peak::new(),
-            anonymous: Counters::new(0),
-            labels: Labels::new(),
-        }
-    }
-
     /// Labels the counters of a new site.
     ///
     /// # Safety

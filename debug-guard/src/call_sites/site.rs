@@ -109,29 +109,41 @@ impl NewSite<'_> {
         // SAFETY: the caller gives that many bytes, aligned to 16.
         unsafe { to.write(site) };
         // SAFETY: the frames stand behind the site, within `bytes()`.
-        let frames = unsafe { to.add(1) }.cast::<usize>();
-        // SAFETY: `size_of_val(self.frames)` bytes are there, aligned as a `Site` is, which is a word or more.
-        unsafe {
-            frames.copy_from_nonoverlapping(NonNull::from(self.frames).cast(), self.frames.len())
-        };
-        // SAFETY: the names stand behind the frames, within `bytes()`.
-        let names = unsafe { frames.add(self.frames.len()) }.cast::<u8>();
-        // SAFETY: as above.
-        unsafe {
-            names.copy_from_nonoverlapping(NonNull::from(name.as_bytes()).cast(), name.len())
-        };
-        let label = label.unwrap_or("");
-        // SAFETY: as above.
-        let labels = unsafe { names.add(name.len()) };
-        // SAFETY: as above.
-        unsafe {
-            labels.copy_from_nonoverlapping(NonNull::from(label.as_bytes()).cast(), label.len())
-        };
+        let frames = unsafe { to.add(1) }.cast();
+        // SAFETY: aligned as a `Site` is, which is a word or more.
+        let names = unsafe { copy(frames, self.frames) }.cast();
+        // SAFETY: the name stands behind the frames, within `bytes()`.
+        let labels = unsafe { copy(names, name.as_bytes()) };
+        // SAFETY: the label stands behind the name, within `bytes()`.
+        unsafe { copy(labels, label.unwrap_or("").as_bytes()) };
         // SAFETY: written above.
         unsafe { to.as_ref() }
             .check
             .store(place.raw() ^ key, Ordering::Release);
     }
+}
+
+/// Copies `items` to `to`; the address behind them.
+///
+/// # Safety
+/// There is room for them, aligned, that no other thread knows of.
+unsafe fn copy<T: Copy>(to: NonNull<T>, items: &[T]) -> NonNull<T> {
+    // SAFETY: the caller's promise.
+    unsafe { to.copy_from_nonoverlapping(NonNull::from(items).cast(), items.len()) };
+    // SAFETY: at most the end of the room.
+    unsafe { to.add(items.len()) }
+}
+
+/// The `count` items at `from`, and the address behind them.
+///
+/// # Safety
+/// They are there for `'a`, and are not written.
+unsafe fn read<'a, T>(from: NonNull<T>, count: u8) -> (&'a [T], NonNull<T>) {
+    let count = usize::from(count);
+    // SAFETY: the caller's promise.
+    let items = unsafe { core::slice::from_raw_parts(from.as_ptr(), count) };
+    // SAFETY: at most the end of the room.
+    (items, unsafe { from.add(count) })
 }
 
 impl Site {
@@ -197,19 +209,13 @@ impl<'a> SiteRef<'a> {
         // SAFETY: it lives as long as the arena.
         let site: &'a Site = unsafe { self.at.as_ref() };
         // SAFETY: the frames stand behind the site.
-        let frames = unsafe { self.at.add(1) }.cast::<usize>();
-        let count = usize::from(site.frames);
-        // SAFETY: the names stand behind the frames.
-        let names = unsafe { frames.add(count) }.cast::<u8>();
-        // SAFETY: and the label behind the name.
-        let labels = unsafe { names.add(usize::from(site.name)) };
-        // SAFETY: `write` put that many frames there, and nobody writes them again.
-        let frames = unsafe { core::slice::from_raw_parts(frames.as_ptr(), count) };
-        // SAFETY: likewise.
-        let name = unsafe { core::slice::from_raw_parts(names.as_ptr(), usize::from(site.name)) };
-        // SAFETY: likewise.
-        let label =
-            unsafe { core::slice::from_raw_parts(labels.as_ptr(), usize::from(site.label)) };
+        let frames = unsafe { self.at.add(1) }.cast();
+        // SAFETY: `write` put that many frames there, and they are never written again.
+        let (frames, names) = unsafe { read(frames, site.frames) };
+        // SAFETY: likewise; the name stands behind the frames.
+        let (name, labels) = unsafe { read(names.cast(), site.name) };
+        // SAFETY: likewise; the label stands behind the name.
+        let (label, _) = unsafe { read(labels, site.label) };
         SiteView {
             context: site.context,
             name: core::str::from_utf8(name).unwrap_or(""),

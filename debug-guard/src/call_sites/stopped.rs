@@ -1,7 +1,7 @@
 //! The stack of a thread that the processor stopped, for the signal handler.
 
 use super::registers::{self, Registers};
-use super::walk::{self, Bounds, End};
+use super::walk::{self, Bounds, End, WalkStart};
 use super::{calls, thread_sites, unwind};
 
 /// As many frames as the unwinder is asked for.
@@ -31,7 +31,14 @@ pub(crate) fn walk_from(
         return (1, false);
     };
     let bounds = Bounds::other(top).up_to(mark);
-    let (count, whole) = chained(Registers { stack, frame }, bounds, frames, 1);
+    let (count, whole) = chained(
+        WalkStart {
+            from: Registers { stack, frame },
+            bounds,
+        },
+        frames,
+        1,
+    );
     let mut unwound = [0; MAX_FRAMES];
     let (mut more, mut all, mut last) = (0, false, Registers::default());
     thread_sites::with(|local| {
@@ -40,7 +47,7 @@ pub(crate) fn walk_from(
         })
     });
     if more != 0 && !all && last.stack >= stack {
-        (more, all) = chained(last, bounds, &mut unwound, more);
+        (more, all) = chained(WalkStart { from: last, bounds }, &mut unwound, more);
     }
     let more = more.min(frames.len());
     if (all, more) <= (whole, count) {
@@ -52,15 +59,10 @@ pub(crate) fn walk_from(
     (more, all)
 }
 
-/// Writes what the chain of frame pointers from `next` on tells behind the first `count` frames.
-fn chained(
-    next: Registers,
-    bounds: Bounds,
-    frames: &mut [usize],
-    mut count: usize,
-) -> (usize, bool) {
+/// Writes what the chain of frame pointers from `start` on tells behind the first `count` frames.
+fn chained(start: WalkStart, frames: &mut [usize], mut count: usize) -> (usize, bool) {
     let mut astray = false;
-    let end = walk::frames(next, bounds, |back, _| {
+    let end = walk::frames(start, |back, _| {
         astray = astray || !calls::returns_to(back);
         match frames.get_mut(count).filter(|_| !astray) {
             Some(to) => {

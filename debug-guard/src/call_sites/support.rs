@@ -4,6 +4,7 @@ use core::fmt;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use super::walk::WalkStart;
 use super::walked_stack::WalkedStack;
 use super::{registers, thread_sites, unwind};
 
@@ -97,7 +98,7 @@ fn look() -> u8 {
             return;
         }
         let mut found = WalkedStack::nothing();
-        found.by_frames(from, bounds);
+        found.by_frames(WalkStart { from, bounds });
         if is_the_chain(found.frames()) {
             answer |= FAST;
         }

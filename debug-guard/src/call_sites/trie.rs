@@ -6,7 +6,6 @@
 //!             node [ . L L . ]      .  nothing yet
 //! ```
 
-use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::arena::{ArenaOffset, SiteArena};
@@ -17,6 +16,7 @@ const NODE: u32 = 1 << 31;
 
 type Ways = [AtomicU32; WAYS];
 
+#[derive(Default)]
 pub(crate) struct Trie {
     root: Ways,
 }
@@ -43,12 +43,6 @@ fn hash_at(arena: &SiteArena, slot: u32) -> Option<u64> {
 }
 
 impl Trie {
-    pub(crate) const fn new() -> Self {
-        Self {
-            root: [const { AtomicU32::new(0) }; WAYS],
-        }
-    }
-
     /// The leaf with this hash.
     #[inline]
     pub(crate) fn find(&self, arena: &SiteArena, hash: u64) -> Option<ArenaOffset> {
@@ -103,8 +97,7 @@ impl Trie {
 
 /// A node in which the leaf in `slot` stands where its hash says.
 fn split(arena: &SiteArena, slot: u32, hash: u64, level: u32, keep: usize) -> Result<u32, NoRoom> {
-    let (place, new): (ArenaOffset, NonNull<u8>) =
-        arena.allocate(size_of::<Ways>(), keep).ok_or(NoRoom)?;
+    let (place, new) = arena.allocate(size_of::<Ways>(), keep).ok_or(NoRoom)?;
     // SAFETY: 64 zeroed bytes, aligned to 16, that nobody else knows of; zero is an empty way.
     let ways = unsafe { new.cast::<Ways>().as_ref() };
     way(ways, hash, level)
@@ -118,10 +111,6 @@ fn split(arena: &SiteArena, slot: u32, hash: u64, level: u32, keep: usize) -> Re
 pub(crate) struct LabelList(AtomicU64);
 
 impl LabelList {
-    pub(crate) const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
     /// The newest, and how many there are.
     pub(crate) fn head(&self) -> (Option<ArenaOffset>, u32) {
         let word = self.0.load(Ordering::Acquire);
@@ -169,7 +158,7 @@ mod tests {
     fn finds_what_was_put_in_and_nothing_else() {
         let memory = FromGlobalAlloc::SYSTEM;
         let mut arena = SiteArena::new(&memory, 1 << 24).unwrap();
-        let trie = Trie::new();
+        let trie = Trie::default();
         let mut all = HashMap::new();
         let mut seed = 1u64;
         for n in 0..if cfg!(miri) { 200 } else { 20_000u64 } {
@@ -201,7 +190,7 @@ mod tests {
     fn threads_agree_on_who_was_first() {
         let memory = FromGlobalAlloc::SYSTEM;
         let mut arena = SiteArena::new(&memory, 1 << 24).unwrap();
-        let trie = Trie::new();
+        let trie = Trie::default();
         let hashes = if cfg!(miri) { 60 } else { 4000u64 };
         let all: std::vec::Vec<std::vec::Vec<ArenaOffset>> = std::thread::scope(|scope| {
             let each = || {

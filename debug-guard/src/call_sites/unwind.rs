@@ -41,85 +41,62 @@ mod tables {
     const GO_ON: c_int = 0;
     const STOP: c_int = 5; // _URC_END_OF_STACK
 
-    struct Stopped<'a> {
-        pc: usize,
-        mark: usize,
-        frames: &'a mut [usize],
-        count: usize,
-        whole: bool,
-        last: Registers,
+    /// Passes the return address and the registers of each frame to `each`, innermost first, until it returns [`STOP`].
+    fn backtrace<F: FnMut(usize, Registers) -> c_int>(mut each: F) {
+        extern "C" fn on_frame<F: FnMut(usize, Registers) -> c_int>(
+            frame: *mut Frame,
+            data: *mut c_void,
+        ) -> c_int {
+            // SAFETY: the closure of `backtrace`, which waits; nothing else uses it.
+            let each = unsafe { &mut *data.cast::<F>() };
+            // SAFETY: the frame that the unwinder is at.
+            let back = unsafe { _Unwind_GetIP(frame) };
+            // SAFETY: as above.
+            let stack = unsafe { _Unwind_GetCFA(frame) };
+            // SAFETY: as above; a register that every frame has.
+            let frame = unsafe { _Unwind_GetGR(frame, FRAME_POINTER) };
+            each(back, Registers { stack, frame })
+        }
+        // SAFETY: `on_frame` follows the interface and gets back the closure, which outlives the call. The unwinder walks the stack of the
+        // function that calls it, this one.
+        unsafe { _Unwind_Backtrace(on_frame::<F>, (&raw mut each).cast()) };
     }
 
-    /// Writes the frames from the one on that was stopped at `pc`, and answers how many there are, whether they are all up to `mark`, and
-    /// the registers in the last one.
+    /// Writes the frames from the one on that was stopped at `pc`. Returns how many there are, whether they are all up to `mark`, and the
+    /// registers in the last one.
     ///
-    /// To be called in the handler of the signal that stopped it: the unwinder passes the kernel's frame. Tells nothing where the
-    /// unwinder would take a lock.
+    /// To be called in the handler of the signal that stopped the thread: the unwinder passes the kernel's frame. Returns no frames if the
+    /// unwinder would acquire a lock.
     pub(in super::super) fn pass_stopped(
         pc: usize,
         mark: usize,
         frames: &mut [usize],
     ) -> (usize, bool, Registers) {
-        let last = Registers::default();
+        let (mut count, mut whole, mut last) = (0, false, Registers::default());
         if !tables_without_lock() {
-            return (0, false, last);
+            return (count, whole, last);
         }
-        let mut stopped = Stopped {
-            pc,
-            mark,
-            frames,
-            count: 0,
-            whole: false,
-            last,
-        };
-        // SAFETY: as in `pass`.
-        unsafe { _Unwind_Backtrace(on_stopped_frame, (&raw mut stopped).cast()) };
-        (stopped.count, stopped.whole, stopped.last)
-    }
-
-    extern "C" fn on_stopped_frame(frame: *mut Frame, data: *mut c_void) -> c_int {
-        // SAFETY: the `Stopped` of `pass_stopped`, which waits, and of nobody else.
-        let stopped = unsafe { &mut *data.cast::<Stopped<'_>>() };
-        // SAFETY: a frame that the unwinder is just telling of.
-        let back = unsafe { _Unwind_GetIP(frame) };
-        // SAFETY: as above.
-        let bottom = unsafe { _Unwind_GetCFA(frame) };
-        if stopped.count == 0 && back != stopped.pc {
-            return GO_ON; // of the handler
-        }
-        stopped.whole = if stopped.mark == 0 {
-            back == 0
-        } else {
-            bottom > stopped.mark
-        };
-        let Some(to) = stopped
-            .frames
-            .get_mut(stopped.count)
-            .filter(|_| !stopped.whole && back != 0)
-        else {
-            return STOP;
-        };
-        *to = back;
-        stopped.count = stopped.count.wrapping_add(1);
-        // SAFETY: as above.
-        stopped.last = unsafe { registers(frame, bottom) };
-        GO_ON
-    }
-
-    /// The registers with which the code in `frame` goes on; its stack begins at `bottom`.
-    ///
-    /// # Safety
-    /// The unwinder is just telling of this frame.
-    unsafe fn registers(frame: *mut Frame, bottom: usize) -> Registers {
-        Registers {
-            stack: bottom,
-            // SAFETY: the caller's; a register that every frame has.
-            frame: unsafe { _Unwind_GetGR(frame, FRAME_POINTER) },
-        }
+        backtrace(|back, registers| {
+            if count == 0 && back != pc {
+                return GO_ON; // a frame of the handler
+            }
+            whole = if mark == 0 {
+                back == 0
+            } else {
+                registers.stack > mark
+            };
+            let Some(to) = frames.get_mut(count).filter(|_| !whole && back != 0) else {
+                return STOP;
+            };
+            *to = back;
+            count = count.wrapping_add(1);
+            last = registers;
+            GO_ON
+        });
+        (count, whole, last)
     }
 
     struct Pass<'a> {
-        last: Registers,
         found: &'a mut WalkedStack,
         stack: usize,
         bounds: Bounds,
@@ -127,57 +104,41 @@ mod tables {
         behind: usize,
     }
 
-    /// Writes into `found` the frames whose return addresses stand at or above `stack`, and answers the registers in the last one.
+    /// Writes into `found` the frames whose return addresses stand at or above `stack`. Returns the registers in the last one.
     pub(in super::super) fn pass(
         found: &mut WalkedStack,
         stack: usize,
         bounds: Bounds,
     ) -> Registers {
+        let mut last = Registers::default();
         let mut pass = Pass {
-            last: Registers::default(),
             found,
             stack,
             bounds,
             behind: stack,
         };
-        // SAFETY: `on_frame` follows the interface and gets back the `Pass` that outlives the call. The unwinder walks the stack of the
-        // function that calls it, this one.
-        unsafe { _Unwind_Backtrace(on_frame, (&raw mut pass).cast()) };
-        pass.last
-    }
-
-    extern "C" fn on_frame(frame: *mut Frame, data: *mut c_void) -> c_int {
-        // SAFETY: the `Pass` of `pass`, which waits, and of nobody else.
-        let pass = unsafe { &mut *data.cast::<Pass<'_>>() };
-        // SAFETY: a frame that the unwinder is just telling of.
-        let back = unsafe { _Unwind_GetIP(frame) };
-        // SAFETY: as above.
-        let bottom = unsafe { _Unwind_GetCFA(frame) };
-        // SAFETY: as above.
-        pass.last = unsafe { registers(frame, bottom) };
-        pass.frame(back, bottom)
+        backtrace(|back, registers| {
+            last = registers;
+            pass.frame(back, registers.stack)
+        });
+        last
     }
 
     impl Pass<'_> {
-        /// A frame that goes on at `back`; `bottom` is where its callee's frame ends.
+        /// A frame that continues at `back`; its callee's frame ends at `bottom`.
         fn frame(&mut self, back: usize, bottom: usize) -> c_int {
             if bottom <= self.stack {
-                return GO_ON; // of ours: the call of the unwinder itself
+                return GO_ON; // a frame of this library: the call of the unwinder itself
             }
-            if self.bounds.mark != 0 && bottom > self.bounds.mark {
-                // The command's mark lies in the frame before.
-                self.found.whole = true;
-                return STOP;
-            }
-            if back == 0 {
-                self.found.whole = self.bounds.mark == 0;
+            let mark = self.bounds.mark;
+            let reached = if mark == 0 { back == 0 } else { bottom > mark };
+            if reached || back == 0 {
+                self.found.whole = reached;
                 return STOP;
             }
             let slot = self.slot(back, bottom);
-            if self
-                .found
-                .push(back, slot.and_then(|at| at.checked_sub(self.stack)))
-            {
+            let distance = slot.and_then(|at| at.checked_sub(self.stack));
+            if self.found.push(back, distance) {
                 GO_ON
             } else {
                 STOP

@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::arena::{ArenaOffset, SiteArena};
 use super::trie::Trie;
-use super::walk::Bounds;
+use super::walk::WalkStart;
 
 #[repr(C)]
 struct UnwindTrail {
@@ -58,7 +58,8 @@ fn steps(arena: &SiteArena, place: ArenaOffset, hash: u64) -> Option<(&UnwindTra
 impl UnwindTrail {
     /// True when each word stands where it stood.
     #[inline(always)]
-    fn matches_stack(&self, steps: &[Step], stack: usize, bounds: Bounds) -> bool {
+    fn matches_stack(&self, steps: &[Step], start: WalkStart) -> bool {
+        let (stack, bounds) = (start.from.stack, start.bounds);
         // A trail may go on above the command's mark, to where this stack may have ended.
         (self.reach as usize) < bounds.top.wrapping_sub(stack)
             && bounds.all(
@@ -72,34 +73,32 @@ impl UnwindTrail {
 /// The site of the trail at `place`, if the stack is that trail's.
 ///
 /// # Safety
-/// `place` is a trail's, `stack` the stack pointer that `bounds` are of.
+/// `place` is a trail's; the bounds of `start` are those of its stack pointer.
 #[inline]
 pub(super) unsafe fn follow(
     arena: &SiteArena,
     place: ArenaOffset,
     hash: u64,
-    (stack, bounds): (usize, Bounds),
+    start: WalkStart,
 ) -> Option<u32> {
     let (trail, steps) = steps(arena, place, hash)?;
-    trail
-        .matches_stack(steps, stack, bounds)
-        .then_some(trail.site)
+    trail.matches_stack(steps, start).then_some(trail.site)
 }
 
 /// The trail with this hash that the stack is, and its site.
 ///
 /// # Safety
-/// `stack` is the stack pointer that `bounds` are of.
+/// The bounds of `start` are those of its stack pointer.
 pub(super) unsafe fn find(
     trie: &Trie,
     arena: &SiteArena,
     hash: u64,
-    (stack, bounds): (usize, Bounds),
+    start: WalkStart,
 ) -> Option<(ArenaOffset, u32)> {
     let mut place = trie.find(arena, hash)?;
     for _ in 0..MAX_ALIKE {
         let (trail, steps) = steps(arena, place, hash)?;
-        if trail.matches_stack(steps, stack, bounds) {
+        if trail.matches_stack(steps, start) {
             return Some((place, trail.site));
         }
         place = ArenaOffset::from_raw(trail.next.load(Ordering::Acquire))?;

@@ -100,9 +100,17 @@ impl Bounds {
     }
 }
 
+/// The registers that a walk starts from, with its bounds.
+#[derive(Clone, Copy)]
+pub(super) struct WalkStart {
+    pub(super) from: Registers,
+    pub(super) bounds: Bounds,
+}
+
 /// [`chain`] within the bounds of a stack.
 #[inline(always)]
-pub(super) fn frames(from: Registers, bounds: Bounds, tell: impl FnMut(usize, usize)) -> End {
+pub(super) fn frames(start: WalkStart, tell: impl FnMut(usize, usize)) -> End {
+    let WalkStart { from, bounds } = start;
     if bounds.own {
         // SAFETY: `chain` reads words between the stack pointer and the top; of the thread's own stack all of them can be read.
         chain(from, bounds, |at| Some(unsafe { word(at) }), tell)

@@ -3,7 +3,7 @@
 use super::registers::Registers;
 use super::site::MAX_FRAMES;
 use super::thread_sites::ThreadSites;
-use super::walk::{self, Bounds, End};
+use super::walk::{self, End, WalkStart};
 use super::{calls, unwind};
 
 /// Innermost first.
@@ -51,15 +51,15 @@ impl WalkedStack {
     }
 
     /// By the chain of frame pointers, as far as what stands on it follows calls.
-    pub(super) fn by_frames(&mut self, from: Registers, bounds: Bounds) {
+    pub(super) fn by_frames(&mut self, start: WalkStart) {
         self.count = 0;
-        self.continue_by_frames(from, from.stack, bounds);
+        self.continue_by_frames(start, start.from.stack);
     }
 
     /// By the chain of frame pointers from `next` on; slots count from `stack`.
-    fn continue_by_frames(&mut self, next: Registers, stack: usize, bounds: Bounds) {
+    fn continue_by_frames(&mut self, next: WalkStart, stack: usize) {
         let mut astray = false;
-        let end = walk::frames(next, bounds, |back, at| {
+        let end = walk::frames(next, |back, at| {
             astray = astray || !calls::returns_to(back) || !self.push(back, at.checked_sub(stack));
         });
         self.whole = end == End::Reached && !astray;
@@ -67,22 +67,18 @@ impl WalkedStack {
 
     /// By the unwinder. Where its tables end, as in a driver that is built without any, by the chain from there; by the chain alone where
     /// that gets further. False where it is the unwinder that asks for memory.
-    pub(super) fn by_unwinder(
-        &mut self,
-        local: &ThreadSites,
-        from: Registers,
-        bounds: Bounds,
-    ) -> bool {
+    pub(super) fn by_unwinder(&mut self, local: &ThreadSites, start: WalkStart) -> bool {
+        let WalkStart { from, bounds } = start;
         let mut last = Registers::default();
         if !local.once(|| last = unwind::pass(self, from.stack, bounds)) {
             return false;
         }
         if !self.whole && last.stack > from.stack {
-            self.continue_by_frames(last, from.stack, bounds);
+            self.continue_by_frames(WalkStart { from: last, bounds }, from.stack);
         }
         if !self.whole {
             let mut chained = Self::nothing();
-            chained.by_frames(from, bounds);
+            chained.by_frames(start);
             if chained.whole || chained.count > self.count {
                 *self = chained;
             }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::header_words::HeaderWords;
+use crate::fold::fold;
 
 /// A guard's keys.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,13 +74,6 @@ impl Keys {
 #[inline(always)]
 pub(super) const fn tail(sum: u64) -> u64 {
     sum & 0x3F3F_3F3F_3F3F_3F3F | 0x8080_8080_8080_8080
-}
-
-/// Both halves of the product, one over the other.
-#[inline]
-const fn fold(a: u64, b: u64) -> u64 {
-    let product = a as u128 * b as u128;
-    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ mod gap;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crate::fold::fold;
+
 /// Sites that share eight places, a cache line; a site that finds none shares the count of another.
 const SETS: usize = 256;
 const WAYS: usize = 8;
@@ -173,11 +175,10 @@ impl Sampler {
     }
 }
 
-/// Spreads `a`: both halves of a product, one over the other.
+/// Spreads `a`.
 #[inline]
 const fn mix(a: u64, b: u64) -> u64 {
-    let product = (a ^ b.rotate_left(32)) as u128 * b as u128;
-    product as u64 ^ (product >> 64) as u64
+    fold(a ^ b.rotate_left(32), b)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use testkit::Child;
 
 use super::*;
+use crate::call_sites::registers::Registers;
 use crate::call_sites::{CommandMark, walk_from};
 use crate::os::{Handled, Trap};
 
@@ -156,7 +157,10 @@ extern "C" fn walk(data: *mut c_void, stack: usize, frame: usize) -> usize {
     // SAFETY: the `Found` and the mark of the test, which wait.
     let (found, mark) = unsafe { &mut *data.cast::<(WalkedStack, usize)>() };
     let bounds = thread_sites::with(|local| local.expect("std").bounds(stack));
-    found.by_frames(Registers { stack, frame }, bounds.up_to(*mark));
+    found.by_frames(WalkStart {
+        from: Registers { stack, frame },
+        bounds: bounds.up_to(*mark),
+    });
     0
 }
 
