@@ -10,7 +10,7 @@ pub(super) fn returns_to(back: usize) -> bool {
     let Some(before) = back.checked_sub(8) else {
         return false;
     };
-    os::parse_u64(before).is_some_and(|bytes| follows_call(bytes.to_le_bytes()))
+    os::read_u64_by_kernel(before).is_some_and(|bytes| follows_call(bytes.to_le_bytes()))
 }
 
 /// x86-64: `call rel32` (E8 and four bytes), or `call r/m64` (FF, whose second byte has 2 in its middle, and none to five bytes more).

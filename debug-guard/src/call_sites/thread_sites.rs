@@ -156,7 +156,7 @@ impl CachedSite {
     fn below_block(&self) -> Option<(usize, usize)> {
         let page = os::page_size();
         let first = self.stack & !page.wrapping_sub(1);
-        let readable = |address| os::parse_u64(address).is_some();
+        let readable = |address| os::read_u64_by_kernel(address).is_some();
         if !(first..self.high).step_by(page).all(readable) {
             return None;
         }

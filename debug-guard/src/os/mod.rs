@@ -34,7 +34,7 @@ pub use refusal::OsRefusal;
 pub(crate) use system::tables_without_lock;
 pub(crate) use system::{
     CATCHES_READS, Region, abort, at_exit, exit_now, forks, install_fault_handler, is_terminal,
-    mapping_at, page_size, parse_u64, pause, process_id, random_u64, read_u64, thread_id,
+    mapping_at, page_size, pause, process_id, random_u64, read_u64, read_u64_by_kernel, thread_id,
     thread_name, total_memory, write,
 };
 pub use trap::Access;

@@ -161,7 +161,7 @@ pub(crate) fn read_u64(_: usize) -> Option<u64> {
 }
 
 /// Never known.
-pub(crate) fn parse_u64(_: usize) -> Option<u64> {
+pub(crate) fn read_u64_by_kernel(_: usize) -> Option<u64> {
     None
 }
 

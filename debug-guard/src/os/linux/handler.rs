@@ -217,27 +217,22 @@ unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, contex
         libc::SIG_DFL | libc::SIG_IGN => by_default(signal, code),
         _ if once => by_default(signal, code),
         handler => {
-            // As if the kernel had called it: what the interrupted thread blocks, and what the handler wants blocked.
-            let own = if former.sa_flags & libc::SA_NODEFER == 0 {
-                Some(signal)
-            } else {
-                None
-            };
-            let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+            // As if the kernel had called it: with the signals blocked that the interrupted thread and the handler block.
+            let mut own = empty();
+            if former.sa_flags & libc::SA_NODEFER == 0 {
+                own = with(own, signal);
+            }
+            let mut before = empty();
             // SAFETY: the kernel's own, for this call.
             let interrupted =
                 unsafe { &raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask };
             // SAFETY: a set that the kernel made; the former one is written.
-            let _ = unsafe {
-                libc::pthread_sigmask(libc::SIG_SETMASK, interrupted, before.as_mut_ptr())
-            };
-            // SAFETY: as above.
-            let _ = unsafe {
-                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const former.sa_mask, null_mut())
-            };
-            let own = own.map_or(empty(), |signal| with(empty(), signal));
-            // SAFETY: a set that was made in full.
-            let _ = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const own, null_mut()) };
+            let _ =
+                unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, interrupted, &raw mut before) };
+            for blocked in [&former.sa_mask, &own] {
+                // SAFETY: sets made in full.
+                let _ = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, blocked, null_mut()) };
+            }
             if former.sa_flags & libc::SA_SIGINFO != 0 {
                 // SAFETY: it was installed as such a handler.
                 let handler = unsafe {
@@ -257,7 +252,7 @@ unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, contex
             }
             // SAFETY: the set that was in force.
             let _ =
-                unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut()) };
+                unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
         }
     }
 }

@@ -1,13 +1,21 @@
 //! System calls on memory and files, each with its answer as a `Result`.
 
-use core::ffi::{CStr, c_int};
-use core::ptr::without_provenance_mut;
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr::{null_mut, without_provenance_mut};
 
 use crate::os::OsRefusal;
 
-/// Linux 6.13; not in every libc crate.
-pub(super) const MADV_GUARD_INSTALL: c_int = 102;
-pub(super) const MADV_GUARD_REMOVE: c_int = 103;
+/// An advice of madvise(2), with the call's name in refusals.
+#[derive(Clone, Copy)]
+pub(super) struct Advice(c_int, &'static str);
+
+impl Advice {
+    pub(super) const DISCARD: Self = Self(libc::MADV_DONTNEED, "madvise(MADV_DONTNEED)");
+    /// Linux 6.13; not in every libc crate, as the next.
+    pub(super) const INSTALL_GUARD: Self = Self(102, "madvise(MADV_GUARD_INSTALL)");
+    pub(super) const REMOVE_GUARD: Self = Self(103, "madvise(MADV_GUARD_REMOVE)");
+    pub(super) const NO_HUGE_PAGES: Self = Self(libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE)");
+}
 
 pub(super) fn errno() -> i32 {
     // SAFETY: the address of the calling thread's own number.
@@ -39,26 +47,25 @@ pub(super) fn refused(call: &'static str) -> OsRefusal {
     }
 }
 
-const UNTOUCHED: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-
-/// New addresses that nothing can touch and no memory is set aside for.
-pub(super) fn reserve(bytes: usize) -> Result<usize, OsRefusal> {
-    // SAFETY: new addresses, chosen by the kernel.
-    let base = unsafe {
-        libc::mmap(
-            core::ptr::null_mut(),
-            bytes,
-            libc::PROT_NONE,
-            UNTOUCHED,
-            -1,
-            0,
-        )
-    };
+/// Maps addresses that cannot be accessed and for which no memory is set aside: at `place`, or, if that is null, where the kernel chooses.
+///
+/// # Safety
+/// The addresses at `place` are the caller's, and nothing in them is used any more.
+unsafe fn map(place: *mut c_void, bytes: usize, fixed: c_int) -> Result<usize, OsRefusal> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+    // SAFETY: the caller's promise.
+    let base = unsafe { libc::mmap(place, bytes, libc::PROT_NONE, flags, -1, 0) };
     if base == libc::MAP_FAILED {
         Err(refused("mmap"))
     } else {
         Ok(base.expose_provenance())
     }
+}
+
+/// Reserves new addresses that cannot be accessed and for which no memory is set aside.
+pub(super) fn reserve(bytes: usize) -> Result<usize, OsRefusal> {
+    // SAFETY: new addresses, chosen by the kernel.
+    unsafe { map(null_mut(), bytes, 0) }
 }
 
 /// As [`reserve`], at a multiple of `align`, itself a multiple of the page.
@@ -81,23 +88,8 @@ pub(super) fn reserve_aligned(bytes: usize, align: usize) -> Result<usize, OsRef
 /// # Safety
 /// The addresses are the caller's, and nothing in them is used any more.
 pub(super) unsafe fn reserve_again(base: usize, bytes: usize) -> Result<(), OsRefusal> {
-    let place = without_provenance_mut(base);
     // SAFETY: the caller's promise.
-    let made = unsafe {
-        libc::mmap(
-            place,
-            bytes,
-            libc::PROT_NONE,
-            UNTOUCHED | libc::MAP_FIXED,
-            -1,
-            0,
-        )
-    };
-    if made == libc::MAP_FAILED {
-        Err(refused("mmap"))
-    } else {
-        Ok(())
-    }
+    unsafe { map(without_provenance_mut(base), bytes, libc::MAP_FIXED) }.map(drop)
 }
 
 /// # Safety
@@ -112,12 +104,8 @@ pub(super) unsafe fn unmap(base: usize, bytes: usize) {
 
 /// # Safety
 /// The addresses are the caller's, and nothing in them is used that the advice takes away.
-pub(super) unsafe fn advise(
-    base: usize,
-    bytes: usize,
-    advice: c_int,
-    call: &'static str,
-) -> Result<(), OsRefusal> {
+pub(super) unsafe fn advise(base: usize, bytes: usize, advice: Advice) -> Result<(), OsRefusal> {
+    let Advice(advice, call) = advice;
     // SAFETY: the caller's promise.
     answer(call, unsafe {
         libc::madvise(without_provenance_mut(base), bytes, advice)
@@ -131,11 +119,10 @@ pub(super) unsafe fn advise(
 pub(super) unsafe fn advise_locked(
     base: usize,
     bytes: usize,
-    advice: c_int,
-    call: &'static str,
+    advice: Advice,
 ) -> Result<(), OsRefusal> {
     // SAFETY: the caller's promise.
-    match unsafe { advise(base, bytes, advice, call) } {
+    match unsafe { advise(base, bytes, advice) } {
         Err(OsRefusal::Call {
             errno: libc::EINVAL,
             ..
@@ -144,7 +131,7 @@ pub(super) unsafe fn advise_locked(
     }
     unlock(base, bytes);
     // SAFETY: the caller's promise.
-    unsafe { advise(base, bytes, advice, call) }
+    unsafe { advise(base, bytes, advice) }
 }
 
 /// Takes back what mlock or mlockall did. Harmless where nothing was locked.
@@ -171,7 +158,7 @@ pub(super) unsafe fn protect(
 pub(super) fn readable(address: usize) -> bool {
     let impossible: c_int = -1;
     let before = errno();
-    let nowhere = core::ptr::null_mut::<u8>();
+    let nowhere = null_mut::<u8>();
     // SAFETY: nothing is written; an address that cannot be read is answered, not trapped.
     let answer = unsafe {
         libc::syscall(
@@ -195,6 +182,16 @@ impl File {
         // SAFETY: a path that ends in a zero.
         let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
         (fd >= 0).then_some(Self(fd))
+    }
+
+    /// Opens the file whose path is these parts, one behind the other, 511 bytes at most.
+    pub(super) fn open_joined(parts: [&[u8]; 3]) -> Option<Self> {
+        let mut path = [0_u8; 512];
+        let mut rest = path.iter_mut();
+        for byte in parts.into_iter().flatten().copied().chain([0]) {
+            *rest.next()? = byte;
+        }
+        Self::open(CStr::from_bytes_until_nul(&path).ok()?)
     }
 
     pub(super) fn descriptor(&self) -> c_int {

@@ -28,7 +28,7 @@ pub(super) use probe::probe;
 pub(crate) use process::{
     abort, is_terminal, page_size, pause, process_id, random_u64, thread_id, thread_name, write,
 };
-pub(crate) use read::{CATCHES_READS, parse_u64, read_u64};
+pub(crate) use read::{CATCHES_READS, read_u64, read_u64_by_kernel};
 pub(crate) use region::Region;
 #[cfg(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) use tables::tables_without_lock;

@@ -151,8 +151,6 @@ pub(crate) fn random_u64() -> u64 {
 
 /// What the thread calls itself; empty when it is gone.
 pub(crate) fn thread_name(thread: u32, text: &mut [u8; 16]) -> &str {
-    let mut path = [0_u8; 40];
-    let mut rest: &mut [u8] = &mut path;
     let mut digits = [0_u8; 10];
     let mut first = digits.len();
     let mut number = thread;
@@ -166,21 +164,9 @@ pub(crate) fn thread_name(thread: u32, text: &mut [u8; 16]) -> &str {
             break;
         }
     }
-    for part in [
-        b"/proc/self/task/".as_slice(),
-        digits.get(first..).unwrap_or_default(),
-        b"/comm",
-    ] {
-        let Some((place, left)) = rest.split_at_mut_checked(part.len()) else {
-            return "";
-        };
-        place.copy_from_slice(part);
-        rest = left;
-    }
-    let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else {
-        return "";
-    };
-    let Some(file) = super::memory::File::open(path) else {
+    let digits = digits.get(first..).unwrap_or_default();
+    let Some(file) = super::memory::File::open_joined([b"/proc/self/task/", digits, b"/comm"])
+    else {
         return "";
     };
     let read = file.read(text);

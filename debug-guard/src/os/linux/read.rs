@@ -15,18 +15,13 @@ pub(crate) fn read_u64(address: usize) -> Option<u64> {
         // SAFETY: the handler that stands knows the instruction.
         return unsafe { caught::read(address) };
     }
-    slowly(address)
+    read_u64_by_kernel(address)
 }
 
 /// As [`read_u64`], by the kernel, which answers where the processor would trap: for what is read seldom and may well not be there. Some
 /// 500 ns; no signal is raised, so it works where they are blocked, and where the program put a handler of its own in the place of ours.
 #[cold]
-pub(crate) fn parse_u64(address: usize) -> Option<u64> {
-    slowly(address)
-}
-
-#[cold]
-fn slowly(address: usize) -> Option<u64> {
+pub(crate) fn read_u64_by_kernel(address: usize) -> Option<u64> {
     let mut value = 0_u64;
     let local = libc::iovec {
         iov_base: core::ptr::from_mut(&mut value).cast::<c_void>(),

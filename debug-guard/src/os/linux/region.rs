@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::lock::STATE;
 use super::map_budget;
-use super::memory::{self, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
+use super::memory::{self, Advice};
 use super::userfault;
 use crate::mode::BackEnd;
 use crate::os::{Content, OsRefusal, Pages};
@@ -22,10 +22,6 @@ const SEGMENT: usize = 64 << 20;
 /// The addresses that one of the kernel's lowest tables serves, where pages have 4096 bytes: what is [retired](Region::retire) should begin
 /// and end with one.
 const TABLE: usize = 2 << 20;
-
-const INSTALL: &str = "madvise(MADV_GUARD_INSTALL)";
-const REMOVE: &str = "madvise(MADV_GUARD_REMOVE)";
-const DISCARD: &str = "madvise(MADV_DONTNEED)";
 
 /// A reserved run of pages under one back end.
 #[derive(Debug)]
@@ -132,18 +128,18 @@ impl Pages for Region {
         match self.back_end {
             BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
                 // SAFETY: forwarded.
-                unsafe { memory::advise_locked(base, bytes, libc::MADV_DONTNEED, DISCARD) }
+                unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) }
             }
             BackEnd::GuardMarkers => {
                 // SAFETY: forwarded.
-                unsafe { memory::advise_locked(base, bytes, MADV_GUARD_INSTALL, INSTALL) }
+                unsafe { memory::advise_locked(base, bytes, Advice::INSTALL_GUARD) }
             }
             BackEnd::Mprotect => {
                 // SAFETY: forwarded.
                 unsafe { memory::protect(base, bytes, libc::PROT_NONE) }?;
                 map_budget::release();
                 // SAFETY: forwarded.
-                unsafe { memory::advise_locked(base, bytes, libc::MADV_DONTNEED, DISCARD) }
+                unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) }
             }
             BackEnd::Cookies => Err(OsRefusal::Unavailable),
         }
@@ -198,8 +194,7 @@ impl Pages for Region {
     }
 
     fn land(&self, page: usize, to_close: bool) -> bool {
-        let (first, count) = (page, 1);
-        let (base, bytes) = (self.address_of(first), count << self.shift);
+        let (base, bytes) = (self.address_of(page), 1 << self.shift);
         let errno = memory::errno();
         if to_close {
             // Before it is open: whoever closes it meanwhile has the access stopped a second time.
@@ -211,7 +206,7 @@ impl Pages for Region {
             let _ = self.open_guards.iter().any(free);
         }
         self.landed.store(true, Ordering::Release);
-        let open = first + count <= self.opened.load(Ordering::Acquire);
+        let open = page < self.opened.load(Ordering::Acquire);
         if self.back_end == BackEnd::Mprotect || !open {
             // SAFETY: pages of ours become accessible; nobody relies on their being stopped but the guard that asks for this.
             let _ = unsafe { memory::protect(base, bytes, libc::PROT_READ | libc::PROT_WRITE) };
@@ -222,7 +217,7 @@ impl Pages for Region {
             }
             BackEnd::GuardMarkers => {
                 // SAFETY: takes markers away, no content.
-                unsafe { memory::advise(base, bytes, MADV_GUARD_REMOVE, REMOVE) }.is_ok()
+                unsafe { memory::advise(base, bytes, Advice::REMOVE_GUARD) }.is_ok()
             }
             BackEnd::Mprotect => memory::readable(base),
             BackEnd::Cookies => false,
@@ -249,7 +244,7 @@ impl Pages for Region {
         let (base, bytes) = (self.address_of(page), 1 << self.shift);
         if self.back_end == BackEnd::GuardMarkers {
             // SAFETY: forwarded: what is in it is nobody's.
-            let _ = unsafe { memory::advise_locked(base, bytes, MADV_GUARD_INSTALL, INSTALL) };
+            let _ = unsafe { memory::advise_locked(base, bytes, Advice::INSTALL_GUARD) };
             return;
         }
         if self.back_end == BackEnd::Mprotect {
@@ -257,7 +252,7 @@ impl Pages for Region {
             let _ = unsafe { memory::protect(base, bytes, libc::PROT_NONE) };
         }
         // SAFETY: as above.
-        let _ = unsafe { memory::advise_locked(base, bytes, libc::MADV_DONTNEED, DISCARD) };
+        let _ = unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) };
     }
 }
 
@@ -280,11 +275,11 @@ impl Region {
         if self.has_landed() {
             // What was written to a page that an access landed on stays in it.
             // SAFETY: the caller's pages, not provided: nobody has anything in them.
-            unsafe { memory::advise_locked(base, bytes, libc::MADV_DONTNEED, DISCARD) }?;
+            unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) }?;
         }
         if self.back_end == BackEnd::GuardMarkers {
             // SAFETY: takes markers away, no content.
-            return unsafe { memory::advise_locked(base, bytes, MADV_GUARD_REMOVE, REMOVE) };
+            return unsafe { memory::advise_locked(base, bytes, Advice::REMOVE_GUARD) };
         }
         map_budget::reserve()?;
         // SAFETY: more is allowed than before.
@@ -321,7 +316,7 @@ impl Region {
             let (base, bytes) = (self.address_of(opened), (target - opened) << self.shift);
             if self.back_end == BackEnd::GuardMarkers {
                 // SAFETY: nothing was provided in there yet.
-                unsafe { memory::advise_locked(base, bytes, MADV_GUARD_INSTALL, INSTALL) }?;
+                unsafe { memory::advise_locked(base, bytes, Advice::INSTALL_GUARD) }?;
             }
             // SAFETY: every page in there is missing or marked.
             unsafe { memory::protect(base, bytes, libc::PROT_READ | libc::PROT_WRITE) }?;
@@ -341,7 +336,7 @@ impl Region {
         // SAFETY: nobody uses the region yet.
         unsafe { memory::protect(self.base, page, libc::PROT_NONE) }?;
         // SAFETY: as above.
-        unsafe { memory::advise(self.base, page, libc::MADV_DONTNEED, DISCARD) }
+        unsafe { memory::advise(self.base, page, Advice::DISCARD) }
     }
 }
 
@@ -350,14 +345,7 @@ impl Region {
 fn plain(base: usize, bytes: usize) {
     memory::unlock(base, bytes);
     // SAFETY: nobody's pages yet.
-    let _ = unsafe {
-        memory::advise(
-            base,
-            bytes,
-            libc::MADV_NOHUGEPAGE,
-            "madvise(MADV_NOHUGEPAGE)",
-        )
-    };
+    let _ = unsafe { memory::advise(base, bytes, Advice::NO_HUGE_PAGES) };
 }
 
 impl Drop for Region {

@@ -1,18 +1,15 @@
 //! How much memory there is for this process: the machine's, or what its control group may use.
 
-use core::ffi::CStr;
-
 use super::memory::File;
 
 /// The smallest of what the machine has and what the control groups allow, in bytes.
 pub(crate) fn total_memory() -> Option<u64> {
-    let mut path = [0_u8; 512];
-    [machine(), group(&mut path)].into_iter().flatten().min()
+    [machine(), group()].into_iter().flatten().min()
 }
 
 fn machine() -> Option<u64> {
     let mut text = [0_u8; 256];
-    let text = contents(c"/proc/meminfo", &mut text)?;
+    let text = contents(File::open(c"/proc/meminfo"), &mut text)?;
     let line = text
         .split(|&byte| byte == b'\n')
         .find_map(|line| line.strip_prefix(b"MemTotal:"))?;
@@ -20,9 +17,9 @@ fn machine() -> Option<u64> {
 }
 
 /// The tightest limit of the process's control group and of those above it: version 2, or version 1's controller of memory.
-fn group(path: &mut [u8; 512]) -> Option<u64> {
+fn group() -> Option<u64> {
     let mut text = [0_u8; 2048];
-    let text = contents(c"/proc/self/cgroup", &mut text)?;
+    let text = contents(File::open(c"/proc/self/cgroup"), &mut text)?;
     let lines = text.split(|&byte| byte == b'\n');
     lines
         .filter_map(|line| {
@@ -39,7 +36,7 @@ fn group(path: &mut [u8; 512]) -> Option<u64> {
                 _ => return None,
             };
             ancestors(group)
-                .filter_map(|group| limit(path, [root, group, file]))
+                .filter_map(|group| limit([root, group, file]))
                 .min()
         })
         .min()
@@ -54,19 +51,12 @@ fn ancestors(group: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// What the file says whose path is these parts, one behind the other. `max`, and a file that is not there, are no limit.
-fn limit(path: &mut [u8; 512], parts: [&[u8]; 3]) -> Option<u64> {
-    let mut rest: &mut [u8] = path;
-    for byte in parts.into_iter().flatten().copied().chain([0]) {
-        let (place, further) = rest.split_first_mut()?;
-        *place = byte;
-        rest = further;
-    }
-    let mut text = [0_u8; 32];
-    number(contents(CStr::from_bytes_until_nul(path).ok()?, &mut text)?)
+fn limit(parts: [&[u8]; 3]) -> Option<u64> {
+    number(contents(File::open_joined(parts), &mut [0_u8; 32])?)
 }
 
-fn contents<'a>(path: &CStr, text: &'a mut [u8]) -> Option<&'a [u8]> {
-    let read = File::open(path)?.read(text);
+fn contents(file: Option<File>, text: &mut [u8]) -> Option<&[u8]> {
+    let read = file?.read(text);
     text.get(..read)
 }
 

@@ -8,7 +8,7 @@ use core::ptr::from_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use super::lock::STATE;
-use super::memory;
+use super::memory::{self, Advice};
 use crate::os::{Content, OsRefusal};
 
 const USER_MODE_ONLY: c_int = 1;
@@ -183,13 +183,7 @@ pub(super) fn register(base: usize, bytes: usize) -> Result<(), OsRefusal> {
         ioctls: 0,
     };
     // SAFETY: the structure that this request takes; the pages are ours and hold nothing that would be lost.
-    memory::answer("UFFDIO_REGISTER", unsafe {
-        libc::ioctl(
-            DESCRIPTOR.load(Ordering::Relaxed),
-            REGISTER,
-            from_mut(&mut run),
-        )
-    })
+    memory::answer("UFFDIO_REGISTER", unsafe { control(REGISTER, &mut run) })
 }
 
 /// # Safety
@@ -215,25 +209,11 @@ pub(super) unsafe fn provide(
 fn copy(to: usize, page: usize, pattern: *const u8) -> Result<(), OsRefusal> {
     let mut last = 0;
     for _ in 0..TRIES {
-        let mut transfer = Transfer {
-            to: to as u64,
-            from: pattern.addr() as u64,
-            len: page as u64,
-            mode: DONT_WAKE,
-            done: 0,
+        // SAFETY: the page at `to` is the caller's and not provided.
+        last = match unsafe { transfer(COPY, to, pattern.addr(), page) } {
+            Ok(()) => return Ok(()),
+            Err(errno) => errno,
         };
-        // SAFETY: the structure that this request takes.
-        let answer = unsafe {
-            libc::ioctl(
-                DESCRIPTOR.load(Ordering::Relaxed),
-                COPY,
-                from_mut(&mut transfer),
-            )
-        };
-        if answer == 0 {
-            return Ok(());
-        }
-        last = memory::errno();
         match last {
             libc::EAGAIN => {}
             // A page on which a stopped access landed.
@@ -247,6 +227,33 @@ fn copy(to: usize, page: usize, pattern: *const u8) -> Result<(), OsRefusal> {
         call: "UFFDIO_COPY",
         errno: last,
     })
+}
+
+/// Copies or moves one page, by `request`; the system's error number if it refuses.
+///
+/// # Safety
+/// The page at `to` is the caller's and not provided; of a page that moves, nothing is used any more.
+unsafe fn transfer(request: libc::Ioctl, to: usize, from: usize, page: usize) -> Result<(), c_int> {
+    let mut transfer = Transfer {
+        to: to as u64,
+        from: from as u64,
+        len: page as u64,
+        mode: DONT_WAKE,
+        done: 0,
+    };
+    // SAFETY: the structure that these requests take; the caller's promise for the pages.
+    match unsafe { control(request, &mut transfer) } {
+        0 => Ok(()),
+        _ => Err(memory::errno()),
+    }
+}
+
+/// # Safety
+/// `argument` is the structure that `request` takes, and the pages that it names may be changed.
+unsafe fn control<T>(request: libc::Ioctl, argument: &mut T) -> c_int {
+    let descriptor = DESCRIPTOR.load(Ordering::Relaxed);
+    // SAFETY: the caller's promise.
+    unsafe { libc::ioctl(descriptor, request, from_mut(argument)) }
 }
 
 /// Puts zeros into missing pages; memory is taken when they are written to.
@@ -273,8 +280,7 @@ pub(super) fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
             done: 0,
         };
         // SAFETY: the structure that this request takes.
-        let answer =
-            unsafe { libc::ioctl(DESCRIPTOR.load(Ordering::Relaxed), ZERO, from_mut(&mut run)) };
+        let answer = unsafe { control(ZERO, &mut run) };
         if answer == 0 {
             return Ok(());
         }
@@ -299,26 +305,11 @@ pub(super) fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
 /// Both pages are the caller's, and nobody may touch `from` any more.
 pub(super) unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
     for _ in 0..TRIES {
-        let mut transfer = Transfer {
-            to: to as u64,
-            from: from as u64,
-            len: page as u64,
-            mode: DONT_WAKE,
-            done: 0,
-        };
-        // SAFETY: the structure that this request takes; the caller's promise for the pages.
-        let answer = unsafe {
-            libc::ioctl(
-                DESCRIPTOR.load(Ordering::Relaxed),
-                MOVE,
-                from_mut(&mut transfer),
-            )
-        };
-        if answer == 0 {
+        // SAFETY: the caller's promise for the pages.
+        let Err(errno) = (unsafe { transfer(MOVE, to, from, page) }) else {
             return true;
-        }
+        };
         // EBUSY: pinned, or shared with a child. EINVAL: one of them is locked. EEXIST: a stopped access landed there.
-        let errno = memory::errno();
         if errno != libc::EAGAIN && !watch_anew(errno) {
             return false;
         }
@@ -330,8 +321,6 @@ pub(super) unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
 fn discard(base: usize, bytes: usize) {
     if bytes > 0 {
         // SAFETY: the callers' pages, which were just filled by us or by an access that had no right to them.
-        let _ = unsafe {
-            memory::advise_locked(base, bytes, libc::MADV_DONTNEED, "madvise(MADV_DONTNEED)")
-        };
+        let _ = unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) };
     }
 }
