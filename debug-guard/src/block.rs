@@ -11,7 +11,7 @@ use crate::report_kind::ReportKind;
 
 /// Requester and time of an allocation or free: interned by [`crate::call_sites`], a number in a record.
 ///
-/// 0 = not written down.
+/// 0 = not recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct SiteId(pub(crate) u32);
 
@@ -25,13 +25,13 @@ impl SiteId {
     }
 }
 
-/// What a record keeps of an allocation or a free, made by the guard before it asks cookies or slots.
+/// What a record keeps of an allocation or a free.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BlockMark {
     pub(crate) site: SiteId,
     /// The operating system's number of the thread.
     pub(crate) thread: u32,
-    /// Counted up over the guard's allocations; the age of a block is the difference.
+    /// Grows with the guard's allocations; the difference of two is an age.
     pub(crate) serial: u64,
 }
 
@@ -66,7 +66,7 @@ pub enum BlockState {
     MovedTo(usize),
 }
 
-/// A block as its keeper knows it.
+/// What slots or cookies know of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     /// The first byte of the object.
@@ -119,8 +119,8 @@ impl GuardFinding {
     }
 }
 
-/// Hears all that one look found, with no lock held: it may unwind, and knows then what it has not heard.
-pub(crate) type FoundTogether<'a> = dyn FnMut(&mut dyn Iterator<Item = GuardFinding>) + 'a;
+/// Receives the findings of one check, with no lock held. It may unwind; the iterator then has the findings that are left.
+pub(crate) type FindingSink<'a> = dyn FnMut(&mut dyn Iterator<Item = GuardFinding>) + 'a;
 
 /// Bytes that are not what the guard wrote there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,13 +129,13 @@ pub struct Changed {
     pub first: usize,
     /// Number of bytes from the first to the last, both included.
     pub span: usize,
-    /// The first up to 16 of them, as they were to be.
+    /// The first 16 of them at most, as the guard wrote them.
     pub(crate) expected: [u8; 16],
-    /// And as they are.
+    /// The same bytes, as they are.
     pub(crate) actual: [u8; 16],
 }
 
-/// What is wrong with an access that was stopped.
+/// What is wrong with a stopped access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accused {
     pub(crate) kind: ReportKind,
@@ -155,7 +155,7 @@ impl Accused {
 }
 
 impl Changed {
-    /// The first up to 16 bytes of the span, as they were to be.
+    /// The first bytes of the span, 16 at most, as the guard wrote them.
     #[must_use]
     pub fn expected(&self) -> &[u8] {
         self.expected.get(..self.span).unwrap_or(&self.expected)
@@ -168,12 +168,12 @@ impl Changed {
     }
 }
 
-/// What a keeper holds beside live blocks.
+/// What slots or cookies hold beside live blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HeldBlock {
-    /// Blocks that were freed and wait.
+    /// Freed blocks in quarantine.
     pub(crate) quarantined: u64,
-    /// Their bytes, as asked for.
+    /// Their bytes, as requested.
     pub(crate) quarantined_bytes: u64,
     /// Pages in memory.
     pub(crate) pages: u64,
@@ -181,16 +181,16 @@ pub(crate) struct HeldBlock {
     pub(crate) reserved: u64,
 }
 
-/// What became of a free.
+/// The result of a free.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FreeRecord {
-    /// Where the block is freed now. After a bad free: `None`, and nothing was touched.
+    /// `None` after a bad free, which frees nothing.
     pub(crate) freed: Option<Freed>,
     /// What was wrong.
-    pub(crate) fault: Option<GuardFinding>,
+    pub(crate) finding: Option<GuardFinding>,
 }
 
-/// What a freed block was.
+/// Size and mode of a freed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freed {
     pub(crate) size: usize,

@@ -104,7 +104,7 @@
 //!     let first = host.allocate(layout, Scope::Object)?;
 //!     let second = host.allocate(layout, Scope::Object);
 //!     if let Ok(second) = second {
-//!         // SAFETY: taken above with this layout and scope.
+//!         // SAFETY: allocated above with this layout and scope.
 //!         unsafe { host.deallocate(second, layout, Scope::Object) };
 //!     }
 //!     // SAFETY: as above.

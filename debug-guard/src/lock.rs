@@ -1,4 +1,4 @@
-//! Locks that a process made by fork can take although the thread that held them was left behind.
+//! Locks that the child of a fork can acquire although a thread of the parent held them.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -16,7 +16,7 @@ pub(crate) struct ForkSafeMutex<T> {
 // SAFETY: the value is reached by one holder at a time.
 unsafe impl<T: Send> Sync for ForkSafeMutex<T> {}
 
-/// What must be made whole when its holder is gone.
+/// A value that can be repaired if its lock's holder is gone.
 pub(crate) trait Abandoned {
     /// Called with the lock held, on a value that was being changed when the process forked.
     fn abandoned(&mut self);
@@ -26,10 +26,10 @@ pub(crate) trait Abandoned {
 #[derive(Debug)]
 pub(crate) struct ForkSafeMutexGuard<'l, T>(&'l ForkSafeMutex<T>);
 
-/// Spins; held for some nanoseconds, never over a call out of this library.
+/// A spin lock. It is held for some nanoseconds, never over a call out of this library.
 ///
-/// The word is [`FREE`], or the number of times that the process had forked when the lock was acquired, plus one. What a thread of the
-/// parent holds is, in a child, held by nobody.
+/// The word is [`FREE`], or one more than the number of forks before the lock was acquired. So a child knows the locks that threads of
+/// the parent hold.
 #[derive(Debug, Default)]
 pub(crate) struct ForkSafeSpinLock(AtomicU32);
 
@@ -182,7 +182,7 @@ impl<T> Drop for ForkSafeMutexGuard<'_, T> {
     }
 }
 
-/// Waits a moment; after some tries, so that another thread runs.
+/// Spins once; every 64th time the thread yields instead.
 pub(crate) fn relax(tries: u32) {
     if tries.is_multiple_of(64) {
         os::pause()

@@ -22,21 +22,21 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Mode {
-    /// Passed on to the allocator behind, and counted.
+    /// Forwarded to the allocator behind, and counted.
     Off,
-    /// A few blocks, chosen call site by call site, are guarded as [`Strict`](Self::Strict) does; the rest pass, and so does a free of
-    /// what is no block of the guard. Leaks are not listed. For production.
+    /// A few blocks of each call site are guarded as [`Strict`](Self::Strict) does. The others pass, and so does a free of an unknown
+    /// pointer. Leaks are not listed. For production.
     Sampled,
-    /// A keyed header in front and a tail that begins exactly behind the last byte; freed blocks are poisoned and wait.
+    /// A keyed header in front and a tail directly behind the last byte; freed blocks are poisoned and quarantined.
     Cookie,
-    /// A page of its own between two that cannot be touched; freed blocks are poisoned and wait.
+    /// A page of its own between two inaccessible ones; freed blocks are poisoned and quarantined.
     #[default]
     Fence,
-    /// As [`Fence`](Self::Fence), and the page cannot be touched any more from its free on.
+    /// As [`Fence`](Self::Fence), and the page is inaccessible after the free.
     Strict,
 }
 
-/// Where in its pages a fenced block stands.
+/// The position of a fenced block in its pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placement {
@@ -45,7 +45,7 @@ pub enum Placement {
     Right,
     /// Against the page in front: an underflow is stopped at the instruction.
     Left,
-    /// Right and left by turns: whatever a program does every time is stopped after a while.
+    /// Right and left by turns, so that a repeated mistake is stopped on either side.
     Alternate,
 }
 
@@ -55,8 +55,8 @@ pub enum Placement {
 pub enum Stacks {
     /// Nothing.
     Off,
-    /// What the chain of frame pointers gives: some nanoseconds. It ends at the first function without one, and Rust compiles none in
-    /// unless told (`-C force-frame-pointers=yes`): [`StackSupport`](crate::StackSupport) says what this sees.
+    /// The chain of frame pointers: some nanoseconds. It ends at the first function without one. Rust compiles them in only with
+    /// `-C force-frame-pointers=yes`; [`StackSupport`](crate::StackSupport) reports what the chain reaches.
     Fast,
     /// As [`Fast`](Self::Fast); where the chain ends early, one pass of the unwinder, some microseconds, for each new call site. It is
     /// remembered: a known one costs what it costs with [`Fast`](Self::Fast).
@@ -64,7 +64,7 @@ pub enum Stacks {
     Full,
 }
 
-/// What the kernel lends a guard to make pages untouchable.
+/// The kernel feature that makes a guard's pages inaccessible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum BackEnd {
@@ -76,7 +76,7 @@ pub enum BackEnd {
     GuardMarkers,
     /// `mprotect`: two mappings a block, so only as many as `vm.max_map_count` leaves.
     Mprotect,
-    /// None: blocks that were to be fenced get cookies.
+    /// None: blocks get cookies instead of pages.
     Cookies,
 }
 
@@ -90,7 +90,7 @@ impl BackEnd {
         Self::Cookies,
     ];
 
-    /// As reports write it.
+    /// Its name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -6,15 +6,15 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReportKind {
-    /// A byte behind the block was touched, or found changed.
+    /// A byte behind the block was accessed, or found changed.
     Overflow,
-    /// A byte in front of the block was touched, or found changed.
+    /// A byte in front of the block was accessed, or found changed.
     Underflow,
-    /// A freed block was touched, or found changed.
+    /// A freed block was accessed, or found changed.
     UseAfterFree,
-    /// A block of no bytes was touched.
+    /// A block of no bytes was accessed.
     ZeroSizeAccess,
-    /// An address of the guard's where no block ever was was touched.
+    /// An address of the guard that never had a block was accessed.
     WildAccess,
     /// A block was freed a second time.
     DoubleFree,
@@ -24,22 +24,22 @@ pub enum ReportKind {
     ForeignFree,
     /// A block of another guard was freed here; the report names the right one.
     WrongGuard,
-    /// A block came back through the C callbacks of another context than it was taken through.
+    /// A block was freed through the C callbacks of another context than it was allocated through.
     WrongOwner,
-    /// A block came back with another size than it was taken with.
+    /// A block was freed with another size than it was allocated with.
     SizeMismatch,
-    /// A block came back with another alignment than it was taken with.
+    /// A block was freed with another alignment than it was allocated with.
     AlignmentMismatch,
-    /// A block came back with another scope than it was taken with.
+    /// A block was freed with another scope than it was allocated with.
     ScopeMismatch,
     /// The header in front of a block is damaged and cannot be read any more.
     HeaderDamaged,
-    /// A header stands where it was not written: it was copied there.
+    /// A header was copied to another address.
     HeaderMoved,
 }
 
 impl ReportKind {
-    /// As reports write it.
+    /// Its name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -100,7 +100,7 @@ impl ModuleFinder {
     }
 
     /// The path of the file, and the address that the file's own tables have for `address`. `None` where no file is mapped, or the
-    /// system does not say. Takes no memory; an address of a new file is looked up in the list of mappings.
+    /// system does not say. Allocates nothing; an address of a new file is looked up in the list of mappings.
     pub fn find(&mut self, address: usize) -> Option<(&str, usize)> {
         if self.0.find(address).is_none() && self.0.is_full() {
             self.0.clear();

@@ -1,4 +1,4 @@
-//! The memory of a depot: chunks that double, handed out from the front and never taken back before the end.
+//! The memory of a depot: chunks that double, allocated from the front and freed only at the end.
 //!
 //! ```text
 //!   place    0          64 KiB               192 KiB                                448 KiB
@@ -6,7 +6,7 @@
 //!            |xxxxxxxxxx|xxxxxxxxxxxxxxxx....|......................................|
 //!                                        ^ next       the room ahead is for frees   ^ capacity
 //! ```
-//! A thing has one [`ArenaOffset`] for as long as the arena lives, so that readers need no lock and a signal handler can follow a place.
+//! An object has one [`ArenaOffset`] as long as the arena lives, so readers, also in a signal handler, need no lock.
 
 use core::alloc::Layout;
 use core::num::NonZeroU32;
@@ -17,12 +17,12 @@ use alloc_core::{AllocError, HostAllocator, Scope};
 
 /// Bytes of the first chunk.
 const FIRST: usize = 64 * 1024;
-/// So many chunks at most: 2 GiB in all, less one `FIRST`.
+/// Maximum number of chunks: 2 GiB in all, less one `FIRST`.
 const CHUNKS: usize = 15;
-/// Everything stands at a multiple of this.
+/// The alignment of all objects.
 const UNIT: usize = 16;
 
-/// Where in the arena: in units of 16 bytes, so that a record of a block needs 32 bits.
+/// A position in the arena, in units of 16 bytes, so that a block's record needs 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArenaOffset(NonZeroU32);
 
@@ -43,12 +43,12 @@ pub(crate) struct SiteArena {
     chunks: [AtomicPtr<u8>; CHUNKS],
     /// The first unused byte.
     next: AtomicUsize,
-    /// The first byte that is not there.
+    /// The first byte beyond the chunks.
     capacity: AtomicUsize,
     limit: usize,
 }
 
-/// Where chunk `k` begins; the end of the one before.
+/// The beginning of chunk `k`.
 const fn start_of(k: usize) -> usize {
     FIRST.wrapping_mul((1 << k) - 1)
 }
@@ -82,14 +82,14 @@ impl SiteArena {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Bytes that can be had without growing; up to the end of a chunk may be skipped in between.
+    /// Bytes left without growing; the end of a chunk may be skipped in between.
     pub(crate) fn room(&self) -> usize {
         self.capacity
             .load(Ordering::Acquire)
             .saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
-    /// Takes one chunk more. False when there is none to be had.
+    /// Adds a chunk. False if it is refused.
     #[cold]
     pub(crate) fn grow(&self, memory: &dyn HostAllocator) -> bool {
         let capacity = self.capacity.load(Ordering::Acquire);
@@ -112,8 +112,8 @@ impl SiteArena {
             )
             .is_err()
         {
-            // Another thread was faster; its chunk is room as well.
-            // SAFETY: taken just above with this layout and scope, and nobody knows of it.
+            // Another thread was faster; its chunk is room too.
+            // SAFETY: allocated just above with this layout and scope, and no other thread knows it.
             unsafe { memory.deallocate(chunk, layout, Scope::Instance) };
         }
         self.capacity
@@ -121,7 +121,7 @@ impl SiteArena {
         true
     }
 
-    /// `bytes` zeroed bytes at a multiple of 16, if `keep` are there beyond them. Takes no memory from anyone.
+    /// `bytes` zeroed bytes at a multiple of 16, if `keep` bytes are left beyond them. Calls no allocator.
     pub(crate) fn allocate(&self, bytes: usize, keep: usize) -> Option<(ArenaOffset, NonNull<u8>)> {
         let bytes = bytes.checked_next_multiple_of(UNIT)?;
         if bytes > FIRST {
@@ -152,7 +152,7 @@ impl SiteArena {
         }
     }
 
-    /// Where `place` is, if `bytes` bytes that were handed out stand there.
+    /// The address of `place`, if `bytes` allocated bytes stand there.
     #[inline]
     pub(crate) fn at(&self, place: ArenaOffset, bytes: usize) -> Option<NonNull<u8>> {
         let at = (place.raw() as usize).checked_mul(UNIT)?;
@@ -169,12 +169,12 @@ impl SiteArena {
         Some(unsafe { chunk.add(at.wrapping_sub(start_of(k))) })
     }
 
-    /// Gives everything back.
+    /// Frees everything.
     pub(crate) fn close(&mut self, memory: &dyn HostAllocator) {
         for (k, slot) in self.chunks.iter_mut().enumerate() {
             let chunk = core::mem::replace(slot.get_mut(), null_mut());
             if let (Some(chunk), Some(layout)) = (NonNull::new(chunk), layout_of(k)) {
-                // SAFETY: `grow` took it with this layout and scope; `&mut self`: nobody reads it any more.
+                // SAFETY: `grow` allocated it with this layout and scope; `&mut self`: there are no readers.
                 unsafe { memory.deallocate(chunk, layout, Scope::Instance) };
             }
         }

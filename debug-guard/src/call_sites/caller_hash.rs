@@ -4,17 +4,17 @@ use super::registers::Registers;
 use super::walk::Bounds;
 use super::{registers, thread_sites};
 
-/// So many calls are looked at, where frame pointers chain.
+/// Calls that are hashed, if frame pointers chain.
 const NEAR: usize = 2;
-/// How deep the stack is tells further calls apart. Only within a page: threads' stacks begin anywhere, but at like places in a page.
+/// The depth of the stack distinguishes further calls. Only within a page: threads' stacks begin at the same position of a page.
 const DEPTH: usize = 0xFFF;
 
-/// Differs, but for chance, between requests that come through different calls or are for different sizes. The calls are those of the
-/// function that this is inlined into. Takes no memory; a few nanoseconds.
+/// A hash of the caller's calls and of the size. The calls are those of the function that this is inlined into. Allocates nothing; a few
+/// nanoseconds.
 #[inline(always)]
 pub(crate) fn call_site(size: usize) -> usize {
     let from = registers::read();
-    // Whoever tells places apart by this mixes it well.
+    // The user mixes the hash.
     let start = size ^ (from.stack & DEPTH).rotate_left(20);
     thread_sites::with(|local| match local {
         Some(local) if from.stack != 0 => walk(start, from, local.bounds(from.stack)),
@@ -25,7 +25,7 @@ pub(crate) fn call_site(size: usize) -> usize {
 #[inline(always)]
 fn walk(start: usize, from: Registers, bounds: Bounds) -> usize {
     let (mut site, mut frame) = (start, from.frame);
-    // Of two words, so that one comparison tells whether both are there.
+    // For two words, so that one comparison checks both.
     let room = bounds
         .top
         .wrapping_sub(from.stack)

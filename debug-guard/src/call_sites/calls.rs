@@ -1,7 +1,7 @@
-//! Whether an address is one that a call returns to.
+//! Recognises return addresses.
 //!
-//! A chain of frame pointers may be led astray by code that keeps something else in the register. What is found there is asked: does a
-//! call stand in front of it? Once for each new stack; the bytes are read in a way that cannot fault.
+//! Code that keeps something else in the register leads a chain of frame pointers astray. So each address on a new stack must follow a
+//! call instruction; the bytes are read without a fault.
 
 use crate::os;
 

@@ -1,4 +1,4 @@
-//! The numbers of a call site, and how they are known for the moment at which the process had most.
+//! The counters of a call site, and their values at the peak of the process.
 //!
 //! ```text
 //!   all live bytes     ..        peak, epoch 7            peak, epoch 8
@@ -7,8 +7,8 @@
 //!   a site's       live: 10          4  ..               6
 //!                                 ^ before it changed: 10 were live at peak 7
 //! ```
-//! A new peak only counts the epoch up. A site that changes while its note of the peak is of an older epoch has not changed since that
-//! peak: what it has now is what it had then, and it writes that down first. So each operation costs the same, however many sites there are.
+//! A new peak only increments the epoch. A site whose own epoch is older has not changed since that peak, so it copies its live values
+//! before its next change. So each operation costs the same for any number of sites.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ pub(crate) struct Peak {
     live: Number,
     most: Number,
     epoch: Number,
-    /// The allocation that made it.
+    /// The number of the allocation at the peak.
     when: Number,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Counters {
     total_bytes: Number,
     total_blocks: Number,
     lifetimes: Number,
-    /// The sum of the times at which the live blocks were born.
+    /// The sum of the allocation times of the live blocks.
     births: Number,
     live_bytes: Number,
     live_blocks: Number,
@@ -73,7 +73,7 @@ pub(crate) struct Counters {
     peak_bytes: Number,
     peak_blocks: Number,
     peak_epoch: Number,
-    /// So many numbers of labels stand behind.
+    /// The number of labels behind the counters.
     labels: usize,
 }
 
@@ -82,14 +82,14 @@ pub(crate) struct Counters {
 pub(crate) struct Numbers {
     pub(crate) total_bytes: u64,
     pub(crate) total_blocks: u64,
-    /// Summed over all blocks; those that live count up to now.
+    /// Summed over all blocks; live ones count up to now.
     pub(crate) lifetimes: u64,
     pub(crate) live_bytes: u64,
     pub(crate) live_blocks: u64,
-    /// When this site had most.
+    /// The maximum of this site.
     pub(crate) most_bytes: u64,
     pub(crate) most_blocks: u64,
-    /// When all together had most.
+    /// The values at the peak of the process.
     pub(crate) peak_bytes: u64,
     pub(crate) peak_blocks: u64,
 }
@@ -107,7 +107,7 @@ impl Counters {
             .ok_or(NoRoom)?;
         let (_, at) = arena.allocate(bytes, keep).ok_or(NoRoom)?;
         let at = at.cast::<Self>();
-        // SAFETY: `bytes` zeroed bytes at a multiple of 16 that nobody else knows of.
+        // SAFETY: `bytes` zeroed bytes at a multiple of 16 that no other thread knows.
         unsafe {
             at.write(Self {
                 labels,
@@ -124,7 +124,7 @@ impl Counters {
         let first = unsafe { this.add(1) }.cast::<u32>();
         // SAFETY: `at` is one of them.
         let to = unsafe { first.add(at) };
-        // SAFETY: nobody else knows of it.
+        // SAFETY: no other thread knows it.
         unsafe { to.write(number) };
     }
 
@@ -168,7 +168,7 @@ impl Counters {
         peak.live.sub(bytes);
     }
 
-    /// What is live now was live at the last peak, if that came after this site's last change.
+    /// Copies the live values if the last peak came after this site's last change.
     fn note_peak(&self, peak: &Peak) {
         if self.peak_epoch.get() != peak.epoch.get() {
             self.peak_epoch.set(peak.epoch.get());

@@ -1,6 +1,6 @@
 //! Hashes a call to 64 bits.
 //!
-//! Two call sites with the same 64 bits are taken for one: among a million sites that happens once in 30 million runs.
+//! Two call sites with the same 64 bits are merged: among a million sites that happens once in 30 million runs.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ pub(super) fn text(h: u64, text: &str) -> u64 {
 
 /// The hash of a stack while it is being walked.
 ///
-/// A sum of products that do not wait for each other: the walk itself is a chain of loads, and this must not lengthen it.
+/// A sum of independent products: the walk is a chain of loads, which the hash must not lengthen.
 #[derive(Clone, Copy)]
 pub(super) struct Frames {
     sum: u64,

@@ -1,4 +1,4 @@
-//! What a line of a stack in a profile is: an owner, a command, a return address. Each is kept once, and numbered.
+//! The lines of a stack in a profile: owner, command, return addresses. Each is stored once, and numbered.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,10 +6,10 @@ use super::arena::{ArenaOffset, SiteArena};
 use super::trie::{LabelList, NoRoom, Trie};
 use crate::block::SiteId;
 
-/// What a label says.
+/// The content of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LabelKind {
-    /// The owner that this site has, and its scope.
+    /// The owner of this site, and its scope.
     Owner(SiteId),
     Command(&'static str),
     /// A return address.
@@ -39,12 +39,12 @@ fn at(arena: &SiteArena, place: ArenaOffset) -> Option<&Label> {
 }
 
 impl Labels {
-    /// How many there are.
+    /// Number of blocks.
     pub(crate) fn count(&self) -> u32 {
         self.all.head().1
     }
 
-    /// The number of the label that says `line`, whose hash is `hash`. Takes room in the arena where it is new.
+    /// The number of the label `line` with this hash. A new label is allocated in the arena.
     pub(crate) fn number(
         &self,
         arena: &SiteArena,
@@ -66,10 +66,10 @@ impl Labels {
             number: AtomicU32::new(0),
             line,
         };
-        // SAFETY: so many bytes at a multiple of 16 that nobody else knows of.
+        // SAFETY: so many bytes at a multiple of 16 that no other thread knows.
         unsafe { new.cast::<Label>().write(label) };
         let label = at(arena, place).ok_or(NoRoom)?;
-        // Numbered before it can be found; where another thread was faster with the same label, this number stays unused.
+        // Numbered before it can be found; if another thread was faster with the same label, this number stays unused.
         self.all.push(place, |before, number| {
             label
                 .before

@@ -53,7 +53,7 @@ use trie::{LabelList, NoRoom, Trie};
 use walk::WalkStart;
 use walked_stack::WalkedStack;
 
-/// What an allocation leaves for the frees that follow it, of which hundreds may come in a row, each from a place of its own.
+/// Room that an allocation leaves for later frees: hundreds may come in a row, each with a new site.
 const fn keep(stacks: Stacks) -> usize {
     match stacks {
         Stacks::Off => 16 * 1024,
@@ -62,26 +62,26 @@ const fn keep(stacks: Stacks) -> usize {
     }
 }
 
-/// So many requests pass before memory is asked for again after a refusal.
+/// Requests before the arena tries to grow again after a refusal.
 const PATIENCE: u32 = 1000;
 
-/// How a depot is made.
+/// The options of a depot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SiteOptions {
-    /// Count what each site has.
+    /// Keep counters for each site.
     pub(crate) profile: bool,
-    /// Bytes that call sites may take; 0: 256 MiB.
+    /// Maximum bytes for call sites; 0: 256 MiB.
     pub(crate) max_bytes: usize,
 }
 
-/// What a depot holds.
+/// The statistics of a depot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SiteStats {
     /// Distinct call sites, of allocations and of frees.
     pub(crate) sites: u64,
-    /// Bytes taken for them.
+    /// Bytes allocated for them.
     pub(crate) bytes: u64,
-    /// Requests and frees for whose site there was no room.
+    /// Allocations and frees without room for their site.
     pub(crate) lost: u64,
     /// Passes of the unwinder.
     pub(crate) unwound: u64,
@@ -93,9 +93,9 @@ pub(crate) struct Sites {
     sites: Trie,
     trails: Trie,
     all: LabelList,
-    /// Differs from depot to depot; what threads remember is keyed by it.
+    /// Unique per depot; keys the answers that threads remember.
     tag: u64,
-    /// By scope, of nobody known and without a stack; 0: not made yet.
+    /// By scope, the site without requester and stack; 0: not created yet.
     plain: [AtomicU32; Scope::ALL.len()],
     /// Marks the sites of this depot.
     key: u32,
@@ -107,7 +107,7 @@ pub(crate) struct Sites {
 }
 
 impl Sites {
-    /// Takes the first 64 KiB, and finds out what of stacks this process can see, if nobody did.
+    /// Allocates the first 64 KiB, and probes the stack support of this process once.
     pub(crate) fn new(
         memory: &dyn HostAllocator,
         options: SiteOptions,
@@ -140,7 +140,7 @@ impl Sites {
         self.arena.close(memory);
     }
 
-    /// The site of an allocation. May take memory; 0 when there was none.
+    /// The site of an allocation. May allocate; 0 if that is refused.
     #[inline]
     pub(crate) fn note(
         &self,
@@ -175,7 +175,7 @@ impl Sites {
         site
     }
 
-    /// Where the site is kept of those of whom nothing is known but the scope, and nothing asked.
+    /// The place of the site without requester and stack.
     #[inline]
     fn plain(&self, requester: &RequesterInfo<'_>, stacks: Stacks) -> Option<&AtomicU32> {
         let is_plain = stacks == Stacks::Off && requester.is_anonymous();
@@ -186,14 +186,14 @@ impl Sites {
         }
     }
 
-    /// The site of those of whom the scope is all that is known, without a stack; `None` before there is one.
+    /// The site without requester and stack; `None` before it is created.
     #[inline(always)]
     pub(crate) fn anonymous(&self, scope: Scope) -> Option<SiteId> {
         let site = self.plain.get(scope.index())?.load(Ordering::Relaxed);
         (site != 0).then_some(SiteId(site))
     }
 
-    /// The site of a free. Takes no memory; 0 when there is no room left.
+    /// The site of a free. Allocates nothing; 0 without room.
     #[inline]
     pub(crate) fn note_free(&self, requester: &RequesterInfo<'_>, stacks: Stacks) -> SiteId {
         match self
@@ -205,7 +205,7 @@ impl Sites {
         }
     }
 
-    /// What was written down. Async-signal-safe; whatever number it is given, it tells of a site of this depot or of nothing.
+    /// The recorded site. Async-signal-safe; `None` for a number of no site of this depot.
     pub(crate) fn get(&self, id: SiteId) -> Option<SiteView<'_>> {
         Some(self.site(id)?.view())
     }
@@ -235,7 +235,7 @@ impl Sites {
         SiteRef::at(&self.arena, self.key, place)
     }
 
-    /// All sites that are there now, the newest first.
+    /// Calls `tell` for all sites, the newest first.
     pub(crate) fn for_each(&self, tell: &mut dyn FnMut(SiteId, SiteRef<'_>)) {
         let mut next = self.all.head().0;
         while let Some(site) = next.and_then(|place| self.at(place)) {
@@ -255,7 +255,7 @@ impl Sites {
         self.patience.store(next, Ordering::Relaxed);
     }
 
-    /// Not inlined: the depth of its frame tells stacks apart, and both callers have the same.
+    /// Not inlined: the depth of its frame distinguishes stacks, and must be the same for both callers.
     #[inline(never)]
     fn find(
         &self,
@@ -317,7 +317,7 @@ impl Sites {
             .unwrap_or_else(|| self.walk(local, request, start, trail))
     }
 
-    /// A stack that this thread did not come along last.
+    /// A stack that this thread does not remember.
     #[inline(never)]
     fn walk(
         &self,
@@ -368,7 +368,7 @@ impl Sites {
             .unwrap_or_else(|| self.unwind(local, request, start, trail))
     }
 
-    /// What a trail is found by: who asks, by which way, and how deep the stack is.
+    /// The key of a trail: requester, kind of walk, and depth of the stack.
     #[inline]
     fn trail(&self, requester: u64, start: WalkStart) -> u64 {
         let WalkStart { from, bounds } = start;
@@ -380,7 +380,7 @@ impl Sites {
         mix(requester, end.wrapping_sub(from.stack) as u64)
     }
 
-    /// Along the trail that this thread went last.
+    /// Compares the stack with the trail that this thread remembers.
     #[inline]
     fn follow(&self, local: &ThreadSites, trail: u64, start: WalkStart) -> Option<SiteId> {
         let place = ArenaOffset::from_raw(local.recall(trail)?)?;
@@ -388,7 +388,7 @@ impl Sites {
         unsafe { unwind_trail::follow(&self.arena, place, trail, start) }.map(SiteId)
     }
 
-    /// Along any trail.
+    /// Compares the stack with all trails.
     #[cold]
     fn search(&self, local: &ThreadSites, trail: u64, start: WalkStart) -> Option<SiteId> {
         // SAFETY: the bounds are those of this stack pointer.
@@ -397,7 +397,7 @@ impl Sites {
         Some(SiteId(site))
     }
 
-    /// A stack that this thread did not come along last; the unwinder's where no trail leads along it.
+    /// A stack that this thread does not remember; walked by the unwinder if no trail matches.
     #[cold]
     #[inline(never)]
     fn unwind(
@@ -504,9 +504,9 @@ impl Sites {
 /// The requester and the memory for its site.
 struct SiteRequest<'a> {
     requester: &'a RequesterInfo<'a>,
-    /// What threads remember it by.
+    /// The key that threads remember it by.
     quick: u64,
-    /// With what must be left behind; `None`: a free.
+    /// With the room that must be left; `None`: a free.
     memory: Option<(&'a dyn HostAllocator, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! What a profile counts: a lock for all of it, counters and labels for each call site.
+//! The data of a profile: one lock, and counters and labels for each call site.
 
 use core::ptr::NonNull;
 
@@ -16,7 +16,7 @@ use crate::lock::ForkSafeSpinLock;
 pub(crate) struct Profile {
     pub(crate) lock: ForkSafeSpinLock,
     pub(crate) peak: Peak,
-    /// Of blocks for whose site there was no room.
+    /// Counters of blocks without a recorded site.
     pub(crate) anonymous: Counters,
     pub(crate) labels: Labels,
 }
@@ -25,7 +25,7 @@ impl Profile {
     /// Labels the counters of a new site.
     ///
     /// # Safety
-    /// `counters` are of [`Counters::put`] with as many labels as [`lines`] tells, and nobody else knows of them yet.
+    /// `counters` are of [`Counters::put`] with as many labels as [`lines`] tells, and no other thread knows them yet.
     pub(super) unsafe fn label(
         &self,
         arena: &SiteArena,
@@ -52,7 +52,7 @@ impl Profile {
     }
 }
 
-/// How many labels a site has that is made of this: its owner, the command if there is one, its frames.
+/// The number of labels of a site: its owner, the command if there is one, its frames.
 pub(super) fn lines(command: bool, frames: usize) -> usize {
     frames
         .saturating_add(1)
@@ -60,14 +60,14 @@ pub(super) fn lines(command: bool, frames: usize) -> usize {
 }
 
 impl Sites {
-    /// A block of `bytes` was taken at `id`, as the guard's allocation number `now`. Does nothing where no profile is kept.
+    /// Counts an allocation of `bytes` at `id`, with the guard's allocation number `now`. Does nothing without a profile.
     pub(crate) fn allocated(&self, id: SiteId, bytes: usize, now: u64) {
         self.count(id, |counters, peak| {
             counters.allocated(peak, bytes as u64, now)
         });
     }
 
-    /// A block of `bytes` that was taken at `id`, as allocation number `born`, went, after `now` allocations.
+    /// Counts a free of `bytes` that were allocated at `id` as number `born`, after `now` allocations.
     pub(crate) fn freed(&self, id: SiteId, bytes: usize, born: u64, now: u64) {
         self.count(id, |counters, peak| {
             counters.freed(peak, bytes as u64, (born, now))

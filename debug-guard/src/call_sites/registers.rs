@@ -1,13 +1,13 @@
-//! Where the running thread stands.
+//! The registers of the running thread.
 
-/// The stack pointer and the frame pointer of the function this is inlined into; 0 where they are not known how to be read.
+/// The stack pointer and the frame pointer of the function that this is inlined into; 0 on other systems.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Registers {
     pub(super) stack: usize,
     pub(super) frame: usize,
 }
 
-/// True where stacks can be walked.
+/// True on systems whose stacks can be walked.
 pub(super) const KNOWN: bool = cfg!(all(
     any(target_arch = "x86_64", target_arch = "aarch64"),
     target_os = "linux",

@@ -12,7 +12,7 @@ pub(super) const LONGEST_NAME: usize = 200;
 /// The caller that allocates or frees, as the guard knows it at that moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequesterInfo<'a> {
-    /// Where it is there, it stands for `name` and `label`, which are read only when it is new: ids are never used again.
+    /// Stands for `name` and `label`, which are read only for a new id: ids are never used again.
     pub(crate) context: Option<ContextId>,
     pub(crate) name: &'a str,
     pub(crate) label: Option<&'a str>,
@@ -23,18 +23,18 @@ pub(crate) struct RequesterInfo<'a> {
     pub(crate) command: Option<CommandMark>,
 }
 
-/// Which command a thread is in, as [`GuardOptions::command`](crate::GuardOptions::command)'s function tells it.
+/// The command that a thread is in, as the function of [`GuardOptions::command`](crate::GuardOptions::command) returns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandMark {
     /// Its name, as `vkCreateBuffer`.
     pub name: &'static str,
     /// Its number, counted up over the process.
     pub serial: u64,
-    /// An address in the stack frame of who issued it: stacks end there. 0: they do not.
+    /// An address in the stack frame that issued the command: stacks end there. 0: they do not.
     pub stack: usize,
 }
 
-/// A call site, as it was written down. Borrowed from the depot.
+/// A recorded call site, borrowed from the depot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SiteView<'a> {
     pub(crate) context: Option<ContextId>,
@@ -49,7 +49,7 @@ pub(crate) struct SiteView<'a> {
     pub(crate) whole: bool,
 }
 
-/// As much of `text` as is kept.
+/// The beginning of `text` that is kept.
 pub(super) fn cut(text: &str) -> &str {
     let mut end = text.len().min(LONGEST_NAME);
     while !text.is_char_boundary(end) {
@@ -59,7 +59,7 @@ pub(super) fn cut(text: &str) -> &str {
 }
 
 impl RequesterInfo<'_> {
-    /// True where the scope is all that is known.
+    /// True if only the scope is known.
     #[inline]
     pub(super) fn is_anonymous(&self) -> bool {
         self.context.is_none()
@@ -69,7 +69,7 @@ impl RequesterInfo<'_> {
             && self.name.is_empty()
     }
 
-    /// As [`hash`](Self::hash), and cheaper: by where the command's name stands, not by what it says. Two of them may be one site.
+    /// As [`hash`](Self::hash), and cheaper: by the address of the command's name, not its text. Two of them may be one site.
     #[inline]
     pub(super) fn quick(&self, tag: u64) -> u64 {
         let mut h = tag ^ u64::from(self.front) << 8 ^ u64::from(self.scope.as_raw());
@@ -86,14 +86,14 @@ impl RequesterInfo<'_> {
         }
     }
 
-    /// A name that may be gone tomorrow: by what it says.
+    /// Hashes a name by its text: its memory may be freed later.
     #[inline(never)]
     fn named(&self, h: u64) -> u64 {
         let h = hash::text(!h, cut(self.name));
         self.label.map_or(h, |label| hash::text(h, cut(label)))
     }
 
-    /// All of it but the stack. `tag` differs from depot to depot: threads remember across all of them.
+    /// A hash of all but the stack. `tag` is unique per depot.
     pub(super) fn hash(&self, tag: u64) -> u64 {
         let h = owner(
             tag,

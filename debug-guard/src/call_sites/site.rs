@@ -20,13 +20,13 @@ use super::counters::Counters;
 use super::requester::{RequesterInfo, SiteView, cut};
 use crate::block::SiteId;
 
-/// As many frames as a site can have. An unoptimised program has fifty of its own between a driver's call and the guard.
+/// Maximum frames of a site. An unoptimised program has fifty of its own between a driver's call and the guard.
 pub(super) const MAX_FRAMES: usize = 192;
 
 #[repr(C)]
 pub(crate) struct Site {
     hash: u64,
-    /// The site's own place, disguised: tells a place that was handed out as a site from one that was not.
+    /// The site's own place, xored with the key: proves that a site stands here.
     check: AtomicU32,
     front: u32,
     context: Option<ContextId>,
@@ -44,7 +44,7 @@ pub(crate) struct Site {
     pub(super) number: AtomicU32,
 }
 
-/// A site that stands in an arena, with what stands behind it.
+/// A site in an arena, with the data behind it.
 #[derive(Clone, Copy)]
 pub(crate) struct SiteRef<'a> {
     at: NonNull<Site>,
@@ -62,7 +62,7 @@ pub(super) struct Tally {
 const WHOLE: u8 = 1;
 const LABELLED: u8 = 2;
 
-/// What a site is made of.
+/// The data of a new site.
 #[derive(Clone, Copy)]
 pub(super) struct NewSite<'a> {
     pub(super) hash: u64,
@@ -85,7 +85,7 @@ impl NewSite<'_> {
     /// Writes the site to `place`, where `bytes()` bytes are.
     ///
     /// # Safety
-    /// `at` is `place` in its arena, with [`Self::bytes`] writable bytes at a multiple of 16 that nobody else knows of.
+    /// `at` is `place` in its arena, with [`Self::bytes`] writable bytes at a multiple of 16 that no other thread knows.
     pub(super) unsafe fn write(&self, key: u32, place: ArenaOffset, at: NonNull<u8>) {
         let (name, label) = (cut(self.requester.name), self.requester.label.map(cut));
         let short = |len: usize| u8::try_from(len).unwrap_or(0);

@@ -1,16 +1,16 @@
-//! The stack of a thread that the processor stopped, for the signal handler.
+//! The stack of a stopped thread, for the signal handler.
 
 use super::registers::{self, Registers};
 use super::walk::{self, Bounds, End, WalkStart};
 use super::{calls, thread_sites, unwind};
 
-/// As many frames as the unwinder is asked for.
+/// Maximum frames of the unwinder.
 const MAX_FRAMES: usize = 64;
 
-/// Writes the stack of a thread that was stopped at `pc`, innermost first, and answers how many frames that are and whether they reach
-/// the frame that `mark` points into, or the thread's first where that is 0.
+/// Writes the stack of a thread that was stopped at `pc`, innermost frame first. Returns the number of frames, and whether they reach the
+/// frame that `mark` points into, or the thread's first if that is 0.
 ///
-/// Follows the chain of frame pointers from the registers at that instruction, which is async-signal-safe, takes no memory, and reads
+/// Follows the chain of frame pointers from the registers at that instruction, which is async-signal-safe, allocates nothing, and reads
 /// in a way that cannot fault: what ran over its stack may have left any number in the registers. Unless it is at work on this thread already, the unwinder is asked too, for a chain
 /// may end early or leave out callers, and its answer is taken where it tells more: from glibc 2.35 on, where it takes neither a lock nor
 /// memory unless the program has registered tables of its own. Where its tables end, the chain is followed from there.

@@ -1,4 +1,4 @@
-//! What of a stack can be seen in this process: tried, not assumed.
+//! The stack support of this process, found by trying.
 
 use core::fmt;
 use core::hint::black_box;
@@ -8,11 +8,10 @@ use super::walk::WalkStart;
 use super::walked_stack::WalkedStack;
 use super::{registers, thread_sites, unwind};
 
-/// What [`Stacks`](crate::Stacks) can show of the code that this library was compiled into.
+/// The [`Stacks`](crate::Stacks) that work in this process.
 ///
-/// Frame pointers are a matter of how code is compiled (`-C force-frame-pointers=yes`, `-fno-omit-frame-pointer`), so the answer is that
-/// of this library; a driver may have been compiled in another way, and then its callers are seen by
-/// [`Stacks::Full`](crate::Stacks::Full) alone.
+/// Frame pointers depend on how code is compiled (`-C force-frame-pointers=yes`, `-fno-omit-frame-pointer`). The result is for this
+/// library; a driver may be compiled without, and then only [`Stacks::Full`](crate::Stacks::Full) sees its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StackSupport {
@@ -23,7 +22,7 @@ pub struct StackSupport {
 }
 
 impl StackSupport {
-    /// Walks a known chain of calls by both ways, once a process. Takes no memory; the unwinder may, of the C library, the first time.
+    /// Walks a known chain of calls in both ways, once a process. Allocates nothing; the unwinder may, from the C library, the first time.
     #[must_use]
     pub fn of_this_process() -> Self {
         static KNOWN: AtomicU8 = AtomicU8::new(0);
@@ -59,15 +58,14 @@ const TRIED: u8 = 1;
 const FAST: u8 = 2;
 const FULL: u8 = 4;
 
-/// No function of the chain below is longer.
+/// Maximum bytes of a function of the chain below.
 const LONGEST: usize = 1024;
 
 fn try_both() -> u8 {
     black_box(outer(black_box(1)))
 }
 
-/// The chain: three functions that differ, so that none is merged with another, and that do something after their call, so that
-/// none leaves the stack before it.
+/// The chain: three functions that differ, so that none is merged, and that do something after their call, so that none is a tail call.
 #[inline(never)]
 fn outer(depth: u8) -> u8 {
     let answer = middle(black_box(depth.wrapping_add(2)));

@@ -1,4 +1,4 @@
-//! Sums by call site over blocks that somebody walks: what leak lists are made of. Takes no memory.
+//! Sums by call site over a walk of blocks, for leak lists. Allocates nothing.
 
 use core::sync::atomic::Ordering;
 
@@ -6,17 +6,17 @@ use super::Sites;
 use crate::block::SiteId;
 use crate::os;
 
-/// One walk. Its sums stand in the sites; a second one waits until this one is dropped.
+/// One walk. Its sums stand in the sites, so there is one walk at a time.
 pub(crate) struct Tallying<'a> {
     sites: &'a Sites,
-    /// Of the blocks whose site is not known.
+    /// The sums of blocks without a known site.
     anonymous: (u64, u64),
 }
 
 impl Sites {
-    /// Begins at zero. `None` while another tally is being taken.
+    /// Begins a tally at zero. `None` during another one.
     pub(crate) fn tally(&self) -> Option<Tallying<'_>> {
-        // A tally that a fork left behind is nobody's.
+        // A tally that a fork left behind has no owner.
         let me = os::forks().wrapping_add(1).max(1);
         let now = self.tallying.load(Ordering::Relaxed);
         if now == me {
@@ -37,7 +37,7 @@ impl Sites {
 }
 
 impl Tallying<'_> {
-    /// Counts a block of `bytes` that was taken at `id`.
+    /// Counts a block of `bytes` that was allocated at `id`.
     pub(crate) fn add(&mut self, id: SiteId, bytes: u64) {
         match self.sites.site(id) {
             Some(site) => {
@@ -53,7 +53,7 @@ impl Tallying<'_> {
         }
     }
 
-    /// Tells each site that has any: its number, blocks, bytes. Number 0: the site is not known.
+    /// Calls `tell` for each site with blocks: number, blocks, bytes. Number 0: the site is not known.
     pub(crate) fn for_each(&self, tell: &mut dyn FnMut(SiteId, u64, u64)) {
         self.sites.for_each(&mut |id, site| {
             let blocks = site.tally.blocks.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What a thread remembers: where its stack ends, and the call sites it met last.
+//! What a thread remembers: the end of its stack, and its last call sites.
 //!
 //! The one module of the call sites that names `std`. Without feature `std` threads remember nothing: no stack is walked, and every
 //! site is looked up in the depot.
@@ -9,19 +9,19 @@ use super::registers;
 use super::walk::Bounds;
 use crate::os;
 
-/// So many answers are remembered, each in the place that its hash says.
+/// Remembered answers, each in the place of its hash.
 const REMEMBERED: usize = 128;
 
-/// The own stack is taken as known so far below the stack pointer, where it can be read; asking again costs some microseconds.
+/// The known part of the own stack below the stack pointer; a new query costs some microseconds.
 const ROOM: usize = 64 << 10;
 
-/// Of one thread.
+/// The memory of one thread.
 pub(super) struct ThreadSites {
-    /// Addresses that are certainly its own stack's, which stays as long as the thread.
+    /// Addresses of its own stack, which stays as long as the thread.
     own: Cell<(usize, usize)>,
-    /// The mapping of the stack that it ran on last where that was not certain. Nobody says when it goes.
+    /// The mapping of another stack that it ran on last, which may be unmapped at any time.
     other: Cell<(usize, usize)>,
-    /// In the unwinder, which may ask for memory.
+    /// In the unwinder, which may allocate.
     unwinding: Cell<bool>,
     last: [Cell<(u64, u32)>; REMEMBERED],
 }
@@ -38,8 +38,7 @@ impl ThreadSites {
         }
     }
 
-    /// Where a walk may go on the stack that `stack`, this thread's stack pointer, points into; without a command's mark. Nowhere when
-    /// that cannot be told.
+    /// The bounds of a walk on the stack of `stack`, this thread's stack pointer, without a command's mark. Empty if they are not known.
     #[inline]
     pub(super) fn bounds(&self, stack: usize) -> Bounds {
         let (low, high) = self.own.get();
@@ -51,7 +50,7 @@ impl ThreadSites {
         }
     }
 
-    /// Now and then on a thread's own stack, always on another one. Asks the kernel, not the C library, which might ask for memory.
+    /// Rarely for a thread's own stack, always for another one. Queries the kernel, not the C library, which might allocate.
     #[cold]
     fn look(&self, stack: usize) -> Bounds {
         let (low, high) = self.other.get();
@@ -98,7 +97,7 @@ impl ThreadSites {
     }
 }
 
-/// The first address behind the stack that `stack` points into, as far as the kernel and this thread's control block tell.
+/// The end of the stack that `stack` points into, by the kernel and this thread's control block.
 pub(super) fn top(stack: usize) -> Option<usize> {
     Some(CachedSite::at(stack)?.high)
 }
@@ -107,17 +106,17 @@ pub(super) fn top(stack: usize) -> Option<usize> {
 struct CachedSite {
     stack: usize,
     low: usize,
-    /// The thread's control block where that is in it, else its end.
+    /// The thread's control block, if it is in the mapping, else the mapping's end.
     high: usize,
     kind: CachedKind,
 }
 
 enum CachedKind {
-    /// The kernel made it, for the process's first thread.
+    /// The kernel's, of the process's first thread.
     First,
     /// The control block ends it.
     Block,
-    /// Somebody's. The kernel makes one mapping of it and of a neighbour's memory, which may go one day.
+    /// Another stack. The kernel may merge its mapping with a neighbour's memory, which may be unmapped later.
     Any,
 }
 
@@ -141,7 +140,7 @@ impl CachedSite {
         })
     }
 
-    /// What of it is certainly the running thread's own stack, or the process's first, for as long as the thread lives.
+    /// The part that is certainly the running thread's own stack as long as the thread lives.
     fn own(&self) -> Option<(usize, usize)> {
         match self.kind {
             CachedKind::First => Some((self.low, self.high)),
@@ -151,8 +150,8 @@ impl CachedSite {
         }
     }
 
-    /// All of it above the stack pointer, where nothing that cannot be read comes between: the pages that stop a stack from running over
-    /// may be markers within one mapping, of which a stranger's stack below is part then.
+    /// The readable part above and just below the stack pointer: guard pages may be markers within one mapping, which may then contain
+    /// another stack.
     fn below_block(&self) -> Option<(usize, usize)> {
         let page = os::page_size();
         let first = self.stack & !page.wrapping_sub(1);
@@ -176,7 +175,7 @@ mod threads {
     use super::ThreadSites;
 
     thread_local! {
-        // Const-made and without Drop: one address computation, and still there while other thread-locals are destroyed.
+        // Const and without Drop: one address computation, and valid while other thread-locals are destroyed.
         static LOCAL: ThreadSites = const { ThreadSites::new() };
     }
 

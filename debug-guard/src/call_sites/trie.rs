@@ -1,4 +1,4 @@
-//! Finds by a hash of 64 bits, without locks, growing by one small node at a time: sixteen ways a level, only ever filled.
+//! A map by 64-bit hashes, without locks: sixteen ways a level, which are only filled. It grows by one small node at a time.
 //!
 //! ```text
 //!   root [ . . L . N . . ]          L  a leaf: the place of a thing that begins with its hash (8 bytes)
@@ -58,7 +58,7 @@ impl Trie {
         }
     }
 
-    /// Links `leaf`, which begins with `hash`. Answers with the leaf that stands there: `leaf`, or another one that was faster.
+    /// Links `leaf`, which begins with `hash`. Returns the linked leaf: `leaf`, or another one that was faster.
     pub(crate) fn insert(
         &self,
         arena: &SiteArena,
@@ -98,7 +98,7 @@ impl Trie {
 /// A node in which the leaf in `slot` stands where its hash says.
 fn split(arena: &SiteArena, slot: u32, hash: u64, level: u32, keep: usize) -> Result<u32, NoRoom> {
     let (place, new) = arena.allocate(size_of::<Ways>(), keep).ok_or(NoRoom)?;
-    // SAFETY: 64 zeroed bytes, aligned to 16, that nobody else knows of; zero is an empty way.
+    // SAFETY: 64 zeroed bytes, aligned to 16, that no other thread knows; zero is an empty way.
     let ways = unsafe { new.cast::<Ways>().as_ref() };
     way(ways, hash, level)
         .ok_or(NoRoom)?
@@ -117,7 +117,7 @@ impl LabelList {
         (ArenaOffset::from_raw(word as u32), (word >> 32) as u32)
     }
 
-    /// Pushes `new`; `link` is told the one before and the number of `new`, counted from 0, and writes both into `new`.
+    /// Pushes `new`; `link` gets the leaf before and the number of `new`, counted from 0, and writes both into `new`.
     pub(crate) fn push(&self, new: ArenaOffset, link: impl Fn(Option<ArenaOffset>, u32)) {
         let mut word = self.0.load(Ordering::Acquire);
         loop {

@@ -1,4 +1,4 @@
-//! One pass of the unwinder that the program has anyway: the one that carries its panics and exceptions.
+//! One pass of the program's own unwinder, which also carries its panics and exceptions.
 //!
 //! It reads the tables that compilers write beside the code, so it walks modules that keep no frame pointers. It costs microseconds,
 //! which is why stacks that it found are remembered (`unwind_trail.rs`). It stops at a function without tables, and says with which
@@ -20,7 +20,7 @@ mod tables {
     use super::{Bounds, Registers, WalkedStack};
     use crate::os::tables_without_lock;
 
-    /// What the unwinder knows of a frame.
+    /// The unwinder's description of a frame.
     enum Frame {}
 
     // Itanium C++ ABI: Exception Handling, level I; `_Unwind_Backtrace` and `_Unwind_GetCFA` as libgcc and LLVM's libunwind have them.

@@ -1,4 +1,4 @@
-//! A remembered stack: it is recognised the next time, and not walked again.
+//! Remembered stacks, which are recognised the next time and not walked again.
 //!
 //! ```text
 //!   sp                slot 0            slot 1                                       slot n-1        the command's mark
@@ -33,11 +33,11 @@ struct UnwindTrail {
 struct Step {
     /// Bytes above the stack pointer.
     slot: u32,
-    /// The lower half of what stands there.
+    /// The lower half of the return address.
     low: u32,
 }
 
-/// So many stacks with one hash are remembered; others are walked each time.
+/// Remembered stacks with the same hash; others are walked each time.
 const MAX_ALIKE: usize = 256;
 
 fn steps(arena: &SiteArena, place: ArenaOffset, hash: u64) -> Option<(&UnwindTrail, &[Step])> {
@@ -56,11 +56,11 @@ fn steps(arena: &SiteArena, place: ArenaOffset, hash: u64) -> Option<(&UnwindTra
 }
 
 impl UnwindTrail {
-    /// True when each word stands where it stood.
+    /// True when each word is at its place again.
     #[inline(always)]
     fn matches_stack(&self, steps: &[Step], start: WalkStart) -> bool {
         let (stack, bounds) = (start.from.stack, start.bounds);
-        // A trail may go on above the command's mark, to where this stack may have ended.
+        // A trail may continue above the command's mark, beyond the end of this stack.
         (self.reach as usize) < bounds.top.wrapping_sub(stack)
             && bounds.all(
                 steps,
@@ -106,7 +106,7 @@ pub(super) unsafe fn find(
     None
 }
 
-/// Writes a trail down. `None` when there is no room, or too many are alike.
+/// Stores a trail. `None` without room, or if there are too many with the same hash.
 pub(super) fn remember(
     trie: &Trie,
     arena: &SiteArena,
@@ -136,7 +136,7 @@ pub(super) fn remember(
         reach,
     };
     let to: NonNull<UnwindTrail> = at.cast();
-    // SAFETY: `bytes` bytes at a multiple of 16 that nobody else knows of.
+    // SAFETY: `bytes` bytes at a multiple of 16 that no other thread knows.
     unsafe { to.write(trail) };
     // SAFETY: the steps stand behind the trail, within `bytes`.
     let mut step = unsafe { to.add(1) }.cast::<Step>();

@@ -13,11 +13,11 @@
 use super::registers::Registers;
 use crate::os;
 
-/// No longer chain is followed.
+/// Maximum frames of a chain.
 pub(super) const MAX_FRAMES: usize = 32;
 const ALIGN: usize = 16;
 const WORD: usize = size_of::<usize>();
-/// Nothing is ever mapped below it.
+/// No code is mapped below it.
 const LOWEST_CODE: usize = 4096;
 
 /// Why a chain ended.
@@ -29,10 +29,10 @@ pub(super) enum End {
     Short,
 }
 
-/// Where a walk may go.
+/// The bounds of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// The frame in which this address is is the last one; 0: all frames.
+    /// The last frame is the one with this address; 0: all frames.
     pub(super) mark: usize,
     /// The first address that is not the stack's.
     pub(super) top: usize,
@@ -63,7 +63,7 @@ impl Bounds {
         }
     }
 
-    /// As far as the frame in which `mark` is; 0: all frames.
+    /// Up to the frame with `mark`; 0: all frames.
     #[inline(always)]
     pub(super) const fn up_to(self, mark: usize) -> Self {
         Self { mark, ..self }
@@ -119,7 +119,7 @@ pub(super) fn frames(start: WalkStart, tell: impl FnMut(usize, usize)) -> End {
     }
 }
 
-/// Tells each return address with where on the stack it stands, innermost first.
+/// Passes each return address and its place on the stack to `tell`, innermost first.
 ///
 /// `read` reads a word of the stack at or above `from.stack` and below `bounds.top`, if it can be read.
 #[inline(always)]
@@ -172,7 +172,7 @@ fn chain(
 /// `at` is a multiple of the word's size between this thread's stack pointer and the end of its stack.
 #[inline(always)]
 unsafe fn word(at: usize) -> usize {
-    // SAFETY: the caller's promise; volatile, because other frames are none of the compiler's business here.
+    // SAFETY: the caller's promise; volatile, because the compiler knows nothing of other frames.
     unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_volatile() }
 }
 

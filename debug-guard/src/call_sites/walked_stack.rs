@@ -50,7 +50,7 @@ impl WalkedStack {
         true
     }
 
-    /// By the chain of frame pointers, as far as what stands on it follows calls.
+    /// Walks the chain of frame pointers, as far as its addresses follow calls.
     pub(super) fn by_frames(&mut self, start: WalkStart) {
         self.count = 0;
         self.continue_by_frames(start, start.from.stack);
@@ -65,8 +65,8 @@ impl WalkedStack {
         self.whole = end == End::Reached && !astray;
     }
 
-    /// By the unwinder. Where its tables end, as in a driver that is built without any, by the chain from there; by the chain alone where
-    /// that gets further. False where it is the unwinder that asks for memory.
+    /// Walks by the unwinder. If its tables end, as in a driver that is built without any, continues by the chain; by the chain alone if
+    /// that reaches further. False if the unwinder itself allocates.
     pub(super) fn by_unwinder(&mut self, local: &ThreadSites, start: WalkStart) -> bool {
         let WalkStart { from, bounds } = start;
         let mut last = Registers::default();

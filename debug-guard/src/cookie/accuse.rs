@@ -15,13 +15,12 @@ use crate::block::{BlockMark, BlockState, GuardFinding, Known};
 use crate::report_kind::ReportKind;
 
 impl Cookies {
-    /// `Ok`: a live block that is freed now, and what was done to it. `Err`: nothing is freed. What one free has to tell beside that
-    /// goes to `late`.
+    /// `Ok`: a live block to free, and the first finding about it. `Err`: nothing is freed. Further findings are passed to `late`.
     #[cold]
     #[inline(never)]
     #[expect(
         clippy::result_large_err,
-        reason = "a fault is rare, and there is no box to put it into"
+        reason = "a finding is rare, and there is no box to put it into"
     )]
     pub(super) fn examine(
         &self,
@@ -38,22 +37,22 @@ impl Cookies {
                 .listed(address, header)
                 .ok_or_else(|| self.accuse(address, header))?,
         };
-        // What was said of the block is wrong, the block is certain: it goes.
+        // Layout or scope are wrong, but the block is certain: it is freed.
         let agrees = words.is(layout.size(), layout.align(), scope);
         let mut told = (!agrees).then(|| mismatch(address, words, layout));
         if !words.header_only() || live.is_none() {
-            for fault in self.mend(address, words).into_iter().flatten() {
+            for finding in self.mend(address, words).into_iter().flatten() {
                 if told.is_none() {
-                    told = Some(fault)
+                    told = Some(finding)
                 } else {
-                    late(fault)
+                    late(finding)
                 }
             }
         }
         Ok((record, words, told))
     }
 
-    /// What was done to a live block. Each change is put right, so that it is told once, and the next one anew.
+    /// Repairs the changes around a live block, so that each is reported once.
     pub(super) fn mend(&self, start: usize, words: HeaderWords) -> [Option<GuardFinding>; 2] {
         let held = self.quarantine.hold();
         let record = self.table.record(words.token());
@@ -64,24 +63,25 @@ impl Cookies {
         {
             return [None; 2];
         }
-        let faults = self.mend_held(start, words);
+        let findings = self.mend_held(start, words);
         drop(held);
-        faults
+        findings
     }
 
-    /// As [`mend`](Self::mend), for a block that stays what it is meanwhile: the quarantine is held, and it is listed.
+    /// As [`mend`](Self::mend), for a listed block, with the quarantine locked.
     pub(super) fn mend_held(&self, start: usize, words: HeaderWords) -> [Option<GuardFinding>; 2] {
-        let (size, front, light) = (words.size(), words.align().max(HEADER), words.header_only());
+        let (size, front, header_only) =
+            (words.size(), words.align().max(HEADER), words.header_only());
         let sum = self.keys.sum(start, words, Stage::Live);
         // SAFETY: a live block of ours.
         let header = unsafe { header_changes(&self.keys, start, words, Stage::Live) };
-        let pad = if light {
+        let pad = if header_only {
             None
         } else {
-            // SAFETY: as above, and not a light one.
+            // SAFETY: as above, and not header-only.
             unsafe { pad_changes(&self.keys, start, front) }
         };
-        let tail = if light {
+        let tail = if header_only {
             None
         } else {
             // SAFETY: as above.
@@ -121,20 +121,20 @@ impl Cookies {
         [below, tail.map(|changed| finding(kind, changed))]
     }
 
-    /// Exactly the start of a live block? Any address may be asked about: what is in front of it is read in a way that cannot fault, or,
-    /// where the system has none, not at all. All records are looked at there.
+    /// The live block that begins at `address`. Any address is valid: the header is read without a fault, or, if the system cannot do that,
+    /// all records are searched instead.
     ///
     /// # Errors
-    /// What a free of this pointer would be.
+    /// The finding that a free of this pointer would be.
     #[expect(
         clippy::result_large_err,
-        reason = "a fault is rare, and there is no box to put it into"
+        reason = "a finding is rare, and there is no box to put it into"
     )]
     pub(crate) fn validate_pointer(&self, address: usize) -> Result<Known, GuardFinding> {
         self.vet_by(address, peek(address))
     }
 
-    /// As [`validate_pointer`](Self::validate_pointer), of a block that comes back.
+    /// As [`validate_pointer`](Self::validate_pointer), for a free.
     ///
     /// # Errors
     /// As there.
@@ -143,7 +143,7 @@ impl Cookies {
     /// As [`free`](Self::free).
     #[expect(clippy::result_large_err, reason = "as above")]
     pub(crate) unsafe fn vet_freed(&self, address: usize) -> Result<Known, GuardFinding> {
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         self.vet_by(address, unsafe { peek_freed(address) })
     }
 
@@ -156,7 +156,7 @@ impl Cookies {
             .ok_or_else(|| self.accuse(address, header))
     }
 
-    /// Why a pointer cannot be freed that is no live block's.
+    /// The finding of a free of a pointer that is no live block's.
     #[cold]
     fn accuse(&self, address: usize, header: Option<Header>) -> GuardFinding {
         if let Some(block) = self.freed(|block| block.start == address) {
@@ -170,7 +170,7 @@ impl Cookies {
                     address,
                 );
             }
-            let other = registry::others(self.seat, |keys| keys.stage(address, words, sum));
+            let other = registry::others(self.slot, |keys| keys.stage(address, words, sum));
             if let Some((stage, guard)) = other {
                 let state = if stage == Stage::Live {
                     BlockState::Live
@@ -193,7 +193,7 @@ impl Cookies {
         }
     }
 
-    /// The block whose header says just this.
+    /// The block that this header was written for.
     fn original(&self, words: HeaderWords) -> Option<Known> {
         let listed = self
             .table

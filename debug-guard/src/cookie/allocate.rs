@@ -153,7 +153,7 @@ impl Cookies {
         memory: &A,
         mismatch: &CookieRecord,
     ) {
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         unsafe { self.release_block(memory, mismatch) };
     }
 

@@ -1,4 +1,4 @@
-//! Looking at every block that lives or waits.
+//! Verifies all live and quarantined blocks.
 
 use super::Cookies;
 use super::header_words::HeaderWords;
@@ -7,16 +7,16 @@ use super::memory::{poison, read_header, write_header, write_pad, write_tail};
 use super::peek::Header;
 use super::plan::{HEADER, tail_len};
 use super::record::{CookieRecord, Life, Listed};
-use crate::block::{FoundTogether, GuardFinding, HeldBlock, Known};
+use crate::block::{FindingSink, GuardFinding, HeldBlock, Known};
 
-/// Records that are looked at without letting the quarantine go.
+/// Records that are verified under one lock of the quarantine.
 const STRETCH: u32 = 128;
-/// Faults that are remembered until it is let go.
+/// Findings kept until the lock is released.
 const REMEMBERED: usize = 8;
 
 impl Cookies {
-    /// Tells of every live and every waiting block. No lock is held in the calls, which may take and free blocks; what others take or
-    /// free meanwhile may be missing or, as it goes over, be there twice.
+    /// Calls `told` for every live and quarantined block, with no lock held. Blocks that other threads allocate or free meanwhile may be
+    /// missing or come twice.
     pub(crate) fn for_each(&self, told: &mut dyn FnMut(&Known)) {
         for listed in self.table.all().filter_map(CookieRecord::read) {
             if matches!(listed.life, Life::Live | Life::Waiting) {
@@ -25,38 +25,38 @@ impl Cookies {
         }
     }
 
-    /// Looks at what stands around every live block and at every byte of those that wait. What is wrong is told and put right, so it
-    /// is told once. Other threads may take and free meanwhile. No lock is held in the calls.
-    pub(crate) fn check(&self, found: &mut FoundTogether<'_>) {
+    /// Verifies what stands around every live block, and every byte of quarantined ones. Changes are repaired, so each is reported once.
+    /// Other threads may allocate and free meanwhile. No lock is held in the calls.
+    pub(crate) fn check(&self, found: &mut FindingSink<'_>) {
         let mut number = 0;
         while number < self.table.issued() {
-            let mut faults = ReportBuffer::default();
+            let mut findings = ReportBuffer::default();
             let held = self.quarantine.hold();
             let stop = number.saturating_add(STRETCH).min(self.table.issued());
-            while number < stop && faults.room() >= 2 {
+            while number < stop && findings.room() >= 2 {
                 if let Some(record) = self.table.nth(number) {
-                    self.check_one(record, &mut faults);
+                    self.check_one(record, &mut findings);
                 }
                 number += 1;
             }
             drop(held);
-            found(&mut faults.faults.into_iter().flatten());
+            found(&mut findings.findings.into_iter().flatten());
         }
     }
 
-    /// The quarantine is held: a block that waits now does so until it is let go.
-    fn check_one(&self, record: &CookieRecord, faults: &mut ReportBuffer) {
+    /// The quarantine is locked, so no block leaves it.
+    fn check_one(&self, record: &CookieRecord, findings: &mut ReportBuffer) {
         match record.read() {
-            Some(listed) if listed.life == Life::Live => self.check_live(record, &listed, faults),
+            Some(listed) if listed.life == Life::Live => self.check_live(record, &listed, findings),
             Some(listed) if listed.life == Life::Waiting => {
-                self.check_waiting(record, &listed, faults)
+                self.check_waiting(record, &listed, findings)
             }
             _ => {}
         }
     }
 
-    /// The quarantine is held: a block that is listed now keeps its memory, though it may be freed meanwhile.
-    fn check_live(&self, record: &CookieRecord, listed: &Listed, faults: &mut ReportBuffer) {
+    /// The quarantine is locked: a listed block keeps its memory, though it may be freed meanwhile.
+    fn check_live(&self, record: &CookieRecord, listed: &Listed, findings: &mut ReportBuffer) {
         let (start, words) = (listed.start, listed.words);
         if words.header_only() {
             return;
@@ -68,24 +68,24 @@ impl Cookies {
             return;
         }
         if record.still(start, words) {
-            for fault in self.mend_held(start, words).into_iter().flatten() {
-                faults.add(fault);
+            for finding in self.mend_held(start, words).into_iter().flatten() {
+                findings.add(finding);
             }
         }
     }
 
-    fn check_waiting(&self, record: &CookieRecord, listed: &Listed, faults: &mut ReportBuffer) {
+    fn check_waiting(&self, record: &CookieRecord, listed: &Listed, findings: &mut ReportBuffer) {
         let (start, words, sum) = (listed.start, listed.words, listed.sum);
         if self.is_poisoned(start, words, sum) {
             return;
         }
-        let Some(fault) = self.write_after_free(record) else {
+        let Some(finding) = self.write_after_free(record) else {
             return;
         };
-        faults.add(fault);
+        findings.add(finding);
         // SAFETY: a block in quarantine, which is held.
         unsafe { write_header(start, words, self.keys.turned(sum, Stage::Freed)) };
-        // SAFETY: as above; light blocks do not wait.
+        // SAFETY: as above; header-only blocks do not wait.
         unsafe { write_tail(start, words.size(), sum) };
         // SAFETY: as above.
         unsafe { poison(start, words.size()) };
@@ -93,7 +93,7 @@ impl Cookies {
         unsafe { write_pad(&self.keys, start, words.align().max(HEADER)) };
     }
 
-    /// The live or waiting block that has the byte at `address`, its header and tail included. Walks the table.
+    /// The live or quarantined block with the byte at `address`, header and tail included. Walks the table.
     pub(crate) fn find(&self, address: usize) -> Option<Known> {
         let has = |start: usize, words: HeaderWords| {
             let behind = if words.header_only() {
@@ -113,7 +113,7 @@ impl Cookies {
         Some(listed.known())
     }
 
-    /// What waits. The few that left quarantine and are kept by caches are not counted: nothing is found in them any more.
+    /// The quarantined blocks, without recycled ones, which are not verified any more.
     pub(crate) fn held(&self) -> HeldBlock {
         let _held = self.quarantine.hold();
         let mut sum = HeldBlock::default();
@@ -136,7 +136,7 @@ impl Cookies {
                 .filter(|listed| listed.start == start)
                 .map(|listed| listed.words)
         };
-        // Where the header is not damaged there, it says which record it is.
+        // An undamaged header names the record.
         let near = header.and_then(|(words, _)| self.table.record(words.token()));
         let near = near.and_then(|record| Some((record, here(record)?)));
         near.or_else(|| {
@@ -156,10 +156,10 @@ impl Cookies {
     }
 }
 
-/// Faults found while a lock was held.
+/// Findings made while a lock was held.
 #[derive(Default)]
 struct ReportBuffer {
-    faults: [Option<GuardFinding>; REMEMBERED],
+    findings: [Option<GuardFinding>; REMEMBERED],
     count: usize,
 }
 
@@ -168,9 +168,9 @@ impl ReportBuffer {
         REMEMBERED - self.count
     }
 
-    fn add(&mut self, fault: GuardFinding) {
-        if let Some(place) = self.faults.get_mut(self.count) {
-            *place = Some(fault);
+    fn add(&mut self, finding: GuardFinding) {
+        if let Some(place) = self.findings.get_mut(self.count) {
+            *place = Some(finding);
             self.count += 1;
         }
     }

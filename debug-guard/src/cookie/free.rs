@@ -17,16 +17,16 @@ use crate::block::{BlockMark, BlockState, FreeRecord, Freed, GuardFinding};
 use crate::mode::Mode;
 use crate::report_kind::ReportKind;
 
-/// Blocks that leave quarantine together and are together no larger stay with their thread for its next requests.
+/// Blocks that leave quarantine together are recycled by their thread if they are together no larger.
 const RECYCLED_BYTES: usize = 4096;
 
 impl Cookies {
-    /// Frees the block at `address`, if it is one that may be freed like this. `layout` and `scope` are what it is said to be of, where
-    /// the caller knows. `late` hears of other blocks: what those that leave quarantine now show; it may allocate and free.
+    /// Frees the block at `address`, if it is certain. `late` receives findings about other blocks, which leave quarantine now; it may
+    /// allocate and free.
     ///
     /// # Safety
-    /// `memory` is what blocks are taken from. Nobody uses the block any more. Where the system
-    /// [catches no reads](crate::os::CATCHES_READS), [`HEADER`] bytes can be read in front of `address`.
+    /// Blocks come from `memory`. The block is no longer used. If the system [catches no reads](crate::os::CATCHES_READS), [`HEADER`] bytes
+    /// can be read in front of `address`.
     #[inline(always)]
     #[expect(
         clippy::too_many_arguments,
@@ -42,7 +42,7 @@ impl Cookies {
         moved_to: Option<usize>,
         late: &mut dyn FnMut(GuardFinding),
     ) -> FreeRecord {
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         let header = unsafe { peek_freed(address) };
         if let Some((record, words, sum)) = self.live(address, header)
             && words.is(layout.size(), layout.align(), scope)
@@ -52,15 +52,18 @@ impl Cookies {
             let freed =
                 unsafe { self.retire(memory, address, record, words, sum, mark, moved_to, late) };
             if freed.is_some() {
-                return FreeRecord { freed, fault: None };
+                return FreeRecord {
+                    freed,
+                    finding: None,
+                };
             }
         }
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         unsafe { self.free_verified(memory, address, layout, scope, mark, moved_to, late) }
     }
 
-    /// As [`free`](Self::free) where nothing is wrong and the thread's chunk has room: nobody is called and nothing is told. Answers false,
-    /// having done nothing, for all that is not so.
+    /// As [`free`](Self::free), if there is no finding and the thread's chunk has room: calls no allocator. Otherwise does nothing and
+    /// returns false.
     ///
     /// # Safety
     /// As [`free`](Self::free).
@@ -79,7 +82,7 @@ impl Cookies {
         else {
             return false;
         };
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         let header = unsafe { peek_freed(address) };
         let Some((record, words, sum)) = self.live(address, header) else {
             return false;
@@ -89,12 +92,12 @@ impl Cookies {
         if !plain || !self.header_is_intact(address, words, sum) {
             return false;
         }
-        // SAFETY: the caller; a live block that is not a light one.
+        // SAFETY: the caller; a live block that is not header-only.
         let waits = unsafe { self.poison_block(address, record, size, sum, mark, 0) };
         waits && chunk.push(len, record, size)
     }
 
-    /// As [`free`](Self::free), where something is wrong.
+    /// As [`free`](Self::free), if a check failed.
     ///
     /// # Safety
     /// As there.
@@ -111,10 +114,10 @@ impl Cookies {
         moved_to: Option<usize>,
         late: &mut dyn FnMut(GuardFinding),
     ) -> FreeRecord {
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         let header = unsafe { peek_freed(address) };
         match self.examine(address, header, layout, scope, late) {
-            Ok((record, words, fault)) => {
+            Ok((record, words, finding)) => {
                 let sum = self.keys.sum(address, words, Stage::Live);
                 // SAFETY: the caller; a live block.
                 let freed = unsafe {
@@ -128,22 +131,22 @@ impl Cookies {
                     )
                 };
                 FreeRecord {
-                    fault: if freed.is_some() {
-                        fault
+                    finding: if freed.is_some() {
+                        finding
                     } else {
                         Some(twice())
                     },
                     freed,
                 }
             }
-            Err(fault) => FreeRecord {
+            Err(finding) => FreeRecord {
                 freed: None,
-                fault: Some(fault),
+                finding: Some(finding),
             },
         }
     }
 
-    /// Puts a live block into quarantine if it may wait, or gives it back. `None` where another thread was faster.
+    /// Quarantines a live block, or releases it if it may not wait. `None` if another thread was faster.
     ///
     /// # Safety
     /// As [`free`](Self::free); the block is listed.
@@ -169,10 +172,10 @@ impl Cookies {
             if !record.free(address, mark, 0) {
                 return None;
             }
-            // SAFETY: the caller.
+            // SAFETY: the caller's promise.
             unsafe { self.release_unqueued(memory, record, words.header_only()) };
         } else {
-            // SAFETY: the caller; a live block that is not a light one.
+            // SAFETY: the caller; a live block that is not header-only.
             if !unsafe {
                 self.poison_block(address, record, size, sum, mark, moved_to.unwrap_or(0))
             } {
@@ -183,7 +186,7 @@ impl Cookies {
                     .caches
                     .run(|cache| self.quarantine.push(cache, record, size));
             if !waits {
-                // SAFETY: the caller.
+                // SAFETY: the caller's promise.
                 unsafe { self.make_room(memory, record, size, late) };
             }
         }
@@ -197,10 +200,10 @@ impl Cookies {
         })
     }
 
-    /// Poisons a live block that is freed now, and may wait then; false where another thread was faster.
+    /// Poisons a live block and marks it as waiting; false if another thread was faster.
     ///
     /// # Safety
-    /// The live block at `address`, not a light one; nobody uses it any more.
+    /// The live block at `address`, not header-only; it is no longer used.
     #[inline(always)]
     unsafe fn poison_block(
         &self,
@@ -214,15 +217,15 @@ impl Cookies {
         if !record.free(address, mark, moved) {
             return false;
         }
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         unsafe { write_sum(address, self.keys.turned(sum, Stage::Freed)) };
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         unsafe { poison(address, size) };
         record.wait(address);
         true
     }
 
-    /// The record of the live block at `address`, what its header says, and its sum; `header` is what was read there, if anything was.
+    /// The record of the live block at `address`, its header's words and sum. `header` was read there.
     #[inline(always)]
     pub(super) fn live(
         &self,
@@ -235,22 +238,22 @@ impl Cookies {
             .then_some((record, words, sum))
     }
 
-    /// True where what stands around a live block is as it was written, but for the header.
+    /// True if tail and pad of a live block are as they were written.
     #[inline(always)]
     pub(super) fn is_whole(&self, start: usize, words: HeaderWords, sum: u64) -> bool {
         words.header_only() || self.header_is_intact(start, words, sum)
     }
 
-    /// As [`is_whole`](Self::is_whole), for a block that is not light.
+    /// As [`is_whole`](Self::is_whole), for a block that is not header-only.
     #[inline(always)]
     fn header_is_intact(&self, start: usize, words: HeaderWords, sum: u64) -> bool {
-        // SAFETY: a block of ours, not a light one.
+        // SAFETY: a block of ours, not header-only.
         let tail = unsafe { tail_holds(start, words.size(), sum) };
         // SAFETY: as above; `front` as in its plan.
         tail && (words.align() <= HEADER || unsafe { pad_holds(&self.keys, start, words.align()) })
     }
 
-    /// Frees a block, off the list by now, that does not wait.
+    /// Frees a block that does not wait. It is not listed any more.
     ///
     /// # Safety
     /// As [`free`](Self::free).
@@ -259,17 +262,17 @@ impl Cookies {
         &self,
         memory: &A,
         record: &CookieRecord,
-        light: bool,
+        header_only: bool,
     ) {
-        if !light {
-            // Who looks for damage may be looking at it: waits for that.
+        if !header_only {
+            // Waits for a check that may read the block.
             drop(self.quarantine.hold());
         }
         // SAFETY: a block of ours, this thread's alone.
         unsafe { self.release_block(memory, record) };
     }
 
-    /// Gives the allocator behind its block back.
+    /// Returns a block to the allocator behind.
     ///
     /// # Safety
     /// A block of ours that this thread alone has.
@@ -281,7 +284,7 @@ impl Cookies {
     ) {
         let (start, words, sum) = record.own();
         record.end();
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         unsafe { write_sum(start, self.keys.turned(sum, Stage::Gone)) };
         match self.caches.own() {
             Some(cache) => cache.keep(record, &self.table),
@@ -301,7 +304,7 @@ impl Cookies {
         unsafe { memory.deallocate(base, plan.whole, words.scope()) };
     }
 
-    /// Puts a block that waits into quarantine after others had to leave.
+    /// Quarantines a block after others left.
     ///
     /// # Safety
     /// As [`free`](Self::free).
@@ -314,7 +317,7 @@ impl Cookies {
         size: usize,
         late: &mut dyn FnMut(GuardFinding),
     ) {
-        // What left before and nobody asked for.
+        // Recycled blocks that no request used.
         while let Some(left) = self
             .caches
             .own()
@@ -343,28 +346,28 @@ impl Cookies {
                 // SAFETY: a block of ours, claimed just now.
                 return unsafe { self.release_block(memory, record) };
             }
-            // SAFETY: the caller.
+            // SAFETY: the caller's promise.
             unsafe { self.release(memory, &claimed, late) };
         }
-        // A large one goes on to the queue at once.
+        // A large block is queued at once.
         if large
             && self
                 .caches
                 .run(|cache| self.quarantine.rotate(cache, &self.table, &mut claimed))
         {
-            // SAFETY: the caller.
+            // SAFETY: the caller's promise.
             unsafe { self.release(memory, &claimed, late) };
         }
         if self.quarantine.is_due() {
             self.caches.collect(&self.quarantine);
         }
         while self.quarantine.relieve(&self.table, &mut claimed) {
-            // SAFETY: the caller.
+            // SAFETY: the caller's promise.
             unsafe { self.release(memory, &claimed, late) };
         }
     }
 
-    /// Verifies blocks that left quarantine. Small ones stay with the cache for the next requests like theirs, the others are given back.
+    /// Verifies blocks that left quarantine. Small ones are recycled by the cache, the others released.
     ///
     /// # Safety
     /// As [`free`](Self::free).
@@ -403,18 +406,18 @@ impl Cookies {
     ) {
         let (start, words, sum) = record.own();
         if !self.is_poisoned(start, words, sum)
-            && let Some(fault) = self.write_after_free(record)
+            && let Some(finding) = self.write_after_free(record)
         {
-            late(fault);
+            late(finding);
         }
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         unsafe { self.release_block(memory, record) };
     }
 
-    /// Verifies and frees what waits and gives everything back. Live blocks stay valid, and strange to everybody.
+    /// Verifies and frees the quarantine and all own memory. Live blocks stay valid, and unknown to every guard.
     ///
     /// # Safety
-    /// `memory` is what blocks were taken from.
+    /// Blocks come from `memory`.
     pub(crate) unsafe fn close<A: HostAllocator + ?Sized>(
         &mut self,
         memory: &A,
@@ -426,17 +429,17 @@ impl Cookies {
             };
             if listed.life == Life::Waiting
                 && !self.is_poisoned(listed.start, listed.words, listed.sum)
-                && let Some(fault) = self.write_after_free(record)
+                && let Some(finding) = self.write_after_free(record)
             {
-                late(fault);
+                late(finding);
             }
             // SAFETY: freed, and nobody else is here.
             unsafe { self.release_block(memory, record) };
         }
-        registry::leave(self.seat);
+        registry::leave(self.slot);
         // SAFETY: the caller; borrowed for this call alone, so nobody refers to anything.
         unsafe { self.quarantine.close(memory) };
-        // SAFETY: as above; the seat has been left.
+        // SAFETY: as above; the slot has been left.
         unsafe { self.caches.close(memory) };
         // SAFETY: as above.
         unsafe { self.table.close(memory) };

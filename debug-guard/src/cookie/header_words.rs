@@ -1,7 +1,7 @@
-//! What a header says, packed into three words; the fourth is the sum that proves them. Pure arithmetic.
+//! A header's content, packed into three words; the fourth is the sum that proves them. Pure arithmetic.
 //!
 //! ```text
-//!  word 0   size 48 | log2 of the alignment 6 | scope 3 | light 1
+//!  word 0   size 48 | log2 of the alignment 6 | scope 3 | header-only 1
 //!  word 1   site of the allocation 32 | place in the table 32
 //!  word 2   serial 40 | thread 24
 //!  word 3   fold of all three, the object's address and the guard's keys, xor the word of its state
@@ -38,13 +38,13 @@ impl HeaderWords {
         Self([first, mark.site.0 as u64 | (token as u64) << 32, when(mark)])
     }
 
-    /// Word 0 of a block that is not light.
+    /// Word 0 of a block that is not header-only.
     #[inline(always)]
     const fn first(size: usize, align: usize, scope: Scope) -> u64 {
         size as u64 | (align.trailing_zeros() as u64) << SIZE_BITS | (scope as u64) << SCOPE_AT
     }
 
-    /// `==`, word by word in registers: just written ones, compared as one piece, would have to go through memory first.
+    /// `==`, word by word in registers: as one piece, words just written would have to go through memory.
     #[inline(always)]
     pub(super) const fn same(self, other: Self) -> bool {
         let ([a, b, c], [d, e, f]) = (self.0, other.0);
@@ -57,14 +57,14 @@ impl HeaderWords {
         self.0[0] & !(1 << HEADER_ONLY_AT) == Self::first(size, align, scope)
     }
 
-    /// True for a block of this size, alignment and scope that is not a light one.
+    /// True for a block of this size, alignment and scope that is not header-only.
     #[inline(always)]
     pub(super) const fn is_exactly(self, size: usize, align: usize, scope: Scope) -> bool {
         self.0[0] == Self::first(size, align, scope)
     }
 
-    /// True where the allocator behind was asked for such a block as one of `size` bytes in `scope` needs, of no more than the alignment
-    /// that all have. `self` is not a light one.
+    /// True if a block of `size` bytes in `scope` fits: the allocator behind was asked for as many bytes, and for no more than the usual
+    /// alignment. `self` is not header-only.
     #[inline(always)]
     pub(super) const fn may_be(self, size: usize, scope: Scope) -> bool {
         let like =
@@ -77,7 +77,7 @@ impl HeaderWords {
         (self.0[0] & ((1 << SIZE_BITS) - 1)) as usize
     }
 
-    /// 1 where the words are nonsense.
+    /// 1 for invalid words.
     #[inline]
     pub(super) const fn align(self) -> usize {
         match 1_usize.checked_shl((self.0[0] >> SIZE_BITS & 63) as u32) {
@@ -101,8 +101,8 @@ impl HeaderWords {
         Scope::from_raw((self.0[0] >> SCOPE_AT & 7) as u32).unwrap_or(Scope::Object)
     }
 
-    /// As everybody else knows a block.
-    pub(super) fn known(self, start: usize, state: BlockState, given: BlockMark) -> Known {
+    /// The block as other modules know it.
+    pub(super) fn known(self, start: usize, state: BlockState, freed: BlockMark) -> Known {
         Known {
             start,
             size: self.size(),
@@ -110,7 +110,7 @@ impl HeaderWords {
             scope: self.scope(),
             state,
             allocated: mark(self.0[1] as u32, self.0[2]),
-            freed: given,
+            freed,
             mode: if self.header_only() {
                 Mode::Off
             } else {
@@ -127,7 +127,7 @@ pub(super) const fn when(mark: BlockMark) -> u64 {
     mark.serial & ((1 << SERIAL_BITS) - 1) | (mark.thread as u64) << SERIAL_BITS
 }
 
-/// The other way round.
+/// The reverse of [`when`].
 pub(super) const fn mark(site: u32, when: u64) -> BlockMark {
     BlockMark {
         site: SiteId(site),
@@ -150,8 +150,9 @@ mod tests {
         for size in [0, 1, 4096, usize::MAX & ((1 << 48) - 1)] {
             for shift in [0, 4, 12, usize::BITS - 1] {
                 for scope in Scope::ALL {
-                    for light in [false, true] {
-                        let words = HeaderWords::new(size, 1 << shift, scope, light, mark, 77_777);
+                    for header_only in [false, true] {
+                        let words =
+                            HeaderWords::new(size, 1 << shift, scope, header_only, mark, 77_777);
                         let known = words.known(4096, BlockState::Live, BlockMark::default());
                         assert_eq!(
                             (known.size, known.align, known.scope),
@@ -165,7 +166,7 @@ mod tests {
                             ),
                             (mark.site, mark.thread, mark.serial)
                         );
-                        assert_eq!((words.token(), words.header_only()), (77_777, light));
+                        assert_eq!((words.token(), words.header_only()), (77_777, header_only));
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! The numbers that only one guard knows, and what it makes of them. Pure arithmetic.
+//! The secret keys of a guard, and the sums made with them. Pure arithmetic.
 //!
 //! Every sum depends on the address it stands at, so that a header or tail that was copied elsewhere is found (T37, T38).
 
@@ -11,13 +11,13 @@ use crate::fold::fold;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Keys(pub(super) [u64; Keys::COUNT]);
 
-/// What became of the block that a header stands in front of; part of its sum.
+/// The stage of a header's block; part of its sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Live,
     /// Freed, in quarantine.
     Freed,
-    /// Given back to the allocator behind. Whether such a header is still there is up to that.
+    /// Returned to the allocator behind, which may overwrite the header.
     Gone,
 }
 
@@ -34,7 +34,7 @@ impl Keys {
         )
     }
 
-    /// Which stage `sum` proves, where it proves one.
+    /// The stage that `sum` proves.
     #[inline(always)]
     pub(super) const fn stage(&self, start: usize, words: HeaderWords, sum: u64) -> Option<Stage> {
         let [.., freed, gone] = self.0;
@@ -50,7 +50,7 @@ impl Keys {
         }
     }
 
-    /// `sum` of a live block, made that of another stage of it, or the other way round.
+    /// Converts `sum` of a live block to that of another stage, or back.
     #[inline(always)]
     pub(super) const fn turned(&self, sum: u64, stage: Stage) -> u64 {
         let [.., freed, gone] = self.0;
@@ -69,8 +69,8 @@ impl Keys {
     }
 }
 
-/// Eight bytes of the tail of the live block with this sum; at each address that which its last three bits say. None of them is
-/// what strings, fills and poison end with (00, FF, CD, DD), nor a letter.
+/// Eight bytes of the tail of the live block with this sum, indexed by the last three bits of an address. None of them is a letter or a
+/// byte that ends strings, fills or poison (00, FF, CD, DD).
 #[inline(always)]
 pub(super) const fn tail(sum: u64) -> u64 {
     sum & 0x3F3F_3F3F_3F3F_3F3F | 0x8080_8080_8080_8080

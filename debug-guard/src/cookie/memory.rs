@@ -1,5 +1,5 @@
-//! The bytes around and in a guarded block. All of them are reached by address: the pointers that come back from a program may
-//! have lost their right to the header (a `Box` is its object alone), the allocator's own, exposed when it gave the block, has not.
+//! The bytes around and in a guarded block. All are accessed by address: a program's pointer may have lost the provenance of the header
+//! (a `Box` covers its object only); the allocator's own pointer, exposed at the allocation, has it.
 
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,23 +9,23 @@ use super::keys::{Keys, Stage, tail};
 use super::plan::{HEADER, pad_len, tail_len, tail_stop};
 use crate::block::Changed;
 
-/// What fresh bytes are filled with.
+/// Fills fresh bytes.
 pub(super) const FRESH: u8 = 0xCD;
-/// What freed bytes are filled with.
+/// Fills freed bytes.
 const POISON: u8 = 0xDD;
 
-/// A word of a header: another thread may be looking for damage.
+/// A word of a header, which another thread may verify.
 ///
 /// # Safety
-/// The eight bytes at `address`, a multiple of 8, are in a block of ours that the allocator behind does not have back.
+/// The eight bytes at `address`, a multiple of 8, are in a block that was not returned to the allocator behind.
 #[inline]
 unsafe fn word<'w>(address: usize) -> &'w AtomicU64 {
-    // SAFETY: aligned, valid, and of header words everybody speaks as atomics; the caller.
+    // SAFETY: aligned, valid, and header words are accessed only as atomics; the caller's promise.
     unsafe { AtomicU64::from_ptr(with_exposed_provenance_mut(address)) }
 }
 
 /// # Safety
-/// A block of ours begins at `start`, as for all functions here: its memory is not given back, and it was planned as they are told.
+/// As for all functions here: a block of the guard begins at `start`, its memory is not released, and it was planned with these values.
 #[inline(always)]
 pub(super) unsafe fn write_header(start: usize, words: HeaderWords, sum: u64) {
     let [one, two, three] = words.0;
@@ -35,7 +35,7 @@ pub(super) unsafe fn write_header(start: usize, words: HeaderWords, sum: u64) {
     }
 }
 
-/// Puts a header right, as [`mend`] does.
+/// Repairs a header, as [`mend`] does.
 ///
 /// # Safety
 /// As [`write_header`].
@@ -50,13 +50,13 @@ pub(super) unsafe fn mend_header(start: usize, words: HeaderWords, sum: u64) {
     };
 }
 
-/// Writes those words alone that are wrong before any is written: who frees the block waits for the last of them, and nothing is written
-/// over what a free left after that.
+/// Writes only the words that are wrong before the first write: a concurrent free waits for the last of them, and what it writes
+/// afterwards is not overwritten.
 ///
 /// # Safety
 /// As [`word`], for each.
 unsafe fn mend<const WORDS: usize>(words: [(usize, u64); WORDS]) {
-    // SAFETY: the caller.
+    // SAFETY: the caller's promise.
     let words = words.map(|(at, value)| (unsafe { word(at) }, value));
     let wrong = words.map(|(word, value)| word.load(Relaxed) != value);
     for ((word, value), _) in words.into_iter().zip(wrong).filter(|(_, wrong)| *wrong) {
@@ -109,21 +109,21 @@ unsafe fn write(address: usize, bytes: u64) {
     unsafe { with_exposed_provenance_mut::<u64>(address).write_unaligned(bytes) };
 }
 
-/// The two words of a tail that begins at a multiple of 8; they may be one. They are spoken as atomics: who looks for damage may look at
-/// them while who frees the block poisons them.
+/// The two words of a tail that begins at a multiple of 8; they may be the same. They are accessed as atomics: a check may read them
+/// while a free poisons them.
 #[inline(always)]
 fn tail_words(start: usize, size: usize) -> [usize; 2] {
     let end = start.wrapping_add(size);
     [end, start.wrapping_add(tail_stop(size)).wrapping_sub(8)]
 }
 
-/// True for an object whose tail is such words, and is poisoned with it. Other tails stay as they are.
+/// True for an object whose tail consists of such words and is poisoned with it. Other tails are not poisoned.
 #[inline(always)]
 const fn ends_even(size: usize) -> bool {
     size.is_multiple_of(8)
 }
 
-/// The pieces that make up another tail: where they begin, and their bytes. They overlap; all but the first are aligned.
+/// The pieces of another tail: addresses and bytes. They overlap; all but the first are aligned.
 #[inline(always)]
 fn tail_pieces(start: usize, size: usize, sum: u64) -> [(usize, u64); 3] {
     let (end, stop) = (
@@ -143,7 +143,7 @@ fn tail_pieces(start: usize, size: usize, sum: u64) -> [(usize, u64); 3] {
 /// Writes the tail behind an object.
 ///
 /// # Safety
-/// As [`write_header`]; the block is not a light one, and `sum` is its own while it lives.
+/// As [`write_header`]; the block is not header-only, and `sum` is its own while it lives.
 #[inline(always)]
 pub(super) unsafe fn write_tail(start: usize, size: usize, sum: u64) {
     if ends_even(size) {
@@ -159,7 +159,7 @@ pub(super) unsafe fn write_tail(start: usize, size: usize, sum: u64) {
     }
 }
 
-/// Puts the tail of a live block right, as [`mend`] does. A free leaves other tails than such of whole words as they are.
+/// Repairs the tail of a live block, as [`mend`] does. A free poisons only tails of whole words.
 ///
 /// # Safety
 /// As [`write_tail`].
@@ -174,12 +174,12 @@ pub(super) unsafe fn mend_tail(start: usize, size: usize, sum: u64) {
             unsafe { mend([first, last]) };
         }
     } else {
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         unsafe { write_tail(start, size, sum) };
     }
 }
 
-/// True where the tail is as it was written.
+/// True if the tail is as it was written.
 ///
 /// # Safety
 /// As [`write_tail`].
@@ -200,7 +200,7 @@ pub(super) unsafe fn tail_holds(start: usize, size: usize, sum: u64) -> bool {
     changed == 0
 }
 
-/// What of the tail is not as it was written.
+/// The change of the tail.
 ///
 /// # Safety
 /// As [`write_tail`].
@@ -225,7 +225,7 @@ pub(super) unsafe fn write_pad(keys: &Keys, start: usize, front: usize) {
     }
 }
 
-/// True where the pad is as it was written.
+/// True if the pad is as it was written.
 ///
 /// # Safety
 /// As [`write_pad`].
@@ -238,7 +238,7 @@ pub(super) unsafe fn pad_holds(keys: &Keys, start: usize, front: usize) -> bool 
         .all(|at| unsafe { read(at) } == keys.pad(at).to_le())
 }
 
-/// What of the pad is not as it was written.
+/// The change of the pad.
 ///
 /// # Safety
 /// As [`write_pad`].
@@ -256,7 +256,7 @@ pub(super) unsafe fn pad_changes(keys: &Keys, start: usize, front: usize) -> Opt
     unsafe { changes(first, len, expected) }
 }
 
-/// What of a header is not what `words` and `stage` make it.
+/// The change of a header that was written with `words` and `stage`.
 ///
 /// # Safety
 /// As [`write_header`].
@@ -281,7 +281,7 @@ pub(super) unsafe fn header_changes(
 /// Poisons a freed object, and a tail of whole words with it.
 ///
 /// # Safety
-/// As [`write_tail`]; nobody uses the object.
+/// As [`write_tail`]; the object is not in use.
 #[inline(always)]
 pub(super) unsafe fn poison(start: usize, size: usize) {
     // SAFETY: the object.
@@ -304,14 +304,14 @@ const fn freed_len(size: usize) -> usize {
     }
 }
 
-/// True where a freed block and its tail are as [`poison`] left them.
+/// True if a freed block and its tail are as [`poison`] left them.
 ///
 /// # Safety
 /// As [`write_tail`].
 #[inline(always)]
 pub(super) unsafe fn poison_holds(start: usize, size: usize, sum: u64) -> bool {
     const TWO: usize = 32;
-    // SAFETY: the object, or it and its tail; nobody writes to them unless on purpose to be found.
+    // SAFETY: the object, or it and its tail; only a write after free could write to them.
     let bytes = unsafe {
         core::slice::from_raw_parts(with_exposed_provenance::<u8>(start), freed_len(size))
     };
@@ -323,12 +323,12 @@ pub(super) unsafe fn poison_holds(start: usize, size: usize, sum: u64) -> bool {
         rest.first_chunk()
             .is_none_or(|last| *last == [POISON; TWO / 2])
     } else {
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         rest.iter().all(|byte| *byte == POISON) && unsafe { tail_holds(start, size, sum) }
     }
 }
 
-/// What of a freed block and its tail is not as [`poison`] left it.
+/// The change of a freed block and its tail.
 ///
 /// # Safety
 /// As [`write_tail`].
@@ -338,7 +338,7 @@ pub(super) unsafe fn poison_changes(start: usize, size: usize, sum: u64) -> Opti
     if object.is_some() || ends_even(size) {
         return object;
     }
-    // SAFETY: the caller.
+    // SAFETY: the caller's promise.
     unsafe { tail_changes(start, size, sum) }
 }
 

@@ -1,4 +1,4 @@
-//! Blocks with a keyed header in front and a tail that begins at the first byte behind them; freed ones are poisoned and wait.
+//! Blocks with a keyed header in front and a tail directly behind; freed blocks are poisoned and quarantined.
 //!
 //! ```text
 //!           plan.rs, header_words.rs, keys.rs: pure arithmetic       memory.rs: the bytes in and around a block
@@ -38,50 +38,50 @@ use alloc_core::{AllocError, HostAllocator};
 
 use self::keys::Keys;
 use self::quarantine::Quarantine;
-use self::registry::KeySeat;
+use self::registry::KeySlot;
 use self::table::RecordTable;
 use self::thread_cache::ThreadCaches;
 use crate::os;
 
-/// How cookies are to be made.
+/// The options of cookies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CookieOptions {
-    /// The guard's number, not 0: what other guards' reports about its blocks name it by.
+    /// The guard's number, not 0; other guards' reports name its blocks by it.
     pub(crate) guard: u64,
-    /// How many freed blocks wait, about; 0: none.
+    /// Approximate number of quarantined blocks; 0: none.
     pub(crate) blocks: usize,
-    /// How many bytes of freed blocks wait, about; larger ones never do.
+    /// Approximate bytes of quarantined blocks; larger blocks are not quarantined.
     pub(crate) bytes: usize,
 }
 
-/// The keeper of a guard's cookies.
+/// The cookies of a guard.
 #[derive(Debug)]
 pub(crate) struct Cookies {
     keys: Keys,
-    seat: KeySeat,
+    slot: KeySlot,
     table: RecordTable,
     quarantine: Quarantine,
     caches: ThreadCaches,
 }
 
 impl Cookies {
-    /// Takes what quarantine needs, ten bytes a block; the records of what waits come as they are needed.
+    /// Allocates the quarantine, ten bytes a block; records are allocated when needed.
     ///
     /// # Errors
-    /// [`AllocError`] when `memory` has not that much.
+    /// [`AllocError`] if `memory` refuses.
     pub(crate) fn new<A: HostAllocator + ?Sized>(
         memory: &A,
         options: CookieOptions,
     ) -> Result<Self, AllocError> {
         let quarantine = Quarantine::new(memory, options.blocks, options.bytes)?;
         let keys = Keys([(); Keys::COUNT].map(|()| os::random_u64() | 1));
-        let seat = registry::enter(options.guard, &keys);
+        let slot = registry::enter(options.guard, &keys);
         Ok(Self {
             keys,
-            seat,
+            slot,
             table: RecordTable::new(),
             quarantine,
-            caches: ThreadCaches::new(seat),
+            caches: ThreadCaches::new(slot),
         })
     }
 }

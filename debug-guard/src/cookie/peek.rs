@@ -1,4 +1,4 @@
-//! Reading the header in front of a pointer that may be anybody's.
+//! Reads the header in front of an unknown pointer.
 
 use super::header_words::HeaderWords;
 use super::memory::read_header;
@@ -8,32 +8,32 @@ use crate::os;
 /// No system has smaller pages.
 const MIN_PAGE: usize = 4096;
 
-/// What a header says, and its sum.
+/// The words and the sum of a header.
 pub(super) type Header = (HeaderWords, u64);
 
-/// True where blocks may begin.
+/// True for addresses at which blocks may begin.
 #[inline(always)]
 const fn may_begin(address: usize) -> bool {
     address.is_multiple_of(16) && address >= HEADER
 }
 
-/// The four words in front of any address where a block may begin; `None` where one of them cannot be read.
+/// The four words in front of an address at which a block may begin; `None` if one of them cannot be read.
 ///
-/// Nothing is read where the system catches no reads: what such an address is, the table alone knows.
+/// Reads nothing if the system catches no reads: then only the table knows the address.
 pub(super) fn peek(address: usize) -> Option<Header> {
     if !may_begin(address) {
         return None;
     }
-    // Each of them is caught: between two another thread may have its memory unmapped.
+    // Each read is caught: another thread may unmap the memory between two.
     let at = |back: usize| os::read_u64(address.wrapping_sub(back));
     Some((HeaderWords([at(32)?, at(24)?, at(16)?]), at(8)?))
 }
 
-/// As [`peek`], of a block that comes back.
+/// As [`peek`], for a free.
 ///
 /// # Safety
-/// The caller has the block, if one of ours begins at `address`. Where the system catches no reads, [`HEADER`] bytes can be read in front
-/// of it in any case.
+/// If a block of the guard begins at `address`, it is the caller's. If the system catches no reads, [`HEADER`] bytes can be read in front
+/// of `address` in any case.
 #[inline(always)]
 pub(super) unsafe fn peek_freed(address: usize) -> Option<Header> {
     if !may_begin(address) {

@@ -1,4 +1,4 @@
-//! How many bytes a guarded block takes, and where its object stands in them. Pure arithmetic.
+//! The layout of a guarded block. Pure arithmetic.
 //!
 //! ```text
 //!  base                          start - 32         start                start + size        base + total
@@ -7,7 +7,7 @@
 //!                                                     ^ aligned as asked   ^ at the first byte behind: 8 to 23 bytes,
 //!                                                       (16 at least)        up to the next multiple of 16
 //! ```
-//! A light block has no tail: `total` ends with the object.
+//! A header-only block has no tail: `total` ends with the object.
 
 #![forbid(unsafe_code)]
 
@@ -15,9 +15,9 @@ use core::alloc::Layout;
 
 /// Bytes of a header.
 pub(super) const HEADER: usize = 32;
-/// Fewest bytes of a tail.
+/// Minimum bytes of a tail.
 pub(super) const TAIL: usize = 8;
-/// Of a pad only so many bytes, the nearest to the header, are written and looked at.
+/// Bytes of a pad, those nearest to the header, that are written and verified.
 pub(super) const PAD_SEEN: usize = 256;
 /// Objects stand at multiples of this, and a tail ends at one.
 const GRANULE: usize = 16;
@@ -26,28 +26,28 @@ pub(super) const MAX_FAST: u32 = GRANULE.trailing_zeros();
 /// A header has 48 bits for the size.
 const MAX_SIZE: u64 = 1 << 48;
 
-/// A block as the allocator behind is asked for it.
+/// The layout that is requested of the allocator behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CookieLayout {
-    /// What to ask for.
+    /// The whole block.
     pub(super) whole: Layout,
     /// Bytes from its beginning to the object.
     pub(super) front: usize,
 }
 
-/// `None` where `size` and what comes with it is more than a header or a [`Layout`] can say.
+/// `None` if the size is too large for a header or a [`Layout`].
 #[inline]
-pub(super) const fn plan(size: usize, align: usize, light: bool) -> Option<CookieLayout> {
+pub(super) const fn plan(size: usize, align: usize, header_only: bool) -> Option<CookieLayout> {
     let align = if align > GRANULE { align } else { GRANULE };
     with_front(
         size,
         align,
         if align > HEADER { align } else { HEADER },
-        light,
+        header_only,
     )
 }
 
-/// [`plan`] for a block that is not light and asks for no more alignment than all have.
+/// [`plan`] for a block with a tail and no more than the usual alignment.
 #[inline(always)]
 pub(super) const fn plain(size: usize) -> Option<CookieLayout> {
     with_front(size, GRANULE, HEADER, false)
@@ -55,19 +55,24 @@ pub(super) const fn plain(size: usize) -> Option<CookieLayout> {
 
 /// True for an alignment that all blocks have.
 #[inline(always)]
-pub(super) const fn is_plain(align: usize, light: bool) -> bool {
-    align <= GRANULE && !light
+pub(super) const fn is_plain(align: usize, header_only: bool) -> bool {
+    align <= GRANULE && !header_only
 }
 
 #[inline(always)]
-const fn with_front(size: usize, align: usize, front: usize, light: bool) -> Option<CookieLayout> {
+const fn with_front(
+    size: usize,
+    align: usize,
+    front: usize,
+    header_only: bool,
+) -> Option<CookieLayout> {
     if size as u64 >= MAX_SIZE {
         return None;
     }
     let Some(end) = front.checked_add(size) else {
         return None;
     };
-    let total = if light { end } else { tail_stop(end) };
+    let total = if header_only { end } else { tail_stop(end) };
     if total < end {
         return None;
     }
@@ -83,13 +88,13 @@ pub(super) const fn tail_len(size: usize) -> usize {
     TAIL + ((size.wrapping_add(TAIL)).wrapping_neg() & (GRANULE - 1))
 }
 
-/// Where the tail ends that begins at `end`; objects begin at multiples of 16.
+/// The end of the tail that begins at `end`; objects begin at multiples of 16.
 #[inline(always)]
 pub(super) const fn tail_stop(end: usize) -> usize {
     end.wrapping_add(TAIL + GRANULE - 1) & !(GRANULE - 1)
 }
 
-/// Bytes of the pad in front of the header that are written and looked at; a multiple of 16.
+/// Bytes of the pad in front of the header that are written and verified; a multiple of 16.
 #[inline]
 pub(super) const fn pad_len(front: usize) -> usize {
     let pad = front.saturating_sub(HEADER);

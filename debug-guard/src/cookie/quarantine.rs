@@ -1,4 +1,4 @@
-//! Where freed blocks wait, poisoned, so that late writes are found, and with them who freed them.
+//! The quarantine: freed blocks wait poisoned, so that writes after free are found.
 //!
 //! ```text
 //!  a thread's cache -> chunk being filled
@@ -9,8 +9,8 @@
 //!                                          v
 //!                                       the cache fills it next
 //! ```
-//! All chunks are there from the beginning (and one comes with each cache), so a free takes no memory. What waits is known from its
-//! record: a header that is damaged takes nothing along.
+//! All chunks exist from the beginning (and one comes with each cache), so a free allocates nothing. A block in quarantine is known from
+//! its record, so a damaged header loses nothing.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
@@ -25,9 +25,9 @@ use super::table::RecordTable;
 use super::thread_cache::ThreadCache;
 use crate::lock::{ForkSafeSpinLock, SpinLockGuard};
 
-/// Blocks of so many bytes never stay in a cache's chunk: a size that no header has is none of these.
+/// Blocks of this size and more never stay in a cache's chunk.
 const MAX_STAGED: usize = 1 << 30;
-/// Blocks that a chunk has room for, and that leave together.
+/// Blocks of a chunk, which leave together.
 pub(super) const ENTRIES: usize = 13;
 
 /// A run of freed blocks. All zeros is an empty one.
@@ -40,12 +40,12 @@ pub(super) struct QuarantineChunk {
     entries: [AtomicPtr<CookieRecord>; ENTRIES],
 }
 
-/// Blocks that left quarantine together: the caller's.
+/// Blocks that left quarantine together; the caller owns them.
 #[derive(Debug, Default)]
 pub(super) struct Claimed<'t> {
     blocks: [Option<&'t CookieRecord>; ENTRIES],
     count: usize,
-    /// Of all of them.
+    /// Bytes of all of them.
     pub(super) bytes: usize,
 }
 
@@ -57,7 +57,7 @@ impl<'t> Claimed<'t> {
 }
 
 impl QuarantineChunk {
-    /// Adds a block of `size` bytes that waits; `len` are there, and there is room for one more.
+    /// Adds a block of `size` bytes behind `len` others; false without room.
     #[inline(always)]
     pub(super) fn push(&self, len: u32, record: &CookieRecord, size: usize) -> bool {
         let Some(entry) = self.entries.get(len as usize) else {
@@ -77,7 +77,7 @@ impl QuarantineChunk {
         self.bytes.load(Relaxed)
     }
 
-    /// Empties it and claims what was in it. For the holder of the quarantine's lock; records are `table`'s.
+    /// Empties the chunk and claims its blocks. Called with the quarantine locked; records are `table`'s.
     #[inline(always)]
     fn empty<'t>(&self, _: &'t RecordTable, claimed: &mut Claimed<'t>) {
         (claimed.count, claimed.bytes) = (self.len(), self.bytes());
@@ -101,37 +101,37 @@ impl QuarantineChunk {
 /// A guard's quarantine.
 #[derive(Debug)]
 pub(super) struct Quarantine {
-    /// Most bytes that wait in full chunks.
+    /// Maximum bytes in full chunks.
     bytes: usize,
-    /// Blocks from this size on do not wait: one more than `bytes`, or 0.
+    /// Blocks from this size on are not quarantined: one more than `bytes`, or 0.
     most: usize,
-    /// Blocks from this size on do not stay in a cache's chunk, but go on with it to the queue, where bytes are counted.
+    /// Blocks from this size on do not stay in a cache's chunk: it is queued with them, and queued bytes are counted.
     small: usize,
-    /// A chunk with so many blocks, or bytes, is full.
+    /// A chunk with this many blocks, or bytes, is full.
     chunk_len: u32,
     chunk_bytes: usize,
     chunks: AtomicPtr<QuarantineChunk>,
     count: usize,
     lock: ForkSafeSpinLock,
-    /// Chunks from this on were never used. Changed under the lock, as all below.
+    /// Chunks from this index on were never used. Changed under the lock, as all below.
     used: AtomicUsize,
     unused: AtomicPtr<QuarantineChunk>,
     first: AtomicPtr<QuarantineChunk>,
     last: AtomicPtr<QuarantineChunk>,
     waiting: AtomicUsize,
-    /// How often a chunk was exchanged, about.
+    /// Approximate number of exchanged chunks.
     turns: AtomicUsize,
 }
 
 impl Quarantine {
-    /// For so many blocks and bytes; none where either is 0.
+    /// For this many blocks and bytes; no quarantine if either is 0.
     pub(super) fn new<A: HostAllocator + ?Sized>(
         memory: &A,
         blocks: usize,
         bytes: usize,
     ) -> Result<Self, AllocError> {
         let chunk_len = (blocks / 8).clamp(1, ENTRIES);
-        // One more for the cache that threads share.
+        // One more for the shared cache.
         let count = if blocks == 0 || bytes == 0 {
             0
         } else {
@@ -171,32 +171,32 @@ impl Quarantine {
         })
     }
 
-    /// True where freed blocks wait at all.
+    /// True if freed blocks are quarantined at all.
     #[inline]
     pub(super) const fn is_there(&self) -> bool {
         self.count > 0
     }
 
-    /// True where a block of so many bytes may wait.
+    /// True if a block of this size may be quarantined.
     #[inline]
     pub(super) const fn takes(&self, size: usize) -> bool {
         size < self.most
     }
 
-    /// True where a block of so many bytes may stay in a cache's chunk.
+    /// True if a block of this size may stay in a cache's chunk.
     #[inline(always)]
     pub(super) const fn stages(&self, size: usize) -> bool {
         size < self.small
     }
 
-    /// True now and then: when chunks of threads that ended are to be collected.
+    /// True every 16th time: then chunks of ended threads are collected.
     pub(super) fn is_due(&self) -> bool {
         let turns = self.turns.load(Relaxed).wrapping_add(1);
         self.turns.store(turns, Relaxed);
         turns.is_multiple_of(16)
     }
 
-    /// Takes what waits in a cache into the queue. The cache is the caller's.
+    /// Queues the chunk of a cache, which is the caller's.
     pub(super) fn collect(&self, cache: &ThreadCache) {
         let _held = self.hold();
         // SAFETY: chunks live as long as the quarantine.
@@ -209,9 +209,9 @@ impl Quarantine {
         }
     }
 
-    /// Nothing leaves quarantine while this is held, and what left before is out of every list.
+    /// Locks the quarantine: no block leaves it, and those that left before are in no list.
     ///
-    /// Lists that a thread was changing when the process forked are given up in the child: what waits there waits for ever.
+    /// Lists that a thread was changing when the process forked are dropped in the child: their blocks stay in quarantine for ever.
     #[inline]
     pub(super) fn hold(&self) -> SpinLockGuard<'_> {
         let held = self.lock.lock();
@@ -224,7 +224,7 @@ impl Quarantine {
         held
     }
 
-    /// The cache's chunk, where there is room in it.
+    /// The cache's chunk, if it has room.
     #[inline(always)]
     pub(super) fn room<'l>(&self, cache: &'l ThreadCache) -> Option<(&'l QuarantineChunk, u32)> {
         // SAFETY: chunks live as long as the quarantine, and as caches.
@@ -233,7 +233,7 @@ impl Quarantine {
         (len < self.chunk_len && chunk.bytes() < self.chunk_bytes).then_some((chunk, len))
     }
 
-    /// Puts a block of `size` bytes that waits into the cache's chunk; false where that is full.
+    /// Adds a block of `size` bytes to the cache's chunk; false if that is full.
     #[inline(always)]
     pub(super) fn push(&self, cache: &ThreadCache, record: &CookieRecord, size: usize) -> bool {
         match self.room(cache) {
@@ -242,8 +242,8 @@ impl Quarantine {
         }
     }
 
-    /// Takes the cache's full chunk into the queue, and gives the cache one to fill: the oldest, whose blocks are claimed, or an unused
-    /// one. False where there is none.
+    /// Queues the cache's full chunk, and gives the cache another one: the oldest, whose blocks are claimed, or an unused one. False if
+    /// there is none.
     #[inline]
     pub(super) fn rotate<'t>(
         &self,
@@ -270,7 +270,7 @@ impl Quarantine {
         true
     }
 
-    /// Takes the oldest chunk out where too many bytes wait; its blocks are claimed. False where none has to go.
+    /// Removes the oldest chunk if too many bytes are queued, and claims its blocks. False if none must leave.
     #[inline]
     pub(super) fn relieve<'t>(&self, table: &'t RecordTable, claimed: &mut Claimed<'t>) -> bool {
         if self.waiting.load(Relaxed) <= self.bytes {
@@ -337,7 +337,7 @@ impl Quarantine {
         Some(unsafe { chunks.add(used) })
     }
 
-    /// The chunks that are used, without those that came with caches.
+    /// The used chunks, without those that came with caches.
     pub(super) fn chunks(&self) -> impl Iterator<Item = &QuarantineChunk> {
         let chunks = NonNull::new(self.chunks.load(Relaxed));
         (0..self.used.load(Relaxed)).filter_map(move |number| {
@@ -354,17 +354,17 @@ impl Quarantine {
         self.lock = ForkSafeSpinLock::left_behind();
     }
 
-    /// Gives the chunks back.
+    /// Frees the chunks.
     ///
     /// # Safety
-    /// `memory` is what they came from, and none is referred to any more.
+    /// `memory` is that of `new`, and no chunk is referred to any more.
     pub(super) unsafe fn close<A: HostAllocator + ?Sized>(&mut self, memory: &A) {
         let chunks = core::mem::replace(self.chunks.get_mut(), null_mut());
         if let (Some(chunks), Ok(layout)) = (
             NonNull::new(chunks),
             Layout::array::<QuarantineChunk>(self.count),
         ) {
-            // SAFETY: taken in `new` with this layout and scope.
+            // SAFETY: allocated in `new` with this layout and scope.
             unsafe { memory.deallocate(chunks.cast(), layout, Scope::Instance) };
         }
         self.count = 0;

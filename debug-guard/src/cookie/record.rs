@@ -1,12 +1,12 @@
-//! What is written down of a block beside the block: where it stands, what its header said, and, once it is freed, by whom.
+//! The record of a block, outside of the block: its address, a copy of its header, and, after its free, the freeing call.
 //!
 //! ```text
 //!  at: address of the object + life     Live 0 --free--> Freeing 1 --poisoned--> Waiting 2 --the lock--> Held 3 --> Gone 4
 //!   (objects stand at multiples of 16)    ^                                                               |
 //!                                         +------------- the next block of the same size, over Gone ------+
 //! ```
-//! A record is read while it may be changing: who enters a block says first that there is none, then writes the word with the serial, and
-//! `at` last; a free changes `at` before it touches anything else. So [`CookieRecord::read`] sees one life of one block or none.
+//! A record may change while it is read: [`CookieRecord::enter`] first clears `at`, then writes the word with the serial, and `at` last; a
+//! free changes `at` before anything else. So [`CookieRecord::read`] sees one life of one block or none.
 
 #![forbid(unsafe_code)]
 
@@ -18,44 +18,44 @@ use core::sync::atomic::{
 use super::header_words::{HeaderWords, mark, when};
 use crate::block::{BlockMark, BlockState, Known};
 
-/// How a block stands.
+/// The stage of a block's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Live,
-    /// A thread is just freeing it: who and where may not be written down yet.
+    /// A thread is freeing it: the freeing call may not be recorded yet.
     Freeing,
     /// In quarantine.
     Waiting,
-    /// Out of quarantine: verified now, or kept for a request like it, or to be given back.
+    /// Out of quarantine: being verified, or recycled, or to be released.
     Held,
-    /// Given back to the allocator behind.
+    /// Returned to the allocator behind.
     Gone,
 }
 
 const LIFE: usize = 7;
 
-/// A line of the processor's cache; all zeros where there never was a block.
+/// One cache line; all zeros if there never was a block.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct CookieRecord {
     at: AtomicUsize,
     words: [AtomicU64; 3],
     sum: AtomicU64,
-    given: AtomicU64,
+    freed: AtomicU64,
     site: AtomicU32,
     moved: AtomicUsize,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listed {
     pub(super) start: usize,
     pub(super) words: HeaderWords,
-    /// Of the header while the block lives.
+    /// The sum of the header while the block is live.
     pub(super) sum: u64,
     pub(super) life: Life,
     /// Thread and serial of the free.
-    given: u64,
+    freed: u64,
     site: u32,
     /// Where a reallocation moved it, or 0.
     moved: usize,
@@ -63,23 +63,23 @@ pub(super) struct Listed {
 
 impl Listed {
     pub(super) fn known(&self) -> Known {
-        let (state, given) = match self.life {
+        let (state, freed) = match self.life {
             Life::Live => (BlockState::Live, BlockMark::default()),
             Life::Freeing => (BlockState::Freed, BlockMark::default()),
-            _ if self.moved != 0 => (BlockState::MovedTo(self.moved), mark(self.site, self.given)),
-            _ => (BlockState::Freed, mark(self.site, self.given)),
+            _ if self.moved != 0 => (BlockState::MovedTo(self.moved), mark(self.site, self.freed)),
+            _ => (BlockState::Freed, mark(self.site, self.freed)),
         };
-        self.words.known(self.start, state, given)
+        self.words.known(self.start, state, freed)
     }
 
-    /// True from its free on for as long as the memory is ours.
+    /// True from its free until its memory is released.
     pub(super) fn is_freed(&self) -> bool {
         matches!(self.life, Life::Freeing | Life::Waiting | Life::Held)
     }
 }
 
 impl CookieRecord {
-    /// Lists a block that lives from now on. For whoever alone has the record.
+    /// Lists a live block. Only the owner of the record may call this.
     #[inline(always)]
     pub(super) fn enter(&self, address: usize, words: HeaderWords, sum: u64) {
         let ([zero, one, two], [a, b, c]) = (&self.words, words.0);
@@ -92,10 +92,10 @@ impl CookieRecord {
         self.at.store(address, Release);
     }
 
-    /// Notes who frees the live block at `address`, which is the caller's then; false where another thread has just done so. What is done
-    /// to the block after this is seen by nobody who does not see this.
+    /// Records the free of the live block at `address`, which is the caller's then; false if another thread was faster. Other threads see
+    /// later changes of the block only after this one.
     #[inline(always)]
-    pub(super) fn free(&self, address: usize, given: BlockMark, moved: usize) -> bool {
+    pub(super) fn free(&self, address: usize, freed: BlockMark, moved: usize) -> bool {
         if self
             .at
             .compare_exchange(address, address | Life::Freeing as usize, Acquire, Relaxed)
@@ -104,19 +104,19 @@ impl CookieRecord {
             return false;
         }
         fence(Release);
-        self.given.store(when(given), Relaxed);
-        self.site.store(given.site.0, Relaxed);
+        self.freed.store(when(freed), Relaxed);
+        self.site.store(freed.site.0, Relaxed);
         self.moved.store(moved, Relaxed);
         true
     }
 
-    /// Poisoned by now, the block waits.
+    /// The block is poisoned and waits.
     #[inline(always)]
     pub(super) fn wait(&self, address: usize) {
         self.at.store(address | Life::Waiting as usize, Release);
     }
 
-    /// Takes the block out of quarantine, under the quarantine's lock.
+    /// Takes the block out of quarantine. Called with the quarantine locked.
     #[inline(always)]
     pub(super) fn claim(&self) {
         self.at
@@ -124,7 +124,7 @@ impl CookieRecord {
         fence(Release);
     }
 
-    /// The block is given back now. For whoever holds it.
+    /// The block is released. Only its owner may call this.
     #[inline(always)]
     pub(super) fn end(&self) {
         self.at
@@ -132,13 +132,13 @@ impl CookieRecord {
         fence(Release);
     }
 
-    /// True where a block lives that stands at `address`.
+    /// True if a live block begins at `address`.
     #[inline(always)]
     pub(super) fn lives(&self, address: usize) -> bool {
         self.at.load(Acquire) == address
     }
 
-    /// Where the block stands, what its header says and its sum. For whoever alone has the record.
+    /// Address, header words and sum. Only the owner of the record may call this.
     #[inline(always)]
     pub(super) fn own(&self) -> (usize, HeaderWords, u64) {
         let [zero, one, two] = &self.words;
@@ -146,23 +146,23 @@ impl CookieRecord {
         (self.at.load(Relaxed) & !LIFE, words, self.sum.load(Relaxed))
     }
 
-    /// The record's token, as [`number`](Self::number) noted it and each header since has it.
+    /// The record's token, as [`number`](Self::number) stored it.
     #[inline(always)]
     pub(super) fn token(&self) -> u32 {
         (self.words[1].load(Relaxed) >> 32) as u32
     }
 
-    /// Notes the record's token. For the holder of the table's lock.
+    /// Stores the record's token. Called with the table locked.
     pub(super) fn number(&self, token: u32) {
         self.words[1].store(u64::from(token) << 32, Relaxed);
     }
 
-    /// The next unused record: kept where a block's first word stands. For the holder of the table's lock.
+    /// The next unused record, in the place of a block's first word. Called with the table locked.
     pub(super) fn next(&self) -> &AtomicU64 {
         &self.words[0]
     }
 
-    /// The block that is listed: all of it of one moment. `None` where there is none that is ours.
+    /// The listed block, consistent in itself. `None` if there is none.
     #[inline]
     pub(super) fn read(&self) -> Option<Listed> {
         let [zero, one, two] = &self.words;
@@ -184,7 +184,7 @@ impl CookieRecord {
             words: HeaderWords([zero.load(Relaxed), one.load(Relaxed), stamp]),
             sum: self.sum.load(Relaxed),
             life,
-            given: self.given.load(Relaxed),
+            freed: self.freed.load(Relaxed),
             site: self.site.load(Relaxed),
             moved: self.moved.load(Relaxed),
         };
@@ -192,12 +192,12 @@ impl CookieRecord {
         (self.at.load(Acquire) == at && two.load(Relaxed) == stamp).then_some(listed)
     }
 
-    /// The live block that is listed.
+    /// The listed live block.
     pub(super) fn live(&self) -> Option<Listed> {
         self.read().filter(|listed| listed.life == Life::Live)
     }
 
-    /// True where `live` would still give the same.
+    /// True if the live block at `start` is still listed with `words`.
     pub(super) fn still(&self, start: usize, words: HeaderWords) -> bool {
         fence(Acquire);
         self.live()

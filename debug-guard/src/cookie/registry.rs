@@ -1,22 +1,22 @@
-//! The keys of all guards that are alive, and which thread has which cache of which guard.
+//! The keys of all living guards.
 //!
-//! A block that was given back to the wrong guard is found by trying the others' keys (T35). A guard that finds no seat works all the
-//! same: its blocks are foreign to the others, and its threads share one cache.
+//! A block that is freed through the wrong guard is found by trying the others' keys (T35). A guard without a slot works too: its blocks
+//! are foreign to the others, and its threads share one cache.
 
 use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use super::keys::Keys;
 use crate::lock::ForkSafeSpinLock;
 
-/// Guards that may be alive at once and have a seat.
-pub(super) const SEATS: usize = 32;
+/// Guards that can have a slot at once.
+pub(super) const SLOTS: usize = 32;
 
-static REGISTRY: [KeyEntry; SEATS] = [const { KeyEntry::new() }; SEATS];
+static REGISTRY: [KeyEntry; SLOTS] = [const { KeyEntry::new() }; SLOTS];
 static TICKETS: AtomicU64 = AtomicU64::new(1);
 
 struct KeyEntry {
     lock: ForkSafeSpinLock,
-    /// Which seat this is; never used twice; 0: nobody's.
+    /// Unique number of the guard's stay; 0: free.
     ticket: AtomicU64,
     guard: AtomicU64,
     keys: [AtomicU64; Keys::COUNT],
@@ -33,16 +33,16 @@ impl KeyEntry {
     }
 }
 
-/// A place in the registry.
+/// A slot of the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KeySeat {
-    /// `SEATS` where none was free.
+pub(super) struct KeySlot {
+    /// `SLOTS` if none was free.
     pub(super) index: usize,
     pub(super) ticket: u64,
 }
 
-/// Enters a guard.
-pub(super) fn enter(guard: u64, keys: &Keys) -> KeySeat {
+/// Registers a guard.
+pub(super) fn enter(guard: u64, keys: &Keys) -> KeySlot {
     let ticket = TICKETS.fetch_add(1, Relaxed);
     for (index, entry) in REGISTRY.iter().enumerate() {
         let _held = entry.lock.lock();
@@ -52,18 +52,18 @@ pub(super) fn enter(guard: u64, keys: &Keys) -> KeySeat {
                 place.store(key, Relaxed);
             }
             entry.ticket.store(ticket, Release);
-            return KeySeat { index, ticket };
+            return KeySlot { index, ticket };
         }
     }
-    KeySeat {
-        index: SEATS,
+    KeySlot {
+        index: SLOTS,
         ticket,
     }
 }
 
-/// Ends a seat. When this returns no thread's end refers to a cache of it any more.
-pub(super) fn leave(seat: KeySeat) {
-    if let Some(entry) = REGISTRY.get(seat.index) {
+/// Frees a slot. Afterwards no ending thread refers to a cache of the guard.
+pub(super) fn leave(slot: KeySlot) {
+    if let Some(entry) = REGISTRY.get(slot.index) {
         let _held = entry.lock.lock();
         entry.ticket.store(0, Relaxed);
         for key in &entry.keys {
@@ -72,19 +72,19 @@ pub(super) fn leave(seat: KeySeat) {
     }
 }
 
-/// Runs `f` while the guard of `seat` cannot go, if it is still there.
+/// Runs `f` if the guard of `slot` lives, and keeps it alive meanwhile.
 #[cfg(feature = "std")]
-pub(super) fn while_registered(seat: KeySeat, f: impl FnOnce()) {
-    if let Some(entry) = REGISTRY.get(seat.index) {
+pub(super) fn while_registered(slot: KeySlot, f: impl FnOnce()) {
+    if let Some(entry) = REGISTRY.get(slot.index) {
         let _held = entry.lock.lock();
-        if entry.ticket.load(Relaxed) == seat.ticket {
+        if entry.ticket.load(Relaxed) == slot.ticket {
             f();
         }
     }
 }
 
-/// The other guards: what `f` makes of the keys of the first that it accepts, and the guard's number.
-pub(super) fn others<T>(own: KeySeat, mut f: impl FnMut(&Keys) -> Option<T>) -> Option<(T, u64)> {
+/// Calls `f` with the keys of other guards until one is accepted. Returns its result and the guard's number.
+pub(super) fn others<T>(own: KeySlot, mut f: impl FnMut(&Keys) -> Option<T>) -> Option<(T, u64)> {
     REGISTRY.iter().find_map(|entry| {
         let ticket = entry.ticket.load(Acquire);
         if ticket == 0 || ticket == own.ticket {
@@ -95,7 +95,7 @@ pub(super) fn others<T>(own: KeySeat, mut f: impl FnMut(&Keys) -> Option<T>) -> 
             *key = place.load(Relaxed);
         }
         let guard = entry.guard.load(Relaxed);
-        // Keys of a guard that goes at this moment are a mixture and fit nothing.
+        // Keys of a guard that leaves at this moment are mixed and fit nothing.
         Some((f(&keys)?, guard))
     })
 }

@@ -1,4 +1,4 @@
-//! The records of all blocks: to list them, to know what a damaged header said, and to know who freed what waits.
+//! The records of all blocks: they list blocks, replace damaged headers, and name who freed quarantined blocks.
 //!
 //! ```text
 //!  segments   | 0 |   1   |       2       | ..     1024, 2048, 4096, .. records; they never move
@@ -19,9 +19,9 @@ use crate::lock::{ForkSafeSpinLock, SpinLockGuard};
 
 /// Records of the first segment, as a power of two; each further one has twice as many.
 const FIRST: u32 = 10;
-/// As many as five bits of a token can name.
+/// As many as five bits of a token can number.
 const SEGMENTS: u32 = 32;
-/// As many as there can be: the last has as many records as the other bits can name.
+/// Maximum number of segments: the last has as many records as the other bits can number.
 const MAX_SEGMENTS: u32 = u32::BITS - SEGMENTS.trailing_zeros() - FIRST + 1;
 /// The end of the list of unused tokens.
 const NONE: u32 = u32::MAX;
@@ -33,7 +33,7 @@ pub(super) struct RecordTable {
     lock: ForkSafeSpinLock,
     /// Changed under the lock, as the next two.
     unused: AtomicU32,
-    /// How many records were given out at some time: the first so many of all segments.
+    /// Records issued so far: the first ones of all segments.
     fresh: AtomicU32,
     grown: AtomicU32,
 }
@@ -49,7 +49,7 @@ impl RecordTable {
         }
     }
 
-    /// The record with this token, where there is one by now.
+    /// The record with this token.
     #[inline(always)]
     pub(super) fn record(&self, token: u32) -> Option<&CookieRecord> {
         let (segment, place) = (token % SEGMENTS, token / SEGMENTS);
@@ -63,17 +63,17 @@ impl RecordTable {
         Some(unsafe { record.as_ref() })
     }
 
-    /// The record that was the `number`-th to be given out for the first time.
+    /// The `number`-th record that was issued.
     pub(super) fn nth(&self, number: u32) -> Option<&CookieRecord> {
         self.record(token(number))
     }
 
-    /// How many records were given out at some time.
+    /// Number of records issued so far.
     pub(super) fn issued(&self) -> u32 {
         self.fresh.load(Acquire)
     }
 
-    /// The lock. A list that a thread was changing when the process forked is given up in the child: its tokens are not used again.
+    /// Locks the table. A list that a thread was changing when the process forked is dropped in the child: its tokens are not used again.
     fn hold(&self) -> SpinLockGuard<'_> {
         let held = self.lock.lock();
         if held.is_inherited() {
@@ -82,7 +82,7 @@ impl RecordTable {
         held
     }
 
-    /// Up to `most` unused records go to `keep`, one by one; how many that were.
+    /// Passes up to `most` unused records to `keep`. Returns their number.
     pub(super) fn draw<'t>(&'t self, most: usize, mut keep: impl FnMut(&'t CookieRecord)) -> usize {
         let _held = self.hold();
         for drawn in 0..most {
@@ -111,7 +111,7 @@ impl RecordTable {
         most
     }
 
-    /// Takes records back that no block has.
+    /// Adds unused records to the list.
     pub(super) fn put<'t>(&self, records: impl Iterator<Item = &'t CookieRecord>) {
         let _held = self.hold();
         for record in records {
@@ -122,12 +122,12 @@ impl RecordTable {
         }
     }
 
-    /// All records that were given out at some time.
+    /// All records issued so far.
     pub(super) fn all(&self) -> impl Iterator<Item = &CookieRecord> {
         (0..self.issued()).filter_map(|number| self.nth(number))
     }
 
-    /// Makes room for more tokens. Another thread may have done so meanwhile; then nothing is taken.
+    /// Adds a segment, unless another thread was faster.
     pub(super) fn grow<A: HostAllocator + ?Sized>(&self, memory: &A) -> Result<(), AllocError> {
         let number = self.grown.load(Acquire);
         let place = self
@@ -157,7 +157,7 @@ impl RecordTable {
         self.lock = ForkSafeSpinLock::left_behind();
     }
 
-    /// Gives all segments back.
+    /// Frees all segments.
     ///
     /// # Safety
     /// `memory` is what it grew with, and no record is referred to any more.
@@ -165,7 +165,7 @@ impl RecordTable {
         for (number, place) in (0..).zip(&mut self.segments) {
             let records = core::mem::replace(place.get_mut(), core::ptr::null_mut());
             if let (Some(records), Some(layout)) = (NonNull::new(records), segment(number)) {
-                // SAFETY: taken in `grow` with this layout and scope.
+                // SAFETY: allocated in `grow` with this layout and scope.
                 unsafe { memory.deallocate(records.cast(), layout, Scope::Instance) };
             }
         }
@@ -173,14 +173,14 @@ impl RecordTable {
     }
 }
 
-/// Of the `number`-th record of all segments.
+/// The token of the `number`-th record of all segments.
 const fn token(number: u32) -> u32 {
     let place = number as u64 + (1 << FIRST);
     let power = place.ilog2();
     ((place ^ 1 << power) as u32 * SEGMENTS) | (power - FIRST)
 }
 
-/// How many records so many segments have.
+/// The number of records in this many segments.
 const fn room(segments: u32) -> u64 {
     ((1 << segments) - 1) << FIRST
 }

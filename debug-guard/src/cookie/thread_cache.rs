@@ -1,8 +1,8 @@
-//! What a thread keeps of a guard for itself: some records of the table, the chunk that its frees go to, and some blocks that have left
-//! quarantine: the next requests for as much get them, without a word to the allocator behind.
+//! A thread's cache of a guard: some unused records, the chunk for its frees, and some blocks that left quarantine, which serve the next
+//! requests of their size without the allocator behind.
 //!
-//! A cache is used by one thread at a time without any lock. When the thread ends its cache goes, as it is, to the next one that comes.
-//! Threads without a cache, and all of them without feature `std`, share one under a lock.
+//! A cache is used by one thread at a time without a lock. When the thread ends, the next new thread gets its cache. Threads without a
+//! cache, and all of them without feature `std`, share one under a lock.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
@@ -14,35 +14,35 @@ use alloc_core::{HostAllocator, Scope};
 
 use super::quarantine::{ENTRIES, Quarantine, QuarantineChunk};
 use super::record::CookieRecord;
-use super::registry::KeySeat;
+use super::registry::KeySlot;
 use super::table::RecordTable;
 use crate::lock::ForkSafeSpinLock;
 
-/// Unused records a cache has room for; it gets and gives away half of that at a time.
+/// Maximum unused records of a cache; half of that is drawn or returned at a time.
 const UNUSED: usize = 64;
 
 /// One thread's part.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct ThreadCache {
-    /// Null where there is no quarantine.
+    /// Null without quarantine.
     pub(super) chunk: AtomicPtr<QuarantineChunk>,
-    /// Of blocks that left quarantine as they were to be, and are not given back yet.
+    /// Verified blocks that left quarantine and are not released yet.
     pub(super) recycled: RecordStack<ENTRIES>,
     drawn: AtomicBool,
     pub(super) unused: RecordStack<UNUSED>,
-    next: AtomicPtr<CacheKey>,
+    next: AtomicPtr<CacheWithChunk>,
 }
 
-/// A cache, and the chunk that it brings along.
+/// A cache, and the chunk that comes with it.
 #[derive(Debug)]
 #[repr(C)]
-struct CacheKey {
+struct CacheWithChunk {
     cache: ThreadCache,
     chunk: QuarantineChunk,
 }
 
-/// Some records, the last of which is the first to go.
+/// A stack of records.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct RecordStack<const ROOM: usize> {
@@ -67,7 +67,7 @@ impl<const ROOM: usize> RecordStack<ROOM> {
         unsafe { record.as_ref() }
     }
 
-    /// The one that [`pop`](Self::pop) would give.
+    /// The record that [`pop`](Self::pop) would return.
     #[inline(always)]
     pub(super) fn last<'t>(&self, _: &'t RecordTable) -> Option<&'t CookieRecord> {
         let last = self.count.load(Relaxed).checked_sub(1)?;
@@ -138,17 +138,17 @@ impl ThreadCache {
 /// All caches of a guard.
 #[derive(Debug)]
 pub(super) struct ThreadCaches {
-    seat: KeySeat,
-    all: AtomicPtr<CacheKey>,
+    slot: KeySlot,
+    all: AtomicPtr<CacheWithChunk>,
     lock: ForkSafeSpinLock,
     /// Used under the lock.
     pub(super) shared: ThreadCache,
 }
 
 impl ThreadCaches {
-    pub(super) const fn new(seat: KeySeat) -> Self {
+    pub(super) const fn new(slot: KeySlot) -> Self {
         Self {
-            seat,
+            slot,
             all: AtomicPtr::new(null_mut()),
             lock: ForkSafeSpinLock::new(),
             shared: ThreadCache::new(),
@@ -158,8 +158,8 @@ impl ThreadCaches {
     /// The thread's cache, if it has one.
     #[inline(always)]
     pub(super) fn own(&self) -> Option<&ThreadCache> {
-        // SAFETY: caches live as long as the guard of their seat, which is borrowed; nobody else uses this thread's.
-        threads::cache(self.seat).map(|cache| unsafe { cache.as_ref() })
+        // SAFETY: caches live as long as the guard of their slot, which is borrowed; nobody else uses this thread's.
+        threads::cache(self.slot).map(|cache| unsafe { cache.as_ref() })
     }
 
     /// Runs `f` with the thread's cache, or as [`with`](Self::with).
@@ -171,7 +171,7 @@ impl ThreadCaches {
         }
     }
 
-    /// Runs `f` with the thread's cache, or one that has become free, or the shared one.
+    /// Runs `f` with the thread's cache, or one of an ended thread, or the shared one.
     #[cold]
     #[inline(never)]
     pub(super) fn with<R>(&self, f: impl FnOnce(&ThreadCache) -> R) -> R {
@@ -185,18 +185,18 @@ impl ThreadCaches {
         f(&self.shared)
     }
 
-    /// Gives the thread the cache of one that has ended, where there is one.
+    /// Gives the thread the cache of an ended thread, if there is one.
     fn adopt(&self) -> bool {
-        self.homes().any(|home| {
-            let free = !home.cache.drawn.load(Relaxed) && !home.cache.drawn.swap(true, Acquire);
-            free && threads::keep(self.seat, &home.cache)
+        self.all_caches().any(|entry| {
+            let free = !entry.cache.drawn.load(Relaxed) && !entry.cache.drawn.swap(true, Acquire);
+            free && threads::keep(self.slot, &entry.cache)
         })
     }
 
-    /// Makes a cache for a thread that has none. Without memory for it, or thread-locals, the thread shares one.
+    /// Creates a cache for a thread that has none. Without memory or thread-locals, the thread uses the shared one.
     #[inline]
     pub(super) fn attach<A: HostAllocator + ?Sized>(&self, memory: &A, quarantine: bool) {
-        if threads::cache(self.seat).is_none() {
+        if threads::cache(self.slot).is_none() {
             self.make(memory, quarantine);
         }
     }
@@ -204,89 +204,96 @@ impl ThreadCaches {
     #[cold]
     #[inline(never)]
     fn make<A: HostAllocator + ?Sized>(&self, memory: &A, quarantine: bool) {
-        if !threads::may_keep(self.seat) || self.adopt() {
+        if !threads::may_keep(self.slot) || self.adopt() {
             return;
         }
-        let Ok(home) = memory.allocate_zeroed(Layout::new::<CacheKey>(), Scope::Instance) else {
+        let Ok(entry) = memory.allocate_zeroed(Layout::new::<CacheWithChunk>(), Scope::Instance)
+        else {
             return;
         };
-        let home = home.cast::<CacheKey>();
+        let entry = entry.cast::<CacheWithChunk>();
         // SAFETY: all zeros is a cache without records and a chunk without entries; shown to nobody yet.
-        let made = unsafe { home.as_ref() };
+        let made = unsafe { entry.as_ref() };
         made.cache.drawn.store(true, Relaxed);
         if quarantine {
             // SAFETY: a field of the block, which outlives all uses of the chunk: caches go last.
             made.cache
                 .chunk
-                .store(unsafe { &raw mut (*home.as_ptr()).chunk }, Relaxed);
+                .store(unsafe { &raw mut (*entry.as_ptr()).chunk }, Relaxed);
         }
         let mut head = self.all.load(Relaxed);
         loop {
             made.cache.next.store(head, Relaxed);
             match self
                 .all
-                .compare_exchange_weak(head, home.as_ptr(), Release, Relaxed)
+                .compare_exchange_weak(head, entry.as_ptr(), Release, Relaxed)
             {
                 Ok(_) => break,
                 Err(now) => head = now,
             }
         }
-        if threads::cache(self.seat).is_none() {
-            threads::keep(self.seat, &made.cache);
+        if threads::cache(self.slot).is_none() {
+            threads::keep(self.slot, &made.cache);
         } else {
             // `memory` called back, and the thread has had one since: this is for the next thread.
             made.cache.drawn.store(false, Release);
         }
     }
 
-    /// Takes into the queue what waits in caches of threads that ended.
+    /// Queues the chunks of caches of ended threads.
     pub(super) fn collect(&self, quarantine: &Quarantine) {
-        for home in self.homes() {
-            if !home.cache.drawn.load(Relaxed) && !home.cache.drawn.swap(true, Acquire) {
-                quarantine.collect(&home.cache);
-                home.cache.drawn.store(false, Release);
+        for entry in self.all_caches() {
+            if !entry.cache.drawn.load(Relaxed) && !entry.cache.drawn.swap(true, Acquire) {
+                quarantine.collect(&entry.cache);
+                entry.cache.drawn.store(false, Release);
             }
         }
     }
 
-    /// From now on threads find no cache of their own, as those of a guard beyond the last seat.
+    /// From now on threads find no cache of their own, as those of a guard beyond the last slot.
     #[cfg(test)]
     pub(super) fn share(&mut self) {
-        self.seat.index = super::registry::SEATS;
+        self.slot.index = super::registry::SLOTS;
     }
 
-    fn homes(&self) -> impl Iterator<Item = &CacheKey> {
+    fn all_caches(&self) -> impl Iterator<Item = &CacheWithChunk> {
         let mut at = self.all.load(Acquire);
         core::iter::from_fn(move || {
             // SAFETY: caches are never unlinked while the guard is borrowed.
-            let home = unsafe { at.as_ref() }?;
-            at = home.cache.next.load(Relaxed);
-            Some(home)
+            let entry = unsafe { at.as_ref() }?;
+            at = entry.cache.next.load(Relaxed);
+            Some(entry)
         })
     }
 
     /// The chunks that came with caches, wherever they are now.
     pub(super) fn chunks(&self) -> impl Iterator<Item = &QuarantineChunk> {
-        self.homes().map(|home| &home.chunk)
+        self.all_caches().map(|entry| &entry.chunk)
     }
 
-    /// Gives all caches back. Threads that had one find that out by themselves.
+    /// Frees all caches. Threads notice by the ticket.
     ///
     /// # Safety
-    /// `memory` is what they were made with, the seat has been left, and no chunk is referred to any more.
+    /// `memory` is what they were made with, the slot has been left, and no chunk is referred to any more.
     pub(super) unsafe fn close<A: HostAllocator + ?Sized>(&mut self, memory: &A) {
         let mut at = core::mem::replace(self.all.get_mut(), null_mut());
-        while let Some(home) = NonNull::new(at) {
+        while let Some(entry) = NonNull::new(at) {
             // SAFETY: not given back yet.
-            at = unsafe { home.as_ref() }.cache.next.load(Relaxed);
-            // SAFETY: taken in `make` with this layout and scope.
-            unsafe { memory.deallocate(home.cast(), Layout::new::<CacheKey>(), Scope::Instance) };
+            at = unsafe { entry.as_ref() }.cache.next.load(Relaxed);
+            // SAFETY: allocated in `make` with this layout and scope.
+            unsafe {
+                memory.deallocate(
+                    entry.cast(),
+                    Layout::new::<CacheWithChunk>(),
+                    Scope::Instance,
+                )
+            };
         }
     }
 }
 
-/// Which caches the running thread has: a thread-local without a destructor, to be there as long as the thread is, and one that has
-/// nothing but a destructor. Registering it makes libc take a few bytes, once a thread.
+/// The caches of the running thread: a thread-local without a destructor, valid as long as the thread, and one that only has a destructor.
+/// Registering that makes libc allocate a few bytes, once a thread.
 #[cfg(feature = "std")]
 mod threads {
     use core::cell::Cell;
@@ -294,12 +301,12 @@ mod threads {
     use core::sync::atomic::Ordering::Release;
     use std::thread_local;
 
-    use super::super::registry::{KeySeat, SEATS, while_registered};
+    use super::super::registry::{KeySlot, SLOTS, while_registered};
     use super::ThreadCache;
 
     thread_local! {
         // Ticket and cache; a ticket that is not 0 has one.
-        static CACHES: [Cell<(u64, NonNull<ThreadCache>)>; SEATS] = const { [const { Cell::new((0, NonNull::dangling())) }; SEATS] };
+        static CACHES: [Cell<(u64, NonNull<ThreadCache>)>; SLOTS] = const { [const { Cell::new((0, NonNull::dangling())) }; SLOTS] };
         static END: End = const { End };
     }
 
@@ -313,7 +320,7 @@ mod threads {
                     if ticket == 0 {
                         continue;
                     }
-                    while_registered(KeySeat { index, ticket }, || {
+                    while_registered(KeySlot { index, ticket }, || {
                         // SAFETY: the guard is there, and with it its caches.
                         unsafe { cache.as_ref() }.drawn.store(false, Release)
                     });
@@ -324,25 +331,25 @@ mod threads {
 
     /// The cache of the running thread.
     #[inline]
-    pub(super) fn cache(seat: KeySeat) -> Option<NonNull<ThreadCache>> {
+    pub(super) fn cache(slot: KeySlot) -> Option<NonNull<ThreadCache>> {
         CACHES.with(|caches| {
-            let (ticket, cache) = caches.get(seat.index)?.get();
-            (ticket == seat.ticket).then_some(cache)
+            let (ticket, cache) = caches.get(slot.index)?.get();
+            (ticket == slot.ticket).then_some(cache)
         })
     }
 
-    /// True where this thread can have a cache: not while its thread-locals are being destroyed.
-    pub(super) fn may_keep(seat: KeySeat) -> bool {
-        seat.index < SEATS && END.try_with(|_| ()).is_ok()
+    /// True if this thread can have a cache: not while its thread-locals are destroyed.
+    pub(super) fn may_keep(slot: KeySlot) -> bool {
+        slot.index < SLOTS && END.try_with(|_| ()).is_ok()
     }
 
-    /// Makes it this thread's, or lets it go again.
-    pub(super) fn keep(seat: KeySeat, cache: &ThreadCache) -> bool {
-        let kept = may_keep(seat);
+    /// Makes the cache this thread's, or releases it.
+    pub(super) fn keep(slot: KeySlot, cache: &ThreadCache) -> bool {
+        let kept = may_keep(slot);
         if kept {
             CACHES.with(|caches| {
-                if let Some(cell) = caches.get(seat.index) {
-                    cell.set((seat.ticket, NonNull::from(cache)));
+                if let Some(cell) = caches.get(slot.index) {
+                    cell.set((slot.ticket, NonNull::from(cache)));
                 }
             });
         } else {
@@ -356,16 +363,16 @@ mod threads {
 mod threads {
     use core::ptr::NonNull;
 
-    use super::super::registry::KeySeat;
+    use super::super::registry::KeySlot;
     use super::ThreadCache;
 
-    pub(super) fn cache(_: KeySeat) -> Option<NonNull<ThreadCache>> {
+    pub(super) fn cache(_: KeySlot) -> Option<NonNull<ThreadCache>> {
         None
     }
-    pub(super) fn may_keep(_: KeySeat) -> bool {
+    pub(super) fn may_keep(_: KeySlot) -> bool {
         false
     }
-    pub(super) fn keep(_: KeySeat, cache: &ThreadCache) -> bool {
+    pub(super) fn keep(_: KeySlot, cache: &ThreadCache) -> bool {
         cache
             .drawn
             .store(false, core::sync::atomic::Ordering::Release);

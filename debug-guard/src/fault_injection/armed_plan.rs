@@ -1,4 +1,4 @@
-//! The plan that is armed, and the counts that its numbers refer to.
+//! The armed plan, and the counts that its numbers refer to.
 
 #![forbid(unsafe_code)]
 
@@ -11,17 +11,17 @@ use crate::lock::Abandoned;
 #[derive(Debug)]
 pub(super) struct ArmedPlan {
     pub(super) fault: Fault,
-    /// How many plans were armed before.
+    /// Number of plans armed before.
     armed: u64,
     pub(super) requests: u64,
     in_scope: [u64; Scope::COUNT],
     in_context: u64,
     pub(super) refused: u64,
-    /// Bytes given, those of requests under way included.
+    /// Bytes allocated, including those of requests in progress.
     pub(super) total: u64,
 }
 
-/// Which plan admitted a request: what it was charged is that one's.
+/// The plan that admitted a request, which has its charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlanNumber(u64);
 
@@ -80,7 +80,7 @@ impl ArmedPlan {
         None
     }
 
-    /// Takes the charge of a request back that the allocator behind refused, where the plan that admitted it is still armed.
+    /// Reverts the charge of a request that the allocator behind refused, if the plan that admitted it is still armed.
     pub(super) fn discharge(&mut self, plan: PlanNumber, bytes: u64) {
         if plan == PlanNumber(self.armed) {
             self.total = self.total.saturating_sub(bytes);

@@ -1,4 +1,4 @@
-//! The plan of a [`FailingAllocator`](crate::FailingAllocator): which request is to be refused. Pure arithmetic.
+//! The plan of a [`FailingAllocator`](crate::FailingAllocator): which requests are refused. Pure arithmetic.
 
 #![forbid(unsafe_code)]
 
@@ -58,7 +58,7 @@ pub(super) struct CountedRequest {
 }
 
 impl Fault {
-    /// True when the plan refuses `request` for its number, name or size. The limits in bytes are left to those who hold the sums.
+    /// True when the plan refuses `request` for its number, name or size. The limits in bytes are checked with the sums.
     pub(super) const fn strikes(self, request: CountedRequest) -> bool {
         match self {
             Self::Never | Self::LiveBytes(_) | Self::TotalBytes(_) => false,
@@ -73,7 +73,7 @@ impl Fault {
         }
     }
 
-    /// Most bytes that may be live.
+    /// Maximum live bytes.
     pub(super) const fn live_limit(self) -> u64 {
         match self {
             Self::LiveBytes(limit) => limit,
@@ -81,7 +81,7 @@ impl Fault {
         }
     }
 
-    /// Most bytes that may be given in all.
+    /// Maximum bytes in all.
     pub(super) const fn total_limit(self) -> u64 {
         match self {
             Self::TotalBytes(limit) => limit,

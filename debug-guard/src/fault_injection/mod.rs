@@ -1,4 +1,4 @@
-//! The decorator that refuses what a [`Fault`] says.
+//! The decorator that refuses requests by a [`Fault`].
 
 mod armed_plan;
 mod fault;
@@ -22,8 +22,8 @@ pub use text::FaultError;
 
 /// A host allocator that refuses on purpose and forwards the rest to the allocator behind it.
 ///
-/// It goes on either side of a [`Guard`](crate::Guard): around one it refuses what programs ask for; behind one it also refuses what the
-/// guard needs for itself, which counts as requests too.
+/// It may stand on either side of a [`Guard`](crate::Guard): around one it refuses the program's requests, behind one also the guard's
+/// own.
 ///
 /// It keeps no memory of its own and adds no byte to a block. Size 0 passes: it is answered with
 /// [`dangling`], never counted and never refused. A block given before the plan changed may be freed
@@ -136,7 +136,7 @@ impl<A> FailingAllocator<A> {
         self.record_outcome(allocate(), charge)
     }
 
-    /// Passes on what `inner` answered; its charge stays where that is a block.
+    /// Returns the result of `inner`; the charge stays if that is a block.
     fn record_outcome(
         &self,
         answer: Result<NonNull<u8>, AllocError>,
@@ -150,7 +150,7 @@ impl<A> FailingAllocator<A> {
     }
 }
 
-/// Bytes that are live until this is dropped, also where the allocator behind unwinds.
+/// Bytes that are live until this is dropped, also if the allocator behind unwinds.
 struct Live<'a> {
     live: &'a AtomicU64,
     bytes: u64,
@@ -162,7 +162,7 @@ impl Drop for Live<'_> {
     }
 }
 
-/// What a request was charged; dropped where the allocator behind does not serve it.
+/// The charge of a request; dropped if the allocator behind does not serve it.
 struct Charge<'a> {
     plan: &'a ForkSafeMutex<ArmedPlan>,
     number: PlanNumber,

@@ -1,10 +1,10 @@
-//! Whose requests a plan is about: the name of a context, kept in the plan itself.
+//! The name of the contexts that a plan is about, stored in the plan.
 
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-/// Most bytes of a name.
+/// Maximum bytes of a name.
 pub(super) const MAX_LEN: usize = 63;
 
 /// The name of contexts: exactly this, or beginning with it where it ends in `*`. 1 to 63 bytes.
@@ -32,7 +32,7 @@ impl ContextName {
         })
     }
 
-    /// As it was given.
+    /// The text of the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.bytes
@@ -41,9 +41,9 @@ impl ContextName {
             .unwrap_or("")
     }
 
-    /// True where it stands for `name`.
+    /// True if it stands for `name`.
     pub(super) fn is(&self, name: &str) -> bool {
-        crate::guard::named(self.as_str(), name)
+        crate::guard::name_matches(self.as_str(), name)
     }
 }
 

@@ -14,9 +14,9 @@ use super::name::ContextName;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultError {
-    /// It begins with no word that names a plan.
+    /// The text begins with no plan.
     UnknownPlan,
-    /// Where a number is to stand there is none, or a too large one.
+    /// A number is missing or too large.
     NotANumber,
     /// There is no such scope.
     UnknownScope,

@@ -299,7 +299,9 @@ impl GuardState {
             layout: request.layout,
             scope: request.scope,
         });
-        later.report_all(self, |fault, _| Operation::of_others(self).report(fault));
+        later.report_all(self, |finding, _| {
+            Operation::of_others(self).report(finding)
+        });
         core::mem::forget(rollback);
     }
 

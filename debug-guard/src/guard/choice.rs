@@ -1,4 +1,4 @@
-//! The modes of a guard as words: of command lines, settings and callers in C.
+//! The modes of a guard as text, for command lines, settings and C callers.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use core::str::FromStr;
 use crate::guard::{GuardOptions, Sampling};
 use crate::mode::Mode;
 
-/// How all blocks of a guard are guarded, in a word.
+/// The mode of a guard that treats all blocks alike.
 ///
 /// ```
 /// use debug_guard::{GuardChoice, Mode};
@@ -27,7 +27,7 @@ pub enum GuardChoice {
     Strict,
     /// [`Mode::Cookie`].
     Cookie,
-    /// [`Mode::Sampled`]: in the long run one block in so many.
+    /// [`Mode::Sampled`]: in the long run one block in this many.
     Sampled(NonZeroU32),
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for ChoiceError {
     }
 }
 
-/// One in so many, where a command line does not say.
+/// The default share of sampled blocks.
 const USUAL_SHARE: NonZeroU32 = NonZeroU32::new(1000).unwrap();
 
 impl GuardChoice {
@@ -81,7 +81,7 @@ impl GuardChoice {
 impl FromStr for GuardChoice {
     type Err = ChoiceError;
 
-    /// In any case, as the names of drivers.
+    /// Case does not matter.
     fn from_str(text: &str) -> Result<Self, ChoiceError> {
         let words = [
             ("fence", Self::Fence),

@@ -12,24 +12,24 @@ use crate::block::{BlockMark, GuardFinding};
 /// A block has at most six findings of its own, and thirteen others leave quarantine for it.
 const MAX_DEFERRED: usize = 19;
 
-/// What is to be told.
+/// The findings of an operation that is not complete yet.
 pub(super) struct DeferredReports {
-    /// Made with the first.
+    /// Created with the first finding.
     noted: Option<DeferredReport>,
 }
 
 struct DeferredReport {
     list: [Option<(GuardFinding, Subject)>; MAX_DEFERRED],
-    /// For which there was no room.
+    /// Findings without room in the list.
     lost: u64,
 }
 
-/// About whom.
+/// The block that a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// The block that changes hands.
+    /// The block that is allocated or freed.
     Own,
-    /// One that was freed before.
+    /// A block that was freed before.
     Other,
 }
 
@@ -44,35 +44,35 @@ impl DeferredReports {
         self.noted.is_none()
     }
 
-    /// Where there is no room for one more it is counted as lost.
+    /// Adds a finding; without room it is counted as lost.
     #[cold]
     #[inline(never)]
-    pub(super) fn note(&mut self, fault: GuardFinding, whose: Subject) {
+    pub(super) fn note(&mut self, finding: GuardFinding, whose: Subject) {
         let noted = self.noted.get_or_insert(DeferredReport {
             list: [None; MAX_DEFERRED],
             lost: 0,
         });
         match noted.list.iter_mut().find(|place| place.is_none()) {
-            Some(place) => *place = Some((fault, whose)),
+            Some(place) => *place = Some((finding, whose)),
             None => noted.lost = noted.lost.saturating_add(1),
         }
     }
 
-    /// Tells all of it, in its order. May unwind.
+    /// Reports all findings, in order. May unwind.
     pub(super) fn report_all(self, core: &GuardState, mut tell: impl FnMut(GuardFinding, Subject)) {
         if let Some(DeferredReport { list, lost }) = self.noted {
             core.counters.lost.fetch_add(lost, Relaxed);
-            report_each(core, &mut list.into_iter().flatten(), |(fault, whose)| {
-                tell(fault, whose)
+            report_each(core, &mut list.into_iter().flatten(), |(finding, whose)| {
+                tell(finding, whose)
             });
         }
     }
 }
 
-/// Tells one fault after the other. Where one unwinds the others are lost, since what was found is put right by now: that is counted.
+/// Reports the findings in order. If one unwinds, the others are counted as lost: they are repaired and cannot be found again.
 pub(super) fn report_each<F>(
     core: &GuardState,
-    faults: &mut dyn Iterator<Item = F>,
+    findings: &mut dyn Iterator<Item = F>,
     mut tell: impl FnMut(F),
 ) {
     struct Rest<'a, F>(&'a GuardState, &'a mut dyn Iterator<Item = F>);
@@ -84,13 +84,13 @@ pub(super) fn report_each<F>(
         }
     }
 
-    let rest = Rest(core, faults);
-    for fault in &mut *rest.1 {
-        tell(fault);
+    let rest = Rest(core, findings);
+    for finding in &mut *rest.1 {
+        tell(finding);
     }
 }
 
-/// A block that was taken and that nobody has yet: dropped while a report unwinds, it goes back without a word.
+/// An allocated block that the caller does not have yet. Dropping it, if a report unwinds, frees the block without a report.
 pub(super) struct RollbackGuard<'a, M: HostAllocator> {
     pub(super) core: &'a GuardState,
     pub(super) memory: &'a M,
@@ -102,7 +102,7 @@ pub(super) struct RollbackGuard<'a, M: HostAllocator> {
 impl<M: HostAllocator> Drop for RollbackGuard<'_, M> {
     #[cold]
     fn drop(&mut self) {
-        // SAFETY: taken from this core over this memory with this layout and scope, and given to nobody.
+        // SAFETY: allocated from this core over this memory with this layout and scope, not returned yet.
         unsafe {
             self.core.free_unreported(
                 self.memory,

@@ -1,4 +1,4 @@
-//! Why a guard cannot be made.
+//! Why a guard cannot be created.
 
 #![forbid(unsafe_code)]
 
@@ -7,13 +7,13 @@ use core::fmt;
 use crate::mode::{BackEnd, Mode};
 use crate::os::OsRefusal;
 
-/// Why options were refused, or a guard could not be made of them. Rules are counted from 0.
+/// Why options were refused, or no guard could be created. Rules are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GuardError {
     /// More rules than a guard has room for.
     TooManyRules {
-        /// How many were given.
+        /// The number of rules.
         handed_over: usize,
     },
     /// Whatever the rule matches, an earlier one matches too.
@@ -38,30 +38,30 @@ pub enum GuardError {
         /// The rule.
         rule: usize,
     },
-    /// A rule asks who called, and stacks are off.
+    /// A rule needs call sites, and stacks are off.
     CallSiteWithoutStacks {
         /// The rule.
         rule: usize,
     },
-    /// Leaks or a profile are asked for, and stacks are off.
+    /// Leaks or a profile are requested, and stacks are off.
     ListWithoutStacks,
-    /// Leaks or a profile are asked for, and no mode of the guard writes blocks down.
+    /// Leaks or a profile are requested, and no mode of the guard records blocks.
     ListOfPlainBlocks,
-    /// The back end that is asked for is not offered here.
+    /// The requested back end is not offered here.
     NotOffered {
         /// The back end.
         back_end: BackEnd,
-        /// What the system says.
+        /// The system's reason.
         refusal: OsRefusal,
     },
-    /// The back end that is asked for cannot do the mode.
+    /// The requested back end cannot do the mode.
     BackEndCannot {
         /// The back end.
         back_end: BackEnd,
         /// The mode.
         mode: Mode,
     },
-    /// A back end is asked for, and no mode of the guard needs one.
+    /// A back end is requested, and no mode of the guard needs one.
     BackEndUnused {
         /// The back end.
         back_end: BackEnd,
@@ -70,23 +70,23 @@ pub enum GuardError {
     SamplesNothing,
     /// Fewer pages than one block needs, or fewer bytes than a page.
     NoPages,
-    /// Reports are to be written to a descriptor that cannot be one.
+    /// The descriptor for reports is negative.
     NoDescriptor,
-    /// A list at exit is asked for, and only Linux has it.
+    /// A list at exit is requested, and only Linux has it.
     NoExitHere,
-    /// Reports are to be written to another descriptor than the standard error, and only Linux has those.
+    /// A descriptor other than the standard error is requested, and only Linux has it.
     OneDescriptorHere,
     /// [`OnReport::Panic`](crate::OnReport::Panic) without feature `std`.
     PanicWithoutStd,
     /// [`OnReport::Panic`](crate::OnReport::Panic) in a global allocator.
     PanicInGlobal,
-    /// The allocator behind a global guard asked that guard for memory while it was being set up.
+    /// The allocator behind a global guard allocated from that guard while the guard was set up.
     CalledBack,
-    /// As many guards live as can.
+    /// The maximum number of guards lives.
     TooManyGuards,
-    /// The allocator behind refused what the guard itself needs.
+    /// The allocator behind refused the guard's own memory.
     NoHostMemory {
-        /// How much was asked for.
+        /// The size of the request.
         bytes: usize,
     },
 }
@@ -94,7 +94,7 @@ pub enum GuardError {
 /// A guard was not closed, since blocks of it are live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardInUse {
-    /// How many are.
+    /// Number of live blocks.
     pub live_blocks: u64,
 }
 

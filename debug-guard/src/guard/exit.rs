@@ -1,11 +1,11 @@
-//! The end of the process: every guard that is to list what is left does so.
+//! The end of the process: guards list their leaks if the options request it.
 
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::os;
 use crate::report;
 
-/// From now on guards are asked when the process exits. Once a process.
+/// Registers the list at exit, once a process.
 pub(super) fn register() {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     if !REGISTERED.swap(true, SeqCst) {

@@ -3,7 +3,7 @@
 //! ```text
 //!   the address lies in -> Slots | Cookies | neither: a block of the allocator behind, where blocks pass untouched
 //! ```
-//! Slots and cookies return what is wrong, with no lock held; it is reported here. A block is freed only if it is certain which one it is.
+//! Slots and cookies return findings, with no lock held; they are reported here. A block is freed only if it is certain which one it is.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -55,7 +55,7 @@ impl GuardState {
         unsafe { self.free_guarded(memory, block, layout, scope) };
     }
 
-    /// As [`free`](Self::free), where the block only enters quarantine; false if nothing was done.
+    /// As [`free`](Self::free), if the block only enters quarantine; false if nothing was done.
     ///
     /// # Safety
     /// As [`free`](Self::free).
@@ -92,10 +92,10 @@ impl GuardState {
         if let Some(site) = self.anonymous_site(self.options.stacks, scope) {
             let mark = BlockMark::at_site(site, serial::reached());
             // By value: a mark behind a pointer would be written to memory and read back at once in larger pieces, which stalls.
-            let report = move |fault| {
+            let report = move |finding| {
                 self.with_requester(scope, |requester| {
                     Operation::of_free(self, DetectedAt::Free, requester, mark, layout)
-                        .report(fault)
+                        .report(finding)
                 })
             };
             // SAFETY: the caller's promise.
@@ -127,14 +127,14 @@ impl GuardState {
                 (layout, requester.scope),
                 mark,
                 moved_to,
-                |fault| {
-                    Operation::of_free(self, detected_at, requester, mark, layout).report(fault);
+                |finding| {
+                    Operation::of_free(self, detected_at, requester, mark, layout).report(finding);
                 },
             );
         }
     }
 
-    /// `report` gets what is wrong with the block.
+    /// `report` receives the findings about the block.
     ///
     /// # Safety
     /// As [`free`](Self::free).
@@ -152,14 +152,14 @@ impl GuardState {
         // SAFETY: the caller's promise.
         unsafe { self.free_unreported(memory, block, (layout, scope), mark, moved_to, &mut later) };
         if !later.is_empty() {
-            later.report_all(self, |fault, whose| match whose {
-                Subject::Own => report(fault),
-                Subject::Other => Operation::of_others(self).report(fault),
+            later.report_all(self, |finding, whose| match whose {
+                Subject::Own => report(finding),
+                Subject::Other => Operation::of_others(self).report(finding),
             });
         }
     }
 
-    /// As [`free_as`](Self::free_as). What is wrong is noted in `later`, to be reported when nothing is half done.
+    /// As [`free_as`](Self::free_as). Findings are added to `later`, to be reported when the free is complete.
     ///
     /// # Safety
     /// As [`free`](Self::free).
@@ -175,7 +175,7 @@ impl GuardState {
     ) {
         let address = block.as_ptr().expose_provenance();
         let slots = self.slots_at(address);
-        // Only profiles need it.
+        // Only profiles need the allocation.
         // SAFETY: the caller's promise.
         let known = || unsafe { self.known_freed(address) };
         let allocated = if self.options.profile {
@@ -184,16 +184,18 @@ impl GuardState {
             None
         };
         let freed = match (slots, &self.cookies) {
-            (Some(slots), _) => slots.free(address, layout, scope, mark, moved_to, &mut |fault| {
-                later.note(fault, Subject::Own)
-            }),
+            (Some(slots), _) => {
+                slots.free(address, layout, scope, mark, moved_to, &mut |finding| {
+                    later.note(finding, Subject::Own)
+                })
+            }
             (None, Some(cookies)) => {
-                let late = &mut |fault| later.note(fault, Subject::Other);
+                let late = &mut |finding| later.note(finding, Subject::Other);
                 // SAFETY: all of this guard's cookies are over `memory`; the rest is the caller's promise.
                 let outcome =
                     unsafe { cookies.free(memory, address, layout, scope, mark, moved_to, late) };
-                if let Some(fault) = outcome.fault {
-                    later.note(fault, Subject::Own);
+                if let Some(finding) = outcome.finding {
+                    later.note(finding, Subject::Own);
                 }
                 outcome.freed
             }
@@ -252,7 +254,7 @@ impl GuardState {
             // SAFETY: the caller's promise.
             let known = match unsafe { self.known_freed(address) }.ok_or(AllocError)? {
                 Ok(known) => known,
-                Err(fault) => {
+                Err(finding) => {
                     Operation::of_free(
                         self,
                         DetectedAt::Reallocation,
@@ -260,7 +262,7 @@ impl GuardState {
                         self.mark_of_free(requester),
                         old,
                     )
-                    .report(fault);
+                    .report(finding);
                     return Err(AllocError);
                 }
             };

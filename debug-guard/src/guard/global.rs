@@ -43,7 +43,7 @@ pub struct GlobalGuard<A> {
     state: AtomicU8,
     /// The thread that sets it up, as the system numbers threads; 0: none, or one of a system that has no numbers.
     maker: AtomicU32,
-    /// The allocator behind asked the guard for memory meanwhile, and got its own.
+    /// The allocator behind allocated from the guard meanwhile, and got its own memory.
     called_back: AtomicBool,
     /// Written before `state` becomes [`REFUSED`], then never again.
     refusal: UnsafeCell<Option<GuardError>>,
@@ -52,15 +52,15 @@ pub struct GlobalGuard<A> {
 /// Of all blocks: the program's own objects.
 const SCOPE: Scope = Scope::Object;
 
-/// Nobody asked yet.
+/// No allocation yet.
 const NEW: u8 = 0;
-/// A thread sets it up; others wait.
+/// A thread creates the guard; others wait.
 const MAKING: u8 = 1;
 const READY: u8 = 2;
-/// Options or allocator refused: everything passes.
+/// Options or allocator refused: every block passes.
 const REFUSED: u8 = 3;
 
-/// No thread has this number.
+/// The number of no thread.
 const NOBODY: u32 = 0;
 
 // SAFETY: the core is `Sync` and only ever shared; `inner` is shared where `A` may be.
@@ -184,13 +184,13 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
         })
     }
 
-    /// The core, if it is there.
+    /// The core, if it exists.
     fn ready(&self) -> Option<&GuardState> {
         // SAFETY: null, or a core that lives as long as the process.
         unsafe { self.core.load(Acquire).as_ref() }
     }
 
-    /// The core; set up by who comes first. `None` where it was refused, for ever.
+    /// The core; created at the first call. `None` if it was refused.
     #[inline]
     fn core(&self) -> Option<&GuardState> {
         self.ready().or_else(|| self.set_up())
@@ -219,7 +219,7 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
         }
         let me = os::thread_id();
         while self.state.load(Acquire) == MAKING {
-            // It would wait for itself.
+            // This thread would wait for itself.
             if me != NOBODY && self.maker.load(Relaxed) == me {
                 self.called_back.store(true, Relaxed);
                 return None;
@@ -230,14 +230,14 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
     }
 
     fn make(&self) -> Result<NonNull<GuardState>, GuardError> {
-        let (core, seat) = GuardState::create(&self.inner, self.options)?;
+        let (core, slot) = GuardState::create(&self.inner, self.options)?;
         if !self.called_back.load(Relaxed) {
-            // It lives as long as the process, and so never leaves its seat.
+            // It lives as long as the process, so it keeps its slot.
             return Ok(core);
         }
-        // What the allocator behind got of itself would be strange to the guard when it comes back.
-        if report::leave(&seat) {
-            // SAFETY: made just now over `inner`, without a block; nobody knows of it any more.
+        // A block that the allocator behind got from itself meanwhile would be unknown to the guard when it is freed.
+        if report::leave(&slot) {
+            // SAFETY: created just now over `inner`, without a block; nothing refers to it any more.
             unsafe { GuardState::destroy(core, &self.inner) };
         }
         Err(GuardError::CalledBack)
@@ -255,7 +255,7 @@ fn write_refusal(options: &GuardOptions, error: GuardError) {
     );
 }
 
-/// What only a global allocator must not do, and the rest.
+/// Checks the options for a global allocator.
 fn check_global(options: &GuardOptions) -> Result<(), GuardError> {
     if matches!(options.on_report, OnReport::Panic) {
         return Err(GuardError::PanicInGlobal);

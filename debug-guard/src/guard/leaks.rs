@@ -1,6 +1,6 @@
 //! Leaks: live blocks between two marks, summed by call site, and the list at exit.
 //!
-//! The sums stand in the sites themselves, so that nothing is taken for a list; the largest sixty-four are picked at a time.
+//! The sums stand in the sites themselves, so a list allocates nothing; the largest 64 are selected at a time.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -25,9 +25,9 @@ pub struct LeakSum {
     pub bytes: u64,
 }
 
-/// How many are picked at a time.
+/// Sites selected at a time.
 const PICKED: usize = 64;
-/// Most stacks of the list at exit.
+/// Maximum number of stacks in the list at exit.
 const LISTED: u64 = 64;
 
 /// The blocks of one site.
@@ -36,7 +36,7 @@ struct LeakGroup {
     site: SiteId,
     blocks: u64,
     bytes: u64,
-    /// The first that was seen.
+    /// The first block that was seen.
     example: Option<Known>,
 }
 
@@ -68,7 +68,7 @@ impl ExitFrom {
 }
 
 impl GuardState {
-    /// Tells each group of live blocks that were taken from `from` on and before `to`.
+    /// Calls `each` for each group of live blocks that were allocated between `from` and `to`.
     pub(super) fn leaks(
         &self,
         from: LeakMark,
@@ -76,7 +76,7 @@ impl GuardState {
         each: &mut dyn FnMut(&Leak<'_>),
     ) -> LeakSum {
         let mut sum = LeakSum::default();
-        // Nothing was written down, or somebody is listing, perhaps `each` itself.
+        // Nothing was recorded, or another list is being made, perhaps by `each` itself.
         let Some(mut tally) = self.sites.as_ref().and_then(|sites| sites.tally()) else {
             return sum;
         };
@@ -119,14 +119,14 @@ impl GuardState {
         sum
     }
 
-    /// 0 where none is known any more.
+    /// 0 if the site is not known.
     fn site_of(&self, known: &Known) -> SiteId {
         let id = known.allocated.site;
         self.site(id).map_or(SiteId::default(), |_| id)
     }
 
     fn report_group(&self, group: &LeakGroup, sum: &mut LeakSum, each: &mut dyn FnMut(&Leak<'_>)) {
-        // Where the last of them was freed meanwhile there is none to show.
+        // None if the last of them was freed meanwhile.
         let Some(example) = group.example else { return };
         sum.stacks = sum.stacks.saturating_add(1);
         let block = BlockInfo::new(example, |id| self.site(id));
@@ -145,7 +145,7 @@ impl GuardState {
         });
     }
 
-    /// The list at exit, where it is asked for and something is left: the code that the process is to end with, unless it is 0.
+    /// Writes the list at exit, if it is requested and blocks are live. Returns the process's exit code, unless it is 0.
     pub(super) fn list_outstanding(&self) -> Option<i32> {
         let code = self.options.exit_leaks?;
         let (from, to) = (self.counters.exit_from.get(), LeakMark::now());
@@ -183,7 +183,7 @@ impl GuardState {
     }
 }
 
-/// Puts `group` where it belongs among the largest; the smallest falls out.
+/// Inserts `group` among the largest; the smallest is dropped.
 fn insert(picked: &mut [LeakGroup; PICKED], mut group: LeakGroup) {
     for place in picked.iter_mut() {
         if place.blocks == 0 || place.rank() < group.rank() {

@@ -1,11 +1,11 @@
-//! How much a guard takes where nobody said it.
+//! How much memory a guard may use if the options do not say it.
 
 use crate::os;
 
-/// Allowed for fenced blocks where the system does not say how much memory it has: 1 GiB.
+/// Bytes for fenced blocks if the system does not report its memory: 1 GiB.
 const UNKNOWN: u64 = 1 << 30;
 
-/// How many pages may hold memory for fenced blocks.
+/// The maximum number of pages with memory for fenced blocks.
 pub(super) fn pages(max_guarded_bytes: Option<u64>) -> usize {
     let bytes =
         max_guarded_bytes.unwrap_or_else(|| os::total_memory().map_or(UNKNOWN, |total| total / 4));
@@ -16,7 +16,7 @@ pub(super) fn pages(max_guarded_bytes: Option<u64>) -> usize {
     usize::try_from(pages).unwrap_or(usize::MAX)
 }
 
-/// How many pages of addresses the pool of sampled blocks gets: so many that a freed block stays out of reach for long.
+/// Pages of addresses for sampled blocks: enough that a freed block stays inaccessible for long.
 pub(super) fn sampled_pages(slots: u32) -> usize {
     usize::try_from(slots)
         .unwrap_or(usize::MAX)

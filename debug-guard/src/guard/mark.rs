@@ -10,7 +10,7 @@ use crate::mode::Stacks;
 use crate::os;
 
 impl GuardState {
-    /// Calls `f` with the requester: the context that says so, and the command that the thread is in.
+    /// Calls `f` with the requester: the requesting context, and the command that the thread is in.
     #[inline]
     pub(super) fn with_requester<R>(
         &self,
@@ -98,7 +98,7 @@ impl GuardState {
 }
 
 impl BlockMark {
-    /// A mark of this thread at a site that is known already.
+    /// A mark of this thread at a known site.
     #[inline(always)]
     pub(super) fn at_site(site: SiteId, serial: u64) -> Self {
         Self {

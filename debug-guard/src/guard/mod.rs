@@ -1,4 +1,4 @@
-//! The guard: options, the choice of a mode for each block, what becomes of it, and what is told of all of them.
+//! The guard: options, the policy of each block, allocation and free, statistics, leaks and queries.
 
 mod allocate;
 mod check;
@@ -32,7 +32,7 @@ use core::ptr::NonNull;
 use alloc_core::{HostAllocator, Rejected};
 
 use crate::profile::{FrameNames, Measure, Weight};
-use crate::report::{self, BlockInfo, DetectedAt, Leak, SeatId};
+use crate::report::{self, BlockInfo, DetectedAt, GuardSlotId, Leak};
 
 pub use choice::{ChoiceError, GuardChoice};
 pub use error::{GuardError, GuardInUse};
@@ -40,26 +40,26 @@ pub use global::GlobalGuard;
 pub use leaks::{LeakMark, LeakSum};
 pub use options::{GuardOptions, Sampling};
 pub use rule::Rule;
-pub(crate) use rule::named;
+pub(crate) use rule::name_matches;
 use state::GuardState;
 pub use stats::GuardStats;
 
-/// A host allocator that guards what it gives, and tells who broke it.
+/// A host allocator that guards its blocks and reports misuse.
 ///
-/// What the trait's contract has callers promise is what the guard is there to check: a block that comes back twice, with another
-/// layout, or that was never its own is reported ([`OnReport`](crate::OnReport)), and what is not certainly a live block of its own frees
-/// nothing. A reallocation always moves the block, so that stale pointers show. Size 0 is answered with a dangling pointer.
+/// The guard checks what the trait's contract requires of callers: a second free, a free with another layout and a free of an unknown
+/// pointer are reported ([`OnReport`](crate::OnReport)), and only a certain live block is freed. A reallocation always moves the block, so
+/// that stale pointers show. Size 0 gets a dangling pointer.
 ///
-/// It may be moved; blocks and reports do not mind. Everything it keeps, but for pages of fenced blocks, it takes from the allocator
-/// behind: when it is made, and for new call sites. Freeing takes nothing.
+/// A guard may be moved. Its own memory, except pages of fenced blocks, comes from the allocator behind: at creation, and for new call
+/// sites. Freeing allocates nothing.
 ///
 /// # Threads
 /// `Send` and `Sync` where the allocator behind is. No lock is held while that allocator, a function of the options or a report's
 /// is called. After a fork the child's guard works as the parent's does.
 ///
 /// # Going
-/// [`close`](Self::close) gives the allocator back. A guard that is dropped with blocks still live leaves them as they are, valid and
-/// explained when touched wrongly, and leaks what it keeps for itself.
+/// [`close`](Self::close) returns the allocator. A guard that is dropped with live blocks leaks its own memory: the blocks stay valid, and
+/// wrong accesses are still reported.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -80,28 +80,28 @@ pub use stats::GuardStats;
 pub struct Guard<A: HostAllocator> {
     inner: ManuallyDrop<A>,
     core: NonNull<GuardState>,
-    seat: SeatId,
+    slot: GuardSlotId,
 }
 
-// SAFETY: the core is `Sync` and only ever shared; `inner` goes where `A` may.
+// SAFETY: the core is `Sync` and only ever shared; `inner` may be sent if `A` may.
 unsafe impl<A: HostAllocator + Send> Send for Guard<A> {}
 // SAFETY: as above.
 unsafe impl<A: HostAllocator + Sync> Sync for Guard<A> {}
 
 impl<A: HostAllocator> Guard<A> {
-    /// Guards what `inner` gives.
+    /// Guards the blocks of `inner`.
     ///
     /// # Errors
-    /// `inner`, with what does not go together, what the kernel does not offer, or what `inner` refused.
+    /// `inner`, with the contradiction, the missing kernel feature, or the refusal of `inner`.
     pub fn new(inner: A, options: GuardOptions) -> Result<Self, Rejected<A, GuardError>> {
         match options
             .check()
             .and_then(|()| GuardState::create(&inner, options))
         {
-            Ok((core, seat)) => Ok(Self {
+            Ok((core, slot)) => Ok(Self {
                 inner: ManuallyDrop::new(inner),
                 core,
-                seat,
+                slot,
             }),
             Err(error) => Err(Rejected::new(inner, error)),
         }
@@ -112,7 +112,7 @@ impl<A: HostAllocator> Guard<A> {
         &self.inner
     }
 
-    /// What the guard has done so far.
+    /// Counts since the guard was created.
     pub fn stats(&self) -> GuardStats {
         self.core().stats()
     }
@@ -122,38 +122,38 @@ impl<A: HostAllocator> Guard<A> {
         LeakMark::now()
     }
 
-    /// Tells `each` call site that asked for blocks from `from` on and before `to` that are still live, those with the most bytes first,
-    /// and answers with the sum. Blocks that pass untouched are not known. Takes no memory; `each` may ask for and free blocks, and its
-    /// own question for leaks is answered with nothing.
+    /// Calls `each` for each call site with live blocks that were allocated between `from` and `to`, those with the most bytes first.
+    /// Returns the sum. Blocks that pass are not known. Allocates nothing; `each` may allocate and free, and a list that it
+    /// requests is empty.
     pub fn leaks(&self, from: LeakMark, to: LeakMark, each: &mut dyn FnMut(&Leak<'_>)) -> LeakSum {
         self.core().leaks(from, to, each)
     }
 
-    /// The list of [`exit_leaks`](GuardOptions::exit_leaks) begins at `mark`: what is older may live as long as the process.
+    /// The list of [`exit_leaks`](GuardOptions::exit_leaks) begins at `mark`: older blocks may live as long as the process.
     pub fn exit_leaks_from(&self, mark: LeakMark) {
         self.core().counters.exit_from.set(mark);
     }
 
-    /// Tells every live block, in no order. `each` may ask for and free blocks; what does so meanwhile may be missed.
+    /// Calls `each` for every live block, in no order. `each` may allocate and free; blocks that change meanwhile may be missed.
     pub fn live(&self, each: &mut dyn FnMut(&BlockInfo<'_>)) {
         self.core().live(each);
     }
 
-    /// Looks at everything that the guard wrote around live blocks and into freed ones, and reports what is not as it was. How many
-    /// reports that made.
+    /// Verifies everything that the guard wrote around live blocks and into freed ones, and reports changes. Returns the number of
+    /// reports.
     pub fn check_all(&self) -> usize {
         self.core().check_all(DetectedAt::Check)
     }
 
-    /// With how many bytes the block was asked for that begins here. A pointer that is no live block's is reported, and `None`; so is,
-    /// without a report, one that may be a block which passed untouched.
+    /// The requested size of the block that begins at `pointer`. Another pointer is reported, and `None`. A pointer that may be a block
+    /// which passed is `None` without a report.
     pub fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
         self.core().usable_size(pointer)
     }
 
     /// Writes what each call site took, has, and had when there was most, as valgrind's DHAT viewer reads it: JSON, version 2. Nothing
     /// but a frame around it where the options did not ask for a [`profile`](GuardOptions::profile). `names` puts names to return
-    /// addresses; else they are a module and an offset in it, and `steward symbols` writes a copy with names. Takes no memory.
+    /// addresses; else they are a module and an offset in it, and `steward symbols` writes a copy with names. Allocates nothing.
     ///
     /// # Errors
     /// Those of `out`.
@@ -181,10 +181,10 @@ impl<A: HostAllocator> Guard<A> {
         self.core().write_collapsed(out, weight, measure, names)
     }
 
-    /// Ends the guard, after a last look at everything, and gives the allocator back.
+    /// Closes the guard after a last check, and returns the allocator.
     ///
     /// # Errors
-    /// The guard, where blocks are live. Those that pass untouched do not count: they are the allocator's.
+    /// The guard, if blocks are live. Blocks that pass do not count: they are the allocator's.
     pub fn close(self) -> Result<A, Rejected<Self, GuardInUse>> {
         let live_blocks = self.core().on_record();
         if live_blocks != 0 {
@@ -196,14 +196,14 @@ impl<A: HostAllocator> Guard<A> {
         Ok(unsafe { ManuallyDrop::take(&mut whole.inner) })
     }
 
-    /// Everything but `inner` goes; with live blocks, or while somebody reads what it keeps, nothing does.
+    /// Frees everything but `inner`; nothing, if blocks are live or another thread reads the state.
     fn end(&mut self) {
         if self.core().on_record() != 0 {
             return;
         }
         self.core().check_all(DetectedAt::Exit);
-        if report::leave(&self.seat) {
-            // SAFETY: made over `inner`; nobody knows of it any more, and this is its end.
+        if report::leave(&self.slot) {
+            // SAFETY: created over `inner`; nothing refers to it any more.
             unsafe { GuardState::destroy(self.core, &*self.inner) };
         }
     }

@@ -1,4 +1,4 @@
-//! What a guard is to do: one builder, usable in a `static`.
+//! The options of a guard: one builder, usable in a `static`.
 
 #![forbid(unsafe_code)]
 
@@ -8,8 +8,7 @@ use crate::call_sites::CommandMark;
 use crate::mode::{BackEnd, Mode, Placement, Stacks};
 use crate::report::OnReport;
 
-/// What a guard is to do. What does not go together is refused, with the reason, by [`check`](Self::check) and by whatever is made
-/// of the options.
+/// The options of a guard. [`check`](Self::check) and the creation of a guard refuse contradictions, with the reason.
 ///
 /// ```
 /// use debug_guard::{GuardError, GuardOptions, Mode, Rule, Stacks};
@@ -45,15 +44,15 @@ pub struct GuardOptions {
     pub(crate) pages: Option<usize>,
 }
 
-/// How [`Mode::Sampled`] chooses.
+/// How [`Mode::Sampled`] selects blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sampling {
-    /// In the long run one block in so many of a call site is guarded as [`Mode::Strict`] does, at least 1.
+    /// In the long run one in this many blocks of a call site is guarded as [`Mode::Strict`] does; at least 1.
     pub one_in: u32,
-    /// At most so many blocks are guarded at a time, a page each.
+    /// The maximum number of guarded blocks at a time, a page each.
     pub slots: u32,
-    /// The first so many blocks of each call site are all guarded.
+    /// The number of first blocks of each call site that are all guarded.
     pub first: u32,
 }
 
@@ -90,7 +89,7 @@ pub(crate) const MAX_RULES: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleList {
     list: [Rule; MAX_RULES],
-    /// How many were given; more than there is room for is refused by [`GuardOptions::check`].
+    /// Number of rules; [`GuardOptions::check`] refuses more than there is room for.
     given: usize,
 }
 
@@ -112,7 +111,7 @@ impl RuleList {
 }
 
 impl GuardOptions {
-    /// Blocks that no rule speaks of get `mode`. The rest: no rules, [`Placement::Right`], [`Stacks::Full`], [`OnReport::Abort`], the
+    /// Blocks that no rule matches get `mode`. The other defaults: no rules, [`Placement::Right`], [`Stacks::Full`], [`OnReport::Abort`], the
     /// best back end that is offered, a quarantine of 4096 blocks and 16 MiB, no check but at a block's free and its end of quarantine.
     pub const fn new(mode: Mode) -> Self {
         Self {
@@ -141,7 +140,7 @@ impl GuardOptions {
         }
     }
 
-    /// What reports call the guard: the owner of its blocks.
+    /// The guard's name in reports.
     pub const fn name(mut self, name: &'static str) -> Self {
         self.name = name;
         self
@@ -153,31 +152,31 @@ impl GuardOptions {
         self
     }
 
-    /// Where in its pages a fenced block stands.
+    /// The position of a fenced block in its pages.
     pub const fn placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
 
-    /// How much is written down of who asks and who frees.
+    /// How much is recorded of allocating and freeing calls.
     pub const fn stacks(mut self, stacks: Stacks) -> Self {
         self.stacks = stacks;
         self
     }
 
-    /// What becomes of a report.
+    /// What happens with a report.
     pub const fn on_report(mut self, action: OnReport) -> Self {
         self.on_report = action;
         self
     }
 
-    /// This back end and no other. Refused where the kernel does not offer it.
+    /// This back end and no other. Refused if the kernel does not offer it.
     pub const fn back_end(mut self, back_end: BackEnd) -> Self {
         self.back_end = Some(back_end);
         self
     }
 
-    /// How many freed blocks, and bytes of them, wait poisoned until they are used again. 0 of either: none wait.
+    /// How many freed blocks, and bytes of them, wait in quarantine. 0 of either: none.
     ///
     /// [`Mode::Strict`] keeps freed blocks out of reach by itself, as long as its addresses last.
     pub const fn quarantine(mut self, blocks: usize, bytes: usize) -> Self {
@@ -186,76 +185,76 @@ impl GuardOptions {
         self
     }
 
-    /// Looks at every byte around a fenced block and of a poisoned one, where else the nearest 256 are looked at.
+    /// Verifies every byte around a fenced block and of a poisoned one, instead of the nearest 256.
     pub const fn deep(mut self, deep: bool) -> Self {
         self.deep = deep;
         self
     }
 
-    /// Checks all blocks after every `operations` allocations; 0 = never. What this finds happened in those since the check before.
+    /// Checks all blocks after every `operations` allocations; 0 = never. A finding happened since the previous check.
     pub const fn check_every(mut self, operations: u64) -> Self {
         self.check_every = operations;
         self
     }
 
-    /// How [`Mode::Sampled`] chooses.
+    /// How [`Mode::Sampled`] selects blocks.
     pub const fn sampling(mut self, sampling: Sampling) -> Self {
         self.sampling = sampling;
         self
     }
 
-    /// At most so many bytes of pages are lent to fenced blocks at a time; those beyond get cookies. Unset: a quarter of the
-    /// memory that the machine, or the control group of the process, has.
+    /// The maximum number of bytes in pages of fenced blocks; blocks beyond it get cookies. Unset: a quarter of the memory of the
+    /// machine, or of the process's control group.
     pub const fn max_guarded_bytes(mut self, bytes: u64) -> Self {
         self.max_guarded_bytes = Some(bytes);
         self
     }
 
-    /// Asked at every allocation and free for the command that the thread is in. It takes no memory of this guard and does not unwind.
+    /// Returns the command that the thread is in; called at every allocation and free. It must not allocate from this guard or unwind.
     pub const fn command(mut self, ask: fn() -> Option<CommandMark>) -> Self {
         self.command = Some(ask);
         self
     }
 
-    /// The descriptor that reports are written to; 2, the standard error, if not said. Others on Linux only: refused elsewhere. Without
-    /// feature `std` nothing is written elsewhere: use [`OnReport::Call`] there.
+    /// The descriptor for reports; the default is 2, the standard error. Other descriptors are refused except on Linux. On other systems
+    /// without feature `std` nothing is written: use [`OnReport::Call`] there.
     pub const fn report_to(mut self, descriptor: i32) -> Self {
         self.report_to = descriptor;
         self
     }
 
-    /// Whether each report and each leak is written as a line of JSON as well, after its text. Without this call it is, unless the
-    /// descriptor that reports are written to is a terminal when the report is made: people read there.
+    /// Whether a line of JSON follows the text of each report and each leak. The default is yes, unless the descriptor for reports is a
+    /// terminal when the report is written.
     pub const fn json(mut self, json: bool) -> Self {
         self.json = Some(json);
         self
     }
 
-    /// Keeps sums for every call site, so that [`Guard::write_dhat`](crate::Guard::write_dhat) can tell what was live at the peak. Each block
-    /// then costs some ten nanoseconds more, under one lock.
+    /// Keeps sums for every call site, for [`Guard::write_dhat`](crate::Guard::write_dhat). Each block then costs some ten nanoseconds
+    /// more, under one lock.
     pub const fn profile(mut self, profile: bool) -> Self {
         self.profile = profile;
         self
     }
 
-    /// When the process exits with blocks of this guard live, they are listed as leaks and the process ends with `code` there
-    /// and then, past whatever else was to be done at exit; 0 leaves it its own. Linux only: refused elsewhere.
+    /// If the process exits with live blocks of this guard, they are listed as leaks and the process ends at once with `code`; 0 keeps
+    /// the process's own code. Linux only: refused elsewhere.
     pub const fn exit_leaks(mut self, code: i32) -> Self {
         self.exit_leaks = Some(code);
         self
     }
 
-    /// How many pages of addresses are reserved for each of Fence and Strict. Addresses are not memory. Unset: 2^24 pages, less
-    /// where the kernel does not lend so many. Of [`Mode::Strict`] this is also how long freed blocks stay out of reach.
+    /// Pages of addresses reserved for each of Fence and Strict. Addresses are not memory. Unset: 2^24 pages, fewer if the kernel refuses
+    /// so many. In [`Mode::Strict`] this also decides how long freed blocks stay inaccessible.
     pub const fn pages(mut self, pages: usize) -> Self {
         self.pages = Some(pages);
         self
     }
 
-    /// Refuses what does not go together. Whether the kernel offers what is asked for is seen when a guard is made.
+    /// Refuses contradictions. Whether the kernel offers a back end is known only when a guard is created.
     ///
     /// # Errors
-    /// A [`GuardError`] that says which two things, and what to do.
+    /// A [`GuardError`] with the contradiction and the remedy.
     pub fn check(&self) -> Result<(), GuardError> {
         super::check::check(self)
     }
@@ -270,12 +269,12 @@ impl GuardOptions {
         self.plain() && !self.may_use(&[Mode::Sampled])
     }
 
-    /// True when no block is ever written down: then those that pass are the allocator's behind, untouched.
+    /// True when no block is ever recorded: then blocks that pass are those of the allocator behind, untouched.
     pub(crate) fn plain(&self) -> bool {
         !self.may_use(&[Mode::Cookie, Mode::Fence, Mode::Strict])
     }
 
-    /// How many rules were given.
+    /// Number of rules.
     pub(crate) const fn rules_given(&self) -> usize {
         self.rules.given
     }

@@ -1,8 +1,8 @@
-//! How a request is served: decided once, before anything is allocated.
+//! How a request is served: decided once, before the allocation.
 //!
 //! ```text
 //!   the first rule that matches, or the guard's own settings -> mode, placement, stacks
-//!   mode: off, or sampled and not chosen -> Unguarded
+//!   mode: off, or sampled and not selected -> Unguarded
 //!         cookie ------------------------> Cookie
 //!         fence, strict -----------------> Page
 //!         sampled and chosen ------------> Sampled
@@ -23,16 +23,16 @@ use crate::slots::Slots;
 
 /// How one request is served.
 pub(super) enum Policy<'a> {
-    /// By the allocator behind; with a header where other modes serve the guard, since a free must tell the block from theirs.
+    /// By the allocator behind; with a header if the guard has other modes, so that a free can tell the blocks apart.
     Unguarded,
     /// Between a header and a tail.
     Cookie { stacks: Stacks },
-    /// In pages of its own; with a cookie where none are left.
+    /// In pages of its own; with a cookie if none are left.
     Page {
         page: PagePolicy<'a>,
         stacks: Stacks,
     },
-    /// In pages of the pool; unguarded where none are left.
+    /// In pages of the pool; unguarded if none are left.
     Sampled {
         page: PagePolicy<'a>,
         stacks: Stacks,
@@ -40,21 +40,21 @@ pub(super) enum Policy<'a> {
     },
 }
 
-/// Which pages a block gets.
+/// The pages of a block.
 #[derive(Clone, Copy)]
 pub(super) struct PagePolicy<'a> {
-    /// `None` where the system lends no pages.
+    /// `None` if the system has no back end.
     pub(super) slots: Option<&'a Slots>,
     pub(super) placement: Placement,
 }
 
-/// A place in the pool of sampled blocks. Dropping it frees the place, also where an allocator behind unwinds; a block keeps it.
+/// A place in the pool of sampled blocks. Dropping it frees the place, also if an allocator behind unwinds; a block keeps it.
 pub(super) struct PoolReservation<'a> {
     sampled: &'a AtomicU64,
 }
 
 impl PoolReservation<'_> {
-    /// The place is a block's now, and is freed with it.
+    /// The block keeps the place until its free.
     pub(super) fn keep(self) {
         core::mem::forget(self);
     }
@@ -115,7 +115,7 @@ impl GuardState {
         }
     }
 
-    /// What the rules say. If one of them needs the call site, the site is recorded first.
+    /// The choice of the rules. If a rule needs the call site, the site is recorded first.
     #[inline]
     fn apply_rules(
         &self,
@@ -141,15 +141,15 @@ impl GuardState {
         }
     }
 
-    /// True when the sampler chooses this request. The calls of the function that this is inlined into tell call sites apart.
+    /// True when the sampler selects this request. The caller's stack identifies the call site, so this must be inlined.
     #[inline(always)]
     pub(super) fn is_sampled(&self, size: usize) -> bool {
         self.pool.is_some() && self.sampler.chooses(call_sites::call_site(size))
     }
 
-    /// A place in the pool, if the sampler chooses this request and a place is free.
+    /// A place in the pool, if the sampler selects this request and a place is free.
     fn reserve_sample(&self, size: usize) -> Option<PoolReservation<'_>> {
-        // `Shortcut::Sampling` has asked the sampler before.
+        // With `Shortcut::Sampling` the sampler was asked before.
         if self.pool.is_none() || self.shortcut != Shortcut::Sampling && !self.is_sampled(size) {
             return None;
         }
@@ -161,7 +161,7 @@ impl GuardState {
     }
 }
 
-/// What a rule, or the guard's own settings, ask for.
+/// The settings of a rule, or the guard's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PolicyChoice {
     pub(super) mode: Mode,
@@ -170,12 +170,12 @@ pub(super) struct PolicyChoice {
 }
 
 impl GuardOptions {
-    /// True when a rule goes by the calls that a request came through.
+    /// True when a rule needs the call site.
     pub(super) fn need_call_site(&self) -> bool {
         self.rules.iter().any(|rule| rule.called_from.is_some())
     }
 
-    /// The choice for every request, where there are no rules and every block is guarded.
+    /// The choice for every request, if there are no rules and every block is guarded.
     pub(super) fn fixed(&self) -> Option<PolicyChoice> {
         let is_fixed = self.rules_given() == 0 && !matches!(self.mode, Mode::Off | Mode::Sampled);
         is_fixed.then_some(self.own())

@@ -1,4 +1,4 @@
-//! Profiles, written for the tools that show them.
+//! Profiles, in the formats of viewers.
 
 use core::fmt;
 

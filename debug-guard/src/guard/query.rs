@@ -1,4 +1,4 @@
-//! Questions about single blocks, and looking at all of them.
+//! Queries about single blocks, and checks of all blocks.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,7 @@ use crate::report::{BlockInfo, DetectedAt};
 use crate::report_kind::ReportKind;
 
 impl GuardState {
-    /// The live block that begins at `address`, or what is wrong with the address. `None` where blocks pass untouched and this may be one.
+    /// The live block that begins at `address`, or the finding. `None` if blocks pass and this may be one.
     pub(super) fn known(&self, address: usize) -> Option<Result<Known, GuardFinding>> {
         match self.slots_at(address) {
             Some(slots) => Some(slots.validate_pointer(address)),
@@ -22,7 +22,7 @@ impl GuardState {
         }
     }
 
-    /// As [`known`](Self::known), of a block that comes back: without a walk through all records on any system.
+    /// As [`known`](Self::known), for a free: never walks all records.
     ///
     /// # Safety
     /// As [`free`](Self::free).
@@ -34,16 +34,16 @@ impl GuardState {
         }
     }
 
-    /// How many bytes the block was asked with; a pointer that is no live block's is reported.
+    /// The requested size of the block; a pointer that is no live block's is reported.
     pub(super) fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
         match self.known(pointer.as_ptr().expose_provenance())? {
             Ok(known) => Some(known.size),
-            Err(mut fault) => {
-                if fault.kind == ReportKind::DoubleFree {
-                    fault.kind = ReportKind::UseAfterFree;
+            Err(mut finding) => {
+                if finding.kind == ReportKind::DoubleFree {
+                    finding.kind = ReportKind::UseAfterFree;
                 }
                 self.with_requester(
-                    fault.block.map_or(Scope::Object, |known| known.scope),
+                    finding.block.map_or(Scope::Object, |known| known.scope),
                     |requester| {
                         Operation::of_query(
                             self,
@@ -52,7 +52,7 @@ impl GuardState {
                             self.mark_of_free(requester),
                             false,
                         )
-                        .report(fault);
+                        .report(finding);
                     },
                 );
                 None
@@ -60,23 +60,23 @@ impl GuardState {
         }
     }
 
-    /// Whether a C caller's `pointer`, with a header of `front` bytes before it, may be believed. A larger header, for a larger alignment,
-    /// is known from the block's own record.
+    /// The status of a C caller's `pointer`, with a header of `front` bytes before it. A larger header, for a larger alignment, is known
+    /// from the block's record.
     pub(super) fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
         let address = pointer.as_ptr().expose_provenance();
         self.with_requester(Scope::Object, |requester| {
-            // Looked up after the command function was called, which may free the block.
+            // Looked up after the call of the command function, which may free the block.
             let Some(found) = self.known(address.wrapping_sub(front)) else {
                 return PointerStatus::Unknown;
             };
             let block = match found {
                 Ok(known) => Some(known),
-                // Another guard's block is not ours to vouch for.
-                Err(fault) => fault.block.filter(|_| fault.owner.is_none()),
+                // The block of another guard is unknown here.
+                Err(finding) => finding.block.filter(|_| finding.owner.is_none()),
             };
             let meant = block
                 .filter(|known| known.start.wrapping_add(self.front_of(known, front)) == address);
-            let fault = match (meant, found) {
+            let finding = match (meant, found) {
                 (Some(known), _) if known.state == BlockState::Live => {
                     // Allocated through other callbacks, or through none: then there is no header that could be read.
                     if self.is_owner(&known, requester) && self.front_of(&known, front) >= front {
@@ -88,10 +88,10 @@ impl GuardState {
                 (None, Ok(known)) => {
                     GuardFinding::new(ReportKind::InteriorFree, Some(known), address)
                 }
-                (None, Err(mut fault)) => {
-                    // Other guards know the block by where it begins, not by what C was given.
-                    self.find_owner(&mut fault);
-                    GuardFinding { address, ..fault }
+                (None, Err(mut finding)) => {
+                    // Other guards know the block's own address, not the C caller's.
+                    self.find_owner(&mut finding);
+                    GuardFinding { address, ..finding }
                 }
             };
             Operation::of_query(
@@ -101,20 +101,20 @@ impl GuardState {
                 self.mark_of_free(requester),
                 true,
             )
-            .report(fault);
+            .report(finding);
             PointerStatus::Invalid
         })
     }
 
-    /// How many bytes stand in front of what the block's C caller sees. Where nothing was written down, what a bridge needs: its header
-    /// of `least` bytes, or as much as the alignment asks for.
+    /// Bytes in front of the C caller's block. If nothing was recorded, the size of a bridge's header: `least` bytes, or as much as the
+    /// alignment requires.
     fn front_of(&self, known: &Known, least: usize) -> usize {
         self.site(known.allocated.site)
             .and_then(|site| usize::try_from(site.front).ok())
             .unwrap_or_else(|| least.max(known.align))
     }
 
-    /// Whether who gives a block back through C callbacks is who took it.
+    /// True when a block is freed through the C callbacks that allocated it.
     fn is_owner(&self, known: &Known, requester: &RequesterInfo<'_>) -> bool {
         self.site(known.allocated.site)
             .is_none_or(|site| site.context == requester.context)
@@ -137,14 +137,14 @@ impl GuardState {
         self.for_each_live(&mut |known| each(&BlockInfo::new(*known, |id| self.site(id))));
     }
 
-    /// Looks at every byte that the guard wrote around live blocks and into freed ones. How many reports that made.
+    /// Verifies every byte that the guard wrote around live blocks and into freed ones. Returns the number of reports.
     pub(super) fn check_all(&self, moment: DetectedAt) -> usize {
         let doing = Operation::of_check(self, moment);
         let mut found: usize = 0;
-        let mut tell = |faults: &mut dyn Iterator<Item = GuardFinding>| {
-            report_each(self, faults, |fault| {
+        let mut tell = |findings: &mut dyn Iterator<Item = GuardFinding>| {
+            report_each(self, findings, |finding| {
                 found = found.saturating_add(1);
-                doing.report(fault);
+                doing.report(finding);
             });
         };
         self.laid_out().for_each(|slots| {

@@ -1,4 +1,4 @@
-//! Asking the command that a thread is in: a function of the program, which might ask this guard for memory.
+//! Queries the command that a thread is in from a function of the program, which might allocate from this guard.
 
 use super::options::GuardOptions;
 use crate::call_sites::CommandMark;
@@ -9,11 +9,11 @@ mod local {
     use std::thread_local;
 
     thread_local! {
-        // Const-made and without Drop: there from the first instruction of a thread to its last.
+        // Const and without Drop: valid from the first instruction of a thread to its last.
         static QUERYING: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// `None` where the thread is asking already.
+    /// `None` if the thread is in the function already.
     pub(super) fn once<R>(ask: impl FnOnce() -> Option<R>) -> Option<R> {
         if QUERYING.replace(true) {
             return None;
@@ -22,7 +22,7 @@ mod local {
         ask()
     }
 
-    /// Ends the question, also where the program's function unwinds.
+    /// Ends the query, also if the program's function unwinds.
     struct QueryGuard;
 
     impl Drop for QueryGuard {
@@ -32,7 +32,7 @@ mod local {
     }
 }
 
-/// Without thread-locals nobody can tell: the function must keep to its word.
+/// Without thread-locals the function itself must not allocate from this guard.
 #[cfg(not(feature = "std"))]
 mod local {
     pub(super) fn once<R>(ask: impl FnOnce() -> Option<R>) -> Option<R> {
@@ -41,7 +41,7 @@ mod local {
 }
 
 impl GuardOptions {
-    /// The command that this thread is in. While the program's function runs, nobody asks it again on its thread.
+    /// The command that this thread is in. The program's function is not called again on the thread while it runs.
     #[inline]
     pub(super) fn query_command(&self) -> Option<CommandMark> {
         local::once(self.command?)

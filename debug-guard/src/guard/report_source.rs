@@ -1,4 +1,4 @@
-//! What reports ask of a guard. Takes no memory and, but for `claims` and `at_exit`, which no signal handler asks, no lock.
+//! The guard as reports use it. Allocates nothing and, except `claims` and `at_exit`, which no signal handler calls, acquires no lock.
 
 use core::sync::atomic::Ordering::Relaxed;
 

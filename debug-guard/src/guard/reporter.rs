@@ -1,4 +1,4 @@
-//! From what a keeper of blocks found wrong to a report: who was at it, and whose the block really is.
+//! Makes a report of a finding: adds the requester, and the guard that owns the block.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -97,28 +97,28 @@ impl<'a> Operation<'a> {
 }
 
 impl GuardState {
-    /// A foreign pointer that another guard claims is that one's block.
-    pub(super) fn find_owner(&self, fault: &mut GuardFinding) {
-        if fault.kind != ReportKind::ForeignFree {
+    /// If another guard claims a foreign pointer, the finding names that guard.
+    pub(super) fn find_owner(&self, finding: &mut GuardFinding) {
+        if finding.kind != ReportKind::ForeignFree {
             return;
         }
         let claimed = report::query(|guard| {
             let other = (guard.number() != self.number).then_some(guard)?;
             other
-                .claims(fault.address)
+                .claims(finding.address)
                 .map(|known| (known, other.number()))
         });
         if let Some((known, number)) = claimed {
-            *fault = GuardFinding {
+            *finding = GuardFinding {
                 kind: ReportKind::WrongGuard,
                 block: Some(known),
                 owner: Some(number),
-                ..*fault
+                ..*finding
             };
         }
     }
 
-    /// A block that was to be fenced got a cookie. The first time this is said.
+    /// Counts a block that got a cookie instead of a page. The first one is reported in a line.
     #[cold]
     pub(super) fn report_unguarded(&self) {
         if self.counters.unguarded.fetch_add(1, Relaxed) == 0 && self.laid_out().next().is_some() {
@@ -130,7 +130,7 @@ impl GuardState {
         }
     }
 
-    /// Where no page can be made untouchable.
+    /// Reports that no page can be made inaccessible.
     pub(super) fn report_missing(&self) {
         if self.options.may_use(&FENCED) && self.laid_out().next().is_none() {
             self.notice(format_args!(

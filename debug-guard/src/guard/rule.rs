@@ -1,4 +1,4 @@
-//! Which blocks are guarded how: rules, asked in order.
+//! Rules, which select the mode of a block.
 
 #![forbid(unsafe_code)]
 
@@ -6,8 +6,8 @@ use alloc_core::Scope;
 
 use crate::mode::{Mode, Placement, Stacks};
 
-/// For blocks that meet all its conditions: this mode. Rules are asked in the order in which they were given to
-/// [`GuardOptions::rule`](crate::GuardOptions::rule); the first that matches decides, and where none does the guard's own mode.
+/// The mode of blocks that meet all conditions of the rule. The first matching rule, in the order of the calls of
+/// [`GuardOptions::rule`](crate::GuardOptions::rule), decides; without one, the guard's own mode.
 ///
 /// ```
 /// use alloc_core::Scope;
@@ -31,11 +31,11 @@ pub struct Rule {
     pub(crate) stacks: Option<Stacks>,
 }
 
-/// What a rule looks at.
+/// The request as rules see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleQuery<'a> {
     pub(crate) scope: Scope,
-    /// Name of the context that asks; empty where none does.
+    /// Name of the requesting context; empty without one.
     pub(crate) name: &'a str,
     pub(crate) size: usize,
     /// Return addresses, innermost first; empty where stacks are off.
@@ -62,8 +62,8 @@ impl Rule {
         self
     }
 
-    /// Only blocks that a context of this name asks for: exactly this, or beginning with it where it ends in `*`. Over `vk-callbacks`
-    /// the context's name is the kind of object, as `VkBuffer`.
+    /// Only blocks of contexts with this name; a name that ends in `*` stands for all that begin with it. Over `vk-callbacks` the
+    /// context's name is the kind of object, such as `VkBuffer`.
     pub const fn name(mut self, name: &'static str) -> Self {
         self.name = Some(name);
         self
@@ -75,8 +75,8 @@ impl Rule {
         self
     }
 
-    /// Only blocks that were asked for through a function with a return address in `start..end`, anywhere on the stack: a
-    /// function, or a whole library. Asks for stacks ([`Stacks`]); what lies beyond the place where the walk ends is not seen.
+    /// Only blocks with a return address in `start..end` anywhere on the stack: a function, or a whole library. Needs stacks
+    /// ([`Stacks`]); callers beyond the end of the walk are not seen.
     pub const fn called_from(mut self, start: usize, end: usize) -> Self {
         self.called_from = Some((start, end));
         self
@@ -94,14 +94,16 @@ impl Rule {
         self
     }
 
-    /// True when the rule is for such a block.
-    pub(crate) fn matches(&self, asked: &RuleQuery<'_>) -> bool {
-        self.size.0 <= asked.size
-            && asked.size <= self.size.1
-            && self.scope.is_none_or(|scope| scope == asked.scope)
-            && self.name.is_none_or(|pattern| named(pattern, asked.name))
+    /// True when the rule matches.
+    pub(crate) fn matches(&self, query: &RuleQuery<'_>) -> bool {
+        self.size.0 <= query.size
+            && query.size <= self.size.1
+            && self.scope.is_none_or(|scope| scope == query.scope)
+            && self
+                .name
+                .is_none_or(|pattern| name_matches(pattern, query.name))
             && self.called_from.is_none_or(|(start, end)| {
-                asked
+                query
                     .frames
                     .iter()
                     .any(|frame| (start..end).contains(frame))
@@ -125,7 +127,7 @@ impl Rule {
 }
 
 /// True when `pattern`, a name or a beginning followed by `*`, stands for `name`.
-pub(crate) fn named(pattern: &str, name: &str) -> bool {
+pub(crate) fn name_matches(pattern: &str, name: &str) -> bool {
     pattern
         .strip_suffix('*')
         .map_or(pattern == name, |beginning| name.starts_with(beginning))

@@ -18,7 +18,7 @@ mod local {
     use core::cell::Cell;
     use std::thread_local;
 
-    /// Numbers of this thread: the next, the first that is not its own, the epoch they were taken in.
+    /// Numbers of this thread: the next, the first that is not its own, and the epoch of the draw.
     pub(super) struct ThreadSerials {
         pub(super) next: Cell<u64>,
         pub(super) end: Cell<u64>,
@@ -26,12 +26,12 @@ mod local {
     }
 
     thread_local! {
-        // Const-made and without Drop: there from the first instruction of a thread to its last.
+        // Const and without Drop: valid from the first instruction of a thread to its last.
         pub(super) static OWN: ThreadSerials = const { ThreadSerials { next: Cell::new(0), end: Cell::new(0), epoch: Cell::new(0) } };
     }
 }
 
-/// A number that nobody else gets, above all that this thread got, and above every [`boundary`] drawn before.
+/// A unique number, above all of this thread's, and above every [`boundary`] drawn before.
 #[cfg(feature = "std")]
 #[inline]
 pub(crate) fn next() -> u64 {
@@ -45,12 +45,12 @@ pub(crate) fn next() -> u64 {
     })
 }
 
-/// The first of some more numbers.
+/// Draws more numbers; the first of them.
 #[cfg(feature = "std")]
 #[cold]
 #[inline(never)]
 fn anew(own: &local::ThreadSerials) -> u64 {
-    // First: numbers that are drawn before a boundary are never taken for such as were drawn after it.
+    // First: numbers drawn before a boundary must not be used after it.
     own.epoch.set(EPOCH.load(Relaxed));
     let number = NEXT.fetch_add(BATCH, Relaxed);
     own.next.set(number.wrapping_add(1));
@@ -58,19 +58,19 @@ fn anew(own: &local::ThreadSerials) -> u64 {
     number
 }
 
-/// As above: without thread-locals, one by one.
+/// Without thread-locals, one by one.
 #[cfg(not(feature = "std"))]
 pub(crate) fn next() -> u64 {
     NEXT.fetch_add(1, Relaxed)
 }
 
-/// A number above all that were given and not above any that will be, where no other thread is just being given one.
+/// A number above all that were drawn and not above any later one, if no other thread draws at this moment.
 pub(crate) fn boundary() -> u64 {
     EPOCH.fetch_add(1, SeqCst);
     NEXT.load(SeqCst)
 }
 
-/// The number that this thread would get next, so that one's age in allocations is the difference. Async-signal-safe.
+/// The next number of this thread; the difference to an earlier one is its age in allocations. Async-signal-safe.
 #[cfg(feature = "std")]
 #[inline]
 pub(crate) fn reached() -> u64 {

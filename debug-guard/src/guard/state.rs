@@ -1,4 +1,4 @@
-//! What a guard keeps, in memory of the allocator behind it.
+//! The state of a guard, in memory of the allocator behind it.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -17,40 +17,40 @@ use crate::call_sites::{SiteOptions, Sites};
 use crate::cookie::{CookieOptions, Cookies};
 use crate::mode::{BackEnd, Mode, Placement, Stacks};
 use crate::os::{self, BackEnds};
-use crate::report::{self, GuardEntry, ReportingGuard, SeatId};
+use crate::report::{self, GuardEntry, GuardSlotId, ReportingGuard};
 use crate::sampling::Sampler;
 use crate::slots::{Kind, SlotOptions, Slots, SlotsError};
 
 /// A guard's state. Never moves: the signal handler knows its address.
 ///
 /// ```text
-///   strict, fence, pool   blocks in pages of their own       each is there where the options name a mode that
-///   cookies               blocks with a header and a tail    needs it; pages only where the system lends them
-///   sites                 who asked, by number
+///   strict, fence, pool   blocks in pages of their own       each exists if the options name a mode that
+///   cookies               blocks with a header and a tail    needs it; pages only if the system has a back end
+///   sites                 call sites, by number
 /// ```
 pub(crate) struct GuardState {
     pub(super) options: GuardOptions,
-    /// The choice for every request, where there are no rules and every block is guarded.
+    /// The choice for every request, if there are no rules and every block is guarded.
     pub(super) fixed: Option<PolicyChoice>,
-    /// Unlike that of any other guard of the process.
+    /// Unique in the process.
     pub(super) number: u64,
     pub(super) back_end: BackEnd,
     pub(super) strict: Option<Slots>,
     pub(super) fence: Option<Slots>,
-    /// What Sampled chooses.
+    /// Pages of sampled blocks.
     pub(super) pool: Option<Slots>,
-    /// `None` where blocks that pass are the allocator's behind, untouched.
+    /// `None` if blocks that pass are those of the allocator behind, untouched.
     pub(super) cookies: Option<Cookies>,
     pub(super) sampler: Sampler,
     pub(super) shortcut: Shortcut,
-    /// `None` where every block passes.
+    /// `None` if every block passes.
     pub(super) sites: Option<Sites>,
     pub(super) tally: Tally,
     pub(super) counters: Counters,
     entry: GuardEntry,
 }
 
-/// What the options let a guard leave out for most of its blocks.
+/// The work that the options let a guard skip for most of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shortcut {
     /// Every block passes.
@@ -80,7 +80,7 @@ impl Shortcut {
     }
 }
 
-/// What happens seldom enough to be counted in one place.
+/// Counters of rare events, shared by all threads.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) reports: AtomicU64,
@@ -89,7 +89,7 @@ pub(super) struct Counters {
     pub(super) unguarded: AtomicU64,
     /// Live blocks of the pool.
     pub(super) sampled: AtomicU64,
-    /// Allocations, counted where every so many are followed by a check.
+    /// Allocations, for periodic checks.
     pub(super) operations: AtomicU64,
     pub(super) exit_from: ExitFrom,
 }
@@ -98,11 +98,11 @@ pub(super) struct Counters {
 pub(super) const FENCED: [Mode; 3] = [Mode::Sampled, Mode::Fence, Mode::Strict];
 
 impl GuardState {
-    /// Makes the state of a guard, and enters it into the list of those that live.
+    /// Creates the state of a guard and registers it.
     pub(super) fn create(
         memory: &dyn HostAllocator,
         options: GuardOptions,
-    ) -> Result<(NonNull<Self>, SeatId), GuardError> {
+    ) -> Result<(NonNull<Self>, GuardSlotId), GuardError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let layout = Layout::new::<Self>();
         let place = memory
@@ -131,33 +131,33 @@ impl GuardState {
             entry: GuardEntry::new(guarded),
         };
         let made = core.init(memory);
-        // SAFETY: a block of this layout, nobody else's.
+        // SAFETY: a block of this layout, not shared yet.
         unsafe { place.write(core) };
-        let seat = made.and_then(|()| {
+        let slot = made.and_then(|()| {
             // SAFETY: just written; only the address is taken.
             let entry = unsafe { &raw const (*place.as_ptr()).entry };
-            // SAFETY: whoever destroys the core leaves the seat first, or leaves the core where it is.
+            // SAFETY: the slot is left before the core is destroyed, or the core stays.
             unsafe { report::enter(entry) }.ok_or(GuardError::TooManyGuards)
         });
-        match seat {
-            Ok(seat) => {
+        match slot {
+            Ok(slot) => {
                 // SAFETY: just written, never written again.
                 let core = unsafe { place.as_ref() };
                 core.report_missing();
                 if core.options.exit_leaks.is_some() {
                     exit::register();
                 }
-                Ok((place, seat))
+                Ok((place, slot))
             }
             Err(error) => {
-                // SAFETY: made here with this memory, known to nobody.
+                // SAFETY: created here with this memory, not shared.
                 unsafe { Self::destroy(place, memory) };
                 Err(error)
             }
         }
     }
 
-    /// Makes what the options need. What was made before a refusal is in its place.
+    /// Creates the parts that the options need. After a refusal, the parts created before stay in their fields.
     fn init(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
         let options = self.options;
         if options.passes_all() {
@@ -176,8 +176,7 @@ impl GuardState {
             };
             self.cookies = Some(Cookies::new(memory, cookies).map_err(|_| no_memory(0))?);
         }
-        // Where it is refused, accesses are stopped all the same; only nobody tells whose block it was, and looking at a pointer that may
-        // be anybody's takes longer.
+        // Without the handler accesses are still stopped, but not reported, and reading in front of an unknown pointer takes longer.
         let _ = os::install_fault_handler(report::on_trap);
         if options.may_use(&FENCED) {
             self.init_layout(memory)
@@ -186,7 +185,7 @@ impl GuardState {
         }
     }
 
-    /// Reserves addresses for what is to be fenced, with the best back end that gives them.
+    /// Reserves addresses for fenced blocks, with the best back end that succeeds.
     fn init_layout(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
         let offered = BackEnds::probe();
         let forced = self.options.back_end;
@@ -259,40 +258,40 @@ impl GuardState {
         Ok(())
     }
 
-    /// Gives everything back that the guard keeps for itself.
+    /// Frees all of the guard's own memory.
     ///
     /// # Safety
-    /// `core` came from [`create`](Self::create) with the same `memory`, has left its seat, has no live block, and is used no more.
+    /// `core` came from [`create`](Self::create) with the same `memory`, has left its slot, has no live block, and is used no more.
     pub(super) unsafe fn destroy(core: NonNull<Self>, memory: &dyn HostAllocator) {
-        // SAFETY: live, and the caller's alone; what stands there is not used again.
+        // SAFETY: live, and the caller's alone; it is not used again.
         let mut own = unsafe { core.read() };
         if let Some(cookies) = &mut own.cookies {
-            // What waited in quarantine was looked at by whoever ends the guard.
-            // SAFETY: made with `memory`; nobody uses them any more.
+            // The quarantine was checked before the guard ended.
+            // SAFETY: created with `memory`; they are no longer used.
             unsafe { cookies.close(memory, &mut |_| ()) };
         }
         for slots in [own.strict.take(), own.fence.take(), own.pool.take()]
             .into_iter()
             .flatten()
         {
-            // SAFETY: made with `memory`; no block is live, and nobody uses them any more.
+            // SAFETY: created with `memory`; no block is live, and they are no longer used.
             unsafe { slots.close(memory) };
         }
         if let Some(sites) = &mut own.sites {
             sites.close(memory);
         }
-        // SAFETY: taken in `make` with this layout and scope; what stood there was moved out.
+        // SAFETY: allocated in `make` with this layout and scope; what stood there was moved out.
         unsafe { memory.deallocate(core.cast(), Layout::new::<Self>(), Scope::Instance) };
     }
 
-    /// The three that lay blocks out in pages, as far as they are there.
+    /// The slots that exist.
     pub(super) fn laid_out(&self) -> impl Iterator<Item = &Slots> {
         [&self.strict, &self.fence, &self.pool]
             .into_iter()
             .flatten()
     }
 
-    /// Whose pages the address is in.
+    /// The slots with the page of `address`.
     #[inline(always)]
     pub(super) fn slots_at(&self, address: usize) -> Option<&Slots> {
         for slots in [&self.strict, &self.fence, &self.pool] {
@@ -305,7 +304,7 @@ impl GuardState {
         None
     }
 
-    /// True when a block may stand with its last byte against the page behind.
+    /// True when a block's end may touch the page behind it.
     pub(super) fn fences(&self) -> bool {
         let right = |placement: Placement| placement != Placement::Left;
         let by_rule = self

@@ -1,4 +1,4 @@
-//! What a guard has done so far, in numbers.
+//! The statistics of a guard.
 
 #![forbid(unsafe_code)]
 
@@ -15,32 +15,31 @@ use crate::mode::BackEnd;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GuardStats {
-    /// What pages are made untouchable with; [`BackEnd::Cookies`] where nothing can, or no mode needs it.
+    /// The back end of pages; [`BackEnd::Cookies`] if there is none, or no mode needs one.
     pub back_end: BackEnd,
-    /// Blocks given out in pages of their own (Fence, Strict, and what Sampled chose).
+    /// Blocks allocated in pages of their own (Fence, Strict, and selected by Sampled).
     pub guarded: u64,
-    /// Blocks given out with cookies, the `unguarded` ones among them.
+    /// Blocks allocated with cookies, the `unguarded` ones included.
     pub cookies: u64,
-    /// Blocks passed on (Off, and what Sampled did not choose).
+    /// Blocks that passed (Off, and not selected by Sampled).
     pub off: u64,
-    /// Blocks that were to have pages and got cookies, since addresses, mappings or the allowed bytes were used up, or there is no
-    /// back end.
+    /// Blocks that got cookies instead of pages, because addresses, mappings or the allowed bytes were used up, or there is no back end.
     pub unguarded: u64,
     /// Live blocks of all three kinds.
     pub live_blocks: u64,
     /// Their bytes.
     pub live_bytes: u64,
-    /// Bytes given out, of all three kinds.
+    /// Bytes allocated, of all three kinds.
     pub bytes: u64,
     /// Live blocks in pages of their own.
     pub live_guarded: u64,
     /// Reports made.
     pub reports: u64,
-    /// Reports left out: too many at a time.
+    /// Reports that were not written: too many at a time.
     pub lost: u64,
-    /// Notices written (that something is used up, that there is no back end).
+    /// Notices written (of exhaustion, or of a missing back end).
     pub notices: u64,
-    /// Freed blocks that wait, poisoned.
+    /// Freed blocks in quarantine.
     pub quarantined: u64,
     /// Pages that hold memory.
     pub pages: u64,
@@ -48,17 +47,17 @@ pub struct GuardStats {
     pub reserved: u64,
     /// Stacks walked.
     pub stacks: u64,
-    /// Of those, which came to the command's frame or to the stack's end.
+    /// Stacks that reached the command's frame or the stack's end.
     pub whole_stacks: u64,
     /// Distinct call sites of allocations and frees: requester, command, calls.
     pub sites: u64,
-    /// Bytes taken for them.
+    /// Bytes allocated for them.
     pub site_bytes: u64,
-    /// Allocations and frees whose site could not be written down: there was no room.
+    /// Allocations and frees whose site could not be recorded: there was no room.
     pub lost_sites: u64,
-    /// Passes of the unwinder: one for each new stack that is asked for in full.
+    /// Passes of the unwinder: one for each new stack in full.
     pub unwound: u64,
-    /// What of stacks can be seen from this library, as it was compiled.
+    /// What stacks can show of this library, as it was compiled.
     pub stack_support: StackSupport,
 }
 

@@ -108,19 +108,19 @@ mod local {
     use std::thread_local;
 
     thread_local! {
-        // Const-made and without Drop. Beyond all rows: none, or none yet.
+        // Const and without Drop. Beyond all rows: none, or none yet.
         pub(super) static ROW_INDEX: Cell<usize> = const { Cell::new(usize::MAX) };
     }
 }
 
-/// The row of this thread, where it is known.
+/// The row of this thread, if it has one yet.
 #[cfg(feature = "std")]
 #[inline(always)]
 fn known() -> usize {
     local::ROW_INDEX.get()
 }
 
-/// The row of this thread; `OWN_ROWS` where it shares one.
+/// The row of this thread; `OWN_ROWS` if it shares one.
 #[cfg(feature = "std")]
 fn row_index() -> usize {
     use core::sync::atomic::AtomicUsize;

@@ -1,11 +1,11 @@
-//! What this process can use: every back end tried once.
+//! The back ends that this process can use: each is tried once.
 
 use super::{OsRefusal, system};
 use crate::mode::BackEnd;
 
 /// Which back ends this process can use, found by trying each, once.
 ///
-/// Nothing is believed of a kernel's version: a page is taken, made untouchable and asked for again.
+/// The kernel's version does not matter: a page is provided, made inaccessible and provided again.
 #[derive(Clone, Copy, Debug)]
 pub struct BackEnds {
     /// In the order of [`BackEnd::ALL`]; the last, cookies, is always there.
@@ -13,8 +13,8 @@ pub struct BackEnds {
 }
 
 impl BackEnds {
-    /// Tries them, or tells what came of it the first time. Any thread; takes no memory but a few pages for a moment, and keeps one
-    /// descriptor open where userfaultfd is offered.
+    /// Tries them, or returns the first result. Any thread; allocates only a few pages for a moment, and keeps one descriptor open if
+    /// userfaultfd is offered.
     #[must_use]
     pub fn probe() -> Self {
         Self {
@@ -38,13 +38,13 @@ impl BackEnds {
             .unwrap_or(BackEnd::Cookies)
     }
 
-    /// True where it can be used.
+    /// True if it can be used.
     #[must_use]
     pub fn offers(&self, back_end: BackEnd) -> bool {
         self.refusal(back_end).is_none()
     }
 
-    /// Why it cannot be used; `None` where it can.
+    /// Why it cannot be used; `None` if it can.
     #[must_use]
     pub fn refusal(&self, back_end: BackEnd) -> Option<OsRefusal> {
         let [first, second, third, fourth] = self.refusals;

@@ -1,7 +1,7 @@
-//! What the operating system does for a guard: the only place of libc and of system calls.
+//! The operating system: the only module with libc and system calls.
 //!
 //! ```text
-//!   BackEnds  what the kernel lends, tried once a process          Region  a run of pages that cannot be touched until provided
+//!   BackEnds  what the kernel offers, tried once a process         Region  a run of pages, inaccessible until provided
 //!   faults    the handler of SIGSEGV and SIGBUS, read_u64          process pages, threads, random numbers, mappings, writing, the end
 //! ```
 //! Linux has all of it. Elsewhere, and under miri, `other.rs` offers no back end but cookies and no handler, and says so.

@@ -1,4 +1,4 @@
-//! Systems without any of it, and miri: no back end but cookies, no handler, no reads that are caught. What is asked for is refused, never pretended.
+//! Other systems, and miri: no back end but cookies, no handler, no caught reads. Unsupported calls are refused, never simulated.
 
 use super::{Content, Handled, Mapping, OsRefusal, Pages, Trap};
 use crate::mode::BackEnd;
@@ -121,10 +121,10 @@ pub(crate) fn abort() -> ! {
     }
 }
 
-/// Not run here: what is left is told by who asks for it.
+/// Not run here.
 pub(crate) fn at_exit(_: extern "C" fn()) {}
 
-/// Never asked for where nothing is run at exit.
+/// Never called if nothing is run at exit.
 pub(crate) fn exit_now(_: i32) -> ! {
     abort()
 }

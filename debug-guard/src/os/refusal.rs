@@ -4,20 +4,20 @@
 
 use core::fmt;
 
-/// What the operating system, or the guard on its behalf, refused.
+/// A refusal of the operating system, or of the guard on its behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OsRefusal {
     /// A system call failed.
     Call {
-        /// Which one, as its manual page calls it.
+        /// The name of its manual page.
         call: &'static str,
         /// The system's error number.
         errno: i32,
     },
-    /// The call succeeded and did not do what it is for.
+    /// The call succeeded without effect.
     Ineffective {
-        /// Which one.
+        /// The name of its manual page.
         call: &'static str,
     },
     /// This system, or this build, has no such thing.
@@ -31,7 +31,7 @@ pub enum OsRefusal {
 }
 
 impl OsRefusal {
-    /// The system's error number; 0 where none says it.
+    /// The system's error number; 0 if there is none.
     #[must_use]
     pub const fn errno(self) -> i32 {
         match self {

@@ -2,10 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-/// What is in pages that were just provided.
+/// The content of newly provided pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// The pattern that was handed in, in every page.
+    /// The pattern, in every page.
     #[cfg_attr(
         not(any(test, all(target_os = "linux", not(miri)))),
         expect(dead_code, reason = "nothing provides pages there")
@@ -15,7 +15,7 @@ pub(crate) enum Content {
     Zero,
 }
 
-/// What an access did.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// It read.
@@ -27,7 +27,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// As reports write it.
+    /// Its name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,12 +38,12 @@ impl Access {
     }
 }
 
-/// An access that the processor refused.
+/// An access that the processor stopped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trap {
-    /// What was to be touched, to the byte.
+    /// The accessed address, to the byte.
     pub(crate) address: usize,
-    /// Where the processor says it.
+    /// `None` if the processor does not say it.
     pub(crate) access: Option<Access>,
     /// The instruction.
     pub(crate) pc: usize,
@@ -52,12 +52,12 @@ pub(crate) struct Trap {
     pub(crate) stack: usize,
 }
 
-/// What became of a [`Trap`].
+/// The result of handling a [`Trap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handled {
-    /// Not ours: the former handler runs.
+    /// Not the guard's: the former handler runs.
     No,
-    /// The access can be made now: the instruction is run again.
+    /// The page is accessible now: the instruction is run again.
     Resume,
 }
 
@@ -67,9 +67,9 @@ pub(crate) struct Mapping<'a> {
     pub(crate) start: usize,
     /// The first address behind it.
     pub(crate) end: usize,
-    /// Of its first byte in the file.
+    /// The offset of its first byte in the file.
     pub(crate) offset: u64,
-    /// Where the file's first byte is mapped, if it is, and not above.
+    /// The address of the file's first byte, if that is mapped and not above.
     pub(crate) base: Option<usize>,
     /// The file, or what the kernel calls it (`[stack]`); empty for anonymous memory.
     pub(crate) name: &'a str,

@@ -5,16 +5,16 @@ use core::fmt;
 use super::text::{FrameNames, OneFrame};
 use crate::call_sites::{LabelKind, Numbers, SiteRef, Sites};
 
-/// Which of a call site's sums weighs.
+/// The sum of a call site that is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Weight {
-    /// What it has now.
+    /// Live now.
     #[default]
     Live,
-    /// What it had when the guard's blocks together had most bytes.
+    /// Live at the peak of the guard's bytes.
     Peak,
-    /// All that it ever took.
+    /// Allocated in all.
     Total,
 }
 
@@ -30,7 +30,7 @@ pub enum Measure {
 }
 
 impl Sites {
-    /// Writes a line for each call site whose `weight` is not 0. Without a profile none. Takes no memory.
+    /// Writes a line for each call site whose `weight` is not 0. Without a profile none. Allocates nothing.
     ///
     /// # Errors
     /// Those of `out`.

@@ -13,7 +13,7 @@ use alloc_core::support::EscapedJson;
 use super::text::{self, FrameNames};
 use crate::call_sites::{LabelKind, Numbers, Profile, Sites};
 
-/// Said of a process that writes its profile.
+/// The process that writes its profile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process<'a> {
     /// Its command line.
@@ -29,7 +29,7 @@ const SHORT: u32 = 500;
 impl Sites {
     /// Writes the profile for the DHAT viewer: JSON, version 2. Without a profile a file without sites.
     ///
-    /// Time is counted in allocations of the guard. Bytes are what was asked for. Takes no memory; sites that come while it is being
+    /// Time is counted in allocations of the guard. Bytes are what was asked for. Allocates nothing; sites that come while it is being
     /// written are left out, and while other threads go on the sums are of slightly different moments.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Sites {
         })
     }
 
-    /// What a label says.
+    /// The content of a label.
     pub(super) fn write_line(
         &self,
         out: &mut dyn fmt::Write,

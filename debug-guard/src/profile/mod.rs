@@ -1,4 +1,4 @@
-//! What each call site took, has, and had when the process had most.
+//! Profiles: what each call site allocated, has live, and had at the peak.
 //!
 //! ```text
 //!   Site --> Counters: total, live, its own most, at the peak | labels: owner, command, frames
@@ -18,7 +18,7 @@ pub(crate) use dhat::Process;
 pub use text::FrameNames;
 
 impl Sites {
-    /// All sites that took anything, with their numbers as of one moment each. No site: of those for which there was no room.
+    /// Calls `tell` for all sites with blocks, each with consistent numbers. No site: blocks without a recorded site.
     fn for_each_counted(
         &self,
         profile: &Profile,

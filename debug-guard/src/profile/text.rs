@@ -1,4 +1,4 @@
-//! How the lines of a stack are written.
+//! Writes the lines of a stack.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use crate::call_sites::SiteView;
 use crate::os;
 use crate::report::bias;
 
-/// Knows what the code at an address is called.
+/// Names the code at an address.
 ///
 /// A guard has no symbols: without names, frames are written as `/path/of/module+0xoffset`, as reports have them, and `steward symbols`
 /// writes a copy of the profile with names.
@@ -22,7 +22,7 @@ pub trait FrameNames {
     ) -> Result<bool, fmt::Error>;
 }
 
-/// A return address: its name if there is one, where it is in its module else.
+/// Writes a return address: its name, or else its position in its module.
 pub(super) fn frame(
     out: &mut dyn fmt::Write,
     address: usize,
@@ -45,7 +45,7 @@ pub(super) fn frame(
     }
 }
 
-/// The owner of a site and the scope: `textures (atlas) #12, object`.
+/// Writes the owner of a site and the scope: `textures (atlas) #12, object`.
 pub(super) fn owner(out: &mut dyn fmt::Write, site: &SiteView<'_>) -> fmt::Result {
     out.write_str(if site.name.is_empty() {
         "nobody"
@@ -66,7 +66,7 @@ pub(super) fn owner(out: &mut dyn fmt::Write, site: &SiteView<'_>) -> fmt::Resul
     }
 }
 
-/// Writes what it is given as a frame of a collapsed stack, in which `;` and ends of lines separate.
+/// Writes text as a frame of a collapsed stack, in which `;` and ends of lines separate.
 pub(super) struct OneFrame<'a>(pub(super) &'a mut dyn fmt::Write);
 
 impl fmt::Write for OneFrame<'_> {

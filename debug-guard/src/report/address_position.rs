@@ -22,7 +22,7 @@ pub enum AddressPosition {
 }
 
 impl AddressPosition {
-    /// Of `address`, with respect to the `size` bytes from `start` on.
+    /// The position of `address` relative to the `size` bytes from `start` on.
     pub(super) const fn of(address: usize, start: usize, size: usize) -> Self {
         match address.checked_sub(start) {
             None => Self::Before(start.wrapping_sub(address)),
@@ -31,7 +31,7 @@ impl AddressPosition {
         }
     }
 
-    /// As reports write it.
+    /// Its name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -11,7 +11,7 @@ use super::scratch::{Out, Scratch, Unavailable, exclusively};
 use crate::os;
 use crate::report_kind::ReportKind;
 
-/// What becomes of a report.
+/// What happens with a report.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub enum OnReport {
@@ -20,17 +20,17 @@ pub enum OnReport {
     Abort,
     /// Written, then the thread panics. Reports of the signal handler abort: a signal cannot unwind.
     Panic,
-    /// Written, and the program goes on: a bad free frees nothing, a stopped access gets a page to land on.
+    /// Written, and the program continues: a bad free frees nothing, a stopped access gets an accessible page.
     Log,
-    /// Passed to a function and not written, then as [`Log`](Self::Log). Called in the signal handler too: it may only do what
-    /// signal-safety(7) allows, and takes no memory of the guard.
+    /// Passed to a function and not written, then as [`Log`](Self::Log). It may be called in the signal handler: it may only do what
+    /// signal-safety(7) allows, and must not allocate from the guard.
     Call(fn(&Report<'_>)),
 }
 
-/// Name of the place of a pointer outside of the guard's blocks.
+/// The mapping of a pointer into the guard's pages.
 const OWN_PAGES: &str = "the guard's own pages";
 
-/// How what is written gets the names of functions: reading debug information takes memory, and no report does.
+/// How to get function names: reading debug information allocates, which reports must not.
 pub(super) const NAMES: &str =
     "  names of functions: steward symbols FILE, with all of this in FILE\n";
 
@@ -49,14 +49,14 @@ pub(crate) fn deliver(guard: &dyn ReportingGuard, case: &ReportContext<'_>) {
             );
             os::abort()
         }
-        OnReport::Panic => unwind(case.fault.kind),
+        OnReport::Panic => unwind(case.finding.kind),
         OnReport::Log | OnReport::Call(_) => {}
     }
 }
 
 /// Writes the report, or calls the function.
 fn write(guard: &dyn ReportingGuard, case: &ReportContext<'_>) {
-    let written = exclusively(|scratch| match case.fault.owner {
+    let written = exclusively(|scratch| match case.finding.owner {
         None => write_with(guard, Some(guard), case, scratch),
         // The owner of the block has the call sites.
         Some(owner) => {
@@ -91,8 +91,8 @@ fn write_with(
         out,
     } = scratch;
     modules.clear();
-    let address = case.fault.address;
-    let mapping = match case.fault.kind {
+    let address = case.finding.address;
+    let mapping = match case.finding.kind {
         // The map list has no name for these, and a reader must not take the pointer for another allocator's.
         ReportKind::ForeignFree if guard.covers(address) => OWN_PAGES,
         ReportKind::ForeignFree => {
@@ -100,7 +100,7 @@ fn write_with(
         }
         _ => "",
     };
-    let known = [case.fault.block, case.other].into_iter().flatten();
+    let known = [case.finding.block, case.other].into_iter().flatten();
     for id in known.flat_map(|known| [known.allocated.site, known.freed.site]) {
         if let Some(site) = home.and_then(|home| home.site(id)) {
             modules.note_all(site.frames);

@@ -1,12 +1,12 @@
-//! When a fault was found.
+//! When a finding was made.
 
 #![forbid(unsafe_code)]
 
-/// When it was found.
+/// When a finding was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DetectedAt {
-    /// As it happened: the instruction was stopped by a page that cannot be touched.
+    /// At the access: an inaccessible page stopped the instruction.
     Instruction,
     /// When the block was freed.
     Free,
@@ -23,7 +23,7 @@ pub enum DetectedAt {
 }
 
 impl DetectedAt {
-    /// As reports write it.
+    /// Its name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl DetectedAt {
         }
     }
 
-    /// As a sentence goes on with it.
+    /// Its phrase in a report's first line.
     pub(super) const fn phrase(self) -> &'static str {
         match self {
             Self::Instruction => "at the instruction",

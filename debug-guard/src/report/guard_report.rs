@@ -25,7 +25,7 @@ use crate::report_kind::ReportKind;
 pub struct Report<'a> {
     /// What went wrong.
     pub kind: ReportKind,
-    /// When it was found.
+    /// When a finding was made.
     pub moment: DetectedAt,
     /// What the stopped instruction did; `None` for other findings, and if the processor does not say.
     pub access: Option<Access>,
@@ -72,7 +72,7 @@ impl<'a> Report<'a> {
         modules: &'a Modules,
         mapping: &'a str,
     ) -> Self {
-        let (fault, requester) = (&case.fault, case.requester);
+        let (finding, requester) = (&case.finding, case.requester);
         let command = requester.map_or_else(|| guard.command(), |requester| requester.command);
         let by = Actor {
             thread: os::thread_id(),
@@ -86,28 +86,28 @@ impl<'a> Report<'a> {
             stack: case.stack,
         };
         let site = |id| home?.site(id);
-        let block = fault
+        let block = finding
             .block
             .map(|known| BlockInfo::new(as_it_came(known, case), site));
         let kind = match block {
             // Behind a bridge a block of no bytes is its header alone.
             Some(block)
-                if fault.kind == ReportKind::Overflow && block.front > 0 && block.size == 0 =>
+                if finding.kind == ReportKind::Overflow && block.front > 0 && block.size == 0 =>
             {
                 ReportKind::ZeroSizeAccess
             }
-            _ => fault.kind,
+            _ => finding.kind,
         };
         let front = block.map_or(by.front, |block| block.front);
         let address = if case.as_called || !kind.is_about_a_pointer() {
-            fault.address
+            finding.address
         } else {
-            fault.address.wrapping_add(front)
+            finding.address.wrapping_add(front)
         };
         let neighbour = case
             .other
             .map(|known| BlockInfo::new(known, site))
-            .filter(|other| may_be_meant(distance(other, fault.address), case));
+            .filter(|other| may_be_meant(distance(other, finding.address), case));
         Self {
             kind,
             moment: case.moment,
@@ -124,10 +124,10 @@ impl<'a> Report<'a> {
                     .saturating_sub(block.map_or(0, |block| block.front)),
                 ..back
             }),
-            changed: fault.changed,
-            right_guard: fault.owner.and(home).map(ReportingGuard::name),
+            changed: finding.changed,
+            right_guard: finding.owner.and(home).map(ReportingGuard::name),
             guard: guard.name(),
-            back_end: fault
+            back_end: finding
                 .block
                 .map_or_else(|| guard.back_end(), |known| known.back_end),
             mode: block.map(|block| block.mode),
@@ -169,16 +169,16 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Further away no block was meant: four pages.
+/// The maximum distance of a neighbour: four pages.
 const NEARBY: usize = 16 << 10;
 
-/// Whether another block, so many bytes away, may be the one that was meant: not where that of the report is much nearer.
+/// True if another block at this distance may be the one that was meant: not if the report's block is much nearer.
 fn may_be_meant(away: usize, case: &ReportContext<'_>) -> bool {
     const MIN_SHOWN_DISTANCE: usize = 64;
     let nearer = |known: Known| {
-        away / MIN_SHOWN_DISTANCE > distance(&BlockInfo::new(known, |_| None), case.fault.address)
+        away / MIN_SHOWN_DISTANCE > distance(&BlockInfo::new(known, |_| None), case.finding.address)
     };
-    away <= NEARBY && !case.fault.block.is_some_and(nearer)
+    away <= NEARBY && !case.finding.block.is_some_and(nearer)
 }
 
 /// Bytes from `address` to the nearest byte of `block`.
@@ -190,11 +190,11 @@ fn distance(block: &BlockInfo<'_>, address: usize) -> usize {
     }
 }
 
-/// A block that is just coming back is told as live, as it was, wherever its keeper stands with the free.
+/// A block that is being freed is reported as live, however far its free is.
 fn as_it_came(known: Known, case: &ReportContext<'_>) -> Known {
     let comes = matches!(case.moment, DetectedAt::Free | DetectedAt::Reallocation);
     let was_gone = matches!(
-        case.fault.kind,
+        case.finding.kind,
         ReportKind::UseAfterFree | ReportKind::DoubleFree
     );
     Known {

@@ -1,4 +1,4 @@
-//! What the signal handler does with an access that was stopped.
+//! The signal handler's part: reports a stopped access.
 
 use super::block_info::Stack;
 use super::deliver::deliver;
@@ -9,7 +9,7 @@ use crate::block::GuardFinding;
 use crate::call_sites::walk_from;
 use crate::os::{Handled, Trap};
 
-/// Most frames of the stack of an access.
+/// Maximum frames of the stack of an access.
 const FRAMES: usize = 64;
 
 /// Handles a stopped access: for [`os::install_fault_handler`](crate::os::install_fault_handler). Async-signal-safe.
@@ -22,7 +22,7 @@ fn stopped(guard: &dyn ReportingGuard, trap: &Trap) -> Handled {
     let mut frames = [0; FRAMES];
     let mark = guard.command().map_or(0, |command| command.stack);
     let (len, whole) = walk_from(trap.pc, trap.frame, trap.stack, mark, &mut frames);
-    let fault = GuardFinding::new(accused.kind, accused.block, trap.address);
+    let finding = GuardFinding::new(accused.kind, accused.block, trap.address);
     let stack = Stack {
         frames: frames.get(..len).unwrap_or_default(),
         whole,
@@ -33,7 +33,7 @@ fn stopped(guard: &dyn ReportingGuard, trap: &Trap) -> Handled {
             access: trap.access,
             other: accused.other,
             stack,
-            ..ReportContext::new(fault, DetectedAt::Instruction)
+            ..ReportContext::new(finding, DetectedAt::Instruction)
         },
     );
     // The report returned, so the program continues.

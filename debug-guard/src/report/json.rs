@@ -17,7 +17,7 @@ use crate::block::BlockState;
 use crate::mode::Mode;
 use crate::os::{self, Access, BackEnds};
 
-/// The version of the format: it changes when a program that reads the former could be wrong about the new.
+/// The version of the format: it changes when readers of the former version could misread the new one.
 const VERSION: u32 = 1;
 
 impl Report<'_> {
@@ -99,7 +99,7 @@ fn object_or_null<T>(
     }
 }
 
-/// Addresses are strings: as numbers they are exact up to 2^53 only, and people read them in hexadecimal.
+/// Addresses are hexadecimal strings: JSON numbers are exact up to 2^53 only.
 fn address(json: &mut Json<'_>, key: &str, address: usize) -> Result {
     json.string(key, format_args!("{address:#x}"))
 }

@@ -13,7 +13,7 @@ use super::text::{BlockLine, write_stack};
 pub struct Leak<'a> {
     /// One of them.
     pub block: BlockInfo<'a>,
-    /// How many there are.
+    /// Number of blocks.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,

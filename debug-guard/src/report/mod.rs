@@ -32,7 +32,7 @@ pub use guard_report::Report;
 pub(crate) use handler::on_trap;
 pub use leak::Leak;
 pub(crate) use modules::{Modules, bias};
-pub(crate) use registry::{GuardEntry, ReportingGuard, SeatId, enter, leave, query};
+pub(crate) use registry::{GuardEntry, GuardSlotId, ReportingGuard, enter, leave, query};
 pub use report_context::FreeArgs;
 pub(crate) use report_context::ReportContext;
 

@@ -12,7 +12,7 @@ use crate::os::{self, Mapping};
 
 /// Maximum number of modules that a report names.
 const MAX_MODULES: usize = 12;
-/// Most bytes of a module's path; of a longer one the end is kept.
+/// Maximum bytes of a module's path; the end of a longer one is kept.
 const PATH: usize = 160;
 
 /// The modules of the frames of a report.
@@ -26,7 +26,7 @@ pub(crate) struct Modules {
 struct Module {
     start: usize,
     end: usize,
-    /// What to take off an address.
+    /// The difference between an address and the file's own.
     bias: usize,
     path: [u8; PATH],
     path_len: usize,
@@ -71,7 +71,7 @@ impl Modules {
         frames.iter().for_each(|pc| self.note(*pc));
     }
 
-    /// Looks up the module of `pc`, unless it is known or there is no room.
+    /// Looks up the module of `pc`, unless it is known or the list is full.
     pub(crate) fn note(&mut self, pc: usize) {
         if self.of(pc).is_some() {
             return;
@@ -95,7 +95,7 @@ impl Modules {
     }
 }
 
-/// The end of a path, as much as there is room for.
+/// The end of a path, [`PATH`] bytes at most.
 fn tail(path: &str) -> ([u8; PATH], usize) {
     let mut from = path.len().saturating_sub(PATH);
     while !path.is_char_boundary(from) {
@@ -109,8 +109,8 @@ fn tail(path: &str) -> ([u8; PATH], usize) {
     (kept, bytes.len().min(PATH))
 }
 
-/// What to take off an address in `text` to have what the file's own tables call it; what is left is an offset in the file where the
-/// beginning of the file is not mapped.
+/// The difference between an address in `text` and the file's own address. If the beginning of the file is not mapped, the difference to
+/// the offset in the file.
 pub(crate) fn bias(text: &Mapping<'_>) -> usize {
     let by_offset = || text.start.wrapping_sub(text.offset as usize);
     text.base
@@ -118,7 +118,7 @@ pub(crate) fn bias(text: &Mapping<'_>) -> usize {
         .unwrap_or_else(by_offset)
 }
 
-/// The address that the ELF file at `base` is meant to begin at: that of its segment with offset 0.
+/// The intended base of the ELF file at `base`: the address of its segment with offset 0.
 fn first_address(base: usize) -> Option<usize> {
     /// Sizes and places of a 64-bit file.
     const MAGIC: u64 = u64::from_le_bytes([0x7f, b'E', b'L', b'F', 2, 1, 0, 0]);
@@ -140,7 +140,7 @@ fn first_address(base: usize) -> Option<usize> {
     })
 }
 
-/// A frame as reports write it for people.
+/// A frame as the text of reports has it.
 pub(super) struct ModuleFrame<'a>(pub(super) &'a Modules, pub(super) usize);
 
 impl fmt::Display for ModuleFrame<'_> {

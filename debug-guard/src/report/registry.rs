@@ -10,39 +10,39 @@ use crate::mode::BackEnd;
 use crate::os;
 use crate::report::OnReport;
 
-/// What reports ask of a guard. All but [`at_exit`](Self::at_exit) is async-signal-safe and takes no lock that an allocation may hold.
+/// A guard as reports use it. All but [`at_exit`](Self::at_exit) is async-signal-safe and acquires no lock that an allocation may hold.
 pub(crate) trait ReportingGuard: Sync {
-    /// As [`GuardOptions::name`](crate::GuardOptions::name) said.
+    /// The name of [`GuardOptions::name`](crate::GuardOptions::name).
     fn name(&self) -> &'static str;
-    /// As [`Fault::owner`](crate::block::GuardFinding::owner) tells it.
+    /// The number in [`GuardFinding::owner`](crate::block::GuardFinding::owner).
     fn number(&self) -> u64;
-    /// What its pages are made untouchable with.
+    /// The back end of its pages.
     fn back_end(&self) -> BackEnd;
     fn on_report(&self) -> OnReport;
-    /// Where reports are written to.
+    /// The descriptor for reports.
     fn report_to(&self) -> i32;
-    /// Whether a line of JSON is written behind each text.
+    /// Whether a line of JSON follows each text.
     fn json(&self) -> bool;
-    /// The number that its next allocation will have, or one near it.
+    /// The number of its next allocation, approximately.
     fn clock(&self) -> u64;
     fn site(&self, id: SiteId) -> Option<SiteView<'_>>;
-    /// The command that the present thread is in.
+    /// The command that the calling thread is in.
     fn command(&self) -> Option<CommandMark>;
     /// True for addresses that the guard reserved: a fault there is this guard's to report.
     fn covers(&self, address: usize) -> bool;
-    /// What is wrong with an access to an address that it covers.
+    /// Classifies an access to an address that it covers.
     fn accused(&self, address: usize) -> Accused;
     /// Makes an address that it covers accessible, so that a stopped access continues. False if it cannot.
     fn land(&self, address: usize) -> bool;
-    /// The block that begins at `address`, if this guard made it.
+    /// The live block of this guard that begins at `address`.
     fn claims(&self, address: usize) -> Option<Known>;
     /// Writes the leak list at the end of the process, if the options request it. The process's exit code, if that is to be another.
     fn at_exit(&self) -> Option<i32>;
-    /// Hears that a report was made, or (`lost`) that one had to be left out.
+    /// Counts a report, or (`lost`) one that could not be written.
     fn reported(&self, lost: bool);
 }
 
-/// Where a guard is: stands, pinned, beside it, since a fat pointer fits no atomic.
+/// A pinned pointer to a guard: a fat pointer fits no atomic.
 pub(crate) struct GuardEntry(*const dyn ReportingGuard);
 
 // SAFETY: a guard is `Sync`, and the pointer is only ever read through.
@@ -56,23 +56,23 @@ impl GuardEntry {
     }
 }
 
-/// A place in the registry, for as long as a guard lives.
+/// A guard's slot in the registry.
 #[derive(Debug)]
-#[must_use = "a guard that goes must leave its seat first"]
-pub(crate) struct SeatId(usize);
+#[must_use = "a guard that goes must leave its slot first"]
+pub(crate) struct GuardSlotId(usize);
 
-struct GuardSeat {
+struct GuardSlot {
     /// Null while the entry is free.
     entry: AtomicPtr<GuardEntry>,
-    /// How many look at it right now.
+    /// Number of readers at this moment.
     readers: AtomicUsize,
 }
 
-/// Places for `N` guards.
-pub(super) struct GuardRegistry<const N: usize>([GuardSeat; N]);
+/// Slots for `N` guards.
+pub(super) struct GuardRegistry<const N: usize>([GuardSlot; N]);
 
 /// The process's guards.
-static SEATS: GuardRegistry<256> = GuardRegistry::new();
+static REGISTRY: GuardRegistry<256> = GuardRegistry::new();
 
 /// How often a closing guard checks for the last reader before it gives up: about a second.
 const PATIENCE: usize = 10_000;
@@ -80,29 +80,29 @@ const PATIENCE: usize = 10_000;
 /// Registers the guard of `entry`. `None` if the table is full.
 ///
 /// # Safety
-/// `entry` and the guard it names stay valid and where they are until [`leave`] answered true for the seat.
-pub(crate) unsafe fn enter(entry: *const GuardEntry) -> Option<SeatId> {
+/// `entry` and the guard it names stay valid and where they are until [`leave`] answered true for the slot.
+pub(crate) unsafe fn enter(entry: *const GuardEntry) -> Option<GuardSlotId> {
     // SAFETY: the caller's promise.
-    unsafe { SEATS.enter(entry) }
+    unsafe { REGISTRY.enter(entry) }
 }
 
-/// From now on the guard is not asked any more. False where somebody who looked at it does not come back (a thread that a fork left
-/// behind, a report's function that closes the guard): its memory must then stay.
+/// Removes the guard. False if a reader does not finish (a thread that a fork left behind, a report's function that closes the guard):
+/// then the guard's memory must stay.
 #[must_use]
-pub(crate) fn leave(seat: &SeatId) -> bool {
-    SEATS.leave(seat, PATIENCE)
+pub(crate) fn leave(slot: &GuardSlotId) -> bool {
+    REGISTRY.leave(slot, PATIENCE)
 }
 
-/// Asks one guard after the other until one gives an answer. Async-signal-safe.
+/// Calls `question` for one guard after the other, until one returns `Some`. Async-signal-safe.
 pub(crate) fn query<R>(question: impl FnMut(&dyn ReportingGuard) -> Option<R>) -> Option<R> {
-    SEATS.query(question)
+    REGISTRY.query(question)
 }
 
 impl<const N: usize> GuardRegistry<N> {
     pub(super) const fn new() -> Self {
         Self(
             [const {
-                GuardSeat {
+                GuardSlot {
                     entry: AtomicPtr::new(null_mut()),
                     readers: AtomicUsize::new(0),
                 }
@@ -112,9 +112,9 @@ impl<const N: usize> GuardRegistry<N> {
 
     /// # Safety
     /// As [`enter`].
-    pub(super) unsafe fn enter(&self, entry: *const GuardEntry) -> Option<SeatId> {
-        let sits = |seat: &GuardSeat| {
-            seat.entry
+    pub(super) unsafe fn enter(&self, entry: *const GuardEntry) -> Option<GuardSlotId> {
+        let sits = |slot: &GuardSlot| {
+            slot.entry
                 .compare_exchange(
                     null_mut(),
                     entry.cast_mut(),
@@ -123,16 +123,16 @@ impl<const N: usize> GuardRegistry<N> {
                 )
                 .is_ok()
         };
-        self.0.iter().position(sits).map(SeatId)
+        self.0.iter().position(sits).map(GuardSlotId)
     }
 
-    pub(super) fn leave(&self, seat: &SeatId, patience: usize) -> bool {
-        let Some(seat) = self.0.get(seat.0) else {
+    pub(super) fn leave(&self, slot: &GuardSlotId, patience: usize) -> bool {
+        let Some(slot) = self.0.get(slot.0) else {
             return false;
         };
-        seat.entry.store(null_mut(), Ordering::SeqCst);
+        slot.entry.store(null_mut(), Ordering::SeqCst);
         (0..patience).any(|_| {
-            let alone = seat.readers.load(Ordering::SeqCst) == 0;
+            let alone = slot.readers.load(Ordering::SeqCst) == 0;
             if !alone {
                 os::pause();
             }
@@ -144,23 +144,23 @@ impl<const N: usize> GuardRegistry<N> {
         &self,
         mut question: impl FnMut(&dyn ReportingGuard) -> Option<R>,
     ) -> Option<R> {
-        self.0.iter().find_map(|seat| {
-            if seat.entry.load(Ordering::Relaxed).is_null() {
+        self.0.iter().find_map(|slot| {
+            if slot.entry.load(Ordering::Relaxed).is_null() {
                 return None;
             }
-            seat.readers.fetch_add(1, Ordering::SeqCst);
-            let _read = Read(seat);
-            let entry = seat.entry.load(Ordering::SeqCst);
-            // SAFETY: where it is not null, this reader was counted before it could be taken away: whoever does that waits.
+            slot.readers.fetch_add(1, Ordering::SeqCst);
+            let _read = Read(slot);
+            let entry = slot.entry.load(Ordering::SeqCst);
+            // SAFETY: if it is not null, this reader was counted before the entry could be removed, and its removal waits.
             let entry = unsafe { entry.as_ref() }?;
-            // SAFETY: as its entry, the guard stays while somebody reads.
+            // SAFETY: as its entry, the guard stays while it has readers.
             question(unsafe { &*entry.0 })
         })
     }
 }
 
-/// Counts a reader out, also where a question unwinds.
-struct Read<'a>(&'a GuardSeat);
+/// Uncounts a reader, also if a question unwinds.
+struct Read<'a>(&'a GuardSlot);
 
 impl Drop for Read<'_> {
     fn drop(&mut self) {

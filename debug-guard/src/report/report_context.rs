@@ -1,4 +1,4 @@
-//! What a guard knows when it finds something wrong: what reports are made of.
+//! The input of a report: what a guard knows when it finds something.
 
 #![forbid(unsafe_code)]
 
@@ -10,26 +10,26 @@ use crate::block::{GuardFinding, Known};
 use crate::call_sites::RequesterInfo;
 use crate::os::Access;
 
-/// What a guard knows when it finds something wrong. Only the first two are always there.
+/// What a guard knows when it finds something. Only the first two fields are always set.
 #[derive(Clone, Copy)]
 pub(crate) struct ReportContext<'a> {
-    pub(crate) fault: GuardFinding,
+    pub(crate) finding: GuardFinding,
     pub(crate) moment: DetectedAt,
-    /// Where an instruction was stopped and the processor says so.
+    /// For a stopped instruction, if the processor says so.
     pub(crate) access: Option<Access>,
     /// Another block nearby.
     pub(crate) other: Option<Known>,
-    /// How the block came back, where that is wrong.
+    /// The arguments of the free, if a free is reported.
     pub(crate) came_back: Option<FreeArgs>,
     /// The call that caused the finding, or the current call if it is found late.
     pub(crate) requester: Option<RequesterInfo<'a>>,
-    /// Where the present thread is.
+    /// The stack of the calling thread.
     pub(crate) stack: Stack<'a>,
-    /// True when the fault's address is a pointer as the caller of a C bridge knows it, false when the bridge took its header off.
+    /// True if the address is the pointer of a C caller, false if the bridge has subtracted its header.
     pub(crate) as_called: bool,
 }
 
-/// How a block came back.
+/// The arguments of a free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FreeArgs {
@@ -37,14 +37,14 @@ pub struct FreeArgs {
     pub size: usize,
     /// In bytes.
     pub align: usize,
-    /// Where one was given.
+    /// `None` if the free names no scope.
     pub scope: Option<Scope>,
 }
 
 impl ReportContext<'_> {
-    pub(crate) const fn new(fault: GuardFinding, moment: DetectedAt) -> Self {
+    pub(crate) const fn new(finding: GuardFinding, moment: DetectedAt) -> Self {
         Self {
-            fault,
+            finding,
             moment,
             access: None,
             other: None,

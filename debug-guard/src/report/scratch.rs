@@ -1,6 +1,6 @@
-//! The memory that reports are made in: one for the process, one user at a time.
+//! The memory for reports: one for the process, one user at a time.
 //!
-//! A thread that comes while another reports waits for it; one that comes a second time, from within its own report, does not.
+//! A thread that reports while another does waits; a report within a report fails.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::modules::Modules;
 use crate::os;
 
-/// Bytes that go out in one write, as far as a report is no longer.
+/// Bytes of one write; a longer report takes several.
 const OUT: usize = 16 * 1024;
 
 pub(super) struct Scratch {
@@ -21,10 +21,10 @@ pub(super) struct Scratch {
 
 struct ScratchCell(UnsafeCell<Scratch>);
 
-// SAFETY: used by the one that holds `REPORTER`.
+// SAFETY: only the holder of `REPORTER` uses it.
 unsafe impl Sync for ScratchCell {}
 
-/// Two, used by turns from fork to fork: a report's own function may fork, and what it reads stays as it is while the child reports.
+/// Two, used by turns from fork to fork: a report's function may fork, and its data must stay unchanged while the child reports.
 static SCRATCH: [ScratchCell; 2] = [const {
     ScratchCell(UnsafeCell::new(Scratch {
         modules: Modules::NONE,
@@ -39,42 +39,42 @@ static REPORTER: ReporterTurn = ReporterTurn(AtomicU64::new(0));
 #[derive(Debug)]
 struct ReporterTurn(AtomicU64);
 
-/// How often somebody who waits looks again: about two seconds in all. Longer than that takes only a thread that waits for this one.
+/// Tries of a waiting thread: about two seconds in all. Only a holder that waits for this thread takes longer.
 const PATIENCE: usize = 20_000;
 
-/// Why there is nothing to report in.
+/// Why there is no scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unavailable {
-    /// This thread is just reporting: something went wrong within a report.
+    /// This thread is reporting: something went wrong within a report.
     Nested,
-    /// Another thread is, and does not end.
+    /// Another thread reports and does not end.
     Busy,
 }
 
-/// Runs `report` with the scratch, alone.
+/// Runs `report` with exclusive use of the scratch.
 pub(super) fn exclusively<R>(report: impl FnOnce(&mut Scratch) -> R) -> Result<R, Unavailable> {
     let [even, odd] = &SCRATCH;
     let forks = os::forks();
     let scratch = if forks.is_multiple_of(2) { even } else { odd };
     let _held = REPORTER.acquire(forks, os::thread_id())?;
-    // SAFETY: nobody else of this process is here until the turn is over.
+    // SAFETY: the turn excludes the other threads of this process.
     Ok(report(unsafe { &mut *scratch.0.get() }))
 }
 
-/// Somebody's turn, until dropped; also where a function of the program's unwinds.
+/// A turn, until dropped; also if the program's function unwinds.
 #[derive(Debug)]
 struct ScratchGuard<'t>(&'t ReporterTurn);
 
 impl ReporterTurn {
     fn acquire(&self, forks: u32, thread: u32) -> Result<ScratchGuard<'_>, Unavailable> {
-        // Systems without numbers for threads have one for all: there a report within a report waits, and is then left out.
+        // Systems without thread numbers have one for all threads: there a report within a report waits, and is then lost.
         let me = (u64::from(forks) << 32) | u64::from(thread.max(1));
         for _ in 0..PATIENCE {
             let holder = self.0.load(Ordering::Relaxed);
             if holder == me && thread != 0 {
                 return Err(Unavailable::Nested);
             }
-            // A thread of the process that this one was forked from is not here, and does not come back.
+            // A thread of the parent process does not exist here.
             let left_behind = holder >> 32 != u64::from(forks);
             if (holder == 0 || left_behind)
                 && self
@@ -96,7 +96,7 @@ impl Drop for ScratchGuard<'_> {
     }
 }
 
-/// Collects text and writes it to a descriptor, as much at a time as there is room for.
+/// Collects text and writes it to a descriptor when its room is full.
 pub(super) struct Out<'a> {
     fd: i32,
     room: &'a mut [u8],

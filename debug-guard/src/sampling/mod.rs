@@ -25,7 +25,7 @@ const CHOSEN: u32 = 1 << 31;
 /// No further is counted: chances have come to the floor long before.
 const MAX_SHIFT: u32 = CHOSEN - 1;
 
-/// Decides. Takes no memory; any thread may ask at any time.
+/// Decides. Allocates nothing; any thread may ask at any time.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     /// Of 2^32 draws so many choose, at the floor.

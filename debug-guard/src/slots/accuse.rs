@@ -1,4 +1,4 @@
-//! Which mistake a bad free or a stopped access is, and which block it concerns. Takes no lock and no memory: the signal handler calls it.
+//! Classifies a bad free or a stopped access, and finds its block. Acquires no lock and allocates nothing: the signal handler calls it.
 
 use super::Slots;
 use crate::block::{Accused, BlockState, GuardFinding, Known};
@@ -12,45 +12,45 @@ impl<P: Pages> Slots<P> {
     /// The finding of a free of `address`, where no live block begins.
     #[cold]
     pub(super) fn no_block(&self, address: usize) -> GuardFinding {
-        let fault = |kind, block| GuardFinding::new(kind, block, address);
-        let Some((ground, page)) = self.region_of(address) else {
-            return fault(ReportKind::ForeignFree, None);
+        let finding = |kind, block| GuardFinding::new(kind, block, address);
+        let Some((region, page)) = self.region_of(address) else {
+            return finding(ReportKind::ForeignFree, None);
         };
-        let (cell, in_guard) = ground.geometry.cell_of(page);
+        let (cell, in_guard) = region.geometry.cell_of(page);
         let mut near = None;
         // The guard of a cell may hold the end of what is in front of it.
         for cell in [Some(cell), cell.checked_sub(1).filter(|_| in_guard)]
             .into_iter()
             .flatten()
         {
-            let Some(block) = self.owner(ground, cell) else {
+            let Some(block) = self.owner(region, cell) else {
                 continue;
             };
             if block.start == address {
-                return fault(ReportKind::DoubleFree, Some(block));
+                return finding(ReportKind::DoubleFree, Some(block));
             }
             if address.wrapping_sub(block.start) < block.size {
-                return fault(ReportKind::InteriorFree, Some(block));
+                return finding(ReportKind::InteriorFree, Some(block));
             }
             near = nearer(near, block, address);
         }
-        fault(ReportKind::ForeignFree, near)
+        finding(ReportKind::ForeignFree, near)
     }
 
     /// The kind of a stopped access at `address`, and the nearest blocks on both sides. Async-signal-safe.
     pub(crate) fn accused(&self, address: usize) -> Accused {
-        let Some((ground, page)) = self.region_of(address) else {
+        let Some((region, page)) = self.region_of(address) else {
             return Accused::WILD;
         };
-        let (cell, _) = ground.geometry.cell_of(page);
-        let last = ground.geometry.cells() - 1;
+        let (cell, _) = region.geometry.cell_of(page);
+        let last = region.geometry.cells() - 1;
         let below = (cell.saturating_sub(REACH)..=cell.min(last)).rev();
         let above = cell..=cell.saturating_add(REACH).min(last);
         let left = below
-            .filter_map(|cell| self.owner(ground, cell))
+            .filter_map(|cell| self.owner(region, cell))
             .find(|block| block.start <= address);
         let right = above
-            .filter_map(|cell| self.owner(ground, cell))
+            .filter_map(|cell| self.owner(region, cell))
             .find(|block| block.start > address);
         let block = left
             .into_iter()
@@ -61,7 +61,7 @@ impl<P: Pages> Slots<P> {
             .flatten()
             .find(|other| block.is_some_and(|block| block.start != other.start));
         let kind = block.map_or(ReportKind::WildAccess, |block| {
-            let far = distance(&block, address) > 2 * ground.geometry.page_bytes();
+            let far = distance(&block, address) > 2 * region.geometry.page_bytes();
             if far {
                 ReportKind::WildAccess
             } else if block.state != BlockState::Live {
@@ -77,15 +77,15 @@ impl<P: Pages> Slots<P> {
         Accused { kind, block, other }
     }
 
-    /// Makes the page of a stopped access accessible, so that it can go on. Async-signal-safe. False where the system refuses.
+    /// Makes the page of a stopped access accessible, so that the access continues. Async-signal-safe. False if the system refuses.
     pub(crate) fn land(&self, address: usize) -> bool {
-        // What stands beside a live block is closed again with the block.
+        // A page beside a live block is closed again with the block.
         let to_close = self
             .accused(address)
             .block
             .is_some_and(|block| block.state == BlockState::Live);
         self.region_of(address)
-            .is_some_and(|(ground, _)| ground.land(address, to_close))
+            .is_some_and(|(region, _)| region.land(address, to_close))
     }
 }
 
@@ -101,7 +101,7 @@ fn distance(block: &Known, address: usize) -> usize {
     }
 }
 
-/// The nearer to `address`; of two as near, the live one.
+/// The block nearer to `address`; at the same distance, the live one.
 fn nearer(one: Option<Known>, other: Known, address: usize) -> Option<Known> {
     let rank = |block: &Known| (distance(block, address), block.state != BlockState::Live);
     Some(one.filter(|one| rank(one) <= rank(&other)).unwrap_or(other))

@@ -17,14 +17,14 @@ use crate::block::{BlockMark, BlockRequest, GuardFinding};
 use crate::os::Pages;
 
 /// Of a block of the second region, so many bytes at either end are made [`FRESH`]; what lies between is as the system gives it, zero, and
-/// takes no memory until it is touched.
+/// allocates nothing until it is touched.
 const LARGE_FRESH: usize = 64 << 10;
 
-/// A cell for a block of up to a page, and the stash it came from.
+/// A cell for a block of up to a page, and the number of its cache.
 enum Cell {
-    /// Full of the pattern.
+    /// Filled with the pattern.
     Ready(u32, usize),
-    /// To be provided.
+    /// Not provided yet.
     Fresh(u32, usize),
 }
 
@@ -38,12 +38,12 @@ struct SlotRequest {
 }
 
 impl<P: Pages> Slots<P> {
-    /// Takes a block, `right` against the page behind it or else against the page in front.
+    /// Allocates a block, `right` against the page behind it or else against the page in front.
     ///
-    /// Its content is [`FRESH`], or zero. `found` hears of freed blocks that were written to, found on the way.
+    /// Its content is [`FRESH`], or zero. `found` receives findings about freed blocks that were written to.
     ///
     /// # Errors
-    /// [`SlotRefused`]; nothing was taken.
+    /// [`SlotRefused`]; nothing was allocated.
     #[inline(always)]
     pub(crate) fn allocate(
         &self,
@@ -83,19 +83,19 @@ impl<P: Pages> Slots<P> {
             Some(cell) => cell,
             None => self.fetch(memory, &mut late)?,
         };
-        if let Cell::Fresh(fresh, home) = cell {
+        if let Cell::Fresh(fresh, cache_number) = cell {
             let place = self.small.geometry.place(fresh, request.shape);
             match self.small.provide(place, None, &self.pattern, self.large()) {
-                Ok(()) => return self.finish_allocation(fresh, home, request, None),
+                Ok(()) => return self.finish_allocation(fresh, cache_number, request, None),
                 Err(refused) => {
                     self.small.unclaim(fresh, 1);
                     cell = self.reclaim_cell(&mut late).ok_or(refused)?;
                 }
             }
         }
-        let (Cell::Ready(cell, home) | Cell::Fresh(cell, home)) = cell;
+        let (Cell::Ready(cell, cache_number) | Cell::Fresh(cell, cache_number)) = cell;
         let mut stale = None;
-        let block = self.finish_allocation(cell, home, request, Some(&mut stale));
+        let block = self.finish_allocation(cell, cache_number, request, Some(&mut stale));
         if let Some(late) = late {
             found(late);
         }
@@ -105,23 +105,23 @@ impl<P: Pages> Slots<P> {
         block
     }
 
-    /// From the thread's own stash.
+    /// A cell of the thread's own cache.
     #[inline]
     fn cached_cell(&self, late: &mut Option<GuardFinding>) -> Option<Cell> {
-        let (mut stash, home) = self.stashes.own();
-        if let Some(cell) = stash.ready.pop() {
-            return Some(Cell::Ready(cell, home));
+        let (mut cache, cache_number) = self.caches.own();
+        if let Some(cell) = cache.ready.pop() {
+            return Some(Cell::Ready(cell, cache_number));
         }
-        // Before what has expired: that is looked at some frees later, when it has been fetched.
-        if let Some(cell) = stash.fresh.pop() {
-            return Some(Cell::Fresh(cell, home));
+        // Before expired cells: those are verified some frees later, when they are prefetched.
+        if let Some(cell) = cache.fresh.pop() {
+            return Some(Cell::Fresh(cell, cache_number));
         }
-        let cell = stash.any_expired(&self.small.table)?;
+        let cell = cache.any_expired(&self.small.table)?;
         self.expire(cell, late);
-        Some(Cell::Ready(cell, home))
+        Some(Cell::Ready(cell, cache_number))
     }
 
-    /// From what the threads share, or from the ring; the stash is filled on the way.
+    /// A cell of the shared free list or of the ring; also fills the cache.
     #[cold]
     fn fetch(
         &self,
@@ -129,19 +129,23 @@ impl<P: Pages> Slots<P> {
         late: &mut Option<GuardFinding>,
     ) -> Result<Cell, SlotRefused> {
         if self.kind == Kind::Fence {
-            let chain = self.small.depot.lock().ready.pop(&self.small.table);
+            let chain = self.small.shared.lock().ready.pop(&self.small.table);
             if let Some(mut chain) = chain {
                 let first = chain.pop(&self.small.table);
-                let (mut stash, home) = self.stashes.own();
-                while !stash.ready.is_full()
+                let (mut cache, cache_number) = self.caches.own();
+                while !cache.ready.is_full()
                     && let Some(cell) = chain.pop(&self.small.table)
                 {
-                    stash.ready.push(cell);
+                    cache.ready.push(cell);
                 }
-                drop(stash);
-                self.small.depot.lock().ready.push(&self.small.table, chain);
+                drop(cache);
+                self.small
+                    .shared
+                    .lock()
+                    .ready
+                    .push(&self.small.table, chain);
                 if let Some(cell) = first {
-                    return Ok(Cell::Ready(cell, home));
+                    return Ok(Cell::Ready(cell, cache_number));
                 }
             }
         }
@@ -155,50 +159,50 @@ impl<P: Pages> Slots<P> {
         }
     }
 
-    /// Puts claimed cells into the stash; what it has no room for is anybody's again.
+    /// Puts claimed cells into the cache; cells without room are released.
     pub(super) fn refill_cache(&self, mut claimed: super::free_lists::SmallStack) {
-        // From the last on, so that the first comes out first.
+        // Reversed, so that the first comes out first.
         claimed.reverse();
-        let (mut stash, _) = self.stashes.own();
-        while !stash.fresh.is_full()
+        let (mut cache, _) = self.caches.own();
+        while !cache.fresh.is_full()
             && let Some(cell) = claimed.pop()
         {
-            stash.fresh.push(cell);
+            cache.fresh.push(cell);
         }
-        drop(stash);
+        drop(cache);
         while let Some(cell) = claimed.pop() {
             self.small.unclaim(cell, 1);
         }
     }
 
-    /// When there is nothing else: what other threads have at hand, and what waits in the quarantine, the oldest first.
+    /// The last resort: cells in other threads' caches, then the oldest in quarantine.
     #[cold]
     fn reclaim_cell(&self, late: &mut Option<GuardFinding>) -> Option<Cell> {
-        for (home, stash) in self.stashes.all().enumerate() {
-            let mut stash = stash.lock();
-            if let Some(cell) = stash.ready.pop() {
-                return Some(Cell::Ready(cell, home));
+        for (cache_number, cache) in self.caches.all().enumerate() {
+            let mut cache = cache.lock();
+            if let Some(cell) = cache.ready.pop() {
+                return Some(Cell::Ready(cell, cache_number));
             }
-            if let Some(cell) = stash.any_expired(&self.small.table) {
+            if let Some(cell) = cache.any_expired(&self.small.table) {
                 self.expire(cell, late);
-                return Some(Cell::Ready(cell, home));
+                return Some(Cell::Ready(cell, cache_number));
             }
         }
-        let oldest = self.small.depot.lock().quarantine.pop(&self.small.table);
+        let oldest = self.small.shared.lock().quarantine.pop(&self.small.table);
         if let Some(mut chain) = oldest {
-            let (mut stash, home) = self.stashes.own();
+            let (mut cache, cache_number) = self.caches.own();
             let cell = chain.pop(&self.small.table);
             while let Some(cell) = chain.pop(&self.small.table) {
-                stash.expired.push(&self.small.table, cell);
+                cache.expired.push(&self.small.table, cell);
             }
             self.expire(cell?, late);
-            return cell.map(|cell| Cell::Ready(cell, home));
+            return cell.map(|cell| Cell::Ready(cell, cache_number));
         }
-        for (home, stash) in self.stashes.all().enumerate() {
-            let mut stash = stash.lock();
-            if let Some(cell) = stash.staged.pop(&self.small.table) {
+        for (cache_number, cache) in self.caches.all().enumerate() {
+            let mut cache = cache.lock();
+            if let Some(cell) = cache.staged.pop(&self.small.table) {
                 self.expire(cell, late);
-                return Some(Cell::Ready(cell, home));
+                return Some(Cell::Ready(cell, cache_number));
             }
         }
         None
@@ -209,7 +213,7 @@ impl<P: Pages> Slots<P> {
     fn finish_allocation(
         &self,
         cell: u32,
-        home: usize,
+        cache_number: usize,
         request: SlotRequest,
         stale: Option<&mut Option<GuardFinding>>,
     ) -> Result<NonNull<u8>, SlotRefused> {
@@ -228,7 +232,7 @@ impl<P: Pages> Slots<P> {
             slot_state::SlotKind::Live,
             request.shape,
             request.scope,
-            home,
+            cache_number,
         ));
         let fresh = if request.zeroed { 0 } else { FRESH };
         if request.shape.size > 0 {
@@ -238,7 +242,7 @@ impl<P: Pages> Slots<P> {
         NonNull::new(with_exposed_provenance_mut(place.start)).ok_or(SlotRefused::Exhausted)
     }
 
-    /// Looks at what will be around a block before it is there: what is not the pattern was changed after the block before was looked at.
+    /// Verifies the redzone of a new block: a change happened after the check of the former block.
     fn stale(
         &self,
         cell: u32,
@@ -271,7 +275,7 @@ impl<P: Pages> Slots<P> {
         let run = small
             .cells_for(shape)
             .filter(|&cells| cells as usize * small.stride() <= SPAN + small.stride());
-        let (ground, cells) = match run {
+        let (region, cells) = match run {
             Some(cells) => (&self.small, cells),
             None => {
                 let large = self.make_large(memory)?;
@@ -284,8 +288,8 @@ impl<P: Pages> Slots<P> {
                 )
             }
         };
-        let cell = ground.claim_run(memory, cells)?;
-        let place = ground.geometry.place(cell, shape);
+        let cell = region.claim_run(memory, cells)?;
+        let place = region.geometry.place(cell, shape);
         let is_large = run.is_none();
         let zeroed = (request.zeroed || is_large).then_some(shape);
         let elsewhere = if is_large {
@@ -293,8 +297,8 @@ impl<P: Pages> Slots<P> {
         } else {
             self.large()
         };
-        if let Err(refused) = ground.provide(place, zeroed, &self.pattern, elsewhere) {
-            ground.unclaim(cell, cells);
+        if let Err(refused) = region.provide(place, zeroed, &self.pattern, elsewhere) {
+            region.unclaim(cell, cells);
             return Err(refused);
         }
         if !request.zeroed {
@@ -308,18 +312,18 @@ impl<P: Pages> Slots<P> {
             // SAFETY: as above.
             unsafe { fill::fill(place.start + (shape.size - ends), ends, FRESH) };
         }
-        Self::record_allocation(ground, cell, cells, request);
+        Self::record_allocation(region, cell, cells, request);
         NonNull::new(with_exposed_provenance_mut(place.start)).ok_or(SlotRefused::Exhausted)
     }
 
-    fn record_allocation(ground: &SlotRegion<P>, first: u32, cells: u32, request: SlotRequest) {
+    fn record_allocation(region: &SlotRegion<P>, first: u32, cells: u32, request: SlotRequest) {
         for cell in first + 1..first + cells {
-            if let Some(record) = ground.record(cell) {
+            if let Some(record) = region.record(cell) {
                 record.link.store(first, Relaxed);
                 record.set(SlotState(0).with(slot_state::SlotKind::Body));
             }
         }
-        if let Some(record) = ground.record(first) {
+        if let Some(record) = region.record(first) {
             record.set_allocated(request.mark);
             record.set(SlotState::new(
                 slot_state::SlotKind::Live,

@@ -4,17 +4,17 @@ use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 
 use crate::block::Changed;
 
-/// What a fresh block is full of.
+/// Fills a fresh block.
 pub(super) const FRESH: u8 = 0xCD;
-/// What a freed one is full of.
+/// Fills a freed block.
 pub(super) const FREED: u8 = 0xDD;
 /// Bytes on either side of a block that are always verified.
 pub(super) const NEAR: usize = 256;
 
-/// As many bytes of one value as are compared at a time.
+/// The bytes that are compared at a time.
 const FREED_RUN: [u8; NEAR] = [FREED; NEAR];
 
-/// A page of random bytes, none of which is one that memory is often full of: what a page holds where no block stands.
+/// A page of random bytes, without those that often fill memory: the content of a page outside of its block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pattern {
     page: NonNull<u8>,
@@ -42,7 +42,7 @@ impl Pattern {
         self.page.as_ptr()
     }
 
-    /// The part of the pattern that belongs at `address`, and how long it is before the page ends; at most `len`.
+    /// The part of the pattern that belongs at `address`, up to the page's end; at most `len` bytes.
     #[inline]
     fn partial(&self, address: usize, len: usize) -> &[u8] {
         let offset = address & (self.page_bytes - 1);
@@ -70,7 +70,7 @@ impl Pattern {
         }
     }
 
-    /// True where it is the pattern.
+    /// True if the bytes are the pattern.
     ///
     /// # Safety
     /// `len` bytes at `address`, all in one page, may be read, and no thread writes them.
@@ -78,11 +78,11 @@ impl Pattern {
     pub(super) unsafe fn is_at(&self, address: usize, len: usize) -> bool {
         // SAFETY: the caller's promise.
         let actual = unsafe { bytes(address, len) };
-        // The C library's comparison: no loop of ours is as short, not to speak of as fast.
+        // The C library's comparison is faster than a loop.
         actual == self.partial(address, len)
     }
 
-    /// What is not the pattern.
+    /// The bytes that are not the pattern.
     ///
     /// # Safety
     /// `len` bytes at `address` may be read, and no thread writes them.
@@ -118,7 +118,7 @@ pub(super) unsafe fn fill(address: usize, len: usize, value: u8) {
     unsafe { with_exposed_provenance_mut::<u8>(address).write_bytes(value, len) };
 }
 
-/// Asks the processor to have the lines from `from` up to `to` at hand soon. A hint: reads nothing, and any address will do.
+/// Prefetches the cache lines from `from` up to `to`. Reads nothing; any address will do.
 #[inline]
 pub(super) fn fetch(from: usize, to: usize) {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse", not(miri)))]
@@ -135,7 +135,7 @@ pub(super) fn fetch(from: usize, to: usize) {
     let _ = (from, to);
 }
 
-/// True where a freed block is still [`FREED`]: all of it, or [`NEAR`] bytes at either end.
+/// True if a freed block is still [`FREED`]: all of it, or [`NEAR`] bytes at either end.
 ///
 /// # Safety
 /// `len` bytes at `address`, more than none and a page at most, may be read, and no thread writes them.
@@ -154,7 +154,7 @@ pub(super) unsafe fn is_poison(address: usize, len: usize, all: bool) -> bool {
     }
 }
 
-/// What of a freed block is not [`FREED`].
+/// The bytes of a freed block that are not [`FREED`].
 ///
 /// # Safety
 /// As [`is_poison`].
@@ -198,7 +198,7 @@ fn compare(address: usize, expected: &[u8], actual: &[u8]) -> Option<Changed> {
     Some(changed)
 }
 
-/// Two findings, the first in front of the second, as one: the bytes shown are those of the first.
+/// Joins two changes, the first in front of the second; the bytes shown are those of the first.
 fn join(first: Option<Changed>, second: Option<Changed>) -> Option<Changed> {
     match (first, second) {
         (Some(first), Some(second)) => Some(Changed {
@@ -209,7 +209,7 @@ fn join(first: Option<Changed>, second: Option<Changed>) -> Option<Changed> {
     }
 }
 
-/// The next of a row of numbers that look random (xorshift; `state` is never 0 after the first).
+/// The next random number (xorshift; `state` is never 0 after the first).
 pub(super) fn next(state: &mut u64) -> u64 {
     if *state == 0 {
         *state = 0x9E37_79B9_7F4A_7C15;

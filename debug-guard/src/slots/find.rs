@@ -1,4 +1,4 @@
-//! Finds the block at an address. Takes no lock and no memory: the signal handler calls it.
+//! Finds the block at an address. Acquires no lock and allocates nothing: the signal handler calls it.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +12,7 @@ use crate::os::Pages;
 
 /// A block with its record, state word and placement.
 pub(super) struct FoundBlock<'a, P> {
-    pub(super) ground: &'a SlotRegion<P>,
+    pub(super) region: &'a SlotRegion<P>,
     pub(super) cell: u32,
     pub(super) record: &'a CellRecord,
     /// As it was loaded.
@@ -22,15 +22,15 @@ pub(super) struct FoundBlock<'a, P> {
 
 impl<'a, P: Pages> FoundBlock<'a, P> {
     #[inline(always)]
-    fn find(ground: &'a SlotRegion<P>, cell: u32) -> Option<Self> {
-        let record = ground.record(cell)?;
+    fn find(region: &'a SlotRegion<P>, cell: u32) -> Option<Self> {
+        let record = region.record(cell)?;
         let word = record.word();
         Some(Self {
-            ground,
+            region,
             cell,
             record,
             word,
-            place: ground.geometry.place(cell, word.shape()),
+            place: region.geometry.place(cell, word.shape()),
         })
     }
 
@@ -41,7 +41,7 @@ impl<'a, P: Pages> FoundBlock<'a, P> {
 }
 
 impl<P: Pages> Slots<P> {
-    /// True of every address of the regions, the pages between blocks included.
+    /// True for every address of the regions, the pages between blocks included.
     #[inline]
     pub(crate) fn contains(&self, address: usize) -> bool {
         self.region_of(address).is_some()
@@ -64,7 +64,7 @@ impl<P: Pages> Slots<P> {
     pub(crate) fn validate_pointer(&self, address: usize) -> Result<Known, GuardFinding> {
         let live = self
             .live(address)
-            .map(|block| self.known_of(block.ground, block.cell, block.word, block.record));
+            .map(|block| self.known_of(block.region, block.cell, block.word, block.record));
         live.ok_or_else(|| self.no_block(address))
     }
 
@@ -86,9 +86,9 @@ impl<P: Pages> Slots<P> {
     /// cell of its run, and a large one is in the second region.
     #[cold]
     fn live_elsewhere(&self, address: usize) -> Option<FoundBlock<'_, P>> {
-        let (ground, page) = self.region_of(address)?;
-        let (cell, in_guard) = ground.geometry.cell_of(page);
-        let body = ground
+        let (region, page) = self.region_of(address)?;
+        let (cell, in_guard) = region.geometry.cell_of(page);
+        let body = region
             .record(cell)
             .filter(|record| record.word().kind() == SlotKind::Body);
         let head = body.map_or(cell, |record| record.link.load(Relaxed));
@@ -96,34 +96,34 @@ impl<P: Pages> Slots<P> {
         let mut blocks = [Some(head), before]
             .into_iter()
             .flatten()
-            .filter_map(|cell| FoundBlock::find(ground, cell));
+            .filter_map(|cell| FoundBlock::find(region, cell));
         blocks.find(|block| block.is_live_at(address))
     }
 
     /// The live or last freed block that covers a cell.
-    pub(super) fn owner(&self, ground: &SlotRegion<P>, cell: u32) -> Option<Known> {
-        let record = ground.record(cell)?;
+    pub(super) fn owner(&self, region: &SlotRegion<P>, cell: u32) -> Option<Known> {
+        let record = region.record(cell)?;
         if !record.word().kind().is_body() {
-            return self.known(ground, cell);
+            return self.known(region, cell);
         }
         let head = record.link.load(Relaxed);
-        let shape = ground.record(head)?.word().shape();
-        let cells = ground.geometry.cells_for(shape)?;
+        let shape = region.record(head)?.word().shape();
+        let cells = region.geometry.cells_for(shape)?;
         let covers = cell.wrapping_sub(head) < cells;
-        covers.then(|| self.known(ground, head))?
+        covers.then(|| self.known(region, head))?
     }
 
     /// The live or last freed block of a cell.
-    pub(super) fn known(&self, ground: &SlotRegion<P>, cell: u32) -> Option<Known> {
-        let record = ground.record(cell)?;
+    pub(super) fn known(&self, region: &SlotRegion<P>, cell: u32) -> Option<Known> {
+        let record = region.record(cell)?;
         let word = record.word();
         word.is_block()
-            .then(|| self.known_of(ground, cell, word, record))
+            .then(|| self.known_of(region, cell, word, record))
     }
 
     pub(super) fn known_of(
         &self,
-        ground: &SlotRegion<P>,
+        region: &SlotRegion<P>,
         cell: u32,
         word: SlotState,
         record: &CellRecord,
@@ -135,7 +135,7 @@ impl<P: Pages> Slots<P> {
             None => BlockState::Freed,
         };
         Known {
-            start: ground.geometry.place(cell, shape).start,
+            start: region.geometry.place(cell, shape).start,
             size: shape.size,
             align: shape.align,
             scope: word.scope(),
@@ -147,7 +147,7 @@ impl<P: Pages> Slots<P> {
                 record.freed()
             },
             mode: self.mode,
-            back_end: ground.back_end(),
+            back_end: region.back_end(),
         }
     }
 }

@@ -15,12 +15,12 @@ use crate::os::Pages;
 use crate::report_kind::ReportKind;
 
 impl<P: Pages> Slots<P> {
-    /// Takes a block back: what it was, or `None` where `address` is no live block's first byte and nothing was done.
+    /// Frees a block. `None` if `address` is no live block's first byte; then nothing is done.
     ///
-    /// `found` hears why, of all that differs from what the block was taken with, of what was changed around it, and of blocks freed
-    /// long ago that were written to since. `moved_to`: a reallocation frees it, and the block is there now.
+    /// `found` receives the findings: an unknown pointer, another layout or scope, a changed redzone, and writes after free to older
+    /// blocks. `moved_to`: the address of the block after a reallocation.
     ///
-    /// Takes no memory. Of several threads that free one block, one does.
+    /// Allocates nothing. Of several threads that free one block, one does.
     #[inline(always)]
     pub(crate) fn free(
         &self,
@@ -31,24 +31,24 @@ impl<P: Pages> Slots<P> {
         moved_to: Option<usize>,
         found: &mut LateFinding<'_>,
     ) -> Option<Freed> {
-        // Its surroundings come while its record does.
+        // The redzone is fetched while the record is.
         fill::fetch(address.wrapping_sub(NEAR), address.wrapping_add(1));
-        let Some((block, stash)) = self.live(address).and_then(|block| self.claim_free(block))
+        let Some((block, cache)) = self.live(address).and_then(|block| self.claim_free(block))
         else {
             found(self.no_block(address));
             return None;
         };
         let shape = block.word.shape();
         block.record.set_freed(mark, moved_to);
-        block.ground.close_sides(block.place);
+        block.region.close_sides(block.place);
         let matches = layout.size() == shape.size
             && layout.align() == shape.align
             && scope == block.word.scope();
         let mut late = None;
-        if matches && self.is_clean(block.ground, block.place, shape) {
-            self.retire(&block, stash, &mut late);
+        if matches && self.is_clean(block.region, block.place, shape) {
+            self.retire(&block, cache, &mut late);
         } else {
-            drop(stash);
+            drop(cache);
             self.free_mismatched(&block, layout, scope, &mut late, found);
         }
         if let Some(late) = late {
@@ -70,16 +70,16 @@ impl<P: Pages> Slots<P> {
         late: &mut Option<GuardFinding>,
         found: &mut LateFinding<'_>,
     ) {
-        // As it is now: told last, when the cell may be another block's.
+        // As it is now: it is reported last, when the cell may be another block's.
         let known = self.known_of(
-            block.ground,
+            block.region,
             block.cell,
             block.word.with(State::Leaving),
             block.record,
         );
-        let around = self.redzone(block.ground, block.place, block.word.shape());
-        self.mend(around);
-        self.retire(block, self.stashes.at(block.word.cache_number()), late);
+        let redzone = self.redzone(block.region, block.place, block.word.shape());
+        self.mend(redzone);
+        self.retire(block, self.caches.at(block.word.cache_number()), late);
         let mismatches = [
             (layout.size() != known.size, ReportKind::SizeMismatch),
             (layout.align() != known.align, ReportKind::AlignmentMismatch),
@@ -88,30 +88,30 @@ impl<P: Pages> Slots<P> {
         for (_, kind) in mismatches.into_iter().filter(|(differs, _)| *differs) {
             found(GuardFinding::new(kind, Some(known), known.start));
         }
-        around.faults(known).for_each(found);
+        redzone.findings(known).for_each(found);
     }
 
-    /// Takes a live block out of use, unless another thread is faster: who does holds the stash that is the block's home.
+    /// Takes a live block out of use, unless another thread is faster. The winner holds the cache whose number the block records.
     #[inline(always)]
     fn claim_free<'a>(
         &'a self,
         block: FoundBlock<'a, P>,
     ) -> Option<(FoundBlock<'a, P>, ForkSafeMutexGuard<'a, PageCache>)> {
-        let stash = self.stashes.at(block.word.cache_number());
+        let cache = self.caches.at(block.word.cache_number());
         if block.record.word() != block.word {
             return None;
         }
-        // The records of a chunk long dead may have begun to serve others meanwhile; under Fence, single blocks' never do.
+        // The records of a dead chunk may serve other cells meanwhile; under Fence, records of single blocks never do.
         let may_serve_others = self.kind == Kind::Strict || block.place.pages > 1;
         if may_serve_others
             && !block
-                .ground
+                .region
                 .record(block.cell)
                 .is_some_and(|now| core::ptr::eq(now, block.record))
         {
             return None;
         }
         block.record.set(block.word.with(State::Leaving));
-        Some((block, stash))
+        Some((block, cache))
     }
 }

@@ -1,4 +1,4 @@
-//! Cells that wait together: small arrays, chains through the side table, queues of chains. None takes memory to grow.
+//! Lists of cells: small arrays, chains through the side table, queues of chains. None allocates to grow.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::record::{CellRecord, NONE};
 use super::table::SideTable;
 
-/// How many cells a thread's stock holds.
+/// Cells in a thread's stack.
 pub(super) const SMALL_STACK: usize = 64;
 
 /// A stack of a few cells.
@@ -49,7 +49,7 @@ impl SmallStack {
         self.cells.get(last).copied()
     }
 
-    /// The other way round, so that the first that was put in comes out first.
+    /// Reverses the order.
     pub(super) fn reverse(&mut self) {
         if let Some(held) = self.cells.get_mut(..self.len) {
             held.reverse();
@@ -144,7 +144,7 @@ impl Queue {
     }
 }
 
-/// The next few cells in the order they came: time enough for what is known of them to be fetched.
+/// A ring of a few cells, which delays them until their records are prefetched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PrefetchRing {
     cells: [u32; 4],
@@ -157,7 +157,7 @@ impl PrefetchRing {
         at: 0,
     };
 
-    /// Puts one on, and takes the one that has come to the end.
+    /// Adds one cell and removes the oldest.
     #[inline]
     pub(super) fn turn(&mut self, on: u32) -> Option<u32> {
         let [a, b, c, d] = &mut self.cells;
@@ -171,7 +171,7 @@ impl PrefetchRing {
         Some(core::mem::replace(place, on)).filter(|&cell| cell != NONE)
     }
 
-    /// Any that is left on it.
+    /// Removes any cell.
     pub(super) fn clear_one(&mut self) -> Option<u32> {
         let place = self.cells.iter_mut().find(|cell| **cell != NONE)?;
         Some(core::mem::replace(place, NONE))

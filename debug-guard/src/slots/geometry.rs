@@ -4,7 +4,7 @@
 
 use core::alloc::Layout;
 
-/// A region cut into cells of `stride` pages, the first of which is never given to anybody; one page more closes the last cell.
+/// A region cut into cells of `stride` pages. The first page of a cell is never provided; one page more closes the last cell.
 ///
 /// ```text
 ///   stride 2:   G D | G D | G D | .. | G        a block of up to a page: one cell
@@ -29,16 +29,16 @@ pub(super) struct BlockPlacement {
     pub(super) start: usize,
     /// The first page to provide, counted over the region.
     pub(super) page: usize,
-    /// How many.
+    /// Number of pages.
     pub(super) pages: usize,
 }
 
-/// What of a block's layout decides where it stands.
+/// The part of a block's layout that decides its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) size: usize,
     pub(super) align: usize,
-    /// Against the end of its pages, as far as the alignment lets it.
+    /// Against the end of its pages, as far as the alignment permits.
     pub(super) right: bool,
 }
 
@@ -53,7 +53,7 @@ impl Shape {
 }
 
 impl Geometry {
-    /// `pages` is the length of the region at `base`; both shifts as logarithms. `None` where not one cell fits.
+    /// `pages` is the length of the region at `base`; both shifts are logarithms. `None` if no cell fits.
     pub(super) fn new(
         base: usize,
         pages: usize,
@@ -100,7 +100,7 @@ impl Geometry {
         }
     }
 
-    /// The cell that `page` lies in, and whether it is the cell's guard. The region's last page counts as the guard of a cell that is not there.
+    /// The cell of `page`, and whether the page is the cell's guard. The region's last page counts as the guard of a further cell.
     pub(super) const fn cell_of(&self, page: usize) -> (u32, bool) {
         (
             (page >> self.stride_shift) as u32,
@@ -120,7 +120,7 @@ impl Geometry {
         if size == 0 { 1 } else { whole + rest as usize }
     }
 
-    /// How many cells a block takes; `None` for what no region holds, and for blocks of no bytes aligned above a page, which have no
+    /// The number of cells of a block. `None` if no region can hold it, and for blocks of no bytes aligned above a page, which have no
     /// guard page to stand in.
     pub(super) fn cells_for(&self, shape: Shape) -> Option<u32> {
         let left_out = (shape.align >> self.page_shift).saturating_sub(1);
@@ -138,7 +138,7 @@ impl Geometry {
             .filter(|&cells| cells <= self.cells)
     }
 
-    /// Where a block of `shape` stands whose run begins with `cell`.
+    /// The placement of a block of `shape` whose run begins with `cell`.
     #[inline]
     pub(super) const fn place(&self, cell: u32, shape: Shape) -> BlockPlacement {
         let first = self.guard_of(cell) + 1;
@@ -168,7 +168,7 @@ impl Geometry {
             };
         }
         let start = if shape.size == 0 {
-            // In the middle of the guard behind: a touch on either side is stopped too.
+            // In the middle of the guard behind: an access on either side is stopped too.
             let half = page_bytes / 2;
             from.wrapping_add(page_bytes)
                 .wrapping_add(if shape.align <= half { half } else { 0 })

@@ -45,77 +45,77 @@ use page_cache::PageCaches;
 use slot_region::{RegionPlan, SlotRegion};
 use table::SCOPE;
 
-/// What becomes of a freed page.
+/// What happens with a freed page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It stays within reach, poisoned, until many others were freed.
+    /// It stays accessible, poisoned, until many others were freed.
     Fence,
-    /// It is out of reach at once.
+    /// It is inaccessible at once.
     Strict,
 }
 
-/// How slots are kept.
+/// The options of slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotOptions {
-    /// Pages of addresses to ask for; where the system has fewer, half of it, and so on. 0: 2^25 for Strict, 2^23 for Fence; on 32 bits 2^17.
+    /// Pages of addresses to reserve; halved until the system agrees. 0: 2^25 for Strict, 2^23 for Fence; on 32 bits 2^17.
     pub(crate) pages: usize,
-    /// Pages in memory, of live blocks and of freed ones, beyond which nothing is given; 0: no limit.
+    /// Maximum number of pages in memory, of live and freed blocks; 0: no limit.
     pub(crate) max_pages: usize,
-    /// Fence: freed pages that wait, in number and in bytes of whole pages.
+    /// Fence: the quarantine, in pages and in bytes of whole pages.
     pub(crate) quarantine_blocks: usize,
     pub(crate) quarantine_bytes: usize,
     /// Pages are verified whole, not 256 bytes on either side of the block.
     pub(crate) deep: bool,
-    /// What [`Known`](crate::block::Known) says.
+    /// The mode of the blocks.
     pub(crate) mode: Mode,
 }
 
-/// Why no slots were made.
+/// Why no slots were created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotsError {
     /// The allocator behind refused.
     NoMemory,
-    /// The region was to be too small for one block.
+    /// The region is too small for one block.
     TooFewPages,
     /// The system refused.
     Os(OsRefusal),
 }
 
-/// Why a block was not given.
+/// Why a block was not allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotRefused {
     /// The allocator behind, or the system, has no memory.
     NoMemory,
-    /// Addresses, pages or mappings are used up, or the layout is more than slots hold: a cookie may do.
+    /// Addresses, pages or mappings are used up, or the layout is larger than slots permit: a cookie may do.
     Exhausted,
 }
 
 /// Receives findings. Called with no lock held and nothing half-done: it may unwind.
 pub(crate) type LateFinding<'a> = dyn FnMut(GuardFinding) + 'a;
 
-/// Pages a run of cells may have; what is larger comes from the second region.
+/// Maximum pages of a run of cells; larger blocks come from the second region.
 const SPAN: usize = 256;
 
-/// Blocks between pages that cannot be touched. Any thread may take, give and ask; all calls but [`allocate`](Self::allocate) take no memory.
+/// Blocks between inaccessible pages. Any thread may call; only [`allocate`](Self::allocate) allocates.
 pub(crate) struct Slots<P: Pages = Region> {
     small: SlotRegion<P>,
-    /// Made when it is first needed; in memory of the allocator behind.
+    /// Created when first needed, in memory of the allocator behind.
     large: AtomicPtr<SlotRegion<P>>,
-    stashes: PageCaches,
+    caches: PageCaches,
     pattern: Pattern,
     page: NonNull<u8>,
     kind: Kind,
     mode: Mode,
     deep: bool,
-    /// Freed pages that wait.
+    /// Freed pages in quarantine.
     limit: u32,
-    /// How many are queued together.
+    /// Cells queued together.
     batch: u32,
     /// Cells claimed at a time.
     claims: usize,
 }
 
-// SAFETY: grounds, table and stashes are shared by atomics and locks; the pattern is only read.
+// SAFETY: regions, table and caches are shared by atomics and locks; the pattern is only read.
 unsafe impl<P: Pages> Send for Slots<P> {}
 // SAFETY: as above.
 unsafe impl<P: Pages> Sync for Slots<P> {}
@@ -124,7 +124,7 @@ impl<P: Pages> Slots<P> {
     /// Reserves addresses from the system, and some pages from `memory`.
     ///
     /// # Errors
-    /// [`SlotsError`]; nothing was taken.
+    /// [`SlotsError`]; nothing was allocated.
     pub(crate) fn new(
         memory: &dyn HostAllocator,
         kind: Kind,
@@ -151,24 +151,24 @@ impl<P: Pages> Slots<P> {
         let page = memory
             .allocate(Self::page_layout()?, SCOPE)
             .map_err(|_| SlotsError::NoMemory)?;
-        // SAFETY: taken above with `page_bytes` bytes; stays until `close`.
+        // SAFETY: allocated above with `page_bytes` bytes; stays until `close`.
         let pattern = unsafe { Pattern::fill(page, page_bytes, crate::os::random_u64()) };
         let made = PageCaches::new(memory)
             .map_err(|_| SlotsError::NoMemory)
-            .and_then(|stashes| {
+            .and_then(|caches| {
                 match SlotRegion::new(memory, plan, crate::os::random_u64()) {
-                    Ok(small) => Ok((stashes, small)),
+                    Ok(small) => Ok((caches, small)),
                     Err(error) => {
                         // SAFETY: made above from the same memory, and not used.
-                        unsafe { stashes.close(memory) };
+                        unsafe { caches.close(memory) };
                         Err(error)
                     }
                 }
             });
-        let (stashes, small) = match made {
+        let (caches, small) = match made {
             Ok(made) => made,
             Err(error) => {
-                // SAFETY: taken above with this layout and scope.
+                // SAFETY: allocated above with this layout and scope.
                 unsafe { memory.deallocate(page, Self::page_layout()?, SCOPE) };
                 return Err(error);
             }
@@ -183,7 +183,7 @@ impl<P: Pages> Slots<P> {
             claims: (small.geometry.cells() as usize / 64).clamp(1, free_lists::SMALL_STACK),
             small,
             large: AtomicPtr::new(null_mut()),
-            stashes,
+            caches,
             pattern,
             page,
             kind,
@@ -196,7 +196,7 @@ impl<P: Pages> Slots<P> {
         Layout::from_size_align(P::page_bytes(), P::page_bytes()).map_err(|_| SlotsError::NoMemory)
     }
 
-    /// What stops accesses here.
+    /// The back end of the pages.
     pub(crate) fn back_end(&self) -> BackEnd {
         self.small.back_end()
     }
@@ -206,7 +206,7 @@ impl<P: Pages> Slots<P> {
         unsafe { self.large.load(Acquire).as_ref() }
     }
 
-    /// The second region, made now where it was not.
+    /// The second region, created now if necessary.
     fn make_large(&self, memory: &dyn HostAllocator) -> Result<&SlotRegion<P>, SlotRefused> {
         if let Some(large) = self.large() {
             return Ok(large);
@@ -220,7 +220,7 @@ impl<P: Pages> Slots<P> {
             stride_shift: stride.trailing_zeros(),
             max_pages: self.small.max_pages(),
         };
-        let ground = SlotRegion::<P>::new(memory, plan, crate::os::random_u64()).map_err(
+        let region = SlotRegion::<P>::new(memory, plan, crate::os::random_u64()).map_err(
             |error| match error {
                 SlotsError::NoMemory => SlotRefused::NoMemory,
                 _ => SlotRefused::Exhausted,
@@ -229,12 +229,12 @@ impl<P: Pages> Slots<P> {
         let layout = Layout::new::<SlotRegion<P>>();
         let Ok(place) = memory.allocate(layout, SCOPE) else {
             // SAFETY: made above, not used.
-            unsafe { ground.close(memory) };
+            unsafe { region.close(memory) };
             return Err(SlotRefused::NoMemory);
         };
         let place = place.cast::<SlotRegion<P>>();
-        // SAFETY: taken above with room for it.
-        unsafe { place.write(ground) };
+        // SAFETY: allocated above with room for it.
+        unsafe { place.write(region) };
         if self
             .large
             .compare_exchange(null_mut(), place.as_ptr(), AcqRel, Acquire)
@@ -248,31 +248,31 @@ impl<P: Pages> Slots<P> {
     }
 
     /// # Safety
-    /// Made by `make_large` from `memory`, and nobody uses it any more.
+    /// Made by `make_large` from `memory`, and it is no longer used.
     unsafe fn close_large(place: NonNull<SlotRegion<P>>, memory: &dyn HostAllocator) {
         // SAFETY: written once, read once.
-        let ground = unsafe { place.read() };
-        // SAFETY: forwarded.
-        unsafe { ground.close(memory) };
+        let region = unsafe { place.read() };
+        // SAFETY: the caller's promise.
+        unsafe { region.close(memory) };
         // SAFETY: taken with this layout and scope.
         unsafe { memory.deallocate(place.cast(), Layout::new::<SlotRegion<P>>(), SCOPE) };
     }
 
-    /// Gives addresses and records back.
+    /// Frees addresses and records.
     ///
     /// # Safety
-    /// `memory` is what it was made with; no block is live, and nobody else uses these slots.
+    /// `memory` is that of `new`; no block is live, and these slots are not used by other threads.
     pub(crate) unsafe fn close(self, memory: &dyn HostAllocator) {
         if let Some(large) = NonNull::new(self.large.load(Relaxed)) {
             // SAFETY: made by `make_large`; forwarded.
             unsafe { Self::close_large(large, memory) };
         }
-        // SAFETY: forwarded.
+        // SAFETY: the caller's promise.
         unsafe { self.small.close(memory) };
-        // SAFETY: forwarded.
-        unsafe { self.stashes.close(memory) };
+        // SAFETY: the caller's promise.
+        unsafe { self.caches.close(memory) };
         if let Ok(layout) = Self::page_layout() {
-            // SAFETY: taken in `new` with this layout and scope.
+            // SAFETY: allocated in `new` with this layout and scope.
             unsafe { memory.deallocate(self.page, layout, SCOPE) };
         }
     }

@@ -1,7 +1,7 @@
-//! What a thread has at hand: ready pages, claimed cells, blocks it freed just now.
+//! A thread's cache: ready pages, claimed cells, recently freed blocks.
 //!
-//! A few stashes serve all threads, each a thread's by its number, and another one where that is taken at the moment: a thread that ends
-//! leaves nothing behind that the next does not find.
+//! A few caches serve all threads: a thread uses the one of its number, or another one if that is locked. So a thread that ends leaves
+//! nothing that others cannot use.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -12,21 +12,21 @@ use super::free_lists::{Chain, PrefetchRing, SmallStack};
 use super::table::{SCOPE, SideTable};
 use crate::lock::{Abandoned, ForkSafeMutex, ForkSafeMutexGuard, relax};
 
-/// How many stashes there are; a block's word has room for a number below it.
+/// Number of caches; the state word of a block has 4 bits for it.
 const COUNT: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct PageCache {
-    /// Provided and full of the pattern.
+    /// Provided and filled with the pattern.
     pub(super) ready: SmallStack,
-    /// Claimed, out of reach.
+    /// Claimed, inaccessible.
     pub(super) fresh: SmallStack,
-    /// Freed just now, poisoned.
+    /// Recently freed, poisoned.
     pub(super) staged: Chain,
-    /// Freed long ago, poisoned; to be looked at.
+    /// Freed long ago, poisoned; to be verified.
     pub(super) expired: Chain,
-    /// Those of them that are next.
-    pub(super) belt: PrefetchRing,
+    /// The next expired cells.
+    pub(super) prefetch: PrefetchRing,
 }
 
 impl PageCache {
@@ -35,14 +35,16 @@ impl PageCache {
         fresh: SmallStack::EMPTY,
         staged: Chain::EMPTY,
         expired: Chain::EMPTY,
-        belt: PrefetchRing::EMPTY,
+        prefetch: PrefetchRing::EMPTY,
     };
 }
 
 impl PageCache {
-    /// Any that was freed long ago.
+    /// Any expired cell.
     pub(super) fn any_expired(&mut self, table: &SideTable) -> Option<u32> {
-        self.belt.clear_one().or_else(|| self.expired.pop(table))
+        self.prefetch
+            .clear_one()
+            .or_else(|| self.expired.pop(table))
     }
 }
 
@@ -52,7 +54,7 @@ impl Abandoned for PageCache {
     }
 }
 
-/// A stash on cache lines of its own.
+/// A cache on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct CachePadded(ForkSafeMutex<PageCache>);
@@ -65,7 +67,7 @@ impl PageCaches {
         let place = memory
             .allocate(Layout::new::<[CachePadded; COUNT]>(), SCOPE)?
             .cast::<[CachePadded; COUNT]>();
-        // SAFETY: taken above with room for it.
+        // SAFETY: allocated above with room for it.
         unsafe {
             place.write([const { CachePadded(ForkSafeMutex::new(PageCache::EMPTY)) }; COUNT])
         };
@@ -75,36 +77,36 @@ impl PageCaches {
     #[inline]
     pub(super) fn all(&self) -> impl Iterator<Item = &ForkSafeMutex<PageCache>> {
         // SAFETY: written in `new`, there until `close`.
-        unsafe { self.0.as_ref() }.iter().map(|shelf| &shelf.0)
+        unsafe { self.0.as_ref() }.iter().map(|padded| &padded.0)
     }
 
-    /// All of them at once: nothing is kept or expires meanwhile.
+    /// Locks all caches: no cell is staged or expires meanwhile.
     pub(super) fn hold_all(&self) -> [ForkSafeMutexGuard<'_, PageCache>; COUNT] {
         // SAFETY: written in `new`, there until `close`.
         unsafe { self.0.as_ref() }
             .each_ref()
-            .map(|shelf| shelf.0.lock())
+            .map(|padded| padded.0.lock())
     }
 
-    /// The calling thread's and its number, or where somebody else has it just now, another one.
+    /// The calling thread's cache and its number, or another one if that is locked.
     #[inline]
     pub(super) fn own(&self) -> (ForkSafeMutexGuard<'_, PageCache>, usize) {
         // SAFETY: written in `new`, there until `close`.
-        let shelves = unsafe { self.0.as_ref() };
+        let caches = unsafe { self.0.as_ref() };
         let own = Self::number();
-        match shelves.get(own).and_then(|shelf| shelf.0.try_lock()) {
+        match caches.get(own).and_then(|padded| padded.0.try_lock()) {
             Some(held) => (held, own),
-            None => Self::another(shelves, own),
+            None => Self::another(caches, own),
         }
     }
 
-    /// Which is the calling thread's.
+    /// The number of the calling thread's cache.
     #[inline]
     pub(super) fn number() -> usize {
         crate::os::thread_id() as usize % COUNT
     }
 
-    /// The one of that number. Waits for it.
+    /// The cache with that number. Waits for its lock.
     #[inline]
     pub(super) fn at(&self, number: usize) -> ForkSafeMutexGuard<'_, PageCache> {
         // SAFETY: written in `new`, there until `close`.
@@ -119,14 +121,14 @@ impl PageCaches {
 
     #[cold]
     fn another(
-        shelves: &[CachePadded; COUNT],
+        caches: &[CachePadded; COUNT],
         own: usize,
     ) -> (ForkSafeMutexGuard<'_, PageCache>, usize) {
         let mut tries = 0_u32;
         loop {
             for step in 1..=COUNT {
                 let other = (own + step) % COUNT;
-                if let Some(held) = shelves.get(other).and_then(|shelf| shelf.0.try_lock()) {
+                if let Some(held) = caches.get(other).and_then(|padded| padded.0.try_lock()) {
                     return (held, other);
                 }
             }
@@ -136,9 +138,9 @@ impl PageCaches {
     }
 
     /// # Safety
-    /// `memory` is what it was made with, and nobody uses it any more.
+    /// `memory` is what it was made with, and it is no longer used.
     pub(super) unsafe fn close(self, memory: &dyn HostAllocator) {
-        // SAFETY: taken in `new` with this layout and scope; nothing in it needs to be dropped.
+        // SAFETY: allocated in `new` with this layout and scope; nothing in it needs to be dropped.
         unsafe { memory.deallocate(self.0.cast(), Layout::new::<[CachePadded; COUNT]>(), SCOPE) };
     }
 }

@@ -1,4 +1,4 @@
-//! What is written down of a cell, outside of the pages that a program can reach by mistake.
+//! The record of a cell, outside of the pages that a program can reach by mistake.
 
 #![forbid(unsafe_code)]
 
@@ -21,13 +21,13 @@ pub(super) struct CellRecord {
     freed: SiteStamp,
     /// Where a reallocation moved the block; 0 = it did not.
     moved_to: AtomicUsize,
-    /// The next in a chain of kept or ready cells; of a body, its block's first cell.
+    /// The next cell in a chain of kept or ready cells; for a body, its block's first cell.
     pub(super) link: AtomicU32,
-    /// Of the first cell of a chain, the first of the next chain. Of a cell whose page came from another, that one plus one.
+    /// For the first cell of a chain, the first of the next chain. For a cell whose page came from another cell, that cell plus one.
     pub(super) other: AtomicU32,
-    /// Of the first cell of a chain, how many it has.
+    /// For the first cell of a chain, the length of the chain.
     pub(super) count: AtomicU32,
-    /// How many cells had been left before this one was, in units of [`STEP`](super::shared_free_list::STEP).
+    /// The number of cells left before this one, in units of [`STEP`](super::shared_free_list::STEP).
     pub(super) left_at: AtomicU32,
 }
 
@@ -61,7 +61,7 @@ impl CellRecord {
         SlotState(self.word.load(Acquire))
     }
 
-    /// For whoever alone may change the cell in its present state.
+    /// Only the owner of the cell in its present state may call this.
     #[inline]
     pub(super) fn set(&self, word: SlotState) {
         self.word.store(word.0, Release);
@@ -90,7 +90,7 @@ impl CellRecord {
         Some(self.moved_to.load(Relaxed)).filter(|&address| address != 0)
     }
 
-    /// As if it had never been used.
+    /// Clears the record.
     pub(super) fn forget(&self) {
         self.word.store(0, Relaxed);
         self.set_allocated(BlockMark::default());

@@ -8,7 +8,7 @@ use crate::block::{Changed, GuardFinding, Known};
 use crate::os::Pages;
 use crate::report_kind::ReportKind;
 
-/// What was changed around a block.
+/// The changes around a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Redzone {
     pub(super) front: Option<Changed>,
@@ -16,7 +16,7 @@ pub(super) struct Redzone {
 }
 
 impl Redzone {
-    pub(super) fn faults(self, block: Known) -> impl Iterator<Item = GuardFinding> {
+    pub(super) fn findings(self, block: Known) -> impl Iterator<Item = GuardFinding> {
         let front = self.front.map(|changed| (ReportKind::Underflow, changed));
         let behind = self.behind.map(|changed| (ReportKind::Overflow, changed));
         [front, behind]
@@ -39,11 +39,11 @@ impl<P: Pages> Slots<P> {
     #[inline]
     pub(super) fn margins(
         &self,
-        ground: &SlotRegion<P>,
+        region: &SlotRegion<P>,
         place: BlockPlacement,
         shape: Shape,
     ) -> Margins {
-        let (from, to) = ground.extent(place);
+        let (from, to) = region.extent(place);
         // A block of no bytes stands behind its page.
         let start = place.start.min(to);
         let end = start.saturating_add(shape.size).min(to);
@@ -60,7 +60,7 @@ impl<P: Pages> Slots<P> {
     #[inline]
     pub(super) fn is_clean(
         &self,
-        ground: &SlotRegion<P>,
+        region: &SlotRegion<P>,
         place: BlockPlacement,
         shape: Shape,
     ) -> bool {
@@ -69,17 +69,17 @@ impl<P: Pages> Slots<P> {
             start,
             end,
             behind,
-        } = self.margins(ground, place, shape);
+        } = self.margins(region, place, shape);
         // SAFETY: in the block's first page, provided, in front of its first byte: nobody's to write.
         let clean_front = unsafe { self.pattern.is_at(front, start - front) };
         // SAFETY: as above, in its last page, behind its last byte.
         clean_front && (end == behind || unsafe { self.pattern.is_at(end, behind - end) })
     }
 
-    /// What is not.
+    /// The bytes of the redzone that are not the pattern.
     pub(super) fn redzone(
         &self,
-        ground: &SlotRegion<P>,
+        region: &SlotRegion<P>,
         place: BlockPlacement,
         shape: Shape,
     ) -> Redzone {
@@ -88,7 +88,7 @@ impl<P: Pages> Slots<P> {
             start,
             end,
             behind,
-        } = self.margins(ground, place, shape);
+        } = self.margins(region, place, shape);
         Redzone {
             // SAFETY: pages of the block, provided, in front of its first byte: nobody's to write.
             front: unsafe { self.pattern.changed(front, start - front) },
@@ -98,8 +98,8 @@ impl<P: Pages> Slots<P> {
     }
 
     /// Writes the pattern to the redzone again.
-    pub(super) fn mend(&self, around: Redzone) {
-        for changed in [around.front, around.behind].into_iter().flatten() {
+    pub(super) fn mend(&self, redzone: Redzone) {
+        for changed in [redzone.front, redzone.behind].into_iter().flatten() {
             // SAFETY: found within pages of a block that this thread alone has, outside of the block.
             unsafe { self.pattern.write(changed.first, changed.span) };
         }

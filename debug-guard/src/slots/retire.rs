@@ -21,45 +21,45 @@ use crate::report_kind::ReportKind;
 const IDLE: u32 = 8192;
 
 impl<P: Pages> Slots<P> {
-    /// Retires a block that is no longer live; `stash` is the page cache it came from. `late` gets a write after free to an older block.
+    /// Retires a block that is no longer live; `cache` is the page cache it came from. `late` gets a write after free to an older block.
     #[inline]
     pub(super) fn retire(
         &self,
         block: &FoundBlock<'_, P>,
-        stash: ForkSafeMutexGuard<'_, PageCache>,
+        cache: ForkSafeMutexGuard<'_, PageCache>,
         late: &mut Option<GuardFinding>,
     ) {
         let &FoundBlock {
-            ground,
+            region,
             cell,
             word,
             place,
             ..
         } = block;
-        if self.is_single(ground, word) {
+        if self.is_single(region, word) {
             match self.kind {
-                Kind::Fence => self.keep(block, stash, late),
-                Kind::Strict => self.send_on(cell, word, place, stash),
+                Kind::Fence => self.keep(block, cache, late),
+                Kind::Strict => self.send_on(cell, word, place, cache),
             }
         } else {
-            drop(stash);
-            self.revoke(ground, cell, word, place);
+            drop(cache);
+            self.revoke(region, cell, word, place);
         }
     }
 
-    /// True of what stands in one page of the first region.
+    /// True for a block in one page of the first region.
     #[inline]
-    fn is_single(&self, ground: &SlotRegion<P>, word: SlotState) -> bool {
+    fn is_single(&self, region: &SlotRegion<P>, word: SlotState) -> bool {
         let (shape, page_bytes) = (word.shape(), self.small.geometry.page_bytes());
-        core::ptr::eq(ground, &self.small) && shape.size <= page_bytes && shape.align <= page_bytes
+        core::ptr::eq(region, &self.small) && shape.size <= page_bytes && shape.align <= page_bytes
     }
 
-    /// Fence: the block is poisoned and waits; one that has waited long enough is looked at.
+    /// Fence: poisons the block and stages it for quarantine; verifies a block that left quarantine.
     #[inline(always)]
     fn keep(
         &self,
         block: &FoundBlock<'_, P>,
-        mut stash: ForkSafeMutexGuard<'_, PageCache>,
+        mut cache: ForkSafeMutexGuard<'_, PageCache>,
         late: &mut Option<GuardFinding>,
     ) {
         let size = block.word.shape().size;
@@ -69,36 +69,36 @@ impl<P: Pages> Slots<P> {
         }
         block.record.set(block.word.with(State::Kept));
         let table = &self.small.table;
-        stash.staged.push_record(block.cell, block.record);
-        if stash.staged.len >= self.batch {
-            self.queue(&mut stash);
+        cache.staged.push_record(block.cell, block.record);
+        if cache.staged.len >= self.batch {
+            self.queue(&mut cache);
         }
-        let Some(next) = stash.expired.pop(table) else {
+        let Some(next) = cache.expired.pop(table) else {
             return;
         };
-        self.fetch_ahead(next, stash.expired.first);
-        if let Some(expired) = stash.belt.turn(next) {
+        self.fetch_ahead(next, cache.expired.first);
+        if let Some(expired) = cache.prefetch.turn(next) {
             self.expire(expired, late);
-            if stash.ready.is_full() {
-                self.cache_page(&mut stash);
+            if cache.ready.is_full() {
+                self.cache_page(&mut cache);
             }
-            stash.ready.push(expired);
+            cache.ready.push(expired);
         }
     }
 
-    /// Puts what a thread has staged behind all that waits, and takes what has waited too long.
+    /// Moves the staged cells to the quarantine, and the oldest cells of a full quarantine to the cache.
     #[inline(never)]
-    fn queue(&self, stash: &mut PageCache) {
+    fn queue(&self, cache: &mut PageCache) {
         let table = &self.small.table;
-        let staged = core::mem::replace(&mut stash.staged, Chain::EMPTY);
-        let mut depot = self.small.depot.lock();
-        depot.quarantine.push(table, staged);
-        if stash.expired.len == 0 && depot.quarantine.cells() > self.limit {
-            stash.expired = depot.quarantine.pop(table).unwrap_or(Chain::EMPTY);
+        let staged = core::mem::replace(&mut cache.staged, Chain::EMPTY);
+        let mut shared = self.small.shared.lock();
+        shared.quarantine.push(table, staged);
+        if cache.expired.len == 0 && shared.quarantine.cells() > self.limit {
+            cache.expired = shared.quarantine.pop(table).unwrap_or(Chain::EMPTY);
         }
     }
 
-    /// Has the processor fetch what a look at `next` will read, some frees from now: its page; and the record of the one after it.
+    /// Prefetches the page of `next`, which is verified some frees later, and the record of the cell after it.
     #[inline]
     fn fetch_ahead(&self, next: u32, after: u32) {
         if let Some(record) = self.small.record(next) {
@@ -115,9 +115,9 @@ impl<P: Pages> Slots<P> {
         }
     }
 
-    /// Looks at a block that has waited, and makes its page ready for another.
+    /// Verifies a block that leaves quarantine, and makes its page ready for another.
     ///
-    /// Called with a stash held, whose holders do not wait for one another: that keeps [`check`](Self::check) away, which holds them all.
+    /// Called with a cache locked, which keeps [`check`](Self::check) away: that locks all of them.
     #[inline]
     pub(super) fn expire(&self, cell: u32, late: &mut Option<GuardFinding>) {
         let Some(record) = self.small.record(cell) else {
@@ -147,15 +147,15 @@ impl<P: Pages> Slots<P> {
         place: BlockPlacement,
     ) -> Option<GuardFinding> {
         let shape = record.word().shape();
-        let around = self.redzone(&self.small, place, shape);
-        self.mend(around);
+        let redzone = self.redzone(&self.small, place, shape);
+        self.mend(redzone);
         let written = if shape.size == 0 {
             None
         } else {
             // SAFETY: a page of a freed block, provided, this thread's alone.
             unsafe { fill::poison_changed(place.start, shape.size) }
         };
-        let changed = written.or(around.front).or(around.behind)?;
+        let changed = written.or(redzone.front).or(redzone.behind)?;
         Some(self.late(cell, record, changed))
     }
 
@@ -185,21 +185,21 @@ impl<P: Pages> Slots<P> {
 
     /// Moves half of a full stack of ready pages to the shared free list, or returns one page to the system.
     #[cold]
-    fn cache_page(&self, stash: &mut PageCache) {
+    fn cache_page(&self, cache: &mut PageCache) {
         let table = &self.small.table;
-        let mut depot = self.small.depot.lock();
-        if depot.ready.cells() < IDLE {
+        let mut shared = self.small.shared.lock();
+        if shared.ready.cells() < IDLE {
             let mut chain = Chain::EMPTY;
             while (chain.len as usize) < SMALL_STACK / 2
-                && let Some(cell) = stash.ready.pop()
+                && let Some(cell) = cache.ready.pop()
             {
                 chain.push(table, cell);
             }
-            depot.ready.push(table, chain);
+            shared.ready.push(table, chain);
             return;
         }
-        drop(depot);
-        if let Some(cell) = stash.ready.pop() {
+        drop(shared);
+        if let Some(cell) = cache.ready.pop() {
             self.release_page(cell);
         }
     }
@@ -226,11 +226,11 @@ impl<P: Pages> Slots<P> {
         cell: u32,
         word: SlotState,
         place: BlockPlacement,
-        mut stash: ForkSafeMutexGuard<'_, PageCache>,
+        mut cache: ForkSafeMutexGuard<'_, PageCache>,
     ) {
-        let moves = self.back_end() == BackEnd::UserfaultfdMove && !stash.ready.is_full();
-        let next = if moves { stash.fresh.pop() } else { None };
-        drop(stash);
+        let moves = self.back_end() == BackEnd::UserfaultfdMove && !cache.ready.is_full();
+        let next = if moves { cache.fresh.pop() } else { None };
+        drop(cache);
         let Some(to) = next.or_else(|| if moves { self.next_cell() } else { None }) else {
             return self.revoke(&self.small, cell, word, place);
         };
@@ -248,13 +248,13 @@ impl<P: Pages> Slots<P> {
         } else {
             self.revoke(&self.small, cell, word, place);
         }
-        let mut stash = self.stashes.at(word.cache_number());
+        let mut cache = self.caches.at(word.cache_number());
         let kept = if moved {
-            stash.ready.push(to)
+            cache.ready.push(to)
         } else {
-            stash.fresh.push(to)
+            cache.fresh.push(to)
         };
-        drop(stash);
+        drop(cache);
         match (kept, moved) {
             (true, _) => {}
             (false, true) => self.release_page(to),
@@ -262,7 +262,7 @@ impl<P: Pages> Slots<P> {
         }
     }
 
-    /// Strict: where a freed page may go; `None` where that would take records that are not there.
+    /// Strict: the next cell of a freed page; `None` if its records do not exist.
     #[cold]
     fn next_cell(&self) -> Option<u32> {
         let mut claimed = self.small.claim_some(None, self.claims).ok()?;
@@ -271,20 +271,20 @@ impl<P: Pages> Slots<P> {
         cell
     }
 
-    /// Takes a block's pages out of reach. Where the system does not, they stay as they are, poisoned, for ever.
-    fn revoke(&self, ground: &SlotRegion<P>, cell: u32, word: SlotState, place: BlockPlacement) {
-        if !ground.revoke(place) {
+    /// Makes a block's pages inaccessible. If the system refuses, they stay poisoned for ever.
+    fn revoke(&self, region: &SlotRegion<P>, cell: u32, word: SlotState, place: BlockPlacement) {
+        if !region.revoke(place) {
             // SAFETY: still provided, this thread's alone.
             unsafe { fill::fill(place.start, word.shape().size, FREED) };
-            if let Some(record) = ground.record(cell) {
+            if let Some(record) = region.record(cell) {
                 record.set(word.with(State::Kept));
             }
             return;
         }
-        let cells = ground.geometry.cells_for(word.shape()).unwrap_or(1);
+        let cells = region.geometry.cells_for(word.shape()).unwrap_or(1);
         for body in cell + 1..cell + cells {
-            ground.leave(body, SlotState(0).with(State::BodyGone));
+            region.leave(body, SlotState(0).with(State::BodyGone));
         }
-        ground.leave(cell, word.with(State::Gone));
+        region.leave(cell, word.with(State::Gone));
     }
 }

@@ -1,5 +1,4 @@
-//! What the threads share: the ring of cells, where it has come to, and the queues. Behind one short lock, taken once for some dozens
-//! of blocks.
+//! The shared free list: the position on the ring of cells, and the queues. Its lock is acquired once for some dozens of blocks.
 
 #![forbid(unsafe_code)]
 
@@ -12,14 +11,14 @@ use super::slot_state::SlotKind;
 use super::table::{CHUNK, SideChunk, SideTable};
 use crate::lock::Abandoned;
 
-/// How many cells were left before a cell was is written down in steps of this many.
+/// The unit of [`CellRecord::left_at`].
 pub(super) const STEP: u32 = 16;
-/// Chunks whose cells are all dead keep their records until there are more of them than this: 2^17 dead blocks are remembered.
+/// Dead chunks that keep their records: 2^17 dead blocks are remembered.
 const REMEMBERED: u32 = 256;
 /// Cells searched before the lock is released for other threads.
 const LOOKED_AT: u32 = 2048;
 
-/// How a [`SideChunk`] stands in the ring.
+/// The state of a [`SideChunk`] in the ring.
 pub(super) mod standing {
     /// The lowest bit: it is in the list of retired chunks.
     pub(crate) const LISTED: u32 = 1;
@@ -32,11 +31,11 @@ pub(super) mod standing {
 
 #[derive(Debug)]
 pub(super) struct SharedFreeList {
-    /// How many cells the ring has come past, over all laps.
+    /// Cells passed on the ring, over all laps.
     position: u64,
-    /// Freed blocks that wait, within reach.
+    /// Freed blocks in quarantine.
     pub(super) quarantine: Queue,
-    /// Pages full of the pattern that no thread's stock had room for.
+    /// Ready pages without room in a thread's stack.
     pub(super) ready: Queue,
     /// Chunks that may serve other cells, the oldest first; numbers plus one.
     retired_first: u32,
@@ -47,7 +46,7 @@ pub(super) struct SharedFreeList {
     pub(super) left: Option<u32>,
 }
 
-/// What became of a look along the ring.
+/// The result of a search along the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CellStatus {
     /// Cells were claimed.
@@ -58,14 +57,14 @@ pub(super) enum CellStatus {
     Further,
 }
 
-/// The ring as it is asked.
+/// The ring during one search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ring<'a> {
     pub(super) table: &'a SideTable,
     pub(super) cells: u32,
     /// Cells left, ever.
     pub(super) left: u64,
-    /// How many must have been left before a cell that was left serves again.
+    /// Cells that must be left before a cell serves again.
     pub(super) distance: u32,
 }
 
@@ -196,7 +195,7 @@ impl SharedFreeList {
         true
     }
 
-    /// The chunk of these cells; one that is long dead where there is one to spare.
+    /// The chunk of these cells; if there is none, the oldest dead chunk takes its number.
     fn chunk<'a>(&mut self, ring: Ring<'a>, number: u32) -> Option<&'a SideChunk> {
         if let Some(chunk) = ring.table.chunk(number) {
             return Some(chunk);
@@ -245,7 +244,7 @@ impl SharedFreeList {
 }
 
 impl Abandoned for SharedFreeList {
-    /// Cells that were in the queues are lost, and stay as they were.
+    /// Cells in the queues are lost, and stay as they were.
     fn abandoned(&mut self) {
         self.quarantine = Queue::EMPTY;
         self.ready = Queue::EMPTY;
@@ -254,7 +253,7 @@ impl Abandoned for SharedFreeList {
     }
 }
 
-/// Nothing in it can be claimed now.
+/// True if no cell of the chunk can be claimed now.
 fn is_closed(chunk: &SideChunk) -> bool {
     chunk.busy.load(Relaxed) == CHUNK || chunk.standing.load(Relaxed) & standing::RETIRING != 0
 }

@@ -1,4 +1,4 @@
-//! A region with its side table and its ring: cells are claimed, their pages provided, revoked, and the cells left again.
+//! A region with its side table and its ring: cells are claimed, their pages provided and revoked, and the cells left again.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -22,7 +22,7 @@ pub(super) struct SlotRegion<P> {
     pages: P,
     pub(super) geometry: Geometry,
     pub(super) table: SideTable,
-    pub(super) depot: ForkSafeMutex<SharedFreeList>,
+    pub(super) shared: ForkSafeMutex<SharedFreeList>,
     /// Cells left, ever, from 1.
     left: AtomicU64,
     /// `left` when the ring was last found without a cell to give; 0 = never.
@@ -33,20 +33,20 @@ pub(super) struct SlotRegion<P> {
     distance: u32,
 }
 
-/// What a ground is made for.
+/// The parameters of a region.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RegionPlan {
     pub(super) back_end: BackEnd,
-    /// Pages of addresses; fewer where the system has no more.
+    /// Pages of addresses; fewer if the system refuses.
     pub(super) pages: usize,
     pub(super) stride_shift: u32,
     /// Pages provided at a time; 0 = no limit.
     pub(super) max_pages: usize,
 }
 
-/// Blocks freed before an address comes again, where there are addresses enough.
+/// Blocks freed before an address is used again, if there are enough addresses.
 const DISTANCE: u32 = 1 << 16;
-/// Fewer pages of addresses than this are not worth having.
+/// Minimum pages of addresses.
 const MIN_PAGES: usize = 1 << 11;
 
 impl<P: Pages> SlotRegion<P> {
@@ -71,7 +71,7 @@ impl<P: Pages> SlotRegion<P> {
             pages: region,
             geometry,
             table,
-            depot: ForkSafeMutex::new(SharedFreeList::new(random)),
+            shared: ForkSafeMutex::new(SharedFreeList::new(random)),
             left: AtomicU64::new(1),
             barren: AtomicU64::new(0),
             provided: AtomicUsize::new(0),
@@ -92,7 +92,7 @@ impl<P: Pages> SlotRegion<P> {
         self.provided.load(Relaxed)
     }
 
-    /// `usize::MAX` where there is no limit.
+    /// `usize::MAX` without a limit.
     pub(super) fn max_pages(&self) -> usize {
         self.max_pages
     }
@@ -116,29 +116,29 @@ impl<P: Pages> SlotRegion<P> {
         }
     }
 
-    /// Claims single cells for a thread's stock, `want` at most.
+    /// Claims single cells for a thread's stack, `want` at most.
     ///
-    /// Without `memory`: only where the records are there.
+    /// Without `memory`: only cells that have records.
     pub(super) fn claim_some(
         &self,
         memory: Option<&dyn HostAllocator>,
         want: usize,
     ) -> Result<SmallStack, SlotRefused> {
         let mut found = SmallStack::EMPTY;
-        self.probe(memory, |depot, ring| depot.some(ring, want, &mut found))?;
+        self.probe(memory, |shared, ring| shared.some(ring, want, &mut found))?;
         found.reverse();
         Ok(found)
     }
 
-    /// Claims cells in a row; the first of them.
+    /// Claims cells in a row. Returns the first.
     pub(super) fn claim_run(
         &self,
         memory: &dyn HostAllocator,
         count: u32,
     ) -> Result<u32, SlotRefused> {
         let mut first = 0;
-        self.probe(Some(memory), |depot, ring| {
-            depot.run(ring, count, &mut first)
+        self.probe(Some(memory), |shared, ring| {
+            shared.run(ring, count, &mut first)
         })?;
         Ok(first)
     }
@@ -149,18 +149,18 @@ impl<P: Pages> SlotRegion<P> {
         mut step: impl FnMut(&mut SharedFreeList, Ring<'_>) -> CellStatus,
     ) -> Result<(), SlotRefused> {
         let ring = self.ring();
-        // Asked again only when there may be something new.
+        // Searched again only if a cell was left since.
         if self.barren.load(Relaxed) == ring.left {
             return Err(SlotRefused::Exhausted);
         }
         let mut until = None;
         loop {
-            let mut depot = self.depot.lock();
-            let until = *until.get_or_insert(depot.position() + 2 * u64::from(ring.cells));
-            let looked = step(&mut depot, ring);
-            let position = depot.position();
-            let idle = depot.left.take();
-            drop(depot);
+            let mut shared = self.shared.lock();
+            let until = *until.get_or_insert(shared.position() + 2 * u64::from(ring.cells));
+            let looked = step(&mut shared, ring);
+            let position = shared.position();
+            let idle = shared.left.take();
+            drop(shared);
             if let Some(idle) = idle {
                 self.retire(idle);
             }
@@ -181,7 +181,7 @@ impl<P: Pages> SlotRegion<P> {
         }
     }
 
-    /// A claimed cell that will not be used is anybody's again.
+    /// Releases claimed cells that will not be used.
     pub(super) fn unclaim(&self, first: u32, count: u32) {
         for cell in first..first.saturating_add(count) {
             if let Some(record) = self.record(cell) {
@@ -190,7 +190,7 @@ impl<P: Pages> SlotRegion<P> {
         }
     }
 
-    /// The last word on a cell that nobody has any more: its pages are out of reach.
+    /// Leaves a cell whose pages are inaccessible.
     pub(super) fn leave(&self, cell: u32, word: SlotState) {
         let Some(chunk) = self.table.chunk(cell / CHUNK) else {
             return;
@@ -208,7 +208,7 @@ impl<P: Pages> SlotRegion<P> {
         }
     }
 
-    /// A chunk without a block: what the system keeps for its pages goes back, and in time its records serve others.
+    /// Retires a chunk without blocks: returns what the system keeps for its pages; later its records serve other cells.
     #[cold]
     fn retire(&self, number: u32) {
         let Some(chunk) = self.table.chunk(number) else {
@@ -216,9 +216,9 @@ impl<P: Pages> SlotRegion<P> {
         };
         let ring = self.ring();
         {
-            let depot = self.depot.lock();
+            let shared = self.shared.lock();
             let known = chunk.standing.load(Relaxed) & !standing::LISTED != standing::ACTIVE;
-            if depot.at(ring) / CHUNK == number || chunk.busy.load(Relaxed) != 0 || known {
+            if shared.at(ring) / CHUNK == number || chunk.busy.load(Relaxed) != 0 || known {
                 return;
             }
             chunk.standing.fetch_or(standing::RETIRING, Relaxed);
@@ -226,13 +226,13 @@ impl<P: Pages> SlotRegion<P> {
         let stride = self.geometry.stride();
         let first = number as usize * CHUNK as usize * stride;
         let end = (first + CHUNK as usize * stride).min(self.pages.pages());
-        // SAFETY: no cell of the chunk is anybody's, and while it is marked as retiring none is claimed.
+        // SAFETY: no cell of the chunk is in use, and none is claimed while the chunk is marked as retiring.
         unsafe { self.pages.retire(first, end - first) };
-        self.depot.lock().retire(&self.table, number);
+        self.shared.lock().retire(&self.table, number);
     }
 
-    /// Makes the pages of a claimed place accessible, full of the pattern, or of zeros with the pattern around the block.
-    /// `elsewhere`: another ground whose pages count towards the same limit.
+    /// Makes the pages of a claimed place accessible, filled with the pattern, or with zeros and the pattern around the block.
+    /// `elsewhere`: another region whose pages count towards the same limit.
     pub(super) fn provide(
         &self,
         place: BlockPlacement,
@@ -289,7 +289,7 @@ impl<P: Pages> SlotRegion<P> {
         )
     }
 
-    /// Takes a place's pages out of reach. False where the system did not.
+    /// Makes a place's pages inaccessible. False if the system refuses.
     pub(super) fn revoke(&self, place: BlockPlacement) -> bool {
         // SAFETY: provided together for this place, whose block the caller has taken out of use.
         let revoked = unsafe { self.pages.revoke(place.page, place.pages) }.is_ok();
@@ -299,7 +299,7 @@ impl<P: Pages> SlotRegion<P> {
         revoked
     }
 
-    /// Moves a page to a claimed cell. False where this is not to be had now.
+    /// Moves a page to a claimed cell. False if this is not possible now.
     pub(super) fn pass_on(&self, from: u32, to: u32) -> bool {
         let [from, to] = [from, to].map(|cell| self.geometry.guard_of(cell) + 1);
         // SAFETY: `from` is taken out of use by the caller, `to` is claimed by the caller.
@@ -312,7 +312,7 @@ impl<P: Pages> SlotRegion<P> {
             .is_some_and(|page| self.pages.land(page, to_close))
     }
 
-    /// Closes the pages on either side of a block's again where an access landed on them: the next block has to have its own.
+    /// Closes the pages beside a block again if an access landed on them: they must stop accesses to the next block.
     #[inline]
     pub(super) fn close_sides(&self, place: BlockPlacement) {
         if self.pages.has_landed() {
@@ -326,7 +326,7 @@ impl<P: Pages> SlotRegion<P> {
     /// # Safety
     /// `memory` is what it was made with; no block of it is used any more.
     pub(super) unsafe fn close(self, memory: &dyn HostAllocator) {
-        // SAFETY: forwarded.
+        // SAFETY: the caller's promise.
         unsafe { self.table.close(memory) };
     }
 }

@@ -1,4 +1,4 @@
-//! The one word of a record that says what a cell is and, of a block, what its owner must know: changed in one step.
+//! The state word of a record: the kind of the cell and the shape of its block, changed in one step.
 
 #![forbid(unsafe_code)]
 
@@ -6,23 +6,23 @@ use alloc_core::Scope;
 
 use super::geometry::Shape;
 
-/// What a cell is.
+/// The kind of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum SlotKind {
-    /// Never used, as far as is recorded.
+    /// Never used, as far as recorded.
     Never = 0,
-    /// Set aside for the next blocks, out of reach. Its record may still tell of the block before.
+    /// Reserved for the next blocks, inaccessible. Its record may still describe the former block.
     Claimed = 1,
-    /// Provided, full of the pattern, waiting for a block. Its record may still tell of the block before.
+    /// Provided, filled with the pattern. Its record may still describe the former block.
     Ready = 2,
     /// The first cell of a live block.
     Live = 3,
     /// Being freed.
     Leaving = 4,
-    /// Freed, poisoned, within reach.
+    /// Freed, poisoned, accessible.
     Kept = 5,
-    /// Freed, out of reach; may be claimed.
+    /// Freed, inaccessible; may be claimed.
     Gone = 6,
     /// A further cell of a live block; the record's link says which.
     Body = 7,
@@ -55,7 +55,7 @@ impl SlotKind {
 
 /// ```text
 ///   bit  63   62  59 58   14 13   8 7   5    4    3..0
-///       block | home | size | align | scope | right | kind        block: there is or was one, the rest is of it
+///       block | cache_number | size | align | scope | right | kind        block: there is or was one, the rest is of it
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotState(pub(super) u64);
@@ -63,20 +63,25 @@ pub(super) struct SlotState(pub(super) u64);
 const BLOCK: u64 = 1 << 63;
 
 impl SlotState {
-    /// The largest size that can be written down.
+    /// The largest size that can be recorded.
     pub(super) const LIMIT: usize = if usize::BITS == 64 {
         ((1_u64 << 45) - 1) as usize
     } else {
         usize::MAX
     };
 
-    /// `home`, up to 15: the stash whose holder alone frees the block. `shape.size` up to [`LIMIT`](Self::LIMIT); its alignment a power of two.
-    pub(super) const fn new(kind: SlotKind, shape: Shape, scope: Scope, home: usize) -> Self {
+    /// `cache_number`, up to 15: the cache whose holder alone frees the block. `shape.size` up to [`LIMIT`](Self::LIMIT); its alignment a power of two.
+    pub(super) const fn new(
+        kind: SlotKind,
+        shape: Shape,
+        scope: Scope,
+        cache_number: usize,
+    ) -> Self {
         let align = shape.align.trailing_zeros() as u64;
         let size = shape.size as u64;
         Self(
             BLOCK
-                | (home as u64 & 15) << 59
+                | (cache_number as u64 & 15) << 59
                 | size << 14
                 | align << 8
                 | (scope.as_raw() as u64) << 5
@@ -85,7 +90,7 @@ impl SlotState {
         )
     }
 
-    /// The same block, further in its life.
+    /// The same block in another state.
     pub(super) const fn with(self, kind: SlotKind) -> Self {
         Self(self.0 & !15 | kind as u64)
     }
@@ -120,7 +125,7 @@ impl SlotState {
         }
     }
 
-    /// False where no block ever stood, as far as is remembered.
+    /// True if the cell has or had a block, as far as remembered.
     pub(super) const fn is_block(self) -> bool {
         self.0 & BLOCK != 0
     }
@@ -152,14 +157,14 @@ mod tests {
                                 align: 1 << log,
                                 right,
                             };
-                            let home = size % 16;
-                            let word =
-                                SlotState::new(SlotKind::Never, shape, scope, home).with(kind);
+                            let cache_number = size % 16;
+                            let word = SlotState::new(SlotKind::Never, shape, scope, cache_number)
+                                .with(kind);
                             assert_eq!(
                                 (word.kind(), word.shape(), word.scope(), word.is_block()),
                                 (kind, shape, scope, true)
                             );
-                            assert_eq!(word.cache_number(), home);
+                            assert_eq!(word.cache_number(), cache_number);
                         }
                     }
                 }

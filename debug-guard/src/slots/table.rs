@@ -1,4 +1,4 @@
-//! The side table: a record for each cell, in chunks that come when their first cell is claimed.
+//! The side table: a record for each cell, in chunks that are allocated when their first cell is claimed.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
@@ -17,7 +17,7 @@ pub(super) const CHUNK: u32 = 512;
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct SideChunk {
-    /// Which cells these are of: cell / [`CHUNK`]. A chunk whose cells are long dead serves others.
+    /// The number of its cells: cell / [`CHUNK`]. A dead chunk serves other cells.
     number: AtomicU32,
     /// Cells that are not free.
     pub(super) busy: AtomicU32,
@@ -53,7 +53,7 @@ unsafe impl Send for SideTable {}
 // SAFETY: as above.
 unsafe impl Sync for SideTable {}
 
-/// What metadata is taken under: it lives as long as its guard.
+/// The scope of metadata: it lives as long as its guard.
 pub(super) const SCOPE: Scope = Scope::Instance;
 
 impl SideTable {
@@ -88,7 +88,7 @@ impl SideTable {
         (chunk.number.load(Relaxed) == number).then_some(chunk)
     }
 
-    /// The record of `cell`; `None` where none was ever needed, and where it has served others since.
+    /// The record of `cell`; `None` if it was never needed, or serves another cell now.
     #[inline]
     pub(super) fn get(&self, cell: u32) -> Option<&CellRecord> {
         self.chunk(cell / CHUNK)?
@@ -96,29 +96,29 @@ impl SideTable {
             .get((cell % CHUNK) as usize)
     }
 
-    /// The number of the chunk up to which any can be.
+    /// The number of chunks that there can be.
     pub(super) fn chunks(&self) -> u32 {
         self.chunks
     }
 
-    /// Makes a chunk for `number`, unless somebody is faster. Called with no lock held.
+    /// Allocates a chunk for `number`, unless another thread is faster. Called with no lock held.
     pub(super) fn add(&self, number: u32, memory: &dyn HostAllocator) -> Result<(), AllocError> {
         let entry = self.entry(number).ok_or(AllocError)?;
         let layout = Layout::new::<SideChunk>();
         let block = memory.allocate_zeroed(layout, SCOPE)?.cast::<SideChunk>();
-        // SAFETY: all zero is a fresh chunk; nobody else knows of it.
+        // SAFETY: all zero is a fresh chunk; no other thread knows it.
         unsafe { block.as_ref() }.number.store(number, Relaxed);
         if entry
             .compare_exchange(null_mut(), block.as_ptr(), AcqRel, Relaxed)
             .is_err()
         {
-            // SAFETY: taken above with this layout and scope; nobody knows of it.
+            // SAFETY: allocated above with this layout and scope; no other thread knows it.
             unsafe { memory.deallocate(block.cast(), layout, SCOPE) };
         }
         Ok(())
     }
 
-    /// Lets the chunk of `old`, whose cells are long dead, serve the cells of `number`, which have none. For the holder of the depot.
+    /// Lets the dead chunk of `old` serve the cells of `number`, which have none. Called with the shared free list locked.
     pub(super) fn pass_on(&self, old: u32, number: u32) {
         let (Some(from), Some(to)) = (self.entry(old), self.entry(number)) else {
             return;
@@ -133,26 +133,26 @@ impl SideTable {
             .compare_exchange(null_mut(), chunk, AcqRel, Relaxed)
             .is_err()
         {
-            // Somebody gave `number` one of its own meanwhile.
+            // Another thread allocated a chunk for `number` meanwhile.
             renewed.renew(old);
             from.store(chunk, Release);
         }
     }
 
     /// # Safety
-    /// `memory` is what it was made with, and nobody uses it any more.
+    /// `memory` is what it was made with, and it is no longer used.
     pub(super) unsafe fn close(self, memory: &dyn HostAllocator) {
         for number in 0..self.chunks {
             let chunk = self
                 .entry(number)
                 .and_then(|entry| NonNull::new(entry.load(Relaxed)));
             if let Some(chunk) = chunk {
-                // SAFETY: taken in `add` with this layout and scope; nobody uses it any more.
+                // SAFETY: allocated in `add` with this layout and scope; it is no longer used.
                 unsafe { memory.deallocate(chunk.cast(), Layout::new::<SideChunk>(), SCOPE) };
             }
         }
         if let Ok(layout) = Self::directory_layout(self.chunks) {
-            // SAFETY: taken in `new` with this layout and scope.
+            // SAFETY: allocated in `new` with this layout and scope.
             unsafe { memory.deallocate(self.directory.cast(), layout, SCOPE) };
         }
     }

@@ -75,7 +75,7 @@ fn t32_blocks_that_left_quarantine_serve_whoever_asks_for_as_much() {
             keeper
                 .check()
                 .iter()
-                .map(|fault| fault.kind)
+                .map(|finding| finding.kind)
                 .collect::<Vec<_>>(),
             [ReportKind::Overflow]
         );
@@ -86,7 +86,7 @@ fn t32_blocks_that_left_quarantine_serve_whoever_asks_for_as_much() {
             keeper
                 .close()
                 .iter()
-                .map(|fault| fault.kind)
+                .map(|finding| finding.kind)
                 .collect::<Vec<_>>(),
             [ReportKind::UseAfterFree]
         );
@@ -128,7 +128,7 @@ fn blocks_that_left_quarantine_serve_nobody_else_and_go() {
             Some(scope)
         );
         let (given, _) = keeper.give(block);
-        assert!(given.freed.is_some() && given.fault.is_none());
+        assert!(given.freed.is_some() && given.finding.is_none());
         assert!(keeper.close().is_empty());
     }
     // An alignment of its own: not looked at.
@@ -147,10 +147,10 @@ fn blocks_that_left_quarantine_serve_nobody_else_and_go() {
 fn t20_a_block_that_left_quarantine_is_freed_all_the_same() {
     let mut keeper = Keeper::new(8);
     let old = left(&mut keeper, 64);
-    let fault = keeper.refused(old.addr().get());
-    let block = fault.block.expect("a block");
+    let finding = keeper.refused(old.addr().get());
+    let block = finding.block.expect("a block");
     assert_eq!(
-        (fault.kind, block.state, block.freed.thread),
+        (finding.kind, block.state, block.freed.thread),
         (ReportKind::DoubleFree, BlockState::Freed, 5)
     );
     assert!(block.freed.serial > 0, "{block:?}");

@@ -75,7 +75,10 @@ fn a_block_that_does_not_wait_goes_when_nobody_looks_at_it_any_more() {
             &mut |_| {},
         )
     };
-    assert!(given.freed.is_some() && given.fault.is_none(), "{given:?}");
+    assert!(
+        given.freed.is_some() && given.finding.is_none(),
+        "{given:?}"
+    );
     assert_eq!(
         waited.get(),
         Some(true),
@@ -144,7 +147,7 @@ fn a_damaged_block_is_put_right_where_nobody_gives_it_back_meanwhile() {
     poke(blocks[1], 64, peek(blocks[1], 64) ^ 1);
     keeper.cookies.quarantine.leave_behind();
     assert_eq!(
-        keeper.give(blocks[1]).0.fault.map(|fault| fault.kind),
+        keeper.give(blocks[1]).0.finding.map(|finding| finding.kind),
         Some(ReportKind::Overflow)
     );
     assert!(

@@ -94,11 +94,11 @@ fn t28_t29_a_free_with_another_layout_or_scope_is_told_and_the_block_goes() {
                 mode: Mode::Cookie
             })
         );
-        assert_eq!(given.fault.map(|fault| fault.kind), kind);
+        assert_eq!(given.finding.map(|finding| finding.kind), kind);
         assert_eq!(
             given
-                .fault
-                .and_then(|fault| fault.block)
+                .finding
+                .and_then(|finding| finding.block)
                 .map(|known| known.start),
             kind.map(|_| at)
         );

@@ -93,10 +93,15 @@ impl Keeper {
         let (layout, scope) = (layout.unwrap_or(known.0), scope.unwrap_or(known.1));
         // SAFETY: the keeper's memory; no test uses what it gave back but to misuse it within quarantine.
         let given = unsafe {
-            self.cookies
-                .free(&self.memory, at, layout, scope, mark, moved, &mut |fault| {
-                    late.push(fault)
-                })
+            self.cookies.free(
+                &self.memory,
+                at,
+                layout,
+                scope,
+                mark,
+                moved,
+                &mut |finding| late.push(finding),
+            )
         };
         (given, late)
     }
@@ -108,7 +113,10 @@ impl Keeper {
     /// Freed with nothing to tell.
     fn give_well(&mut self, at: NonNull<u8>) {
         let (given, late) = self.give(at);
-        assert!(given.freed.is_some() && given.fault.is_none(), "{given:?}");
+        assert!(
+            given.freed.is_some() && given.finding.is_none(),
+            "{given:?}"
+        );
         assert!(late.is_empty(), "{late:?}");
     }
 
@@ -119,12 +127,12 @@ impl Keeper {
             given.freed.is_none() && late.is_empty(),
             "{given:?} {late:?}"
         );
-        given.fault.expect("a fault")
+        given.finding.expect("a finding")
     }
 
     fn check(&self) -> Vec<GuardFinding> {
         let mut found = Vec::new();
-        self.cookies.check(&mut |faults| found.extend(faults));
+        self.cookies.check(&mut |findings| found.extend(findings));
         found
     }
 
@@ -133,7 +141,7 @@ impl Keeper {
         // SAFETY: the keeper's memory.
         unsafe {
             self.cookies
-                .close(&self.memory, &mut |fault| late.push(fault))
+                .close(&self.memory, &mut |finding| late.push(finding))
         };
         assert_eq!(self.memory.live_bytes(), 0, "something was not given back");
         late
@@ -170,23 +178,23 @@ fn t02_every_byte_of_the_tail_is_watched() {
             let (old, new) = (peek(block, at), !peek(block, at));
             poke(block, at, new);
             let (given, late) = keeper.give(block);
-            let fault = given.fault.expect("an overflow");
+            let finding = given.finding.expect("an overflow");
             let kind = if size == 0 {
                 ReportKind::ZeroSizeAccess
             } else {
                 ReportKind::Overflow
             };
             assert_eq!(
-                (fault.kind, fault.address),
+                (finding.kind, finding.address),
                 (kind, block.addr().get() + size + offset)
             );
-            let changed = fault.changed.expect("bytes");
+            let changed = finding.changed.expect("bytes");
             assert_eq!(
                 (changed.span, changed.expected[0], changed.actual[0]),
                 (1, old, new)
             );
             assert_eq!(
-                fault.block.map(|known| (known.start, known.size)),
+                finding.block.map(|known| (known.start, known.size)),
                 Some((block.addr().get(), size))
             );
             assert!(
@@ -207,24 +215,24 @@ fn t10_t11_every_byte_in_front_is_watched_and_the_block_known_all_the_same() {
             let old = peek(block, -offset);
             poke(block, -offset, old ^ 0x40);
             let (given, late) = keeper.give(block);
-            let fault = given.fault.expect("an underflow");
+            let finding = given.finding.expect("an underflow");
             let kind = if (9..=32).contains(&offset) {
                 ReportKind::HeaderDamaged
             } else {
                 ReportKind::Underflow
             };
             assert_eq!(
-                (fault.kind, fault.address),
+                (finding.kind, finding.address),
                 (kind, block.addr().get() - offset as usize),
                 "{offset} in front"
             );
-            let changed = fault.changed.expect("bytes");
+            let changed = finding.changed.expect("bytes");
             assert_eq!(
                 (changed.span, changed.expected[0], changed.actual[0]),
                 (1, old, old ^ 0x40)
             );
             assert_eq!(
-                fault
+                finding
                     .block
                     .map(|known| (known.size, known.allocated.serial)),
                 Some((40, 1))
@@ -243,7 +251,7 @@ fn what_a_check_finds_is_told_once_and_the_next_change_anew() {
         poke(block, 40, peek(block, 40) ^ 1);
         let found = keeper.check();
         assert_eq!(
-            found.iter().map(|fault| fault.kind).collect::<Vec<_>>(),
+            found.iter().map(|finding| finding.kind).collect::<Vec<_>>(),
             [ReportKind::Overflow]
         );
         assert!(keeper.check().is_empty());
@@ -253,7 +261,7 @@ fn what_a_check_finds_is_told_once_and_the_next_change_anew() {
         poke(block, offset, peek(block, offset) ^ 1);
         let found = keeper.check();
         assert_eq!(
-            found.iter().map(|fault| fault.kind).collect::<Vec<_>>(),
+            found.iter().map(|finding| finding.kind).collect::<Vec<_>>(),
             [ReportKind::UseAfterFree],
             "{offset}"
         );
@@ -282,7 +290,7 @@ fn t16_late_writes_show_when_a_block_leaves_quarantine() {
         let other = keeper.take(100, 8);
         assert_ne!(other, block, "still in quarantine, or lost");
         let (given, late) = keeper.give(other);
-        assert!(given.fault.is_none());
+        assert!(given.finding.is_none());
         found.extend(late);
         if !found.is_empty() {
             break;
@@ -307,10 +315,10 @@ fn t20_a_second_free_is_told_with_both_sites() {
     let block = keeper.take(24, 8);
     keeper.give_well(block);
     for _ in 0..2 {
-        let fault = keeper.refused(block.addr().get());
-        let known = fault.block.expect("the block");
+        let finding = keeper.refused(block.addr().get());
+        let known = finding.block.expect("the block");
         assert_eq!(
-            (fault.kind, known.state),
+            (finding.kind, known.state),
             (ReportKind::DoubleFree, BlockState::Freed)
         );
         assert_eq!(
@@ -345,22 +353,25 @@ fn t22_pointers_into_a_block_name_it() {
         start - 16,
         start - 32,
     ] {
-        let mut faults = std::vec![keeper.cookies.validate_pointer(at).expect_err("no start")];
+        let mut findings = std::vec![keeper.cookies.validate_pointer(at).expect_err("no start")];
         if os::CATCHES_READS || at > start {
-            faults.push(keeper.refused(at));
+            findings.push(keeper.refused(at));
         }
-        for fault in faults {
-            assert_eq!((fault.kind, fault.address), (ReportKind::InteriorFree, at));
+        for finding in findings {
             assert_eq!(
-                fault.block.map(|known| (known.start, known.state)),
+                (finding.kind, finding.address),
+                (ReportKind::InteriorFree, at)
+            );
+            assert_eq!(
+                finding.block.map(|known| (known.start, known.state)),
                 Some((start, BlockState::Live))
             );
         }
     }
     keeper.give_well(block);
-    let fault = keeper.refused(start + 16);
+    let finding = keeper.refused(start + 16);
     assert_eq!(
-        (fault.kind, fault.block.map(|known| known.state)),
+        (finding.kind, finding.block.map(|known| known.state)),
         (ReportKind::InteriorFree, Some(BlockState::Freed))
     );
     assert!(keeper.close().is_empty());
@@ -381,13 +392,13 @@ fn t23_strange_pointers_are_foreign() {
         usize::MAX & !15,
         1 << 46,
     ] {
-        let mut faults = std::vec![keeper.cookies.validate_pointer(at).expect_err("strange")];
+        let mut findings = std::vec![keeper.cookies.validate_pointer(at).expect_err("strange")];
         if os::CATCHES_READS || at < 0x10_0000 || at.abs_diff(stack) < 16 {
-            faults.push(keeper.refused(at));
+            findings.push(keeper.refused(at));
         }
-        for fault in faults {
+        for finding in findings {
             assert_eq!(
-                (fault.kind, fault.block.is_some(), fault.address),
+                (finding.kind, finding.block.is_some(), finding.address),
                 (ReportKind::ForeignFree, false, at)
             );
         }
@@ -448,13 +459,13 @@ fn t35_the_right_guard_is_named() {
             BlockMark::default(),
         )
         .expect("memory");
-    let fault = one.refused(block.addr().get());
+    let finding = one.refused(block.addr().get());
     assert_eq!(
-        (fault.kind, fault.owner),
+        (finding.kind, finding.owner),
         (ReportKind::WrongGuard, Some(number))
     );
     assert_eq!(
-        fault.block.map(|known| (known.size, known.scope)),
+        finding.block.map(|known| (known.size, known.scope)),
         Some((40, Scope::Device))
     );
     // SAFETY: the third one's memory.
@@ -469,7 +480,7 @@ fn t35_the_right_guard_is_named() {
             &mut |_| {},
         )
     };
-    assert!(given.freed.is_some() && given.fault.is_none());
+    assert!(given.freed.is_some() && given.finding.is_none());
     assert_eq!(
         other.refused(block.addr().get()).kind,
         ReportKind::WrongGuard
@@ -490,13 +501,13 @@ fn t37_a_header_that_was_copied_is_not_taken_for_one() {
     for at in 0..64 {
         poke(to, at, peek(from, at - 32));
     }
-    let fault = keeper.refused(to.addr().get() + 32);
+    let finding = keeper.refused(to.addr().get() + 32);
     assert_eq!(
-        (fault.kind, fault.address),
+        (finding.kind, finding.address),
         (ReportKind::HeaderMoved, to.addr().get() + 32)
     );
     assert_eq!(
-        fault.block.map(|known| known.start),
+        finding.block.map(|known| known.start),
         Some(from.addr().get())
     );
     keeper.give_well(from);
@@ -513,7 +524,7 @@ fn t38_a_neighbours_tail_is_not_ours() {
     }
     let (given, _) = keeper.give(one);
     assert_eq!(
-        given.fault.map(|fault| fault.kind),
+        given.finding.map(|finding| finding.kind),
         Some(ReportKind::Overflow)
     );
     keeper.give_well(other);
@@ -567,7 +578,7 @@ fn light_blocks_have_a_header_and_no_more() {
     );
     poke(blocks[0], -3, 0x11);
     assert_eq!(
-        keeper.give(blocks[0]).0.fault.map(|fault| fault.kind),
+        keeper.give(blocks[0]).0.finding.map(|finding| finding.kind),
         Some(ReportKind::Underflow)
     );
     blocks.drain(1..).for_each(|block| keeper.give_well(block));

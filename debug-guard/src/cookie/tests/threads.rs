@@ -173,7 +173,7 @@ fn t31_every_refusal_is_survived() {
                     &mut |_| {},
                 )
             };
-            assert!(given.freed.is_some() && given.fault.is_none());
+            assert!(given.freed.is_some() && given.finding.is_none());
         }
         // SAFETY: as above.
         unsafe { cookies.close(&memory, &mut |_| panic!("nothing was written to")) };
@@ -205,7 +205,7 @@ fn t45_threads_take_and_give_each_others_blocks_while_one_looks() {
                 };
                 let give = |at: usize| {
                     let (layout, scope) = allocated_with(&keeper.cookies, at);
-                    let mut late = |fault| found.lock().expect("no panic").push(fault);
+                    let mut late = |finding| found.lock().expect("no panic").push(finding);
                     // SAFETY: the keeper's memory, a live block that was passed on.
                     let given = unsafe {
                         keeper.cookies.free(
@@ -218,16 +218,19 @@ fn t45_threads_take_and_give_each_others_blocks_while_one_looks() {
                             &mut late,
                         )
                     };
-                    assert!(given.freed.is_some() && given.fault.is_none(), "{given:?}");
+                    assert!(
+                        given.freed.is_some() && given.finding.is_none(),
+                        "{given:?}"
+                    );
                 };
                 for round in 0..rounds {
                     let layout = Layout::from_size_align(round * 7 % 300, 8).expect("a layout");
-                    let light = round % 5 == 0;
+                    let header_only = round % 5 == 0;
                     let take = |n| {
                         let block = keeper.cookies.allocate(
                             &keeper.memory,
                             BlockRequest::new(layout, Scope::Object, false),
-                            light,
+                            header_only,
                             mark(n as u64),
                         );
                         block.expect("memory").addr().get()
@@ -246,7 +249,7 @@ fn t45_threads_take_and_give_each_others_blocks_while_one_looks() {
         while done.load(core::sync::atomic::Ordering::SeqCst) < 4 {
             keeper
                 .cookies
-                .check(&mut |faults| found.lock().expect("no panic").extend(faults));
+                .check(&mut |findings| found.lock().expect("no panic").extend(findings));
             keeper
                 .cookies
                 .for_each(&mut |known| assert!(known.size < 300));
@@ -277,7 +280,7 @@ fn t40_what_a_thread_held_when_the_process_forked_hinders_nobody_in_the_child() 
         keeper
             .check()
             .iter()
-            .map(|fault| fault.kind)
+            .map(|finding| finding.kind)
             .collect::<Vec<_>>(),
         [ReportKind::Overflow]
     );

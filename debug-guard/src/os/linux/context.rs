@@ -135,7 +135,7 @@ impl Context {
     }
 }
 
-/// Elsewhere the address alone is known.
+/// On other processors only the address is known.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
 impl Context {
     pub(super) fn pc(&self) -> usize {

@@ -10,7 +10,7 @@ use crate::os::OsRefusal;
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// How many forks lie between this process and the one that first used a guard: a lock that another number holds is held by nobody here.
+/// The number of forks between this process and the one that first used a guard. A lock held under another number has no holder here.
 pub(crate) fn forks() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }

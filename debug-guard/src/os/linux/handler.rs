@@ -1,4 +1,4 @@
-//! The handler of SIGSEGV and SIGBUS: ours first, then the former one.
+//! The handler of SIGSEGV and SIGBUS: the guard's first, then the former one.
 //!
 //! Markers and protections raise SIGSEGV, userfaultfd raises SIGBUS; the address is exact to the byte with each. The handler runs on
 //! the thread's alternate stack where it has one and can be entered again from itself; it takes no lock and no memory.
@@ -15,13 +15,13 @@ use super::memory;
 use crate::os::{Handled, OsRefusal, Trap};
 
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
-/// Of a thread that has none. What judges a fault runs on [`super::report_stack`].
+/// Bytes of the alternate stack of a thread that has none. Faults are handled on [`super::report_stack`].
 const STACK_BYTES: usize = 32 << 10;
 
-/// A `fn(&Trap) -> Handled`; null before the handler stands.
+/// A `fn(&Trap) -> Handled`; null before the handler is installed.
 static INSTALL_STATE: AtomicPtr<()> = AtomicPtr::new(null_mut());
 static FORMER: [Former; 2] = [const { Former(UnsafeCell::new(MaybeUninit::zeroed())) }; 2];
-/// True where the former handler was to be called once only, and was.
+/// True if the former handler was to be called once, and was.
 static SPENT: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
 struct Former(UnsafeCell<MaybeUninit<libc::sigaction>>);
@@ -29,7 +29,7 @@ struct Former(UnsafeCell<MaybeUninit<libc::sigaction>>);
 // SAFETY: written before the handler stands, under the lock, and only read from then on.
 unsafe impl Sync for Former {}
 
-/// True once the handler stands.
+/// True once the handler is installed.
 #[inline]
 pub(super) fn installed() -> bool {
     !INSTALL_STATE.load(Ordering::Acquire).is_null()
@@ -75,7 +75,7 @@ pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), O
     Ok(())
 }
 
-/// A blocked SIGSEGV or SIGBUS of the processor's ends the process without asking anybody.
+/// Unblocks SIGSEGV and SIGBUS: if the processor raises a blocked one, the process ends without a handler.
 pub(super) fn unblock_faults() {
     if !installed() {
         return;
@@ -89,7 +89,7 @@ fn faults() -> libc::sigset_t {
     SIGNALS.into_iter().fold(empty(), with)
 }
 
-/// What may wait until a fault is told: all but what the processor itself raises, and aborting.
+/// The signals that are blocked in the handler: all but those that the processor raises, and SIGABRT.
 fn others() -> libc::sigset_t {
     let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: writes a set.
@@ -131,7 +131,7 @@ fn plain(handler: usize) -> libc::sigaction {
     action
 }
 
-/// An alternate stack for the calling thread, for as long as the process lives, unless it has one.
+/// Installs an alternate stack for the calling thread, unless it has one. It stays as long as the process.
 fn install_signal_stack() -> Result<(), OsRefusal> {
     let mut stack = libc::stack_t {
         ss_sp: null_mut(),
@@ -195,11 +195,11 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
         }
     }
     memory::set_errno(errno);
-    // SAFETY: forwarded.
+    // SAFETY: the caller's promise.
     unsafe { pass_on(signal, code, info, context) };
 }
 
-/// Does what would have been done without us.
+/// Does what would happen without the guard.
 ///
 /// # Safety
 /// In the handler, with its arguments.
@@ -212,7 +212,7 @@ unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, contex
     let former = unsafe { &*former.0.get().cast::<libc::sigaction>() };
     let once = former.sa_flags & libc::SA_RESETHAND != 0 && spent.swap(true, Ordering::Relaxed);
     match former.sa_sigaction {
-        // Ignoring what the processor raised is no choice: the kernel ends the process then.
+        // A signal of the processor cannot be ignored: the kernel ends the process.
         libc::SIG_IGN if code <= 0 => {}
         libc::SIG_DFL | libc::SIG_IGN => by_default(signal, code),
         _ if once => by_default(signal, code),
@@ -257,7 +257,7 @@ unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, contex
     }
 }
 
-/// The process ends by the signal: an access that is made again raises it again, what was sent is sent again.
+/// Ends the process by the signal: a repeated access raises it again, a sent signal is sent again.
 fn by_default(signal: c_int, code: c_int) {
     let default = plain(libc::SIG_DFL);
     // SAFETY: the default action.

@@ -1,19 +1,19 @@
-//! The one lock of this module: held for some system calls, never over an allocator, and by whoever forks.
+//! The one lock of this module: held for some system calls and during a fork, never over an allocator.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// What it guards is [`LockState`].
+/// The lock of [`LockState`].
 pub(super) static STATE: OsLock = OsLock {
     held: AtomicBool::new(false),
     state: UnsafeCell::new(LockState::NEW),
 };
 
-/// What the process has found out and set up.
+/// What the process has probed and installed.
 pub(super) struct LockState {
-    /// What probing found, once it did.
+    /// The result of probing.
     pub(super) refusals: Option<[Option<crate::os::OsRefusal>; 4]>,
-    /// True when the fork handlers stand.
+    /// True when the fork handlers are installed.
     pub(super) fork_watched: bool,
 }
 
@@ -49,7 +49,7 @@ impl OsLock {
     /// Until [`release`](Self::release).
     pub(super) fn hold(&self) {
         while self.held.swap(true, Ordering::Acquire) {
-            // SAFETY: gives the processor away for a moment.
+            // SAFETY: yields the processor.
             let _ = unsafe { libc::sched_yield() };
         }
     }

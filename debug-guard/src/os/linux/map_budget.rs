@@ -1,4 +1,4 @@
-//! How many blocks the `mprotect` back end may guard at once: each takes two mappings of a number that the whole process shares.
+//! The mappings of the `mprotect` back end: each block takes two of a number that the whole process shares.
 
 use core::sync::atomic::{AtomicIsize, Ordering};
 
@@ -6,10 +6,10 @@ use super::maps;
 use super::memory::File;
 use crate::os::OsRefusal;
 
-/// What the rest of the program may still want: libraries, threads, drivers.
+/// Mappings left for the rest of the program: libraries, threads, drivers.
 const RESERVED_MAPPINGS: usize = 8192;
 
-/// Runs of pages that may still be provided; `UNKNOWN` before it was asked for.
+/// Runs of pages that may still be provided; `UNKNOWN` before the first query.
 static REMAINING: AtomicIsize = AtomicIsize::new(UNKNOWN);
 const UNKNOWN: isize = isize::MIN;
 
@@ -32,7 +32,7 @@ pub(super) fn release() {
     REMAINING.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Two mappings a run: itself, and the rest of what it was cut out of.
+/// Two mappings a run: itself, and the rest of the mapping that it splits.
 fn counted() -> isize {
     let spare = limit()
         .saturating_sub(maps::count_mappings())
@@ -40,7 +40,7 @@ fn counted() -> isize {
     isize::try_from(spare / 2).unwrap_or(0)
 }
 
-/// `vm.max_map_count`; where it cannot be read, what kernels begin with.
+/// `vm.max_map_count`; the kernel's default if it cannot be read.
 fn limit() -> usize {
     let mut text = [0_u8; 24];
     let read = File::open(c"/proc/sys/vm/max_map_count").map_or(0, |file| file.read(&mut text));

@@ -5,7 +5,7 @@ use crate::os::Mapping;
 
 const LIST: &core::ffi::CStr = c"/proc/self/maps";
 
-/// How many mappings the process has now; 0 where the list cannot be read.
+/// The number of mappings of the process; 0 if the list cannot be read.
 pub(super) fn count_mappings() -> usize {
     let Some(file) = File::open(LIST) else {
         return 0;
@@ -25,7 +25,7 @@ pub(super) fn count_mappings() -> usize {
     }
 }
 
-/// The mapping that holds `address`, its name written into `text` (cut where that is short). Async-signal-safe.
+/// The mapping that holds `address`; its name is written into `text`, cut if necessary. Async-signal-safe.
 pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>> {
     let file = File::open(LIST)?;
     let (line, named) = match procmap_query::query(&file, address, text) {
@@ -47,7 +47,7 @@ pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>>
     })
 }
 
-/// Reads the list from its beginning; how many bytes of `text` are the name.
+/// Reads the list from its beginning. Returns the line, and the length of the name in `text`.
 fn search(file: &File, address: usize, text: &mut [u8]) -> Option<(MapLine, usize)> {
     let mut chunk = [0_u8; 1024];
     let mut line = MapLine::default();
@@ -128,7 +128,7 @@ impl MapLine {
     }
 }
 
-/// Linux 6.11: one mapping is asked for, so that a process with thousands need not list them all.
+/// Linux 6.11: queries one mapping, so that a process with thousands need not list them all.
 #[cfg(any(
     target_arch = "x86_64",
     target_arch = "x86",
@@ -165,10 +165,10 @@ mod procmap_query {
     /// `_IOWR('f', 17, struct procmap_query)`
     const PROCMAP_QUERY: u64 = (3 << 30) | ((SIZE as u64) << 16) | ((b'f' as u64) << 8) | 17;
 
-    /// Most mappings of a file below the one asked for.
+    /// Maximum mappings of the file that are queried below the requested one.
     const MAX_BELOW: usize = 8;
 
-    /// `None` where this cannot be asked, or not with so little room for the name.
+    /// `None` if the kernel has no such query, or the name has too little room.
     pub(super) fn query(
         file: &File,
         address: usize,

@@ -1,4 +1,4 @@
-//! System calls on memory and files, each with its answer as a `Result`.
+//! System calls on memory and files, with results.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::{null_mut, without_provenance_mut};
@@ -39,7 +39,7 @@ pub(super) fn answer(call: &'static str, answer: c_int) -> Result<(), OsRefusal>
     }
 }
 
-/// As errno has it now.
+/// The refusal with the present errno.
 pub(super) fn refused(call: &'static str) -> OsRefusal {
     OsRefusal::Call {
         call,
@@ -83,7 +83,7 @@ pub(super) fn reserve_aligned(bytes: usize, align: usize) -> Result<usize, OsRef
     Ok(base)
 }
 
-/// Makes addresses as [`reserve`] does, over what was there: even the tables that the kernel kept for its pages go.
+/// Reserves addresses as [`reserve`] does, over old ones: the kernel's tables for their pages are freed too.
 ///
 /// # Safety
 /// The addresses are the caller's, and nothing in them is used any more.
@@ -112,7 +112,7 @@ pub(super) unsafe fn advise(base: usize, bytes: usize, advice: Advice) -> Result
     })
 }
 
-/// As [`advise`]; where the program has locked the pages, which the kernel answers with EINVAL, they are unlocked first.
+/// As [`advise`]; if the program has locked the pages, so that the kernel returns EINVAL, they are unlocked first.
 ///
 /// # Safety
 /// As [`advise`].
@@ -134,7 +134,7 @@ pub(super) unsafe fn advise_locked(
     unsafe { advise(base, bytes, advice) }
 }
 
-/// Takes back what mlock or mlockall did. Harmless where nothing was locked.
+/// Reverts mlock and mlockall. Harmless if nothing was locked.
 pub(super) fn unlock(base: usize, bytes: usize) {
     // SAFETY: changes nothing of what is in the pages.
     let _ = unsafe { libc::munlock(without_provenance_mut(base), bytes) };
@@ -153,8 +153,8 @@ pub(super) unsafe fn protect(
     })
 }
 
-/// True when the kernel can read the eight bytes at `address`, found without reading them ourselves: the set of signals is copied
-/// before the impossible request for it is looked at.
+/// True when the kernel can read the eight bytes at `address`. They are not read here: the kernel copies a set of signals before it
+/// refuses the invalid request.
 pub(super) fn readable(address: usize) -> bool {
     let impossible: c_int = -1;
     let before = errno();
@@ -174,7 +174,7 @@ pub(super) fn readable(address: usize) -> bool {
     !unreadable
 }
 
-/// A file that is read without a buffer of anybody's.
+/// A file that is read without a buffer.
 pub(super) struct File(c_int);
 
 impl File {
@@ -198,7 +198,7 @@ impl File {
         self.0
     }
 
-    /// How many bytes came; 0 at the end, and where it cannot be read.
+    /// The number of bytes read; 0 at the end, and on errors.
     pub(super) fn read(&self, into: &mut [u8]) -> usize {
         loop {
             // SAFETY: writes at most the slice's length into it.

@@ -6,7 +6,7 @@ use super::{Region, page_size};
 use crate::mode::BackEnd;
 use crate::os::{OsRefusal, Pages};
 
-/// What was found, in the order of `BackEnd::ALL`.
+/// The refusals, in the order of `BackEnd::ALL`.
 pub(crate) fn probe() -> [Option<OsRefusal>; 4] {
     if let Some(known) = STATE.with(|state| state.refusals) {
         return known;
@@ -21,7 +21,7 @@ pub(crate) fn probe() -> [Option<OsRefusal>; 4] {
     STATE.with(|state| *state.refusals.get_or_insert(found))
 }
 
-/// A page is out of reach, comes within reach, holds what is written, goes on, and is out of reach again.
+/// Tries a page: inaccessible, provided, written, moved or revoked, and inaccessible again.
 fn attempt(back_end: BackEnd) -> Result<(), OsRefusal> {
     let ineffective = Err(OsRefusal::Ineffective {
         call: back_end.name(),

@@ -1,4 +1,4 @@
-//! The process and its threads: numbers, names, writing, the end.
+//! The process and its threads: numbers, names, writing, abort.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -33,7 +33,7 @@ mod local {
     use std::thread_local;
 
     thread_local! {
-        // Const-made and without Drop: still there while other thread-locals are destroyed, and takes no memory.
+        // Const and without Drop: valid while other thread-locals are destroyed, and allocates nothing.
         static ID: Cell<u32> = const { Cell::new(0) };
     }
 
@@ -55,15 +55,14 @@ mod local {
     pub(super) fn set_id(_: u32) {}
 }
 
-/// The system's number of the calling thread; asked once a thread (with feature `std`).
+/// The system's number of the calling thread; queried once a thread (with feature `std`).
 #[inline]
 pub(crate) fn thread_id() -> u32 {
     let known = local::id();
     if known == 0 { attach() } else { known }
 }
 
-/// What a thread is prepared with the first time it is seen: its faults reach the handler although the program blocked the signals, as
-/// Mesa does on its own threads. A blocked SIGSEGV of the processor's ends the process without a word.
+/// Prepares a new thread: its faults reach the handler although the program blocked the signals, as Mesa does on its own threads.
 #[cold]
 fn attach() -> u32 {
     super::handler::unblock_faults();
@@ -72,7 +71,7 @@ fn attach() -> u32 {
     id
 }
 
-/// In a child after fork, whose only thread has another number now: the former and the new one.
+/// In a child after fork, whose only thread has another number: the former and the new one.
 pub(super) fn renew_thread() -> (u32, u32) {
     let former = local::id();
     let now = query_thread_id();
@@ -80,7 +79,7 @@ pub(super) fn renew_thread() -> (u32, u32) {
     (former, now)
 }
 
-/// Writes all of `bytes`, or as much as is taken. Async-signal-safe; leaves errno alone.
+/// Writes `bytes`, as far as the system accepts them. Async-signal-safe; keeps errno.
 pub(crate) fn write(fd: i32, bytes: &[u8]) {
     let errno = super::memory::errno();
     let mut left = bytes;
@@ -97,7 +96,7 @@ pub(crate) fn write(fd: i32, bytes: &[u8]) {
     super::memory::set_errno(errno);
 }
 
-/// True when a descriptor is a terminal. One system call, so that a signal handler may ask; leaves errno alone.
+/// True when a descriptor is a terminal. One system call, so async-signal-safe; keeps errno.
 pub(crate) fn is_terminal(fd: i32) -> bool {
     let errno = super::memory::errno();
     let mut size = core::mem::MaybeUninit::<libc::winsize>::uninit();
@@ -149,7 +148,7 @@ pub(crate) fn random_u64() -> u64 {
     unsafe { core::ptr::with_exposed_provenance::<u64>(address).read_unaligned() }
 }
 
-/// What the thread calls itself; empty when it is gone.
+/// The name of the thread; empty if it has ended.
 pub(crate) fn thread_name(thread: u32, text: &mut [u8; 16]) -> &str {
     let mut digits = [0_u8; 10];
     let mut first = digits.len();

@@ -1,13 +1,13 @@
-//! Reading where nothing may be.
+//! Reads of addresses that may not be mapped.
 
 use core::ffi::c_void;
 
 use super::memory;
 
-/// What cannot be read is answered, whatever the address is.
+/// An unreadable address is an answer, not a fault.
 pub(crate) const CATCHES_READS: bool = true;
 
-/// The eight bytes at any address; `None` where they cannot be read. Never faults.
+/// The eight bytes at any address; `None` if they cannot be read. Never faults.
 #[inline]
 pub(crate) fn read_u64(address: usize) -> Option<u64> {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -18,8 +18,8 @@ pub(crate) fn read_u64(address: usize) -> Option<u64> {
     read_u64_by_kernel(address)
 }
 
-/// As [`read_u64`], by the kernel, which answers where the processor would trap: for what is read seldom and may well not be there. Some
-/// 500 ns; no signal is raised, so it works where they are blocked, and where the program put a handler of its own in the place of ours.
+/// As [`read_u64`], by a system call of some 500 ns, for rare reads. No signal is raised, so it works if signals are blocked or the
+/// program has replaced the handler.
 #[cold]
 pub(crate) fn read_u64_by_kernel(address: usize) -> Option<u64> {
     let mut value = 0_u64;
@@ -46,7 +46,7 @@ pub(crate) fn read_u64_by_kernel(address: usize) -> Option<u64> {
     (read == 8).then_some(value)
 }
 
-/// A load that the handler knows by its address: it is the first instruction of its function.
+/// A load that the handler recognises by its address: it is the first instruction of its function.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) mod caught {
     use core::arch::naked_asm;
@@ -61,7 +61,7 @@ pub(super) mod caught {
     /// As [`load`], which is known to change no more than two registers.
     ///
     /// # Safety
-    /// The fault handler stands.
+    /// The fault handler is installed.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(crate) unsafe fn read(address: usize) -> Option<u64> {
@@ -83,17 +83,17 @@ pub(super) mod caught {
     /// As [`load`].
     ///
     /// # Safety
-    /// The fault handler stands.
+    /// The fault handler is installed.
     #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
     pub(crate) unsafe fn read(address: usize) -> Option<u64> {
-        // SAFETY: the caller.
+        // SAFETY: the caller's promise.
         let loaded = unsafe { load(address) };
         (loaded.ok != 0).then_some(loaded.value)
     }
 
     /// # Safety
-    /// The fault handler stands.
+    /// The fault handler is installed.
     #[unsafe(naked)]
     pub(crate) unsafe extern "C" fn load(address: usize) -> Loaded {
         #[cfg(target_arch = "x86_64")]
@@ -102,7 +102,7 @@ pub(super) mod caught {
         naked_asm!("ldr x0, [x0]", "mov x1, #1", "ret");
     }
 
-    /// Where the handler lets a load go on that cannot be made: the stack is as the load found it, and so are the flags.
+    /// The handler continues here after a load that faults: the stack and the flags are as before the load.
     #[unsafe(naked)]
     pub(crate) unsafe extern "C" fn cannot() -> Loaded {
         #[cfg(target_arch = "x86_64")]

@@ -1,8 +1,8 @@
-//! A reserved run of pages, none of which can be touched until it is provided.
+//! A reserved run of pages, none of which is accessible until it is provided.
 //!
 //! ```text
 //!   base                         opened                                    base + pages
-//!   |  readable, but every page is   |  PROT_NONE: takes no memory, and where the kernel        |
+//!   |  readable, but every page is   |  PROT_NONE: allocates nothing, and where the kernel        |
 //!   |  missing, marked or protected  |  counts what is promised, not that either                |
 //!      until provided
 //! ```
@@ -32,13 +32,13 @@ pub(crate) struct Region {
     back_end: BackEnd,
     /// Pages in front of it can be provided.
     opened: AtomicUsize,
-    /// Pages were made accessible by [`Region::land`]: some that are not provided may hold what a program wrote there.
+    /// An access landed: pages that are not provided may hold what a program wrote.
     landed: AtomicBool,
-    /// Such pages that are to be taken out of reach again, plus 1; 0 = none. What finds no room stays as it is.
+    /// Landed pages to close again, plus 1; 0 = none. Without room a page stays open.
     open_guards: [AtomicUsize; OPEN_GUARDS],
 }
 
-/// How many landed pages are remembered at a time.
+/// Landed pages that are remembered.
 const OPEN_GUARDS: usize = 32;
 
 impl Pages for Region {
@@ -104,7 +104,7 @@ impl Pages for Region {
         self.open(first, count)?;
         match self.back_end {
             BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
-                // SAFETY: forwarded.
+                // SAFETY: the caller's promise.
                 unsafe {
                     userfault::provide(self.address_of(first), count, super::page_size(), pattern)
                 }
@@ -127,18 +127,18 @@ impl Pages for Region {
         let (base, bytes) = (self.address_of(first), count << self.shift);
         match self.back_end {
             BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
-                // SAFETY: forwarded.
+                // SAFETY: the caller's promise.
                 unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) }
             }
             BackEnd::GuardMarkers => {
-                // SAFETY: forwarded.
+                // SAFETY: the caller's promise.
                 unsafe { memory::advise_locked(base, bytes, Advice::INSTALL_GUARD) }
             }
             BackEnd::Mprotect => {
-                // SAFETY: forwarded.
+                // SAFETY: the caller's promise.
                 unsafe { memory::protect(base, bytes, libc::PROT_NONE) }?;
                 map_budget::release();
-                // SAFETY: forwarded.
+                // SAFETY: the caller's promise.
                 unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) }
             }
             BackEnd::Cookies => Err(OsRefusal::Unavailable),
@@ -150,7 +150,7 @@ impl Pages for Region {
             return Ok(false);
         }
         self.open(to, 1)?;
-        // SAFETY: forwarded.
+        // SAFETY: the caller's promise.
         Ok(unsafe {
             userfault::move_page(
                 self.address_of(from),
@@ -175,7 +175,7 @@ impl Pages for Region {
         }
         // A child that is forked meanwhile would find it half done.
         STATE.with(|_| {
-            // SAFETY: forwarded.
+            // SAFETY: the caller's promise.
             if unsafe { memory::reserve_again(base, bytes) }.is_err() {
                 return;
             }
@@ -197,7 +197,7 @@ impl Pages for Region {
         let (base, bytes) = (self.address_of(page), 1 << self.shift);
         let errno = memory::errno();
         if to_close {
-            // Before it is open: whoever closes it meanwhile has the access stopped a second time.
+            // Before it is open: if it is closed meanwhile, the access is stopped a second time.
             let free = |place: &AtomicUsize| {
                 place
                     .compare_exchange(0, page + 1, Ordering::Relaxed, Ordering::Relaxed)
@@ -269,7 +269,7 @@ impl Region {
         (page < self.pages).then_some(page)
     }
 
-    /// For back ends without userfaultfd: lets accesses through to pages that hold nothing.
+    /// For back ends without userfaultfd: makes pages accessible.
     fn uncover(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
         let (base, bytes) = (self.address_of(first), count << self.shift);
         if self.has_landed() {
@@ -290,7 +290,7 @@ impl Region {
         provided
     }
 
-    /// Sees to it that the pages can be provided.
+    /// Opens the pages, so that they can be provided.
     #[inline]
     fn open(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
         let end = first + count;

@@ -1,5 +1,4 @@
-//! Room to make a report on: threads' alternate stacks are small (Rust's have 8 KiB), and what a vector unit's registers take of them
-//! is the kernel's.
+//! The stack for reports: threads' alternate stacks are small (Rust's have 8 KiB), and the kernel saves vector registers on them.
 
 use core::ffi::c_void;
 use core::ptr::{from_mut, null_mut};
@@ -9,16 +8,16 @@ use super::{memory, page_size, process};
 use crate::os::{Handled, OsRefusal, Trap};
 
 const BYTES: usize = 256 << 10;
-/// How often whoever finds it taken looks again, giving the processor away between: then another thread has left it by a long jump, or
-/// does not come back from its report, and the small stack must do.
+/// Tries of a thread that finds the stack in use. After them another thread has left it by a long jump or hangs in its report, and the
+/// small stack is used.
 const LOOKS: usize = 1_000_000;
 
-/// The first address behind it; 0 before there is one.
+/// The end of the stack; 0 before it is created.
 static TOP: AtomicUsize = AtomicUsize::new(0);
-/// The thread that is on it.
+/// The thread that uses it.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// Once a process, with a page below that stops it from running over.
+/// Creates the stack once a process, with a guard page below.
 pub(super) fn make() -> Result<(), OsRefusal> {
     if TOP.load(Ordering::Relaxed) == 0 {
         let below = page_size();
@@ -30,13 +29,13 @@ pub(super) fn make() -> Result<(), OsRefusal> {
     Ok(())
 }
 
-/// In a child after fork: whoever was on it is not there, unless it is the thread that forked (a report that starts another program).
+/// In a child after fork: the user is gone, unless it is the thread that forked (a report that starts another program).
 pub(super) fn inherit(former: u32, now: u32) {
     let stays = former != 0 && OWNER.load(Ordering::Relaxed) == former;
     OWNER.store(if stays { now } else { 0 }, Ordering::Relaxed);
 }
 
-/// Asks on the large stack; one thread after the other. A fault within a report is judged where it happens.
+/// Calls the handler on the large stack, one thread at a time. A fault within a report is handled on the present stack.
 pub(super) fn run(asked: fn(&Trap) -> Handled, trap: &Trap) -> Handled {
     let top = TOP.load(Ordering::Acquire);
     let thread = process::query_thread_id();
@@ -62,7 +61,7 @@ fn consumes(thread: u32) -> bool {
         {
             return true;
         }
-        // SAFETY: gives the processor away for a moment.
+        // SAFETY: yields the processor.
         let _ = unsafe { libc::sched_yield() };
     }
     false

@@ -1,4 +1,4 @@
-//! Whether the unwinder may be asked in a signal handler.
+//! Whether the unwinder may be used in a signal handler.
 
 /// True where the unwinder finds a module's tables without a lock: by glibc's `_dl_find_object`, which is there from 2.35 on, and which
 /// libgcc asks from its version 12 on, of the same year. Before, both go through `dl_iterate_phdr`, whose lock another thread, or

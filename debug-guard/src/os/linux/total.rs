@@ -1,4 +1,4 @@
-//! How much memory there is for this process: the machine's, or what its control group may use.
+//! The memory of this process: the machine's, or the limit of its control group.
 
 use super::memory::File;
 
@@ -50,7 +50,7 @@ fn ancestors(group: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What the file says whose path is these parts, one behind the other. `max`, and a file that is not there, are no limit.
+/// The number in the file with this joined path. `max` and a missing file are no limit.
 fn limit(parts: [&[u8]; 3]) -> Option<u64> {
     number(contents(File::open_joined(parts), &mut [0_u8; 32])?)
 }

@@ -18,9 +18,9 @@ const REGISTER_MISSING: u64 = 1;
 /// Nobody waits: a fault is a signal.
 const DONT_WAKE: u64 = 1;
 
-/// Runs of pages above this are zeroed in one call rather than copied page by page, and take memory when they are touched.
+/// Longer runs of pages are zeroed in one call rather than copied page by page, and take memory when they are accessed.
 const COPIED_PAGES: usize = 16;
-/// An operation that meets a change of the address space is told to come again. Endless only if the changes are.
+/// Tries of an operation that meets changes of the address space.
 const TRIES: usize = 1000;
 
 #[repr(C)]
@@ -69,7 +69,7 @@ static MOVES: AtomicBool = AtomicBool::new(false);
 static WATCHED: [(AtomicUsize, AtomicUsize); 256] =
     [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
 
-/// Has every missing page of the run raise SIGBUS.
+/// Makes every missing page of the run raise SIGBUS.
 pub(super) fn watch(moves: bool, base: usize, bytes: usize) -> Result<(), OsRefusal> {
     STATE.with(|_| {
         if DESCRIPTOR.load(Ordering::Relaxed) < 0 {
@@ -101,14 +101,13 @@ pub(super) fn forget(base: usize) {
     }
 }
 
-/// After the program closed the descriptor, as those do that close whatever they find open: a new one, for the same pages. False where the
-/// descriptor still is what it was.
+/// Opens a new descriptor for the same pages, if the program closed the former one. False if the descriptor is valid.
 fn watch_anew(errno: i32) -> bool {
     if errno != libc::EBADF && errno != libc::ENOTTY {
         return false;
     }
     STATE.with(|_| {
-        // The number may be somebody else's by now, so it is not closed.
+        // The number may be another file's by now, so it is not closed.
         DESCRIPTOR.store(-1, Ordering::Relaxed);
         open().is_ok() && register_all()
     })
@@ -123,8 +122,8 @@ fn register_all() -> bool {
     all
 }
 
-/// In a child after fork, which inherited the descriptor of its parent's memory and none of its own. Pages that were provided are the
-/// child's copies; what was missing would read as zeros from here on. Where it fails, providing fails.
+/// In a child after fork, which inherited the descriptor of its parent's memory and has none of its own. Provided pages are the child's
+/// copies; missing ones would read as zeros from here on. If this fails, providing fails.
 pub(super) fn watch_again() {
     let parents = DESCRIPTOR.swap(-1, Ordering::Relaxed);
     if parents < 0 {
@@ -135,7 +134,7 @@ pub(super) fn watch_again() {
     let _ = open().is_ok() && register_all();
 }
 
-/// The features are asked for when the descriptor is opened: with all first, then with the old one alone.
+/// Opens a descriptor with all features, or else with the old one only.
 fn open() -> Result<(), OsRefusal> {
     let with_move = open_with(FEATURE_SIGBUS | FEATURE_MOVE);
     let (descriptor, moves) = match with_move {
@@ -256,7 +255,7 @@ unsafe fn control<T>(request: libc::Ioctl, argument: &mut T) -> c_int {
     unsafe { libc::ioctl(descriptor, request, from_mut(argument)) }
 }
 
-/// Puts zeros into missing pages; memory is taken when they are written to.
+/// Puts zeros into missing pages; memory is allocated when they are written.
 pub(super) fn zero(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     match fill(base, bytes) {
         Err(OsRefusal::Call { errno, .. }) if watch_anew(errno) => fill(base, bytes),
@@ -317,7 +316,7 @@ pub(super) unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
     false
 }
 
-/// Pages that hold nothing of anybody's become missing again.
+/// Makes pages without valid content missing again.
 fn discard(base: usize, bytes: usize) {
     if bytes > 0 {
         // SAFETY: the callers' pages, which were just filled by us or by an access that had no right to them.

@@ -18,7 +18,7 @@ fn a_function_gets_the_report_and_the_right_guard_is_named() {
     let case = ReportContext::new(
         GuardFinding {
             owner: Some(2),
-            ..fault(
+            ..finding(
                 ReportKind::WrongGuard,
                 Some(block(1, BlockState::Live)),
                 0x7f00_0000_0fc0,
@@ -28,9 +28,9 @@ fn a_function_gets_the_report_and_the_right_guard_is_named() {
     );
     deliver(&first, &case);
     // SAFETY: both are there for good.
-    let seat = unsafe { enter(&*ENTRY) }.expect("a seat is free");
+    let slot = unsafe { enter(&*ENTRY) }.expect("a slot is free");
     deliver(&first, &case);
-    assert!(leave(&seat));
+    assert!(leave(&slot));
     assert_eq!(
         (first.reported.load(Relaxed), first.lost.load(Relaxed)),
         (2, 0)
@@ -60,7 +60,7 @@ fn a_report_within_a_report_is_counted_as_lost_and_loops_not() {
         let inner = Fake::new(1, OnReport::Log);
         deliver(
             &inner,
-            &ReportContext::new(fault(ReportKind::ForeignFree, None, 1), DetectedAt::Free),
+            &ReportContext::new(finding(ReportKind::ForeignFree, None, 1), DetectedAt::Free),
         );
         INNER.store(inner.lost.load(Relaxed) as usize, Relaxed);
     }
@@ -68,7 +68,7 @@ fn a_report_within_a_report_is_counted_as_lost_and_loops_not() {
     let outer = Fake::new(1, OnReport::Call(misuse));
     deliver(
         &outer,
-        &ReportContext::new(fault(ReportKind::ForeignFree, None, 1), DetectedAt::Free),
+        &ReportContext::new(finding(ReportKind::ForeignFree, None, 1), DetectedAt::Free),
     );
     assert_eq!(
         (
@@ -112,7 +112,7 @@ fn a_trap_is_told_by_the_guard_that_covers_it_and_goes_on() {
     };
     assert_eq!(on_trap(&trap(PLACE)), Handled::No, "nobody covers it yet");
     // SAFETY: both are there for good.
-    let seat = unsafe { enter(&*ENTRY) }.expect("a seat is free");
+    let slot = unsafe { enter(&*ENTRY) }.expect("a slot is free");
     assert_eq!(on_trap(&trap(PLACE + 7)), Handled::Resume);
     assert_eq!(
         on_trap(&trap(PLACE + 4096)),
@@ -125,7 +125,7 @@ fn a_trap_is_told_by_the_guard_that_covers_it_and_goes_on() {
     );
     assert_eq!(on_trap(&trap(PLACE + 1)), Handled::No, "no page to land on");
     assert_eq!(COVERS.reported.load(Relaxed), 2);
-    assert!(leave(&seat));
+    assert!(leave(&slot));
     assert_eq!(on_trap(&trap(PLACE + 7)), Handled::No);
 }
 
@@ -138,7 +138,7 @@ fn seats_run_out_and_come_back() {
     let seats = GuardRegistry::<3>::new();
     // SAFETY: both are there for good.
     let enter = || unsafe { seats.enter(&*ENTRY) };
-    let [first, second, third] = [enter(), enter(), enter()].map(|seat| seat.expect("three seats"));
+    let [first, second, third] = [enter(), enter(), enter()].map(|slot| slot.expect("three seats"));
     assert!(enter().is_none());
     let asked = || {
         let mut asked = 0;

@@ -7,7 +7,7 @@ fn the_first_line_says_all_that_matters() {
     let live = block(1, BlockState::Live);
     let touch = |kind, address, access| ReportContext {
         access,
-        ..ReportContext::new(fault(kind, Some(live), address), DetectedAt::Instruction)
+        ..ReportContext::new(finding(kind, Some(live), address), DetectedAt::Instruction)
     };
     let said = |case: &ReportContext<'_>, words: &str| {
         assert_eq!(headline(case), std::format!("debug-guard: {words}"))
@@ -28,7 +28,7 @@ fn the_first_line_says_all_that_matters() {
     );
     // Pages are gone before they are looked at, cookies are not: either way the block is told as it came.
     let coming = ReportContext::new(
-        fault(
+        finding(
             ReportKind::Underflow,
             Some(block(1, BlockState::Freed)),
             live.start - 1,
@@ -46,7 +46,8 @@ fn the_first_line_says_all_that_matters() {
     );
 
     let dead = block(1, BlockState::Freed);
-    let late = |kind, address, moment| ReportContext::new(fault(kind, Some(dead), address), moment);
+    let late =
+        |kind, address, moment| ReportContext::new(finding(kind, Some(dead), address), moment);
     said(
         &late(
             ReportKind::UseAfterFree,
@@ -67,7 +68,7 @@ fn the_first_line_says_all_that_matters() {
     );
     said(
         &ReportContext::new(
-            fault(ReportKind::InteriorFree, Some(live), live.start + 16),
+            finding(ReportKind::InteriorFree, Some(live), live.start + 16),
             DetectedAt::Free,
         ),
         &std::format!(
@@ -75,7 +76,7 @@ fn the_first_line_says_all_that_matters() {
         ),
     );
     said(
-        &ReportContext::new(fault(ReportKind::ForeignFree, None, 1), DetectedAt::Free),
+        &ReportContext::new(finding(ReportKind::ForeignFree, None, 1), DetectedAt::Free),
         "foreign-free: free of 0x1, which is no block of guard \"first \\\"one\\\"\", at free",
     );
     let back = FreeArgs {
@@ -85,7 +86,7 @@ fn the_first_line_says_all_that_matters() {
     };
     let came_back = |kind| ReportContext {
         came_back: Some(back),
-        ..ReportContext::new(fault(kind, Some(live), live.start), DetectedAt::Free)
+        ..ReportContext::new(finding(kind, Some(live), live.start), DetectedAt::Free)
     };
     said(
         &came_back(ReportKind::SizeMismatch),
@@ -111,7 +112,7 @@ fn the_first_line_says_all_that_matters() {
         &ReportContext {
             requester: Some(freer),
             ..ReportContext::new(
-                fault(ReportKind::WrongOwner, Some(live), live.start),
+                finding(ReportKind::WrongOwner, Some(live), live.start),
                 DetectedAt::Free,
             )
         },
@@ -121,7 +122,7 @@ fn the_first_line_says_all_that_matters() {
     );
     said(
         &ReportContext::new(
-            fault(ReportKind::WildAccess, None, 0x7000),
+            finding(ReportKind::WildAccess, None, 0x7000),
             DetectedAt::Instruction,
         ),
         "wild-access: access at 0x7000, where no block is or was, at the instruction",
@@ -146,7 +147,7 @@ fn the_lines_below_tell_the_block_s_life() {
         ..ReportContext::new(
             GuardFinding {
                 changed: Some(changed),
-                ..fault(ReportKind::UseAfterFree, Some(dead), dead.start + 60)
+                ..finding(ReportKind::UseAfterFree, Some(dead), dead.start + 60)
             },
             DetectedAt::Check,
         )
@@ -172,7 +173,7 @@ fn the_lines_below_tell_the_block_s_life() {
 fn behind_a_bridge_all_is_told_as_its_caller_knows_it() {
     let known = block(3, BlockState::Live);
     let touched = json(&ReportContext::new(
-        fault(ReportKind::Overflow, Some(known), known.start + 64),
+        finding(ReportKind::Overflow, Some(known), known.start + 64),
         DetectedAt::Instruction,
     ));
     assert_eq!(
@@ -184,7 +185,7 @@ fn behind_a_bridge_all_is_told_as_its_caller_knows_it() {
         (&"past".into(), &0.into(), &"0x7f0000001000".into())
     );
     let header = json(&ReportContext::new(
-        fault(ReportKind::Underflow, Some(known), known.start + 15),
+        finding(ReportKind::Underflow, Some(known), known.start + 15),
         DetectedAt::Instruction,
     ));
     assert_eq!(
@@ -193,13 +194,13 @@ fn behind_a_bridge_all_is_told_as_its_caller_knows_it() {
     );
     // The bridge took its header off before it asked; or it asked with the pointer that it was given.
     let interior = ReportContext::new(
-        fault(ReportKind::InteriorFree, Some(known), known.start + 8),
+        finding(ReportKind::InteriorFree, Some(known), known.start + 8),
         DetectedAt::Free,
     );
     let called = ReportContext {
         as_called: true,
         ..ReportContext::new(
-            fault(ReportKind::InteriorFree, Some(known), known.start + 24),
+            finding(ReportKind::InteriorFree, Some(known), known.start + 24),
             DetectedAt::Free,
         )
     };
@@ -211,7 +212,7 @@ fn behind_a_bridge_all_is_told_as_its_caller_knows_it() {
     }
     let nothing = Known { size: 16, ..known };
     let touched = json(&ReportContext::new(
-        fault(ReportKind::Overflow, Some(nothing), nothing.start + 16),
+        finding(ReportKind::Overflow, Some(nothing), nothing.start + 16),
         DetectedAt::Instruction,
     ));
     assert_eq!(
@@ -230,7 +231,7 @@ fn behind_a_bridge_all_is_told_as_its_caller_knows_it() {
     let mismatch = json(&ReportContext {
         came_back: Some(back),
         ..ReportContext::new(
-            fault(ReportKind::SizeMismatch, Some(known), known.start),
+            finding(ReportKind::SizeMismatch, Some(known), known.start),
             DetectedAt::Free,
         )
     });

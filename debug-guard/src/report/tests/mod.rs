@@ -174,7 +174,7 @@ fn block(site: u32, state: BlockState) -> Known {
     }
 }
 
-fn fault(kind: ReportKind, block: Option<Known>, address: usize) -> GuardFinding {
+fn finding(kind: ReportKind, block: Option<Known>, address: usize) -> GuardFinding {
     GuardFinding {
         kind,
         block,
@@ -231,7 +231,7 @@ fn the_line_of_json_holds_the_same() {
         ..ReportContext::new(
             GuardFinding {
                 changed: Some(changed),
-                ..fault(ReportKind::Underflow, Some(dead), dead.start - 2)
+                ..finding(ReportKind::Underflow, Some(dead), dead.start - 2)
             },
             DetectedAt::Check,
         )
@@ -431,7 +431,7 @@ fn every_kind_at_every_moment_can_be_told() {
                 Some(block(1, BlockState::Live)),
                 Some(block(0, BlockState::Freed)),
             ] {
-                let case = ReportContext::new(fault(kind, known, 0x7f00_0000_0fd0), moment);
+                let case = ReportContext::new(finding(kind, known, 0x7f00_0000_0fd0), moment);
                 let said = headline(&case);
                 assert!(
                     said.starts_with(&std::format!("debug-guard: {}: ", kind.name())),

@@ -117,7 +117,7 @@ fn guard(on_report: OnReport) -> (&'static Fake, usize) {
     }));
     let entry = Box::leak(Box::new(GuardEntry::new(guard)));
     // SAFETY: both stay for good.
-    let _seat = unsafe { enter(entry) }.expect("a seat");
+    let _seat = unsafe { enter(entry) }.expect("a slot");
     install_fault_handler(on_trap).expect("a handler");
     (guard, base + page_size())
 }
@@ -203,7 +203,7 @@ fn a_panic_asked_for_unwinds_where_it_can() {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         deliver(
             &guard,
-            &ReportContext::new(fault(ReportKind::DoubleFree, None, 16), DetectedAt::Free),
+            &ReportContext::new(finding(ReportKind::DoubleFree, None, 16), DetectedAt::Free),
         );
     }));
     let text = caught

@@ -21,7 +21,7 @@ const MEMORY: &dyn HostAllocator = &FromGlobalAlloc::SYSTEM;
 /// Slots, and what they found.
 struct Bench {
     slots: Slots,
-    faults: Vec<GuardFinding>,
+    findings: Vec<GuardFinding>,
     serial: u64,
 }
 
@@ -49,7 +49,7 @@ impl Bench {
         let slots = Slots::new(MEMORY, kind, back_end, options).expect("slots");
         Self {
             slots,
-            faults: Vec::new(),
+            findings: Vec::new(),
             serial: 0,
         }
     }
@@ -70,13 +70,13 @@ impl Bench {
         zeroed: bool,
     ) -> Result<NonNull<u8>, SlotRefused> {
         let mark = self.mark();
-        let faults = &mut self.faults;
+        let findings = &mut self.findings;
         self.slots.allocate(
             MEMORY,
             BlockRequest::new(layout, Scope::Object, zeroed),
             right,
             mark,
-            &mut |fault| faults.push(fault),
+            &mut |finding| findings.push(finding),
         )
     }
 
@@ -95,28 +95,28 @@ impl Bench {
 
     fn give_as(&mut self, address: usize, layout: Layout, scope: Scope) -> bool {
         let mark = self.mark();
-        let faults = &mut self.faults;
+        let findings = &mut self.findings;
         self.slots
-            .free(address, layout, scope, mark, None, &mut |fault| {
-                faults.push(fault)
+            .free(address, layout, scope, mark, None, &mut |finding| {
+                findings.push(finding)
             })
             .is_some()
     }
 
     /// The one fault found since the last time.
     fn one(&mut self) -> GuardFinding {
-        assert_eq!(self.faults.len(), 1, "{:#?}", self.faults);
-        self.faults.remove(0)
+        assert_eq!(self.findings.len(), 1, "{:#?}", self.findings);
+        self.findings.remove(0)
     }
 
     fn check(&mut self) -> usize {
-        let faults = &mut self.faults;
-        self.slots.check(&mut |found| faults.extend(found))
+        let findings = &mut self.findings;
+        self.slots.check(&mut |found| findings.extend(found))
     }
 
     /// Nothing is left, and nothing was found that no test asked for.
     fn end(self) {
-        assert!(self.faults.is_empty(), "{:#?}", self.faults);
+        assert!(self.findings.is_empty(), "{:#?}", self.findings);
         let mut live = 0;
         self.slots.for_each(&mut |_| live += 1);
         assert_eq!(live, 0);
@@ -208,12 +208,12 @@ fn t02_a_byte_in_the_slack_is_found_at_the_free() {
         let before = read(block + 61);
         write(block + 61, 0);
         assert!(bench.give(block));
-        let fault = bench.one();
+        let finding = bench.one();
         assert_eq!(
-            (fault.kind, fault.address),
+            (finding.kind, finding.address),
             (ReportKind::Overflow, block + 61)
         );
-        let changed = fault.changed.expect("bytes");
+        let changed = finding.changed.expect("bytes");
         assert_eq!(
             (
                 changed.first,
@@ -223,7 +223,7 @@ fn t02_a_byte_in_the_slack_is_found_at_the_free() {
             ),
             (block + 61, 1, before, 0)
         );
-        let known = fault.block.expect("block");
+        let known = finding.block.expect("block");
         assert_eq!(
             (known.start, known.size, known.align, known.state),
             (block, 61, 16, BlockState::Freed)
@@ -241,9 +241,9 @@ fn t10_a_byte_in_front_is_found_at_the_free_or_asked_for() {
         for offset in [1, 17, 256] {
             write(block - offset, 0);
             assert_eq!(bench.check(), 1);
-            let fault = bench.one();
+            let finding = bench.one();
             assert_eq!(
-                (fault.kind, fault.address),
+                (finding.kind, finding.address),
                 (ReportKind::Underflow, block - offset)
             );
             assert_eq!(bench.check(), 0, "written back");
@@ -265,18 +265,18 @@ fn t16_a_write_after_the_free_is_found_when_the_block_has_waited() {
         for _ in 0..400 {
             let other = bench.take(64, 16);
             bench.give(other);
-            if !bench.faults.is_empty() {
+            if !bench.findings.is_empty() {
                 break;
             }
             assert_ne!(other, block);
         }
-        let fault = bench.one();
+        let finding = bench.one();
         assert_eq!(
-            (fault.kind, fault.address),
+            (finding.kind, finding.address),
             (ReportKind::UseAfterFree, block + 5)
         );
         assert_eq!(
-            fault
+            finding
                 .block
                 .map(|known| (known.start, known.allocated.serial, known.freed.serial)),
             Some((block, 1, 2))
@@ -294,13 +294,13 @@ fn t16_frees_alone_let_blocks_fall_out_of_the_quarantine() {
             assert!(bench.give(block));
             write(block, 1);
         }
-        let found = bench.faults.len();
+        let found = bench.findings.len();
         assert!(
             (600..=744).contains(&found),
             "{found} of 1000 with 256 that wait"
         );
         assert_eq!(bench.check(), 1000 - found, "those that wait");
-        bench.faults.clear();
+        bench.findings.clear();
         bench.end();
     }
 }
@@ -314,13 +314,13 @@ fn t20_the_second_free_names_the_first() {
             assert!(bench.give(block));
             let first = bench.serial;
             assert!(!bench.give(block));
-            let fault = bench.one();
+            let finding = bench.one();
             assert_eq!(
-                (fault.kind, fault.address),
+                (finding.kind, finding.address),
                 (ReportKind::DoubleFree, block),
                 "{size}"
             );
-            let known = fault.block.expect("block");
+            let known = finding.block.expect("block");
             assert_eq!(
                 (known.size, known.state, known.freed.serial),
                 (size, BlockState::Freed, first)
@@ -342,9 +342,9 @@ fn t21_a_free_of_an_older_generation_is_told_as_long_as_the_ring_has_not_come_ro
             bench.give(other);
         }
         assert!(!bench.give(block));
-        let fault = bench.one();
+        let finding = bench.one();
         assert_eq!(
-            (fault.kind, fault.block.map(|known| known.freed.serial)),
+            (finding.kind, finding.block.map(|known| known.freed.serial)),
             (ReportKind::DoubleFree, Some(2))
         );
         bench.end();
@@ -368,12 +368,12 @@ fn t22_to_t25_what_is_no_block_is_not_freed() {
         ];
         for (address, kind, near) in cases {
             assert!(!bench.give(address));
-            let fault = bench.one();
+            let finding = bench.one();
             assert_eq!(
                 (
-                    fault.kind,
-                    fault.address,
-                    fault.block.map(|known| known.start)
+                    finding.kind,
+                    finding.address,
+                    finding.block.map(|known| known.start)
                 ),
                 (kind, address, near),
                 "{address:#x} {block:#x}"
@@ -383,7 +383,7 @@ fn t22_to_t25_what_is_no_block_is_not_freed() {
                     .slots
                     .validate_pointer(address)
                     .err()
-                    .map(|fault| fault.kind),
+                    .map(|finding| finding.kind),
                 Some(kind)
             );
         }
@@ -528,7 +528,7 @@ fn t45_threads_free_what_others_took() {
             for (number, receive) in receive.into_iter().enumerate() {
                 let to = send[(number + 1) % 4].clone();
                 scope.spawn(move || {
-                    let mut found = |fault: GuardFinding| std::panic!("{fault:#?}");
+                    let mut found = |finding: GuardFinding| std::panic!("{finding:#?}");
                     for turn in 0..3000_usize {
                         let size = if turn % 50 == 0 {
                             9000

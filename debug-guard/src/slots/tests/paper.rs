@@ -169,7 +169,7 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
     let slots: Slots<Paper> = Slots::new(MEMORY, kind, back_end, options).expect("slots");
     let mut live: BTreeMap<usize, Mine> = BTreeMap::new();
     let mut dead: Vec<usize> = Vec::new();
-    let mut faults: Vec<GuardFinding> = Vec::new();
+    let mut findings: Vec<GuardFinding> = Vec::new();
     let (mut taken, mut refused) = (0, 0);
     for turn in 0..turns {
         let mark = BlockMark {
@@ -195,7 +195,7 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
                     BlockRequest::new(layout, scope, zeroed),
                     turn % 2 == 0,
                     mark,
-                    &mut |fault| faults.push(fault),
+                    &mut |finding| findings.push(finding),
                 );
                 let Ok(block) = block else {
                     refused += 1;
@@ -228,7 +228,7 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
                         .all(|&byte| byte == mine.own),
                     "touched by others"
                 );
-                let found = &mut |fault| faults.push(fault);
+                let found = &mut |finding| findings.push(finding);
                 assert!(
                     slots
                         .free(address, mine.layout, mine.scope, mark, None, found)
@@ -244,17 +244,17 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
                     let (layout, scope) = allocated_with(&slots, address);
                     assert!(
                         slots
-                            .free(address, layout, scope, mark, None, &mut |fault| faults
-                                .push(fault))
+                            .free(address, layout, scope, mark, None, &mut |finding| findings
+                                .push(finding))
                             .is_none()
                     );
-                    let fault = faults.pop().expect("told");
+                    let finding = findings.pop().expect("told");
                     let told = [
                         ReportKind::DoubleFree,
                         ReportKind::ForeignFree,
                         ReportKind::InteriorFree,
                     ];
-                    assert!(told.contains(&fault.kind), "{fault:?}");
+                    assert!(told.contains(&finding.kind), "{finding:?}");
                 }
             }
             _ => {
@@ -268,18 +268,18 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
                         slots
                             .validate_pointer(address + 1)
                             .err()
-                            .map(|fault| fault.kind),
+                            .map(|finding| finding.kind),
                         Some(ReportKind::InteriorFree)
                     );
                 }
             }
         }
-        assert!(faults.is_empty(), "{faults:#?}");
+        assert!(findings.is_empty(), "{findings:#?}");
     }
     assert_eq!(
-        slots.check(&mut |found| faults.extend(found)),
+        slots.check(&mut |found| findings.extend(found)),
         0,
-        "{faults:#?}"
+        "{findings:#?}"
     );
     let mut known = BTreeSet::new();
     slots.for_each(&mut |block| assert!(known.insert(block.start)));
@@ -298,12 +298,12 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
                     scope,
                     BlockMark::default(),
                     None,
-                    &mut |fault| { faults.push(fault) }
+                    &mut |finding| { findings.push(finding) }
                 )
                 .is_some()
         );
     }
-    assert!(faults.is_empty(), "{faults:#?}");
+    assert!(findings.is_empty(), "{findings:#?}");
     // SAFETY: no block is live, and this is the only user.
     unsafe { slots.close(MEMORY) };
 }
@@ -334,7 +334,7 @@ fn what_is_planted_is_found() {
         let slots: Slots<Paper> =
             Slots::new(MEMORY, kind, BackEnd::UserfaultfdMove, options).expect("slots");
         let layout = Layout::from_size_align(30, 16).expect("layout");
-        let mut faults: Vec<GuardFinding> = Vec::new();
+        let mut findings: Vec<GuardFinding> = Vec::new();
         let block = slots
             .allocate(
                 MEMORY,
@@ -357,13 +357,13 @@ fn what_is_planted_is_found() {
                     Scope::Object,
                     BlockMark::default(),
                     None,
-                    &mut |fault| faults.push(fault)
+                    &mut |finding| findings.push(finding)
                 )
                 .is_some()
         );
-        let told: Vec<_> = faults
+        let told: Vec<_> = findings
             .iter()
-            .map(|fault| (fault.kind, fault.address))
+            .map(|finding| (finding.kind, finding.address))
             .collect();
         assert_eq!(
             told,
