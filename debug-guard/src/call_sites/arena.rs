@@ -27,11 +27,8 @@ const UNIT: usize = 16;
 pub(crate) struct ArenaOffset(NonZeroU32);
 
 impl ArenaOffset {
-    pub(crate) const fn from_raw(raw: u32) -> Option<Self> {
-        match NonZeroU32::new(raw) {
-            Some(raw) => Some(Self(raw)),
-            None => None,
-        }
+    pub(crate) fn from_raw(raw: u32) -> Option<Self> {
+        NonZeroU32::new(raw).map(Self)
     }
 
     pub(crate) const fn raw(self) -> u32 {

@@ -119,19 +119,13 @@ impl LabelList {
 
     /// Pushes `new`; `link` gets the leaf before and the number of `new`, counted from 0, and writes both into `new`.
     pub(crate) fn push(&self, new: ArenaOffset, link: impl Fn(Option<ArenaOffset>, u32)) {
-        let mut word = self.0.load(Ordering::Acquire);
-        loop {
-            let count = (word >> 32) as u32;
-            link(ArenaOffset::from_raw(word as u32), count);
-            let next = u64::from(count.wrapping_add(1)) << 32 | u64::from(new.raw());
-            match self
-                .0
-                .compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => return,
-                Err(now) => word = now,
-            }
-        }
+        let _ = self
+            .0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                let count = (word >> 32) as u32;
+                link(ArenaOffset::from_raw(word as u32), count);
+                Some(u64::from(count.wrapping_add(1)) << 32 | u64::from(new.raw()))
+            });
     }
 }
 

@@ -37,19 +37,14 @@ pub(super) struct CookieLayout {
 
 /// `None` if the size is too large for a header or a [`Layout`].
 #[inline]
-pub(super) const fn plan(size: usize, align: usize, header_only: bool) -> Option<CookieLayout> {
-    let align = if align > GRANULE { align } else { GRANULE };
-    with_front(
-        size,
-        align,
-        if align > HEADER { align } else { HEADER },
-        header_only,
-    )
+pub(super) fn plan(size: usize, align: usize, header_only: bool) -> Option<CookieLayout> {
+    let align = align.max(GRANULE);
+    with_front(size, align, align.max(HEADER), header_only)
 }
 
 /// [`plan`] for a block with a tail and no more than the usual alignment.
 #[inline(always)]
-pub(super) const fn plain(size: usize) -> Option<CookieLayout> {
+pub(super) fn plain(size: usize) -> Option<CookieLayout> {
     with_front(size, GRANULE, HEADER, false)
 }
 
@@ -60,26 +55,17 @@ pub(super) const fn is_plain(align: usize, header_only: bool) -> bool {
 }
 
 #[inline(always)]
-const fn with_front(
-    size: usize,
-    align: usize,
-    front: usize,
-    header_only: bool,
-) -> Option<CookieLayout> {
+fn with_front(size: usize, align: usize, front: usize, header_only: bool) -> Option<CookieLayout> {
     if size as u64 >= MAX_SIZE {
         return None;
     }
-    let Some(end) = front.checked_add(size) else {
-        return None;
-    };
+    let end = front.checked_add(size)?;
     let total = if header_only { end } else { tail_stop(end) };
     if total < end {
         return None;
     }
-    match Layout::from_size_align(total, align) {
-        Ok(whole) => Some(CookieLayout { whole, front }),
-        Err(_) => None,
-    }
+    let whole = Layout::from_size_align(total, align).ok()?;
+    Some(CookieLayout { whole, front })
 }
 
 /// Bytes of the tail behind an object of `size` bytes: 8 to 23.

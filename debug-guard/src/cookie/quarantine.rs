@@ -367,7 +367,5 @@ impl Quarantine {
             // SAFETY: allocated in `new` with this layout and scope.
             unsafe { memory.deallocate(chunks.cast(), layout, Scope::Instance) };
         }
-        self.count = 0;
-        self.used = AtomicUsize::new(0);
     }
 }

@@ -169,7 +169,6 @@ impl RecordTable {
                 unsafe { memory.deallocate(records.cast(), layout, Scope::Instance) };
             }
         }
-        self.fresh = AtomicU32::new(0);
     }
 }
 

@@ -221,17 +221,10 @@ impl ThreadCaches {
                 .chunk
                 .store(unsafe { &raw mut (*entry.as_ptr()).chunk }, Relaxed);
         }
-        let mut head = self.all.load(Relaxed);
-        loop {
+        let _ = self.all.fetch_update(Release, Relaxed, |head| {
             made.cache.next.store(head, Relaxed);
-            match self
-                .all
-                .compare_exchange_weak(head, entry.as_ptr(), Release, Relaxed)
-            {
-                Ok(_) => break,
-                Err(now) => head = now,
-            }
-        }
+            Some(entry.as_ptr())
+        });
         if threads::cache(self.slot).is_none() {
             threads::keep(self.slot, &made.cache);
         } else {

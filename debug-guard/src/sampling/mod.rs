@@ -44,19 +44,11 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// Chooses the first `first` requests of every call site and at least one in `one_in` of the others, by chance; where `one_in` is
     /// 0 or 1, all. The same seed chooses the same.
-    pub(crate) const fn new(one_in: u32, first: u32, seed: u64) -> Self {
-        let floor = match u32::MAX.checked_div(one_in) {
-            Some(floor) => floor,
-            None => u32::MAX,
-        };
-        let halving = match first.checked_ilog2() {
-            Some(halving) => halving,
-            None => 0,
-        };
+    pub(crate) fn new(one_in: u32, first: u32, seed: u64) -> Self {
         Self {
-            floor,
+            floor: u32::MAX.checked_div(one_in).unwrap_or(u32::MAX),
             first,
-            halving,
+            halving: first.checked_ilog2().unwrap_or(0),
             seed,
             sites: [const { [const { AtomicU64::new(0) }; WAYS] }; SETS],
             counts: [const { [const { AtomicU32::new(0) }; WAYS] }; SETS],
