@@ -12,7 +12,7 @@ use crate::report::{Modules, Stack};
 
 /// Stores the call stacks of commands, each once. What is stored stays until the depot is dropped.
 ///
-/// Memory comes from `A` in pieces of 64 KiB and more, at most 256 MiB. Threads: any, at once; lookups wait for nobody.
+/// Memory comes from `A` in pieces of 64 KiB and more, at most 256 MiB. Threads: any, at once; lookups never wait.
 ///
 /// ```
 /// use alloc_core::FromGlobalAlloc;

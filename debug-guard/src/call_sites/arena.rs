@@ -63,7 +63,7 @@ impl SiteArena {
     pub(crate) fn new(memory: &dyn HostAllocator, limit: usize) -> Result<Self, AllocError> {
         let arena = Self {
             chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS],
-            next: AtomicUsize::new(UNIT), // place 0 is nobody's
+            next: AtomicUsize::new(UNIT), // place 0 means none
             capacity: AtomicUsize::new(0),
             limit: limit.max(FIRST),
         };

@@ -7,8 +7,8 @@
 //! ```
 //! Code that uses the register for something else ends the chain, or leads it astray: each step must go up, stay below the end of the
 //! stack and stand at a multiple of 16, as the calling conventions of x86-64 and AArch64 have it. So nothing but the thread's own stack
-//! is ever read. Where a stack ends that is not the thread's own (a fiber's, a coroutine's) nobody can tell: what lies above it may be
-//! somebody's and may go, so there each word is read in a way that cannot fault. A chain that is led astray may skip callers; which of the addresses on it follow a call is judged where a site is new.
+//! is ever read. The end of another stack (a fiber's, a coroutine's) is not known: memory above it may be
+//! unmapped at any time, so there each word is read without a fault. A chain that is led astray may skip callers; a new site checks that each address follows a call.
 
 use super::registers::Registers;
 use crate::os;

@@ -93,7 +93,7 @@ impl Cookies {
         base.as_ptr().expose_provenance();
         let words = header_words(request, header_only, mark, record);
         let content = (!request.zeroed).then_some(FRESH);
-        // SAFETY: a block of this plan, nobody else's yet; zeros are there.
+        // SAFETY: a block of this plan, not shared yet; it has its zeros.
         Ok(unsafe { self.write_cookie(base, plan.front, record, words, header_only, content) })
     }
 

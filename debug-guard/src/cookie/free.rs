@@ -433,11 +433,11 @@ impl Cookies {
             {
                 late(finding);
             }
-            // SAFETY: freed, and nobody else is here.
+            // SAFETY: freed, and no other thread uses the cookies.
             unsafe { self.release_block(memory, record) };
         }
         registry::leave(self.slot);
-        // SAFETY: the caller; borrowed for this call alone, so nobody refers to anything.
+        // SAFETY: the caller; borrowed for this call alone, so there are no references.
         unsafe { self.quarantine.close(memory) };
         // SAFETY: as above; the slot has been left.
         unsafe { self.caches.close(memory) };

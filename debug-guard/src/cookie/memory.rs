@@ -87,7 +87,7 @@ pub(super) unsafe fn read_header(start: usize) -> (HeaderWords, u64) {
 /// As [`write_header`].
 #[inline]
 pub(super) unsafe fn fill(start: usize, byte: u8, len: usize) {
-    // SAFETY: the object's bytes, which nobody uses now.
+    // SAFETY: the object's bytes, which are not in use.
     unsafe { with_exposed_provenance_mut::<u8>(start).write_bytes(byte, len) };
 }
 

@@ -145,7 +145,7 @@ impl RecordTable {
         }
         drop(held);
         if !first {
-            // SAFETY: taken above, shown to nobody.
+            // SAFETY: allocated above, not shared.
             unsafe { memory.deallocate(records, layout, Scope::Instance) };
         }
         Ok(())

@@ -158,7 +158,7 @@ impl ThreadCaches {
     /// The thread's cache, if it has one.
     #[inline(always)]
     pub(super) fn own(&self) -> Option<&ThreadCache> {
-        // SAFETY: caches live as long as the guard of their slot, which is borrowed; nobody else uses this thread's.
+        // SAFETY: caches live as long as the guard of their slot, which is borrowed; only this thread uses its cache.
         threads::cache(self.slot).map(|cache| unsafe { cache.as_ref() })
     }
 
@@ -212,7 +212,7 @@ impl ThreadCaches {
             return;
         };
         let entry = entry.cast::<CacheWithChunk>();
-        // SAFETY: all zeros is a cache without records and a chunk without entries; shown to nobody yet.
+        // SAFETY: all zeros is a cache without records and a chunk without entries; not shared yet.
         let made = unsafe { entry.as_ref() };
         made.cache.drawn.store(true, Relaxed);
         if quarantine {

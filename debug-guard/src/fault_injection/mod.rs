@@ -83,7 +83,7 @@ impl<A> FailingAllocator<A> {
     }
 
     /// Counts a request that goes to another allocator than the one behind, and asks the plan: `false` where that refuses it. Its bytes
-    /// count as given, and as live for no longer than this: nobody says when they are freed. One for 0 bytes is none.
+    /// count as given, and as live for no longer than this: their free is not reported. One for 0 bytes is none.
     pub fn admits(&self, bytes: usize, scope: Scope) -> bool {
         if bytes == 0 {
             return true;

@@ -210,7 +210,7 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
                     self.state.store(READY, Release);
                 }
                 Err(error) => {
-                    // SAFETY: this thread alone is here, and nobody reads before the state says so.
+                    // SAFETY: only this thread is here, and others read after the state changed.
                     unsafe { *self.refusal.get() = Some(error) };
                     write_refusal(&self.options, error);
                     self.state.store(REFUSED, Release);

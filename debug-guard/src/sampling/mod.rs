@@ -139,7 +139,7 @@ impl Sampler {
                 chosen = true;
                 continue;
             }
-            // Where nobody is chosen this far, the chance is another from there on, and at the floor the draw.
+            // If no request is selected this far, the chance changes there, and at the floor a new draw is due.
             let passing = failures.min(left).min(MAX_SHIFT);
             let mark = if failures < left { CHOSEN } else { 0 };
             let next = match chance == self.floor {

@@ -241,7 +241,7 @@ impl<P: Pages> Slots<P> {
             .is_err()
         {
             // Another thread was faster.
-            // SAFETY: written above, known to nobody else.
+            // SAFETY: written above, not shared.
             unsafe { Self::close_large(place, memory) };
         }
         self.large().ok_or(SlotRefused::NoMemory)

@@ -70,7 +70,7 @@ impl<P: Pages> Slots<P> {
             end,
             behind,
         } = self.margins(region, place, shape);
-        // SAFETY: in the block's first page, provided, in front of its first byte: nobody's to write.
+        // SAFETY: in the block's first page, provided, in front of its first byte: no thread may write there.
         let clean_front = unsafe { self.pattern.is_at(front, start - front) };
         // SAFETY: as above, in its last page, behind its last byte.
         clean_front && (end == behind || unsafe { self.pattern.is_at(end, behind - end) })
@@ -90,7 +90,7 @@ impl<P: Pages> Slots<P> {
             behind,
         } = self.margins(region, place, shape);
         Redzone {
-            // SAFETY: pages of the block, provided, in front of its first byte: nobody's to write.
+            // SAFETY: pages of the block, provided, in front of its first byte: no thread may write there.
             front: unsafe { self.pattern.changed(front, start - front) },
             // SAFETY: as above, behind its last byte.
             behind: unsafe { self.pattern.changed(end, behind - end) },

@@ -220,6 +220,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "debug-guard",
         100,
         &[
+            &["fold"],
             &["mode", "report_kind", "sampling"],
             &["block", "os"],
             &["lock"],

@@ -49,7 +49,7 @@ pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), O
         install_signal_stack()?;
         super::report_stack::make()?;
         for (signal, former) in SIGNALS.into_iter().zip(&FORMER) {
-            // SAFETY: writes what is in force now; nobody reads it before the handler stands.
+            // SAFETY: writes what is in force; it is read after the handler is installed.
             memory::answer("sigaction", unsafe {
                 libc::sigaction(signal, null(), former.0.get().cast())
             })?;
@@ -146,7 +146,7 @@ fn install_signal_stack() -> Result<(), OsRefusal> {
         return Ok(());
     }
     let base = memory::reserve(STACK_BYTES)?;
-    // SAFETY: reserved above, used by nobody yet.
+    // SAFETY: reserved above, not used yet.
     unsafe { memory::protect(base, STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE) }?;
     let ours = libc::stack_t {
         ss_sp: core::ptr::with_exposed_provenance_mut(base),

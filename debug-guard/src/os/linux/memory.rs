@@ -27,7 +27,7 @@ pub(super) fn errno() -> i32 {
 pub(super) fn set_errno(value: i32) {
     // SAFETY: the address of the calling thread's own number.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: valid for the life of the thread, and nobody else's.
+    // SAFETY: valid for the life of the thread, which owns it.
     unsafe { place.write(value) };
 }
 

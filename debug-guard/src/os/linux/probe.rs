@@ -33,17 +33,17 @@ fn attempt(back_end: BackEnd) -> Result<(), OsRefusal> {
     if !readable(from) || readable(to) || readable(region.base()) || readable(from + page_size()) {
         return ineffective;
     }
-    // SAFETY: provided above, found readable, and nobody else's.
+    // SAFETY: provided above, found readable, and not shared.
     unsafe { word.write_volatile(0x5A) };
     if back_end == BackEnd::UserfaultfdMove {
-        // SAFETY: nobody knows the pages.
+        // SAFETY: the pages are not shared.
         let moved = unsafe { region.pass_on(1, 2) }?;
         if !moved || readable(from) || !readable(to) {
             return ineffective;
         }
         return Ok(());
     }
-    // SAFETY: nobody uses the page any more.
+    // SAFETY: the page is no longer used.
     unsafe { region.revoke(1, 1) }?;
     if readable(from) { ineffective } else { Ok(()) }
 }

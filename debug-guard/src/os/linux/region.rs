@@ -208,7 +208,7 @@ impl Pages for Region {
         self.landed.store(true, Ordering::Release);
         let open = page < self.opened.load(Ordering::Acquire);
         if self.back_end == BackEnd::Mprotect || !open {
-            // SAFETY: pages of ours become accessible; nobody relies on their being stopped but the guard that asks for this.
+            // SAFETY: pages of ours become accessible; only the guard, which calls this, relies on their being inaccessible.
             let _ = unsafe { memory::protect(base, bytes, libc::PROT_READ | libc::PROT_WRITE) };
         }
         let landed = match self.back_end {
@@ -243,7 +243,7 @@ impl Pages for Region {
         }
         let (base, bytes) = (self.address_of(page), 1 << self.shift);
         if self.back_end == BackEnd::GuardMarkers {
-            // SAFETY: forwarded: what is in it is nobody's.
+            // SAFETY: the caller's promise: the page has no valid content.
             let _ = unsafe { memory::advise_locked(base, bytes, Advice::INSTALL_GUARD) };
             return;
         }
@@ -274,7 +274,7 @@ impl Region {
         let (base, bytes) = (self.address_of(first), count << self.shift);
         if self.has_landed() {
             // What was written to a page that an access landed on stays in it.
-            // SAFETY: the caller's pages, not provided: nobody has anything in them.
+            // SAFETY: the caller's pages, not provided: they have no valid content.
             unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) }?;
         }
         if self.back_end == BackEnd::GuardMarkers {
@@ -329,11 +329,11 @@ impl Region {
     /// while there is one mapping, gives it to all that this one is ever cut into.
     fn make_mergeable(&self) -> Result<(), OsRefusal> {
         let page = super::page_size();
-        // SAFETY: nobody uses the region yet.
+        // SAFETY: the region is not used yet.
         unsafe { memory::protect(self.base, page, libc::PROT_READ | libc::PROT_WRITE) }?;
         // SAFETY: accessible since the line before.
         unsafe { core::ptr::with_exposed_provenance_mut::<u8>(self.base).write_volatile(0) };
-        // SAFETY: nobody uses the region yet.
+        // SAFETY: the region is not used yet.
         unsafe { memory::protect(self.base, page, libc::PROT_NONE) }?;
         // SAFETY: as above.
         unsafe { memory::advise(self.base, page, Advice::DISCARD) }
@@ -344,7 +344,7 @@ impl Region {
 /// when they are opened; a huge page would be one page of memory for 512 of ours. Kernels without huge pages answer EINVAL.
 fn plain(base: usize, bytes: usize) {
     memory::unlock(base, bytes);
-    // SAFETY: nobody's pages yet.
+    // SAFETY: the pages are not used yet.
     let _ = unsafe { memory::advise(base, bytes, Advice::NO_HUGE_PAGES) };
 }
 
@@ -356,7 +356,7 @@ impl Drop for Region {
         ) {
             userfault::forget(self.base);
         }
-        // SAFETY: the region's own addresses; whoever drops it has no page of it in use.
+        // SAFETY: the region's own addresses; no page of a dropped region is in use.
         unsafe { memory::unmap(self.base, self.pages << self.shift) };
     }
 }

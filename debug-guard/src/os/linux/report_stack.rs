@@ -22,7 +22,7 @@ pub(super) fn make() -> Result<(), OsRefusal> {
     if TOP.load(Ordering::Relaxed) == 0 {
         let below = page_size();
         let base = memory::reserve(below + BYTES)?;
-        // SAFETY: reserved above, used by nobody yet.
+        // SAFETY: reserved above, not used yet.
         unsafe { memory::protect(base + below, BYTES, libc::PROT_READ | libc::PROT_WRITE) }?;
         TOP.store(base + below + BYTES, Ordering::Release);
     }
@@ -47,7 +47,7 @@ pub(super) fn run(asked: fn(&Trap) -> Handled, trap: &Trap) -> Handled {
         trap,
         answer: Handled::No,
     };
-    // SAFETY: nobody else is on that stack, its top is aligned to a page, and the question outlives the call.
+    // SAFETY: no other thread is on that stack, its top is aligned to a page, and the question outlives the call.
     unsafe { on_stack(from_mut(&mut question).cast(), answer, top) };
     OWNER.store(0, Ordering::Release);
     question.answer
@@ -74,7 +74,7 @@ struct Question<'a> {
 }
 
 /// # Safety
-/// `question` is a [`Question`] that nobody else uses.
+/// `question` is a [`Question`] that is not used otherwise.
 unsafe extern "C" fn answer(question: *mut c_void) {
     // SAFETY: the caller's promise.
     let question = unsafe { &mut *question.cast::<Question<'_>>() };
@@ -85,7 +85,7 @@ unsafe extern "C" fn answer(question: *mut c_void) {
     };
     let off = small;
     // The kernel sees this thread outside of its alternate stack, where the handler is still at work: what is stopped from here on must
-    // not begin there anew, but goes on on this stack.
+    // not begin there again, but continue on this stack.
     // SAFETY: takes the stack away for a while, and writes what was in force.
     let changed = unsafe { libc::sigaltstack(&raw const off, &raw mut small) } == 0;
     question.answer = (question.asked)(question.trap);

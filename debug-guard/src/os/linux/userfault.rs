@@ -301,7 +301,7 @@ pub(super) fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
 }
 
 /// # Safety
-/// Both pages are the caller's, and nobody may touch `from` any more.
+/// Both pages are the caller's, and no thread may access `from` again.
 pub(super) unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
     for _ in 0..TRIES {
         // SAFETY: the caller's promise for the pages.
