@@ -1,7 +1,7 @@
 //! The hot path: one backing call and a few plain stores.
 //!
-//! The thread's entry is looked up *after* the backing was called: the backing may itself use contexts and evict it. What the
-//! backing refused was never counted, so there is nothing to roll back.
+//! The thread's entry is looked up *after* the backing call, because the backing may itself use contexts and evict the entry. A
+//! request that the backing refuses was never counted, so nothing is rolled back.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -16,10 +16,10 @@ use crate::host::dangling;
 use crate::scope::Scope;
 use crate::threads::{ThreadTable, with_table};
 
-/// What became of an operation's count.
+/// Whether an operation was counted in the thread's entry.
 enum Counted {
     Yes,
-    /// It is in, and the entry wants folding.
+    /// Yes, and the entry must be folded.
     AndDue,
     /// The thread has no open entry for the row.
     No,
@@ -61,7 +61,7 @@ impl ContextNode {
             return self.refused_by_backing(layout, scope);
         };
         let counted = count(layout.size() as u64);
-        // The rare ends take the block along and answer with it: nothing has to be kept over a call.
+        // The rare branches pass the block through and return it: no register has to survive a call.
         match counted {
             Counted::Yes => Ok(block),
             Counted::AndDue => self.allocated_and_fold(block, scope),
@@ -101,13 +101,13 @@ impl ContextNode {
         Ok(block)
     }
 
-    /// With the checks for closed and budgeted nodes: while the thread's lease lasts, no more than a few loads and stores. Nodes that tell
-    /// who asks go this way as well.
+    /// For closed and budgeted nodes, and for those whose backing tracks requesters. While the thread's lease lasts, a budget costs a few
+    /// loads and stores.
     #[inline(never)]
     fn allocate_limited(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         // A layout's size is at most `isize::MAX`.
         let bytes = (layout.size() as u64).cast_signed();
-        // Without a budget a ceiling is no lease, and an exact one leases nothing.
+        // Without a budget the ceiling is no lease, and an exact budget leases nothing.
         let leased = self.flags() & (CLOSED | BUDGETED) == BUDGETED
             && !self.is_exact()
             && with_table(|table| {
@@ -123,12 +123,12 @@ impl ContextNode {
             return self.allocate_checked(layout, scope, Link::allocate);
         }
         let reserved = Reservation::of(self, scope, bytes.cast_unsigned());
-        let taken = self.with_requester(|backing| backing.allocate(layout, scope));
+        let block = self.with_requester(|backing| backing.allocate(layout, scope));
         core::mem::forget(reserved);
         let hidden = self.slice().cast_signed().clamp(FOLD_MIN, FOLD_MAX);
         let concluded = with_table(|table| {
             match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
-                Some(entry) if taken.is_ok() && entry.delta().wrapping_add(bytes) <= hidden => {
+                Some(entry) if block.is_ok() && entry.delta().wrapping_add(bytes) <= hidden => {
                     entry.set_ceiling(entry.ceiling().wrapping_add(bytes));
                     entry.record_alloc(bytes.cast_unsigned(), 1);
                     true
@@ -137,9 +137,9 @@ impl ContextNode {
             }
         });
         if !concluded {
-            self.conclude(scope, bytes.cast_unsigned(), 1, taken.is_ok());
+            self.conclude(scope, bytes.cast_unsigned(), 1, block.is_ok());
         }
-        taken.or_else(|_| self.refused_by_backing(layout, scope))
+        block.or_else(|_| self.refused_by_backing(layout, scope))
     }
 
     pub(crate) fn allocate_zeroed(
@@ -158,24 +158,38 @@ impl ContextNode {
         &self,
         layout: Layout,
         scope: Scope,
-        take: impl FnOnce(&Link, Layout, Scope) -> Result<NonNull<u8>, AllocError>,
+        allocate: impl FnOnce(&Link, Layout, Scope) -> Result<NonNull<u8>, AllocError>,
     ) -> Result<NonNull<u8>, AllocError> {
+        let call = |backing: &Link| allocate(backing, layout, scope);
+        self.call_checked(scope, layout.size() as u64, 1, call)?
+            .or_else(|_| self.refused_by_backing(layout, scope))
+    }
+
+    /// Calls the backing for `bytes` more in `blocks` more blocks: reserves them in the budgets before the call and counts them after it.
+    /// The outer error is this node's own refusal, the inner one the backing's.
+    #[inline]
+    fn call_checked(
+        &self,
+        scope: Scope,
+        bytes: u64,
+        blocks: u64,
+        call: impl FnOnce(&Link) -> Result<NonNull<u8>, AllocError>,
+    ) -> Result<Result<NonNull<u8>, AllocError>, AllocError> {
         if self.flags() & CLOSED != 0 {
             return Err(self.refuse_closed(scope));
         }
-        let bytes = layout.size() as u64;
         let reserved = if self.is_budgeted() {
             Some(self.reserve(scope, bytes)?)
         } else {
             None
         };
-        let taken = self.with_requester(|backing| take(backing, layout, scope));
+        let block = self.with_requester(call);
         if let Some(reserved) = reserved {
-            reserved.conclude(1, taken.is_ok());
-        } else if taken.is_ok() {
-            self.count_allocation(scope, bytes, 1);
+            reserved.conclude(blocks, block.is_ok());
+        } else if block.is_ok() {
+            self.count_allocation(scope, bytes, blocks);
         }
-        taken.or_else(|_| self.refused_by_backing(layout, scope))
+        Ok(block)
     }
 
     /// # Safety
@@ -216,7 +230,7 @@ impl ContextNode {
             }
             None => Counted::No,
         };
-        // As in `allocate`: the rare ends do the rest themselves.
+        // As in `allocate`: the rare branches do the rest themselves.
         match counted {
             // SAFETY: the caller's promise; blocks of this node come from its backing.
             Counted::Yes => unsafe { self.backing.deallocate(block, layout, scope) },
@@ -227,8 +241,8 @@ impl ContextNode {
         }
     }
 
-    /// For nodes with a budget, and those that tell who asks. The room is given back after the block: the limit holds for what the backing
-    /// has given as well.
+    /// For nodes with a budget, and for those whose backing tracks requesters. The bytes are refunded after the block is freed, so that the
+    /// limit also holds for the memory that the backing has handed out.
     ///
     /// # Safety
     /// As [`ContextNode::deallocate`].
@@ -294,24 +308,10 @@ impl ContextNode {
             }
             return Ok(block);
         };
-        if self.flags() & CLOSED != 0 {
-            return Err(self.refuse_closed(scope));
-        }
-        let reserved = if self.is_budgeted() {
-            Some(self.reserve(scope, more)?)
-        } else {
-            None
-        };
         // SAFETY: the caller's promise.
-        let grown =
-            self.with_requester(|backing| unsafe { backing.resize(block, old, new, scope) });
-        if let Some(reserved) = reserved {
-            reserved.conclude(0, grown.is_ok());
-        } else if grown.is_ok() {
-            self.count_allocation(scope, more, 0);
-        }
-        grown.or_else(|_| {
-            // What was missing is the growth.
+        let call = |backing: &Link| unsafe { backing.resize(block, old, new, scope) };
+        self.call_checked(scope, more, 0, call)?.or_else(|_| {
+            // Only the growth was missing.
             let growth = Layout::from_size_align(more as usize, new.align());
             self.refused_by_backing(growth.unwrap_or(new), scope)
         })

@@ -14,8 +14,8 @@ use crate::scope::Scope;
 
 macro_rules! host_allocator {
     ($type:ty) => {
-        // SAFETY: blocks come from the node's backing, whose contract is the same, and are given back to it; the node, and
-        // with it the link to the backing, lives as long as the owner or any handle.
+        // SAFETY: blocks come from the node's backing, whose contract is the same, and are freed to it; the node, and with it the
+        // link to the backing, lives as long as the owner or any handle.
         unsafe impl HostAllocator for $type {
             fn traits(&self) -> AllocatorTraits {
                 AllocatorTraits {

@@ -27,9 +27,9 @@ pub(crate) struct Functions {
     refusal: unsafe fn(*const (), Layout, Scope) -> HostError,
     traits: unsafe fn(*const ()) -> AllocatorTraits,
     validate_pointer: unsafe fn(*const (), NonNull<u8>, usize) -> PointerStatus,
-    /// The type has no size, so its address says nothing.
+    /// The type has size 0, so that its address identifies nothing.
     sizeless: bool,
-    /// Of an allocator with a root's node behind it, see [`root_layout`].
+    /// The layout of an allocator with a root's node behind it, see [`root_layout`].
     root_layout: Option<Layout>,
     free_root: unsafe fn(*const (), Layout, Scope),
     type_name: fn() -> &'static str,
@@ -115,10 +115,9 @@ impl Backing {
             /// # Safety
             /// `data` is the address of an `A` at the beginning of a block of its own, with this layout and scope; neither is used after this.
             unsafe fn free_root(data: *const (), layout: Layout, scope: Scope) {
-                // SAFETY: the caller's promise; nobody uses the place after this.
+                // SAFETY: the caller's promise; the place is not used after this.
                 let allocator = unsafe { data.cast::<A>().read() };
-                let block = NonNull::new(data.cast_mut().cast::<u8>());
-                if let Some(block) = block {
+                if let Some(block) = NonNull::new(data.cast_mut().cast::<u8>()) {
                     // SAFETY: the caller's promise; moving an allocator invalidates no block.
                     unsafe { allocator.deallocate(block, layout, scope) };
                 }
@@ -151,7 +150,7 @@ impl Backing {
     }
 }
 
-/// What stands in for an allocator that was abandoned: nothing is given, frees go nowhere, the address is not used.
+/// The functions of an abandoned allocator: they refuse every request, ignore frees and do not use the address.
 static ABANDONED: Functions = Functions {
     allocate: |_, _, _| Err(AllocError),
     deallocate: |_, _, _, _| (),
@@ -184,7 +183,7 @@ pub(super) const fn root_layout<A>() -> Option<Layout> {
     }
 }
 
-/// How far behind the allocator its root's node lies.
+/// The offset of the root's node behind its allocator.
 pub(super) const fn root_offset<A>() -> usize {
     match Layout::new::<A>().extend(ContextNode::LAYOUT) {
         Ok((_, offset)) => offset,
@@ -198,8 +197,8 @@ pub(crate) struct Link {
     allocate: AtomicPtr<()>,
     deallocate: AtomicPtr<()>,
     functions: AtomicPtr<Functions>,
-    /// The functions it was made with, which stay here when it is abandoned.
-    made_with: &'static Functions,
+    /// The original functions, kept when the link is abandoned.
+    original: &'static Functions,
 }
 
 // SAFETY: `data` is the address of a `Sync` allocator (see `Backing::of`), used through shared references only.
@@ -216,7 +215,7 @@ impl Link {
             allocate: AtomicPtr::new(backing.functions.allocate as *mut ()),
             deallocate: AtomicPtr::new(backing.functions.deallocate as *mut ()),
             functions: AtomicPtr::new(core::ptr::from_ref(backing.functions).cast_mut()),
-            made_with: backing.functions,
+            original: backing.functions,
         }
     }
 
@@ -227,16 +226,16 @@ impl Link {
             allocate: AtomicPtr::new(self.allocate.load(Ordering::Relaxed)),
             deallocate: AtomicPtr::new(self.deallocate.load(Ordering::Relaxed)),
             functions: AtomicPtr::new(self.functions.load(Ordering::Relaxed)),
-            made_with: self.made_with,
+            original: self.original,
         }
     }
 
     /// The layout of the allocator and the node of a root that owns it.
     pub(crate) fn root_layout(&self) -> Layout {
-        self.made_with.root_layout.unwrap_or(ContextNode::LAYOUT)
+        self.original.root_layout.unwrap_or(ContextNode::LAYOUT)
     }
 
-    /// Frees such a block through the allocator in it; what was abandoned is left where it is.
+    /// Frees such a block through the allocator in it. An abandoned block stays allocated.
     ///
     /// # Safety
     /// The allocator lies at the beginning of a block of its own with [`root_layout`](Self::root_layout) and this scope; neither is used
@@ -246,26 +245,25 @@ impl Link {
         unsafe { (self.functions().free_root)(self.data, self.root_layout(), scope) }
     }
 
-    /// True when both draw on the same allocator, so that a block of one can be given back through the other.
+    /// True when both links have the same allocator, so that a block of one can be freed through the other.
     ///
-    /// Two allocators of a type without size are one: nothing can tell them apart. Where two crates made the links, the answer may
-    /// be a false no.
+    /// Two allocators of a type of size 0 are equal. The result may be a false `false` when two crates made the links.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
-        core::ptr::eq(self.made_with, other.made_with)
-            && (self.made_with.sizeless || self.data == other.data)
+        core::ptr::eq(self.original, other.original)
+            && (self.original.sizeless || self.data == other.data)
     }
 
-    /// True when the other's allocator dies with this one, as far as can be told: rather too often than too seldom. The functions'
-    /// address may differ from one crate to the next for the same type, so it is not asked.
+    /// True when the other link's allocator may be the same, so that it dies with this one. Errs towards true. Does not compare the
+    /// functions' addresses, which may differ between crates for one type.
     pub(crate) fn dies_with(&self, other: &Self) -> bool {
-        match (self.made_with.sizeless, other.made_with.sizeless) {
+        match (self.original.sizeless, other.original.sizeless) {
             (false, false) => self.data == other.data,
-            (true, true) => (self.made_with.type_name)() == (other.made_with.type_name)(),
+            (true, true) => (self.original.type_name)() == (other.original.type_name)(),
             _ => false,
         }
     }
 
-    /// From now on the allocator is not called through this link any more.
+    /// Replaces the functions, so that this link no longer calls the allocator.
     pub(crate) fn abandon(&self) {
         self.allocate
             .store(ABANDONED.allocate as *mut (), Ordering::Relaxed);

@@ -29,7 +29,7 @@ impl ContextNode {
                 Some(entry) => {
                     let delta = entry.record_free(bytes, blocks);
                     if self.is_exact() {
-                        // What was charged for the block goes back at once: no row has to change for that.
+                        // The block's charge is refunded at once; the row need not change for that.
                         entry.set_ceiling(entry.ceiling().saturating_sub_unsigned(bytes));
                         self.refund(bytes);
                     }
@@ -44,11 +44,11 @@ impl ContextNode {
 
     /// The thread has no open entry for this row.
     #[cold]
-    pub(super) fn count_miss(&self, scope: Scope, bytes: u64, blocks: u64, taken: bool) {
+    pub(super) fn count_miss(&self, scope: Scope, bytes: u64, blocks: u64, allocated: bool) {
         with_table(
             |table| match table.and_then(|table| table.open(self, scope)) {
                 Some(entry) => {
-                    let fold = if taken {
+                    let fold = if allocated {
                         entry.record_alloc(bytes, blocks)
                     } else {
                         let delta = entry.record_free(bytes, blocks);
@@ -60,13 +60,13 @@ impl ContextNode {
                 }
                 None => {
                     let mut counts = Counts::default();
-                    if taken {
+                    if allocated {
                         (counts.alloc_bytes, counts.alloc_blocks) = (bytes, blocks);
                     } else {
                         (counts.free_bytes, counts.free_blocks) = (bytes, blocks);
                     }
                     self.count_directly(scope, &counts);
-                    if !taken && self.is_budgeted() {
+                    if !allocated && self.is_budgeted() {
                         self.refund(bytes);
                     }
                 }
@@ -74,7 +74,7 @@ impl ContextNode {
         );
     }
 
-    /// Folds the thread's entry into the row and sets its next ceiling; gives back the lease above a slice.
+    /// Folds the thread's entry into the row and sets its next ceiling; refunds the part of the lease above a slice.
     #[cold]
     pub(crate) fn fold(&self, scope: Scope, entry: &AccountEntry) {
         let budgeted = self.is_budgeted();
@@ -99,8 +99,8 @@ impl ContextNode {
         }
     }
 
-    /// True when a free has left an entry with more than it may keep to itself. Unbudgeted: -delta > ceiling, the fold
-    /// threshold. Budgeted: what is unused is more than a slice, or the row does not know of more than a slice of frees.
+    /// True when the entry must be folded after a free. Unbudgeted: -delta exceeds the ceiling, which is the fold threshold. Budgeted: the
+    /// unused lease exceeds a slice, or the unfolded frees do.
     #[inline]
     fn is_due(&self, entry: &AccountEntry, delta: i64) -> bool {
         if self.is_budgeted() {
@@ -111,7 +111,7 @@ impl ContextNode {
         }
     }
 
-    /// Folds this thread's entry, if it is (still) open.
+    /// Folds this thread's entry, if it is open.
     pub(super) fn fold_own(&self, scope: Scope) {
         with_table(|table| {
             if let Some(entry) =

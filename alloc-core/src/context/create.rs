@@ -1,8 +1,8 @@
-//! How nodes come to be and how they go.
+//! Creating and ending nodes.
 //!
-//! A node lives as long as anything refers to it: its owner (`Context`), handles, and its children, which refer to their
-//! parent. When the last reference goes, the node is taken out of every thread's table, leaves its sums with its parent and
-//! gives its memory back to where it came from: the parent, or for a root the backing itself.
+//! A node is referenced by its owner (`Context`), by handles, and by its children. When the last reference is released, the node is
+//! evicted from every thread's table, its sums are added to its parent's, and its memory is freed to the parent, or for a root to the
+//! backing itself.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -19,7 +19,7 @@ use crate::requester::with_identity;
 use crate::scope::Scope;
 use crate::sync::{Ordering, fence};
 
-/// Makes a root. Its own memory comes from the backing and is counted in itself.
+/// Creates a root. Its own memory comes from the backing and is counted in the root.
 ///
 /// # Safety
 /// The allocator behind `backing` lives until the node is gone or abandoned.
@@ -32,7 +32,7 @@ pub(super) unsafe fn make_root(
     Ok(finish_root(place(block, node)))
 }
 
-/// Makes a root that owns its allocator: both lie in one block of that allocator, the node behind.
+/// Creates a root that owns its allocator: both lie in one block of that allocator, the node behind the allocator.
 pub(super) fn make_owned_root<A: HostAllocator + Sync>(
     allocator: A,
     options: &ContextOptions<'_>,
@@ -47,7 +47,7 @@ pub(super) fn make_owned_root<A: HostAllocator + Sync>(
         Err(error) => return Err(Rejected::new(allocator, error)),
     };
     let home = block.cast::<A>();
-    // SAFETY: the block begins with room for the allocator and is nobody else's.
+    // SAFETY: the new block begins with room for the allocator.
     unsafe { home.write(allocator) };
     // SAFETY: it lives there until the node is gone.
     node.backing = unsafe { Link::new(Backing::at(home.as_ptr())) };
@@ -57,7 +57,7 @@ pub(super) fn make_owned_root<A: HostAllocator + Sync>(
     Ok(finish_root(place(behind, node)))
 }
 
-/// A root's block, of `layout`, and its node, which is yet to be placed there.
+/// Allocates a root's block of `layout`. Returns it with the node to be placed there.
 ///
 /// # Safety
 /// The allocator behind `backing` lives as long as the node has it.
@@ -75,7 +75,7 @@ unsafe fn begin_root(
         .and_then(|budget| own_bytes.checked_sub(budget.limit))
         .filter(|short| *short > 0)
     {
-        // The root does not exist; the id is the one that it would have had.
+        // The root does not exist; the error names the id that the root would have had.
         return Err(HostError::OverBudget {
             context: ContextNode::next_id(),
             short_by,
@@ -120,7 +120,7 @@ fn finish_root(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
     node
 }
 
-/// Makes a child. Its memory comes from `parent` and is counted there; nothing is left behind when it is refused.
+/// Creates a child. Its memory comes from `above` and is counted there; a refusal leaves nothing behind.
 ///
 /// # Safety
 /// The allocator in `options`, if any, lives until the node is gone or abandoned.
@@ -155,7 +155,7 @@ pub(super) unsafe fn make_child(
         label,
         Some(parent.root_ptr().unwrap_or(above)),
     );
-    // What is still to be set is set where it stays, so that the compiler can make all of the long record there.
+    // The remaining fields are set in place, so that the compiler can build the long record there.
     let node = place(block, node);
     // SAFETY: just placed.
     let this = unsafe { node.as_ref() };
@@ -172,7 +172,7 @@ pub(super) unsafe fn make_child(
 
 fn set_budget(node: &ContextNode, budget: Budget, above: Option<u64>) {
     if budget.limit == u64::MAX {
-        // No limit at all: inherited ones hold, and nothing is to be paid for this one.
+        // No limit: inherited limits hold, and this one must cost nothing.
         return;
     }
     node.budget.kind.store(budget.kind as u8, Ordering::Relaxed);
@@ -187,14 +187,14 @@ fn set_budget(node: &ContextNode, budget: Budget, above: Option<u64>) {
 #[inline]
 fn place(block: NonNull<u8>, node: ContextNode) -> NonNull<ContextNode> {
     let at = block.cast::<ContextNode>();
-    // SAFETY: the block has the layout of a `ContextNode` and is nobody else's.
+    // SAFETY: the block is new and has the layout of a `ContextNode`.
     unsafe { at.write(node) };
     at
 }
 
 type BlockResult = Result<NonNull<u8>, allocator_api2::alloc::AllocError>;
 
-/// Copies a label into a block of its own; the error is the layout that was refused.
+/// Copies a label into a block of its own. The error is the refused layout.
 fn copy_label(
     label: Option<&str>,
     allocate: impl FnOnce(Layout) -> BlockResult,
@@ -209,10 +209,10 @@ fn copy_label(
     Ok(Some(NonNull::slice_from_raw_parts(block, label.len())))
 }
 
-/// From here on a count stands still: the node is never freed. Reached only by leaking references by the billion.
+/// A saturated reference count: the node is never freed. Only leaking billions of references reaches it.
 const STUCK: usize = usize::MAX / 2;
 
-/// Takes one more reference.
+/// Acquires one more reference.
 pub(super) fn retain(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
     // SAFETY: the caller has a reference.
     let references = unsafe { &node.as_ref().references };
@@ -222,7 +222,7 @@ pub(super) fn retain(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
     node
 }
 
-/// Takes one more reference of a linked node, unless its last one has gone already and it is about to end. The tree lock is held.
+/// Acquires one more reference to a linked node. False when the last one was already released. The tree lock is held.
 pub(super) fn retain_living(node: &ContextNode) -> bool {
     let mut references = node.references.load(Ordering::Relaxed);
     while references != 0 {
@@ -244,7 +244,7 @@ pub(super) fn retain_living(node: &ContextNode) -> bool {
     false
 }
 
-/// Gives a reference back. The last one ends the node.
+/// Releases a reference. The last one ends the node.
 ///
 /// # Safety
 /// The caller owns one reference, and does not use the node after this.
@@ -257,12 +257,12 @@ pub(super) unsafe fn release(node: NonNull<ContextNode>) {
     }
 }
 
-/// Gives a reference back; true when nobody refers to the node any more, so that it is the caller's to end.
+/// Releases a reference. True when it was the last one: then the caller must end the node.
 ///
 /// # Safety
 /// As [`release`].
 unsafe fn is_last(node: NonNull<ContextNode>) -> bool {
-    // SAFETY: the reference that is being given back keeps the node alive up to here.
+    // SAFETY: the reference that is being released keeps the node alive up to here.
     let references = unsafe { &node.as_ref().references };
     if references.load(Ordering::Relaxed) >= STUCK
         || references.fetch_sub(1, Ordering::Release) != 1
@@ -273,7 +273,7 @@ unsafe fn is_last(node: NonNull<ContextNode>) -> bool {
     true
 }
 
-/// A node without references, and after it perhaps its parent, and so on: a loop, not recursion.
+/// Ends a node without references, then its parent if that was its last reference, and so on: a loop, not recursion.
 struct Cascade {
     ending: Option<NonNull<ContextNode>>,
 }
@@ -285,7 +285,7 @@ impl Cascade {
             // SAFETY: not yet freed.
             crate::owned::destroy_leftovers(unsafe { node.as_ref() });
             self.ending = None;
-            // SAFETY: nobody refers to the node any more.
+            // SAFETY: the node has no reference any more.
             let parent = unsafe { end(node) };
             // SAFETY: the ended node's reference on its parent.
             self.ending = parent.filter(|parent| unsafe { is_last(*parent) });
@@ -294,16 +294,16 @@ impl Cascade {
 }
 
 impl Drop for Cascade {
-    /// After a destructor's panic: the rest ends all the same.
+    /// Ends the remaining nodes after a destructor's panic.
     fn drop(&mut self) {
         self.run();
     }
 }
 
-/// Ends a node without references. Answers the parent, whose reference the caller must give back.
+/// Ends a node. Returns the parent, whose reference the caller must release.
 ///
 /// # Safety
-/// Nobody refers to the node any more, and it owns no value.
+/// The node has no reference and owns no value.
 unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     // SAFETY: not yet freed.
     let this = unsafe { node.as_ref() };
@@ -312,7 +312,7 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     let label = this.label;
     let Some(parent) = tree::unlink(this) else {
         let owns_backing = this.flags() & OWNS_BACKING != 0;
-        let (backing, scope, tells, id, name) = (
+        let (backing, scope, tracks_requester, id, name) = (
             this.backing.inherit(),
             this.scope,
             this.tracks_requester(),
@@ -329,8 +329,8 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
                     unsafe { backing.deallocate(block, layout, scope) };
                 }
             };
-            // Without the label, which goes first.
-            if tells {
+            // Without the label, which is freed first.
+            if tracks_requester {
                 with_identity(id, name, None, free)
             } else {
                 free()
@@ -339,11 +339,11 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
         return None;
     };
     let scope = this.home;
-    // SAFETY: the ended node's reference on its parent is still held; the caller gives it back.
+    // SAFETY: the ended node's reference on its parent is still held; the caller releases it.
     let home = unsafe { parent.as_ref() };
     free_parts(node, label, |block, layout| {
-        // SAFETY: node and label of a child were taken with these layouts and this scope, from the parent or from one that draws
-        // on the same allocator and has handed the charge on.
+        // SAFETY: node and label of a child were allocated with these layouts and this scope, from the parent or from a former parent
+        // with the same allocator, whose charge has moved.
         unsafe { home.deallocate(block, layout, scope) };
     });
     Some(parent)

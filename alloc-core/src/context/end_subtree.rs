@@ -1,7 +1,7 @@
-//! Ending a node and all below it: nothing new is given, and what they own is destroyed.
+//! Ending a node and all below it: closes them and destroys the values that they own.
 //!
-//! Children before their parents, newer ones before older: no recursion, no memory, however deep the tree. The place where the walk
-//! stands is kept by a reference; contexts that end meanwhile, on this thread or on others, are passed over.
+//! Children are ended before their parents, newer ones before older, without recursion or allocation at any depth. A reference keeps the
+//! node that the walk has reached; contexts that other calls or threads end meanwhile are skipped.
 
 use super::node::{ContextNode, OWNED_BY_PARENT};
 use super::{Context, ContextHandle, tree};
@@ -9,7 +9,7 @@ use crate::error::ContextId;
 use crate::owned::{Marker, PlacedMarker, end_values};
 use crate::sync::Ordering;
 
-/// Closes the subtree, and destroys what is owned in it.
+/// Closes the subtree and destroys the values owned in it.
 pub(super) fn end_subtree(top: &ContextHandle) {
     tree::close(top.node());
     Walk {
@@ -33,7 +33,7 @@ impl Walk<'_> {
             let mut owner = None;
             if let Some(at) = &self.at {
                 end_values(at.node());
-                // Its parent was its owner: that reference ends below.
+                // The parent owned this node: its reference is released below.
                 owner = tree::end_of_drain(at.node())
                     .then(|| ContextHandle::from_counted(at.node_ptr()));
                 if at == self.top {
@@ -52,7 +52,7 @@ impl Walk<'_> {
 }
 
 impl Drop for Walk<'_> {
-    /// After a destructor's panic: the rest is destroyed all the same.
+    /// Destroys the rest after a destructor's panic.
     fn drop(&mut self) {
         self.run();
     }
@@ -60,11 +60,11 @@ impl Drop for Walk<'_> {
 
 impl Context {
     /// Destroys what this context owns when the call begins: contexts left to it, newest first, with all below them, then its values,
-    /// newest first. The context stays open. Values that somebody holds stay as well, and contexts that have owners; so does what the
-    /// context is given meanwhile, by destructors or on other threads: the call returns, whatever they give.
+    /// newest first. The context stays open. Held values and contexts with owners stay. So does everything that destructors or other
+    /// threads add during the call, which therefore always returns.
     ///
-    /// Before [`close_root`](Context::close_root) or [`try_close`](Context::try_close) where values hold handles, blocks or contexts
-    /// of the tree: those call them outstanding.
+    /// Call it before [`close_root`](Context::close_root) or [`try_close`](Context::try_close) when values hold handles, blocks or
+    /// contexts of the tree, which those functions count as outstanding.
     pub fn clear(&self) {
         let marker = Marker::new();
         Clear {
@@ -75,7 +75,7 @@ impl Context {
         .run();
     }
 
-    /// An owner of the newest context left to this one among those that were made before `next_id` was drawn.
+    /// Returns an owner of the newest context left to this one, among those with an id below `next_id`.
     fn claim_newest_before(&self, next_id: ContextId) -> Option<Context> {
         let _held = self.node().root().tree_lock.lock();
         let newest = self.node().tree.first_child.load(Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl Clear<'_> {
 }
 
 impl Drop for Clear<'_> {
-    /// After a destructor's panic, as above.
+    /// Clears the rest after a destructor's panic.
     fn drop(&mut self) {
         self.run();
     }

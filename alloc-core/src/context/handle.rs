@@ -1,4 +1,4 @@
-//! The counted companion of a context, and what every user of a context can do.
+//! The counted companion of a context, and the operations that need no owner.
 
 use core::alloc::Layout;
 use core::ffi::c_void;
@@ -15,11 +15,11 @@ use crate::error::{ContextId, HostError};
 use crate::scope::Scope;
 use crate::snapshot::Snapshot;
 
-/// Refers to a context without owning it: what a collection, a thread or a job stores that outlives a borrow.
+/// A counted reference to a context without ownership, for collections, threads and jobs that outlive a borrow.
 ///
-/// 8 bytes, with a niche. Never keeps a context's [values](ContextHandle::own) alive, and cannot end it; keeps its record, so a block can always be
-/// given back. Equal when they refer to the same context. Cloning and dropping cost a shared atomic each, which threads
-/// contend for: hot code inside one owner takes `&Context`.
+/// 8 bytes, with a niche. It cannot end the context and never keeps the context's [values](ContextHandle::own) alive; it keeps the record,
+/// so that a block can always be freed. Two handles are equal when they refer to the same context. Cloning and dropping cost one shared
+/// atomic each, which threads contend for: hot code inside one owner uses `&Context`.
 pub struct ContextHandle {
     node: NonNull<ContextNode>,
 }
@@ -30,18 +30,17 @@ unsafe impl Send for ContextHandle {}
 unsafe impl Sync for ContextHandle {}
 
 impl ContextHandle {
-    /// Makes a context below this one, which inherits allocator and scope.
+    /// Creates a context below this one, which inherits allocator and scope.
     ///
     /// # Errors
-    /// [`HostError::Closed`], [`HostError::OverBudget`] or [`HostError::OutOfHostMemory`]: its record comes from this context.
+    /// [`HostError::Closed`], [`HostError::OverBudget`] or [`HostError::OutOfHostMemory`]: the child's record comes from this context.
     pub fn child(&self, name: &'static str) -> Result<Context, HostError> {
         self.child_with(ContextOptions::new(name))
     }
 
-    /// As [`child`](ContextHandle::child), with what `options` say.
+    /// As [`child`](ContextHandle::child), with `options`.
     ///
-    /// A context of this very tree as the child's own allocator is legal and counts every byte twice: in the child, and in the
-    /// context that it draws on.
+    /// A context of the same tree may be the child's allocator. Then every byte is counted twice: in the child and in that context.
     ///
     /// # Errors
     /// As [`child`](ContextHandle::child).
@@ -51,7 +50,7 @@ impl ContextHandle {
         Ok(Context::owning(node))
     }
 
-    /// A block of `layout` in `scope`, with the reason when it is refused. Size 0 is an aligned dangling pointer, uncounted.
+    /// Allocates a block of `layout` in `scope`. Size 0 returns an aligned dangling pointer, which is not counted.
     ///
     /// # Errors
     /// [`HostError`]: closed, over budget (whose), out of memory.
@@ -61,7 +60,7 @@ impl ContextHandle {
             .map_err(|_| self.node().refusal(layout, scope))
     }
 
-    /// Gives back what [`try_allocate`](ContextHandle::try_allocate) gave. Cannot fail, takes no memory.
+    /// Frees a block of [`try_allocate`](ContextHandle::try_allocate). Cannot fail and allocates nothing.
     ///
     /// # Safety
     /// `block` is a live block of this context, of this `layout` and `scope`.
@@ -70,25 +69,25 @@ impl ContextHandle {
         unsafe { self.node().deallocate(block, layout, scope) }
     }
 
-    /// An [`Allocator`](crate::Allocator) over this context whose requests have `scope` instead of the default one.
+    /// Returns an [`Allocator`](crate::Allocator) over this context whose requests have `scope` instead of the default one.
     #[must_use]
     pub fn with_scope(&self, scope: Scope) -> Scoped<&Self> {
         Scoped::new(self, scope)
     }
 
-    /// The context's name for as long as the process lives.
+    /// The context's id, which no other context of the process ever has.
     #[must_use]
     pub fn id(&self) -> ContextId {
         self.node().id()
     }
 
-    /// The name it was made with.
+    /// The name given at creation.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.node().name
     }
 
-    /// The label it was made with.
+    /// The label given at creation.
     #[must_use]
     pub fn label(&self) -> Option<&str> {
         self.node().label()
@@ -128,71 +127,71 @@ impl ContextHandle {
         tree::node_usage(self.node())
     }
 
-    /// As [`ContextHandle::usage`], for who must not wait: `None` where another thread is reading or folding at this moment.
+    /// As [`ContextHandle::usage`], without waiting: `None` while another thread is reading or folding.
     #[must_use]
     pub fn try_usage(&self) -> Option<Usage> {
         tree::try_node_usage(self.node())
     }
 
-    /// The account of this context and all below, contexts that are gone included in the totals. O(contexts), under the tree's
-    /// lock: nobody makes or ends a context of the tree meanwhile.
+    /// The account of this context and all below; the totals include ended contexts. O(contexts), under the tree's lock: no context of
+    /// the tree is created or ended meanwhile.
     #[must_use]
     pub fn subtree_usage(&self) -> Usage {
         tree::subtree_usage(self.node())
     }
 
-    /// The accounts of this context and all below, to print or to write as JSON. The copy lies in memory of this context, so it is in its
-    /// account while it lives, and the printed total says with how many bytes. [`Snapshot::capture`] takes another allocator.
+    /// Copies the accounts of this context and all below, for printing or JSON. The copy lies in memory of this context and is counted
+    /// there while it lives; the printed total states its bytes. [`Snapshot::capture`] accepts another allocator.
     ///
     /// # Errors
-    /// As of every allocation from this context.
+    /// As [`try_allocate`](ContextHandle::try_allocate).
     pub fn snapshot(&self) -> Result<Snapshot<&Self>, HostError> {
         Snapshot::copy_of(self.node(), self, true)
     }
 
-    /// The budget set on this very context.
+    /// The budget set on this context itself.
     #[must_use]
     pub fn budget(&self) -> Option<BudgetUsage> {
         self.node().budget_usage()
     }
 
-    /// [`BudgetUsage::high`] alone, for who must not wait: it may lack what another thread is charging at this moment.
+    /// [`BudgetUsage::high`] alone, without waiting: it may miss bytes that another thread is charging.
     #[must_use]
     pub fn budget_high_water(&self) -> Option<u64> {
         self.node().budget_high_water()
     }
 
-    /// Changes the limit of the budget set on this very context, up or down. O(contexts below).
+    /// Raises or lowers the limit of the budget set on this context itself. O(contexts below).
     ///
     /// # Errors
-    /// [`Misuse::NoBudget`](crate::Misuse::NoBudget) when it was made without one; [`HostError::OverBudget`] when more is charged
-    /// already. The limit is as before.
+    /// The limit is unchanged. [`Misuse::NoBudget`](crate::Misuse::NoBudget) when the context has no budget of its own;
+    /// [`HostError::OverBudget`] when more than `bytes` is already charged.
     pub fn set_limit(&self, bytes: u64) -> Result<(), HostError> {
         self.node().set_limit(bytes)
     }
 
-    /// Begins a new high-water mark of the budget set on this very context: `high` becomes what is charged now. Answers the
-    /// budget as it was, so that a program can tell the peak of each of its phases.
+    /// Resets `high` of the budget set on this context itself to the bytes charged now. Returns the budget as it was before, so that a
+    /// program can measure the peak of each phase.
     pub fn restart_high_water(&self) -> Option<BudgetUsage> {
         self.node().restart_high_water()
     }
 
-    /// The reference as an address, for C. [`from_raw`](Self::from_raw) takes it back.
+    /// Converts the reference into an address, for C. [`from_raw`](Self::from_raw) converts it back.
     #[must_use]
     pub fn into_raw(self) -> NonNull<c_void> {
         ManuallyDrop::new(self).node.cast()
     }
 
-    /// The reference that [`into_raw`](Self::into_raw) made an address of.
+    /// Converts an address from [`into_raw`](Self::into_raw) back into the reference.
     ///
     /// # Safety
-    /// It was, and of all that is made of the address one at most is dropped.
+    /// `raw` comes from `into_raw`, and at most one of the handles made from it is dropped.
     #[must_use]
     pub unsafe fn from_raw(raw: NonNull<c_void>) -> Self {
         Self::from_counted(raw.cast())
     }
 
-    /// Takes over a reference that was counted already.
+    /// A handle over a reference that is already counted.
     pub(super) fn from_counted(node: NonNull<ContextNode>) -> Self {
         Self { node }
     }

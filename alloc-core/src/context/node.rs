@@ -1,7 +1,7 @@
 //! The memory layout of a context.
 //!
 //! ```text
-//!   0  read by every operation: backing {data, allocate, deallocate, rest, made_with}, tag base, flags, scopes, root; what it holds
+//!   0  read by every operation: backing {data, allocate, deallocate, rest, original}, tag base, flags, scopes, root; what it holds
 //!  64  hardly ever written: name, label, tree links, budget {limit, charged, high, slice, kind}
 //! 176  references; sums of children that are gone
 //! 344  memory taken elsewhere, by kind (see `foreign::cells`)
