@@ -14,7 +14,7 @@ use super::node::{BUDGETED, CLOSED, ContextNode, TRACKS_REQUESTER};
 use crate::account::{FOLD_MAX, FOLD_MIN};
 use crate::host::dangling;
 use crate::scope::Scope;
-use crate::threads::{ThreadTable, with_table};
+use crate::threads::ThreadTable;
 
 /// Whether an operation was counted in the thread's entry.
 enum Counted {
@@ -110,14 +110,12 @@ impl ContextNode {
         // Without a budget the ceiling is no lease, and an exact budget leases nothing.
         let leased = self.flags() & (CLOSED | BUDGETED) == BUDGETED
             && !self.is_exact()
-            && with_table(|table| {
-                match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
-                    Some(entry) if bytes <= entry.ceiling().wrapping_sub(entry.delta()) => {
-                        entry.set_ceiling(entry.ceiling().wrapping_sub(bytes));
-                        true
-                    }
-                    _ => false,
+            && self.with_entry(scope, |entry| match entry {
+                Some(entry) if bytes <= entry.ceiling().wrapping_sub(entry.delta()) => {
+                    entry.set_ceiling(entry.ceiling().wrapping_sub(bytes));
+                    true
                 }
+                _ => false,
             });
         if !leased {
             return self.allocate_checked(layout, scope, Link::allocate);
@@ -126,15 +124,13 @@ impl ContextNode {
         let block = self.with_requester(|backing| backing.allocate(layout, scope));
         core::mem::forget(reserved);
         let hidden = self.slice().cast_signed().clamp(FOLD_MIN, FOLD_MAX);
-        let concluded = with_table(|table| {
-            match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
-                Some(entry) if block.is_ok() && entry.delta().wrapping_add(bytes) <= hidden => {
-                    entry.set_ceiling(entry.ceiling().wrapping_add(bytes));
-                    entry.record_alloc(bytes.cast_unsigned(), 1);
-                    true
-                }
-                _ => false,
+        let concluded = self.with_entry(scope, |entry| match entry {
+            Some(entry) if block.is_ok() && entry.delta().wrapping_add(bytes) <= hidden => {
+                entry.set_ceiling(entry.ceiling().wrapping_add(bytes));
+                entry.record_alloc(bytes.cast_unsigned(), 1);
+                true
             }
+            _ => false,
         });
         if !concluded {
             self.conclude(scope, bytes.cast_unsigned(), 1, block.is_ok());

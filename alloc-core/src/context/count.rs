@@ -6,40 +6,60 @@ use crate::scope::Scope;
 use crate::threads::with_table;
 
 impl ContextNode {
+    /// Calls `f` with the thread's entry for `scope`, if it is open.
+    #[inline(always)]
+    pub(super) fn with_entry<R>(
+        &self,
+        scope: Scope,
+        f: impl FnOnce(Option<&AccountEntry>) -> R,
+    ) -> R {
+        with_table(|table| f(table.and_then(|table| table.find(self.slot(scope), self.tag(scope)))))
+    }
+
+    /// As [`with_entry`](Self::with_entry), opening the entry; `None` when the thread is ending or there are no thread-locals.
+    #[inline]
+    pub(super) fn with_opened_entry<R>(
+        &self,
+        scope: Scope,
+        f: impl FnOnce(Option<&AccountEntry>) -> R,
+    ) -> R {
+        with_table(|table| {
+            f(table.and_then(|table| {
+                table
+                    .find(self.slot(scope), self.tag(scope))
+                    .or_else(|| table.open(self, scope))
+            }))
+        })
+    }
+
     #[inline]
     pub(crate) fn count_allocation(&self, scope: Scope, bytes: u64, blocks: u64) {
-        let tag = self.tag(scope);
-        with_table(
-            |table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
-                Some(entry) => {
-                    if entry.record_alloc(bytes, blocks) {
-                        self.fold(scope, entry);
-                    }
+        self.with_entry(scope, |entry| match entry {
+            Some(entry) => {
+                if entry.record_alloc(bytes, blocks) {
+                    self.fold(scope, entry);
                 }
-                None => self.count_miss(scope, bytes, blocks, true),
-            },
-        );
+            }
+            None => self.count_miss(scope, bytes, blocks, true),
+        });
     }
 
     #[inline]
     pub(crate) fn count_free(&self, scope: Scope, bytes: u64, blocks: u64) {
-        let tag = self.tag(scope);
-        with_table(
-            |table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
-                Some(entry) => {
-                    let delta = entry.record_free(bytes, blocks);
-                    if self.is_exact() {
-                        // The block's charge is refunded at once; the row need not change for that.
-                        entry.set_ceiling(entry.ceiling().saturating_sub_unsigned(bytes));
-                        self.refund(bytes);
-                    }
-                    if self.is_due(entry, delta) {
-                        self.fold(scope, entry);
-                    }
+        self.with_entry(scope, |entry| match entry {
+            Some(entry) => {
+                let delta = entry.record_free(bytes, blocks);
+                if self.is_exact() {
+                    // The block's charge is refunded at once; the row need not change for that.
+                    entry.set_ceiling(entry.ceiling().saturating_sub_unsigned(bytes));
+                    self.refund(bytes);
                 }
-                None => self.count_miss(scope, bytes, blocks, false),
-            },
-        );
+                if self.is_due(entry, delta) {
+                    self.fold(scope, entry);
+                }
+            }
+            None => self.count_miss(scope, bytes, blocks, false),
+        });
     }
 
     /// The thread has no open entry for this row.
@@ -113,10 +133,8 @@ impl ContextNode {
 
     /// Folds this thread's entry, if it is open.
     pub(super) fn fold_own(&self, scope: Scope) {
-        with_table(|table| {
-            if let Some(entry) =
-                table.and_then(|table| table.find(self.slot(scope), self.tag(scope)))
-            {
+        self.with_entry(scope, |entry| {
+            if let Some(entry) = entry {
                 self.fold(scope, entry);
             }
         });

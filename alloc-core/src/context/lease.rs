@@ -1,8 +1,8 @@
-//! Budgets at work: leasing and refunding.
+//! Budgets: leasing and refunding.
 //!
-//! For every budgeted node, with a limit of its own or only below one: charged = the sum over its subtree of (folded live + the ceiling of every open entry + what calls
-//! in flight have set aside). Live bytes never exceed what is charged and charged never exceeds the limit, so the limit holds
-//! at every instant. Walks go up the tree under the root's budget lock, all or nothing; they happen once per slice.
+//! For every budgeted node, with a limit of its own or only below one: charged = the sum over its subtree of (folded live bytes + the
+//! ceiling of every open entry + the reservations of calls in flight). Live bytes never exceed the charge and the charge never exceeds the
+//! limit, so the limit holds at every instant. One walk up the tree per slice charges all budgets or none, under the root's budget lock.
 
 use allocator_api2::alloc::AllocError;
 
@@ -13,9 +13,8 @@ use crate::budget::{Budget, BudgetKind, BudgetUsage, lease_extra};
 use crate::error::{HostError, Misuse};
 use crate::scope::Scope;
 use crate::sync::Ordering;
-use crate::threads::with_table;
 
-/// What a call has set aside. Dropped when the backing unwinds: then it goes back to the thread's lease.
+/// Bytes that a call has reserved. When the backing unwinds, the drop returns them to the thread's lease.
 pub(crate) struct Reservation<'n> {
     node: &'n ContextNode,
     scope: Scope,
@@ -23,16 +22,16 @@ pub(crate) struct Reservation<'n> {
 }
 
 impl<'n> Reservation<'n> {
-    /// Of what [`ContextNode::reserve`] has set aside.
+    /// Bytes already taken off the lease, see [`ContextNode::reserve`].
     pub(crate) fn of(node: &'n ContextNode, scope: Scope, bytes: u64) -> Self {
         Self { node, scope, bytes }
     }
 
-    /// The call has returned: what was set aside is counted as `blocks` blocks, or, if it was not taken, goes back.
-    pub(crate) fn conclude(self, blocks: u64, taken: bool) {
+    /// See [`ContextNode::conclude`].
+    pub(crate) fn conclude(self, blocks: u64, allocated: bool) {
         let Self { node, scope, bytes } = self;
         core::mem::forget(self);
-        node.conclude(scope, bytes, blocks, taken);
+        node.conclude(scope, bytes, blocks, allocated);
     }
 }
 
@@ -42,12 +41,12 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// No address space has as much; below it no sum of a request and what is live overflows.
+/// More than any address space; below it the sum of a request and the live bytes cannot overflow.
 const IMPOSSIBLE: u64 = 1 << 62;
 
 impl ContextNode {
-    /// Sets `bytes` aside before the backing is called: out of this thread's lease, asking for more where it is short. What is
-    /// set aside belongs to the call, not to the entry, which may be evicted meanwhile.
+    /// Reserves `bytes` before the backing is called, from this thread's lease, which is enlarged if need be. The reservation belongs to the
+    /// call, not to the entry, which may be evicted meanwhile.
     pub(crate) fn reserve(&self, scope: Scope, bytes: u64) -> Result<Reservation<'_>, AllocError> {
         let Some(signed) = i64::try_from(bytes).ok().filter(|_| bytes < IMPOSSIBLE) else {
             let none = HostError::OutOfHostMemory {
@@ -61,7 +60,7 @@ impl ContextNode {
             ));
         };
         let reserved = self.reserve_once(scope, signed).or_else(|_| {
-            // The room may sit in this thread's own other entries.
+            // This thread's other entries may hold the missing bytes.
             self.fold_tree();
             self.reserve_once(scope, signed)
         });
@@ -75,13 +74,7 @@ impl ContextNode {
         if self.is_exact() {
             return self.charge(bytes.cast_unsigned(), 0).map(|_| ());
         }
-        let tag = self.tag(scope);
-        with_table(|table| {
-            let entry = table.and_then(|table| {
-                table
-                    .find(self.slot(scope), tag)
-                    .or_else(|| table.open(self, scope))
-            });
+        self.with_opened_entry(scope, |entry| {
             let Some(entry) = entry else {
                 return self.charge(bytes.cast_unsigned(), 0).map(|_| ());
             };
@@ -96,18 +89,11 @@ impl ContextNode {
         })
     }
 
-    /// The call is over: what was set aside is counted as `blocks` blocks, or, if it was not taken, goes back to the thread's
-    /// lease.
-    pub(crate) fn conclude(&self, scope: Scope, bytes: u64, blocks: u64, taken: bool) {
-        let tag = self.tag(scope);
-        with_table(|table| {
-            let entry = table.and_then(|table| {
-                table
-                    .find(self.slot(scope), tag)
-                    .or_else(|| table.open(self, scope))
-            });
+    /// Ends a reservation: counts its bytes as `blocks` blocks if they were `allocated`, else returns them to the thread's lease.
+    pub(crate) fn conclude(&self, scope: Scope, bytes: u64, blocks: u64, allocated: bool) {
+        self.with_opened_entry(scope, |entry| {
             let Some(entry) = entry else {
-                if taken {
+                if allocated {
                     let counts = Counts {
                         alloc_bytes: bytes,
                         alloc_blocks: blocks,
@@ -120,10 +106,10 @@ impl ContextNode {
                 return;
             };
             entry.set_ceiling(entry.ceiling().saturating_add(bytes.cast_signed()));
-            if taken {
+            if allocated {
                 entry.record_alloc(bytes, blocks);
             }
-            // No lease beyond a slice is left lying about, and no more than a threshold is hidden from the peak.
+            // An entry keeps at most a slice of unused lease and hides at most a threshold from the peak.
             let slice = self.slice().cast_signed();
             if entry.ceiling().saturating_sub(entry.delta()) > slice
                 || entry.delta() > slice.clamp(FOLD_MIN, FOLD_MAX)
@@ -133,7 +119,7 @@ impl ContextNode {
         });
     }
 
-    /// Charges `need` bytes, and up to half of `slice` more, to every budget from here up. All or nothing.
+    /// Charges `need` bytes, and up to half of `slice` more, to every budget from here up, or to none. Returns the bytes charged.
     fn charge(&self, need: u64, slice: u64) -> Result<u64, Shortage> {
         let _held = self.root().budget_lock.lock();
         if let Some(shortage) = Shortage::first(self.charged(), need) {
@@ -150,14 +136,14 @@ impl ContextNode {
         Ok(grant)
     }
 
-    /// Gives charged bytes back to every budget from here up.
+    /// Refunds charged bytes to every budget from here up.
     pub(crate) fn refund(&self, bytes: u64) {
         let _held = self.root().budget_lock.lock();
         self.charged().for_each(|node| node.budget.subtract(bytes));
     }
 
-    /// This node and those above it, up to the topmost budget: what is charged for what this node takes. Where a node has no limit of
-    /// its own the charge is kept for the day when the node moves. The budget lock is held.
+    /// This node and those above it, up to the topmost budget: the nodes charged for this node's memory. A node without a limit of its own
+    /// is charged as well, so that it can be moved. The budget lock is held.
     pub(super) fn charged(&self) -> impl Iterator<Item = &ContextNode> {
         core::iter::successors(Some(self), |node| node.parent())
             .take_while(|node| node.is_budgeted())
@@ -168,7 +154,7 @@ impl ContextNode {
         self.budget.slice.load(Ordering::Relaxed)
     }
 
-    /// A budget from here up is exact: nothing is leased, each byte is charged when it is allocated and refunded when it is freed.
+    /// True when a budget from here up is exact: each byte is charged when it is allocated and refunded when it is freed.
     #[inline]
     pub(crate) fn is_exact(&self) -> bool {
         self.is_budgeted() && self.slice() == 0
@@ -194,7 +180,7 @@ impl ContextNode {
     pub(crate) fn set_limit(&self, bytes: u64) -> Result<(), HostError> {
         let bytes = bytes.min(u64::MAX - 1);
         if self.try_set_limit(bytes)?.is_some() {
-            // What is charged may be this thread's own leases.
+            // Part of the charge may be this thread's own leases.
             self.fold_tree();
             if let Some(charged) = self.try_set_limit(bytes)? {
                 let live = super::tree::subtree_usage(self).total().live_bytes;
@@ -205,12 +191,11 @@ impl ContextNode {
                 });
             }
         }
-        // Slices follow the limit, from the top down; where they grew, threads may hide more from a peak from now on.
-        super::tree::each(self, |node, _| node.follow_slice());
+        super::tree::each(self, |node, _| node.update_slice());
         Ok(())
     }
 
-    /// What the slice is to be, now that limits here or above are others. The tree lock is held.
+    /// The slice under the present limits here and above. The tree lock is held.
     pub(super) fn due_slice(&self) -> u64 {
         let above = self
             .parent()
@@ -219,8 +204,8 @@ impl ContextNode {
         self.budget.own_slice().min(above)
     }
 
-    /// See [`due_slice`](ContextNode::due_slice). Those above have followed already.
-    pub(super) fn follow_slice(&self) {
+    /// Sets the slice to [`due_slice`](ContextNode::due_slice), after the nodes above. Where it grew, threads may hide more from a peak.
+    pub(super) fn update_slice(&self) {
         let slice = self.due_slice();
         for row in Scope::ALL.map(|scope| self.row(scope)) {
             if !row.is_untouched() {
@@ -230,7 +215,7 @@ impl ContextNode {
         self.budget.slice.store(slice, Ordering::Relaxed);
     }
 
-    /// Sets the limit, unless more than that is charged: then answers how much.
+    /// Sets the limit, unless more is charged: then returns the charge.
     fn try_set_limit(&self, bytes: u64) -> Result<Option<u64>, HostError> {
         let _held = self.root().budget_lock.lock();
         if !self.budget.is_set() {
@@ -259,7 +244,7 @@ impl super::node::BudgetCell {
         })
     }
 
-    /// The slice that this budget by itself allows.
+    /// The slice that this budget alone allows.
     fn own_slice(&self) -> u64 {
         let limit = self.limit.load(Ordering::Relaxed);
         if limit == u64::MAX {
@@ -273,7 +258,7 @@ impl super::node::BudgetCell {
         }
     }
 
-    /// Charges what there is room for.
+    /// Charges bytes that fit the limit.
     pub(super) fn add(&self, bytes: u64) {
         let charged = self.charged.load(Ordering::Relaxed).saturating_add(bytes);
         self.charged.store(charged, Ordering::Relaxed);
@@ -293,7 +278,7 @@ impl super::node::BudgetCell {
         BudgetKind::from_raw(self.kind.load(Ordering::Relaxed))
     }
 
-    /// Bytes that can still be charged; of a soft budget as many as there are numbers.
+    /// Bytes that can still be charged; a soft budget has no limit here.
     pub(super) fn room(&self) -> u64 {
         let limit = match self.kind() {
             BudgetKind::Soft => u64::MAX,

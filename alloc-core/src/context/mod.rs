@@ -28,7 +28,7 @@ pub(crate) use node::{CLOSED, ContextNode, DRAINED, ORPHANED, OWNED_BY_PARENT};
 pub use options::ContextOptions;
 pub use outstanding::{CloseError, Outstanding};
 pub(crate) use refusal::Refusal;
-pub(crate) use reparent::Going;
+pub(crate) use reparent::ContextMove;
 pub use transfer::ContextRef;
 pub(crate) use transfer::{check_room, check_transfer, transfer};
 

@@ -1,14 +1,14 @@
 //! Moving whole contexts within their tree: in one step, or not at all.
 //!
-//! What moves is the links of the moved contexts and what is charged for them: their records, which lie in the parent's memory, and
-//! what they and all below them hold. Nothing is copied, no block moves, and nothing is done for each context below, unless
-//! limits of another kind apply there: a context that had no budget above it gets one, or leases are of another size.
+//! A move changes the links of the moved contexts and the charges for them: for their records, which lie in the parent's memory, and for all
+//! memory of their subtrees. No block is copied or moved. The contexts below are visited only where other limits begin to apply: a first
+//! budget, or slices of another size.
 
 use core::ptr::NonNull;
 
 use super::node::{BUDGETED, CLOSED, ContextNode, ORPHANED, OWNED_BY_PARENT};
 use super::refusal::Shortage;
-use super::transfer::apart;
+use super::transfer::unshared_budgets;
 use super::{Context, ContextHandle, create, tree};
 use crate::error::{HostError, Misuse};
 use crate::rejected::Rejected;
@@ -16,22 +16,22 @@ use crate::scope::Scope;
 use crate::sync::{AtomicPtr, Held, Ordering};
 
 impl Context {
-    /// Moves this context with all that is below it to another parent of the same tree, where it becomes the newest child
-    /// (below its present parent it stays where it is). It keeps the allocator and the scope that it was made with.
+    /// Moves this context and all below it to another parent of the same tree, where it becomes the newest child. Below its present parent
+    /// it keeps its place. It keeps its allocator and scope.
     ///
-    /// Budgets above both parents are not asked: nothing changes for them. Those above the new parent alone are charged with all
-    /// that the moved contexts hold; the others get it back, with all totals left where they were. Leases that other threads hold
-    /// in the moved contexts move along, so a [`Budget::exact`](crate::Budget::exact) above the new parent may refuse early until
-    /// those threads use the contexts or settle.
+    /// Budgets above both parents do not change. Those above the new parent alone are charged for all memory of the moved contexts; those
+    /// above the old parent alone get a refund. Totals stay where they were counted. Leases of other threads in the moved contexts move
+    /// along, so that a [`Budget::exact`](crate::Budget::exact) above the new parent may refuse early until those threads use the contexts
+    /// again.
     ///
     /// O(1) in what moves; O(depth) in the tree; O(contexts moved) where budgets of another size or kind begin to apply.
     ///
     /// # Errors
     /// Nothing was changed. [`Misuse::IsARoot`]; [`Misuse::OtherTree`]; [`Misuse::Cycle`] when `to` is this context or below it;
-    /// [`Misuse::OtherBacking`] when the new parent draws on another allocator than the old one, which gave the context's record;
-    /// [`HostError::Closed`] for either; [`HostError::OverBudget`]. [`Misuse::InUse`] when there was no budget so far and there is
-    /// to be one, while handles or owners of contexts that move are elsewhere: threads could be allocating through them. A parent that
-    /// was below a budget once counts as if it still were.
+    /// [`Misuse::OtherBacking`] when the new parent has another allocator than the old one, which the context's record came from;
+    /// [`HostError::Closed`] for either; [`HostError::OverBudget`]. [`Misuse::InUse`] when the move brings a first budget while other
+    /// handles or owners of the moved contexts exist, through which threads could be allocating. A parent that was once below a budget
+    /// counts as if it still were.
     pub fn reparent(&mut self, to: &ContextHandle) -> Result<(), HostError> {
         let (this, above) = (self.handle.node_ptr(), to.node_ptr());
         let (node, new) = (self.node(), to.node());
@@ -52,25 +52,25 @@ impl Context {
             if old == above {
                 return Ok(());
             }
-            let going = Going {
+            let context_move = ContextMove {
                 old,
                 newest: this,
                 oldest: this,
                 owner_is_here: true,
                 values: (0, 0),
             };
-            going.to(&held, above)?;
+            context_move.apply(&held, above)?;
             old
         };
-        // SAFETY: the moved context's reference on its old parent, which it has no more.
+        // SAFETY: the moved context's former reference on its old parent.
         unsafe { create::release(old) };
         Ok(())
     }
 
-    /// Leaves the context to its parent, which ends it when it ends itself: a tree can be built without keeping an owner for each of
-    /// its contexts. The handle is how it is used from then on; [`ContextHandle::claim`] makes an owner again.
+    /// Makes the parent the owner of this context, so that the context ends with its parent and a tree needs no owner for each context.
+    /// Returns the handle to use from then on; [`ContextHandle::claim`] makes an owner again.
     ///
-    /// Where the parent has ended already, so has this context, and the handle is one to an ended context.
+    /// When the parent has already ended, so has this context.
     ///
     /// # Errors
     /// The context, with [`Misuse::IsARoot`].
@@ -92,7 +92,7 @@ impl Context {
             open
         };
         if left {
-            // The owner's reference is the parent's now.
+            // The parent now has the owner's reference.
             core::mem::forget(self);
         }
         Ok(handle)
@@ -100,7 +100,7 @@ impl Context {
 }
 
 impl ContextHandle {
-    /// Makes an owner of a context that was [left](Context::leave) to its parent.
+    /// Returns an owner of a context that was [left](Context::leave) to its parent.
     ///
     /// # Errors
     /// [`Misuse::HasOwner`] when the context has an owner; [`HostError::Closed`].
@@ -118,7 +118,7 @@ impl ContextHandle {
     }
 }
 
-/// The lock of the tree that both are in.
+/// Locks the tree that both are in.
 fn lock_both_in<'n>(one: &'n ContextNode, other: &ContextNode) -> Result<Held<'n>, HostError> {
     if !core::ptr::eq(one.root(), other.root()) {
         return Err(HostError::Misuse(Misuse::OtherTree));
@@ -131,8 +131,8 @@ fn is_below(node: &ContextNode, top: &ContextNode) -> bool {
     core::iter::successors(Some(node), |node| node.parent()).any(|node| core::ptr::eq(node, top))
 }
 
-/// Siblings that are to move, and values that go with them.
-pub(crate) struct Going {
+/// A move of siblings, and of values with them.
+pub(crate) struct ContextMove {
     pub(crate) old: NonNull<ContextNode>,
     pub(crate) newest: NonNull<ContextNode>,
     pub(crate) oldest: NonNull<ContextNode>,
@@ -142,10 +142,10 @@ pub(crate) struct Going {
     pub(crate) values: (u64, u64),
 }
 
-impl Going {
-    /// Does something with all children of `from` and values that are to go along, the tree's lock held. False: there are no
-    /// children. Where `act` has moved them, what they referred to as their parent is given back.
-    pub(crate) fn all_of(
+impl ContextMove {
+    /// Calls `act` with a move of all children of `from` and of `values`, with the tree's lock held. False when there are no children. When
+    /// `act` has moved the children, releases their references on the old parent.
+    pub(crate) fn of_children(
         from: &Context,
         to: &ContextHandle,
         values: (u64, u64),
@@ -171,16 +171,16 @@ impl Going {
         if is_below(to.node(), source) {
             return Err(HostError::Misuse(Misuse::Cycle));
         }
-        let going = Self {
+        let context_move = Self {
             old,
             newest,
             oldest,
             owner_is_here: false,
             values,
         };
-        act(&going, &held, above)?;
+        act(&context_move, &held, above)?;
         if link(&source.tree.first_child).is_none() {
-            for _ in going.siblings() {
+            for _ in context_move.siblings() {
                 // SAFETY: each had a reference on its old parent. It is not the last one: the caller has another.
                 unsafe { create::release(old) };
             }
@@ -193,7 +193,7 @@ impl Going {
         &'n self,
         above: &'n NonNull<ContextNode>,
     ) -> (&'n ContextNode, &'n ContextNode) {
-        // SAFETY: whoever moves contexts refers to both parents.
+        // SAFETY: the caller of a move refers to both parents.
         let old = unsafe { self.old.as_ref() };
         // SAFETY: as above.
         (old, unsafe { above.as_ref() })
@@ -201,7 +201,7 @@ impl Going {
 
     fn siblings(&self) -> impl Iterator<Item = &ContextNode> {
         let oldest = self.oldest;
-        // SAFETY: linked nodes are alive under the tree lock, which whoever uses this holds.
+        // SAFETY: linked nodes are alive under the tree lock, which the caller holds.
         let first = unsafe { self.newest.as_ref() };
         core::iter::successors(Some(first), move |node| {
             if core::ptr::eq(*node, oldest.as_ptr()) {
@@ -212,7 +212,7 @@ impl Going {
         })
     }
 
-    /// Whether they may move, but for room in budgets and cycles.
+    /// Checks everything except cycles and room in budgets.
     pub(crate) fn check(
         &self,
         held: &Held<'_>,
@@ -235,17 +235,20 @@ impl Going {
         Ok(())
     }
 
-    /// Moves them. Cycles have been ruled out. The old parent's references are the caller's to give back, one a sibling, when the
-    /// lock is given back.
-    pub(crate) fn to(&self, held: &Held<'_>, above: NonNull<ContextNode>) -> Result<(), HostError> {
+    /// Moves the siblings. The caller has excluded cycles, and must release one reference of the old parent per sibling after the lock.
+    pub(crate) fn apply(
+        &self,
+        held: &Held<'_>,
+        above: NonNull<ContextNode>,
+    ) -> Result<(), HostError> {
         self.check(held, above)?;
         let (old, new) = self.parents(&above);
-        let settled = self.charge(held, above).or_else(|_| {
-            // The room may sit in this thread's own leases.
+        let charged = self.charge(held, above).or_else(|_| {
+            // This thread's own leases may hold the missing bytes.
             new.fold_tree();
             self.charge(held, above)
         });
-        settled.map_err(|shortage| shortage.error(held, new))?;
+        charged.map_err(|shortage| shortage.error(held, new))?;
         self.count(old, new);
         // SAFETY: linked nodes are alive, and this tree's lock is held.
         tree::detach(old, unsafe { self.newest.as_ref() }, unsafe {
@@ -257,13 +260,13 @@ impl Going {
             if child.is_budgeted()
                 && child.budget.slice.load(Ordering::Relaxed) != child.due_slice()
             {
-                tree::each_under(held, child, |node, _| node.follow_slice());
+                tree::each_under(held, child, |node, _| node.update_slice());
             }
         }
         Ok(())
     }
 
-    /// Charges all that moves to where it goes, gives back what the moved contexts hold, and lets them look up to their new parent.
+    /// Charges the budgets above the new parent for everything that moves, refunds the old ones for the subtrees, and sets the new parent.
     fn charge(&self, held: &Held<'_>, above: NonNull<ContextNode>) -> Result<(), Shortage> {
         let (old, new) = self.parents(&above);
         let begins = |child: &&ContextNode| new.is_budgeted() && !child.is_budgeted();
@@ -285,30 +288,25 @@ impl Going {
             here = here.saturating_add(child.record().0);
         }
         let all = below.saturating_add(here);
-        if let Some(shortage) = Shortage::first(apart(new, old), all) {
+        if let Some(shortage) = Shortage::first(unshared_budgets(new, old), all) {
             return Err(shortage);
         }
-        apart(new, old).for_each(|node| node.budget.add(all));
-        // Their records and values are given back when they have been counted.
-        apart(old, new).for_each(|node| node.budget.subtract(below));
+        unshared_budgets(new, old).for_each(|node| node.budget.add(all));
+        // `count` refunds the records and values after it has counted them.
+        unshared_budgets(old, new).for_each(|node| node.budget.subtract(below));
         for child in self.siblings() {
             if begins(&child) {
-                tree::post_order(
-                    held,
-                    child,
-                    |node| !node.is_budgeted(),
-                    |node| node.set_flags(BUDGETED),
-                );
+                tree::unbudgeted_post_order(held, child, |node| node.set_flags(BUDGETED));
             }
             child.tree.parent.store(above.as_ptr(), Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Moves what was counted in the old parent: records and values.
+    /// Moves the counts of records and values from the old parent to the new one.
     fn count(&self, old: &ContextNode, new: &ContextNode) {
         let mut here = 0u64;
-        let mut hand_on = |scope, bytes, blocks| {
+        let mut move_counts = |scope, bytes, blocks| {
             here = here.saturating_add(bytes);
             // In this order nothing is counted twice at any moment.
             old.count_leaving(scope, bytes, blocks);
@@ -316,70 +314,55 @@ impl Going {
         };
         for child in self.siblings() {
             let (bytes, blocks) = child.record();
-            hand_on(child.home, bytes, blocks);
+            move_counts(child.home, bytes, blocks);
         }
         if self.values.0 > 0 {
-            hand_on(old.scope, self.values.0, self.values.1);
+            move_counts(old.scope, self.values.0, self.values.1);
         }
-        old.refund_apart(new, here);
+        old.refund_unshared(new, here);
     }
 }
 
-/// True when nobody but the caller can be using the contexts of the subtree that have no budget so far.
+/// True when only the caller can be using the unbudgeted contexts of the subtree.
 fn is_quiet(held: &Held<'_>, top: &ContextNode, owner_is_here: bool) -> bool {
     let mut quiet = true;
-    tree::post_order(
-        held,
-        top,
-        |node| !node.is_budgeted(),
-        |node| {
-            if !node.is_budgeted() {
-                let children = tree::children(node).count();
-                let ownerless = node.flags() & ORPHANED != 0;
-                let references = children.saturating_add(usize::from(!ownerless));
-                let owner_is_known = ownerless
-                    || node.flags() & OWNED_BY_PARENT != 0
-                    || owner_is_here && core::ptr::eq(node, top);
-                // Without any, it is just being ended: its thread counts what it gives back.
-                let now = node.references.load(Ordering::Acquire);
-                quiet &= owner_is_known && now == references && now != 0;
-            }
-        },
-    );
+    tree::unbudgeted_post_order(held, top, |node| {
+        if !node.is_budgeted() {
+            let children = tree::children(node).count();
+            let ownerless = node.flags() & ORPHANED != 0;
+            let references = children.saturating_add(usize::from(!ownerless));
+            let owner_is_known = ownerless
+                || node.flags() & OWNED_BY_PARENT != 0
+                || owner_is_here && core::ptr::eq(node, top);
+            // A node without references is being ended by another thread, which still counts frees.
+            let now = node.references.load(Ordering::Acquire);
+            quiet &= owner_is_known && now == references && now != 0;
+        }
+    });
     quiet
 }
 
-/// Writes down for each context of a quiet subtree what it holds itself.
+/// Sets the charge of each context of a quiet subtree to its own live bytes.
 fn weigh(held: &Held<'_>, top: &ContextNode) {
-    tree::post_order(
-        held,
-        top,
-        |node| !node.is_budgeted(),
-        |node| {
-            if !node.is_budgeted() {
-                node.evict_entries();
-                let live = Scope::ALL.map(|scope| node.folded_usage(scope).live_bytes);
-                node.budget.charged.store(
-                    live.into_iter().fold(0, u64::saturating_add),
-                    Ordering::Relaxed,
-                );
-            }
-        },
-    );
+    tree::unbudgeted_post_order(held, top, |node| {
+        if !node.is_budgeted() {
+            node.evict_entries();
+            let live = Scope::ALL.map(|scope| node.folded_usage(scope).live_bytes);
+            node.budget.charged.store(
+                live.into_iter().fold(0, u64::saturating_add),
+                Ordering::Relaxed,
+            );
+        }
+    });
 }
 
-/// Adds to each context of a weighed subtree what those below it hold. The budget lock is held.
+/// Adds to the charge of each context of a weighed subtree the charges of those below it. The budget lock is held.
 fn sum_up(held: &Held<'_>, top: &ContextNode) {
-    tree::post_order(
-        held,
-        top,
-        |node| !node.is_budgeted(),
-        |node| {
-            if let Some(parent) = node.parent().filter(|_| !core::ptr::eq(node, top)) {
-                parent
-                    .budget
-                    .add(node.budget.charged.load(Ordering::Relaxed));
-            }
-        },
-    );
+    tree::unbudgeted_post_order(held, top, |node| {
+        if let Some(parent) = node.parent().filter(|_| !core::ptr::eq(node, top)) {
+            parent
+                .budget
+                .add(node.budget.charged.load(Ordering::Relaxed));
+        }
+    });
 }

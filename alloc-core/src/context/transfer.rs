@@ -1,4 +1,4 @@
-//! Moving what blocks are charged to, without touching the blocks.
+//! Moving the charge of blocks from one context to another; the blocks are not touched.
 
 use super::node::{CLOSED, ContextNode};
 use super::refusal::Shortage;
@@ -10,19 +10,19 @@ use crate::scope::Scope;
 use crate::sync::Held;
 use crate::threads::with_table;
 
-/// A context by reference or by handle: what memory can be charged to. Implemented for `&Context` and [`ContextHandle`] only.
+/// A context, by reference or handle, that memory can be charged to. Implemented for `&Context` and [`ContextHandle`] only.
 pub trait ContextRef: HostSource + sealed::Sealed {}
 
 pub(crate) mod sealed {
     use super::{Context, ContextHandle, ContextNode};
 
-    /// Access to the node; not for others to implement.
+    /// Access to the node. Other crates cannot implement it.
     pub trait Sealed {
         #[doc(hidden)]
         fn sealed_node(&self) -> NodeRef<'_>;
     }
 
-    /// Opaque outside of this crate.
+    /// A node, opaque outside this crate.
     #[derive(Clone, Copy)]
     pub struct NodeRef<'a>(pub(crate) &'a ContextNode);
 
@@ -41,7 +41,7 @@ pub(crate) mod sealed {
 impl ContextRef for &Context {}
 impl ContextRef for ContextHandle {}
 
-/// What must hold for memory of one context's default scope to become another's.
+/// Checks that memory of one context's default scope can be moved to another context.
 ///
 /// # Errors
 /// [`Misuse::SameContext`], [`Misuse::OtherBacking`], [`Misuse::OtherScope`], [`HostError::Closed`].
@@ -61,12 +61,11 @@ pub(crate) fn check_transfer(from: &ContextNode, to: &ContextNode) -> Result<(),
     Ok(())
 }
 
-/// Charges `blocks` blocks of `bytes` bytes in all, taken from `from` in its default scope, to `to`. From then on they are given
-/// back through `to`, in the same scope. Budgets above both are not asked: nothing changes for them.
+/// Moves the charge for `blocks` blocks of `bytes` bytes in all from `from`'s default scope to `to`, which must free them from then on, in
+/// the same scope. Budgets above both do not change. Does nothing when both are the same context.
 ///
 /// # Errors
-/// Nothing was changed: as [`check_transfer`], but for one context and itself, where there is nothing to do;
-/// [`HostError::OverBudget`].
+/// Nothing was changed. As [`check_transfer`]; [`HostError::OverBudget`].
 pub(crate) fn transfer(
     from: &ContextNode,
     to: &ContextNode,
@@ -82,16 +81,16 @@ pub(crate) fn transfer(
         to.count_arriving(to.scope, bytes, blocks);
         return Ok(());
     }
-    // Nobody moves a context meanwhile: what is above both stays above both.
+    // Under the tree lock no context moves, so that the common budgets stay the same.
     let held = to.root().tree_lock.lock();
-    to.charge_apart(&held, from, bytes)?;
+    to.charge_unshared(&held, from, bytes)?;
     from.count_leaving(from.scope, bytes, blocks);
     to.count_arriving(to.scope, bytes, blocks);
-    from.refund_apart(to, bytes);
+    from.refund_unshared(to, bytes);
     Ok(())
 }
 
-/// Whether budgets above `to` and not above `from` have room for `bytes`.
+/// Checks that the budgets above `to` and not above `from` have room for `bytes`.
 ///
 /// # Errors
 /// [`HostError::OverBudget`].
@@ -102,14 +101,14 @@ pub(crate) fn check_room(
 ) -> Result<(), HostError> {
     if to.is_budgeted() {
         let held = to.root().tree_lock.lock();
-        to.charge_apart(&held, from, bytes)?;
-        to.refund_apart(from, bytes);
+        to.charge_unshared(&held, from, bytes)?;
+        to.refund_unshared(from, bytes);
     }
     Ok(())
 }
 
 /// The charged nodes from `node` up that are not above `other`. The budget lock is held.
-pub(super) fn apart<'n>(
+pub(super) fn unshared_budgets<'n>(
     node: &'n ContextNode,
     other: &ContextNode,
 ) -> impl Iterator<Item = &'n ContextNode> + use<'n> {
@@ -133,8 +132,8 @@ pub(super) fn apart<'n>(
 }
 
 impl ContextNode {
-    /// Charges `bytes` to every budget from here up that is not above `other` as well. All or nothing.
-    fn charge_apart(
+    /// Charges `bytes` to every budget from here up that is not above `other`, or to none.
+    fn charge_unshared(
         &self,
         held: &Held<'_>,
         other: &ContextNode,
@@ -142,27 +141,27 @@ impl ContextNode {
     ) -> Result<(), HostError> {
         let charge = || {
             let _held = self.root().budget_lock.lock();
-            if let Some(shortage) = Shortage::first(apart(self, other), bytes) {
+            if let Some(shortage) = Shortage::first(unshared_budgets(self, other), bytes) {
                 return Err(shortage);
             }
-            apart(self, other).for_each(|node| node.budget.add(bytes));
+            unshared_budgets(self, other).for_each(|node| node.budget.add(bytes));
             Ok(())
         };
         let charged = charge().or_else(|_| {
-            // The room may sit in this thread's own leases.
+            // This thread's own leases may hold the missing bytes.
             self.fold_tree();
             charge()
         });
         charged.map_err(|shortage| shortage.error(held, self))
     }
 
-    /// Gives back what every budget from here up that is not above `other` was charged. The tree lock is held.
-    pub(super) fn refund_apart(&self, other: &ContextNode, bytes: u64) {
+    /// Refunds `bytes` to every budget from here up that is not above `other`. The tree lock is held.
+    pub(super) fn refund_unshared(&self, other: &ContextNode, bytes: u64) {
         let _held = self.root().budget_lock.lock();
-        apart(self, other).for_each(|node| node.budget.subtract(bytes));
+        unshared_budgets(self, other).for_each(|node| node.budget.subtract(bytes));
     }
 
-    /// Gives back the calling thread's leases of the tree.
+    /// Refunds the calling thread's leases of the tree.
     pub(super) fn fold_tree(&self) {
         with_table(|table| {
             if let Some(table) = table {
@@ -171,17 +170,12 @@ impl ContextNode {
         });
     }
 
-    /// Counts blocks that become another context's. What is charged for them is the caller's to refund.
+    /// Counts blocks as moved to another context. The caller refunds their charge.
     pub(super) fn count_leaving(&self, scope: Scope, bytes: u64, blocks: u64) {
         if !self.is_budgeted() {
             return self.count_free(scope, bytes, blocks);
         }
-        with_table(|table| {
-            let entry = table.and_then(|table| {
-                table
-                    .find(self.slot(scope), self.tag(scope))
-                    .or_else(|| table.open(self, scope))
-            });
+        self.with_opened_entry(scope, |entry| {
             let Some(entry) = entry else {
                 let counts = Counts {
                     free_bytes: bytes,
@@ -190,7 +184,7 @@ impl ContextNode {
                 };
                 return self.count_directly(scope, &counts);
             };
-            // No lease: the room goes with the blocks.
+            // The bytes leave the lease with the blocks.
             entry.set_ceiling(entry.ceiling().saturating_sub_unsigned(bytes));
             if entry.record_free(bytes, blocks) < -FOLD_MAX {
                 self.fold(scope, entry);
@@ -198,7 +192,7 @@ impl ContextNode {
         });
     }
 
-    /// Counts blocks that were another context's. Where there is a budget they have been charged.
+    /// Counts blocks that came from another context. The budgets have already been charged for them.
     pub(super) fn count_arriving(&self, scope: Scope, bytes: u64, blocks: u64) {
         if self.is_budgeted() {
             self.conclude(scope, bytes, blocks, true);

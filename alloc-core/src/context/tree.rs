@@ -7,14 +7,14 @@ use crate::account::{ScopeUsage, Usage};
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU64, Held, Ordering, fence};
 
-/// Links a new node below `above`, as its newest child. Takes over the caller's reference on `above`.
+/// Links a new node below `above`, as its newest child, which keeps the caller's reference on `above`.
 pub(super) fn link(above: NonNull<ContextNode>, new: NonNull<ContextNode>) {
     // SAFETY: the caller's reference keeps it alive.
     let parent = unsafe { above.as_ref() };
-    // SAFETY: new, and nobody else's yet.
+    // SAFETY: new, and not yet visible to other threads.
     let child = unsafe { new.as_ref() };
     let _held = parent.root().tree_lock.lock();
-    // Pointers to the whole node, not ones made from a reference: whoever ends it frees it through one of these.
+    // Pointers to the whole node, not ones made from a reference: the node is freed through one of these.
     child.tree.parent.store(above.as_ptr(), Ordering::Relaxed);
     put_first(parent, new, new);
     // A parent that was closed meanwhile closes its new child as well.
@@ -34,16 +34,15 @@ pub(super) fn link(above: NonNull<ContextNode>, new: NonNull<ContextNode>) {
     }
 }
 
-/// Takes a node that is ending out from under its parent and leaves its sums there. Answers the parent, whose reference is still
-/// to be given back.
+/// Unlinks an ending node and adds its sums to its parent's. Returns the parent, whose reference the caller must release.
 pub(super) fn unlink(node: &ContextNode) -> Option<NonNull<ContextNode>> {
     if node.is_root() {
         return None;
     }
-    // Nobody counts for the node any more: the rows hold everything.
+    // All entries are evicted: the rows hold everything.
     let usage = Scope::ALL.map(|scope| node.folded_usage(scope));
     let _held = node.root().tree_lock.lock();
-    // Asked under the lock: the children of a context may be adopted by another one, those that are ending as well.
+    // Read under the lock: another context may adopt the children of a context, ending ones included.
     let above = node.parent_ptr()?;
     // SAFETY: the node's own reference on its parent.
     let parent = unsafe { above.as_ref() };
@@ -65,14 +64,14 @@ pub(super) fn unlink(node: &ContextNode) -> Option<NonNull<ContextNode>> {
     Some(above)
 }
 
-/// Puts a chain of siblings, from its newest to its oldest, before all other children of `parent`. The tree lock is held.
+/// Links a chain of siblings, from its newest to its oldest, before all other children of `parent`. The tree lock is held.
 pub(super) fn put_first(
     parent: &ContextNode,
     newest: NonNull<ContextNode>,
     oldest: NonNull<ContextNode>,
 ) {
     let first = parent.tree.first_child.load(Ordering::Relaxed);
-    // SAFETY: linked nodes are alive: a node is unlinked, under the lock held here, before it goes.
+    // SAFETY: linked nodes are alive: a node is unlinked, under the lock held here, before it is freed.
     match unsafe { first.as_ref() } {
         Some(first) => first.tree.prev.store(oldest.as_ptr(), Ordering::Relaxed),
         None => parent
@@ -96,7 +95,7 @@ pub(super) fn put_first(
         .store(newest.as_ptr(), Ordering::Relaxed);
 }
 
-/// Takes a chain of siblings out of the children of `parent`. The tree lock is held.
+/// Unlinks a chain of siblings from the children of `parent`. The tree lock is held.
 pub(super) fn detach(parent: &ContextNode, newest: &ContextNode, oldest: &ContextNode) {
     let (newer, older) = (
         newest.tree.prev.load(Ordering::Relaxed),
@@ -114,14 +113,14 @@ pub(super) fn detach(parent: &ContextNode, newest: &ContextNode, oldest: &Contex
     }
 }
 
-/// Calls `visit` with every node of the subtree, parents before children, oldest child first. `visit` gets the depth below
-/// `top`. The tree lock is held meanwhile: `visit` must not call out.
+/// Calls `visit` with every node of the subtree and its depth below `top`, parents before children, oldest child first. The tree lock is
+/// held meanwhile: `visit` must make no call out of the library.
 pub(crate) fn each(top: &ContextNode, visit: impl FnMut(&ContextNode, usize)) {
     let held = top.root().tree_lock.lock();
     each_under(&held, top, visit);
 }
 
-/// As [`each`], with the tree's lock taken already.
+/// As [`each`], with the tree's lock held.
 pub(super) fn each_under(
     _: &Held<'_>,
     top: &ContextNode,
@@ -150,23 +149,22 @@ pub(super) fn each_under(
     }
 }
 
-/// Calls `visit` with the nodes of the subtree, children before parents, going only below those that `enter` says. `visit` must
-/// not call out.
-pub(super) fn post_order(
+/// Calls `visit` with the nodes of the subtree, children before parents, without those below budgeted nodes. `visit` must make no call out
+/// of the library.
+pub(super) fn unbudgeted_post_order(
     _: &Held<'_>,
     top: &ContextNode,
-    enter: impl Fn(&ContextNode) -> bool,
     mut visit: impl FnMut(&ContextNode),
 ) {
-    fn down<'n>(mut at: &'n ContextNode, enter: &impl Fn(&ContextNode) -> bool) -> &'n ContextNode {
-        while let Some(child) = children(at).next().filter(|_| enter(at)) {
+    fn down(mut at: &ContextNode) -> &ContextNode {
+        while let Some(child) = children(at).next().filter(|_| !at.is_budgeted()) {
             at = child;
         }
         at
     }
-    let mut at = down(top, &enter);
+    let mut at = down(top);
     loop {
-        // SAFETY: linked nodes are alive, see `put_first`. Asked before the visit, which may change what `enter` says.
+        // SAFETY: linked nodes are alive, see `put_first`. Read before the visit, which may make the node budgeted.
         let (next, parent) = (
             unsafe { at.tree.next.load(Ordering::Relaxed).as_ref() },
             at.parent(),
@@ -176,7 +174,7 @@ pub(super) fn post_order(
             return;
         }
         at = match (next, parent) {
-            (Some(sibling), _) => down(sibling, &enter),
+            (Some(sibling), _) => down(sibling),
             (None, Some(parent)) => parent,
             (None, None) => return,
         };
@@ -192,8 +190,8 @@ pub(super) fn children(node: &ContextNode) -> impl Iterator<Item = &ContextNode>
     })
 }
 
-/// Closes the node and everything below it: no new allocation. Below a closed node everything is closed already (new children
-/// take it over, see [`link`]), so closing a deep tree from the top down does not walk it again and again.
+/// Closes the node and everything below it: no new allocation. Everything below a closed node is closed already ([`link`] closes new
+/// children), so closing a deep tree from the top down walks it once.
 pub(super) fn close(top: &ContextNode) {
     let held = top.root().tree_lock.lock();
     if top.flags() & CLOSED == 0 {
@@ -201,11 +199,10 @@ pub(super) fn close(top: &ContextNode) {
     }
 }
 
-/// The first node, children before parents and newer ones before older, that has something to be destroyed or is left to its
-/// parent; at the latest `top` itself. It has been retained for the caller. Those passed over are marked: there is nothing to be
-/// destroyed in them or below.
+/// Returns the next node, children before parents and newer ones before older, that has values or is left to its parent, or else `top`.
+/// The caller gets a reference to it. Marks skipped nodes as drained: they and the nodes below them own nothing.
 ///
-/// All are closed. `after` = the node where the last walk stopped, retained by the caller since; `None` = begin.
+/// All are closed. `after` is the node that the last call returned, still referenced by the caller; `None` begins the walk.
 pub(super) fn next_to_drain(
     top: NonNull<ContextNode>,
     after: Option<NonNull<ContextNode>>,
@@ -216,8 +213,8 @@ pub(super) fn next_to_drain(
     let mut at = match after {
         Some(done) => past(done).unwrap_or(top),
         None => {
-            // Pairs with the one in `owned::table`: whoever closes a context and whoever gives it its first value, one sees the
-            // other.
+            // Pairs with the fence in `owned::grow`: of a thread that closes a context and one that adds the first value, one sees the
+            // other's write.
             fence(Ordering::SeqCst);
             lowest(top)
         }
@@ -235,7 +232,7 @@ pub(super) fn next_to_drain(
     }
 }
 
-/// Down to the newest child, its newest child, and so on.
+/// Descends to the newest child, its newest child, and so on.
 fn lowest(mut at: NonNull<ContextNode>) -> NonNull<ContextNode> {
     loop {
         match undrained(
@@ -251,7 +248,7 @@ fn lowest(mut at: NonNull<ContextNode>) -> NonNull<ContextNode> {
     }
 }
 
-/// The node that comes after `done` when children go before their parents.
+/// The node after `done` in post-order.
 fn past(done: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     // SAFETY: linked nodes are alive, see `put_first`.
     let done = unsafe { done.as_ref() };
@@ -261,13 +258,13 @@ fn past(done: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     }
 }
 
-/// This sibling or the next older one that is still to be drained.
+/// This sibling or the next older one that is not drained.
 fn undrained(at: *mut ContextNode) -> Option<NonNull<ContextNode>> {
     find_sibling(at, |node| node.flags() & DRAINED == 0)
 }
 
-/// This sibling or the next older one that is `wanted`, as the pointer that it was linked with: whoever becomes its owner may have to free
-/// it through that one, and one made from a reference reaches no further than the reference. The tree lock is held.
+/// This sibling or the next older one that is `wanted`, as the pointer that it was linked with: its new owner may have to free it, and a
+/// pointer made from a reference must not. The tree lock is held.
 pub(super) fn find_sibling(
     mut at: *mut ContextNode,
     wanted: impl Fn(&ContextNode) -> bool,
@@ -282,7 +279,7 @@ pub(super) fn find_sibling(
     None
 }
 
-/// The node is drained: marks it, and tells whether its parent was its owner, who is gone now.
+/// Marks the node as drained and ownerless if its parent owned it. Returns whether the parent did.
 pub(super) fn end_of_drain(node: &ContextNode) -> bool {
     let _held = node.root().tree_lock.lock();
     let left = node.flags() & OWNED_BY_PARENT != 0;
@@ -291,7 +288,7 @@ pub(super) fn end_of_drain(node: &ContextNode) -> bool {
     left
 }
 
-/// Closes the subtree and cuts off the backing of every node in it that has the same one as `top`.
+/// Closes the subtree and cuts off the backing of every node in it that may have the same one as `top`.
 pub(super) fn abandon(top: &ContextNode) {
     each(top, |node, _| {
         node.set_flags(CLOSED);
@@ -302,7 +299,7 @@ pub(super) fn abandon(top: &ContextNode) {
     });
 }
 
-/// The account of one node by itself.
+/// The account of one node, without those below.
 pub(crate) fn node_usage(node: &ContextNode) -> Usage {
     Usage {
         scopes: Scope::ALL.map(|scope| node.usage(scope)),
@@ -310,7 +307,7 @@ pub(crate) fn node_usage(node: &ContextNode) -> Usage {
     }
 }
 
-/// As [`node_usage`]; `None` where a lock is held that it would wait for.
+/// As [`node_usage`]; `None` where it would have to wait for a lock.
 pub(crate) fn try_node_usage(node: &ContextNode) -> Option<Usage> {
     let mut usage = Usage {
         scopes: [ScopeUsage::default(); Scope::COUNT],
@@ -322,7 +319,7 @@ pub(crate) fn try_node_usage(node: &ContextNode) -> Option<Usage> {
     Some(usage)
 }
 
-/// What children of the node that are gone took in all.
+/// The sums of ended children of the node.
 pub(crate) fn gone_usage(node: &ContextNode) -> Usage {
     Usage {
         scopes: Scope::ALL.map(|scope| node.closed_children.sum(scope)),
@@ -330,12 +327,12 @@ pub(crate) fn gone_usage(node: &ContextNode) -> Usage {
     }
 }
 
-/// The accounts of a node and all below it, gone ones included in the totals.
+/// The accounts of a node and all below it; the totals include ended ones.
 pub(crate) fn subtree_usage(top: &ContextNode) -> Usage {
     subtree_usage_under(&top.root().tree_lock.lock(), top)
 }
 
-/// As [`subtree_usage`], with the tree's lock taken already.
+/// As [`subtree_usage`], with the tree's lock held.
 pub(super) fn subtree_usage_under(held: &Held<'_>, top: &ContextNode) -> Usage {
     let mut sum = Usage::default();
     each_under(held, top, |node, _| {
@@ -359,7 +356,7 @@ pub(super) fn subtree_usage_under(held: &Held<'_>, top: &ContextNode) -> Usage {
 }
 
 impl super::node::ClosedSums {
-    /// Adds what a context that is going took of `scope`; what it did not give back is lost.
+    /// Adds the sums of an ending context for `scope`. Its live bytes are lost.
     fn add(&self, scope: Scope, gone: &ScopeUsage) {
         let at = scope.index();
         for (cells, by) in [
@@ -377,7 +374,7 @@ impl super::node::ClosedSums {
         }
     }
 
-    /// What children that are gone took of `scope`; `live_*` is what they lost.
+    /// The sums of ended children for `scope`; `live_*` are their lost bytes and blocks.
     fn sum(&self, scope: Scope) -> ScopeUsage {
         let read = |cells: &[AtomicU64; Scope::COUNT]| {
             cells

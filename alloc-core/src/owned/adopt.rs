@@ -4,7 +4,7 @@ use super::grow;
 use super::table::{self, Locked};
 use super::{Owned, find, locked_for};
 use crate::context::{
-    CLOSED, Context, ContextHandle, ContextNode, Going, check_room, check_transfer, transfer,
+    CLOSED, Context, ContextHandle, ContextMove, ContextNode, check_room, check_transfer, transfer,
 };
 use crate::error::{HostError, Misuse};
 
@@ -82,8 +82,8 @@ impl ContextHandle {
                 return adopt_all(from, self, values, theirs.as_ref().zip(ours.as_ref()));
             }
             drop((theirs, ours));
-            Going::all_of(from, self, values, |going, held, above| {
-                going.check(held, above)
+            ContextMove::of_children(from, self, values, |context_move, held, above| {
+                context_move.check(held, above)
             })?;
             check_room(
                 source,
@@ -106,7 +106,9 @@ fn adopt_all(
     if node.flags() & CLOSED != 0 {
         return Err(HostError::Closed { context: node.id() });
     }
-    if !Going::all_of(from, to, values, |going, held, above| going.to(held, above))? {
+    if !ContextMove::of_children(from, to, values, |context_move, held, above| {
+        context_move.apply(held, above)
+    })? {
         // Values alone.
         transfer(source, node, values.1, values.0)?;
     }
