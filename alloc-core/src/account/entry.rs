@@ -1,10 +1,10 @@
-//! One thread's not yet folded counts of one (context, scope): a cache line that only its thread writes.
+//! One thread's unfolded counts for one (context, scope): a cache line that only its thread writes.
 //!
 //! ```text
 //!  0 tag          serial * 8 + scope of the row these counts belong to; 0 = empty
 //!  8 alloc_bytes  16 alloc_blocks   24 free_bytes   32 free_blocks      since the last fold
-//! 40 high         the most that alloc_bytes - free_bytes has been since the last fold
-//! 48 ceiling      unbudgeted: fold when the difference exceeds it; budgeted: what the thread may reach without asking
+//! 40 high         the maximum of alloc_bytes - free_bytes since the last fold
+//! 48 ceiling      unbudgeted: fold when the difference exceeds it; budgeted: the difference that the lease allows
 //! 56 node         the context
 //! ```
 //!
@@ -38,7 +38,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Bytes taken minus bytes given back.
+    /// Bytes allocated minus bytes freed.
     #[inline]
     pub(crate) fn delta(&self) -> i64 {
         self.alloc_bytes.wrapping_sub(self.free_bytes).cast_signed()
@@ -59,7 +59,7 @@ impl AccountEntry {
         }
     }
 
-    /// Whose counts these are; pairs with [`AccountEntry::install`].
+    /// The tag of the row that these counts belong to; pairs with [`AccountEntry::install`].
     #[inline]
     pub(crate) fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)
@@ -86,7 +86,7 @@ impl AccountEntry {
         self.ceiling.store(ceiling, Ordering::Relaxed);
     }
 
-    /// Bytes taken minus bytes given back since the last fold, as the owner knows it.
+    /// Bytes allocated minus bytes freed since the last fold, read by the owner.
     #[inline]
     pub(crate) fn delta(&self) -> i64 {
         let taken = self.alloc_bytes.load(Ordering::Relaxed);
@@ -95,7 +95,7 @@ impl AccountEntry {
             .cast_signed()
     }
 
-    /// Owner: counts `bytes` taken in `blocks` blocks. True when the ceiling was passed and the entry wants folding.
+    /// Owner: counts `bytes` allocated in `blocks` blocks. True when the delta exceeds the ceiling, so that the entry must be folded.
     #[inline]
     pub(crate) fn record_alloc(&self, bytes: u64, blocks: u64) -> bool {
         let taken = self.alloc_bytes.load(Ordering::Relaxed).wrapping_add(bytes);
@@ -116,7 +116,7 @@ impl AccountEntry {
         false
     }
 
-    /// Owner: counts `bytes` given back in `blocks` blocks. Answers the new delta.
+    /// Owner: counts `bytes` freed in `blocks` blocks. Returns the new delta.
     #[inline]
     pub(crate) fn record_free(&self, bytes: u64, blocks: u64) -> i64 {
         let given = self.free_bytes.load(Ordering::Relaxed).wrapping_add(bytes);
@@ -148,7 +148,7 @@ impl AccountEntry {
         }
     }
 
-    /// Under the row's lock, when no other thread can write the entry: takes the counts out.
+    /// Under the row's lock, when no other thread can write the entry: returns the counts and sets them to 0.
     pub(crate) fn drain(&self) -> Counts {
         let counts = self.read();
         self.alloc_bytes.store(0, Ordering::Relaxed);
@@ -159,8 +159,8 @@ impl AccountEntry {
         counts
     }
 
-    /// Under the table's lock, after [`AccountEntry::drain`]: gives the (empty) entry to another row. The Release store makes a reader
-    /// that sees the new tag see the zeroed counts, not the previous owner's.
+    /// Under the table's lock, after [`AccountEntry::drain`]: assigns the entry to another row. The Release store makes a reader that sees
+    /// the new tag also see the zeroed counts.
     pub(crate) fn install(&self, tag: u64, node: *mut ContextNode, ceiling: i64) {
         self.node.store(node, Ordering::Relaxed);
         self.ceiling.store(ceiling, Ordering::Relaxed);

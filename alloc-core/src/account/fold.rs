@@ -2,13 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-/// No thread hides more than this from a peak.
+/// The most bytes that one thread hides from a peak.
 pub(crate) const FOLD_MAX: i64 = 64 * 1024;
 /// Below this, folding would cost more than the peak gains.
 pub(crate) const FOLD_MIN: i64 = 512;
 
-/// Bytes that one thread may take (or give back) before it folds: a sixteenth of what is live, so that the peak of a small
-/// context stays meaningful, within [`FOLD_MIN`]..=[`FOLD_MAX`].
+/// Bytes that one thread may allocate or free before it folds: a sixteenth of the live bytes, so that the peak of a small context stays
+/// meaningful, within [`FOLD_MIN`]..=[`FOLD_MAX`].
 pub(crate) const fn fold_threshold(live: i64) -> i64 {
     let part = live / 16;
     if part < FOLD_MIN {

@@ -1,8 +1,8 @@
-//! Exact accounts at the price of a few plain stores.
+//! Exact accounts at the cost of a few plain stores.
 //!
-//! Every thread counts into its own cache lines (`entry`, `table`), which are folded into the context's shared rows (`row`)
-//! on a threshold, on eviction, at thread exit and when the context ends. Queries add the row and all live entries
-//! (`registry`), so they are exact as soon as the threads pause, without asking any of them to flush.
+//! Every thread counts in its own cache lines (`entry`, `table`), which are folded into the context's shared rows (`row`) on a threshold,
+//! on eviction, at thread exit and when the context ends. Queries add the row and all open entries (`registry`), so they are exact as
+//! soon as the threads pause, and no thread has to flush.
 
 mod entry;
 mod fold;
@@ -18,7 +18,7 @@ pub(crate) use row::AccountRow;
 pub(crate) use table::{AccountTable, slot};
 pub use usage::{ScopeUsage, Usage};
 
-/// Entries a thread has: with more (context, scope) pairs in use by one thread at once, each change-over costs a fold.
+/// Entries of a thread. A thread that uses more (context, scope) pairs at once pays a fold for each replaced entry.
 pub(crate) const ENTRIES: usize = 64;
 
 #[cfg(all(test, feature = "std"))]

@@ -1,4 +1,4 @@
-//! All threads that count: an intrusive list, so that listing a thread takes no memory.
+//! The tables of all counting threads: an intrusive list, so that adding a thread allocates nothing.
 
 use super::Counts;
 use super::row::{AccountRow, RowGuard};
@@ -9,9 +9,9 @@ use crate::sync::{AtomicPtr, AtomicU32, Lock, Ordering};
 struct Registry {
     lock: Lock,
     head: AtomicPtr<AccountTable>,
-    /// How many listed threads have each residue.
+    /// The number of listed threads with each residue.
     residents: [AtomicU32; 64],
-    /// The most that ever had one residue.
+    /// The maximum that any residue ever had.
     laps: AtomicU32,
 }
 
@@ -22,12 +22,12 @@ static REGISTRY: Registry = Registry {
     laps: AtomicU32::new(1),
 };
 
-/// How many threads share a residue at most, or ever did.
+/// The most threads that ever shared a residue.
 pub(super) fn laps() -> u64 {
     u64::from(REGISTRY.laps.load(Ordering::Relaxed))
 }
 
-/// Adds a thread's table and gives it the residue that the fewest threads have.
+/// Adds a thread's table and assigns it the residue with the fewest threads.
 pub(super) fn list(table: &AccountTable) {
     let _held = REGISTRY.lock.lock();
     let count = |(_, residents): &(usize, &AtomicU32)| residents.load(Ordering::Relaxed);
@@ -48,7 +48,7 @@ pub(super) fn list(table: &AccountTable) {
     REGISTRY.head.store(this, Ordering::Relaxed);
 }
 
-/// Takes a thread's table out; after this nobody else looks at it.
+/// Removes a thread's table; after this no other thread reads it.
 pub(super) fn unlist(table: &AccountTable) {
     let _held = REGISTRY.lock.lock();
     if let Some(residents) = REGISTRY
@@ -80,7 +80,7 @@ pub(crate) fn after_fork() {
     restart(None);
 }
 
-/// In the child of a fork, whose one thread has `table`: nobody else is listed, and nobody holds the lock.
+/// In the child of a fork, whose one thread has `table`: unlists the others and resets the lock.
 pub(super) fn restart(table: Option<&AccountTable>) {
     REGISTRY.lock.reset();
     REGISTRY
@@ -107,10 +107,10 @@ fn each(touched: u64, mut visit: impl FnMut(&AccountTable)) {
     }
 }
 
-/// The account of one row: the folded counts and every open entry, read in place; nothing is flushed.
+/// The account of one row: the folded counts and every open entry, read in place.
 ///
-/// Two passes, frees first: a block may have been taken on one thread and given back on another, and whoever has seen the
-/// free must see the allocation. No entry can leave the row meanwhile (that takes the row's lock).
+/// Two passes, frees first: a block may have been allocated on one thread and freed on another, and a sum that includes the free must
+/// include the allocation. No entry can leave the row meanwhile, which would need the row's lock.
 pub(crate) fn read_row(row: &AccountRow, tag: u64) -> ScopeUsage {
     if row.is_untouched() {
         return ScopeUsage::default();
@@ -119,7 +119,7 @@ pub(crate) fn read_row(row: &AccountRow, tag: u64) -> ScopeUsage {
     sum_of(row, tag, &row.lock())
 }
 
-/// As [`read_row`]; `None` where a lock is held that it would wait for.
+/// As [`read_row`]; `None` where it would have to wait for a lock.
 pub(crate) fn try_read_row(row: &AccountRow, tag: u64) -> Option<ScopeUsage> {
     if row.is_untouched() {
         return Some(ScopeUsage::default());
@@ -131,7 +131,7 @@ pub(crate) fn try_read_row(row: &AccountRow, tag: u64) -> Option<ScopeUsage> {
 /// The registry's lock is held, and the row's, by `guard`.
 fn sum_of(row: &AccountRow, tag: u64, guard: &RowGuard<'_>) -> ScopeUsage {
     let mut sum = guard.counts();
-    // Asked anew in each pass: a thread that opened its entry after the first must be seen by the second.
+    // `touched` is read in each pass: the second must see a thread that opened its entry after the first.
     let entries = |add: &mut dyn FnMut(Counts)| {
         each(row.touched(), |table| {
             if let Some(entry) = table.slot(tag)
@@ -153,7 +153,7 @@ fn sum_of(row: &AccountRow, tag: u64, guard: &RowGuard<'_>) -> ScopeUsage {
     });
     let live_bytes = sum.alloc_bytes.wrapping_sub(sum.free_bytes);
     let live_blocks = sum.alloc_blocks.wrapping_sub(sum.free_blocks);
-    // What a thread reached on top of what is folded: exact where it is the only one.
+    // A thread's maximum on top of the folded bytes: exact where it is the only thread.
     let seen = guard.live_bytes().saturating_add(high);
     guard.raise_peak(
         seen.max(live_bytes.cast_signed()),
@@ -171,7 +171,7 @@ fn sum_of(row: &AccountRow, tag: u64, guard: &RowGuard<'_>) -> ScopeUsage {
     }
 }
 
-/// A context ends: folds every thread's entries for its rows, after which nobody refers to it.
+/// Folds and closes every thread's entries for the rows of an ending context.
 pub(crate) fn evict<const N: usize>(rows: [(&AccountRow, u64); N]) {
     if rows.iter().all(|(row, _)| row.touched() == 0) {
         return;

@@ -10,7 +10,7 @@ use crate::sync::{AtomicU32, AtomicU64, Lock, Ordering};
 #[repr(C)]
 pub(crate) struct AccountRow {
     lock: Lock,
-    /// The largest fold threshold ever handed out for this row: what one other thread may have hidden from the peak.
+    /// The largest fold threshold ever set for this row: the most that one other thread may have hidden from the peak.
     hidden_max: AtomicU32,
     /// Bit = residue (`Table::residue`) of every thread that ever held an entry for this row.
     touched: AtomicU64,
@@ -44,7 +44,7 @@ impl AccountRow {
         }
     }
 
-    /// As [`AccountRow::lock`]; `None` where somebody holds it.
+    /// As [`AccountRow::lock`]; `None` while the lock is held.
     pub(crate) fn try_lock(&self) -> Option<RowGuard<'_>> {
         Some(RowGuard {
             row: self,
@@ -60,12 +60,12 @@ impl AccountRow {
         }
     }
 
-    /// Which thread residues may hold entries; 0 = nobody ever counted here through an entry.
+    /// The residues of threads that may hold entries; 0 = no thread ever had one.
     pub(crate) fn touched(&self) -> u64 {
         self.touched.load(Ordering::Acquire)
     }
 
-    /// The folded counts as an account, when nobody counts here any more.
+    /// The folded counts as an account, once all entries are evicted.
     pub(crate) fn folded(&self) -> ScopeUsage {
         if self.is_untouched() {
             return ScopeUsage::default();
@@ -84,15 +84,15 @@ impl AccountRow {
         }
     }
 
-    /// Notes that a thread without an entry has counted here: where others have entries, more than one thread is at work. Two
-    /// bits make it so; threads that they stand for by chance are looked at in vain.
+    /// Notes that a thread without an entry has counted here. Where others have entries, two more bits mark the row as shared; threads
+    /// with these residues are then searched in vain.
     pub(crate) fn touch_directly(&self) {
         if self.touched.load(Ordering::Relaxed) != 0 {
             self.touched.fetch_or(0b11 << 62, Ordering::Relaxed);
         }
     }
 
-    /// True when more than one thread may have counted here: more than one bit, or bits that stand for several.
+    /// True when more than one thread may have counted here: more than one bit, or bits that several threads share.
     fn is_shared(&self) -> bool {
         let touched = self.touched.load(Ordering::Relaxed);
         touched.count_ones() > 1 || touched != 0 && laps() > 1
@@ -129,7 +129,7 @@ impl RowGuard<'_> {
         // `before` can be below 0 while another thread's entry holds the matching allocations: the peak stays where it is then.
         let high = before.saturating_add(counts.high);
         let live = alloc.wrapping_sub(free).cast_signed();
-        // Blocks whose frees sit in another thread's entry would be counted on top: of blocks, only a single thread is sure.
+        // With several threads the frees of counted blocks may be in another entry, so only a single thread raises the peak of blocks.
         let blocks = if self.row.is_shared() {
             0
         } else {
@@ -138,7 +138,7 @@ impl RowGuard<'_> {
         self.raise_peak(high.max(live), blocks);
     }
 
-    /// Raises the peaks to values that were seen.
+    /// Raises the peaks to at least these values.
     pub(crate) fn raise_peak(&self, bytes: i64, blocks: i64) {
         if let Ok(bytes) = u64::try_from(bytes)
             && bytes > self.row.peak_bytes.load(Ordering::Relaxed)
@@ -152,7 +152,7 @@ impl RowGuard<'_> {
         }
     }
 
-    /// Folded bytes taken minus folded bytes given back; below 0 while the allocations sit in another thread's entry.
+    /// Folded bytes allocated minus folded bytes freed; below 0 while the allocations are in another thread's entry.
     pub(crate) fn live_bytes(&self) -> i64 {
         let alloc = self.row.alloc_bytes.load(Ordering::Relaxed);
         alloc
@@ -160,7 +160,7 @@ impl RowGuard<'_> {
             .cast_signed()
     }
 
-    /// The threshold for the entry that is about to be (re)opened on this row.
+    /// The threshold for an entry that is about to be opened on this row.
     pub(crate) fn next_threshold(&self) -> i64 {
         let threshold = fold_threshold(self.live_bytes());
         self.note_hidden(threshold);
@@ -193,8 +193,8 @@ impl RowGuard<'_> {
         )
     }
 
-    /// How far the peak may be off: 0 as long as one thread counts here. Otherwise each thread may hide its threshold, in either
-    /// direction, and the high-water mark of one may belong to another moment than that of the next.
+    /// The error bound of the peak: 0 as long as one thread counts here. Otherwise each thread may hide its threshold, in either direction,
+    /// and the threads' maxima may belong to different moments.
     pub(crate) fn peak_slack(&self) -> u64 {
         if !self.row.is_shared() {
             return 0;

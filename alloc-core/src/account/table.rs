@@ -19,9 +19,9 @@ use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, Lock, Ordering};
 #[repr(C, align(64))]
 pub(crate) struct AccountTable {
     entries: [AccountEntry; ENTRIES],
-    /// Held while an entry changes its row: by the owner, or by a thread that ends the row's context.
+    /// Held by the owner, or by a thread that ends the row's context, while an entry changes its row.
     pub(super) lock: Lock,
-    /// Which bit of a row's `touched` stands for this thread (and, past 64 threads, for others as well), given at listing.
+    /// The bit of a row's `touched` for this thread (and, past 64 threads, for others as well), assigned by `registry::list`.
     pub(super) residue: AtomicU32,
     state: AtomicU8,
     pub(super) next: AtomicPtr<AccountTable>,
@@ -51,12 +51,12 @@ impl AccountTable {
         }
     }
 
-    /// The entry where `tag` lives if it is here at all.
+    /// The only entry that may have `tag`.
     pub(crate) fn slot(&self, tag: u64) -> Option<&AccountEntry> {
         self.entries.get(slot(tag >> 3, tag & 7))
     }
 
-    /// The owner's entry for `tag`, if it is open. `slot` is the tag's: callers that know the scope spare taking it apart.
+    /// The owner's entry for `tag`, if it is open. `slot` is the tag's, which callers know without decoding the tag.
     #[inline]
     pub(crate) fn find(&self, slot: usize, tag: u64) -> Option<&AccountEntry> {
         self.entries
@@ -64,7 +64,7 @@ impl AccountTable {
             .filter(|entry| entry.own_tag() == tag)
     }
 
-    /// Opens an entry for `node` and `scope`, folding whoever was there. `None` when the thread is already ending.
+    /// Opens an entry for `node` and `scope`, folding its former row's counts. `None` when the thread is ending.
     #[cold]
     pub(crate) fn open(&self, node: &ContextNode, scope: Scope) -> Option<&AccountEntry> {
         if self.state.load(Ordering::Relaxed) != LISTED && !self.attach() {
@@ -103,7 +103,7 @@ impl AccountTable {
         }
     }
 
-    /// Folds everything the thread has counted and gives back its leases; the entries stay empty until used again.
+    /// Folds all counts of the thread and refunds its leases; the entries are empty until used again.
     pub(crate) fn fold(&self) {
         if self.state.load(Ordering::Relaxed) != LISTED {
             return;
@@ -112,7 +112,7 @@ impl AccountTable {
         self.entries.iter().for_each(retire);
     }
 
-    /// Gives back what the thread has leased from the budgets of one tree, and folds those entries.
+    /// Refunds the thread's leases from the budgets of one tree, and folds those entries.
     pub(crate) fn fold_tree(&self, root: &ContextNode) {
         if self.state.load(Ordering::Relaxed) != LISTED {
             return;
@@ -129,7 +129,7 @@ impl AccountTable {
         }
     }
 
-    /// The owner is the one thread of a forked child: forgets what it has counted, since the rows' locks may be held for ever.
+    /// In a forked child: discards the thread's counts, because the rows' locks may be held for ever.
     pub(crate) fn after_fork(&self) {
         self.lock.reset();
         for entry in &self.entries {
@@ -140,7 +140,7 @@ impl AccountTable {
         registry::restart(is_listed.then_some(self));
     }
 
-    /// The thread ends: as [`AccountTable::fold`], and later operations of this thread count on the rows directly.
+    /// At the thread's end: as [`AccountTable::fold`]; later operations of this thread count in the rows directly.
     pub(crate) fn detach(&self) {
         self.fold();
         if self.state.swap(DEAD, Ordering::Relaxed) == LISTED {
@@ -148,7 +148,7 @@ impl AccountTable {
         }
     }
 
-    /// Called by the thread that ends a context: folds this thread's entry for `tag`, if it has one.
+    /// Called by a thread that ends a context: folds and closes this table's entry for `tag`, if it has one.
     pub(super) fn evict(&self, tag: u64) {
         let _table = self.lock.lock();
         if let Some(entry) = self.slot(tag)
@@ -159,8 +159,8 @@ impl AccountTable {
     }
 }
 
-/// Folds an entry into its row and empties it. The table's lock is held, which is what keeps `node` alive: a context that
-/// ends waits for that lock before its memory goes.
+/// Folds an entry into its row and closes it. The table's lock is held, which keeps `node` alive: an ending context waits for that lock
+/// before its memory is freed.
 fn retire(entry: &AccountEntry) {
     let tag = entry.tag();
     let Some(scope) = Scope::from_raw((tag & 7) as u32).filter(|_| tag != 0) else {

@@ -1,4 +1,4 @@
-//! What an account says when asked.
+//! The figures of an account.
 
 #![forbid(unsafe_code)]
 
@@ -7,8 +7,7 @@ use crate::scope::Scope;
 
 /// The account of one context, or of a subtree, scope by scope.
 ///
-/// Exact whenever no other thread is in the middle of an operation on the context; a reading taken meanwhile is never
-/// negative and never counts a block twice.
+/// Exact while no other thread is in an operation on the context. Otherwise a reading is never negative and never counts a block twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub(crate) scopes: [ScopeUsage; Scope::COUNT],
@@ -19,22 +18,22 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScopeUsage {
-    /// Bytes taken and not yet given back.
+    /// Bytes allocated and not yet freed.
     pub live_bytes: u64,
-    /// Blocks taken and not yet given back.
+    /// Blocks allocated and not yet freed.
     pub live_blocks: u64,
     /// The most bytes that were live at once; the true value lies within `peak_slack` of it.
     ///
-    /// Of several scopes or contexts together: the sum of the peaks of those that still exist, an upper bound for these. The peak
-    /// of a subtree at any time is the high-water mark of a budget on its top ([`BudgetUsage::high`](crate::BudgetUsage::high)).
+    /// For several scopes or contexts together: the sum of the peaks of those that still exist, an upper bound. The exact peak of a subtree
+    /// is the high-water mark of a budget on its top ([`BudgetUsage::high`](crate::BudgetUsage::high)).
     pub peak_bytes: u64,
     /// How far `peak_bytes` may be off; 0 means exact, as it always is for a context that one thread used.
     pub peak_slack: u64,
     /// The most blocks that were seen live at once, at queries and, for a context that one thread uses, at folds: a lower bound.
     pub peak_blocks: u64,
-    /// All bytes ever taken; growing a block adds its growth.
+    /// All bytes ever allocated; growing a block adds its growth.
     pub total_bytes: u64,
-    /// All blocks ever taken.
+    /// All blocks ever allocated.
     pub total_blocks: u64,
 }
 
@@ -45,13 +44,13 @@ impl Usage {
         self.scopes.get(scope.index()).copied().unwrap_or_default()
     }
 
-    /// What was declared of `kind`: memory taken elsewhere, in no scope and not in [`total`](Usage::total).
+    /// The foreign memory of `kind`, in no scope and not in [`total`](Usage::total).
     #[must_use]
     pub fn foreign(&self, kind: ForeignKind) -> ForeignUsage {
         self.foreign.get(kind.index()).copied().unwrap_or_default()
     }
 
-    /// What was declared of all kinds together.
+    /// The foreign memory of all kinds together.
     #[must_use]
     pub fn foreign_total(&self) -> ForeignUsage {
         self.foreign
@@ -59,7 +58,7 @@ impl Usage {
             .fold(ForeignUsage::default(), |sum, one| sum.plus(one))
     }
 
-    /// All scopes together; nothing foreign.
+    /// All scopes together, without foreign memory.
     #[must_use]
     pub fn total(&self) -> ScopeUsage {
         self.scopes
@@ -67,8 +66,8 @@ impl Usage {
             .fold(ScopeUsage::default(), |sum, one| sum.plus(one))
     }
 
-    /// This account less a part that was there all the time, such as a bridge's own state: its live bytes and blocks are taken
-    /// off the live, the peak and the total ones. Stops at 0.
+    /// This account without a part that was live all the time, such as a bridge's own state: subtracts its live bytes and blocks from the
+    /// live, peak and total ones. Stops at 0.
     #[must_use]
     pub fn without(&self, constant: &Self) -> Self {
         let mut rest = *self;
@@ -89,7 +88,7 @@ impl Usage {
         sum
     }
 
-    /// Adds the parts of another account in place. Most contexts use a scope or two and nothing foreign: zeros are not added.
+    /// Adds the parts of another account in place. Skips zeros, since most contexts use one or two scopes and no foreign memory.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -123,12 +122,12 @@ impl ScopeUsage {
         }
     }
 
-    /// Both accounts together. Peaks add up to an upper bound; the slack grows to where the true peak may lie lowest.
+    /// Both accounts together. The sum of the peaks is an upper bound; the slack reaches down to the lowest possible common peak.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let peak_bytes = self.peak_bytes.saturating_add(other.peak_bytes);
         let live_bytes = self.live_bytes.saturating_add(other.live_bytes);
-        // The true common peak is at least either part's own lowest possible peak, and at least what is live now.
+        // The true common peak is at least each part's lowest possible peak, and at least the live bytes.
         let lowest = |part: &Self| part.peak_bytes.saturating_sub(part.peak_slack);
         let at_least = lowest(self).max(lowest(other)).max(live_bytes);
         let slack = self.peak_slack.saturating_add(other.peak_slack);

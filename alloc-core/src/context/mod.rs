@@ -1,4 +1,4 @@
-//! Contexts: who owns memory.
+//! Contexts: the tree of accounts and owners.
 
 mod allocate;
 mod allocators;
@@ -39,42 +39,41 @@ use crate::sync::Ordering;
 
 /// The owner of a node in a tree of contexts that inherit their allocator.
 ///
-/// One owner, move-only; [`ContextHandle`] is its counted companion, and a context can be used as one: what both can do is listed
-/// there. `&Context` and `ContextHandle` are [`Allocator`](crate::Allocator)s, so collections account to the context with no byte in
-/// front of their blocks.
+/// There is one owner, move-only. It dereferences to [`ContextHandle`], its counted companion, which lists the common operations.
+/// `&Context` and `ContextHandle` are [`Allocator`](crate::Allocator)s, so that collections account to the context with no byte in front of
+/// their blocks.
 ///
 /// Dropping (or [closing](Context::close)) the owner ends the node: nothing new can be allocated from it or from any context below
-/// it; what those own is destroyed, children before their parents, the newest first (see [`ContextHandle::own`]); contexts
-/// [left](Context::leave) to their parents end with them; blocks that collections still hold stay valid and charged until they go.
+/// it; their values are destroyed, children before their parents, the newest first (see [`ContextHandle::own`]); contexts
+/// [left](Context::leave) to their parents end with them; blocks that collections still hold stay valid and charged until they are freed.
 ///
 /// To print a tree: [`snapshot`](ContextHandle::snapshot).
 ///
-/// Thread rules: `Send + Sync`; every operation may be called from any thread. Not from a signal handler, nor in a forked child
-/// while another thread of the parent was counting (a lock may be held for ever there).
+/// Thread rules: `Send + Sync`; any thread may call every operation, but not from a signal handler, nor in a child forked while another
+/// thread was counting (a lock may be held for ever there).
 pub struct Context {
     /// The owner's own reference.
     handle: ContextHandle,
 }
 
 impl Context {
-    /// Makes the root of a tree whose memory all comes from `backing`. The root's own record (and label) is taken from it at
-    /// once and counted in the root, in its default scope ([`Scope::Instance`](crate::Scope::Instance) unless the options say
-    /// otherwise).
+    /// Creates the root of a tree whose memory all comes from `backing`. The root's own record (and label) is allocated at once and counted
+    /// in the root, in its default scope ([`Scope::Instance`](crate::Scope::Instance) unless the options name another).
     ///
     /// # Errors
-    /// [`HostError::OutOfHostMemory`] (or what else `backing` says) when that record is refused; [`HostError::OverBudget`] when
-    /// it is larger than the root's own budget.
+    /// The refusal of `backing`, mostly [`HostError::OutOfHostMemory`]; [`HostError::OverBudget`] when the record is larger than the root's
+    /// own budget.
     ///
     /// # Safety
     /// `backing` lives, unmoved, until one of these:
     /// - [`close_root`](Context::close_root) has returned `Ok`;
-    /// - everything of the tree is gone: contexts, handles, blocks;
-    /// - [`abandon`](Context::abandon) has returned, and whatever other threads do with the tree has either returned before or
-    ///   happens after it (by a lock, a join, a channel). The memory that the backing gave must even then stay readable and
-    ///   writable until all contexts, handles and blocks of the tree are gone: the records of the contexts lie in it.
+    /// - all contexts, handles and blocks of the tree are gone;
+    /// - [`abandon`](Context::abandon) has returned, and every operation of another thread on the tree has either returned before or
+    ///   happens after it (by a lock, a join, a channel). Even then the memory of the backing must stay readable and writable until all
+    ///   contexts, handles and blocks of the tree are gone, because the records of the contexts lie in it.
     ///
-    /// It is the address of `backing` that is kept. Where `A` is a reference (`&dyn HostAllocator`), that is the address of the
-    /// reference, which must live as long.
+    /// The root keeps the address of `backing`. Where `A` is a reference (`&dyn HostAllocator`), that is the address of the reference,
+    /// which must live as long.
     pub unsafe fn root<A: HostAllocator + Sync>(
         backing: &A,
         options: ContextOptions<'_>,
@@ -92,15 +91,15 @@ impl Context {
         backing: &'static A,
         options: ContextOptions<'_>,
     ) -> Result<Self, HostError> {
-        // SAFETY: a static is never gone.
+        // SAFETY: a static lives for ever.
         unsafe { Self::root(backing, options) }
     }
 
-    /// As [`root`](Context::root), over an allocator that the root owns: it lies in front of the root's record, in one block of its own
-    /// memory, and is dropped when that goes. For callers that have no place to keep an allocator at.
+    /// As [`root`](Context::root), over an allocator that the root owns: it lies in front of the root's record, in one block of the
+    /// allocator's own memory, and is dropped with the record. For callers that have no place to keep an allocator.
     ///
     /// # Errors
-    /// The allocator, with the reason, as [`root`](Context::root).
+    /// The allocator, with the error of [`root`](Context::root).
     pub fn root_owned<A: HostAllocator + Send + Sync + 'static>(
         allocator: A,
         options: ContextOptions<'_>,
@@ -108,48 +107,48 @@ impl Context {
         create::make_owned_root(allocator, &options).map(Self::owning)
     }
 
-    /// The owner as an address, for C. [`from_raw`](Self::from_raw) takes it back; [`ContextHandle::from_raw`] may not.
+    /// Converts the owner into an address, for C. [`from_raw`](Self::from_raw) converts it back; [`ContextHandle::from_raw`] must not.
     #[must_use]
     pub fn into_raw(self) -> NonNull<c_void> {
         ManuallyDrop::new(self).handle.node_ptr().cast()
     }
 
-    /// The owner that [`into_raw`](Self::into_raw) made an address of.
+    /// Converts an address from [`into_raw`](Self::into_raw) back into the owner.
     ///
     /// # Safety
-    /// It was, and of all that is made of the address one at most is dropped.
+    /// `raw` comes from `into_raw`, and at most one of the owners made from it is dropped.
     #[must_use]
     pub unsafe fn from_raw(raw: NonNull<c_void>) -> Self {
         Self::owning(raw.cast())
     }
 
-    /// A counted companion of this context.
+    /// Returns a handle to this context.
     #[must_use]
     pub fn handle(&self) -> ContextHandle {
         self.handle.clone()
     }
 
-    /// Ends the node and says what is still held below it. The same as dropping it.
+    /// Ends the node, as dropping it does, and returns what is still outstanding below it.
     ///
-    /// Blocks that collections hold through handles stay valid and charged; they are given back when those go. So do values that
-    /// somebody [holds](ContextHandle::get).
+    /// Blocks that collections hold through handles stay valid and charged until they are freed. [Held](ContextHandle::get) values stay
+    /// valid until the last hold is dropped.
     ///
     /// # Panics
-    /// Where a destructor of an owned value panics: when all the rest has been destroyed.
+    /// After the rest has been destroyed, if a destructor of an owned value panicked.
     pub fn close(self) -> Outstanding {
         end_subtree::end_subtree(&self.handle);
         outstanding::of(self.node())
     }
 
-    /// Ends the node if nothing is left of it or below it, so that an allocator of its own may go.
+    /// Ends the node if nothing is outstanding in it or below it, so that its own allocator may be destroyed.
     ///
-    /// Owned values and contexts left to their parents go with it. What the values themselves hold of the tree, handles, blocks or
-    /// contexts, counts as outstanding, because only their destructors know it: [`clear`](Context::clear) first.
+    /// Owned values and contexts left to their parents end with it. Handles, blocks and contexts that the values themselves hold count as
+    /// outstanding, because only their destructors know them: call [`clear`](Context::clear) first.
     ///
     /// # Errors
-    /// The context, still open, with what is [outstanding](CloseError::Outstanding). Bytes that a context below lost for good
-    /// count as well, also where they came from an allocator of its own. What is only declared ([`Foreign`](crate::Foreign)) does not:
-    /// ask [`subtree_usage`](ContextHandle::subtree_usage) before.
+    /// The context, still open, with what is [outstanding](CloseError::Outstanding). Bytes that an ended context below lost count as well,
+    /// even if they came from an allocator of its own. Declared memory ([`Foreign`](crate::Foreign)) does not count;
+    /// [`subtree_usage`](ContextHandle::subtree_usage) states it.
     pub fn try_close(self) -> Result<(), Rejected<Self, CloseError>> {
         let outstanding = outstanding::seal(self.node());
         if outstanding.needs_backing() {
@@ -160,10 +159,10 @@ impl Context {
         Ok(())
     }
 
-    /// Ends a root and gives all its memory back, if nothing of the tree is left.
+    /// Ends a root and frees all its memory, if nothing of the tree is outstanding.
     ///
     /// # Errors
-    /// As [`try_close`](Context::try_close); and when this is no root.
+    /// As [`try_close`](Context::try_close); [`Misuse::NotARoot`].
     pub fn close_root(self) -> Result<(), Rejected<Self, CloseError>> {
         if !self.node().is_root() {
             return Err(Rejected::new(self, CloseError::Misuse(Misuse::NotARoot)));
@@ -171,23 +170,23 @@ impl Context {
         self.try_close()
     }
 
-    /// Cuts off an allocator that is dead or about to die: this node and all below it that draw on the same one never call it
-    /// again. Their memory is left where it is; frees are still counted, not forwarded; allocations answer `Closed`. Destructors of
-    /// owned values run, before it returns.
+    /// Cuts off an allocator that is gone or about to be destroyed: this node and all below it with the same allocator never call it again.
+    /// Their memory stays where it is; later frees are counted and not forwarded; allocations fail with `Closed`. Destructors of owned
+    /// values run before the call returns.
     ///
-    /// What must hold for the allocator to go is said at [`root`](Context::root).
+    /// [`root`](Context::root) states when the allocator may be destroyed.
     pub fn abandon(self) -> Outstanding {
         let outstanding = outstanding::of(self.node());
         tree::abandon(self.node());
         outstanding
     }
 
-    /// Closes it and all below: no new allocation. What it owns stays until it is dropped.
+    /// Closes the context and all below: no new allocation. Its values stay until it is dropped.
     pub(crate) fn refuse_allocations(&self) {
         tree::close(self.node());
     }
 
-    /// The owner of a new node, whose first reference it takes over.
+    /// The owner of a node, over a reference that is already counted.
     fn owning(node: NonNull<ContextNode>) -> Self {
         Self {
             handle: ContextHandle::from_counted(node),
@@ -213,7 +212,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         let node = self.node();
         node.set_flags(ORPHANED);
-        // With a single reference there is nobody left below or beside, and perhaps nothing to end but the node.
+        // A single reference means no children and no handles; without values only the node itself is to be ended.
         if node.flags() & DRAINED == 0
             && (node.references.load(Ordering::Acquire) != 1
                 || !node.owned.load(Ordering::Relaxed).is_null())

@@ -1,16 +1,14 @@
 //! The memory layout of a context.
 //!
 //! ```text
-//!   0  read by every operation: backing {data, allocate, deallocate, rest, original}, tag base, flags, scopes, root; what it holds
-//!  64  hardly ever written: name, label, tree links, budget {limit, charged, high, slice, kind}
-//! 176  references; sums of children that are gone
-//! 344  memory taken elsewhere, by kind (see `foreign::cells`)
+//!   0  read by every operation: backing {data, allocate, deallocate, rest, original}, tag base, flags, scopes, root; which parts are in use
+//!  64  rarely written: name, label, tree links, budget {limit, charged, high, slice, kind}
+//! 176  references; sums of ended children
+//! 344  foreign memory, by kind (see `foreign::cells`)
 //! 464  five rows of 64 bytes: the account of one scope (see `account::row`); the locks of a root's tree; owned values
 //! ```
-//! Aligned to 16 only: the system's allocators take a slower way above that, and what threads write all the time lies in their own
-//! tables, not here. What is written now and then keeps its distance from the first 64 bytes.
-//!
-//! A block that is not a context can have children: it then holds `TreeLinks` and no accounts.
+//! Aligned to 16 only: the system's allocators are slower above that, and the counters that threads write all the time lie in their own
+//! tables. Fields that are written now and then keep their distance from the first 64 bytes.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -32,31 +30,31 @@ pub(crate) const BUDGETED: u8 = 2;
 pub(crate) const ABANDONED: u8 = 4;
 /// The owner is gone; handles or children keep the record.
 pub(crate) const ORPHANED: u8 = 8;
-/// The owner is the parent: the node ends with it. Written under the root's tree lock.
+/// The parent owns the node, which ends with it. Written under the root's tree lock.
 pub(crate) const OWNED_BY_PARENT: u8 = 16;
-/// Closed, and all that it and those below it owned was taken out to be destroyed.
+/// Closed, and all values of it and those below it were removed to be destroyed.
 pub(crate) const DRAINED: u8 = 32;
-/// The backing wants to know who asks. Never changes.
+/// The backing reads the requester. Never changes.
 pub(crate) const TRACKS_REQUESTER: u8 = 64;
-/// A root's backing lies in front of it, and goes with it. Never changes.
+/// A root's backing lies in front of it and is dropped with it. Never changes.
 pub(crate) const OWNS_BACKING: u8 = 128;
 
-/// In `holds`, beside a bit for each scope that was counted in: memory taken elsewhere was declared.
+/// In `parts_in_use`, beside a bit for each scope: foreign memory was declared.
 const FOREIGN: u8 = 1 << Scope::COUNT;
-/// In `holds`: children are gone that left sums.
+/// In `parts_in_use`: ended children left sums.
 const GONE: u8 = 2 << Scope::COUNT;
 
-/// See the file's head. Made by `create`, ended there.
+/// A context's record, see the file's head. `create` creates and ends it.
 #[repr(C, align(16))]
 pub(crate) struct ContextNode {
     pub(crate) backing: Link,
     tag_base: u64,
     flags: AtomicU8,
     pub(crate) scope: Scope,
-    /// The scope that the record itself was taken in: the default one of the parent that it was made below.
+    /// The scope of the record's own block: the default scope of the parent that it was created below.
     pub(crate) home: Scope,
-    /// Which parts of the account have ever been written; see [`FOREIGN`]. Whoever sums up reads no others.
-    holds: AtomicU8,
+    /// The parts of the account that were ever written, see [`FOREIGN`]. Sums read no others.
+    parts_in_use: AtomicU8,
     /// `None` = this is the root.
     root: Option<NonNull<ContextNode>>,
     pub(crate) name: &'static str,
@@ -65,13 +63,13 @@ pub(crate) struct ContextNode {
     pub(crate) budget: BudgetCell,
     pub(crate) references: AtomicUsize,
     pub(crate) closed_children: ClosedSums,
-    /// Memory that was taken elsewhere: of this node, and of children that are gone.
+    /// Foreign memory of this node, and of ended children.
     pub(crate) foreign: ForeignCells,
     rows: [AccountRow; Scope::COUNT],
     /// Used by a root only: its tree's lock and its budgets' lock.
     pub(crate) tree_lock: Lock,
     pub(crate) budget_lock: Lock,
-    /// The values that it owns; null until it owns the first. Has its own lock, see `owned::table`.
+    /// The node's values; null until there is one. Has its own lock, see `owned::table`.
     pub(crate) owned: AtomicPtr<ValueTable>,
 }
 
@@ -80,7 +78,7 @@ unsafe impl Sync for ContextNode {}
 // SAFETY: a node has no thread affinity; it is freed by whichever thread drops the last reference.
 unsafe impl Send for ContextNode {}
 
-/// Doubly linked siblings, newest first, under a parent. Written under the root's tree lock.
+/// A node's links to its parent, children and siblings, newest first. Written under the root's tree lock.
 pub(crate) struct TreeLinks {
     pub(crate) parent: AtomicPtr<ContextNode>,
     /// The newest child.
@@ -103,16 +101,16 @@ pub(crate) struct BudgetCell {
     pub(crate) kind: AtomicU8,
 }
 
-/// What children that are gone took in all, by scope; written under the root's tree lock.
+/// Sums of ended children, by scope; written under the root's tree lock.
 pub(crate) struct ClosedSums {
     pub(crate) total_bytes: [AtomicU64; Scope::COUNT],
     pub(crate) total_blocks: [AtomicU64; Scope::COUNT],
-    /// What they left behind: blocks that nobody can give back through them any more.
+    /// Blocks that were live when their context ended, so that they can no longer be freed through it.
     pub(crate) lost_bytes: [AtomicU64; Scope::COUNT],
     pub(crate) lost_blocks: [AtomicU64; Scope::COUNT],
 }
 
-// What a context costs its parent; the documents say so.
+// The documents state this size.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<ContextNode>() == 800);
 
@@ -121,7 +119,7 @@ static SERIALS: AtomicU64 = AtomicU64::new(1);
 impl ContextNode {
     pub(crate) const LAYOUT: Layout = Layout::new::<Self>();
 
-    /// A node not yet linked anywhere. Without `root` it is its own.
+    /// A node that is not yet linked. Without `root` it is a root.
     pub(crate) fn new(
         backing: Link,
         scope: Scope,
@@ -142,7 +140,7 @@ impl ContextNode {
             flags: AtomicU8::new(flags),
             scope,
             home,
-            holds: AtomicU8::new(0),
+            parts_in_use: AtomicU8::new(0),
             root,
             references: AtomicUsize::new(1),
             tree: TreeLinks::new(),
@@ -158,13 +156,13 @@ impl ContextNode {
         }
     }
 
-    /// `serial * 8 + scope`: names the row for ever, whatever happens to this address.
+    /// `serial * 8 + scope`: identifies the row for ever, also when the address is used again.
     #[inline]
     pub(crate) fn tag(&self, scope: Scope) -> u64 {
         self.tag_base | scope as u64
     }
 
-    /// Where the threads' tables keep the entry of `scope`.
+    /// The index of the entry for `scope` in the threads' tables.
     #[inline]
     pub(crate) fn slot(&self, scope: Scope) -> usize {
         slot(self.tag_base >> 3, scope as u64)
@@ -210,7 +208,7 @@ impl ContextNode {
         self.flags() & TRACKS_REQUESTER != 0
     }
 
-    /// Calls the backing, which is told that this node asks if it wants to know.
+    /// Calls the backing, with this node as the requester if the backing tracks requesters.
     #[inline]
     pub(crate) fn with_requester<R>(&self, call: impl FnOnce(&Link) -> R) -> R {
         if self.tracks_requester() {
@@ -245,8 +243,8 @@ impl ContextNode {
         NonNull::new(self.tree.parent.load(Ordering::Relaxed))
     }
 
-    /// The node above. It changes (see `reparent`) under the root's tree lock and budget lock only: one of them is held by whoever
-    /// asks, or nobody else refers to the node.
+    /// The node above. It changes (see `reparent`) only under both the root's tree lock and budget lock: the caller holds one of them, or
+    /// has the only reference to the node.
     pub(crate) fn parent(&self) -> Option<&ContextNode> {
         // SAFETY: a node holds a reference on its parent for as long as it is linked to it.
         unsafe { self.tree.parent.load(Ordering::Relaxed).as_ref() }
@@ -254,7 +252,7 @@ impl ContextNode {
 
     pub(crate) fn label(&self) -> Option<&str> {
         let bytes = self.label?;
-        // SAFETY: the label's block lives as long as the node and is not written after the node was made.
+        // SAFETY: the label's block lives as long as the node and is not written after its creation.
         let bytes = unsafe { bytes.as_ref() };
         core::str::from_utf8(bytes).ok()
     }
@@ -273,38 +271,42 @@ impl ContextNode {
         )
     }
 
-    fn note(&self, held: u8) {
-        if self.holds.load(Ordering::Relaxed) & held == 0 {
-            self.holds.fetch_or(held, Ordering::Relaxed);
+    fn note(&self, part: u8) {
+        if !self.uses(part) {
+            self.parts_in_use.fetch_or(part, Ordering::Relaxed);
         }
     }
 
-    /// Notes that something will be counted in `scope`: before it is, so that whoever has to see the count sees this.
+    fn uses(&self, part: u8) -> bool {
+        self.parts_in_use.load(Ordering::Relaxed) & part != 0
+    }
+
+    /// Notes, before the first count in `scope`, that the scope is in use, so that a reader that must see the count sees this.
     pub(crate) fn note_scope(&self, scope: Scope) {
         self.note(1 << scope.index());
     }
 
-    /// The same of memory that was taken elsewhere.
+    /// The same for foreign memory.
     pub(crate) fn note_foreign(&self) {
         self.note(FOREIGN);
     }
 
-    /// The same of the sums of children that are gone.
+    /// The same for the sums of ended children.
     pub(crate) fn note_gone(&self) {
         self.note(GONE);
     }
 
     /// Whether anything was ever counted in `scope`.
     pub(crate) fn counts_in(&self, scope: Scope) -> bool {
-        self.holds.load(Ordering::Relaxed) & 1 << scope.index() != 0
+        self.uses(1 << scope.index())
     }
 
     pub(crate) fn has_foreign(&self) -> bool {
-        self.holds.load(Ordering::Relaxed) & FOREIGN != 0
+        self.uses(FOREIGN)
     }
 
     pub(crate) fn has_gone(&self) -> bool {
-        self.holds.load(Ordering::Relaxed) & GONE != 0
+        self.uses(GONE)
     }
 
     /// The account of one scope of this node.
@@ -315,7 +317,7 @@ impl ContextNode {
         read_row(self.row(scope), self.tag(scope))
     }
 
-    /// As [`ContextNode::usage`]; `None` where a lock is held that it would wait for.
+    /// As [`ContextNode::usage`]; `None` where it would have to wait for a lock.
     pub(crate) fn try_usage(&self, scope: Scope) -> Option<ScopeUsage> {
         if !self.counts_in(scope) {
             return Some(ScopeUsage::default());
@@ -323,7 +325,7 @@ impl ContextNode {
         try_read_row(self.row(scope), self.tag(scope))
     }
 
-    /// As [`ContextNode::usage`], when nobody counts here any more and all is folded.
+    /// As [`ContextNode::usage`], once all entries are evicted.
     pub(crate) fn folded_usage(&self, scope: Scope) -> ScopeUsage {
         if !self.counts_in(scope) {
             return ScopeUsage::default();
@@ -331,14 +333,14 @@ impl ContextNode {
         self.row(scope).folded()
     }
 
-    /// Nobody counts for this node any more: each thread's entries are folded.
+    /// Folds and closes every thread's entries of an ending or quiet node.
     pub(crate) fn evict_entries(&self) {
         if Scope::ALL.into_iter().any(|scope| self.counts_in(scope)) {
             evict(Scope::ALL.map(|scope| (self.row(scope), self.tag(scope))));
         }
     }
 
-    /// Counts on the shared row itself: for threads that are ending, and where there are no thread-locals.
+    /// Counts in the shared row itself: for threads that are ending, and where there are no thread-locals.
     #[cold]
     pub(crate) fn count_directly(&self, scope: Scope, counts: &Counts) {
         self.note_scope(scope);

@@ -1,4 +1,4 @@
-//! What a new context may be told.
+//! The options of a new context.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use crate::budget::Budget;
 use crate::host::HostAllocator;
 use crate::scope::Scope;
 
-/// Name, label, scope, budget and allocator of a context to be made. What is left out is inherited from the parent.
+/// Name, label, scope, budget and allocator of a new context. Options that are not set are inherited from the parent.
 #[derive(Clone, Copy)]
 #[must_use]
 pub struct ContextOptions<'a> {
@@ -30,7 +30,7 @@ impl<'a> ContextOptions<'a> {
         }
     }
 
-    /// A second name, copied into memory of the parent (for what is known only at run time). An empty one is none.
+    /// A second name, known only at run time and copied into memory of the parent. An empty label is none.
     pub const fn label(mut self, label: &'a str) -> Self {
         self.label = Some(label);
         self
@@ -48,19 +48,17 @@ impl<'a> ContextOptions<'a> {
         self
     }
 
-    /// Draw on `allocator` rather than on the parent's. The context's own small record still comes from the parent.
-    ///
-    /// A root ignores this: it is given its allocator when it is made.
+    /// Uses `allocator` instead of the parent's. The context's own small record still comes from the parent. A root ignores this option.
     pub fn allocator_static<A: HostAllocator + Sync>(mut self, allocator: &'static A) -> Self {
         self.backing = Some(Backing::of(allocator));
         self
     }
 
-    /// As [`allocator_static`](Self::allocator_static), for an allocator that lives shorter.
+    /// As [`allocator_static`](Self::allocator_static), for an allocator that is not static.
     ///
     /// # Safety
-    /// For every context that is made from these options (they can be copied), what [`Context::root`](crate::Context::root) asks
-    /// of its backing holds of `allocator`; [`try_close`](crate::Context::try_close) stands for `close_root`.
+    /// For every context that is created from these options (they can be copied), `allocator` meets the requirements of
+    /// [`Context::root`](crate::Context::root) for its backing, with [`try_close`](crate::Context::try_close) in the place of `close_root`.
     pub unsafe fn allocator<A: HostAllocator + Sync>(mut self, allocator: &A) -> Self {
         self.backing = Some(Backing::of(allocator));
         self

@@ -1,4 +1,4 @@
-//! What is still held when a context ends.
+//! Blocks, contexts and handles that are alive when a context ends.
 
 use core::fmt;
 
@@ -7,15 +7,15 @@ use crate::error::Misuse;
 use crate::owned::goes_with;
 use crate::sync::{Held, Ordering};
 
-/// What is left of a context and those below it. Numbers only; walk a [`Snapshot`](crate::Snapshot) for names.
+/// Blocks, contexts and handles that are still alive in a context and those below it. A [`Snapshot`](crate::Snapshot) has the names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outstanding {
-    /// Bytes in blocks that were not given back, without what goes with its context: records, owned values and their tables.
+    /// Bytes of live blocks, without those that are freed with their context: records, owned values and their tables.
     pub bytes: u64,
-    /// As many blocks.
+    /// The number of those blocks.
     pub blocks: u64,
-    /// Bytes taken elsewhere that are still declared ([`Foreign`](crate::Foreign)), of all kinds; not in `bytes`.
+    /// Bytes of foreign memory that are still declared ([`Foreign`](crate::Foreign)), of all kinds; not in `bytes`.
     pub foreign_bytes: u64,
     /// Contexts below that still exist, without those [left](crate::Context::leave) to their parents.
     pub contexts: u64,
@@ -24,14 +24,14 @@ pub struct Outstanding {
 }
 
 impl Outstanding {
-    /// True when nothing is left.
+    /// True when nothing is outstanding.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         !self.needs_backing() && self.foreign_bytes == 0
     }
 
-    /// True when something is left that needs the allocator behind the tree: all but what was taken elsewhere, of which a declaration
-    /// only tells. A driver that forgets `pfnInternalFree` must not keep a root from closing.
+    /// True when something outstanding needs the allocator behind the tree. Foreign memory does not: a driver that forgets
+    /// `pfnInternalFree` must not keep a root from closing.
     #[must_use]
     pub const fn needs_backing(&self) -> bool {
         self.bytes != 0 || self.blocks != 0 || self.contexts != 0 || self.handles != 0
@@ -75,14 +75,14 @@ impl fmt::Display for Outstanding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseError {
-    /// This much is left of its tree.
+    /// Something of its tree is outstanding.
     Outstanding(Outstanding),
     /// [`Misuse::NotARoot`].
     Misuse(Misuse),
 }
 
 impl CloseError {
-    /// What is left of the tree; nothing where that is not the reason.
+    /// What is outstanding; nothing where that is not the reason.
     #[must_use]
     pub fn outstanding(self) -> Outstanding {
         match self {
@@ -106,7 +106,7 @@ impl fmt::Display for CloseError {
 
 impl core::error::Error for CloseError {}
 
-/// As [`of`]; where nothing is left, closes the subtree in the same moment, so that whoever ends a context above passes it over.
+/// As [`of`]. When nothing is outstanding, closes the subtree under the same lock, so that a thread that ends a context above skips it.
 pub(super) fn seal(top: &ContextNode) -> Outstanding {
     let held = top.root().tree_lock.lock();
     let outstanding = under(&held, top);
@@ -123,17 +123,16 @@ pub(super) fn of(top: &ContextNode) -> Outstanding {
 
 fn under(held: &Held<'_>, top: &ContextNode) -> Outstanding {
     let mut left = Outstanding::default();
-    // References that are not handles: owners, and each context's hold on its parent.
+    // References that are not handles: owners, and each context's reference on its parent.
     let (mut references, mut others) = (0u64, 0u64);
-    // Blocks that go with their contexts: records, owned values and their tables.
+    // Blocks that are freed with their contexts: records, owned values and their tables.
     let (mut bytes, mut blocks) = (0u64, 0u64);
     let mut subtract = |gone: (u64, u64)| {
         bytes = bytes.saturating_add(gone.0);
         blocks = blocks.saturating_add(gone.1);
     };
     tree::each_under(held, top, |node, depth| {
-        // References before accounts: a thread that leaves a block behind and gives its handle back is seen with the one or the
-        // other.
+        // References before accounts: of a thread that leaks a block and then drops its handle, at least one of the two is seen.
         references = references.saturating_add(node.references.load(Ordering::Acquire) as u64);
         let own = tree::node_usage(node).plus(&tree::gone_usage(node));
         let routed = own.total();
@@ -144,7 +143,7 @@ fn under(held: &Held<'_>, top: &ContextNode) -> Outstanding {
             .saturating_add(own.foreign_total().live_bytes);
         others = others.saturating_add(u64::from(node.flags() & ORPHANED == 0));
         if depth > 0 {
-            // One that is left to its parent goes with it.
+            // A context left to its parent ends with it.
             left.contexts = left
                 .contexts
                 .saturating_add(u64::from(node.flags() & OWNED_BY_PARENT == 0));

@@ -1,7 +1,7 @@
-//! Why a request was refused: written down for the thread when it is refused, read when the reason is asked for.
+//! The reason of a refusal: stored for the thread when the request is refused, read when the caller wants a [`HostError`].
 //!
-//! The callers' traits answer with a bare `AllocError`. By the time somebody asks why, another thread may have raised the limit or freed
-//! what was in the way, and a second look would blame whoever is left. Without thread-locals there is only the second look.
+//! The allocator traits return a bare `AllocError`. Until the caller queries the reason, another thread may have raised the limit or freed
+//! memory, so that a new check would name a wrong reason. Without thread-locals there is only the new check.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -17,14 +17,14 @@ use crate::threads;
 /// The last refusal of a thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Refusal {
-    /// Which context refused, in which scope: the row's tag.
+    /// The tag of the row of the refusing context and the scope.
     tag: u64,
     reason: Reason,
 }
 
 #[derive(Clone, Copy)]
 pub(super) enum Reason {
-    /// A budget had no room; how much of it others lease is found out when the reason is asked for.
+    /// A budget had no room; `leased_elsewhere` is computed when the reason is queried.
     Short(Shortage),
     Other(HostError),
 }
@@ -53,7 +53,7 @@ impl Shortage {
         })
     }
 
-    /// The error, with what other threads lease of that budget now. `below` is the context whose request it was.
+    /// The error, with the bytes that other threads lease of that budget now. `below` is the requesting context.
     pub(super) fn error(self, held: &Held<'_>, below: &ContextNode) -> HostError {
         let Self { context, short_by } = self;
         let node = core::iter::successors(Some(below), |node| node.parent())
@@ -75,7 +75,7 @@ impl Shortage {
 }
 
 impl ContextNode {
-    /// Writes down why the calling thread is refused.
+    /// Stores why the calling thread is refused.
     #[cold]
     pub(super) fn refuse(&self, scope: Scope, reason: Reason) -> AllocError {
         threads::note_refusal(Refusal {
@@ -93,7 +93,7 @@ impl ContextNode {
         )
     }
 
-    /// The backing has just refused `layout`: its reason is asked for at once, for it may be as of now. No lock is held.
+    /// The backing has just refused `layout`: queries its reason at once, before it changes. No lock is held.
     #[cold]
     #[inline(never)]
     pub(super) fn refused_by_backing(
@@ -104,8 +104,8 @@ impl ContextNode {
         Err(self.refuse(scope, Reason::Other(self.backing.refusal(layout, scope))))
     }
 
-    /// Why the last request of this thread that the context refused in `scope` was refused. Where there was none, and without
-    /// thread-locals, why one for `layout` would be refused now.
+    /// Why the context last refused a request of this thread in `scope`. Where it refused none, and without thread-locals, why it would
+    /// refuse `layout` now.
     #[cold]
     pub(crate) fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
         let reason = match threads::refusal().filter(|refusal| refusal.tag == self.tag(scope)) {
