@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::{CLOSED, ContextNode, DRAINED, ORPHANED, OWNED_BY_PARENT, tree};
 use crate::error::Misuse;
-use crate::owned::goes_with;
+use crate::owned::bytes_freed_with;
 use crate::sync::{Held, Ordering};
 
 /// Blocks, contexts and handles that are still alive in a context and those below it. A [`Snapshot`](crate::Snapshot) has the names.
@@ -149,7 +149,7 @@ fn under(held: &Held<'_>, top: &ContextNode) -> Outstanding {
                 .saturating_add(u64::from(node.flags() & OWNED_BY_PARENT == 0));
             others = others.saturating_add(1);
         }
-        subtract(goes_with(node));
+        subtract(bytes_freed_with(node));
         // Records of the contexts below are counted in this subtree; the top's own only where it is a root.
         if depth > 0 || node.is_root() {
             subtract(node.record());

@@ -9,10 +9,10 @@ use crate::context::{
 use crate::error::{HostError, Misuse};
 
 impl ContextHandle {
-    /// Makes a value of `from` one of this context's, its newest: its block stays where it is and is charged to this context.
-    /// O(1). The old id is void; the new one is answered.
+    /// Moves a value from `from` to this context, as its newest: the block stays where it is and is charged to this context. Returns the new
+    /// id; the old one is invalid. O(1).
     ///
-    /// Budgets above both contexts are not asked for the value; the table of this context may have to grow.
+    /// The value's charge does not change in budgets above both contexts; the table of this context may have to grow.
     ///
     /// # Errors
     /// Nothing was changed: as [`remove`](ContextHandle::remove), for `from`; [`Misuse::SameContext`]; [`Misuse::OtherBacking`] when the
@@ -47,17 +47,17 @@ impl ContextHandle {
         }
     }
 
-    /// Makes all that `from` owns this context's: its values, and all contexts below it, whoever owns those. Their order stays;
-    /// they are newer than what this context has. All of it, or nothing. `from` stays, and owns nothing any more.
+    /// Moves all values of `from` and all contexts below it, whatever their owners, to this context. They keep their order and are newer
+    /// than this context's own. Moves everything or nothing. `from` stays and is empty.
     ///
-    /// The ids of the values are void; a value that is to be reached later is to be [stolen](ContextHandle::steal) instead. Contexts move
-    /// as with [`Context::reparent`].
+    /// The ids of the values become invalid; [`steal`](ContextHandle::steal) a value that is needed by id later. Contexts move as with
+    /// [`Context::reparent`].
     ///
-    /// O(values + contexts directly below). Budgets above both contexts are not asked.
+    /// O(values + contexts directly below). Budgets above both contexts do not change.
     ///
     /// # Errors
-    /// Nothing was changed. [`Misuse::SameContext`]; [`Misuse::Cycle`] when this context is below `from`; [`Misuse::Held`] while
-    /// somebody holds one of the values; as [`steal`](ContextHandle::steal) and [`Context::reparent`] otherwise.
+    /// Nothing was changed. [`Misuse::SameContext`]; [`Misuse::Cycle`] when this context is below `from`; [`Misuse::Held`] while there is a
+    /// hold on one of the values; as [`steal`](ContextHandle::steal) and [`Context::reparent`] otherwise.
     pub fn adopt(&self, from: &Context) -> Result<(), HostError> {
         let (source, node) = (from.node(), self.node());
         check_transfer(source, node)?;

@@ -1,4 +1,4 @@
-//! Ending values: newest first, taken out under the lock, their destructors run outside of it.
+//! Ending values: newest first, removed under the lock, destroyed outside it.
 
 use super::slot::{List, ValueSlot, ValueType};
 use super::table::{self, RemovedValue, ValueTable};
@@ -6,7 +6,7 @@ use crate::context::ContextNode;
 use crate::sync::Ordering;
 use crate::threads;
 
-/// Gives a block back when its value is gone, be it by a panic of its destructor.
+/// Frees a value's block after the value, also after a panic of its destructor.
 struct ValueBlock<'n> {
     node: &'n ContextNode,
     removed: RemovedValue,
@@ -14,7 +14,7 @@ struct ValueBlock<'n> {
 
 impl Drop for ValueBlock<'_> {
     fn drop(&mut self) {
-        // SAFETY: the block was taken from this node, in its default scope, with the layout of the kind; or handed over to it.
+        // SAFETY: the block was allocated from this node, or its charge moved here, in its default scope with the layout of the kind.
         unsafe {
             self.node.deallocate(
                 self.removed.value,
@@ -26,7 +26,7 @@ impl Drop for ValueBlock<'_> {
 }
 
 impl RemovedValue {
-    /// Runs the destructor and gives the block back. No lock is held.
+    /// Runs the destructor and frees the block. No lock is held.
     #[inline]
     pub(super) fn destroy(self, node: &ContextNode) {
         let block = ValueBlock {
@@ -34,12 +34,12 @@ impl RemovedValue {
             removed: self,
         };
         if let Some(destroy) = block.removed.kind.destroy {
-            // SAFETY: the value was taken out of its slot, so that nobody else reaches it.
+            // SAFETY: the value was removed from its slot, so that nothing else reaches it.
             unsafe { destroy(block.removed.value) };
         }
     }
 
-    /// Takes the value out of its block, and gives the block back.
+    /// Moves the value out of its block, and frees the block.
     ///
     /// # Safety
     /// The value is a `T`.
@@ -54,13 +54,13 @@ impl RemovedValue {
     }
 }
 
-/// Destroys the values of a node that is ending, newest first. What somebody holds goes with the last hold.
+/// Destroys the values of an ending node, newest first. A held value is destroyed with its last hold.
 pub(crate) fn end_values(node: &ContextNode) {
     if let Some(table) = table::of(node) {
         let thread = threads::id();
         if thread != 0 {
             if !table.begin_ending(thread) {
-                // Another thread is at it.
+                // Another thread destroys the values.
                 return;
             }
             while let Some(taken) = table.remove_newest_unlocked() {
@@ -94,8 +94,7 @@ fn newest(list: &List) -> Option<(&ValueSlot, &'static ValueType)> {
     Some((slot, slot.kind.get()?))
 }
 
-/// Destroys what is still there when nobody refers to the node any more: values whose holds were forgotten, for nobody can use
-/// those any more either.
+/// Destroys the remaining values of a node without references: their holds were forgotten (`mem::forget`) and can no longer be used.
 pub(crate) fn destroy_leftovers(node: &ContextNode) {
     let leftover = || {
         let table = table::lock(node)?;
@@ -108,13 +107,13 @@ pub(crate) fn destroy_leftovers(node: &ContextNode) {
 }
 
 impl ValueTable {
-    /// The context ends, and this thread is to destroy its values. False: another one does.
+    /// Makes this thread the one that destroys the values of the ending context. False if another one does.
     pub(super) fn begin_ending(&self, thread: usize) -> bool {
         let _held = self.lock.lock();
         let ender = self.ender.load(Ordering::Relaxed);
         if ender == 0 {
             self.ender.store(thread, Ordering::Relaxed);
-            // From now on they are not what goes with the context, but what is going.
+            // Values that are being destroyed do not count as freed with the context.
             self.bytes.store(0, Ordering::Relaxed);
             self.blocks.store(0, Ordering::Relaxed);
             let mut at = if self.holds.get() > 0 || self.markers.get() > 0 {
@@ -127,7 +126,7 @@ impl ValueTable {
                 match slot.kind.get() {
                     Some(kind) if !slot.is_free_to_go() => self.doom(slot, kind),
                     Some(_) => {}
-                    // A marker is another thread's, or one further up this thread's stack: it must not be met without the lock.
+                    // A marker lies on the stack of another thread or further up this one's: a walk without the lock must not meet it.
                     None => self.live.unlink(slot),
                 }
             }

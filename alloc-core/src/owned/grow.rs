@@ -1,4 +1,4 @@
-//! Making a table, making room in it, and giving both back.
+//! Creating, growing and freeing a table of values.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -16,7 +16,7 @@ const MIN_SEGMENT: u32 = 8;
 /// Slots of the largest segment.
 const MAX_SEGMENT: u32 = 256;
 
-/// Followed by its slots.
+/// A segment's head, followed by its slots.
 pub(super) struct Segment {
     older: *mut Segment,
     slots: u32,
@@ -29,13 +29,13 @@ struct First {
     slots: [MaybeUninit<ValueSlot>; MIN_SEGMENT as usize],
 }
 
-/// Makes a table, or a segment more.
+/// Creates the table, or adds a segment.
 #[cold]
 pub(super) fn grow(node: &ContextNode) -> Result<(), HostError> {
     grow_by(node, 1)
 }
 
-/// Makes room for `missing` values more: all of it, or nothing.
+/// Makes room for `missing` more values, or for none.
 pub(super) fn grow_by(node: &ContextNode, missing: usize) -> Result<(), HostError> {
     let Some(size) = segment_size(node, missing)? else {
         return begin(node);
@@ -57,12 +57,12 @@ pub(super) fn grow_by(node: &ContextNode, missing: usize) -> Result<(), HostErro
     // SAFETY: the slots lie behind the segment's head in the new block.
     let first = unsafe { block.byte_add(slots) }.cast::<ValueSlot>();
     if let Some(table) = lock(node) {
-        // What is left of the last segment is not lost.
+        // The unused slots of the last segment go to the free list.
         while let Some(slot) = table.fresh() {
             table.free.push_free(slot);
             table.free_len.set(table.free_len.get().wrapping_add(1));
         }
-        // SAFETY: new, and nobody else's yet.
+        // SAFETY: the block is new.
         unsafe {
             block.write(Segment {
                 older: table.segments.get(),
@@ -78,7 +78,7 @@ pub(super) fn grow_by(node: &ContextNode, missing: usize) -> Result<(), HostErro
     Ok(())
 }
 
-/// A block that goes back where nothing comes of it.
+/// A new block, freed when dropped.
 struct Unused<'n> {
     node: &'n ContextNode,
     block: NonNull<u8>,
@@ -95,7 +95,7 @@ impl Drop for Unused<'_> {
     }
 }
 
-/// Bytes that [`grow_by`] will ask for.
+/// Bytes that [`grow_by`] will allocate.
 pub(super) fn growth(node: &ContextNode, missing: usize) -> u64 {
     let table = if of(node).is_none() {
         size_of::<First>()
@@ -110,7 +110,7 @@ pub(super) fn growth(node: &ContextNode, missing: usize) -> u64 {
     (table as u64).saturating_add(segment as u64)
 }
 
-/// How large the next segment is to be; `None` when the table's own first slots will do.
+/// Slots of the next segment; `None` when the table's own first slots suffice.
 fn segment_size(node: &ContextNode, missing: usize) -> Result<Option<u32>, HostError> {
     let wanted = u32::try_from(missing).map_err(|_| HostError::TooLarge)?;
     Ok(match lock(node) {
@@ -135,7 +135,7 @@ impl ValueTable {
     }
 }
 
-/// The first value of a context.
+/// Creates the table of a context that gets its first value.
 fn begin(node: &ContextNode) -> Result<(), HostError> {
     let layout = Layout::new::<First>();
     let block = node
@@ -167,17 +167,17 @@ fn begin(node: &ContextNode) -> Result<(), HostError> {
     table.own(layout);
     // SAFETY: within the new block.
     let at = unsafe { &raw mut (*block.as_ptr()).table };
-    // SAFETY: new, and nobody else's yet.
+    // SAFETY: the block is new.
     unsafe { at.write(table) };
     if node
         .owned
         .compare_exchange(ptr::null_mut(), at, Ordering::AcqRel, Ordering::Acquire)
         .is_err()
     {
-        // SAFETY: another thread was first; this block was never shown to anybody.
+        // SAFETY: another thread was first; this block was never published.
         unsafe { node.deallocate(block.cast(), layout, node.scope) };
     }
-    // Pairs with the one in `context::tree`: either that one's owner sees this table, or `put` sees that the context is closed.
+    // Pairs with the fence in `context::tree`: either the closing thread sees this table, or `put` sees that the context is closed.
     fence(Ordering::SeqCst);
     Ok(())
 }
@@ -189,13 +189,13 @@ fn segment(size: u32) -> Option<(Layout, usize)> {
     Some((layout.pad_to_align(), at))
 }
 
-/// Gives the table's memory back. Nobody refers to the node any more, and it owns nothing.
+/// Frees the table's memory. The node has no reference and owns no value.
 pub(crate) fn free_table(node: &ContextNode) {
     if node.owned.load(Ordering::Relaxed).is_null() {
         return;
     }
     let first = {
-        // Whoever walks the tree may be reading the table's sums (`goes_with`).
+        // A thread that walks the tree may be reading the table's sums (`bytes_freed_with`).
         let _held = node.root().tree_lock.lock();
         node.owned.swap(ptr::null_mut(), Ordering::Relaxed)
     };
@@ -205,7 +205,7 @@ pub(crate) fn free_table(node: &ContextNode) {
     // SAFETY: the node's own table.
     let mut next = unsafe { first.as_ref() }.segments.get();
     while let Some(block) = NonNull::new(next) {
-        // SAFETY: segments are live until freed here.
+        // SAFETY: segments are live until they are freed here.
         let Segment { older, slots: size } = unsafe { block.read() };
         next = older;
         if let Some((layout, _)) = segment(size) {
@@ -224,7 +224,7 @@ mod tests {
     use std::alloc::System;
 
     use super::super::slot::LAST_GENERATION;
-    use super::super::table::goes_with;
+    use super::super::table::bytes_freed_with;
     use super::*;
     use crate::{Context, ContextOptions, FromGlobalAlloc, Misuse};
 
@@ -278,7 +278,7 @@ mod tests {
             }
         }
         assert_eq!(sizes, expected);
-        let (bytes, blocks) = goes_with(root.node());
+        let (bytes, blocks) = bytes_freed_with(root.node());
         let own = root.usage().total();
         assert_eq!(
             (own.live_bytes - bytes, own.live_blocks - blocks),

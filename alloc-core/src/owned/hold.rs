@@ -11,12 +11,12 @@ use crate::context::{ContextHandle, ContextNode};
 use crate::error::{HostError, Misuse};
 
 impl ContextHandle {
-    /// Lets a value be read. Until the last hold is dropped nobody can take, destroy, steal or write it, and where the context ends
-    /// meanwhile, here or on another thread, the value goes with its last hold.
+    /// Holds a value for reading. Until the last hold is dropped, the value cannot be removed, destroyed, stolen or written; if the context
+    /// ends meanwhile, on any thread, the value is destroyed with its last hold.
     ///
     /// # Errors
-    /// [`Misuse::OtherContext`], [`Misuse::NotOwned`], [`HostError::Closed`] as [`remove`](ContextHandle::remove); [`Misuse::Held`] while
-    /// somebody writes it.
+    /// [`Misuse::OtherContext`], [`Misuse::NotOwned`], [`HostError::Closed`] as [`remove`](ContextHandle::remove); [`Misuse::Held`] while the
+    /// value is held for writing.
     #[inline]
     pub fn get<T: Send + Sync + 'static>(&self, id: Owned<T>) -> Result<Hold<'_, T>, HostError> {
         let place = SlotReference::hold(self.node(), id, |holds| {
@@ -28,10 +28,10 @@ impl ContextHandle {
         })
     }
 
-    /// Lets a value be written: as [`get`](ContextHandle::get), but for one holder alone.
+    /// Holds a value for writing: as [`get`](ContextHandle::get), for one hold at a time.
     ///
     /// # Errors
-    /// As [`get`](ContextHandle::get); [`Misuse::Held`] while anybody holds it.
+    /// As [`get`](ContextHandle::get); [`Misuse::Held`] while there is any other hold.
     #[inline]
     pub fn get_mut<T: Send + 'static>(&self, id: Owned<T>) -> Result<HoldMut<'_, T>, HostError> {
         let place =
@@ -44,7 +44,7 @@ impl ContextHandle {
     }
 }
 
-/// A hold on a slot, given back when dropped.
+/// A hold on a slot, released when dropped.
 struct SlotReference<'c> {
     node: &'c ContextNode,
     slot: NonNull<ValueSlot>,
@@ -98,7 +98,7 @@ impl Drop for SlotReference<'_> {
     }
 }
 
-/// A value that a context owns, to be read; see [`ContextHandle::get`].
+/// A hold on an owned value for reading, see [`ContextHandle::get`].
 ///
 /// Forgetting it (`mem::forget`) leaves the value held for as long as the context's record lives.
 #[must_use = "dropping it gives the value free"]
@@ -117,7 +117,7 @@ impl<T> Deref for Hold<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: held, the value stays where it is and nobody writes it.
+        // SAFETY: the hold keeps the value in place and unwritten.
         unsafe { self.value.as_ref() }
     }
 }
@@ -128,7 +128,7 @@ impl<T: fmt::Debug> fmt::Debug for Hold<'_, T> {
     }
 }
 
-/// A value that a context owns, to be written; see [`ContextHandle::get_mut`].
+/// A hold on an owned value for writing, see [`ContextHandle::get_mut`].
 #[must_use = "dropping it gives the value free"]
 pub struct HoldMut<'c, T> {
     _place: SlotReference<'c>,

@@ -1,4 +1,4 @@
-//! The name of an owned value.
+//! The id of an owned value.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -9,13 +9,13 @@ use super::slot::ValueSlot;
 use super::table::Put;
 use crate::error::ContextId;
 
-/// Names a value that a context owns. Copy; says nothing about whether the value is still there.
+/// The id of a value that a context owns. `Copy`; does not keep the value.
 ///
-/// Made of the context's number (never used twice), the value's place there, and how many values were in that place before. An id
-/// whose value was destroyed, taken, stolen or adopted, whose context is another one or has ended, is found out without touching
-/// memory that may be gone, and answered with an error: never with another value.
+/// It consists of the context's number (never used twice), the value's slot, and the slot's generation. An id whose value was destroyed,
+/// removed, stolen or adopted, or whose context is another one or has ended, gives an error and never another value; freed memory is not
+/// read to find that out.
 ///
-/// 24 bytes on a 64-bit machine. `Send` and `Sync` whatever `T` is: only contexts give values out.
+/// 24 bytes on a 64-bit machine. `Send` and `Sync` for every `T`, because only contexts give access to values.
 pub struct Owned<T> {
     context: ContextId,
     slot: NonNull<ValueSlot>,
@@ -24,7 +24,7 @@ pub struct Owned<T> {
     value: PhantomData<fn(T) -> T>,
 }
 
-// SAFETY: a name; the slot is touched by the context only, under its lock.
+// SAFETY: an id gives no access; only the context reads the slot, under its lock.
 unsafe impl<T> Send for Owned<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Owned<T> {}

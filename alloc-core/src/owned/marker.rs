@@ -1,11 +1,11 @@
-//! A place in the order of a context's values, so that what comes later can be told from what was there.
+//! A mark in the order of a context's values, which divides values added later from older ones.
 //!
 //! ```text
-//!   live list:   newest | came later .. | marker | was there .. | oldest
+//!   live list:   newest | added later .. | marker | older .. | oldest
 //! ```
-//! A marker is a slot without a value on the stack of whoever clears the context: it takes no memory and no room in a slot. Others that
-//! walk the list pass it over. It leaves the list with its [`PlacedMarker`], or when a thread begins to end the context, which from then on has
-//! the list for itself.
+//! A marker is a slot without a value on the stack of the thread that clears the context: it allocates nothing and uses no slot of the table.
+//! Other walks skip it. It is unlinked with its [`PlacedMarker`], or when a thread begins to end the context and from then on has the list
+//! for itself.
 
 use core::cell::Cell;
 use core::iter::successors;
@@ -23,7 +23,7 @@ impl Marker {
         Self(ValueSlot::new())
     }
 
-    /// Puts the marker before the newest value of the node, where there is any.
+    /// Links the marker before the newest value of the node, if the node has values and is not ending.
     pub(crate) fn mark<'m>(&'m self, node: &'m ContextNode) -> PlacedMarker<'m> {
         let marked = PlacedMarker {
             node,
@@ -41,7 +41,7 @@ impl Marker {
     }
 }
 
-/// A marker in a node's list; taken out when dropped.
+/// A marker in a node's list, unlinked when dropped.
 pub(crate) struct PlacedMarker<'m> {
     node: &'m ContextNode,
     slot: &'m ValueSlot,
@@ -49,7 +49,7 @@ pub(crate) struct PlacedMarker<'m> {
 }
 
 impl PlacedMarker<'_> {
-    /// Destroys what was there when the marker was put, newest first, but for what somebody holds.
+    /// Destroys the values older than the marker, newest first, except held ones.
     pub(crate) fn destroy_older(&self) {
         while let Some(taken) = self.next() {
             taken.destroy(self.node);
@@ -59,7 +59,7 @@ impl PlacedMarker<'_> {
     fn next(&self) -> Option<RemovedValue> {
         let table = table::lock(self.node).filter(|table| !table.is_ended_elsewhere())?;
         let newest = if table.ender.load(Ordering::Relaxed) != 0 {
-            // This thread is ending the context: nothing can have come later.
+            // This thread is ending the context: no value can have been added later.
             table.live.newest()
         } else if self.linked.get() {
             self.slot.older()

@@ -16,7 +16,7 @@ pub use id::Owned;
 pub(crate) use marker::{Marker, PlacedMarker};
 use slot::{DOOMED, ValueSlot, ValueType};
 use table::{Locked, Put, RemovedValue};
-pub(crate) use table::{ValueTable, goes_with};
+pub(crate) use table::{ValueTable, bytes_freed_with};
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -25,23 +25,21 @@ use crate::context::{CLOSED, ContextHandle, ContextNode};
 use crate::error::{HostError, Misuse};
 use crate::rejected::Rejected;
 
-/// Owned values. A context takes them over and destroys them when it ends, or when it is told to; meanwhile they are reached by id.
+/// Owned values. A context owns them until it ends or the caller destroys or removes them; an id reaches them.
 ///
-/// When a context ends (see [`Context`](crate::Context)), what the contexts below it own goes first, newest context first, then
-/// its own values, newest first; each is taken out under the context's lock and destroyed outside of any. A destructor may use the
-/// library as it likes: it may free its siblings, drop handles and close contexts; it gets
-/// [`Closed`](HostError::Closed) where it wants to allocate from the ending context or give it a value. When one panics, the rest
-/// is destroyed all the same and the panic goes on. Several threads may end parts of a tree at the same time: each value is
-/// destroyed once, by one of them. The order holds for what one thread ends: it does not wait for values of a context that another
-/// thread is already ending, which may go after those of the context above.
+/// When a context ends (see [`Context`](crate::Context)), the values of the contexts below it are destroyed first, newest context first,
+/// then its own values, newest first; each is removed under the context's lock and destroyed outside any lock. A destructor may use the
+/// whole library: it may free its siblings, drop handles and close contexts. Allocating from the ending context or adding a value to it
+/// fails with [`Closed`](HostError::Closed). When a destructor panics, the rest is destroyed first and the panic then continues. Several
+/// threads may end parts of a tree at the same time: one of them destroys each value, once. The order holds within one thread, which does
+/// not wait for values of a context that another thread is ending.
 ///
 /// A value has a block of its own, of exactly its size, and 40 bytes in the context's table; the table is memory of the context,
 /// made with the first value. A value without size takes no block.
 impl ContextHandle {
     /// Moves `value` into a block of this context, which owns it from now on.
     ///
-    /// A value may hold handles, of this very context as well: handles keep no values alive, so nothing is in a circle. It may be
-    /// destroyed on any thread.
+    /// A value may hold handles, also of this context: handles keep no values alive, so there is no cycle. Any thread may destroy it.
     ///
     /// ```
     /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Misuse};
@@ -73,7 +71,7 @@ impl ContextHandle {
                 error: node.refusal(layout, node.scope),
             });
         };
-        // The id is made of what both ways answer, here, so that it can stay in registers.
+        // Both branches return a `Put`, from which the id is made here, so that it can stay in registers.
         let put = match table::put_here(node, block, value) {
             Ok(put) => put,
             Err(value) => self.own_with_growth(block, value)?,
@@ -81,7 +79,7 @@ impl ContextHandle {
         Ok(Owned::new(node.id(), &put))
     }
 
-    /// With a larger table, or a refusal.
+    /// Adds the value with a larger table, or returns it.
     #[cold]
     #[inline(never)]
     fn own_with_growth<T: Send + 'static>(
@@ -92,14 +90,14 @@ impl ContextHandle {
         let node = self.node();
         // SAFETY: the new block is as large and as aligned as a `T`.
         unsafe { block.cast::<T>().write(value) };
-        // Where the allocator unwinds, the value is destroyed and its block given back.
-        let homeless = Homeless {
+        // If the allocator unwinds, the value is destroyed and its block freed.
+        let unlisted = UnlistedValue {
             node,
             value: block,
             kind: ValueType::of::<T>(),
         };
-        let put = table::put(node, block, homeless.kind);
-        core::mem::forget(homeless);
+        let put = table::put(node, block, unlisted.kind);
+        core::mem::forget(unlisted);
         put.map_err(|error| {
             // SAFETY: written above.
             let value = unsafe {
@@ -113,11 +111,11 @@ impl ContextHandle {
         })
     }
 
-    /// Takes a value back.
+    /// Removes a value and returns it.
     ///
     /// # Errors
-    /// [`Misuse::OtherContext`] when this context never had the value; [`Misuse::NotOwned`] when it does not have it any more
-    /// ([`HostError::Closed`] when the context has ended); [`Misuse::Held`] while somebody holds it.
+    /// [`Misuse::OtherContext`] when this context never owned the value; [`Misuse::NotOwned`] when it no longer owns it
+    /// ([`HostError::Closed`] when the context has ended); [`Misuse::Held`] while there is a hold on it.
     #[inline]
     pub fn remove<T: Send + 'static>(&self, id: Owned<T>) -> Result<T, HostError> {
         let taken = remove_slot(self.node(), id)?;
@@ -125,7 +123,7 @@ impl ContextHandle {
         Ok(unsafe { taken.into_value(self.node()) })
     }
 
-    /// Destroys a value now. Takes no memory.
+    /// Destroys a value now. Allocates nothing.
     ///
     /// # Errors
     /// As [`remove`](ContextHandle::remove).
@@ -145,13 +143,13 @@ impl ContextHandle {
 }
 
 /// A value in its block that has no slot yet.
-struct Homeless<'n> {
+struct UnlistedValue<'n> {
     node: &'n ContextNode,
     value: NonNull<u8>,
     kind: &'static ValueType,
 }
 
-impl Drop for Homeless<'_> {
+impl Drop for UnlistedValue<'_> {
     fn drop(&mut self) {
         RemovedValue {
             value: self.value,
@@ -161,7 +159,7 @@ impl Drop for Homeless<'_> {
     }
 }
 
-/// Takes a value that nobody holds out of its slot.
+/// Removes a value without holds from its slot.
 #[inline]
 fn remove_slot<T>(node: &ContextNode, id: Owned<T>) -> Result<RemovedValue, HostError> {
     let table = locked_for(node, id)?;
@@ -169,7 +167,7 @@ fn remove_slot<T>(node: &ContextNode, id: Owned<T>) -> Result<RemovedValue, Host
     Ok(table.remove(slot, kind))
 }
 
-/// The table of the id's context, if `node` is it.
+/// Locks the table of `node`, if that is the id's context.
 #[inline]
 fn locked_for<T>(node: &ContextNode, id: Owned<T>) -> Result<Locked<'_>, HostError> {
     if id.context() != node.id() {
@@ -178,7 +176,7 @@ fn locked_for<T>(node: &ContextNode, id: Owned<T>) -> Result<Locked<'_>, HostErr
     table::lock(node).ok_or(HostError::Misuse(Misuse::NotOwned))
 }
 
-/// The slot of a value that is there and that nobody holds.
+/// The slot of a present value without holds.
 #[inline]
 fn find<'t, T>(
     node: &ContextNode,
@@ -193,7 +191,7 @@ fn find<'t, T>(
     }
 }
 
-/// The slot of a value that is there. The id is one of this node's.
+/// The slot of a present value. The id's context is `node`.
 #[inline]
 fn look_up<'t, T>(
     node: &ContextNode,
@@ -203,7 +201,7 @@ fn look_up<'t, T>(
     if table.is_ended_elsewhere() {
         return Err(HostError::Closed { context: node.id() });
     }
-    // SAFETY: ids are made by this module only, and this one says that the slot is in the node's table, whose slots stay.
+    // SAFETY: only this module makes ids; the id's context is this node, in whose table the slot stays.
     let slot: &'t ValueSlot = unsafe { id.slot().as_ref() };
     match slot.kind.get() {
         Some(kind)

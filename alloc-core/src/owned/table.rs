@@ -108,7 +108,7 @@ pub(super) fn lock_both<'n>(
 }
 
 /// Bytes and blocks that go with the node: its values' blocks and the table's own. May be asked under the tree's lock.
-pub(crate) fn goes_with(node: &ContextNode) -> (u64, u64) {
+pub(crate) fn bytes_freed_with(node: &ContextNode) -> (u64, u64) {
     of(node).map_or((0, 0), |table| {
         let read = |one: &AtomicU64, other: &AtomicU64| {
             one.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! What can be asked of one block.
+//! The operations on one block.
 
 use core::ptr::NonNull;
 
@@ -8,13 +8,13 @@ use super::{Fill, TaggedDestructor, domain, memory, resize, slabs, slot, tables,
 use crate::error::{HostError, Misuse};
 use crate::threads::ThreadTable;
 
-/// A live block, by the address of its payload: aligned to 16, and good as long as the block is.
+/// A live block, by the address of its payload, which is aligned to 16.
 ///
-/// 8 bytes, freely copied, so it may outlive its block: every use is unsafe.
+/// 8 bytes, `Copy`, so that it may outlive its block: every use is unsafe.
 ///
-/// Threads: a tree of blocks is one thread's at a time, and may be handed to another one. Different trees of a domain may be used by
-/// different threads at once. An allocator behind the domain that calls back while it allocates, resizes or frees may use any tree but the
-/// one that is being changed.
+/// Threads: one thread at a time uses a tree of blocks, and may hand it to another thread. Several threads may use different trees of a
+/// domain at once. If the allocator behind the domain calls back while it allocates, resizes or frees, the callback may use any tree except
+/// the one that is being changed.
 ///
 /// # Safety of all its functions
 /// The block is live and was allocated here, and so are all other blocks that are passed; no other thread uses their trees meanwhile.
@@ -23,7 +23,7 @@ use crate::threads::ThreadTable;
 pub struct TaggedBlock(NonNull<u8>);
 
 impl TaggedBlock {
-    /// The block whose payload this is.
+    /// The block with this payload.
     #[must_use]
     pub const fn from_payload(payload: NonNull<u8>) -> Self {
         Self(payload)
@@ -35,11 +35,11 @@ impl TaggedBlock {
         self.0
     }
 
-    /// Allocates a block of `size` bytes below this one, in this one's domain. It is the newest child.
+    /// Allocates a block of `size` bytes as the newest child of this one, in this one's domain.
     ///
     /// # Errors
-    /// [`HostError`] of the domain's context; [`HostError::TooLarge`] where size and header overflow; [`Misuse::Held`] below a block that
-    /// lies in a collector's slab.
+    /// The refusal of the domain's context; [`HostError::TooLarge`] where size and header overflow; [`Misuse::Held`] when this block lies in
+    /// a collector's slab.
     ///
     /// # Safety
     /// See the type.
@@ -80,7 +80,7 @@ impl TaggedBlock {
     /// Resizes the payload, keeping what fits. The block keeps its place, its parent and its children, and may move.
     ///
     /// # Errors
-    /// As [`allocate`](Self::allocate); [`Misuse::Dying`] from within a destructor, for a block that is being freed. The block is as it was.
+    /// The block is unchanged. As [`allocate`](Self::allocate); [`Misuse::Dying`] in a destructor, for a block that is being freed.
     ///
     /// # Safety
     /// See the type.
@@ -97,11 +97,11 @@ impl TaggedBlock {
         unsafe { resize::resize(block, size) }.map(|block| Self(block.payload()))
     }
 
-    /// Frees the block and all below it: children before their parents, newer ones before older. Takes no memory and does not recurse.
-    /// Nothing happens to a block that is being freed already.
+    /// Frees the block and all below it: children before their parents, newer ones before older. Allocates nothing and does not recurse.
+    /// Does nothing to a block that is already being freed.
     ///
     /// # Safety
-    /// See the type. None of the blocks is used after this, and their destructors keep to [`TaggedDestructor`].
+    /// See the type. None of the blocks is used after this, and their destructors obey the rules of [`TaggedDestructor`].
     pub unsafe fn free(self) {
         // SAFETY: forwarded.
         ThreadTable::with(|table| unsafe { self.free_on(table) });
@@ -123,8 +123,8 @@ impl TaggedBlock {
         }
     }
 
-    /// Moves the block, with all below it, below `parent`, as the newest child; without one it has no parent any more. Returns false, and
-    /// changes nothing, where `parent` lies in the block's own subtree or the block is being freed.
+    /// Moves the block, with all below it, below `parent` as the newest child; with `None` it becomes the top of a tree. Returns false, and
+    /// changes nothing, if `parent` lies in the block's own subtree or the block is being freed.
     ///
     /// O(1) for a block without children, else O(depth of `parent`).
     ///
@@ -138,8 +138,8 @@ impl TaggedBlock {
         tree::steal(block, parent)
     }
 
-    /// Moves all children of `from` to this block, in their order, before its own. Returns false, and changes nothing, where this block
-    /// is `from` or lies below it, or `from` is being freed.
+    /// Moves all children of `from` to this block, in their order, before its own. Returns false, and changes nothing, if this block is
+    /// `from` or lies below it, or `from` is being freed.
     ///
     /// O(children of `from` + depth of this block).
     ///
@@ -170,7 +170,7 @@ impl TaggedBlock {
         parent.map(|parent| Self(parent.payload()))
     }
 
-    /// Bytes of the payload, as they were asked for.
+    /// Bytes of the payload, as requested.
     ///
     /// # Safety
     /// See the type.
@@ -201,12 +201,12 @@ impl TaggedBlock {
         }
     }
 
-    /// Sets, exchanges or removes what is called when the block is freed.
+    /// Sets, replaces or removes the destructor of the block.
     ///
     /// # Errors
-    /// [`Misuse::TableFull`] when the process has 4 092 other destructors; the former one stays. [`Misuse::Dying`] from within a
-    /// destructor, for a block that is being freed: a destructor that set itself again would be called without end. [`Misuse::Held`] for a
-    /// block that a [collector](super::GcBlocks) frees.
+    /// The former destructor stays. [`Misuse::TableFull`] when the process has 4 092 other destructors. [`Misuse::Dying`] in a destructor,
+    /// for a block that is being freed: a destructor that set itself again would be called without end. [`Misuse::Held`] for a block that a
+    /// [collector](super::GcBlocks) frees.
     ///
     /// # Safety
     /// See the type.

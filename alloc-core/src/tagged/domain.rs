@@ -1,4 +1,4 @@
-//! What binds blocks to a context: where their memory comes from and is freed to.
+//! Domains: each binds blocks to the context that their memory comes from and is freed to.
 
 use core::alloc::Layout;
 use core::ffi::c_void;
@@ -18,11 +18,11 @@ use crate::threads::ThreadTable;
 
 /// The owner of a domain: a context whose memory is tagged blocks.
 ///
-/// Dropping it closes the domain: nothing more can be allocated, blocks that live stay valid, and whoever frees the last one ends the
-/// domain and its context, on any thread. All blocks are counted in the context, in its default scope, headers included.
+/// Dropping it closes the domain: nothing more can be allocated, live blocks stay valid, and the free of the last one, on any thread, ends
+/// the domain and its context. All blocks are counted in the context, in its default scope, headers included.
 ///
-/// A domain costs its context and one record in it; a block of it costs 32 bytes. Only blocks whose parent is not of their domain, which are
-/// mostly the tops of trees, count as references to it, by one atomic operation when they are allocated and when they are freed.
+/// A domain costs its context and one record in it; each block costs 32 bytes. Only blocks whose parent belongs to another domain or does
+/// not exist, mostly tops of trees, are references to the domain and cost one atomic operation when allocated and when freed.
 ///
 /// ```
 /// use alloc_core::tagged::{Fill, TaggedDomain};
@@ -48,12 +48,12 @@ pub struct TaggedDomain {
     record: NonNull<DomainRecord>,
 }
 
-// SAFETY: a record is used through atomics, and holds a context, which any thread may use and end.
+// SAFETY: a record is changed through atomics, and any thread may use and end its context.
 unsafe impl Send for TaggedDomain {}
 // SAFETY: as above.
 unsafe impl Sync for TaggedDomain {}
 
-/// What a domain is called in the headers of its blocks. Used again when the domain has ended.
+/// The number of a domain in the headers of its blocks. Used again when the domain has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct DomainId(u16);
@@ -61,28 +61,28 @@ pub struct DomainId(u16);
 pub(super) struct DomainRecord {
     pub(super) context: Context,
     number: u16,
-    /// Owner, [counted](is_counted) blocks, and domains that fall back to this one.
+    /// References of the owner, of [counted](is_counted) blocks, and of domains that fall back to this one.
     references: AtomicUsize,
     pub(super) fallback: Option<NonNull<DomainRecord>>,
-    /// 1: a request was refused since somebody asked.
+    /// 1: a request was refused since the last [`TaggedDomain::reset_refused`].
     pub(super) refused: AtomicU8,
 }
 
 const RECORD: Layout = Layout::new::<DomainRecord>();
 
 impl TaggedDomain {
-    /// Makes a domain of `context`, whose record lies in that context's own memory.
+    /// Creates a domain of `context`. Its record lies in the context's own memory.
     ///
     /// # Errors
-    /// The context, with the reason: its refusal, or [`Misuse::TableFull`] when the process has 65 535 domains.
+    /// The context, with its refusal, or [`Misuse::TableFull`] when the process has 65 535 domains.
     pub fn new(context: Context) -> Result<Self, Rejected<Context, HostError>> {
         Self::create(context, None)
     }
 
-    /// As [`new`](Self::new), for code that cannot survive a refusal: what the context refuses, `fallback` serves, and
-    /// [`reset_refused`](Self::reset_refused) says so afterwards. Blocks below such a block are of the fallback as well.
+    /// As [`new`](Self::new), for code that cannot survive a refusal: `fallback` serves the requests that the context refuses, and
+    /// [`reset_refused`](Self::reset_refused) reports it afterwards. Blocks below such a block belong to the fallback as well.
     ///
-    /// The fallback's own fallback is not asked. The fallback lives at least as long as this domain, and serves until either is closed.
+    /// The fallback's own fallback is not used. The fallback lives at least as long as this domain, and serves until either is closed.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -93,9 +93,9 @@ impl TaggedDomain {
         Self::create(context, Some(fallback.record))
     }
 
-    /// A domain over `bytes` that are set aside now, as one block of `context`: to fall back to, for code that cannot survive a refusal.
-    /// About 1 KiB of them is its own record. Blocks are rounded up by less than a half, and used again by blocks of about
-    /// the same size. The context cannot be closed before this domain has ended.
+    /// Creates a domain over `bytes` that are reserved now, as one block of `context`: a fallback for code that cannot survive a refusal.
+    /// The domain's own records take about 1 KiB of them. Block sizes are rounded up by less than a half, and freed memory is used again for
+    /// blocks of about the same size. The context cannot be closed before this domain has ended.
     ///
     /// ```
     /// use alloc_core::tagged::{Fill, TaggedDomain};
@@ -114,7 +114,7 @@ impl TaggedDomain {
     /// ```
     ///
     /// # Errors
-    /// The context's refusal; [`HostError::OutOfHostMemory`] also where `bytes` have no room for the record; [`Misuse::TableFull`].
+    /// The context's refusal; [`HostError::OutOfHostMemory`] also if `bytes` is too small for the records; [`Misuse::TableFull`].
     pub fn reserve(context: &ContextHandle, bytes: usize) -> Result<Self, HostError> {
         let options = ContextOptions::new("reserve").scope(context.scope());
         let root = Context::root_owned(Reserve::new(context, bytes)?, options);
@@ -147,7 +147,7 @@ impl TaggedDomain {
             fallback,
             refused: AtomicU8::new(0),
         };
-        // SAFETY: the block has the record's layout. Its number is nobody's yet: who has none reads no record.
+        // SAFETY: the block has the record's layout. No block has its number yet, so that no thread reads the record.
         unsafe { place.write(record) };
         Ok(Self { record: place })
     }
@@ -161,34 +161,34 @@ impl TaggedDomain {
         unsafe { self.id().allocate(size, fill) }
     }
 
-    /// What the domain is called.
+    /// The domain's number.
     #[must_use]
     pub fn id(&self) -> DomainId {
         self.record().id()
     }
 
-    /// The context that its blocks are memory of.
+    /// The context that the blocks' memory comes from.
     #[must_use]
     pub fn context(&self) -> &ContextHandle {
         &self.record().context
     }
 
-    /// Whether a request was refused, and the fallback asked, since the last call.
+    /// Whether the context refused a request, so that the fallback was used, since the last call.
     #[must_use]
     pub fn reset_refused(&self) -> bool {
         self.record().refused.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// The owner as an address, for C. [`from_raw`](Self::from_raw) takes it back.
+    /// Converts the owner into an address, for C. [`from_raw`](Self::from_raw) converts it back.
     #[must_use]
     pub fn into_raw(self) -> NonNull<c_void> {
         ManuallyDrop::new(self).record.cast()
     }
 
-    /// The owner that [`into_raw`](Self::into_raw) made an address of.
+    /// Converts an address from [`into_raw`](Self::into_raw) back into the owner.
     ///
     /// # Safety
-    /// It was, and of all that is made of the address one at most is dropped.
+    /// `raw` comes from `into_raw`, and at most one of the owners made from it is dropped.
     pub unsafe fn from_raw(raw: NonNull<c_void>) -> Self {
         Self { record: raw.cast() }
     }
@@ -217,7 +217,7 @@ impl fmt::Debug for TaggedDomain {
 }
 
 impl DomainId {
-    /// Of a live block's header.
+    /// The id with the number in a live block's header.
     #[inline]
     pub(super) const fn of_block(number: u16) -> Self {
         Self(number)
@@ -235,7 +235,7 @@ impl DomainId {
     /// As [`TaggedBlock::allocate`].
     ///
     /// # Safety
-    /// The domain has an owner or a live block, and keeps it during the call.
+    /// The domain has an owner or a live block that stays during the call.
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
         // SAFETY: forwarded.
         let block =
@@ -245,14 +245,13 @@ impl DomainId {
     }
 }
 
-/// Whether a block with this parent is a reference to its domain. All others are kept by their parent: it is of the same domain, and lives
-/// longer.
+/// Whether a block with this parent is a reference to its domain. Any other block has a parent of the same domain, which outlives it.
 #[inline]
 pub(super) fn is_counted(block: Block, parent: Option<Block>) -> bool {
     parent.is_none_or(|parent| parent.domain() != block.domain())
 }
 
-/// A block becomes [counted](is_counted). The domain lives.
+/// Acquires the reference of a block that becomes [counted](is_counted). The domain is live.
 #[cold]
 pub(super) fn retain(block: Block) {
     // SAFETY: the block keeps the domain, by itself from here on.
@@ -261,7 +260,7 @@ pub(super) fn retain(block: Block) {
     }
 }
 
-/// A block is [counted](is_counted) no more: its parent keeps the domain.
+/// Releases the reference of a block that is no longer [counted](is_counted): its parent keeps the domain.
 pub(super) fn release_kept(block: Block) {
     if let Some(record) = tables::domain(block.domain().0) {
         // SAFETY: the block's reference; the domain lives on.
@@ -280,18 +279,18 @@ impl DomainRecord {
         self.context.scope()
     }
 
-    /// One reference a counted block, which has at least 32 bytes: the count cannot overflow.
+    /// Each counted block has at least 32 bytes, so that the count cannot overflow.
     fn retain(&self) {
         self.references.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// # Safety
-/// The domain has an owner or a live block, and keeps it for as long as the record is used.
+/// The domain has an owner or a live block that stays for as long as the record is used.
 #[inline]
 pub(super) unsafe fn record_of<'r>(domain: DomainId) -> Result<&'r DomainRecord, HostError> {
     let record = tables::domain(domain.0).ok_or(HostError::Misuse(Misuse::NoDomain))?;
-    // SAFETY: entered until the last reference is gone, which is not now.
+    // SAFETY: a record is in the table until its last reference is released, and there is one.
     Ok(unsafe { record.as_ref() })
 }
 
@@ -305,7 +304,7 @@ impl Drop for Reference {
     }
 }
 
-/// Gives a reference back. The last one ends the domain, and perhaps the one that it falls back to, and so on.
+/// Releases a reference. The last one ends the domain, and perhaps its fallback, and so on.
 ///
 /// # Safety
 /// The caller owns one reference, and does not use the record after this.
@@ -316,12 +315,12 @@ unsafe fn release(record: NonNull<DomainRecord>) {
     }
 }
 
-/// Gives a reference back; true when nobody refers to the record any more, so that it is the caller's to end.
+/// Releases a reference. True when it was the last one: then the caller must end the domain.
 ///
 /// # Safety
 /// As [`release`].
 unsafe fn is_last(record: NonNull<DomainRecord>) -> bool {
-    // SAFETY: the reference that is being given back keeps it.
+    // SAFETY: the reference that is being released keeps it.
     let references = unsafe { &record.as_ref().references };
     if references.fetch_sub(1, Ordering::Release) != 1 {
         return false;
@@ -330,17 +329,17 @@ unsafe fn is_last(record: NonNull<DomainRecord>) -> bool {
     true
 }
 
-/// A domain without references, and after it perhaps the one that it falls back to, and so on: a loop, not recursion.
+/// Ends a domain without references, then its fallback if that was the last reference, and so on: a loop, not recursion.
 struct EndingDomains(Option<NonNull<DomainRecord>>);
 
 impl EndingDomains {
     #[cold]
     fn run(&mut self) {
         while let Some(place) = self.0.take() {
-            // SAFETY: nobody refers to the record any more, and it is in its place until it is ended here.
+            // SAFETY: the record has no reference, and stays in its place until it is ended here.
             let fallback = unsafe { place.as_ref() }.fallback;
-            // Its turn comes also where the end of this one unwinds.
-            // SAFETY: the reference of the domain that ends, which asks its fallback for nothing more.
+            // Set first, so that the fallback ends also if the end of this domain unwinds.
+            // SAFETY: the reference of the ending domain, which no longer uses its fallback.
             self.0 = fallback.filter(|fallback| unsafe { is_last(*fallback) });
             // SAFETY: as above.
             unsafe { end(place) };
@@ -349,20 +348,20 @@ impl EndingDomains {
 }
 
 impl Drop for EndingDomains {
-    /// After a panic of what a domain's context owned: the rest ends all the same.
+    /// Ends the rest after a panic in a destructor of a value that a domain's context owned.
     fn drop(&mut self) {
         self.run();
     }
 }
 
-/// Ends a domain and its context. The reference on its fallback is the caller's to give back.
+/// Ends a domain and its context. The caller releases the reference on its fallback.
 ///
 /// # Safety
-/// Nobody refers to the record any more.
+/// The record has no reference.
 unsafe fn end(place: NonNull<DomainRecord>) {
-    // SAFETY: written when the domain was made; nobody reads the place after this.
+    // SAFETY: written when the domain was created; the place is not read after this.
     let record = unsafe { place.read() };
-    // Before the memory goes: another domain may have the number from here on.
+    // Before the memory is freed: another domain may get the number from here on.
     tables::remove_domain(record.number);
     // SAFETY: allocated from this context with this layout and scope.
     unsafe { record.context.free(place.cast(), RECORD, record.scope()) };

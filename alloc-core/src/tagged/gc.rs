@@ -1,8 +1,8 @@
-//! Blocks that a mark-and-sweep collector frees: what a compiler cannot say when it is done with.
+//! Blocks that a mark-and-sweep collector frees, for a compiler that cannot tell when it stops using them.
 //!
-//! The collector is a block. Small blocks of a collector that was made as one lie in its slabs (see `slabs`), all others are children with a
-//! number in the place of a destructor's. The colour is one bit: of the collector the colour that live blocks have, which each sweep turns
-//! over. A block has one colour, so no collected block is a collector.
+//! The collector is a block. Small blocks of an [initialised](GcBlocks::init) collector lie in its slabs (see `slabs`), all others are
+//! children with a reserved destructor number. The colour is one bit. The collector's bit is the colour of live blocks, and each sweep flips
+//! it. A block has one colour, so a collected block cannot be a collector.
 
 use super::header::{Block, DYING, MARKED};
 use super::slabs::SlabLists;
@@ -11,7 +11,7 @@ use super::{Fill, TaggedBlock, slabs, slot, tree, walk};
 use crate::error::{HostError, Misuse};
 use crate::threads::ThreadTable;
 
-/// A block below which a collector's blocks are allocated. Its other children are left alone by a sweep.
+/// A collector: a block below which collected blocks are allocated. A sweep does not free its other children.
 ///
 /// # Safety of all its functions
 /// As those of [`TaggedBlock`]; the collector's block is live, and so are all other blocks that are passed.
@@ -23,12 +23,12 @@ impl GcBlocks {
     /// The size that a block must have for [`init`](Self::init).
     pub const BLOCK_SIZE: usize = size_of::<SlabLists>();
 
-    /// Makes a collector of a block: what it allocates of up to 512 bytes lies in slabs of 4 to 32 KiB, with 8 bytes in front. Such a block
-    /// can be freed, and asked for its size, its domain and the collector, which is its parent; it has no children, and is neither
-    /// resized nor stolen. The collector itself has no destructor, and its children cannot be adopted.
+    /// Makes a block a collector with slabs: its blocks of up to 512 bytes lie in slabs of 4 to 32 KiB, with 8 bytes in front. Such a block
+    /// can be freed and has a size, a domain and the collector as its parent; it cannot have children, be resized or be stolen. The
+    /// collector itself has no destructor, and its children cannot be adopted.
     ///
     /// # Safety
-    /// The block is live, new, without children, and has [`BLOCK_SIZE`](Self::BLOCK_SIZE) bytes, which nobody else uses.
+    /// The block is live, new, without children, and has [`BLOCK_SIZE`](Self::BLOCK_SIZE) bytes, which have no other use.
     #[must_use]
     pub unsafe fn init(block: TaggedBlock) -> Self {
         // SAFETY: forwarded.
@@ -39,7 +39,7 @@ impl GcBlocks {
         Self(block)
     }
 
-    /// The collector that `block` is: any block will do but one that is collected itself.
+    /// Uses `block` as a collector. It may be any block that is not collected itself.
     #[must_use]
     pub const fn new(block: TaggedBlock) -> Self {
         Self(block)
@@ -51,12 +51,12 @@ impl GcBlocks {
         self.0
     }
 
-    /// Allocates a block that the sweep after the next [`begin_sweep`](Self::begin_sweep) frees unless it is
-    /// [marked](Self::mark). Freed early by [`TaggedBlock::free`].
+    /// Allocates a block that the sweep after the next [`begin_sweep`](Self::begin_sweep) frees unless it is [marked](Self::mark).
+    /// [`TaggedBlock::free`] frees it earlier.
     ///
     /// # Errors
-    /// As [`TaggedBlock::allocate`]; [`Misuse::Held`] where the collector is a block that another one collects; [`Misuse::Dying`] where it
-    /// has slabs and is being freed.
+    /// As [`TaggedBlock::allocate`]; [`Misuse::Held`] if another collector collects this one's block; [`Misuse::Dying`] if this one has slabs
+    /// and is being freed.
     ///
     /// # Safety
     /// See the type.
@@ -70,8 +70,8 @@ impl GcBlocks {
         unsafe { self.allocate_further(size, fill) }
     }
 
-    /// As [`allocate`](Self::allocate), where one of the collector's slabs has room for the block; else nothing happens. Calls nobody: no
-    /// allocator, no function of a C library but what fills memory.
+    /// As [`allocate`](Self::allocate) if one of the collector's slabs has room for the block, else does nothing. Calls no allocator, and
+    /// no C library function except for filling memory.
     ///
     /// # Safety
     /// See the type.
@@ -110,8 +110,8 @@ impl GcBlocks {
         Ok(new)
     }
 
-    /// From here on, blocks that there are already are unmarked, and new ones are marked. Returns false, and changes nothing, where the
-    /// collector is a block that another one collects.
+    /// Makes all present blocks unmarked; blocks allocated from now on are marked. Returns false, and changes nothing, if another collector
+    /// collects this one's block.
     ///
     /// # Safety
     /// See the type.
@@ -129,7 +129,7 @@ impl GcBlocks {
         true
     }
 
-    /// Keeps a block of this collector in the sweep that has begun. Nothing happens to a block that is not collected.
+    /// Keeps a block of this collector in the present sweep. Does nothing to a block that is not collected.
     ///
     /// # Safety
     /// See the type.
@@ -153,7 +153,7 @@ impl GcBlocks {
     }
 
     /// # Safety
-    /// As [`end_sweep`](Self::end_sweep); the table is the thread's.
+    /// As [`end_sweep`](Self::end_sweep).
     unsafe fn end_sweep_on(self, table: ThreadTable<'_>) {
         // SAFETY: forwarded.
         let collector = unsafe { self.0.block() };
@@ -169,7 +169,8 @@ impl GcBlocks {
         };
         let mut dead = tree::children(collector).filter(is_dead);
         let Some(first) = dead.next() else { return };
-        // Each goes below the next older one, and the oldest is freed: no walk over siblings is under way while allocators are called.
+        // Chains the dead blocks, each below the next older one, and frees the oldest, so that no walk over siblings is under way during
+        // calls of allocators.
         let mut dying = first;
         let mut at = first.header().next.get();
         while let Some(block) = at {
@@ -199,7 +200,7 @@ fn filled(slot: Block, size: usize, fill: Fill) -> TaggedBlock {
     TaggedBlock::from_payload(slot.payload())
 }
 
-/// Gives a block its collector's colour.
+/// Sets a block's colour to its collector's.
 fn paint(block: Block, collector: Block) {
     block.set_colour(collector.colour());
 }

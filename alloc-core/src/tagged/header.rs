@@ -25,7 +25,7 @@ use crate::error::HostError;
 pub(super) const PARENT: u16 = 1;
 /// The size stands in front of the header.
 const HUGE: u16 = 2;
-/// Being freed: on the way from the top of what is freed to the block that is freed next.
+/// Being freed: on the path from the freed top to the block that is freed next.
 pub(super) const DYING: u16 = 4;
 /// The colour of a garbage collector's sweep; see `gc`.
 pub(super) const MARKED: u16 = 8;
@@ -36,13 +36,13 @@ const HEADER_SIZE: usize = size_of::<Header>();
 /// In front of a huge block's header: the size, padded.
 const HUGE_SIZE: usize = 16;
 
-/// See the file's head.
+/// A block's header, see the file's head.
 #[repr(C, align(16))]
 pub(super) struct Header {
     pub(super) link: Cell<Option<Block>>,
     pub(super) next: Cell<Option<Block>>,
     pub(super) prev: Cell<Option<Block>>,
-    /// What shorter addresses leave of the links' room.
+    /// Padding where addresses have fewer than 8 bytes.
     rest: [MaybeUninit<u8>; REST],
     tail: Tail,
 }
@@ -53,17 +53,17 @@ const _: () = assert!(HEADER_SIZE == 32 && size_of::<Tail>() == 8);
 // Directly in front of the payload, whatever the size of an address.
 const _: () = assert!(offset_of!(Header, tail) == HEADER_SIZE - size_of::<Tail>());
 
-/// What stands directly in front of each payload.
+/// The 8 bytes directly in front of each payload.
 #[repr(C)]
 pub(super) struct Tail {
-    /// Of a slot its word, see `slot`.
+    /// For a slot its word, see `slot`.
     pub(super) size: Cell<u32>,
     pub(super) bits: Cell<u16>,
     domain: u16,
 }
 
 impl Tail {
-    /// That of a slot.
+    /// A slot's tail.
     pub(super) const fn of_slot(word: u32, bits: u16) -> Self {
         Self {
             size: Cell::new(word),
@@ -73,9 +73,9 @@ impl Tail {
     }
 }
 
-/// The address of a live block's header, with the right to all of its memory.
+/// The address of a live block's header, with provenance over all of its memory.
 ///
-/// Whoever makes one promises that the block is live; nothing here keeps one beyond the free of its block.
+/// Its creator guarantees that the block is live; this module keeps no `Block` beyond the free of its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(super) struct Block(NonNull<Header>);
@@ -113,7 +113,7 @@ impl Plan {
         Ok(Self { layout, front })
     }
 
-    /// True when headers of both stand at the same place of their memory.
+    /// True when both have the header at the same offset.
     pub(super) const fn is_alike(&self, other: &Self) -> bool {
         self.front == other.front
     }
@@ -133,7 +133,7 @@ impl Block {
     /// Writes the header of a new block without parent and children.
     ///
     /// # Safety
-    /// The block is the one of `plan` for `size` in memory that is nobody else's.
+    /// The block is that of the plan for `size`, in memory without any other use.
     #[inline]
     pub(super) unsafe fn init(self, size: usize, domain: DomainId) {
         let small = u32::try_from(size);
@@ -171,14 +171,14 @@ impl Block {
         }
     }
 
-    /// Not of a slot.
+    /// The header of a block that is not a slot.
     #[inline]
     pub(super) fn header<'b>(self) -> &'b Header {
         // SAFETY: a live block's header (see the type), which is only reached through cells, by one thread at a time.
         unsafe { self.0.as_ref() }
     }
 
-    /// Of a block, or of a slot.
+    /// The tail of a block or slot.
     #[inline]
     pub(super) fn tail<'b>(self) -> &'b Tail {
         // SAFETY: the payload lies that far behind the header's begin, and its tail in front of it.
@@ -193,10 +193,10 @@ impl Block {
         self.tail().domain == 0
     }
 
-    /// The block, or slot, whose payload this is.
+    /// The block or slot with this payload.
     ///
     /// # Safety
-    /// It is one's, and the header or tail lies in front of it.
+    /// `payload` is that of a block or slot, whose header or tail lies in front of it.
     #[inline]
     pub(super) const unsafe fn of_payload(payload: NonNull<u8>) -> Self {
         // A slot's header is never read as one; of the first slot of a slab it begins in the slab's own memory all the same.
@@ -221,7 +221,7 @@ impl Block {
         unsafe { place.cast::<usize>().read() }
     }
 
-    /// Where all of the block's memory begins.
+    /// The beginning of the block's memory.
     #[inline]
     pub(super) fn memory(self) -> NonNull<u8> {
         let front = if self.has(HUGE) { HUGE_SIZE } else { 0 };
@@ -269,7 +269,7 @@ impl Block {
         DomainId::of_block(self.tail().domain)
     }
 
-    /// Links, flags and destructor of `from`, whose place this block will have.
+    /// Copies links, flags and destructor of `from`, which this block will replace.
     pub(super) fn copy_links(self, from: Self) {
         let (to, from) = (self.header(), from.header());
         to.link.set(from.link.get());
@@ -285,7 +285,7 @@ impl Block {
         self.tail().bits.get() >> DESTRUCTOR_SHIFT
     }
 
-    /// Whether nothing but its memory has to be freed: no children, no destructor (or a collector's number, which is none).
+    /// Whether only its memory has to be freed: it has no children and no destructor, or a collector's number instead of one.
     #[inline]
     pub(super) fn is_plain_leaf(self) -> bool {
         let bits = self.tail().bits.get();
@@ -302,7 +302,7 @@ impl Block {
         self.destructor_number() == tables::COLLECTED
     }
 
-    /// Whether the block is a slab of its parent, which nobody else knows.
+    /// Whether the block is a slab of its parent, which users never see.
     pub(super) fn is_slab(self) -> bool {
         self.destructor_number() == tables::SLAB
     }

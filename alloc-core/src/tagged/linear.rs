@@ -5,9 +5,9 @@
 //!                                             ^ the handle
 //!   without sizes:      | state, 24 |         | first suballocation | second | ..
 //! ```
-//! The handle is the address of the first suballocation, so it serves compilers that pass an object for the linear memory, and older ones
-//! that pass the first suballocation. The older ones resize suballocations and need a size in front of each; the others count on it
-//! that suballocations stand directly one after the other.
+//! The handle is the address of the first suballocation, so that it serves compilers that pass an object for the linear memory as well as
+//! older ones that pass the first suballocation. The older ones resize suballocations and need a size in front of each; the others rely on
+//! suballocations that follow one another directly.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -20,12 +20,12 @@ const ALIGN: usize = 8;
 const SIZE: usize = 8;
 /// In front of the handle: the state, and the first suballocation's size.
 const FRONT: usize = 32;
-/// The room of a chunk that is no larger for the sake of one suballocation.
+/// The room of an ordinary chunk; a large suballocation gets a larger one.
 const CHUNK: usize = 2048;
 /// In `LinearState::chunk`, beside its multiple of [`ALIGN`]: suballocations have no size in front.
 const UNSIZED: usize = 1;
 
-/// Where the next suballocation lies.
+/// The position of the next suballocation.
 struct LinearState {
     at: Cell<NonNull<u8>>,
     /// Bytes from there to the chunk's end.
@@ -45,7 +45,7 @@ const _: () = assert!(size_of::<LinearState>() + SIZE <= FRONT && align_of::<Lin
 pub struct LinearBlocks(NonNull<u8>);
 
 impl LinearBlocks {
-    /// The size that the block of linear memory must have whose first suballocation has `first` bytes.
+    /// The block size for linear memory whose first suballocation has `first` bytes.
     ///
     /// # Errors
     /// [`HostError::TooLarge`].
@@ -55,10 +55,10 @@ impl LinearBlocks {
         Ok(whole.max(CHUNK))
     }
 
-    /// Makes linear memory of a block, which holds nothing else. The first suballocation is [`first`](Self::first).
+    /// Makes a block linear memory. The first suballocation is [`first`](Self::first).
     ///
     /// # Safety
-    /// The block is live, nobody else uses it, and its size is that of [`block_size`](Self::block_size) for `first`.
+    /// The block is live, has no other use, and its size is that of [`block_size`](Self::block_size) for `first`.
     #[must_use]
     pub unsafe fn init(block: TaggedBlock, first: usize) -> Self {
         let used = FRONT.saturating_add(first.next_multiple_of(ALIGN));
@@ -78,11 +78,11 @@ impl LinearBlocks {
         FRONT.checked_add(room).ok_or(HostError::TooLarge)
     }
 
-    /// Makes linear memory of a block whose suballocations have nothing in front of them, and so cannot be [resized](Self::resize). The
-    /// handle is no suballocation: the first one is yet to come.
+    /// Makes a block linear memory whose suballocations have nothing in front of them, and so cannot be [resized](Self::resize). The handle
+    /// is not a suballocation.
     ///
     /// # Safety
-    /// The block is live, nobody else uses it, and its size is that of [`unsized_block_size`](Self::unsized_block_size).
+    /// The block is live, has no other use, and its size is that of [`unsized_block_size`](Self::unsized_block_size).
     #[must_use]
     pub unsafe fn init_unsized(block: TaggedBlock) -> Self {
         // SAFETY: forwarded.
@@ -110,7 +110,7 @@ impl LinearBlocks {
         Self(unsafe { payload.add(FRONT) })
     }
 
-    /// The linear memory whose handle this is.
+    /// The linear memory with this handle.
     #[must_use]
     pub const fn from_first(first: NonNull<u8>) -> Self {
         Self(first)
@@ -147,12 +147,12 @@ impl LinearBlocks {
         }
         // SAFETY: forwarded.
         let start = unsafe { self.further_chunk(size) }?;
-        // SAFETY: the chunk's first bytes were set apart for this.
+        // SAFETY: the chunk's first bytes were reserved for this.
         Ok(unsafe { self.place(start, size, fill) })
     }
 
-    /// As [`allocate`](Self::allocate), where the chunk that was begun has room for it; else nothing happens. Calls nobody: no
-    /// allocator, no function of a C library but what fills memory.
+    /// As [`allocate`](Self::allocate) if the current chunk has room for it, else does nothing. Calls no allocator, and no C library function
+    /// except for filling memory.
     ///
     /// # Safety
     /// See the type.
@@ -168,22 +168,22 @@ impl LinearBlocks {
         // SAFETY: the chunk goes on for `room` bytes.
         state.at.set(unsafe { at.add(need) });
         state.room.set(room.saturating_sub(need));
-        // SAFETY: just set apart.
+        // SAFETY: just reserved.
         Some(unsafe { self.place(at, size, fill) })
     }
 
-    /// The suballocation in what was set apart for it.
+    /// Initialises a suballocation at `start`.
     ///
     /// # Safety
-    /// See the type; behind `start` are as many bytes as [`LinearState::need`] says.
+    /// See the type; at `start` are the bytes of [`LinearState::need`], reserved for it.
     #[inline]
     unsafe fn place(self, start: NonNull<u8>, size: usize, fill: Fill) -> NonNull<u8> {
         // SAFETY: forwarded.
         let front = unsafe { self.state() }.front();
-        // SAFETY: what was set apart has that many bytes, and `size` more.
+        // SAFETY: the reserved bytes are that many, and `size` more.
         let new = unsafe { start.add(front) };
         if front != 0 {
-            // SAFETY: the size's place is part of what was set apart.
+            // SAFETY: the size's place is part of the reserved bytes.
             unsafe { write_size(new, size) };
         }
         if fill == Fill::Zeros {
@@ -193,7 +193,7 @@ impl LinearBlocks {
         new
     }
 
-    /// A chunk whose first bytes are set apart for a suballocation.
+    /// Allocates a chunk and reserves its first bytes for a suballocation.
     ///
     /// # Safety
     /// See the type.
@@ -207,7 +207,7 @@ impl LinearBlocks {
         let length = need.max(state.chunk.get() & !UNSIZED);
         // SAFETY: forwarded.
         let chunk = unsafe { block.allocate(length, Fill::Undefined) }?.payload();
-        // Whichever has more room goes on: a large suballocation does not end the chunk that was begun.
+        // The chunk with more room becomes the current one, so that a large suballocation does not end a chunk with room left.
         let room = length.saturating_sub(need);
         if room > state.room.get() {
             // SAFETY: the chunk has at least that many bytes.
@@ -217,7 +217,7 @@ impl LinearBlocks {
         Ok(chunk)
     }
 
-    /// A suballocation of `size` bytes with as much of `old` as fits, which stays what it is.
+    /// Allocates `size` bytes and copies as much of `old` as fits; `old` stays valid.
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate); [`Misuse::UnknownSize`] of linear memory without sizes.
@@ -251,7 +251,7 @@ impl LinearBlocks {
 }
 
 impl LinearState {
-    /// Bytes to set apart for a suballocation of `size`.
+    /// Bytes to reserve for a suballocation of `size`.
     #[inline]
     fn need(&self, size: usize) -> Result<usize, HostError> {
         let whole = padded(size)?.checked_add(self.front());

@@ -7,7 +7,7 @@ use crate::error::HostError;
 use crate::sync::Ordering;
 use crate::threads::ThreadTable;
 
-/// A block that is linked nowhere yet, and that nobody has counted. The table is the thread's.
+/// Allocates a block, neither linked nor counted.
 ///
 /// # Safety
 /// As [`DomainId::allocate`].
@@ -31,12 +31,12 @@ pub(super) unsafe fn allocate(
     };
     // SAFETY: that is the memory's layout.
     let block = unsafe { plan.block(memory) };
-    // SAFETY: planned for this size, and nobody else's yet.
+    // SAFETY: planned for this size, and new.
     unsafe { block.init(size, record.id()) };
     Ok(block)
 }
 
-/// As [`allocate`], where more has to be seen to than usual.
+/// As [`allocate`], for huge and zeroed blocks.
 ///
 /// # Safety
 /// As [`DomainId::allocate`].
@@ -55,23 +55,23 @@ unsafe fn allocate_otherwise(
     }
 }
 
-/// Frees the memory of one block, and gives its reference back if it was [counted](is_counted). The table is the thread's.
+/// Frees the memory of one block, and releases its reference if it was [counted](is_counted).
 ///
 /// # Safety
-/// The block is live, has no children, is linked nowhere, and is not used after this. One that was not counted was a child of a live block of
-/// its domain.
+/// The block is live, has no children, is not linked, and is not used after this. If it was not counted, its former parent is a live block
+/// of its domain.
 pub(super) unsafe fn free(block: Block, was_counted: bool, table: ThreadTable<'_>) {
     let Some(place) = tables::domain(block.domain().get()) else {
         return; // a live block's domain is there
     };
     let _reference = was_counted.then(|| Reference(place));
-    // SAFETY: entered until its last reference is gone, which is released after this, or the former parent's.
+    // SAFETY: a record is in the table until its last reference is released; this block's is released after this, or the former parent has one.
     let record = unsafe { place.as_ref() };
-    // SAFETY: the record is the block's domain's.
+    // SAFETY: the record is that of the block's domain.
     unsafe { record.free(block, table) };
 }
 
-/// Frees the newest children of a block, as long as they have neither children nor a destructor. The table is the thread's.
+/// Frees the newest children of a block, as long as they have neither children nor a destructor.
 ///
 /// # Safety
 /// The block is live; its children are used no more.
@@ -83,7 +83,7 @@ pub(super) unsafe fn free_leaves(above: Block, table: ThreadTable<'_>) {
     while let Some(child) = tree::newest_child(above).filter(|child| child.is_plain_leaf()) {
         tree::remove_newest(above, child);
         if is_counted(child, Some(above)) {
-            // SAFETY: live, without children, and linked nowhere any more.
+            // SAFETY: live, without children, and no longer linked.
             unsafe { free(child, true, table) };
         } else {
             // SAFETY: as above, and of the same domain.
@@ -92,12 +92,12 @@ pub(super) unsafe fn free_leaves(above: Block, table: ThreadTable<'_>) {
     }
 }
 
-/// Whether a request that was refused so may be served by the fallback: a domain that was closed allocates nothing more.
+/// Whether the fallback may serve a request with this refusal. A closed domain allocates nothing more.
 const fn is_for_a_fallback(error: HostError) -> bool {
     !matches!(error, HostError::Closed { .. })
 }
 
-/// Whether a request that the block's domain refuses so may be served by another one.
+/// Whether the block's domain has a fallback that may serve a request with this refusal.
 pub(super) fn has_fallback(block: Block, error: HostError) -> bool {
     // SAFETY: the block is one of the domain's.
     let record = unsafe { record_of(block.domain()) };
@@ -134,12 +134,12 @@ impl DomainRecord {
         let memory = memory.ok()?;
         // SAFETY: that is the memory's layout.
         let block = unsafe { plan.block(memory) };
-        // SAFETY: planned for this size, and nobody else's yet.
+        // SAFETY: planned for this size, and new.
         unsafe { block.init(size, self.id()) };
         Some(block)
     }
 
-    /// What the context has refused.
+    /// Serves a request that the context has refused from the fallback, or returns the refusal.
     #[cold]
     #[inline(never)]
     fn allocate_by_fallback(&self, size: usize, fill: Fill) -> Result<Block, HostError> {

@@ -8,17 +8,17 @@ use crate::threads::ThreadTable;
 
 /// As [`TaggedBlock::resize`](super::TaggedBlock::resize). O(1), and where the block moves O(children).
 ///
-/// While the allocator works, the block is still linked: what calls back then must leave this tree alone.
+/// The block is linked during the allocator's call: a callback must not use this tree.
 ///
 /// # Safety
-/// The block is live, and its tree this thread's.
+/// The block is live, and only this thread uses its tree.
 pub(super) unsafe fn resize(block: Block, size: usize) -> Result<Block, HostError> {
     let (old, new) = (Plan::new(block.size())?, Plan::new(size)?);
     if !old.is_alike(&new) {
         // SAFETY: forwarded.
         return unsafe { replace(block, size) };
     }
-    // SAFETY: forwarded; both headers stand at the same place.
+    // SAFETY: forwarded; both headers have the same offset.
     let resized = match unsafe { memory::resize(block, &old, &new) } {
         Ok(resized) => resized,
         Err(error) if !memory::has_fallback(block, error) => return Err(error),
@@ -33,7 +33,7 @@ pub(super) unsafe fn resize(block: Block, size: usize) -> Result<Block, HostErro
     Ok(resized)
 }
 
-/// Another block in the place of this one: where the header must move in its memory, and where a fallback serves what was refused.
+/// Replaces a block by a new one: where the header must move in its memory, and where a fallback serves a refused request.
 ///
 /// # Safety
 /// As [`resize`].
@@ -53,7 +53,7 @@ unsafe fn replace(block: Block, size: usize) -> Result<Block, HostError> {
     unsafe { block.payload().copy_to_nonoverlapping(new.payload(), kept) };
     tree::relocate(block, new);
     tree::recount_children(new, block, new);
-    // SAFETY: nothing is linked to it any more; if it was not counted, its parent is of its domain.
+    // SAFETY: no longer linked; if it was not counted, its parent belongs to its domain.
     ThreadTable::with(|table| unsafe { memory::free(block, was_counted, table) });
     Ok(new)
 }

@@ -1,6 +1,7 @@
 //! The slabs of a collector: slots of all sizes one after the other, and lists of free ones.
 //!
-//! A slab is freed with its last slot, but for the newest, which starts anew. Nothing is split or joined: compilers ask for few different sizes.
+//! A slab is freed with its last slot, except the newest, which starts anew. Slots are neither split nor joined, because compilers request few
+//! different sizes.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -14,7 +15,7 @@ use crate::threads::ThreadTable;
 /// Bytes of a collector's first slab; each one is twice as long as the one before.
 const MIN_SLAB: usize = (4 << 10) - FRONT;
 const MAX_SLAB: usize = (32 << 10) - FRONT;
-/// What a slab's header, and that of the C library, make of it: together a power of two.
+/// Bytes of a slab's header and that of the C library, so that a slab with them is a power of two.
 const FRONT: usize = 64;
 
 /// The payload of a collector with slabs.
@@ -44,14 +45,14 @@ impl SlabLists {
         // SAFETY: every slot has room for them, and this one is free.
         unsafe { slot.payload().cast::<FreeLinks>().write(links) };
         if let Some(next) = next {
-            // SAFETY: what is in a list is free, and lies in a live slab.
+            // SAFETY: a slot in a list is free, and lies in a live slab.
             unsafe { slot::links(next) }.prev.set(Some(slot));
         }
     }
 
-    /// Takes a free slot out of its list.
+    /// Removes a free slot from its list.
     fn remove(&self, slot: Block) {
-        // SAFETY: what is in a list is free, and lies in a live slab.
+        // SAFETY: a slot in a list is free, and lies in a live slab.
         let links = unsafe { slot::links(slot) };
         let (next, prev) = (links.next.get(), links.prev.get());
         match prev {
@@ -73,14 +74,14 @@ impl SlabLists {
 /// # Safety
 /// The block is a live collector with slabs.
 unsafe fn lists<'c>(collector: Block) -> &'c SlabLists {
-    // SAFETY: written when it became one; reached only through cells.
+    // SAFETY: written when the block became a collector; reached only through cells.
     unsafe { collector.payload().cast::<SlabLists>().as_ref() }
 }
 
-/// A slot in its collector's colour, of a slab that has room for it: nobody is called. What it holds is undefined.
+/// Allocates a slot in its collector's colour if a slab has room for it. Calls no allocator. The content is undefined.
 ///
 /// # Safety
-/// The block is a live collector with slabs, and its tree this thread's.
+/// The block is a live collector with slabs, and only this thread uses its tree.
 #[inline]
 pub(super) unsafe fn allocate(collector: Block, size: usize) -> Option<Block> {
     if collector.has(DYING) {
@@ -92,7 +93,7 @@ pub(super) unsafe fn allocate(collector: Block, size: usize) -> Option<Block> {
     let (slot, slab) = match head.get() {
         Some(free) => {
             lists.remove(free);
-            // SAFETY: what is in a list lies in a live slab.
+            // SAFETY: a slot in a list lies in a live slab.
             (free, unsafe { slot::slab_of(free) })
         }
         None => {
@@ -108,10 +109,10 @@ pub(super) unsafe fn allocate(collector: Block, size: usize) -> Option<Block> {
     Some(slot)
 }
 
-/// As [`allocate`], from a further slab if need be.
+/// As [`allocate`], from a new slab.
 ///
 /// # Errors
-/// [`Misuse::Dying`] where the collector is being freed; the domain's refusal of a slab.
+/// [`Misuse::Dying`] if the collector is being freed; the domain's refusal of a slab.
 ///
 /// # Safety
 /// As [`allocate`].
@@ -129,7 +130,7 @@ pub(super) unsafe fn allocate_in_further(
     unsafe { allocate(collector, size) }.ok_or(HostError::Misuse(Misuse::Held))
 }
 
-/// The next slot of a slab, if there is one.
+/// The next unused slot of a slab, if it has room for one.
 ///
 /// # Safety
 /// The slab is live.
@@ -143,7 +144,7 @@ unsafe fn unused(slab: NonNull<Slab>, stride: usize) -> Option<Block> {
         return None;
     }
     state.used.set(end as u16);
-    // SAFETY: the slab goes on for so many bytes, which were not used.
+    // SAFETY: the slab has that many bytes from there, which were not used.
     Some(unsafe { slot::init(slab, at, stride) })
 }
 
@@ -162,7 +163,7 @@ unsafe fn further(collector: Block) -> Result<(), HostError> {
             .min(MAX_SLAB)
     });
     let owner = TaggedBlock::from_payload(collector.payload());
-    // SAFETY: forwarded. What the allocator calls meanwhile leaves this tree alone.
+    // SAFETY: forwarded. A callback of the allocator must not use this tree.
     let block = unsafe { owner.allocate(bytes, Fill::Undefined) }?;
     let new = block.payload().cast::<Slab>();
     let slab = Slab {
@@ -184,10 +185,10 @@ unsafe fn further(collector: Block) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Frees a slot. Nothing happens to one that is free, and none of a collector that is being freed: it goes with its slab.
+/// Frees a slot. Does nothing to a free one, nor to one of a collector that is being freed, which is freed with its slab.
 ///
 /// # Safety
-/// The slot's slab is live, and its tree this thread's. The slot is not used after this.
+/// The slot's slab is live, and only this thread uses its tree. The slot is not used after this.
 pub(super) unsafe fn free(slot: Block, table: ThreadTable<'_>) {
     // SAFETY: forwarded.
     let collector = unsafe { slot::collector(slot) };
@@ -201,7 +202,7 @@ pub(super) unsafe fn free(slot: Block, table: ThreadTable<'_>) {
     let slab = unsafe { slot::slab_of(slot) };
     // SAFETY: the slot's slab is live.
     if unsafe { slab.as_ref() }.live.get() == 1 {
-        // SAFETY: forwarded: the last one goes.
+        // SAFETY: forwarded: this is the last live slot.
         unsafe { empty(collector, slab, table) };
     } else {
         // SAFETY: forwarded.
@@ -220,7 +221,7 @@ unsafe fn free_one(collector: Block, slab: NonNull<Slab>, slot: Block) {
     unsafe { lists(collector) }.push(slot);
 }
 
-/// All slots of a slab, as they are when they are come to.
+/// All slots of a slab.
 ///
 /// # Safety
 /// The slab is live as long as the iterator is used.
@@ -249,7 +250,7 @@ unsafe fn empty(collector: Block, slab: NonNull<Slab>, table: ThreadTable<'_>) {
     // SAFETY: the slab is live until the end of this function.
     for slot in unsafe { slots(slab) } {
         if slot.is_collected() {
-            // Where the slab stays, whoever frees it again finds it free.
+            // If the slab stays, a second free of the slot finds it free.
             slot::set_free(slot);
         } else {
             lists.remove(slot);
@@ -275,10 +276,10 @@ unsafe fn empty(collector: Block, slab: NonNull<Slab>, table: ThreadTable<'_>) {
     unsafe { walk::free(block, table) };
 }
 
-/// Frees all slots that have not the collector's colour.
+/// Frees all slots that do not have the collector's colour.
 ///
 /// # Safety
-/// The block is a live collector with slabs, its tree this thread's, and those slots are not used after this.
+/// The block is a live collector with slabs, only this thread uses its tree, and those slots are not used after this.
 pub(super) unsafe fn sweep(collector: Block, table: ThreadTable<'_>) {
     if collector.has(DYING) {
         return;
@@ -295,7 +296,7 @@ pub(super) unsafe fn sweep(collector: Block, table: ThreadTable<'_>) {
             unsafe { empty(collector, slab, table) };
             continue;
         }
-        // SAFETY: forwarded; what is kept keeps the slab.
+        // SAFETY: forwarded; a kept slot keeps the slab.
         unsafe { free_unmarked(collector, slab, kept) };
     }
 }

@@ -1,5 +1,5 @@
-//! A slot: what a collector with slabs allocates. Its tail stands where a block's does, with domain 0, so that whoever has the address of a
-//! payload sees what it is.
+//! A slot: a small block in a slab of a collector. Its tail has the same place as a block's, with domain 0, so that a payload's address is
+//! enough to tell a slot from a block.
 //!
 //! ```text
 //!   block of the collector: | header | SlabLists |
@@ -23,7 +23,7 @@ const TAIL: usize = size_of::<Tail>();
 const MIN_STRIDE: usize = (TAIL + size_of::<FreeLinks>()).next_multiple_of(UNIT);
 pub(super) const CLASS_COUNT: usize = class(MAX_SIZE) + 1;
 
-/// Of a tail's word: bytes to the next slot, as they are. A walk over slots waits for this.
+/// In a tail's word: bytes to the next slot, unshifted, because a walk over slots waits for this value.
 const STRIDE_MASK: u32 = 0x3f0;
 const PLACE_SHIFT: u32 = 10;
 const PLACE_MASK: u32 = 0x7ff;
@@ -42,7 +42,7 @@ pub(super) const fn stride(size: usize) -> usize {
     }
 }
 
-/// Which list a free slot for `size` bytes is in.
+/// The index of the list of free slots for `size` bytes.
 pub(super) const fn class(size: usize) -> usize {
     class_of_stride(stride(size))
 }
@@ -57,42 +57,42 @@ pub(super) fn own_stride(slot: Block) -> usize {
     (slot.tail().size.get() & STRIDE_MASK) as usize
 }
 
-/// Which list the slot is in when it is free.
+/// The index of the list that the slot is in when it is free.
 #[inline]
 pub(super) fn own_class(slot: Block) -> usize {
     class_of_stride(own_stride(slot))
 }
 
-/// At the begin of a slab's payload.
+/// The state of a slab, at the beginning of its payload.
 #[repr(C)]
 pub(super) struct Slab {
     pub(super) older: Cell<Option<NonNull<Slab>>>,
     pub(super) newer: Cell<Option<NonNull<Slab>>>,
-    /// Where the next slot begins, in bytes from the slab's begin.
+    /// Offset of the next unused slot, in bytes.
     pub(super) used: Cell<u16>,
     pub(super) end: u16,
     /// Slots that are not free.
     pub(super) live: Cell<u16>,
 }
 
-/// Where a slab's first slot begins: behind the slab, and so that the payload is aligned, whatever the size of an address.
+/// Offset of a slab's first slot: behind [`Slab`], with its payload aligned for any size of an address.
 pub(super) const FIRST: usize = (size_of::<Slab>() + TAIL).next_multiple_of(UNIT) - TAIL;
 
 const _: () = assert!((FIRST + TAIL).is_multiple_of(UNIT) && FIRST + TAIL >= 32);
 
-/// In a free slot's payload.
+/// The neighbours in a list of free slots, in a free slot's payload.
 #[repr(C)]
 pub(super) struct FreeLinks {
     pub(super) next: Cell<Option<Block>>,
     pub(super) prev: Cell<Option<Block>>,
 }
 
-/// Whether the block has slabs. Its number of a destructor says so; it has none of its own.
+/// Whether the block is a collector with slabs: it then has a reserved destructor number.
 pub(super) fn is_collector(block: Block) -> bool {
     block.destructor_number() == tables::COLLECTOR
 }
 
-/// The slot that begins `at` bytes behind a slab's begin.
+/// The slot at offset `at` of a slab.
 ///
 /// # Safety
 /// The slab is live, and long enough.
@@ -106,10 +106,10 @@ pub(super) unsafe fn at(slab: NonNull<Slab>, at: usize) -> Block {
     unsafe { Block::of_payload(payload) }
 }
 
-/// Makes a slot of memory that is a slab's own.
+/// Makes a free slot at offset `place` of a slab.
 ///
 /// # Safety
-/// The slab has so many bytes behind `place`, which nobody uses.
+/// The slab has `stride` unused bytes at `place`.
 pub(super) unsafe fn init(slab: NonNull<Slab>, place: usize, stride: usize) -> Block {
     // SAFETY: forwarded.
     let slot = unsafe { at(slab, place) };
@@ -127,7 +127,7 @@ pub(super) fn size(slot: Block) -> usize {
     (slot.tail().size.get() >> SIZE_SHIFT) as usize
 }
 
-/// Marks a slot as one that is in use for `size` bytes, in its collector's colour.
+/// Marks a slot as live with `size` bytes, in its collector's colour.
 #[inline]
 pub(super) fn set_live(slot: Block, size: usize, collector: Block) {
     let tail = slot.tail();
@@ -139,7 +139,7 @@ pub(super) fn set_live(slot: Block, size: usize, collector: Block) {
 /// The bits of a free slot.
 pub(super) const FREE: u16 = 0;
 
-/// The bits of a slot that is in use, in its collector's colour.
+/// The bits of a live slot in its collector's colour.
 #[inline]
 pub(super) fn live_bits(collector: Block) -> u16 {
     collector.colour() | tables::COLLECTED << DESTRUCTOR_SHIFT
@@ -150,7 +150,7 @@ pub(super) fn bits(slot: Block) -> u16 {
     slot.tail().bits.get()
 }
 
-/// Keeps its word, which says how long the slot is.
+/// Marks a slot as free. Keeps its word, which has the slot's length.
 pub(super) fn set_free(slot: Block) {
     slot.tail().bits.set(FREE);
 }
@@ -159,7 +159,7 @@ pub(super) fn set_free(slot: Block) {
 /// The slot's slab is live.
 pub(super) unsafe fn slab_of(slot: Block) -> NonNull<Slab> {
     let units = slot.tail().size.get() >> PLACE_SHIFT & PLACE_MASK;
-    // SAFETY: the slab begins so many units before the payload.
+    // SAFETY: the slab begins that many units before the payload.
     unsafe { slot.payload().sub(units as usize * UNIT) }.cast()
 }
 

@@ -1,4 +1,4 @@
-//! The two tables of the process: what domains and destructors are called in 16 and 12 bits.
+//! The two tables of the process, which number domains with 16 bits and destructors with 12.
 
 use core::ptr::{NonNull, null_mut};
 
@@ -13,23 +13,23 @@ const DESTRUCTOR_COUNT: usize = 1 << 12;
 static DOMAINS: [AtomicPtr<DomainRecord>; DOMAIN_COUNT] =
     [const { AtomicPtr::new(null_mut()) }; DOMAIN_COUNT];
 
-/// The number of blocks that a collector frees (see `gc`), which no function has.
+/// The destructor number of blocks that a collector frees (see `gc`). No function has it.
 pub(super) const COLLECTED: u16 = 4095;
 
-/// The number of a collector that has slabs (see `slabs`), which no function has either.
+/// The destructor number of a collector with slabs (see `slabs`). No function has it.
 pub(super) const COLLECTOR: u16 = 4094;
 
-/// The number of a collector's slab, which no function has either.
+/// The destructor number of a collector's slab. No function has it.
 pub(super) const SLAB: u16 = 4093;
 
-/// Where to look for a free number next.
+/// The next number to try.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// By number; numbers 0, [`SLAB`], [`COLLECTOR`] and [`COLLECTED`] stay null. Never cleared: a function that is gone with its library costs a slot.
+/// By number; numbers 0, [`SLAB`], [`COLLECTOR`] and [`COLLECTED`] stay null. Never cleared: a function of an unloaded library costs a slot.
 static DESTRUCTORS: [AtomicPtr<()>; DESTRUCTOR_COUNT] =
     [const { AtomicPtr::new(null_mut()) }; DESTRUCTOR_COUNT];
 
-/// A free number, now the record's; `None` when there is none.
+/// Assigns a free number to the record; `None` when there is none.
 pub(super) fn add_domain(record: NonNull<DomainRecord>) -> Option<u16> {
     // One of the tries is number 0.
     (0..DOMAIN_COUNT).find_map(|_| {
@@ -62,7 +62,7 @@ fn slot(number: u16) -> Option<&'static AtomicPtr<DomainRecord>> {
     DOMAINS.get(usize::from(number)).filter(|_| number != 0)
 }
 
-/// The number of a function, entered at its first use; `None` when the table is full of others.
+/// The number of a function, assigned at its first use; `None` when the table is full of others.
 pub(super) fn number_of_destructor(destructor: TaggedDestructor) -> Option<u16> {
     let function = destructor as *mut ();
     let first = (function.addr() >> 4) % DESTRUCTOR_COUNT;
@@ -70,13 +70,13 @@ pub(super) fn number_of_destructor(destructor: TaggedDestructor) -> Option<u16> 
     let places = (first..).zip(from).chain((0..).zip(before));
     let is_free = |number: usize| (1..usize::from(SLAB)).contains(&number);
     for (number, slot) in places.filter(|(number, _)| is_free(*number)) {
-        let found = match slot.load(Ordering::Acquire) {
+        let present = match slot.load(Ordering::Acquire) {
             free if free.is_null() => slot
                 .compare_exchange(free, function, Ordering::Release, Ordering::Acquire)
                 .map_or_else(|other| other, |_| function),
             other => other,
         };
-        if found == function {
+        if present == function {
             return u16::try_from(number).ok();
         }
     }

@@ -1,9 +1,9 @@
-//! Links between blocks. Every function takes no memory and touches a bounded number of blocks, but for those that say so.
+//! Links between blocks. No function allocates; each touches a bounded number of blocks unless its comment states otherwise.
 
 use super::header::{Block, DYING, PARENT};
 use super::{TaggedBlock, domain, slot};
 
-/// The block above. O(1): the parent of a block with children stands in its newest child.
+/// The block above. O(1): a block with children has its parent's address in its newest child.
 pub(super) fn parent(block: Block) -> Option<Block> {
     match newest_child(block) {
         Some(child) => child.header().prev.get(),
@@ -44,7 +44,7 @@ fn add_child(above: Block, new: Block) {
     set_parent(new, Some(above));
 }
 
-/// Puts a chain of siblings, from its newest to its oldest, before the other children. Their parents are not set.
+/// Links a chain of siblings, from its newest to its oldest, before the other children. Does not set their parents.
 #[inline]
 fn put_first(above: Block, newest: Block, oldest: Block) {
     let former = newest_child(above);
@@ -60,7 +60,7 @@ fn put_first(above: Block, newest: Block, oldest: Block) {
     above.header().link.set(Some(newest));
 }
 
-/// Takes a block out from under its parent; it has none afterwards.
+/// Unlinks a block from its parent and siblings.
 pub(super) fn unlink(block: Block) {
     let Some(above) = parent(block) else { return };
     let (older, newer) = (block.header().next.take(), block.header().prev.take());
@@ -77,14 +77,14 @@ pub(super) fn unlink(block: Block) {
     set_parent(block, None);
 }
 
-/// Takes the newest child out from under its parent, without writing to the child.
+/// Unlinks the newest child of `above`, without writing to the child.
 #[inline]
 pub(super) fn remove_newest(above: Block, newest: Block) {
     let header = newest.header();
     remove_newest_of(above, header.next.get(), header.prev.get());
 }
 
-/// The newest child has gone; `older` was next to it, and `grand` is the parent of the parent.
+/// Unlinks the newest child of `above`: `older` is its sibling, and `grand` the parent of `above`.
 #[inline]
 fn remove_newest_of(above: Block, older: Option<Block>, grand: Option<Block>) {
     match older {
@@ -109,7 +109,7 @@ pub(super) fn steal(block: Block, above: Option<Block>) -> bool {
     true
 }
 
-/// Moves a block below another one that is not below it, as the newest child; its domain is kept by one of the two all the time.
+/// Moves a block below `above`, which is not below it, as the newest child. The block or its parent keeps its domain at every moment.
 pub(super) fn move_below(block: Block, above: Option<Block>) {
     let was_counted = domain::is_counted(block, parent(block));
     let is_counted = domain::is_counted(block, above);
@@ -125,7 +125,7 @@ pub(super) fn move_below(block: Block, above: Option<Block>) {
     }
 }
 
-/// The children of `above` were those of `before`: counts those that became [counted](domain::is_counted), and no more those that were.
+/// Updates the domains' references of the children of `above`, whose parent was `before` and is `now`: see [`domain::is_counted`].
 pub(super) fn recount_children(above: Block, before: Block, now: Block) {
     let (before, now) = (before.domain(), now.domain());
     if before != now {
@@ -168,8 +168,7 @@ fn is_below(block: Block, top: Block) -> bool {
             && core::iter::successors(Some(block), |block| parent(*block)).any(|at| at == top)
 }
 
-/// A linked block, header and all, was copied from `old`, whose memory is not read: what pointed there points at `new` now.
-/// O(children).
+/// Redirects the links that point at `old` to its copy `new`. The memory of `old` is not read. O(children).
 pub(super) fn relocate(old: Block, new: Block) {
     for child in children(new) {
         set_parent(child, Some(new));
@@ -186,8 +185,8 @@ pub(super) fn relocate(old: Block, new: Block) {
 }
 
 impl TaggedBlock {
-    /// The newest child of the block, and of a child, by [`next_older`](Self::next_older), its next older sibling: a walk over children.
-    /// A [collector](super::GcBlocks)'s slabs, and what lies in them, are passed over.
+    /// The newest child of the block. With [`next_older`](Self::next_older) it walks over the children, without a
+    /// [collector](super::GcBlocks)'s slabs and the blocks in them.
     ///
     /// # Safety
     /// See the type.
@@ -216,8 +215,7 @@ impl TaggedBlock {
     }
 }
 
-/// The first of some siblings that is no slab: freed, moved or given a destructor by somebody else, one would leave its collector with its
-/// address.
+/// The first of some siblings that is not a slab. A user must not get a slab: freeing, moving or changing it would corrupt its collector.
 fn first_known(first: Option<Block>) -> Option<TaggedBlock> {
     core::iter::successors(first, |sibling| sibling.header().next.get())
         .find(|sibling| !sibling.is_slab())

@@ -1,4 +1,4 @@
-//! Where blocks of a reserve lie: two sizes between two powers of two, and an end that moves up.
+//! The arithmetic of a reserve: two size classes for each power of two, and an end that moves up.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ const SMALLEST: usize = 32;
 /// Two a power of two, from [`SMALLEST`] to 2 GiB. Larger blocks are not used again.
 pub(super) const CLASSES: usize = 53;
 
-/// What a request takes: the number of its size, and the bytes of all blocks of that size; `None` where that overflows.
+/// The class of a request, and the bytes of all blocks of that class; `None` on overflow.
 pub(super) fn class_of(size: usize) -> Option<(usize, usize)> {
     let size = size.max(SMALLEST);
     let power = size.checked_next_power_of_two()?;
@@ -22,7 +22,7 @@ pub(super) fn class_of(size: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// The address of `bytes` aligned to `align` from `first + used` on, and how much is used then; `None` where `capacity` is too small.
+/// The offset of `bytes` aligned to `align` from `first + used` on, and `used` afterwards; `None` where `capacity` is too small.
 pub(super) fn place(
     first: usize,
     used: usize,

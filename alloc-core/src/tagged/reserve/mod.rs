@@ -1,12 +1,12 @@
-//! One block of a context, set aside in time, as an allocator of its own: it serves when the context refuses.
+//! A block of a context, reserved in time, as an allocator of its own that serves requests which the context refuses.
 //!
 //! ```text
 //!   | block | block | free ---+ block | free | not used yet           |
 //!                    ^--------+ of one size class      ^ used    layout.size()
 //! ```
 //!
-//! Freed blocks wait in lists by size class and serve requests of the same class. Neighbours are not joined: a reserve serves what one compile
-//! needs until it gives up, and is whole again when the last of them is freed while the domain lives.
+//! Freed blocks wait in lists by size class and serve requests of the same class. Neighbours are not joined: a reserve serves one compile
+//! until that gives up, and is whole again when the last of its blocks is freed while the domain lives.
 
 mod classes;
 
@@ -39,13 +39,13 @@ pub(super) struct Reserve {
 struct ReserveState {
     used: usize,
     blocks: usize,
-    /// Used when the first [`RECORDS`] blocks were there; `None` once one of them is freed: what is left then may be anybody's.
+    /// `used` after the first [`RECORDS`] blocks; `None` once one of them is freed, because then the remaining blocks may be any.
     records: Option<usize>,
     /// By class, the block freed last.
     free: [Option<NonNull<FreeBlock>>; CLASSES],
 }
 
-/// What stands in a free block.
+/// The link in a free block.
 struct FreeBlock {
     next: Option<NonNull<FreeBlock>>,
 }
@@ -56,7 +56,7 @@ unsafe impl Send for Reserve {}
 unsafe impl Sync for Reserve {}
 
 impl Reserve {
-    /// Sets `bytes` aside in a context.
+    /// Reserves `bytes` in a context.
     pub(super) fn new(context: &ContextHandle, bytes: usize) -> Result<Self, HostError> {
         let layout = Layout::from_size_align(bytes, MAX_ALIGN).map_err(|_| HostError::TooLarge)?;
         let scope = context.scope();
@@ -84,7 +84,7 @@ impl ReserveState {
 
 impl Drop for Reserve {
     fn drop(&mut self) {
-        // SAFETY: allocated there with this layout and scope; whoever had a block of it kept the reserve.
+        // SAFETY: allocated there with this layout and scope; live blocks of it would have kept the reserve.
         unsafe { self.context.free(self.memory, self.layout, self.scope) };
     }
 }
