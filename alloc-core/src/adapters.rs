@@ -10,10 +10,10 @@ use crate::error::HostError;
 use crate::host::{HostAllocator, dangling};
 use crate::scope::Scope;
 
-/// An [`Allocator`] that can say why it refused. What the `Try*` collections ask for.
+/// An [`Allocator`] that returns the reason of a refusal, as the `Try*` collections require.
 pub trait HostSource: Allocator {
-    /// Why the request that was just refused was refused: as [`HostAllocator::refusal`]. `layout` is what was needed in addition: for a
-    /// block that was to grow, the growth.
+    /// The reason of the last refusal, as [`HostAllocator::refusal`]. `layout` is the missing memory: for a block that was to grow, the
+    /// growth.
     fn refusal(&self, layout: Layout) -> HostError;
 }
 
@@ -109,8 +109,8 @@ impl<A> FromAllocator<A> {
     /// Wraps an allocator.
     ///
     /// # Safety
-    /// Blocks outlive the value: what `A` gave stays valid until it is given back, also when this value, or what it borrows, is
-    /// gone. (An `Allocator` by itself may take its blocks along when its last instance goes, as an arena does.)
+    /// A block of `A` stays valid until it is freed, also after this value, or what it borrows, is dropped. (An `Allocator` in general may
+    /// free its blocks when its last instance is dropped, as an arena does.)
     #[must_use]
     pub const unsafe fn new(allocator: A) -> Self {
         Self(allocator)

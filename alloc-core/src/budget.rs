@@ -4,10 +4,10 @@
 
 /// A limit on the live bytes of a context and all contexts below it.
 ///
-/// Limits nest: an allocation must fit every budget above it. The limit is never exceeded, at no instant, unless it is [soft](Self::soft). Threads lease a
-/// slice of it at a time, so a refusal may come early by at most one slice for each (context, scope) that another thread
-/// holds open, also where that thread does nothing at the moment: what it leased comes back when it next allocates or frees there,
-/// [settles](crate::fold_thread) or ends. [`HostError::OverBudget`](crate::HostError::OverBudget) says how much that is.
+/// Limits nest: an allocation must fit every budget above it. The limit is exceeded at no instant, unless it is [soft](Self::soft). Threads
+/// lease a slice of it at a time, so a refusal may come early by at most one slice for each (context, scope) for which another thread has a
+/// lease. An idle thread keeps its lease until it allocates or frees there, [folds](crate::fold_thread) or ends.
+/// [`HostError::OverBudget`](crate::HostError::OverBudget) has the leased bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     pub(crate) limit: u64,
@@ -33,13 +33,13 @@ impl BudgetKind {
     }
 }
 
-/// What is known of a budget.
+/// The state of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BudgetUsage {
     /// The limit in bytes.
     pub limit: u64,
-    /// Bytes charged: everything live below, and what threads hold leased.
+    /// Bytes charged: live bytes below, and leases of threads.
     pub charged: u64,
     /// The most that was ever charged: an upper bound of the true peak, exact with [`Budget::exact`].
     pub high: u64,
@@ -48,8 +48,8 @@ pub struct BudgetUsage {
 }
 
 impl BudgetUsage {
-    /// True when more than the limit was charged at some time, which only a [soft](Budget::soft) budget lets happen; since
-    /// [`restart_high_water`](crate::ContextHandle::restart_high_water), if that was called.
+    /// True when more than the limit was ever charged, or since [`restart_high_water`](crate::ContextHandle::restart_high_water). Only a
+    /// [soft](Budget::soft) budget allows it.
     #[must_use]
     pub const fn is_exceeded(&self) -> bool {
         self.high > self.limit

@@ -8,10 +8,7 @@ use core::num::NonZeroU64;
 use crate::rejected::Rejected;
 use crate::scope::Scope;
 
-/// Names a context for as long as the process lives.
-///
-/// Taken from a process-wide counter and never reused, so an id that outlived its context names nothing rather than
-/// somebody else.
+/// The id of a context, drawn from a process-wide counter and never reused: after the context's end it refers to nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContextId(NonZeroU64);
 
@@ -52,21 +49,21 @@ impl fmt::Display for ContextId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The allocator at the root had no memory. Nobody's fault; maps to `VK_ERROR_OUT_OF_HOST_MEMORY`.
+    /// The allocator at the root had no memory. Not a mistake of the caller; maps to `VK_ERROR_OUT_OF_HOST_MEMORY`.
     OutOfHostMemory {
-        /// Bytes that were asked for; 0 where the asker no longer knew.
+        /// Requested bytes; 0 where they are no longer known.
         bytes: usize,
-        /// The scope they were asked for.
+        /// The requested scope.
         scope: Scope,
     },
     /// A limit set by the application would have been exceeded. Maps to `VK_ERROR_OUT_OF_HOST_MEMORY`.
     OverBudget {
-        /// The context whose budget it is; [`Snapshot::nodes`](crate::Snapshot::nodes) has its name.
+        /// The context with the budget; [`Snapshot::nodes`](crate::Snapshot::nodes) has its name.
         context: ContextId,
-        /// Bytes that were missing.
+        /// Missing bytes.
         short_by: u64,
-        /// Bytes of that budget that other threads hold unused when the reason is asked for; they come back when those threads allocate,
-        /// free, settle or end.
+        /// Bytes of that budget in unused leases of other threads when the reason is queried. They are refunded when those threads
+        /// allocate, free, [fold](crate::fold_thread) or end.
         leased_elsewhere: u64,
     },
     /// The context was closed; nothing more can be allocated from it. The caller's fault.
@@ -88,9 +85,9 @@ pub enum Misuse {
     BadAlignment,
     /// The id is one of another context.
     OtherContext,
-    /// The value that the id names is not there any more: destroyed, taken, or moved to another context.
+    /// The context no longer owns the value of the id: it was destroyed, removed, or moved to another context.
     NotOwned,
-    /// Somebody holds the value.
+    /// The value is held.
     Held,
     /// The two contexts have different roots.
     OtherTree,
@@ -100,7 +97,7 @@ pub enum Misuse {
     HasOwner,
     /// Memory was to move between contexts whose allocators are not the same.
     OtherBacking,
-    /// Memory was to move between contexts of different scopes; a block goes back in the scope it was taken for.
+    /// Memory was to move between contexts of different scopes; a block must be freed in the scope of its allocation.
     OtherScope,
     /// An index past the end.
     OutOfRange,

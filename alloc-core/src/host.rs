@@ -1,4 +1,4 @@
-//! The trait that everything meets in: where host memory comes from.
+//! The trait of a source of host memory, in which all crates meet.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -9,57 +9,57 @@ use crate::allocator_traits::AllocatorTraits;
 use crate::error::HostError;
 use crate::scope::Scope;
 
-/// A source of host memory that is told the lifetime (scope) of what it gives.
+/// A source of host memory whose requests carry a lifetime (scope).
 ///
-/// Object-safe; `&dyn HostAllocator` is one too. Calls answer with the bare [`AllocError`], which fits a register; the cold
-/// [`refusal`](HostAllocator::refusal) says why. Vulkan specification, *Host Memory*: `VkAllocationCallbacks`.
+/// Object-safe; `&dyn HostAllocator` is a `HostAllocator` too. Calls fail with the bare [`AllocError`], which fits a register; the cold
+/// [`refusal`](HostAllocator::refusal) returns the reason. Vulkan specification, *Host Memory*: `VkAllocationCallbacks`.
 ///
 /// # Rules for implementors
 /// - A block has exactly the requested length: excess capacity would make accounts drift.
-/// - Size 0 is answered with [`dangling`] and takes nothing; freeing it does nothing. Contexts never forward size 0.
-/// - Calls may come from any thread that the implementor's `Sync`/`Send` allow, and a block may be freed on another
-///   thread than the one that took it.
+/// - A request of size 0 returns [`dangling`] and allocates nothing; freeing it does nothing. Contexts never forward size 0.
+/// - Calls may come from any thread that the implementor's `Sync`/`Send` allow, and a block may be freed on another thread than the one
+///   that allocated it.
 /// - No panic, no unwinding; a failure is `Err`.
 ///
 /// # Safety
-/// A block given out stays valid, unaliased and unmoved until it is deallocated or resized through the same allocator
-/// (or a clone of it), is aligned to `layout.align()` and holds at least `layout.size()` bytes. `resize` keeps the
-/// first `min(old, new)` bytes, and when it fails leaves the old block as it was.
+/// An allocated block stays valid, unaliased and unmoved until it is deallocated or resized through the same allocator (or a clone of it),
+/// is aligned to `layout.align()` and holds at least `layout.size()` bytes. `resize` keeps the first `min(old, new)` bytes, and when it
+/// fails leaves the old block as it was.
 ///
-/// Moving the allocator invalidates no block, and a clone is the same allocator: each gives back what the other gave.
+/// Moving the allocator invalidates no block, and a clone is the same allocator: each can free the other's blocks.
 pub unsafe trait HostAllocator {
-    /// What a caller must know of this allocator. The answer never changes, and callers read it once.
+    /// The properties of this allocator. They never change, and callers read them once.
     ///
-    /// No default, so that no decorator forgets it: it forwards the traits of the allocator behind, or those of all of them together.
+    /// No default, so that no decorator forgets it: a decorator forwards the traits of its inner allocator, or combines those of several.
     fn traits(&self) -> AllocatorTraits;
 
-    /// Takes a block. Its content is undefined.
+    /// Allocates a block. Its content is undefined.
     ///
     /// # Errors
-    /// [`AllocError`] when the block cannot be given; nothing was taken.
+    /// [`AllocError`]; nothing was allocated.
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError>;
 
-    /// Takes a block of zeros.
+    /// Allocates a block of zeros.
     ///
     /// # Errors
     /// As [`allocate`](HostAllocator::allocate).
     fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         let block = self.allocate(layout, scope)?;
-        // SAFETY: the block was just given with at least `layout.size()` writable bytes.
+        // SAFETY: the block is new, with at least `layout.size()` writable bytes.
         unsafe { block.as_ptr().write_bytes(0, layout.size()) };
         Ok(block)
     }
 
-    /// Gives a block back. Cannot fail, takes no memory.
+    /// Frees a block. Cannot fail and allocates nothing.
     ///
     /// # Safety
-    /// `block` is live, was given by this allocator, and `layout` and `scope` are those it was last given with.
+    /// `block` is a live block of this allocator, and `layout` and `scope` are those of its allocation or last resize.
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope);
 
-    /// Makes a block larger or smaller, or gives it another alignment, moving it where it must.
+    /// Makes a block larger or smaller, or changes its alignment; the block may move.
     ///
     /// # Errors
-    /// [`AllocError`] when there is no room; the old block is untouched and still the caller's.
+    /// [`AllocError`]; the old block is unchanged and still the caller's.
     ///
     /// # Safety
     /// As [`deallocate`](HostAllocator::deallocate) for `block`, `old` and `scope`.
@@ -74,18 +74,17 @@ pub unsafe trait HostAllocator {
         unsafe { move_block(self, block, old, new, scope) }
     }
 
-    /// Hears of memory that was taken or given back elsewhere. Purely informational (Vulkan's internal allocation
-    /// notification); the default ignores it.
+    /// Receives a notice of memory allocated or freed elsewhere. Purely informational (Vulkan's internal allocation notification); the
+    /// default ignores it.
     fn notify(&self, notice: Notice) {
         let _ = notice;
     }
 
-    /// Why the request that was just refused was refused. Cold. Asked on the thread that was refused, before its next request.
+    /// The reason of the last refusal. Cold. Called on the refused thread, before its next request.
     ///
-    /// A context answers for the refusal itself, whatever has changed since (without feature `std`: as of now); others may answer as of
-    /// now.
+    /// A context returns the reason as of the refusal (without feature `std`: as of now); other allocators may return it as of now.
     ///
-    /// `layout` is what was needed in addition: for a block that was to grow, the growth.
+    /// `layout` is the missing memory: for a block that was to grow, the growth.
     fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
         HostError::OutOfHostMemory {
             bytes: layout.size(),
@@ -93,32 +92,32 @@ pub unsafe trait HostAllocator {
         }
     }
 
-    /// Whether `pointer` is one that a C bridge over this allocator may believe: the bridge keeps `front` bytes in front of it, and asks
-    /// before it reads them, since those of a block that was given back may be out of reach. Decorators forward it.
+    /// Checks a pointer for a C bridge over this allocator. The bridge keeps `front` bytes in front of it and calls this before it reads
+    /// them, because those of a freed block may be inaccessible. Decorators forward it.
     ///
-    /// Never reads through `pointer`, and needs no promise about it. An allocator that knows its blocks answers by the
-    /// [`front`](crate::Requester::front) that it was told when the block was taken, which may be more than `front`.
+    /// Never reads through `pointer`, which may be any address. An allocator that knows its blocks uses the
+    /// [`front`](crate::Requester::front) of the block's allocation, which may be more than `front`.
     fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
         let _ = (pointer, front);
         PointerStatus::Unknown
     }
 }
 
-/// What an allocator knows of a pointer that came back from C; see [`HostAllocator::validate_pointer`].
+/// The status of a pointer that came back from C, see [`HostAllocator::validate_pointer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PointerStatus {
-    /// Nothing: the bridge has to judge by what is in front of the pointer.
+    /// Not known: the bridge has to check the bytes in front of the pointer.
     Unknown,
-    /// The bytes behind the bridge's own of a live block of whoever asks.
+    /// The first byte behind the bridge's own in a live block of the calling context.
     Live,
-    /// No such block: freed, in the middle of one, another's, or never given. It was reported; nothing may be read or given back.
+    /// No such block: freed, inside one, another context's, or never allocated. It was reported; nothing may be read or freed.
     Invalid,
 }
 
-/// Memory taken or given back where no allocator of ours was asked.
+/// Memory that was allocated or freed outside the crate's allocators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Taken or given back.
+    /// Allocated or freed.
     pub event: NoticeEvent,
     /// What kind of memory it is.
     pub kind: NoticeKind,
@@ -128,12 +127,12 @@ pub struct Notice {
     pub scope: Scope,
 }
 
-/// Which way the memory of a [`Notice`] went.
+/// The event of a [`Notice`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeEvent {
-    /// It was taken.
+    /// Memory was allocated.
     Allocated,
-    /// It was given back.
+    /// Memory was freed.
     Freed,
 }
 
@@ -145,7 +144,7 @@ pub enum NoticeKind {
     Executable,
 }
 
-/// The answer to a request for 0 bytes: aligned, non-null, never to be read or written.
+/// The result of a request for 0 bytes: aligned, non-null, never to be read or written.
 #[inline]
 #[must_use]
 pub const fn dangling(layout: Layout) -> NonNull<u8> {
@@ -155,7 +154,7 @@ pub const fn dangling(layout: Layout) -> NonNull<u8> {
     }
 }
 
-/// Takes a new block, copies, frees the old one: what `resize` does where nothing better is known.
+/// Allocates a new block, copies, frees the old one: the default of `resize`.
 ///
 /// # Errors
 /// [`AllocError`] when the new block cannot be had; the old one is untouched.

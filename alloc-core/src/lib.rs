@@ -1,9 +1,8 @@
-//! Host memory that somebody answers for.
+//! Host memory with an account and an owner for every byte.
 //!
-//! A driver, a runtime or an application hands an allocator in at the root, and everything that is built on top takes its memory
-//! from there, through a tree of contexts that inherit it. Each context has an account, exact to the byte, scope by scope; may
-//! have a budget; and knows which blocks are still live when it ends. Exchange the allocator at the root for a counting, guarding or
-//! failing one, and everything below obeys.
+//! A driver, a runtime or an application passes an allocator to the root, and everything that is built on top allocates from it, through a
+//! tree of contexts that inherit it. Each context has an account, exact to the byte, scope by scope; may have a budget; and reports which
+//! blocks are still live when it ends. Replace the allocator at the root by a counting, guarding or failing one, and everything below uses it.
 //!
 //! ```text
 //!   HostAllocator (malloc, VkAllocationCallbacks, a mapping of your own)
@@ -13,18 +12,20 @@
 //!   ContextHandle, &Context: Allocator              TryVec, TryBox, TryMap, TryString, Arena; hashbrown, allocator-api2
 //! ```
 //!
-//! - [`HostAllocator`] is the trait everything meets in; [`FromGlobalAlloc`] and [`FromAllocator`] make one of what there is.
-//! - [`Context`] owns a node of the tree, [`ContextHandle`] refers to it; both are allocators. [`Scope`] is the lifetime a request is for.
-//! - [`Requester`] is what an allocator that [tracks requesters](AllocatorTraits::tracks_requester) is told of who asks: a guard names it in its reports.
-//! - [`Usage`] is an account, [`Budget`] a limit, [`Snapshot`] a picture of a tree.
-//! - [`Foreign`] declares memory that no allocator of ours was asked for: a JIT's, a mapping, another heap. Counted apart.
-//! - [`ContextHandle::own`] gives a context a value, reached by its [`Owned`] id and destroyed with the context, children first, newest first;
-//!   values can be [stolen](ContextHandle::steal), contexts [moved](Context::reparent) and [left](Context::leave) to their parents.
+//! - [`HostAllocator`] is the common trait; [`FromGlobalAlloc`] and [`FromAllocator`] adapt existing allocators.
+//! - [`Context`] owns a node of the tree, [`ContextHandle`] refers to it; both are allocators. [`Scope`] is the lifetime of a request.
+//! - [`Requester`] names the context of a request, for an allocator that [tracks requesters](AllocatorTraits::tracks_requester), such as a
+//!   guard.
+//! - [`Usage`] is an account, [`Budget`] a limit, [`Snapshot`] a copy of a tree's accounts.
+//! - [`Foreign`] declares memory that comes from elsewhere: a JIT's, a mapping, another heap. It is counted apart.
+//! - [`ContextHandle::own`] makes a context the owner of a value, which its [`Owned`] id reaches and which is destroyed with the context,
+//!   children first, newest first; values can be [stolen](ContextHandle::steal), contexts [moved](Context::reparent) and
+//!   [left](Context::leave) to their parents.
 //! - [`tagged`] blocks own other blocks, as ralloc's do, without a context each.
 //! - [`TryVec`] and its siblings grow fallibly only; [`Arena`] is linear memory for what dies together.
 //!
-//! Freeing never allocates and never fails. Every allocation may be refused: then an error says whose fault it is, and everything is
-//! as it was. Nothing here panics, aborts, or takes memory but from the allocator it was given. Always `no_std`; feature `std` (on by
+//! Freeing never allocates and never fails. Every allocation may be refused: then an error names the cause, and nothing has changed. The
+//! library never panics or aborts, and allocates only from the allocator that it was given. Always `no_std`; feature `std` (on by
 //! default) adds per-thread counting, which costs less than a shared atomic and scales with threads (figures: benches/README.md).
 //!
 //! ```

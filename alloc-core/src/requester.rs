@@ -1,36 +1,35 @@
-//! The requester: which context asks, for backings that track it.
+//! The requester: the context of a request, for backings that track it.
 
 use crate::error::ContextId;
 use crate::threads::{requester, swap_requester};
 
-/// Whose request a backing is serving.
+/// The requester of the call that a backing is serving.
 ///
-/// Contexts tell it around their calls to an allocator that [tracks requesters](crate::AllocatorTraits::tracks_requester), frees included. The
-/// context is the one whose call reached the allocator: where contexts draw on each other, the last.
+/// Contexts set it around their calls to an allocator that [tracks requesters](crate::AllocatorTraits::tracks_requester), frees included. It
+/// is the context whose call reached the allocator: where contexts are backings of contexts, the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requester<'a> {
-    /// The context that asks; `None` where a C bridge stands over no context.
+    /// The requesting context; `None` for a C bridge without a context.
     pub context: Option<ContextId>,
     /// The context's name; empty where there is none.
     pub name: &'static str,
     /// The context's label.
     pub label: Option<&'a str>,
-    /// Bytes at the beginning of the block that belong to a C bridge: its caller gets the address behind them. 0 where no bridge asks.
+    /// Bytes at the beginning of the block that belong to a C bridge, whose caller gets the address behind them. 0 without a bridge.
     pub front: usize,
 }
 
-/// Runs `f` with whose request the calling thread is in; `None` outside of any, and without feature `std`.
+/// Runs `f` with the requester of the call that this thread is in; `None` outside of any, and without feature `std`.
 ///
-/// To be asked by an allocator while it is being called. Takes no memory and no lock; may be called in a signal handler.
+/// For an allocator during a call. Needs no memory and no lock; may be called in a signal handler.
 pub fn with_requester<R>(f: impl FnOnce(Option<&Requester<'_>>) -> R) -> R {
-    // SAFETY: what is not null was put there by `told`, further up this thread's stack, and is taken away before that one ends.
+    // SAFETY: null, or set by `with_current` further up this thread's stack, which resets it before its requester ends.
     f(unsafe { requester().as_ref() })
 }
 
-/// Runs `call`, in which a C bridge asks its allocator, or the context that it stands over, for a block of which the first `front`
-/// bytes are its own.
+/// Runs `call`, in which a C bridge requests a block whose first `front` bytes are the bridge's, from its allocator or context.
 ///
-/// Only worth the while where the allocator wants to know; without feature `std` nothing is told.
+/// Useful only if the allocator tracks requesters; without feature `std` it only runs `call`.
 pub fn with_front<R>(front: usize, call: impl FnOnce() -> R) -> R {
     with_current(
         &Requester {
@@ -43,7 +42,7 @@ pub fn with_front<R>(front: usize, call: impl FnOnce() -> R) -> R {
     )
 }
 
-/// Runs `call`, in which a context asks its backing. What is in front was said by a bridge that is just asking the context.
+/// Runs `call`, in which a context calls its backing. A bridge that is calling the context has set `front`.
 pub(crate) fn with_identity<R>(
     context: ContextId,
     name: &'static str,

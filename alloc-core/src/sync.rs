@@ -11,8 +11,8 @@ use crate::threads;
 
 /// A short spin lock for state of ours; never held over a call to a host allocator, a driver or a destructor (law 5).
 ///
-/// For the crates built on this one: that it is held shows in [`held_state_locks`](crate::held_state_locks). It guards nothing by
-/// itself, is not fair, and a thread that takes it twice waits for ever. Order here, outermost first: owned
+/// For the crates built on this one: [`held_state_locks`](crate::held_state_locks) counts it while it is held. It guards no data by
+/// itself, is not fair, and a thread that acquires it twice waits for ever. Order here, outermost first: owned
 /// values (of two contexts, the older one's first), tree, registry, table, row, budget.
 ///
 /// ```
@@ -35,13 +35,13 @@ pub struct StateLockHeld<'l>(&'l StateLock);
 pub(crate) use StateLockHeld as Held;
 
 impl StateLock {
-    /// A lock that nobody holds.
+    /// A free lock.
     #[must_use]
     pub const fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
-    /// Waits until nobody holds it, spinning, after a while yielding.
+    /// Acquires the lock; spins while it is held, and after a while yields.
     #[inline]
     pub fn lock(&self) -> StateLockHeld<'_> {
         if self
@@ -55,7 +55,7 @@ impl StateLock {
         StateLockHeld(self)
     }
 
-    /// `None` where somebody holds it: waits for nobody.
+    /// Acquires the lock without waiting; `None` while it is held.
     pub(crate) fn try_lock(&self) -> Option<StateLockHeld<'_>> {
         self.0
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
@@ -64,7 +64,7 @@ impl StateLock {
         Some(StateLockHeld(self))
     }
 
-    /// Frees it, whoever holds it: its holder no longer exists.
+    /// Releases the lock of a holder that no longer exists.
     pub(crate) fn reset(&self) {
         self.0.store(0, Ordering::Release);
     }

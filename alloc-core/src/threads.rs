@@ -55,7 +55,7 @@ mod local {
         TABLE.with(|table| f(Some(table)))
     }
 
-    /// Whose request this thread is in; null outside of any.
+    /// The requester of the call that this thread is in; null outside of any.
     #[inline]
     pub(crate) fn requester() -> *const Requester<'static> {
         if are_forgone() {
@@ -154,15 +154,15 @@ mod local {
     }
 }
 
-/// Where the calling thread counts. In a library that is loaded at run time each look at thread-local storage is a call: who looks
-/// once can pass this on.
+/// The calling thread's table of counts. In a library that is loaded at run time each access to thread-local storage is a call; this value
+/// can be passed on instead.
 ///
 /// It stays on its thread:
 /// ```compile_fail,E0277
 /// # use alloc_core::ThreadTable;
 /// ThreadTable::with(|table| std::thread::scope(|scope| scope.spawn(move || table).join().is_ok()));
 /// ```
-/// Nor can another one look at it:
+/// Nor can another thread use it:
 /// ```compile_fail,E0277
 /// # use alloc_core::ThreadTable;
 /// ThreadTable::with(|table| std::thread::scope(|scope| scope.spawn(|| drop(&table)).join().is_ok()));
@@ -229,31 +229,30 @@ pub(crate) use local::{
 #[cfg(feature = "std")]
 const AUDIT: bool = cfg!(any(debug_assertions, feature = "lock-audit"));
 
-/// From here on this copy of the crate uses no thread-local storage: it counts on the shared rows, as without feature `std`.
+/// Makes this copy of the crate use no thread-local storage: it counts in the shared rows, as without feature `std`. Irreversible.
 ///
-/// For a library that is opened at run time. The dynamic linker allocates such a library's thread-local storage with `malloc`, 4 KiB a thread,
-/// at the thread's first call of it: past every allocator that the library was given. Call this before anything else of the crate, as the
-/// library is opened; there is no way back.
+/// For a library that is opened at run time. The dynamic linker allocates such a library's thread-local storage with `malloc`, 4 KiB per
+/// thread, at the thread's first call into it, and so bypasses the library's allocators. Call this first, when the library is opened.
 #[cfg(all(feature = "std", feature = "loaded-library"))]
 pub fn forgo_thread_locals() {
     local::FORGONE.store(true, core::sync::atomic::Ordering::Relaxed);
 }
 
-/// Lists the calling thread for counting now rather than at its first allocation.
+/// Lists the calling thread for counting now instead of at its first operation.
 ///
-/// Listing takes no memory of any allocator of ours, but registering a thread-exit hook makes libc take one small block per
-/// thread; that happens here, or at the thread's first operation, which may be a free. Call it at a thread's start where
-/// that matters. Without feature `std` it does nothing.
+/// Listing uses no allocator of this crate, but registering a thread-exit hook makes libc allocate one small block per thread. That happens
+/// here, or at the thread's first operation, which may be a free. Call it at a thread's start where that matters. Without feature `std` it
+/// does nothing.
 ///
-/// True when the thread is listed; false without `std`, and on a thread whose thread-locals are being destroyed: such a thread
-/// counts on the shared rows.
+/// True when the thread is listed; false without `std`, and on a thread whose thread-locals are being destroyed, which counts in the shared
+/// rows.
 pub fn attach_thread() -> bool {
     with_table(|table| table.is_some_and(AccountTable::attach))
 }
 
-/// Folds what the calling thread has counted and gives its unused budget leases back.
+/// Folds the calling thread's counts and refunds its unused leases.
 ///
-/// For workers about to park. Queries are exact without it; only budgets gain.
+/// For workers about to park. Queries are exact without it; only the refund helps other threads.
 pub fn fold_thread() {
     with_table(|table| {
         if let Some(table) = table {
@@ -262,16 +261,15 @@ pub fn fold_thread() {
     });
 }
 
-/// In the child of a fork: makes the list of threads that of a process with one thread, so that roots made from now on work as in a new
-/// process.
+/// In the child of a fork: resets the list of threads to the calling one, so that roots created from now on work as in a new process.
 ///
-/// The other threads of the parent are gone. Two locks that they may have held are freed: the list's, and that of the calling thread's
-/// own table. Locks of trees, rows, budgets and owned values stay as they were, held for ever where such a thread held one: using a
-/// context from before the fork, a free too, may then wait for ever. Nor do such contexts count exactly any more: what threads had counted
-/// and not folded is forgotten, the caller's too, and what they had leased of budgets stays leased.
+/// Two locks that the parent's other threads may have held are released: the list's, and that of the calling thread's own table. Locks of
+/// trees, rows, budgets and owned values stay held for ever if such a thread held them: using a context from before the fork, even for a
+/// free, may then wait for ever. Nor do such contexts count exactly: unfolded counts of all threads are lost, the caller's included, and
+/// their leases stay leased.
 ///
-/// It allocates nothing, waits for nobody and calls nobody, as a handler of `pthread_atfork` must. Without thread-locals, for
-/// want of feature `std` or since they are forgone, no thread is listed; the list's lock is freed all the same, since queries take it.
+/// It allocates nothing, waits for no lock and calls no other code, as a handler of `pthread_atfork` must. Without thread-locals (no feature
+/// `std`, or `forgo_thread_locals`) no thread is listed; the list's lock is released as well, since queries acquire it.
 ///
 /// # Safety
 /// No other thread of the process uses this crate: in the child of a fork none but the caller exists.
