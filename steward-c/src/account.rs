@@ -1,4 +1,4 @@
-//! Numbers of contexts.
+//! Accounts, budgets and snapshots of contexts.
 
 use std::ffi::{c_char, c_void};
 use std::fmt::{self, Write as _};
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn steward_snapshot_text(
     })
 }
 
-/// Copies the tree into memory of the context itself, and writes the copy.
+/// Copies the tree's accounts into memory of the context itself, and writes the copy.
 ///
 /// # Safety
 /// `owner` is NULL or a live owner; `writer` may be called with `user`.
@@ -196,7 +196,7 @@ pub extern "C" fn steward_attach_thread() -> bool {
     enter("steward_attach_thread", alloc_core::attach_thread)
 }
 
-/// A C function that takes text.
+/// A C function that receives text.
 pub(crate) struct Sink {
     pub(crate) writer: StewardWriterFn,
     pub(crate) user: *mut c_void,
@@ -204,7 +204,7 @@ pub(crate) struct Sink {
 
 impl fmt::Write for Sink {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // SAFETY: the header asks for a function that may be called so.
+        // SAFETY: the header requires a function that may be called with these arguments.
         unsafe { (self.writer)(self.user, text.as_ptr().cast(), text.len()) };
         Ok(())
     }

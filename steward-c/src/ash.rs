@@ -17,16 +17,16 @@ pub type StewardVoidFn = unsafe extern "system" fn();
 pub type StewardGetInstanceProcAddrFn =
     unsafe extern "system" fn(instance: *mut c_void, name: *const c_char) -> Option<StewardVoidFn>;
 
-/// `VK_ERROR_INITIALIZATION_FAILED`: a command of Vulkan 1.0 is not there.
+/// `VK_ERROR_INITIALIZATION_FAILED`: a command of Vulkan 1.0 is missing.
 pub const INITIALIZATION_FAILED: i32 = -3;
 
-/// Loads the device's commands. Takes no memory.
+/// Loads the device's commands. Allocates nothing.
 ///
 /// # Errors
-/// A NULL among function and handles, a feature that the header has not, a command of Vulkan 1.0 that is not there.
+/// A NULL function or handle, a feature that the header does not have, a missing command of Vulkan 1.0.
 ///
 /// # Safety
-/// As [`AshDevice::new`], for what the struct names.
+/// As [`AshDevice::new`], for the handles in the struct.
 pub(crate) unsafe fn load(of: &StewardGpuDevice) -> Result<AshDevice, GpuRefusal> {
     let get = of.get_instance_proc_addr.ok_or(GpuRefusal::Mistake(
         "get_instance_proc_addr of the device is NULL",
@@ -47,7 +47,7 @@ pub(crate) unsafe fn load(of: &StewardGpuDevice) -> Result<AshDevice, GpuRefusal
     let instance = vk::Instance::from_raw(of.instance.expose_provenance() as u64);
     let device = vk::Device::from_raw(of.device.expose_provenance() as u64);
     let physical = vk::PhysicalDevice::from_raw(of.physical_device.expose_provenance() as u64);
-    // Ash's tables stand in for what is missing with functions that end the process.
+    // Ash's tables replace missing commands by functions that end the process.
     for name in AshDevice::INSTANCE_COMMANDS {
         // SAFETY: the caller's live instance.
         if unsafe { get(instance, name.as_ptr()) }.is_none() {

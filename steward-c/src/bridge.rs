@@ -10,7 +10,7 @@ use vk_callbacks::{Bridge, CallbackError};
 use crate::edge::{StewardContext, enter, raw};
 use crate::refusal::{NOT_READY, SUCCESS, misused, note};
 
-/// `steward_bridge`: memory of the caller's, in which a bridge lies.
+/// `steward_bridge`: the caller's memory for a bridge.
 #[repr(C)]
 pub struct StewardBridge {
     pub words: [usize; 16],
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn steward_bridge_init(
         else {
             return misused();
         };
-        // SAFETY: the caller's owner, who is the bridge's when this succeeds.
+        // SAFETY: the caller's owner, which the bridge gets when this succeeds.
         match Bridge::new(unsafe { Context::from_raw(owner.cast()) }) {
             Ok(bridge) => {
                 // SAFETY: the caller's place.
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn steward_bridge_close(
         let Some(place) = NonNull::new(place.cast::<Bridge>()) else {
             return misused();
         };
-        // SAFETY: the caller's bridge, read once: it is written back where it stays.
+        // SAFETY: the caller's bridge, read once: it is written back if it stays.
         let bridge = unsafe { place.read() };
         match bridge.close() {
             Ok(context) => {

@@ -1,26 +1,27 @@
-//! The driver's side with a memory of its own: callbacks kept in a `VkInstance` or `VkDevice`, and the chain of object, device, instance and C library.
+//! The driver's side with stored callbacks: a `VkInstance` or `VkDevice` keeps them, in a fallback chain of object, device, instance and C
+//! library.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use vk_callbacks::driver::{DeviceDomain, InstanceDomain};
+use vk_callbacks::driver::{DeviceDomain, DynHost, InstanceDomain};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{CallbackAllocator, FallbackChain};
 
 use crate::context::{layout_of, scope_of};
-use crate::driver::C_LIBRARY;
+use crate::driver::{C_LIBRARY, allocate_from};
 use crate::edge::enter;
-use crate::refusal::{SUCCESS, misused, note, pointer};
+use crate::refusal::{SUCCESS, misused, note};
 use alloc_core::{HostError, Misuse};
 
-/// `steward_chain`: memory of the driver's, in which its callbacks lie.
+/// `steward_chain`: the driver's memory for its callbacks.
 #[repr(C)]
 pub struct StewardChain {
     pub words: [usize; 12],
 }
 
-/// What lies there.
+/// The content of a [`StewardChain`].
 enum Chain {
     Instance(InstanceDomain<'static>),
     Device(DeviceDomain, NonNull<Self>),
@@ -30,10 +31,10 @@ const _: () = assert!(size_of::<Chain>() <= size_of::<StewardChain>());
 const _: () = assert!(align_of::<Chain>() <= align_of::<StewardChain>());
 
 impl Chain {
-    /// What a command may use, `own` being its own callbacks; `None` where a device was put below a device.
+    /// The callbacks for a command whose own are `own`; `None` if the chain is a device's below a device.
     ///
     /// # Safety
-    /// The chain above lives where it was when this one was made.
+    /// The chain above lives, unmoved since this one was made.
     unsafe fn of<'c>(&'c self, own: Option<&'c CallbackAllocator>) -> Option<FallbackChain<'c>> {
         match self {
             Self::Instance(instance) => Some(instance.chain(own)),
@@ -78,7 +79,7 @@ pub unsafe extern "C" fn steward_chain_init(
     })
 }
 
-/// Calls `call` with the most specific allocator for the scope; `None`, noted, where there is no chain or it is wrong.
+/// Calls `call` with the most specific allocator for the scope; `None`, noted, if there is no chain or it is wrong.
 ///
 /// # Safety
 /// `chain` is NULL or the caller's chain; `own` is NULL or the caller's struct, whose functions keep Vulkan's rules.
@@ -86,7 +87,7 @@ unsafe fn with_allocator<R>(
     chain: *const StewardChain,
     own: *const RawCallbacks,
     scope: i32,
-    call: impl FnOnce(&vk_callbacks::driver::DynHost<'_>, alloc_core::Scope) -> R,
+    call: impl FnOnce(&DynHost<'_>, alloc_core::Scope) -> R,
 ) -> Option<R> {
     // SAFETY: forwarded.
     let own = unsafe { CallbackAllocator::from_ptr(own) };
@@ -140,19 +141,9 @@ unsafe fn allocate(
     scope: i32,
     zeroed: bool,
 ) -> *mut c_void {
+    let serve = |allocator: &DynHost<'_>, _| allocate_from(allocator, size, align, scope, zeroed);
     // SAFETY: forwarded.
-    let block = unsafe {
-        with_allocator(chain, own, scope, |allocator, scope| {
-            let layout = layout_of(size, align)?;
-            let block = match zeroed {
-                _ if size == 0 => return Err(HostError::TooLarge),
-                true => allocator.allocate_zeroed(layout, scope),
-                false => allocator.allocate(layout, scope),
-            };
-            block.map_err(|_| allocator.refusal(layout, scope))
-        })
-    };
-    block.map_or(std::ptr::null_mut(), |block| pointer(block).cast())
+    unsafe { with_allocator(chain, own, scope, serve) }.unwrap_or(std::ptr::null_mut())
 }
 
 #[unsafe(no_mangle)]
@@ -166,8 +157,8 @@ pub unsafe extern "C" fn steward_chain_free(
         let Some(block) = NonNull::new(block.cast::<u8>()) else {
             return;
         };
-        let free = |allocator: &vk_callbacks::driver::DynHost<'_>, scope| {
-            // SAFETY: the caller's live block of these callbacks, which are told neither size nor alignment.
+        let free = |allocator: &DynHost<'_>, scope| {
+            // SAFETY: the caller's live block of these callbacks, which get neither size nor alignment.
             unsafe { allocator.deallocate(block, std::alloc::Layout::new::<u8>(), scope) };
         };
         // The block may be the instance or device in which the chain lies, so the chain is used from a copy.
@@ -180,7 +171,7 @@ pub unsafe extern "C" fn steward_chain_free(
     });
 }
 
-/// `steward_multialloc`: arrays that are planned, to be allocated as one block.
+/// `steward_multialloc`: a plan of arrays to be allocated as one block.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StewardMultialloc {
@@ -208,8 +199,8 @@ pub unsafe extern "C" fn steward_multialloc_add(
 }
 
 impl StewardMultialloc {
-    /// The plan with one more array, and where it begins: `usize::MAX` for an array without bytes, and where the whole is too large,
-    /// which then no allocator serves.
+    /// The plan with one more array, and the array's offset: `usize::MAX` for an array of 0 bytes, and where the whole is too large, which
+    /// then no allocator serves.
     fn with_array(self, count: usize, size: usize, align: usize) -> (Self, usize) {
         const TOO_LARGE: StewardMultialloc = StewardMultialloc {
             bytes: usize::MAX,

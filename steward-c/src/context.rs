@@ -1,4 +1,4 @@
-//! Contexts: making, ending, and blocks of them.
+//! Contexts: creating and ending them, and their blocks.
 
 use std::alloc::{Layout, System};
 use std::ffi::{c_char, c_void};
@@ -43,8 +43,8 @@ impl Default for StewardOptions {
 unsafe impl SizedStruct for StewardOptions {}
 
 impl StewardOptions {
-    /// The options with these; `None` where a word is none of the header's. A budget without a limit has one all the same, so that its
-    /// numbers can be read and a limit can be set.
+    /// Adds these to `options`; `None` for a number that the header does not define. A limit of 2^64 - 1 is lowered by 1, so that the budget
+    /// exists and its limit can be set later.
     fn of(self, options: ContextOptions<'_>) -> Option<ContextOptions<'_>> {
         let limit = self.limit.min(u64::MAX - 1);
         let options = match self.budget {
@@ -76,7 +76,7 @@ pub struct StewardOutstanding {
 // SAFETY: numbers, the first of them the size.
 unsafe impl SizedStruct for StewardOutstanding {}
 
-/// What every context of C is called; its own name is the label.
+/// The name of every context made from C; the label is the caller's name for it.
 pub(crate) const NAME: &str = "c";
 const ABI_MAJOR: u32 = 0;
 const ABI_MINOR: u32 = 1;
@@ -86,7 +86,7 @@ pub extern "C" fn steward_abi() -> u32 {
     ABI_MAJOR << 16 | ABI_MINOR
 }
 
-/// Hands the new owner to C. Without a place for it nothing is made.
+/// Creates a context and writes its owner to `out`. Creates nothing if `out` is NULL.
 pub(crate) unsafe fn store(
     out: *mut *mut StewardContext,
     make: impl FnOnce() -> Result<Context, HostError>,
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn steward_root(
     enter("steward_root", || {
         // SAFETY: the caller's struct.
         let host = NonNull::new(host.cast_mut()).and_then(|host| unsafe { sized::read(host) });
-        // SAFETY: the caller's functions keep to the header.
+        // SAFETY: the caller's functions obey the header.
         let host = host.and_then(|host| unsafe { CHost::new(&host) });
         // SAFETY: the caller's string.
         let options = ContextOptions::new(NAME).label(unsafe { text(name) });
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn steward_close(
         let Some(owner) = NonNull::new(owner) else {
             return SUCCESS;
         };
-        // SAFETY: the caller's owner, who is used no more when this succeeds.
+        // SAFETY: the caller's owner, which is not used any more when this succeeds.
         let closed = unsafe { Context::from_raw(owner.cast()) }.try_close();
         let (result, outstanding) = match closed {
             Ok(()) => (SUCCESS, Outstanding::default()),
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn steward_abandon(
 ) {
     enter("steward_abandon", || {
         if let Some(owner) = NonNull::new(owner) {
-            // SAFETY: the caller's owner, who is used no more.
+            // SAFETY: the caller's owner, which is not used any more.
             let outstanding = unsafe { Context::from_raw(owner.cast()) }.abandon();
             // SAFETY: NULL or the caller's place.
             unsafe { write_outstanding(left, outstanding) };
@@ -382,7 +382,7 @@ fn place(
     layout_of(size, align).map(|layout| (layout, scope))
 }
 
-/// `None` for a negative number, which means the context's own, and for what is no scope.
+/// `None` for a negative number, which means the context's own scope, and for an invalid one.
 pub(crate) fn scope_of(scope: i32) -> Option<Scope> {
     u32::try_from(scope).ok().and_then(Scope::from_raw)
 }

@@ -1,4 +1,4 @@
-//! The driver's side: blocks from the most specific callbacks there are, of the object, else of its parent, else from the C library.
+//! The driver's side: blocks from the object's callbacks, else from its parent's, else from the C library.
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -6,18 +6,19 @@ use std::ptr::{NonNull, null_mut};
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, HostError, Misuse, Scope, dangling};
 use vk_callbacks::CallbackAllocator;
+use vk_callbacks::driver::DynHost;
 use vk_callbacks::raw::RawCallbacks;
 
 use crate::context::{layout_of, scope_of};
 use crate::edge::enter;
 use crate::refusal::{of_some, pointer};
 
-/// What serves where no callbacks are. A block is freed without its size, so that C can free it.
+/// The allocator of last resort, where there are no callbacks. Its blocks are freed without their size, so that C can free them.
 pub struct CLibrary;
 
 pub static C_LIBRARY: CLibrary = CLibrary;
 
-// SAFETY: blocks of `posix_memalign`, of the size and alignment that were asked for, which stay until they are freed.
+// SAFETY: blocks of `posix_memalign`, of the requested size and alignment, which stay until they are freed.
 unsafe impl HostAllocator for CLibrary {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new().never_unwinds()
@@ -29,7 +30,7 @@ unsafe impl HostAllocator for CLibrary {
         }
         let mut block = null_mut();
         let align = layout.align().max(size_of::<*mut c_void>());
-        // SAFETY: a place for the answer, and an alignment that is a power of two and a multiple of a pointer's size.
+        // SAFETY: a place for the result, and an alignment that is a power of two and a multiple of a pointer's size.
         let refused = unsafe { libc::posix_memalign(&raw mut block, align, layout.size()) };
         NonNull::new(block.cast())
             .filter(|_| refused == 0)
@@ -51,7 +52,7 @@ unsafe impl HostAllocator for CLibrary {
 unsafe fn with_most_specific<R>(
     own: *const RawCallbacks,
     parent: *const RawCallbacks,
-    call: impl FnOnce(&vk_callbacks::driver::DynHost<'_>) -> R,
+    call: impl FnOnce(&DynHost<'_>) -> R,
 ) -> Option<R> {
     let callbacks = if own.is_null() { parent } else { own };
     // SAFETY: forwarded.
@@ -72,7 +73,21 @@ unsafe fn allocate(
     scope: i32,
     zeroed: bool,
 ) -> *mut c_void {
-    let serve = |allocator: &vk_callbacks::driver::DynHost<'_>| {
+    let serve = |allocator: &DynHost<'_>| allocate_from(allocator, size, align, scope, zeroed);
+    // SAFETY: forwarded.
+    let block = unsafe { with_most_specific(own, parent, serve) };
+    of_some(block, |block| block)
+}
+
+/// Allocates a block of at least one byte. NULL, with the reason noted, where that fails.
+pub(crate) fn allocate_from(
+    allocator: &DynHost<'_>,
+    size: usize,
+    align: usize,
+    scope: i32,
+    zeroed: bool,
+) -> *mut c_void {
+    let allocate = || {
         let layout = layout_of(size, align)?;
         let scope = scope_of(scope).ok_or(HostError::Misuse(Misuse::OtherScope))?;
         let block = match zeroed {
@@ -82,9 +97,7 @@ unsafe fn allocate(
         };
         block.map_err(|_| allocator.refusal(layout, scope))
     };
-    // SAFETY: forwarded.
-    let block = unsafe { with_most_specific(own, parent, serve) };
-    of_some(block, |block| pointer(block).cast())
+    pointer(allocate()).cast()
 }
 
 #[unsafe(no_mangle)]
@@ -125,8 +138,8 @@ pub unsafe extern "C" fn steward_free2(
         let Some(memory) = NonNull::new(block.cast::<u8>()) else {
             return;
         };
-        let free = |allocator: &vk_callbacks::driver::DynHost<'_>| {
-            // SAFETY: the caller's live block of these callbacks, which are told neither size nor scope.
+        let free = |allocator: &DynHost<'_>| {
+            // SAFETY: the caller's live block of these callbacks, which get neither size nor scope.
             unsafe { allocator.deallocate(memory, Layout::new::<u8>(), Scope::Object) };
         };
         // SAFETY: forwarded.

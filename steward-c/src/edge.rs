@@ -1,4 +1,4 @@
-//! The edge to C.
+//! The boundary to C: errno, panics, and the conversion of pointers and text.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
@@ -22,23 +22,23 @@ pub struct StewardHandle {
     _incomplete: [u8; 0],
 }
 
-/// Runs what a function of the interface does. `errno` is the caller's. A panic is a mistake of this library: it is printed in one line,
-/// and the process ends.
+/// Runs a function of the interface. Preserves `errno`. A panic is a defect of this library: it is reported in one line, and the process
+/// ends.
 ///
-/// Each look at a thread's own place is a call in a shared library: there is one.
+/// Each access to a thread-local is a call in a shared library, so there is only one.
 #[inline]
 pub fn enter<R>(function: &'static str, call: impl FnOnce() -> R) -> R {
     EDGE.with(|edge| edge.run(function, call))
 }
 
-/// As [`enter`], for what counts in the thread's table of accounts: no further look is needed for that.
+/// As [`enter`], with the thread's table of accounts, which saves a further access to a thread-local.
 #[inline]
 pub fn enter_counting<R>(function: &'static str, call: impl FnOnce(ThreadTable<'_>) -> R) -> R {
     EDGE.with(|edge| edge.run(function, || call(edge.table())))
 }
 
-/// Runs what a function of the interface does that calls nobody: no allocator, no function that was passed, nothing of the C library that
-/// sets `errno`. It has nothing to panic for either; if it did, the process would end all the same.
+/// Runs a function of the interface that calls no allocator, no passed function, and no C library function that sets `errno`. It cannot
+/// panic; if it did, the process would end as well.
 #[inline]
 pub fn call_nobody<R>(call: impl FnOnce() -> R) -> R {
     call()
@@ -59,16 +59,16 @@ fn panicked(function: &str) -> ! {
     std::process::abort()
 }
 
-/// What a thread has for itself.
+/// The state of a thread at the boundary.
 struct Edge {
     /// The function of the interface that this thread runs.
     inside: Cell<Option<&'static str>>,
-    /// It has panicked: the process ends as soon as that has come to the edge.
+    /// The thread has panicked: the process ends when the panic reaches the boundary.
     is_panicking: Cell<bool>,
-    /// Where the thread's `errno` lies, since it was asked first.
+    /// The address of the thread's `errno`, after the first use.
     #[cfg(target_os = "linux")]
     errno: Cell<*mut i32>,
-    /// The thread's table of accounts, since it was asked for first.
+    /// The thread's table of accounts, after the first use.
     table: Cell<Option<ThreadTable<'static>>>,
 }
 
@@ -90,12 +90,12 @@ thread_local! {
 )]
 type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 
-/// The program's own hook, where a Rust program links this library; else the standard library's.
+/// The former hook: the program's own if a Rust program links this library, else the standard library's.
 static OUTER: OnceLock<Hook> = OnceLock::new();
 
-/// From the first context on, panics within a function of the interface say nothing but [`enter`]'s line. All others are the program's.
-/// A second panic, of a destructor that runs because of the first or of a function that cannot unwind, never comes to the edge: the line
-/// is printed and the process ends here.
+/// Installs a panic hook, once, before the first context is created. A panic within a function of the interface prints only [`enter`]'s
+/// line; all others go to the former hook. A second panic, in a destructor that runs because of the first or in a function that cannot
+/// unwind, never reaches the boundary: the hook prints the line and ends the process.
 #[expect(
     clippy::disallowed_types,
     reason = "a box of a value without size takes no memory"
@@ -118,7 +118,7 @@ pub fn quiet_panics() {
     });
 }
 
-/// The thread's `errno`, where it is known how to reach it.
+/// The saved `errno` of the thread, on Linux.
 struct Errno {
     #[cfg(target_os = "linux")]
     place: NonNull<i32>,
@@ -180,7 +180,7 @@ impl Edge {
 impl Errno {
     #[inline]
     fn restore(self) {
-        // SAFETY: this thread's still: the value is not passed to another one. Always writable.
+        // SAFETY: still this thread's, because an `Errno` is not passed to another thread. Always writable.
         #[cfg(target_os = "linux")]
         unsafe {
             self.place.write(self.value);
@@ -188,7 +188,7 @@ impl Errno {
     }
 }
 
-/// The context behind an owner's address, which stays the caller's; `None` for NULL.
+/// The context behind an owner's address. The caller keeps the ownership. `None` for NULL.
 ///
 /// # Safety
 /// `raw` is NULL or a live owner.
@@ -210,7 +210,7 @@ pub fn raw_handle(handle: ContextHandle) -> *mut StewardHandle {
     handle.into_raw().cast().as_ptr()
 }
 
-/// The text of a C string, up to where it is no UTF-8; empty for NULL.
+/// The text of a C string, up to its first invalid UTF-8; empty for NULL.
 ///
 /// # Safety
 /// `text` is NULL or a string that ends with a zero, and is not written meanwhile.

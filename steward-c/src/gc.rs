@@ -56,7 +56,7 @@ pub unsafe extern "C" fn steward_gc_zalloc_size(
     }
 }
 
-/// In a function of its own, what is rare costs the rest no place on the stack.
+/// The rare part is a function of its own, so that the common one needs no stack for it.
 #[inline(always)]
 unsafe fn collected(
     function: &'static str,
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn steward_gc_mark_live(collector: *mut c_void, kept: *con
 pub unsafe extern "C" fn steward_gc_sweep_end(collector: *mut c_void) {
     enter("steward_gc_sweep_end", || {
         if let Some(gc) = gc(collector) {
-            // SAFETY: the caller's live collector; unmarked blocks are used no more.
+            // SAFETY: the caller's live collector; unmarked blocks are not used any more.
             unsafe { gc.end_sweep() };
         }
     });

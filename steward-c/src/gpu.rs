@@ -1,4 +1,4 @@
-//! Allocators of device memory: making and ending them, what they did, why they refused.
+//! Allocators of device memory: creating and closing them, and their statistics.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::ControlFlow;
@@ -23,7 +23,7 @@ pub struct StewardGpu {
     _incomplete: [u8; 0],
 }
 
-/// What is behind one: it lies in its context's memory.
+/// The content of a [`StewardGpu`], in its context's memory.
 pub(crate) type Gpu = GpuAllocator<AshDevice, ContextHandle>;
 
 /// `steward_gpu_device`.
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn steward_gpu_new(
     })
 }
 
-/// All of it is read, or none: what is cut could be "no limit".
+/// Parses all of the text or fails: a cut-off number could mean "no limit".
 ///
 /// # Safety
 /// `text` is NULL or a string that ends with a zero, and is not written meanwhile.
@@ -148,7 +148,7 @@ unsafe fn options_of(text: *const c_char) -> Result<AllocatorOptions, GpuRefusal
 }
 
 /// # Safety
-/// The device is as the header asks.
+/// The device meets the header's requirements.
 unsafe fn create(
     memory: &ContextHandle,
     device: &StewardGpuDevice,
@@ -157,13 +157,13 @@ unsafe fn create(
     // SAFETY: forwarded.
     let device = unsafe { load(device) };
     let device = device.map_err(refused_because)?;
-    // The place first: what is made then has one.
+    // The place first, so that a created allocator always has one.
     let place = TryBox::<Gpu, _>::try_new_uninit_in(memory.clone())
         .map_err(|error| refused(GpuError::Host(error)))?;
-    // SAFETY: the header asks of the caller what is promised here.
-    let made = unsafe { GpuAllocator::new(device, memory.clone(), options) };
-    let made = made.map_err(|rejected| refused(rejected.error))?;
-    let (place, _another_handle) = TryBox::into_raw_with_allocator(TryBox::write(place, made));
+    // SAFETY: the header requires the same of the caller.
+    let gpu = unsafe { GpuAllocator::new(device, memory.clone(), options) };
+    let gpu = gpu.map_err(|rejected| refused(rejected.error))?;
+    let (place, _another_handle) = TryBox::into_raw_with_allocator(TryBox::write(place, gpu));
     Ok(place)
 }
 
@@ -186,10 +186,10 @@ pub unsafe extern "C" fn steward_gpu_abandon(raw: *mut StewardGpu) {
     });
 }
 
-/// Takes an allocator out of its place, and frees that, unless the allocator comes back.
+/// Moves an allocator out of its place and ends it with `close`. Frees the place, unless `close` returns the allocator.
 ///
 /// # Safety
-/// `raw` is NULL or a live allocator that nobody uses meanwhile, nor after a success.
+/// `raw` is NULL or a live allocator that is not used meanwhile, nor after a success.
 unsafe fn end(
     raw: *mut StewardGpu,
     close: impl FnOnce(Gpu) -> ControlFlow<ContextHandle, (Gpu, OutstandingRegions)>,
@@ -197,17 +197,17 @@ unsafe fn end(
     let Some(place) = NonNull::new(raw.cast::<Gpu>()) else {
         return misused(NO_ALLOCATOR);
     };
-    // SAFETY: forwarded: written when it was made, and nobody else's now.
+    // SAFETY: forwarded: written by `create`, and in no other use.
     match close(unsafe { place.read() }) {
         ControlFlow::Break(memory) => {
-            // SAFETY: allocated there in `create`, by the box that is made again here; the value is gone.
+            // SAFETY: allocated there by `create`, from the box that is restored here; the value was moved out.
             drop(unsafe {
                 TryBox::from_raw_in(place.cast::<std::mem::MaybeUninit<Gpu>>(), memory)
             });
             SUCCESS
         }
         ControlFlow::Continue((back, left)) => {
-            // SAFETY: the place that it was taken from.
+            // SAFETY: the place that it was moved out of.
             unsafe { place.write(back) };
             refused_because(GpuRefusal::NotClosed(left))
         }
