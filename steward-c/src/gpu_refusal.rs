@@ -1,4 +1,4 @@
-//! Why a call of `steward-gpu.h` was refused: Vulkan's result, and a sentence for whoever asks on the same thread.
+//! Refusals of `steward-gpu.h`: Vulkan's result, and a sentence that the same thread can read.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -17,13 +17,13 @@ use crate::refusal::{self, NOT_READY, note};
 pub(crate) enum GpuRefusal {
     /// The allocator's, or the device's.
     Gpu(GpuError),
-    /// Options that are none.
+    /// Invalid options.
     Options(OptionsParseError),
     /// The caller's mistake, as a sentence.
     Mistake(&'static str),
     /// The driver lacks a command of Vulkan 1.0.
     NoCommand(&'static CStr),
-    /// So much is left that it cannot be closed.
+    /// Outstanding regions keep the allocator from closing.
     NotClosed(OutstandingRegions),
 }
 

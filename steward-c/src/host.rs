@@ -52,7 +52,7 @@ impl Default for StewardHost {
 // SAFETY: a size, an address, and functions that C sets to functions of their types or to NULL.
 unsafe impl SizedStruct for StewardHost {}
 
-/// A [`StewardHost`] with all that it needs.
+/// A [`StewardHost`] without missing functions.
 pub struct CHost {
     data: *mut c_void,
     alloc: StewardAllocFn,
@@ -60,7 +60,7 @@ pub struct CHost {
     free: StewardFreeFn,
 }
 
-// SAFETY: the header asks for functions that any thread may call with this data.
+// SAFETY: the header requires functions that any thread may call with this data.
 unsafe impl Send for CHost {}
 // SAFETY: as above.
 unsafe impl Sync for CHost {}
@@ -69,7 +69,7 @@ impl CHost {
     /// `None` where a function is missing.
     ///
     /// # Safety
-    /// The functions do what the header asks of them.
+    /// The functions meet the header's requirements.
     #[must_use]
     pub const unsafe fn new(raw: &StewardHost) -> Option<Self> {
         match (raw.alloc, raw.free) {
@@ -84,7 +84,7 @@ impl CHost {
     }
 }
 
-// SAFETY: the header asks the functions for blocks of the size and alignment asked for, which stay until they are freed.
+// SAFETY: the header requires functions that return blocks of the requested size and alignment, which stay until they are freed.
 unsafe impl HostAllocator for CHost {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new().never_unwinds()

@@ -1,8 +1,7 @@
-//! The C interface: conversions and calls, no logic. the headers in `include` say what each function does, who may
-//! call it and what it returns; a test compares them with this side.
+//! The C interface: conversions and calls, no logic. The headers in `include` document each function; a test compares them with this side.
 //!
-//! A function that calls anybody goes through [`edge::enter`] or [`edge::enter_counting`], which let no panic out and leave `errno` as it
-//! was. Objects that C holds are addresses of memory of the caller's own allocator: nothing here takes memory past it.
+//! A function that calls other code runs in [`edge::enter`] or [`edge::enter_counting`], which stop panics and preserve `errno`. Objects that C
+//! holds are addresses in memory of the caller's own allocator, which nothing here bypasses.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),

@@ -54,7 +54,7 @@ pub unsafe extern "C" fn steward_linear_zalloc(handle: *mut c_void, size: usize)
     unsafe { suballocation("steward_linear_zalloc", handle, size, Fill::Zeros) }
 }
 
-/// In a function of its own, what is rare costs the rest no place on the stack.
+/// The rare part is a function of its own, so that the common one needs no stack for it.
 #[inline(always)]
 unsafe fn suballocation(
     function: &'static str,

@@ -1,4 +1,4 @@
-//! ralloc's calls: what takes no text, but for linear memory (see `linear`) and collectors (see `gc`). The text calls are C, over these
+//! ralloc's calls without text, except linear memory (see `linear`) and collectors (see `gc`). The text calls are C, over these
 //! (`c/ralloc_text.c`).
 
 use std::alloc::System;
@@ -25,7 +25,7 @@ thread_local! {
     static CURRENT: Cell<*mut StewardDomain> = const { Cell::new(null_mut()) };
 }
 
-/// The domain over the C library's allocator, of blocks that nobody bound to another. It stays until the process ends.
+/// The process's own domain over the C library's allocator, for blocks that belong to no other. It stays until the process ends.
 static PROCESS: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 fn process_domain() -> Result<NonNull<c_void>, HostError> {
@@ -66,7 +66,7 @@ fn current_domain() -> Result<DomainId, HostError> {
     Ok(unsafe { borrow(domain) }.id())
 }
 
-/// The domain behind an owner's address, which stays the caller's.
+/// The domain behind an owner's address. The caller keeps the ownership.
 unsafe fn borrow(raw: NonNull<c_void>) -> ManuallyDrop<TaggedDomain> {
     // SAFETY: the caller's live owner; this one is never dropped.
     ManuallyDrop::new(unsafe { TaggedDomain::from_raw(raw) })
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn steward_domain_new(
         let Some(owner) = NonNull::new(owner) else {
             return misused();
         };
-        // SAFETY: the caller's owner, who is the domain's when this succeeds.
+        // SAFETY: the caller's owner, which the domain gets when this succeeds.
         let context = unsafe { Context::from_raw(owner.cast()) };
         let fallback = NonNull::new(fallback.cast_mut());
         // SAFETY: the caller's live domain.

@@ -1,4 +1,4 @@
-//! Errors as C sees them: Vulkan's results, and the exact reason for whoever asks on the same thread.
+//! Errors for C: Vulkan's results, and the exact reason, which the same thread can read.
 
 use std::cell::Cell;
 
@@ -43,7 +43,7 @@ pub fn note(error: HostError) -> i32 {
     result(error)
 }
 
-/// Notes that the caller passed NULL where there is no answer without a value, or what cannot be used.
+/// Notes that the caller passed NULL or an unusable value where a usable one is required.
 pub fn misused() -> i32 {
     note(HostError::Misuse(Misuse::OtherContext))
 }
@@ -71,7 +71,7 @@ pub fn pointer<T>(result: Result<std::ptr::NonNull<T>, HostError>) -> *mut T {
     }
 }
 
-/// The value's, or NULL and a note that there was none to ask.
+/// Calls `call` with the value; NULL and a note of misuse where there is none.
 pub fn of_some<V, T>(value: Option<V>, call: impl FnOnce(V) -> *mut T) -> *mut T {
     value.map_or_else(
         || {

@@ -77,7 +77,7 @@ pub(crate) const fn id(of: StewardRegionId) -> RegionId {
     RegionId::from_raw(of.words)
 }
 
-/// Makes a region, and writes what it is. Makes none where the caller has no place for its id: nobody could free it.
+/// Creates a region, and writes its description. Creates none if the caller has no place for its id, because it could never be freed.
 ///
 /// # Safety
 /// `raw` is NULL or a live allocator, `out` NULL or the caller's place.

@@ -1,4 +1,4 @@
-//! Regions that the host reads and writes.
+//! Mapping, flushing and invalidating regions.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};

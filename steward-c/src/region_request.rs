@@ -1,4 +1,4 @@
-//! What is asked of a region that is to be: structs of the header, and what they mean.
+//! Requests for regions: the structs of the header, and their conversion.
 
 use std::ffi::{c_char, c_void};
 use std::ptr::{NonNull, null, null_mut};

@@ -14,12 +14,12 @@ use std::ptr::{NonNull, copy_nonoverlapping};
 /// `repr(C)`; the first field is a `usize`, the size; any bytes that C may write are a value.
 pub unsafe trait SizedStruct: Copy + Default {}
 
-/// Bytes that both sides know, when the struct says `size`; `None` where it cannot even say that.
+/// Bytes that both sides know, for a struct with this `size`; `None` where it is smaller than the size field.
 fn common<T>(size: usize) -> Option<usize> {
     (size >= size_of::<usize>()).then_some(size.min(size_of::<T>()))
 }
 
-/// The caller's struct, with defaults for the fields that its header has not; `None` where its size was not set.
+/// Reads the caller's struct, with defaults for the fields that its header does not have; `None` if its size is not set.
 ///
 /// # Safety
 /// `from` is aligned, and its first `size` bytes can be read.
@@ -39,8 +39,8 @@ pub unsafe fn read<T: SizedStruct>(from: NonNull<T>) -> Option<T> {
     Some(unsafe { value.assume_init() })
 }
 
-/// Writes those fields that the caller's header has, behind its size, which stays. Writes nothing, and returns false, for NULL and where the
-/// size was not set.
+/// Writes the fields that the caller's header has, behind its size, which stays. Writes nothing, and returns false, for NULL or if the size is
+/// not set.
 ///
 /// # Safety
 /// `to` is NULL, or aligned, its size can be read, and as many bytes can be written.
@@ -64,7 +64,7 @@ pub unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> bool {
     true
 }
 
-/// Writes nothing, and says whether [`write()`] will write the first `bytes` of the struct.
+/// Whether [`write()`] would write the first `bytes` of the struct. Writes nothing.
 ///
 /// # Safety
 /// `to` is NULL, or aligned, and its size can be read.

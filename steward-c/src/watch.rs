@@ -1,4 +1,4 @@
-//! Contexts whose blocks are guarded, and contexts that refuse on purpose, by the words that the program's command line takes.
+//! Contexts whose blocks are guarded, and contexts that refuse on purpose, configured by the syntax of the program's command line.
 
 use std::ffi::c_char;
 
@@ -8,7 +8,7 @@ use debug_guard::{FailingAllocator, Fault, Guard, GuardChoice, GuardError};
 use crate::context::{NAME, root_over, store};
 use crate::edge::{StewardContext, context, enter, text};
 
-/// A root over what `make` puts in front of a context; the words are not understood where that is `None`.
+/// Creates a root over the decorator that `make` returns for a context; `None` means that the configuration is invalid.
 ///
 /// # Safety
 /// `owner` is NULL or a live owner, `name` NULL or a string, `out` NULL or a place.
