@@ -23,7 +23,7 @@ pub(super) struct Header {
 const _: () =
     assert!(size_of::<Header>() == plan::HEADER && align_of::<Header>() == plan::CHUNK_ALIGN);
 
-/// A chunk, or none. Owning it is the arena's business; every non-null one is live and was made by [`ArenaChunk::allocate`].
+/// A chunk, or none. The arena owns it; every non-null one is live and comes from [`ArenaChunk::allocate`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ArenaChunk(*mut Header);
 
@@ -41,7 +41,7 @@ impl ArenaChunk {
         Some(chunk)
     }
 
-    /// Makes an empty chunk larger, which may move it. `None`: refused, and the chunk is as it was.
+    /// Makes an empty chunk larger, which may move it. `None`: refused, and the chunk is unchanged.
     pub(super) fn grow(self, base: &impl HostSource, size: usize) -> Option<Self> {
         let (old, new) = (self.layout()?, plan::chunk_layout(size)?);
         let block = NonNull::new(self.0.cast::<u8>())?;
@@ -52,10 +52,10 @@ impl ArenaChunk {
         Some(chunk)
     }
 
-    /// Gives the chunk back. Neither it nor a copy may be used again.
+    /// Frees the chunk. Neither it nor a copy may be used again.
     ///
     /// # Safety
-    /// The chunk came from `base` (or what took it over) and nothing in it is used any more.
+    /// The chunk came from `base`, or was transferred to it, and nothing in it is used any more.
     pub(super) unsafe fn free(self, base: &impl HostSource) {
         if let (Some(block), Some(layout)) = (NonNull::new(self.0.cast::<u8>()), self.layout()) {
             // SAFETY: live, of `base`, with the layout it was taken with.
@@ -112,8 +112,7 @@ impl ArenaChunk {
     }
 }
 
-/// Chunks of a stack, down to `oldest`, that an arena has forgotten: those that are not popped are given back, also when the base
-/// unwinds.
+/// Chunks of a stack, down to `oldest`, that an arena has forgotten. Those that are not popped are freed, also when the base unwinds.
 pub(super) struct DetachedChunks<'a, A: HostSource> {
     pub(super) newest: ArenaChunk,
     pub(super) oldest: ArenaChunk,

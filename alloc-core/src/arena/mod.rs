@@ -1,4 +1,4 @@
-//! Memory for what dies together: a pointer that moves down through chunks.
+//! Linear memory for values that end together: a pointer that moves down through chunks.
 
 mod allocator;
 mod chunk;
@@ -21,18 +21,18 @@ use crate::adapters::HostSource;
 use crate::error::HostError;
 use crate::host::dangling;
 
-/// Linear memory over a context (or any [`HostSource`]): allocating moves a pointer, everything is given back at once.
+/// Linear memory over a context (or any [`HostSource`]): allocating moves a pointer, and everything is freed at once.
 ///
-/// Blocks lie newest first, 8-aligned unless they ask for more, in chunks that double from 1 KiB to 64 KiB; a request of 16 KiB
-/// or more gets a chunk of its own. Where a chunk is refused, smaller ones are tried, down to the very size needed: a budget is
-/// used to its end. The base allocator sees chunks only, so it accounts per chunk; [`bytes_used`](Arena::bytes_used) says how
-/// much of them is taken.
+/// Blocks lie newest first, aligned to at least 8, in chunks that double from 1 KiB to 64 KiB; a request of 16 KiB or more gets a chunk of
+/// its own. When a chunk is refused, smaller ones are tried, down to the size of the request, so that a budget can be used up. The base
+/// allocator accounts per chunk; [`bytes_used`](Arena::bytes_used) returns the bytes in use within them.
 ///
-/// [`try_alloc`](Arena::try_alloc) and its siblings never drop, so they take only types without a destructor;
-/// [`try_own`](Arena::try_own) takes the others, and drops them when the arena ends or goes back. `&Arena` is an [`Allocator`](crate::Allocator), so a
-/// [`TryVec`](crate::TryVec) can live in an arena. [`scope`](Arena::scope) marks a place to go back to.
+/// [`try_alloc`](Arena::try_alloc) and its siblings never drop, so they accept only types without a destructor;
+/// [`try_own`](Arena::try_own) accepts the others, and drops them when the arena ends or is rewound. `&Arena` is an
+/// [`Allocator`](crate::Allocator), so a [`TryVec`](crate::TryVec) can live in an arena. [`scope`](Arena::scope) rewinds the arena when it
+/// ends.
 ///
-/// Thread rules: one thread at a time (`Send` where the base is, never `Sync`). Dropping gives every chunk back.
+/// Thread rules: one thread at a time (`Send` where the base is, never `Sync`). Dropping frees every chunk.
 ///
 /// # Example
 /// ```
@@ -77,7 +77,7 @@ pub struct Arena<A: HostSource> {
 unsafe impl<A: HostSource + Send> Send for Arena<A> {}
 
 impl<A: HostSource> Arena<A> {
-    /// An arena that takes its chunks from `base`; takes none yet.
+    /// An arena that allocates its chunks from `base`; has none yet.
     pub const fn new_in(base: A) -> Self {
         Self {
             top: Cell::new(ptr::null_mut()),
@@ -107,7 +107,7 @@ impl<A: HostSource> Arena<A> {
         NonNull::new(block)
     }
 
-    /// Takes a chunk. Whatever is refused on the way, a failure leaves the arena as it was.
+    /// Allocates a chunk for the block. A failure leaves the arena unchanged.
     #[cold]
     #[inline(never)]
     fn bump_slow(&self, layout: Layout) -> Result<NonNull<u8>, HostError> {
@@ -147,7 +147,7 @@ impl<A: HostSource> Arena<A> {
         NonNull::new(end.with_addr(start)).ok_or(HostError::TooLarge)
     }
 
-    /// Enlarges the spare, which is memory of ours already: that asks for the difference only. Refused, it stays the spare.
+    /// Enlarges the spare chunk, which charges only the difference. If that is refused, the spare stays.
     fn grow_spare(&self, exact: usize) -> Option<ArenaChunk> {
         /// Puts the chunk back, also when the base unwinds. Nobody has kept another one meanwhile: that needs `&mut Arena`.
         struct RestoreSpare<'a>(&'a Cell<ArenaChunk>, ArenaChunk);
@@ -156,7 +156,7 @@ impl<A: HostSource> Arena<A> {
                 self.0.set(self.1);
             }
         }
-        // Out of the arena during the call: a base that allocates from the arena then must not get a block in what it is moving.
+        // Out of the arena during the call: if the base allocates from the arena, the block must not lie in the chunk that is being moved.
         let spare = RestoreSpare(&self.spare, self.spare.replace(ArenaChunk::NONE));
         let grown = spare.1.grow(&self.base, exact)?;
         mem::forget(spare);
@@ -170,7 +170,7 @@ impl<A: HostSource> Arena<A> {
         self.top.set(chunk.end());
     }
 
-    /// Ends all blocks, and drops the values that it [owns](Arena::try_own), newest first. The largest shared chunk stays for later, the others are given back.
+    /// Ends all blocks, and drops the values that it [owns](Arena::try_own), newest first. Keeps the largest shared chunk, and frees the others.
     pub fn reset(&mut self) {
         // SAFETY: `&mut` proves that nothing borrowed from the arena is left.
         unsafe { self.rewind(&Mark::START) };
@@ -180,7 +180,7 @@ impl<A: HostSource> Arena<A> {
         }
     }
 
-    /// Ends all blocks, drops the values that it [owns](Arena::try_own), newest first, and gives every chunk back.
+    /// Ends all blocks, drops the values that it [owns](Arena::try_own), newest first, and frees every chunk.
     pub fn release(&mut self) {
         /// At the end, also when a destructor unwinds.
         struct Spare<'a, A: HostSource>(&'a mut Arena<A>);
@@ -194,7 +194,7 @@ impl<A: HostSource> Arena<A> {
         unsafe { all.0.rewind(&Mark::START) };
     }
 
-    /// Gives back the empty chunk that a scope's end may have kept. The blocks in use stay.
+    /// Frees the empty chunk that a scope's end may have kept. The blocks in use stay.
     pub fn release_spare(&mut self) {
         // SAFETY: an empty chunk, now forgotten.
         unsafe { self.spare.replace(ArenaChunk::NONE).free(&self.base) };
@@ -209,8 +209,7 @@ impl<A: HostSource> Arena<A> {
         }
     }
 
-    /// Drops the values that came after `mark`, ends the blocks that did, gives their chunks back and keeps the largest shared one
-    /// as the spare.
+    /// Drops the values and ends the blocks newer than `mark`, frees their chunks and keeps the largest shared one as the spare.
     ///
     /// # Safety
     /// `mark` was taken from this arena, which has not been rewound beyond it since; no block that came after it is in use.
@@ -232,7 +231,7 @@ impl<A: HostSource> Arena<A> {
     /// # Safety
     /// As [`Arena::rewind`]; and no value behind `mark` is still to be dropped.
     unsafe fn end_blocks(&mut self, mark: &Mark) {
-        // The arena forgets all of them before the first goes: the base is called with the arena as it stays, should it unwind.
+        // The arena forgets all of them before the first is freed, so that it is consistent if the base unwinds.
         self.top.set(mark.top);
         let mut own = DetachedChunks {
             newest: self.own.replace(mark.own),
@@ -250,18 +249,18 @@ impl<A: HostSource> Arena<A> {
         }
         while let Some(chunk) = shared.pop() {
             let spare = self.spare.get();
-            let (keep, give) = if chunk.size() > spare.size() {
+            let (keep, surplus) = if chunk.size() > spare.size() {
                 (chunk, spare)
             } else {
                 (spare, chunk)
             };
             if keep == chunk {
-                // The chunks it stood on may go next.
+                // The chunks below it may be freed next.
                 keep.put_on(ArenaChunk::NONE);
                 self.spare.set(keep);
             }
             // SAFETY: the spare is empty, or the chunk came after the mark; the arena has forgotten it.
-            unsafe { give.free(&self.base) };
+            unsafe { surplus.free(&self.base) };
         }
     }
 
@@ -279,8 +278,8 @@ impl<A: HostSource> Arena<A> {
         self.chunks().count()
     }
 
-    /// Bytes of the chunks that no later block can have: blocks with their padding, and the ends of chunks that were left for
-    /// another. Headers, the current chunk's free part and the spare do not count. O(chunks).
+    /// Bytes of the chunks that no later block can use: blocks with their padding, and the unused ends of earlier chunks. Headers, the
+    /// current chunk's free part and the spare do not count. O(chunks).
     #[must_use]
     pub fn bytes_used(&self) -> usize {
         let blocks = |chunk: ArenaChunk| chunk.size().saturating_sub(plan::HEADER);
@@ -305,7 +304,7 @@ impl<A: HostSource> Arena<A> {
             .flat_map(|stack| stack.get().stack())
     }
 
-    /// Whose memory the chunks are.
+    /// The allocator of the chunks.
     pub const fn base(&self) -> &A {
         &self.base
     }
@@ -313,7 +312,7 @@ impl<A: HostSource> Arena<A> {
     /// The same chunks under another base.
     ///
     /// # Safety
-    /// `base` can take the chunks back: they were charged to it, and it draws on the same backing.
+    /// `base` can free the chunks: they were charged to it, and it has the same backing.
     unsafe fn with_base<B: HostSource>(self, base: B) -> Arena<B> {
         let old = ManuallyDrop::new(self);
         let (top, chunk, own, spare) = (
@@ -331,14 +330,14 @@ impl<A: HostSource> Arena<A> {
             owned,
             base,
         };
-        // After the new arena was made: should the base unwind in its end, the chunks are somebody's already.
-        // SAFETY: `old` is never used or dropped again; only the base still has to go.
+        // After the new arena was made: if the old base unwinds when it is dropped, the chunks already have an owner.
+        // SAFETY: `old` is never used or dropped again; only its base is still to be dropped.
         drop(unsafe { ptr::read(&raw const old.base) });
         new
     }
 }
 
-/// A place to go back to.
+/// A state of an arena, for `rewind`.
 struct Mark {
     top: *mut u8,
     chunk: ArenaChunk,

@@ -1,4 +1,4 @@
-//! A place to go back to, as a guard.
+//! A guard that rewinds an arena.
 
 use core::fmt;
 use core::ops::Deref;
@@ -6,13 +6,13 @@ use core::ops::Deref;
 use super::{Arena, Mark};
 use crate::adapters::HostSource;
 
-/// Allocates from an arena until it is dropped, which ends what was allocated through it and no more; values that the arena
-/// [owns](Arena::try_own) since then are dropped, newest first.
+/// A guard that allocates from an arena. Dropping it ends the blocks allocated through it, and drops the values that the arena
+/// [owns](Arena::try_own) since then, newest first.
 ///
-/// The chunks taken meanwhile go back to the base, but for the largest one of up to 64 KiB, kept as a spare: a scope entered
-/// again and again asks the base for nothing. Forgetting a scope instead of dropping it leaves its blocks to the arena's end.
+/// The drop frees the chunks allocated meanwhile, except the largest one of up to 64 KiB, which stays as a spare: a scope that is opened
+/// again and again needs nothing from the base. Forgetting a scope (`mem::forget`) keeps its blocks until the arena ends.
 ///
-/// Gives out the arena shared only: an arena that could be swapped for another would be rewound to a place in the wrong one.
+/// It lends the arena shared only: a `&mut Arena` could be swapped for another arena, which would then be rewound to a wrong mark.
 pub struct ArenaScope<'a, A: HostSource> {
     arena: &'a mut Arena<A>,
     mark: Mark,

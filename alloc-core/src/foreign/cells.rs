@@ -57,7 +57,7 @@ impl ForeignCells {
         }
     }
 
-    /// Counts bytes that were taken. False, and nothing counted, where they do not fit 2^64 with the others.
+    /// Adds declared bytes. False, and nothing counted, if the sum exceeds 2^64.
     pub(super) fn declare(&self, kind: ForeignKind, bytes: u64) -> bool {
         let own = self.own(kind);
         let more = |live: u64| live.checked_add(bytes);
@@ -77,7 +77,7 @@ impl ForeignCells {
         true
     }
 
-    /// Counts bytes that were given back. False, and nothing counted, where fewer are declared.
+    /// Subtracts withdrawn bytes. False, and nothing counted, if fewer are declared.
     pub(super) fn subtract(&self, kind: ForeignKind, bytes: u64) -> bool {
         let less = |live: u64| live.checked_sub(bytes);
         self.own(kind)
@@ -86,7 +86,7 @@ impl ForeignCells {
             .is_ok()
     }
 
-    /// What is declared here. In the middle of another thread's declaration a peak or total lags behind: at least what is live.
+    /// The declarations of this context. During another thread's declaration the peak and total may lag, but are at least the live bytes.
     pub(crate) fn usage(&self) -> [ForeignUsage; ForeignKind::COUNT] {
         self.own.each_ref().map(|own| {
             let live_bytes = own.live.load(Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl ForeignCells {
         })
     }
 
-    /// What children that are gone declared; live is what nobody can withdraw any more.
+    /// The sums of ended children; live bytes are lost, because they can no longer be withdrawn.
     pub(crate) fn gone(&self) -> [ForeignUsage; ForeignKind::COUNT] {
         self.gone.each_ref().map(|gone| ForeignUsage {
             live_bytes: gone.lost.load(Ordering::Relaxed),
@@ -108,7 +108,7 @@ impl ForeignCells {
         })
     }
 
-    /// Takes over the sums of a child that is going. The caller holds the tree's lock.
+    /// Adds the sums of an ending child. The tree lock is held.
     pub(crate) fn inherit(&self, child: &Self) {
         for ((gone, own), below) in self.gone.iter().zip(child.usage()).zip(child.gone()) {
             let sum = own.plus(&below);

@@ -1,4 +1,4 @@
-//! Memory that no allocator of ours was asked for: declared at a context, counted apart, never passed off as routed.
+//! Foreign memory: memory from elsewhere, declared at a context and counted apart from routed memory.
 
 #[cfg(feature = "bumpalo")]
 mod bump;
@@ -16,23 +16,23 @@ use crate::context::{ContextHandle, ContextNode, ContextRef};
 use crate::error::{HostError, Misuse};
 use crate::host::{Notice, NoticeEvent, NoticeKind};
 
-/// Memory taken elsewhere, declared at a context for as long as this guard lives.
+/// Memory allocated elsewhere, declared at a context for as long as this guard lives.
 ///
-/// Some memory cannot be routed: the chunks of an arena that knows the global allocator only, the code a JIT maps, the heap
-/// of an LLVM, a mapped file. Declaring it takes nothing and gives nothing: it states what was taken, so that it stands in the
-/// context's account ([`Usage::foreign`](crate::Usage::foreign)), beside the routed memory and apart from it. It is never part
-/// of live bytes or of a budget's charge: a limit that nothing can enforce would be a pretence.
+/// Some memory cannot be routed: the chunks of an arena over the global allocator, the code that a JIT maps, the heap of an LLVM, a mapped
+/// file. A declaration allocates and frees nothing: it adds the bytes to the context's account of foreign memory
+/// ([`Usage::foreign`](crate::Usage::foreign)), apart from the routed memory. They are never part of live bytes or of a budget's charge,
+/// because no limit could be enforced on them.
 ///
 /// [`Executable`](ForeignKind::Executable) memory alone is forwarded, to the context's allocator, as
 /// [`HostAllocator::notify`](crate::HostAllocator::notify) with the context's scope; for a driver this becomes
-/// `PFN_vkInternalAllocationNotification` and, when it is given back, `PFN_vkInternalFreeNotification` (Vulkan specification,
-/// *Host Memory*: for executable memory only). Each notice of memory taken is followed by one of the same size given back; a
-/// change of size is told as giving back the old and taking the new. The allocator is called without any lock held.
+/// `PFN_vkInternalAllocationNotification` and, when it is freed, `PFN_vkInternalFreeNotification` (Vulkan specification, *Host Memory*: for
+/// executable memory only). Each notice of an allocation is followed by a notice of a free of the same size; a change of size is notified
+/// as a free of the old size and an allocation of the new one. No lock is held during these calls.
 ///
-/// A fact is not refused: a closed context counts as an open one does, and lists what is still declared as
-/// [outstanding](crate::Outstanding::foreign_bytes). Forgetting the guard leaves its bytes declared.
+/// A closed context counts declarations as an open one does, and lists them as [outstanding](crate::Outstanding::foreign_bytes).
+/// Forgetting the guard (`mem::forget`) leaves its bytes declared.
 ///
-/// Thread rules: `Send` and `Sync` where `C` is; any thread may drop it. Takes no memory and no lock.
+/// Thread rules: `Send` and `Sync` where `C` is; any thread may drop it. Needs no memory and no lock.
 ///
 /// ```
 /// use alloc_core::{Context, ContextOptions, Foreign, ForeignKind, FromGlobalAlloc};
@@ -58,10 +58,10 @@ pub struct Foreign<C: ContextRef> {
 }
 
 impl<C: ContextRef> Foreign<C> {
-    /// Declares that `bytes` bytes were taken elsewhere. 0 bytes are fine: there may be more later.
+    /// Declares `bytes` bytes. 0 is allowed.
     ///
     /// # Errors
-    /// [`HostError::TooLarge`] above `isize::MAX` bytes, or where all that is declared exceeds 2^64; nothing is counted.
+    /// [`HostError::TooLarge`] above `isize::MAX` bytes, or if all declarations together exceed 2^64; nothing is counted.
     pub fn declare(context: C, kind: ForeignKind, bytes: usize) -> Result<Self, HostError> {
         let node = context.sealed_node().0;
         node.declare_foreign(kind, bytes)?;
@@ -70,7 +70,7 @@ impl<C: ContextRef> Foreign<C> {
             kind,
             bytes,
         };
-        // Counted and guarded first: should the allocator unwind, all of it is taken back.
+        // Counted and guarded first: if the allocator unwinds, the declaration is withdrawn.
         declared
             .context
             .sealed_node()
@@ -79,10 +79,10 @@ impl<C: ContextRef> Foreign<C> {
         Ok(declared)
     }
 
-    /// From now on it is `bytes` bytes, more or fewer than before.
+    /// Changes the declaration to `bytes` bytes.
     ///
     /// # Errors
-    /// As [`declare`](Foreign::declare); what was declared stays.
+    /// As [`declare`](Foreign::declare); the declaration is unchanged.
     pub fn set_bytes(&mut self, bytes: usize) -> Result<(), HostError> {
         let node = self.context.sealed_node().0;
         node.change_foreign(self.kind, self.bytes, bytes)?;
@@ -94,19 +94,19 @@ impl<C: ContextRef> Foreign<C> {
         Ok(())
     }
 
-    /// How many bytes are declared.
+    /// The declared bytes.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What kind of memory it is.
+    /// The kind of memory.
     #[must_use]
     pub const fn kind(&self) -> ForeignKind {
         self.kind
     }
 
-    /// Where it is declared.
+    /// The context of the declaration.
     #[must_use]
     pub const fn context(&self) -> &C {
         &self.context
@@ -116,7 +116,7 @@ impl<C: ContextRef> Foreign<C> {
 impl<C: ContextRef> Drop for Foreign<C> {
     fn drop(&mut self) {
         let node = self.context.sealed_node().0;
-        // Not there any more when somebody withdrew what was not theirs: then there is nothing to tell either.
+        // False if `subtract_foreign` has withdrawn these bytes: then there is nothing to notify either.
         if node.foreign.subtract(self.kind, self.bytes as u64) {
             node.notify_declared(NoticeEvent::Freed, self.kind, self.bytes);
         }
@@ -134,10 +134,10 @@ impl<C: ContextRef> fmt::Debug for Foreign<C> {
     }
 }
 
-/// For those who cannot keep a [`Foreign`] guard: a C library that calls back with sizes alone, for one.
+/// For callers that cannot keep a [`Foreign`] guard, such as a C library that calls back with sizes alone.
 impl ContextHandle {
-    /// Declares that `bytes` bytes were taken elsewhere. They stay declared until they are
-    /// [withdrawn](ContextHandle::subtract_foreign), also beyond the context's own end: then they are lost and on record above it.
+    /// Declares `bytes` bytes until they are [withdrawn](ContextHandle::subtract_foreign). When the context ends before that, they are lost
+    /// and stay in the sums of its parent.
     ///
     /// # Errors
     /// As [`Foreign::declare`].
@@ -148,7 +148,7 @@ impl ContextHandle {
         Ok(())
     }
 
-    /// Declares that `bytes` bytes of those declared were given back.
+    /// Withdraws `bytes` of the declared bytes.
     ///
     /// # Errors
     /// [`Misuse::NotDeclared`] when fewer bytes of this kind are declared here; nothing is counted.
@@ -175,7 +175,7 @@ impl ContextNode {
         self.foreign.declare(kind, bytes)
     }
 
-    /// Counts that what was `old` bytes is `new` bytes now. Only the difference: nothing is counted twice at any moment.
+    /// Changes a declaration from `old` to `new` bytes. Counts only the difference, so that nothing is ever counted twice.
     fn change_foreign(&self, kind: ForeignKind, old: usize, new: usize) -> Result<(), HostError> {
         match new.checked_sub(old) {
             Some(_) if isize::try_from(new).is_err() => Err(HostError::TooLarge),
@@ -187,7 +187,7 @@ impl ContextNode {
         }
     }
 
-    /// Lets the allocator know of memory for generated code, the only kind that Vulkan wants to hear of.
+    /// Notifies the allocator of memory for generated code, the only kind that Vulkan has a notification for.
     fn notify_declared(&self, event: NoticeEvent, kind: ForeignKind, bytes: usize) {
         if kind == ForeignKind::Executable && bytes > 0 {
             self.backing.notify(Notice {
@@ -199,12 +199,12 @@ impl ContextNode {
         }
     }
 
-    /// Counts what somebody above this context, such as a driver through its callbacks, has to say, and passes it on as it is.
+    /// Counts a notice from above this context, such as a driver's through its callbacks, and forwards it unchanged.
     pub(crate) fn notify_change(&self, notice: Notice) {
         let (kind, bytes) = match notice.kind {
             NoticeKind::Executable => (ForeignKind::Executable, notice.bytes as u64),
         };
-        // What cannot be true (more given back than there is) is not counted, but passed on: others may have rules for that.
+        // An impossible notice (more freed than allocated) is not counted, but forwarded: a checker below may have a rule for it.
         let _counted = match notice.event {
             NoticeEvent::Allocated => self.count_foreign(kind, bytes),
             NoticeEvent::Freed => self.foreign.subtract(kind, bytes),

@@ -1,14 +1,14 @@
-//! What an account says about memory that was not routed.
+//! The figures of an account for foreign memory.
 
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-/// What kind of memory it is that could not be routed.
+/// The kind of foreign memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ForeignKind {
-    /// Memory for generated code: what `VK_INTERNAL_ALLOCATION_TYPE_EXECUTABLE` means.
+    /// Memory for generated code: `VK_INTERNAL_ALLOCATION_TYPE_EXECUTABLE`.
     Executable,
     /// Blocks of another heap: of the global allocator, an arena over it, a library that brings its own.
     Heap,
@@ -17,7 +17,7 @@ pub enum ForeignKind {
 }
 
 impl ForeignKind {
-    /// How many kinds there are.
+    /// The number of kinds.
     pub const COUNT: usize = 3;
 
     /// All kinds.
@@ -46,7 +46,7 @@ impl fmt::Display for ForeignKind {
     }
 }
 
-/// Bytes of one kind that were declared at a context, see [`Foreign`](crate::Foreign). As declared: nobody can check it.
+/// Bytes of one kind that were declared at a context, see [`Foreign`](crate::Foreign). Nothing can verify a declaration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignUsage {

@@ -9,8 +9,8 @@ use crate::error::HostError;
 impl<A: HostSource + Clone> Snapshot<A> {
     /// Copies the accounts of `top` and all below it into memory of `allocator`, which may be a context of the same tree.
     ///
-    /// Its two blocks are live in the account of `allocator` as long as the copy is. Where that is `top`, or below it, the copy
-    /// counts them as well, since room is made first: name a context beside `top`, or an allocator of no tree, to keep them out.
+    /// The account of `allocator` counts the copy's two blocks while it lives. If `allocator` is `top` or below it, the copied accounts
+    /// contain them as well, because they are allocated first. A context outside `top`, or an allocator of no tree, keeps them out.
     ///
     /// [`ContextHandle::snapshot`](crate::ContextHandle::snapshot) is the short form, into memory of `top` itself.
     ///
@@ -20,7 +20,7 @@ impl<A: HostSource + Clone> Snapshot<A> {
         Self::copy_of(top.node(), allocator, false)
     }
 
-    /// `counted`: the copy is known to be in the accounts that it shows.
+    /// `counted`: the copy's blocks are known to be in the copied accounts.
     pub(crate) fn copy_of(
         top: &ContextNode,
         allocator: A,

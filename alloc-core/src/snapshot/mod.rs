@@ -1,4 +1,4 @@
-//! A picture of a tree of contexts at one moment.
+//! A copy of the accounts of a tree of contexts.
 
 mod capture;
 mod json;
@@ -13,8 +13,8 @@ use crate::scope::Scope;
 
 /// A copy of a tree's accounts, in memory of an allocator of the caller's choice.
 ///
-/// Taken in one step for the shape of the tree (its lock is held while it is copied); each account is exact when quiet.
-/// [`Display`](core::fmt::Display) draws the tree with a column a scope, in which each row is the sum of its context and all below it;
+/// The tree's lock is held during the copy, so that its shape is consistent; each account is exact when quiet.
+/// [`Display`](core::fmt::Display) draws the tree with a column for each scope, in which each row is the sum of its context and all below;
 /// [`write_json`](Snapshot::write_json) writes each context's own account. Both allocate nothing.
 pub struct Snapshot<A: HostSource> {
     nodes: TryVec<SnapshotNode, A>,
@@ -26,21 +26,21 @@ pub struct Snapshot<A: HostSource> {
 /// One context of a [`Snapshot`].
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotNode {
-    /// Its name for as long as the process lives.
+    /// The context's id.
     pub id: ContextId,
     /// The context above; `None` for the snapshot's top.
     pub parent: Option<ContextId>,
-    /// How far below the top: 0 for the top itself.
+    /// The depth below the top: 0 for the top itself.
     pub depth: usize,
-    /// The name it was made with.
+    /// The name given at creation.
     pub name: &'static str,
     /// The scope of requests that name none.
     pub scope: Scope,
-    /// True when nothing can be allocated from it any more; it is still here because something of it is.
+    /// True when the context is closed; its record stays until the last block, handle and child are gone.
     pub closed: bool,
     /// Its own account.
     pub usage: Usage,
-    /// What contexts that were below it and are gone took in all; live is what they left behind for good.
+    /// The sums of ended contexts below it; their live bytes and blocks are lost.
     pub gone: Usage,
     /// The budget set on it.
     pub budget: Option<BudgetUsage>,
@@ -71,7 +71,7 @@ impl<A: HostSource> Snapshot<A> {
             .filter(|label| !label.is_empty())
     }
 
-    /// The account of the whole tree, contexts that are gone included.
+    /// The account of the whole tree, ended contexts included.
     #[must_use]
     pub fn total(&self) -> Usage {
         self.nodes().iter().fold(Usage::default(), |sum, node| {
