@@ -49,14 +49,14 @@ impl SlotGroup {
     #[inline]
     pub(super) fn slot(&self, slot: u32) -> Option<&SlotState> {
         // Acquire: the seats were written before their address, and the length before that.
-        let seats = NonNull::new(self.slots.load(Ordering::Acquire))?;
+        let slots = NonNull::new(self.slots.load(Ordering::Acquire))?;
         if slot >= self.len.load(Ordering::Relaxed) {
             return None;
         }
         // SAFETY: below the number of seats that the block was handed in for.
-        let seat = unsafe { seats.add(slot as usize) };
+        let slot_state = unsafe { slots.add(slot as usize) };
         // SAFETY: initialised before the address was stored, never moved, gone only with the groups; seats are shared by reference alone.
-        Some(unsafe { seat.as_ref() })
+        Some(unsafe { slot_state.as_ref() })
     }
 
     #[inline]
@@ -74,12 +74,12 @@ impl SlotGroup {
         self.next_group.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_container(&self, home: u32) {
-        self.container.store(home, Ordering::Relaxed);
+    pub(super) fn set_container(&self, container: u32) {
+        self.container.store(container, Ordering::Relaxed);
     }
 
-    pub(super) fn set_next_group(&self, chain: u32) {
-        self.next_group.store(chain, Ordering::Relaxed);
+    pub(super) fn set_next_group(&self, next_group: u32) {
+        self.next_group.store(next_group, Ordering::Relaxed);
     }
 }
 
@@ -118,24 +118,24 @@ impl SlotGroups {
     /// Whether a region lives that nobody claimed: any thread.
     pub(crate) fn is_live(&self, group: u32, slot: u32, generation: u32) -> bool {
         self.slot(group, slot)
-            .is_ok_and(|seat| seat.live_extent(generation).is_ok())
+            .is_ok_and(|slot_state| slot_state.live_extent(generation).is_ok())
     }
 
     /// Each live region of a page or slab, in order, beginning with its first group: any thread. What the owner does meanwhile may or may
     /// not be seen, and a page that it changes hands with may be seen in part.
-    pub(crate) fn each_live(&self, first: u32, see: &mut dyn FnMut(u32, u32, u32, SlotExtent)) {
-        let Some(home) = self.get(first).map(SlotGroup::container) else {
+    pub(crate) fn each_live(&self, first: u32, visit: &mut dyn FnMut(u32, u32, u32, SlotExtent)) {
+        let Some(container) = self.get(first).map(SlotGroup::container) else {
             return;
         };
         let mut at = first;
         // A group is in one chain at a time, but may be put into another one while this looks.
         for _ in 0..self.count() {
-            let Some(group) = self.get(at).filter(|group| group.container() == home) else {
+            let Some(group) = self.get(at).filter(|group| group.container() == container) else {
                 return;
             };
             for slot in 0..group.len() {
-                if let Some((generation, sitting)) = group.slot(slot).and_then(SlotState::current) {
-                    see(at, slot, generation, sitting);
+                if let Some((generation, extent)) = group.slot(slot).and_then(SlotState::current) {
+                    visit(at, slot, generation, extent);
                 }
             }
             at = group.next_group();
@@ -148,9 +148,9 @@ impl SlotGroups {
         group: u32,
         slot: u32,
         generation: u32,
-        word: u32,
+        user_data: u32,
     ) -> Result<SlotExtent, FreeError> {
-        self.slot(group, slot)?.claim(generation, word)
+        self.slot(group, slot)?.claim(generation, user_data)
     }
 
     /// How a mailbox finds a group's part.
@@ -164,7 +164,7 @@ impl SlotGroups {
     }
 
     /// What has to be supplied for another group of `seats`: its header, or else its seats. `None` where there can be no more.
-    pub(super) fn missing_capacity(&self, seats: u32) -> Option<HostShortage> {
+    pub(super) fn missing_capacity(&self, slots: u32) -> Option<HostShortage> {
         let next = self.count();
         if next >= MAX_GROUPS {
             return None;
@@ -175,10 +175,10 @@ impl SlotGroups {
                 kind: HostShortageKind::Groups,
             });
         }
-        let layout = Layout::array::<SlotState>(seats as usize).ok()?;
+        let layout = Layout::array::<SlotState>(slots as usize).ok()?;
         Some(HostShortage {
             layout,
-            kind: HostShortageKind::Slots(seats),
+            kind: HostShortageKind::Slots(slots),
         })
     }
 
@@ -188,14 +188,14 @@ impl SlotGroups {
     }
 
     /// Adds the seats of another group, and answers with its number; without a header for it `memory` comes back.
-    pub(super) fn add_slots(&self, memory: HostBlock, seats: u32) -> Result<u32, HostBlock> {
+    pub(super) fn add_slots(&self, memory: HostBlock, slots: u32) -> Result<u32, HostBlock> {
         let number = self.count();
         let fits = number < MAX_GROUPS
-            && Layout::array::<SlotState>(seats as usize) == Ok(memory.layout());
+            && Layout::array::<SlotState>(slots as usize) == Ok(memory.layout());
         let Some(group) = self.get(number).filter(|_| fits) else {
             return Err(memory);
         };
-        group.len.store(seats, Ordering::Relaxed);
+        group.len.store(slots, Ordering::Relaxed);
         group
             .slots
             .store(memory.fill(SlotState::new).as_ptr(), Ordering::Release);
@@ -211,10 +211,10 @@ impl SlotGroups {
                 continue;
             };
             let layout = Layout::array::<SlotState>(group.len() as usize);
-            let seats = NonNull::new(group.slots.swap(ptr::null_mut(), Ordering::Relaxed));
-            if let (Some(seats), Ok(layout)) = (seats, layout) {
+            let slots = NonNull::new(group.slots.swap(ptr::null_mut(), Ordering::Relaxed));
+            if let (Some(slots), Ok(layout)) = (slots, layout) {
                 // SAFETY: handed in by `add_slots` with this layout; the group has let go of it, and `&mut self` says that nobody reads it.
-                return Some(unsafe { HostBlock::new(seats.cast(), layout) });
+                return Some(unsafe { HostBlock::new(slots.cast(), layout) });
             }
         }
         self.table.detach_memory()

@@ -24,9 +24,7 @@ pub(crate) use groups::{MAX_GROUPS, SlotGroups};
 pub(crate) use pages::PageAllocator;
 pub(crate) use segments::Segments as Table;
 pub(crate) use slabs::SlabAllocator;
-pub(crate) use sub_allocator::{
-    ClassTotals, GroupedAllocator, SlabClass, SubAllocator, TransientClass,
-};
+pub(crate) use sub_allocator::{ClassTotals, SlabClass, SubAllocator, TransientClass};
 pub use transient_pages::{
     TransientAllocation, TransientPages, TransientRange, TransientStatistics,
 };

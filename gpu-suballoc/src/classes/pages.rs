@@ -141,25 +141,26 @@ impl OpenPage {
     fn place_in_open_page(
         &mut self,
         groups: &SlotGroups,
-        ask: PageRequest,
+        request: PageRequest,
     ) -> Result<PageSlot, PageShortage> {
-        let first = ((self.base + u64::from(self.cursor) + ask.mask) & !ask.mask) - self.base;
-        let end = first + u64::from(ask.granules);
+        let first =
+            ((self.base + u64::from(self.cursor) + request.mask) & !request.mask) - self.base;
+        let end = first + u64::from(request.granules);
         if end > u64::from(self.end) {
             return Err(PageShortage::Bytes);
         }
         let group = groups.get(self.group).ok_or(PageShortage::Slots)?;
-        let sitting = SlotExtent {
+        let extent = SlotExtent {
             first: low(first),
-            granules: ask.granules,
-            user_data: ask.user_data,
+            granules: request.granules,
+            user_data: request.user_data,
         };
         loop {
             let slot = self.slot;
-            let seat = group.slot(slot).ok_or(PageShortage::Slots)?;
+            let slot_state = group.slot(slot).ok_or(PageShortage::Slots)?;
             self.slot = slot + 1;
             // A seat that is used up is left out from now on.
-            let Some(generation) = seat.issue(sitting) else {
+            let Some(generation) = slot_state.issue(extent) else {
                 continue;
             };
             self.cursor = low(end);
@@ -214,15 +215,15 @@ impl<H: Copy> PageAllocator<H> {
 
     /// Accounts for a region that was placed.
     #[inline(always)]
-    fn count_placed(&mut self, ask: PageRequest, at: PageSlot) -> SlotAllocation {
+    fn count_placed(&mut self, request: PageRequest, at: PageSlot) -> SlotAllocation {
         self.live += 1;
-        self.used += u64::from(ask.granules);
+        self.used += u64::from(request.granules);
         SlotAllocation {
             group: at.group,
             slot: at.slot,
             generation: at.generation,
             offset: at.granule << self.granule_log2,
-            size: u64::from(ask.granules) << self.granule_log2,
+            size: u64::from(request.granules) << self.granule_log2,
         }
     }
 
@@ -232,14 +233,14 @@ impl<H: Copy> PageAllocator<H> {
     fn place_slowly(
         &mut self,
         groups: &SlotGroups,
-        ask: PageRequest,
-        short: PageShortage,
+        request: PageRequest,
+        shortage: PageShortage,
     ) -> Result<Option<SlotAllocation>, ClassShortage> {
         if self.is_all_freed(self.open) {
             self.open = self.open_empty(self.open.page);
             return Ok(None);
         }
-        if matches!(short, PageShortage::Slots) {
+        if matches!(shortage, PageShortage::Slots) {
             return self.add_group(groups, false).map(|()| None);
         }
         let nearly_full =
@@ -249,8 +250,8 @@ impl<H: Copy> PageAllocator<H> {
                 if self.next.page == NONE {
                     self.next = self.open_another()?;
                 }
-                match self.next.place_in_open_page(groups, ask) {
-                    Ok(at) => return Ok(Some(self.count_placed(ask, at))),
+                match self.next.place_in_open_page(groups, request) {
+                    Ok(at) => return Ok(Some(self.count_placed(request, at))),
                     Err(PageShortage::Slots) => self.add_group(groups, true)?,
                     Err(PageShortage::Bytes) if self.is_all_freed(self.next) => {
                         self.next = self.open_empty(self.next.page)
@@ -366,9 +367,9 @@ impl<H: Copy> PageAllocator<H> {
     }
 
     #[inline]
-    fn slot_freed(&mut self, number: u32, sitting: SlotExtent) -> FreedSlot {
+    fn slot_freed(&mut self, number: u32, extent: SlotExtent) -> FreedSlot {
         self.live -= 1;
-        self.used -= u64::from(sitting.granules);
+        self.used -= u64::from(extent.granules);
         let mut emptied = false;
         if let Some(page) = self.headers.get_mut(number) {
             page.freed += 1;
@@ -380,8 +381,8 @@ impl<H: Copy> PageAllocator<H> {
             }
         }
         FreedSlot {
-            size: u64::from(sitting.granules) << self.granule_log2,
-            user_data: sitting.user_data,
+            size: u64::from(extent.granules) << self.granule_log2,
+            user_data: extent.user_data,
             is_emptied: emptied,
         }
     }
@@ -390,7 +391,7 @@ impl<H: Copy> PageAllocator<H> {
     fn dissolve(&mut self, groups: &SlotGroups, number: u32) -> Option<SpareRange<H>> {
         let vacant = self.vacant;
         let page = self.headers.get_mut(number)?;
-        let (home, base, mut group) = (page.range_ref?, page.base, page.first_group);
+        let (range_ref, base, mut group) = (page.range_ref?, page.base, page.first_group);
         *page = TransientPage {
             link: vacant,
             ..TransientPage::vacant()
@@ -403,7 +404,7 @@ impl<H: Copy> PageAllocator<H> {
             group = next;
         }
         Some(SpareRange {
-            range_ref: home,
+            range_ref,
             base,
             size: self.page_bytes(),
         })
@@ -419,7 +420,7 @@ impl<H: Copy> SubAllocator for PageAllocator<H> {
         groups: &SlotGroups,
         size: u64,
         alignment: u64,
-        word: u32,
+        user_data: u32,
     ) -> Result<SlotAllocation, ClassShortage> {
         if size.wrapping_sub(1) >= self.largest
             || alignment > self.largest
@@ -428,17 +429,17 @@ impl<H: Copy> SubAllocator for PageAllocator<H> {
             return Err(ClassShortage::Unsupported);
         }
         let granules = low(((size - 1) >> self.granule_log2) + 1);
-        let ask = PageRequest {
+        let request = PageRequest {
             granules,
             mask: (alignment - 1) >> self.granule_log2,
-            user_data: word,
+            user_data,
         };
         loop {
-            let short = match self.open.place_in_open_page(groups, ask) {
-                Ok(at) => return Ok(self.count_placed(ask, at)),
-                Err(short) => short,
+            let shortage = match self.open.place_in_open_page(groups, request) {
+                Ok(at) => return Ok(self.count_placed(request, at)),
+                Err(shortage) => shortage,
             };
-            if let Some(taken) = self.place_slowly(groups, ask, short)? {
+            if let Some(taken) = self.place_slowly(groups, request, shortage)? {
                 return Ok(taken);
             }
         }
@@ -451,20 +452,20 @@ impl<H: Copy> SubAllocator for PageAllocator<H> {
         group: u32,
         slot: u32,
         generation: u32,
-        word: u32,
+        user_data: u32,
     ) -> Result<FreedSlot, FreeError> {
         let found = groups.get(group).ok_or(FreeError::Foreign)?;
-        let sitting = found
+        let extent = found
             .slot(slot)
             .ok_or(FreeError::Foreign)?
-            .free(generation, word)?;
-        Ok(self.slot_freed(found.container(), sitting))
+            .free(generation, user_data)?;
+        Ok(self.slot_freed(found.container(), extent))
     }
 
     fn reclaim(&mut self, groups: &SlotGroups, group: u32, slot: u32) -> Option<FreedSlot> {
         let found = groups.get(group)?;
-        let sitting = found.slot(slot).and_then(SlotState::reclaim)?;
-        Some(self.slot_freed(found.container(), sitting))
+        let extent = found.slot(slot).and_then(SlotState::reclaim)?;
+        Some(self.slot_freed(found.container(), extent))
     }
 
     fn find(
@@ -475,7 +476,7 @@ impl<H: Copy> SubAllocator for PageAllocator<H> {
         generation: u32,
     ) -> Result<SlotLocation, FreeError> {
         let found = groups.get(group).ok_or(FreeError::Foreign)?;
-        let sitting = found
+        let extent = found
             .slot(slot)
             .ok_or(FreeError::Foreign)?
             .live_extent(generation)?;
@@ -485,9 +486,9 @@ impl<H: Copy> SubAllocator for PageAllocator<H> {
             .ok_or(FreeError::Foreign)?
             .base;
         Ok(SlotLocation {
-            offset: base + (u64::from(sitting.first) << self.granule_log2),
-            size: u64::from(sitting.granules) << self.granule_log2,
-            user_data: sitting.user_data,
+            offset: base + (u64::from(extent.first) << self.granule_log2),
+            size: u64::from(extent.granules) << self.granule_log2,
+            user_data: extent.user_data,
         })
     }
 
@@ -502,7 +503,7 @@ impl<H: Copy> SubAllocator for PageAllocator<H> {
     fn add(
         &mut self,
         groups: &SlotGroups,
-        home: H,
+        range_ref: H,
         base: u64,
         _: RangeShortage,
     ) -> Result<u32, ClassShortage> {
@@ -526,7 +527,7 @@ impl<H: Copy> SubAllocator for PageAllocator<H> {
             self.made += 1;
         }
         *page = TransientPage {
-            range_ref: Some(home),
+            range_ref: Some(range_ref),
             base,
             link: self.empty,
             first_group,
@@ -570,24 +571,24 @@ impl<H: Copy> SubAllocator for PageAllocator<H> {
         self.dissolve(groups, number)
     }
 
-    fn walk(&self, groups: &SlotGroups, number: u32, see: &mut dyn FnMut(LiveSlot)) {
+    fn walk(&self, groups: &SlotGroups, number: u32, visit: &mut dyn FnMut(LiveSlot)) {
         let Some(page) = self.headers.get(number) else {
             return;
         };
         let mut at = page.first_group;
         while let Some(group) = groups.get(at) {
             for slot in 0..group.len() {
-                let Some((generation, sitting)) = group.slot(slot).and_then(SlotState::current)
+                let Some((generation, extent)) = group.slot(slot).and_then(SlotState::current)
                 else {
                     continue;
                 };
-                see(LiveSlot {
+                visit(LiveSlot {
                     group: at,
                     slot,
                     generation,
-                    offset: page.base + (u64::from(sitting.first) << self.granule_log2),
-                    size: u64::from(sitting.granules) << self.granule_log2,
-                    user_data: sitting.user_data,
+                    offset: page.base + (u64::from(extent.first) << self.granule_log2),
+                    size: u64::from(extent.granules) << self.granule_log2,
+                    user_data: extent.user_data,
                 });
             }
             at = group.next_group();

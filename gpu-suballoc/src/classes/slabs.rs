@@ -85,13 +85,13 @@ pub(crate) struct SlabAllocator<H> {
     empty: u64,
 }
 
-const fn all(seats: u32) -> u64 {
-    u64::MAX >> ((MAX_SLOTS - seats) & 63)
+const fn all(slots: u32) -> u64 {
+    u64::MAX >> ((MAX_SLOTS - slots) & 63)
 }
 
 /// Which of the four sizes that is.
-const fn size(seats: u32) -> usize {
-    (seats
+const fn size(slots: u32) -> usize {
+    (slots
         .trailing_zeros()
         .saturating_sub(MIN_SLOTS.trailing_zeros())) as usize
 }
@@ -111,13 +111,13 @@ impl<H> Slab<H> {
         }
     }
 
-    const fn seats(&self) -> u32 {
+    const fn slots(&self) -> u32 {
         self.slots as u32
     }
 
     /// Granules of its range.
     const fn span(&self) -> u64 {
-        (self.granules * self.seats()) as u64
+        (self.granules * self.slots()) as u64
     }
 
     const fn room(&self) -> u64 {
@@ -182,7 +182,12 @@ impl<H: Copy> SlabAllocator<H> {
 
     /// Takes a seat of the first slab with room. `None` where there is no slab, or the seat is used up.
     #[inline(always)]
-    fn place(&mut self, groups: &SlotGroups, granules: u32, word: u32) -> Option<SlotAllocation> {
+    fn place(
+        &mut self,
+        groups: &SlotGroups,
+        granules: u32,
+        user_data: u32,
+    ) -> Option<SlotAllocation> {
         let number = self
             .classes
             .get((granules as usize).wrapping_sub(1))?
@@ -193,7 +198,7 @@ impl<H: Copy> SlabAllocator<H> {
         let generation = groups.slot(number, slot).ok()?.issue(SlotExtent {
             first,
             granules,
-            user_data: word,
+            user_data,
         })?;
         slab.live |= 1u64 << (slot & 63);
         let base = slab.base;
@@ -238,14 +243,14 @@ impl<H: Copy> SlabAllocator<H> {
     fn revive(&mut self, granules: u32) -> Result<(), ClassShortage> {
         let class = *self.class(granules).ok_or(ClassShortage::Unsupported)?;
         let Some(slab) = self.headers.get(class.empty) else {
-            let seats = class
+            let slots = class
                 .slots
                 .max(MIN_SLOTS)
                 .checked_next_power_of_two()
                 .unwrap_or(MAX_SLOTS)
                 .min(MAX_SLOTS);
             let granule = 1u64 << self.granule_log2;
-            let size = u64::from(seats * granules) * granule;
+            let size = u64::from(slots * granules) * granule;
             let alignment = granule << granules.trailing_zeros();
             return Err(ClassShortage::Range(RangeShortage {
                 size,
@@ -271,10 +276,10 @@ impl<H: Copy> SlabAllocator<H> {
         groups: &SlotGroups,
         need: RangeShortage,
     ) -> Option<ClassShortage> {
-        let seats = self.slots_of(need);
+        let slots = self.slots_of(need);
         if self
             .vacant
-            .get(size(seats))
+            .get(size(slots))
             .is_some_and(|vacant| *vacant != NONE)
         {
             return None;
@@ -291,7 +296,7 @@ impl<H: Copy> SlabAllocator<H> {
         }
         Some(
             groups
-                .missing_capacity(seats)
+                .missing_capacity(slots)
                 .map_or(ClassShortage::Unsupported, ClassShortage::Memory),
         )
     }
@@ -302,8 +307,8 @@ impl<H: Copy> SlabAllocator<H> {
     }
 
     #[inline]
-    fn slot_freed(&mut self, number: u32, slot: u32, sitting: SlotExtent) -> FreedSlot {
-        let granules = sitting.granules;
+    fn slot_freed(&mut self, number: u32, slot: u32, extent: SlotExtent) -> FreedSlot {
+        let granules = extent.granules;
         self.live -= 1;
         self.used_bytes -= u64::from(granules);
         let mut emptied = false;
@@ -322,7 +327,7 @@ impl<H: Copy> SlabAllocator<H> {
         }
         FreedSlot {
             size: u64::from(granules) << self.granule_log2,
-            user_data: sitting.user_data,
+            user_data: extent.user_data,
             is_emptied: emptied,
         }
     }
@@ -397,11 +402,11 @@ impl<H: Copy> SlabAllocator<H> {
     /// Its seats wait for another range, unless some of them are used up.
     fn dissolve(&mut self, groups: &SlotGroups, number: u32) -> Option<SpareRange<H>> {
         let slab = self.headers.get_mut(number)?;
-        let (home, base, granules) = (slab.range_ref.take()?, slab.base, slab.span());
-        let (class, seats) = (slab.granules, slab.seats());
-        let fresh = slab.usable == all(seats);
+        let (range_ref, base, granules) = (slab.range_ref.take()?, slab.base, slab.span());
+        let (class, slots) = (slab.granules, slab.slots());
+        let fresh = slab.usable == all(slots);
         if let Some(class) = self.class(class) {
-            class.slots -= seats;
+            class.slots -= slots;
         }
         self.slabs -= 1;
         self.reserved_bytes -= granules;
@@ -409,7 +414,7 @@ impl<H: Copy> SlabAllocator<H> {
             self.keep_group(groups, number);
         }
         Some(SpareRange {
-            range_ref: home,
+            range_ref,
             base,
             size: granules << self.granule_log2,
         })
@@ -425,13 +430,13 @@ impl<H: Copy> SubAllocator for SlabAllocator<H> {
         groups: &SlotGroups,
         size: u64,
         alignment: u64,
-        word: u32,
+        user_data: u32,
     ) -> Result<SlotAllocation, ClassShortage> {
         let granules = self
             .class_of(size, alignment)
             .ok_or(ClassShortage::Unsupported)?;
         loop {
-            if let Some(taken) = self.place(groups, granules, word) {
+            if let Some(taken) = self.place(groups, granules, user_data) {
                 return Ok(taken);
             }
             self.make_room(granules)?;
@@ -445,15 +450,15 @@ impl<H: Copy> SubAllocator for SlabAllocator<H> {
         group: u32,
         slot: u32,
         generation: u32,
-        word: u32,
+        user_data: u32,
     ) -> Result<FreedSlot, FreeError> {
-        let sitting = groups.slot(group, slot)?.free(generation, word)?;
-        Ok(self.slot_freed(group, slot, sitting))
+        let extent = groups.slot(group, slot)?.free(generation, user_data)?;
+        Ok(self.slot_freed(group, slot, extent))
     }
 
     fn reclaim(&mut self, groups: &SlotGroups, group: u32, slot: u32) -> Option<FreedSlot> {
-        let sitting = groups.slot(group, slot).ok().and_then(SlotState::reclaim)?;
-        Some(self.slot_freed(group, slot, sitting))
+        let extent = groups.slot(group, slot).ok().and_then(SlotState::reclaim)?;
+        Some(self.slot_freed(group, slot, extent))
     }
 
     fn find(
@@ -463,12 +468,12 @@ impl<H: Copy> SubAllocator for SlabAllocator<H> {
         slot: u32,
         generation: u32,
     ) -> Result<SlotLocation, FreeError> {
-        let sitting = groups.slot(group, slot)?.live_extent(generation)?;
+        let extent = groups.slot(group, slot)?.live_extent(generation)?;
         let base = self.headers.get(group).ok_or(FreeError::Foreign)?.base;
         Ok(SlotLocation {
-            offset: base + (u64::from(sitting.first) << self.granule_log2),
-            size: u64::from(sitting.granules) << self.granule_log2,
-            user_data: sitting.user_data,
+            offset: base + (u64::from(extent.first) << self.granule_log2),
+            size: u64::from(extent.granules) << self.granule_log2,
+            user_data: extent.user_data,
         })
     }
 
@@ -480,17 +485,17 @@ impl<H: Copy> SubAllocator for SlabAllocator<H> {
     fn add(
         &mut self,
         groups: &SlotGroups,
-        home: H,
+        range_ref: H,
         base: u64,
         need: RangeShortage,
     ) -> Result<u32, ClassShortage> {
-        if let Some(lack) = self.shortage_for(groups, need) {
-            return Err(lack);
+        if let Some(shortage) = self.shortage_for(groups, need) {
+            return Err(shortage);
         }
-        let seats = self.slots_of(need);
+        let slots = self.slots_of(need);
         let vacant = self
             .vacant
-            .get_mut(size(seats))
+            .get_mut(size(slots))
             .ok_or(ClassShortage::Unsupported)?;
         let number = *vacant;
         let slab = self
@@ -499,17 +504,17 @@ impl<H: Copy> SubAllocator for SlabAllocator<H> {
             .ok_or(ClassShortage::Unsupported)?;
         *vacant = slab.next;
         *slab = Slab {
-            range_ref: Some(home),
+            range_ref: Some(range_ref),
             base,
-            usable: all(seats),
+            usable: all(slots),
             granules: need.granules,
-            slots: seats as u16,
+            slots: slots as u16,
             ..Slab::vacant()
         };
         self.slabs += 1;
-        self.reserved_bytes += u64::from(seats * need.granules);
+        self.reserved_bytes += u64::from(slots * need.granules);
         if let Some(class) = self.class(need.granules) {
-            class.slots += seats;
+            class.slots += slots;
         }
         self.link(need.granules, number);
         Ok(number)
@@ -551,21 +556,21 @@ impl<H: Copy> SubAllocator for SlabAllocator<H> {
         None
     }
 
-    fn walk(&self, groups: &SlotGroups, number: u32, see: &mut dyn FnMut(LiveSlot)) {
+    fn walk(&self, groups: &SlotGroups, number: u32, visit: &mut dyn FnMut(LiveSlot)) {
         let (Some(slab), Some(group)) = (self.headers.get(number), groups.get(number)) else {
             return;
         };
         for slot in 0..group.len() {
-            let Some((generation, sitting)) = group.slot(slot).and_then(SlotState::current) else {
+            let Some((generation, extent)) = group.slot(slot).and_then(SlotState::current) else {
                 continue;
             };
-            see(LiveSlot {
+            visit(LiveSlot {
                 group: number,
                 slot,
                 generation,
-                offset: slab.base + (u64::from(sitting.first) << self.granule_log2),
-                size: u64::from(sitting.granules) << self.granule_log2,
-                user_data: sitting.user_data,
+                offset: slab.base + (u64::from(extent.first) << self.granule_log2),
+                size: u64::from(extent.granules) << self.granule_log2,
+                user_data: extent.user_data,
             });
         }
     }
@@ -593,15 +598,15 @@ impl<H: Copy> SubAllocator for SlabAllocator<H> {
     }
 
     fn keep_group(&mut self, groups: &SlotGroups, number: u32) {
-        let seats = groups.get(number).map_or(0, |group| group.len());
+        let slots = groups.get(number).map_or(0, |group| group.len());
         if let (Some(slab), Some(vacant)) = (
             self.headers.get_mut(number),
-            self.vacant.get_mut(size(seats)),
+            self.vacant.get_mut(size(slots)),
         ) {
             *slab = Slab {
                 next: *vacant,
-                slots: seats as u16,
-                usable: all(seats),
+                slots: slots as u16,
+                usable: all(slots),
                 ..Slab::vacant()
             };
             *vacant = number;

@@ -35,11 +35,11 @@ pub(crate) struct SlotExtent {
     pub(crate) user_data: u32,
 }
 
-const fn state(word: u32, mark: u32) -> u64 {
-    (word as u64) << 32 | mark as u64
+const fn state(user_data: u32, mark: u32) -> u64 {
+    (user_data as u64) << 32 | mark as u64
 }
 
-const fn word(state: u64) -> u32 {
+const fn user_data(state: u64) -> u32 {
     (state >> 32) as u32
 }
 
@@ -47,11 +47,11 @@ const fn mark(state: u64) -> u32 {
     (state & u32::MAX as u64) as u32
 }
 
-const fn sitting_of(extent: u64, word: u32) -> SlotExtent {
+const fn extent_of(extent: u64, user_data: u32) -> SlotExtent {
     SlotExtent {
         first: (extent & u32::MAX as u64) as u32,
         granules: (extent >> 32) as u32,
-        user_data: word,
+        user_data,
     }
 }
 
@@ -59,13 +59,13 @@ const fn sitting_of(extent: u64, word: u32) -> SlotExtent {
 #[cold]
 fn free_error(found: u64, generation: u32) -> FreeError {
     let mark = mark(found);
-    let seated = mark & LAST_GENERATION;
+    let issued = mark & LAST_GENERATION;
     if generation <= LAST_GENERATION && mark == LIVE | generation {
         return FreeError::Held;
     }
-    if generation == 0 || generation > seated {
+    if generation == 0 || generation > issued {
         FreeError::Foreign
-    } else if generation == seated {
+    } else if generation == issued {
         FreeError::Double
     } else {
         FreeError::Stale
@@ -83,18 +83,18 @@ impl SlotState {
 
     /// The owner gives the seat to a region: the generation it is issued with. `None` once all generations were: it is retired.
     #[inline]
-    pub(crate) fn issue(&self, sitting: SlotExtent) -> Option<u32> {
+    pub(crate) fn issue(&self, extent: SlotExtent) -> Option<u32> {
         let generation = (mark(self.state.load(Ordering::Relaxed)) & LAST_GENERATION) + 1;
         if generation > LAST_GENERATION {
             return None;
         }
         // Release, both: whoever sees this extent sees that the region before is gone, and whoever sees this state sees this extent.
         self.extent.store(
-            (sitting.granules as u64) << 32 | sitting.first as u64,
+            (extent.granules as u64) << 32 | extent.first as u64,
             Ordering::Release,
         );
         self.state.store(
-            state(sitting.user_data, LIVE | generation),
+            state(extent.user_data, LIVE | generation),
             Ordering::Release,
         );
         Some(generation)
@@ -102,13 +102,13 @@ impl SlotState {
 
     /// The owner takes the seat back, if the region's word is `word`.
     #[inline]
-    pub(crate) fn free(&self, generation: u32, word: u32) -> Result<SlotExtent, FreeError> {
+    pub(crate) fn free(&self, generation: u32, user_data: u32) -> Result<SlotExtent, FreeError> {
         let found = self.state.load(Ordering::Relaxed);
-        if found != state(word, LIVE | generation) || generation > LAST_GENERATION {
+        if found != state(user_data, LIVE | generation) || generation > LAST_GENERATION {
             return Err(free_error(found, generation));
         }
         self.state.store(state(0, generation), Ordering::Relaxed);
-        Ok(self.with_extent(word))
+        Ok(self.with_extent(user_data))
     }
 
     /// Who sits here, if it is that generation.
@@ -119,7 +119,7 @@ impl SlotState {
         if mark(found) != LIVE | generation || generation > LAST_GENERATION {
             return Err(free_error(found, generation));
         }
-        Ok(self.with_extent(word(found)))
+        Ok(self.with_extent(user_data(found)))
     }
 
     /// Who sits here, if it lives and nobody returned it, as any thread sees it; `None` also where that changes at this moment.
@@ -135,7 +135,7 @@ impl SlotState {
         same.then(|| {
             (
                 mark(found) & LAST_GENERATION,
-                sitting_of(extent, word(found)),
+                extent_of(extent, user_data(found)),
             )
         })
     }
@@ -155,28 +155,26 @@ impl SlotState {
             Ordering::Relaxed,
         ) {
             Ok(_) => Ok(from),
-            Err(_) => self
-                .live_extent(generation)
-                .map(|sitting| sitting.user_data),
+            Err(_) => self.live_extent(generation).map(|extent| extent.user_data),
         }
     }
 
     /// Any thread frees the region, once, if its word is `word`; the owner has to [settle](SlotState::reclaim) it.
-    pub(crate) fn claim(&self, generation: u32, word: u32) -> Result<SlotExtent, FreeError> {
+    pub(crate) fn claim(&self, generation: u32, user_data: u32) -> Result<SlotExtent, FreeError> {
         let (live, claimed) = (
-            state(word, LIVE | generation),
-            state(word, LIVE | REMOTE_FREED | generation),
+            state(user_data, LIVE | generation),
+            state(user_data, LIVE | REMOTE_FREED | generation),
         );
         if generation > LAST_GENERATION {
             return Err(FreeError::Foreign);
         }
-        let sitting = self.with_extent(word);
+        let extent = self.with_extent(user_data);
         // Relaxed: what orders the freeing thread's last use before the next owner's first is the mailbox.
         match self
             .state
             .compare_exchange(live, claimed, Ordering::Relaxed, Ordering::Relaxed)
         {
-            Ok(_) => Ok(sitting),
+            Ok(_) => Ok(extent),
             Err(found) => Err(free_error(found, generation)),
         }
     }
@@ -187,15 +185,15 @@ impl SlotState {
         if mark(found) & (LIVE | REMOTE_FREED) != LIVE | REMOTE_FREED {
             return None;
         }
-        let sitting = self.with_extent(word(found));
+        let extent = self.with_extent(user_data(found));
         self.state
             .store(state(0, mark(found) & LAST_GENERATION), Ordering::Relaxed);
-        Some(sitting)
+        Some(extent)
     }
 
     #[inline]
-    fn with_extent(&self, word: u32) -> SlotExtent {
-        sitting_of(self.extent.load(Ordering::Relaxed), word)
+    fn with_extent(&self, user_data: u32) -> SlotExtent {
+        extent_of(self.extent.load(Ordering::Relaxed), user_data)
     }
 }
 

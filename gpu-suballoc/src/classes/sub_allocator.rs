@@ -41,7 +41,7 @@ pub(crate) trait SubAllocator {
         groups: &SlotGroups,
         size: u64,
         alignment: u64,
-        word: u32,
+        user_data: u32,
     ) -> Result<SlotAllocation, ClassShortage>;
 
     /// Gives a region back, if its word is `word`. Never needs memory.
@@ -54,7 +54,7 @@ pub(crate) trait SubAllocator {
         group: u32,
         slot: u32,
         generation: u32,
-        word: u32,
+        user_data: u32,
     ) -> Result<FreedSlot, FreeError>;
 
     /// Takes back a region that another thread claimed. `None` where it was taken back already.
@@ -82,7 +82,7 @@ pub(crate) trait SubAllocator {
     fn add(
         &mut self,
         groups: &SlotGroups,
-        home: Self::RangeRef,
+        range_ref: Self::RangeRef,
         base: u64,
         need: RangeShortage,
     ) -> Result<u32, ClassShortage>;
@@ -98,7 +98,7 @@ pub(crate) trait SubAllocator {
     ) -> Option<SpareRange<Self::RangeRef>>;
 
     /// The live regions of a page or slab, in order of their offsets.
-    fn walk(&self, groups: &SlotGroups, number: u32, see: &mut dyn FnMut(LiveSlot));
+    fn walk(&self, groups: &SlotGroups, number: u32, visit: &mut dyn FnMut(LiveSlot));
 
     /// Numbers of pages or slabs are below this.
     fn number_bound(&self, groups: &SlotGroups) -> u32;
@@ -127,7 +127,7 @@ pub(crate) trait SubAllocator {
         match need.kind {
             HostShortageKind::Headers => self.add_headers(memory),
             HostShortageKind::Groups => groups.add_headers(memory),
-            HostShortageKind::Slots(seats) => match groups.add_slots(memory, seats) {
+            HostShortageKind::Slots(slots) => match groups.add_slots(memory, slots) {
                 Ok(number) => {
                     self.keep_group(groups, number);
                     None
@@ -163,9 +163,10 @@ impl<P: SubAllocator> GroupedAllocator<P> {
         &mut self,
         size: u64,
         alignment: u64,
-        word: u32,
+        user_data: u32,
     ) -> Result<SlotAllocation, ClassShortage> {
-        self.class.allocate(&self.groups, size, alignment, word)
+        self.class
+            .allocate(&self.groups, size, alignment, user_data)
     }
 
     #[inline]
@@ -174,9 +175,10 @@ impl<P: SubAllocator> GroupedAllocator<P> {
         group: u32,
         slot: u32,
         generation: u32,
-        word: u32,
+        user_data: u32,
     ) -> Result<FreedSlot, FreeError> {
-        self.class.free(&self.groups, group, slot, generation, word)
+        self.class
+            .free(&self.groups, group, slot, generation, user_data)
     }
 
     pub(crate) fn find(
@@ -210,11 +212,11 @@ impl<P: SubAllocator> GroupedAllocator<P> {
 
     pub(crate) fn add(
         &mut self,
-        home: P::RangeRef,
+        range_ref: P::RangeRef,
         base: u64,
         need: RangeShortage,
     ) -> Result<u32, ClassShortage> {
-        self.class.add(&self.groups, home, base, need)
+        self.class.add(&self.groups, range_ref, base, need)
     }
 
     pub(crate) fn grow_with(&mut self, need: HostShortage, memory: HostBlock) -> Option<HostBlock> {
@@ -225,8 +227,8 @@ impl<P: SubAllocator> GroupedAllocator<P> {
         self.class.remove_spare(&self.groups, keep)
     }
 
-    pub(crate) fn walk(&self, number: u32, see: &mut dyn FnMut(LiveSlot)) {
-        self.class.walk(&self.groups, number, see);
+    pub(crate) fn walk(&self, number: u32, visit: &mut dyn FnMut(LiveSlot)) {
+        self.class.walk(&self.groups, number, visit);
     }
 
     pub(crate) fn number_bound(&self) -> u32 {

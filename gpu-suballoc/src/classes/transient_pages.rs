@@ -174,7 +174,7 @@ impl<A: HostAllocator> TransientPages<A> {
                         size: taken.size,
                     });
                 }
-                Err(lack) => self.make_ready(lack, size, alignment)?,
+                Err(shortage) => self.make_ready(shortage, size, alignment)?,
             }
         }
     }
@@ -182,11 +182,11 @@ impl<A: HostAllocator> TransientPages<A> {
     #[cold]
     fn make_ready(
         &mut self,
-        lack: ClassShortage,
+        shortage: ClassShortage,
         size: u64,
         alignment: u64,
     ) -> Result<(), VirtualBlockError> {
-        match lack {
+        match shortage {
             ClassShortage::Unsupported if size == 0 => Err(VirtualBlockError::ZeroSize),
             ClassShortage::Unsupported if !alignment.is_power_of_two() => {
                 Err(VirtualBlockError::Alignment)
@@ -286,7 +286,7 @@ impl<A: HostAllocator> TransientPages<A> {
     }
 
     /// Shows every live range, page by page, in order of offset within each.
-    pub fn for_each(&self, mut see: impl FnMut(TransientRange)) {
+    pub fn for_each(&self, mut visit: impl FnMut(TransientRange)) {
         let tag = self.tag;
         for number in 0..self.class.number_bound() {
             self.class.walk(number, &mut |piece| {
@@ -296,7 +296,7 @@ impl<A: HostAllocator> TransientPages<A> {
                     generation: piece.generation,
                     tag,
                 };
-                see(TransientRange {
+                visit(TransientRange {
                     allocation,
                     offset: piece.offset,
                     size: piece.size,

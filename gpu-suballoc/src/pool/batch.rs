@@ -13,24 +13,24 @@ impl Pools {
     /// The first that there was no room for.
     pub(crate) fn place_batch(
         &self,
-        env: DeviceAndHost<'_>,
-        asks: &[AllocationRequest],
+        device_and_host: DeviceAndHost<'_>,
+        requests: &[AllocationRequest],
         out: &mut [Option<Suballocation>],
     ) -> Result<(), GpuError> {
-        for (index, ask) in asks.iter().enumerate() {
-            let placed = self.place(env, ask);
+        for (index, request) in requests.iter().enumerate() {
+            let placed = self.place(device_and_host, request);
             match (placed, out.get_mut(index)) {
                 (Ok(placed), Some(out)) => *out = Some(placed),
                 (placed, _) => {
                     let late = placed.as_ref().ok().copied();
-                    for (placed, ask) in out
+                    for (placed, request) in out
                         .iter_mut()
                         .take(index)
                         .filter_map(Option::take)
                         .chain(late)
-                        .zip(asks)
+                        .zip(requests)
                     {
-                        let _ = self.free_recorded(env, placed.at, ask.user_data);
+                        let _ = self.free_recorded(device_and_host, placed.at, request.user_data);
                     }
                     return placed.map(|_| ()).and(Err(GpuMisuse::Outside.into()));
                 }
@@ -43,7 +43,7 @@ impl Pools {
     /// given back, in order; no lock is held then.
     pub(crate) fn free_batch(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         regions: &[RegionSlot],
         refused: &mut dyn FnMut(usize, GpuMisuse),
     ) {
@@ -56,7 +56,7 @@ impl Pools {
             };
             // Until something has to be cleared up or told, which takes the lock away.
             let mut stopped = Ok(());
-            let later = {
+            let deferred = {
                 let mut state = pool.lock();
                 while let Some(at) = regions
                     .get(next)
@@ -80,7 +80,7 @@ impl Pools {
                 }
                 state.deferred_free()
             };
-            self.finish_free(env, pool, later);
+            self.finish_free(device_and_host, pool, deferred);
             if let Err(misuse) = stopped {
                 refused(next - 1, misuse);
             }

@@ -185,27 +185,27 @@ impl Blocks {
         &mut self,
         size: u64,
         alignment: u64,
-        word: u32,
+        user_data: u32,
         fit: Fit,
-        spot: &mut BlockSpace,
+        space: &mut BlockSpace,
     ) -> Result<(), BlockMiss> {
-        if let Some(lack) = self.store.missing_capacity(NODES_PER_ALLOCATION) {
-            return Err(BlockMiss::Records(lack));
+        if let Some(shortage) = self.store.missing_capacity(NODES_PER_ALLOCATION) {
+            return Err(BlockMiss::Records(shortage));
         }
         let want = RangeRequest {
             size,
             alignment,
-            user_data: word,
+            user_data,
             fit,
         };
         // What no block could hold needs another one.
         let granules = GranuleRequest::new(&want, self.open.largest_block(), self.granule_log2)
             .map_err(|_| BlockMiss::Full)?;
         match self.open.find(&self.store, &granules) {
-            Some(found) => self.carve(&found, &want, spot),
+            Some(found) => self.carve(&found, &want, space),
             None => {
                 let found = self.find_slowly(&granules).ok_or(BlockMiss::Full)?;
-                self.carve(&found, &want, spot)
+                self.carve(&found, &want, space)
             }
         }
     }
@@ -215,7 +215,7 @@ impl Blocks {
         &mut self,
         found: &FreeRange,
         want: &RangeRequest,
-        spot: &mut BlockSpace,
+        space: &mut BlockSpace,
     ) -> Result<(), BlockMiss> {
         let LiveBlock { object, core, .. } = self
             .slots
@@ -227,11 +227,11 @@ impl Blocks {
         }
         let range = core.carve(&self.store, &self.open, found, want);
         let is_over = self.turnover.note_allocation(range.size);
-        spot.containing_block = found.block;
-        spot.slot = range.node;
-        spot.generation = range.generation;
-        spot.offset = range.offset;
-        spot.size = range.size;
+        space.containing_block = found.block;
+        space.slot = range.node;
+        space.generation = range.generation;
+        space.offset = range.offset;
+        space.size = range.size;
         if is_over {
             self.end_turnover();
         }
@@ -243,10 +243,10 @@ impl Blocks {
     pub(super) fn allocate_open(
         &mut self,
         want: &RangeRequest,
-        spot: &mut BlockSpace,
+        space: &mut BlockSpace,
     ) -> Result<bool, NodeShortage> {
-        if let Some(lack) = self.store.missing_capacity(NODES_PER_ALLOCATION) {
-            return Err(lack);
+        if let Some(shortage) = self.store.missing_capacity(NODES_PER_ALLOCATION) {
+            return Err(shortage);
         }
         let largest = self.open.largest_block();
         let Ok(granules) = GranuleRequest::new(want, largest, self.granule_log2) else {
@@ -257,7 +257,7 @@ impl Blocks {
             .open
             .find(&self.store, &granules)
             .or_else(|| self.open.find_full(&self.store, &granules));
-        Ok(found.is_some_and(|found| self.carve(&found, want, spot).is_ok()))
+        Ok(found.is_some_and(|found| self.carve(&found, want, space).is_ok()))
     }
 
     /// Where the quick search found nothing: every range that might do, then a closed block that has room, which is open from now on,
@@ -314,7 +314,7 @@ impl Blocks {
         block: u32,
         node: u32,
         generation: u32,
-        word: u32,
+        user_data: u32,
     ) -> Result<(u64, bool), GpuMisuse> {
         let slot = self.slots.get_mut(block).ok_or(GpuMisuse::Stale)?;
         let live = slot.live.as_mut().ok_or(GpuMisuse::Stale)?;
@@ -325,7 +325,7 @@ impl Blocks {
         };
         let freed = live
             .core
-            .free(&self.store, index, (node, generation), Some(word))
+            .free(&self.store, index, (node, generation), Some(user_data))
             .map_err(misuse)?;
         let is_open = live.listing == BlockListing::Open;
         self.turnover.note_freed(1, freed.size, is_open);
@@ -344,7 +344,7 @@ impl Blocks {
         &mut self,
         block: u32,
         run: &[(u32, u32)],
-        word: u32,
+        user_data: u32,
     ) -> Option<(u64, bool)> {
         let live = self.slots.get_mut(block)?.live.as_mut()?;
         let mut bytes = 0u64;
@@ -353,7 +353,7 @@ impl Blocks {
                 .core
                 .get(&self.store, *node, *generation)
                 .ok()
-                .filter(|found| found.user_data == word)?;
+                .filter(|found| found.user_data == user_data)?;
             bytes = bytes.saturating_add(found.size);
         }
         let index = match live.listing {
@@ -425,16 +425,16 @@ impl Blocks {
         block: u32,
         node: u32,
         generation: u32,
-        word: u32,
+        user_data: u32,
     ) -> Result<(u32, u64, bool), GpuMisuse> {
-        match self.free(block, node, generation, word) {
+        match self.free(block, node, generation, user_data) {
             Ok((size, empty)) => Ok((block, size, empty)),
             Err(GpuMisuse::Stale) => {
                 let block = self
                     .store
                     .block_of_moved(node, generation)
                     .ok_or(GpuMisuse::Stale)?;
-                let (size, empty) = self.free(block, node, generation, word)?;
+                let (size, empty) = self.free(block, node, generation, user_data)?;
                 Ok((block, size, empty))
             }
             Err(rule) => Err(rule),
@@ -447,7 +447,7 @@ impl Blocks {
         block: u32,
         node: u32,
         generation: u32,
-        word: u32,
+        user_data: u32,
     ) -> Result<(), GpuMisuse> {
         let block = self.block_of(block, node, generation);
         let live = self
@@ -456,7 +456,7 @@ impl Blocks {
             .and_then(|slot| slot.live.as_mut())
             .ok_or(GpuMisuse::Stale)?;
         live.core
-            .set_user_data(&self.store, node, generation, word)
+            .set_user_data(&self.store, node, generation, user_data)
             .map_err(misuse)
     }
 
@@ -479,8 +479,8 @@ impl Blocks {
     }
 
     /// Every piece of a block, in order of offset.
-    pub(super) fn for_each(&self, live: &LiveBlock, see: &mut dyn FnMut(Span)) {
-        live.core.for_each(&self.store, see);
+    pub(super) fn for_each(&self, live: &LiveBlock, visit: &mut dyn FnMut(Span)) {
+        live.core.for_each(&self.store, visit);
     }
 
     /// A slot for a block that is to be made; `None` where there are `limit`, or the table has no room.

@@ -69,7 +69,7 @@ impl MemoryBudget {
     /// The heap has `size` bytes, of which `limit` may be ours. Until a driver says better the budget is all of it.
     pub(crate) fn set_heap(&mut self, index: u32, size: u64, limit: u64) {
         if let Some(heap) = self.heap_mut(index) {
-            let told = HeapBudget {
+            let budget = HeapBudget {
                 usage: 0,
                 budget: size,
             };
@@ -77,7 +77,7 @@ impl MemoryBudget {
                 size,
                 limit: limit.min(size),
                 own_bytes: 0,
-                driver_budget: told,
+                driver_budget: budget,
                 own_bytes_then: 0,
             };
         }
@@ -197,8 +197,8 @@ impl MemoryBudget {
 
     /// What the driver says of each heap now.
     pub(crate) fn set_driver_budgets(&mut self, budgets: &[HeapBudget]) {
-        for (heap, told) in self.heaps.iter_mut().zip(budgets) {
-            heap.driver_budget = *told;
+        for (heap, budget) in self.heaps.iter_mut().zip(budgets) {
+            heap.driver_budget = *budget;
             heap.own_bytes_then = heap.own_bytes;
         }
     }

@@ -14,25 +14,25 @@ impl Pools {
     }
 
     /// Gives everything back, to the driver and to the host. Nothing happens while regions live: how many do.
-    pub(crate) fn close(&mut self, env: DeviceAndHost<'_>) -> u64 {
+    pub(crate) fn close(&mut self, device_and_host: DeviceAndHost<'_>) -> u64 {
         let live = self.live_regions();
         if live == 0 {
-            self.free_all(env, true);
+            self.free_all(device_and_host, true);
         }
         live
     }
 
     /// Gives our own records back; the driver is not called, and what it gave is gone with the device.
-    pub(crate) fn abandon(&mut self, env: DeviceAndHost<'_>) {
-        self.free_all(env, false);
+    pub(crate) fn abandon(&mut self, device_and_host: DeviceAndHost<'_>) {
+        self.free_all(device_and_host, false);
     }
 
     /// Gives everything back, whatever lives in it.
-    pub(crate) fn close_by_force(&mut self, env: DeviceAndHost<'_>) {
-        self.free_all(env, true);
+    pub(crate) fn close_by_force(&mut self, device_and_host: DeviceAndHost<'_>) {
+        self.free_all(device_and_host, true);
     }
 
-    fn free_all(&mut self, env: DeviceAndHost<'_>, driver: bool) {
+    fn free_all(&mut self, device_and_host: DeviceAndHost<'_>, driver: bool) {
         for index in 0..POOLS as u16 {
             let Some((mut pool, memory)) = self.remove_pool(index) else {
                 continue;
@@ -45,7 +45,7 @@ impl Pools {
                 };
                 if driver {
                     // SAFETY: no region lives, or the caller wants none to; `&mut self`: nobody is at it, and nobody can find it any more.
-                    unsafe { env.device.free(live.object.memory) };
+                    unsafe { device_and_host.device.free(live.object.memory) };
                 }
                 self.budget.get_mut().release(heap, live.object.size);
             }
@@ -55,23 +55,23 @@ impl Pools {
                 };
                 if driver {
                     // SAFETY: as above.
-                    unsafe { env.device.free(live.object.memory) };
+                    unsafe { device_and_host.device.free(live.object.memory) };
                 }
                 self.budget.get_mut().release(heap, live.object.size);
             }
-            env.free_optional(state.blocks.spare_memory.take());
+            device_and_host.free_optional(state.blocks.spare_memory.take());
             while let Some(memory) = state.blocks.store.detach_memory() {
-                env.free(memory);
+                device_and_host.free(memory);
             }
-            env.free_optional(state.blocks.slots.detach_memory());
-            env.free_optional(state.blocks.open.detach_memory());
-            env.free_optional(state.blocks.closed.detach_memory());
-            env.free_optional(state.dedicated.slots.detach_memory());
-            env.free_optional(state.size_classes.linear.detach_memory());
+            device_and_host.free_optional(state.blocks.slots.detach_memory());
+            device_and_host.free_optional(state.blocks.open.detach_memory());
+            device_and_host.free_optional(state.blocks.closed.detach_memory());
+            device_and_host.free_optional(state.dedicated.slots.detach_memory());
+            device_and_host.free_optional(state.size_classes.linear.detach_memory());
             while let Some(memory) = state.size_classes.detach_memory() {
-                env.free(memory);
+                device_and_host.free(memory);
             }
-            env.free(memory);
+            device_and_host.free(memory);
         }
     }
 }

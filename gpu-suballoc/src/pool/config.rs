@@ -49,12 +49,14 @@ impl PoolConfig {
     /// Size and alignment with which a request is placed in a shared block. What may be of the other kind gets granularity pages of
     /// its own: padded at both ends.
     #[inline]
-    pub(super) fn padded(&self, ask: &AllocationRequest) -> (u64, u64) {
-        let alignment = ask.alignment.max(self.min_alignment);
-        if self.granularity == 1 || (ask.kind == self.kind && ask.kind != ResourceKind::Unknown) {
-            return (ask.size.saturating_add(self.margin), alignment);
+    pub(super) fn padded(&self, request: &AllocationRequest) -> (u64, u64) {
+        let alignment = request.alignment.max(self.min_alignment);
+        if self.granularity == 1
+            || (request.kind == self.kind && request.kind != ResourceKind::Unknown)
+        {
+            return (request.size.saturating_add(self.margin), alignment);
         }
-        let size = ask
+        let size = request
             .size
             .saturating_add(self.margin)
             .checked_next_multiple_of(self.granularity)
@@ -106,39 +108,39 @@ pub(super) mod tests {
     #[test]
     fn what_may_be_of_the_other_kind_gets_pages_of_its_own() {
         use ResourceKind::{Linear, Optimal, Unknown};
-        let ask = |kind| AllocationRequest {
+        let request = |kind| AllocationRequest {
             kind,
             ..AllocationRequest::new(1000, 16)
         };
         for granularity in [1024u64, 65_536, 131_072] {
             let pages = (granularity, granularity);
             assert_eq!(
-                pool_config(Linear, granularity).padded(&ask(Linear)),
+                pool_config(Linear, granularity).padded(&request(Linear)),
                 (1000, 16)
             );
             assert_eq!(
-                pool_config(Optimal, granularity).padded(&ask(Optimal)),
+                pool_config(Optimal, granularity).padded(&request(Optimal)),
                 (1000, 16)
             );
             assert_eq!(
-                pool_config(Linear, granularity).padded(&ask(Optimal)),
+                pool_config(Linear, granularity).padded(&request(Optimal)),
                 pages
             );
             assert_eq!(
-                pool_config(Linear, granularity).padded(&ask(Unknown)),
+                pool_config(Linear, granularity).padded(&request(Unknown)),
                 pages
             );
             assert_eq!(
-                pool_config(Unknown, granularity).padded(&ask(Linear)),
+                pool_config(Unknown, granularity).padded(&request(Linear)),
                 pages
             );
             assert_eq!(
-                pool_config(Unknown, granularity).padded(&ask(Unknown)),
+                pool_config(Unknown, granularity).padded(&request(Unknown)),
                 pages
             );
         }
         assert_eq!(
-            pool_config(Linear, 1).padded(&ask(Unknown)),
+            pool_config(Linear, 1).padded(&request(Unknown)),
             (1000, 16),
             "where pages do not matter"
         );
@@ -155,6 +157,6 @@ pub(super) mod tests {
             min_alignment: 4096,
             ..pool_config(Linear, 1)
         };
-        assert_eq!(aligned.padded(&ask(Linear)), (1000, 4096));
+        assert_eq!(aligned.padded(&request(Linear)), (1000, 4096));
     }
 }

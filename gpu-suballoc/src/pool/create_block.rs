@@ -78,7 +78,7 @@ impl Pools {
     /// Makes a block that holds `plan.need` bytes, or waits a moment where another thread is at it. Afterwards there may be room.
     pub(super) fn grow(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
         mut plan: BlockPlan,
         tries: &mut u32,
@@ -88,9 +88,9 @@ impl Pools {
             .need
             .checked_next_multiple_of(1 << self.device_info.granule_log2)
             .unwrap_or(u64::MAX);
-        let (facts, growth, block) = loop {
+        let (config, growth, block) = loop {
             let mut state = pool.lock();
-            let facts = state.config;
+            let config = state.config;
             if !state.is_named(plan.generation) {
                 return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
             }
@@ -108,10 +108,10 @@ impl Pools {
                     return Ok(());
                 }
             }
-            if state.objects >= facts.max_blocks {
+            if state.objects >= config.max_blocks {
                 return Err(GrowthError::Next(
                     Limit::Blocks {
-                        limit: facts.max_blocks,
+                        limit: config.max_blocks,
                     }
                     .into(),
                 ));
@@ -123,7 +123,7 @@ impl Pools {
             };
             if let Some(layout) = layout {
                 drop(state);
-                env.grow(layout, |block| pool.lock().blocks.slots.grow_with(block))?;
+                device_and_host.grow(layout, |block| pool.lock().blocks.slots.grow_with(block))?;
                 continue;
             }
             let Some(block) = state.blocks.reserve(RegionPlace::BLOCKS) else {
@@ -140,33 +140,33 @@ impl Pools {
                 .room_in_creation
                 .max(state.growth.preferred())
                 .max(plan.need);
-            break (facts, state.growth, block);
+            break (config, state.growth, block);
         };
-        let making = SlotReservation {
+        let reservation = SlotReservation {
             pool,
             place: block,
             is_dedicated: false,
         };
         let _in_call = crate::threads::enter_call();
 
-        let mut stop = None;
-        let left = facts.max_bytes.saturating_sub(pool.lock().bytes);
+        let mut failure = None;
+        let remaining = config.max_bytes.saturating_sub(pool.lock().bytes);
         let room = self
             .budget
             .lock()
-            .remaining(facts.heap, plan.within_budget)
-            .min(left);
+            .remaining(config.heap, plan.within_budget)
+            .min(remaining);
         // Where limits leave nothing, asking for the need says which of them it is.
         let nothing = growth.sizes(plan.need, room).next().is_none();
         let last = (nothing && plan.need <= growth.max() || plan.exact).then_some(plan.need);
         for size in growth.sizes(plan.need, room).chain(last) {
-            match self.create_block(env, pool, block, size, plan.within_budget) {
+            match self.create_block(device_and_host, pool, block, size, plan.within_budget) {
                 Ok(()) => {
-                    core::mem::forget(making);
+                    core::mem::forget(reservation);
                     return Ok(());
                 }
                 Err(reason) => {
-                    stop = Some(reason);
+                    failure = Some(reason);
                     // Only a lack of memory is a reason to ask for less.
                     let of_memory = matches!(
                         reason,
@@ -182,8 +182,8 @@ impl Pools {
                 }
             }
         }
-        drop(making);
-        Err(stop.unwrap_or(GrowthError::Next(GpuError::TooLarge {
+        drop(reservation);
+        Err(failure.unwrap_or(GrowthError::Next(GpuError::TooLarge {
             bytes: plan.need,
             limit: growth.max(),
         })))
@@ -192,35 +192,41 @@ impl Pools {
     /// One try, at one size, with the slot that was reserved.
     fn create_block(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
         block: u32,
         size: u64,
-        within: bool,
+        within_budget: bool,
     ) -> Result<(), GrowthError> {
-        let facts = pool.lock().config;
-        let core = RangeAllocator::new(size, facts.granule()).map_err(|_| {
+        let config = pool.lock().config;
+        let core = RangeAllocator::new(size, config.granule()).map_err(|_| {
             GrowthError::Next(GpuError::TooLarge {
                 bytes: size,
-                limit: u64::from(u32::MAX) << facts.granule_log2,
+                limit: u64::from(u32::MAX) << config.granule_log2,
             })
         })?;
         // Nothing of the index is ever taken away while the pool is used: what is there now is there when the block is.
         loop {
-            let lack = pool.lock().blocks.missing_index(core.granules().0);
-            let Some(lack) = lack else { break };
-            env.grow(lack.layout, |block| {
-                pool.lock().blocks.grow_index(lack, block)
+            let shortage = pool.lock().blocks.missing_index(core.granules().0);
+            let Some(shortage) = shortage else { break };
+            device_and_host.grow(shortage.layout, |block| {
+                pool.lock().blocks.grow_index(shortage, block)
             })?;
         }
-        let request = MemoryRequest {
-            priority: facts.priority,
-            export: facts.export,
-            next: facts.next,
-            device_address: facts.has_device_address,
-            ..MemoryRequest::new(size, facts.memory_type)
+        let memory_request = MemoryRequest {
+            priority: config.priority,
+            export: config.export,
+            next: config.next,
+            device_address: config.has_device_address,
+            ..MemoryRequest::new(size, config.memory_type)
         };
-        match self.allocate_object(env, pool, facts.heap, &request, within) {
+        match self.allocate_object(
+            device_and_host,
+            pool,
+            config.heap,
+            &memory_request,
+            within_budget,
+        ) {
             Ok(memory) => {
                 let mut state = pool.lock();
                 state.blocks.install(
@@ -233,28 +239,32 @@ impl Pools {
                 end_creation(&mut state);
                 Ok(())
             }
-            Err(stop) => Err(stop),
+            Err(failure) => Err(failure),
         }
     }
 
     /// A memory object of its own for a region.
     pub(super) fn place_dedicated(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
-        ask: &AllocationRequest,
-        within: bool,
+        request: &AllocationRequest,
+        within_budget: bool,
     ) -> Result<Suballocation, GrowthError> {
-        let (facts, place) = loop {
+        let (config, place) = loop {
             let mut state = pool.lock();
-            let facts = state.config;
-            if !state.is_open || ask.pool.is_some_and(|id| id.generation != facts.generation) {
+            let config = state.config;
+            if !state.is_open
+                || request
+                    .pool
+                    .is_some_and(|id| id.generation != config.generation)
+            {
                 return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
             }
-            if state.objects >= facts.max_blocks {
+            if state.objects >= config.max_blocks {
                 return Err(GrowthError::Next(
                     Limit::Blocks {
-                        limit: facts.max_blocks,
+                        limit: config.max_blocks,
                     }
                     .into(),
                 ));
@@ -266,7 +276,8 @@ impl Pools {
             };
             if let Some(layout) = layout {
                 drop(state);
-                env.grow(layout, |block| pool.lock().dedicated.slots.grow_with(block))?;
+                device_and_host
+                    .grow(layout, |block| pool.lock().dedicated.slots.grow_with(block))?;
                 continue;
             }
             let Some(place) = state.dedicated.reserve(RegionPlace::BLOCKS) else {
@@ -278,38 +289,44 @@ impl Pools {
                 ));
             };
             state.objects = state.objects.saturating_add(1);
-            break (facts, place);
+            break (config, place);
         };
-        let making = SlotReservation {
+        let reservation = SlotReservation {
             pool,
             place,
             is_dedicated: true,
         };
-        let request = MemoryRequest {
-            dedicated: ask
+        let memory_request = MemoryRequest {
+            dedicated: request
                 .resource
                 .filter(|_| self.device_info.features.dedicated_allocation),
-            priority: ask
+            priority: request
                 .priority
                 .filter(|_| self.device_info.features.memory_priority)
-                .or(facts.priority),
-            export: if ask.export.is_empty() {
-                facts.export
+                .or(config.priority),
+            export: if request.export.is_empty() {
+                config.export
             } else {
-                ask.export
+                request.export
             },
-            next: ask.next.or(facts.next),
-            device_address: facts.has_device_address || ask.own_device_address,
-            ..MemoryRequest::new(ask.size, facts.memory_type)
+            next: request.next.or(config.next),
+            device_address: config.has_device_address || request.own_device_address,
+            ..MemoryRequest::new(request.size, config.memory_type)
         };
-        let memory = self.allocate_object(env, pool, facts.heap, &request, within)?;
-        let object = Object::new(memory, ask.size);
+        let memory = self.allocate_object(
+            device_and_host,
+            pool,
+            config.heap,
+            &memory_request,
+            within_budget,
+        )?;
+        let object = Object::new(memory, request.size);
         let mut state = pool.lock();
         if !state.is_open {
             // It was destroyed meanwhile; its index is nobody else's while something is being made.
             drop(state);
-            core::mem::forget(making);
-            self.free_object(env, pool, &object);
+            core::mem::forget(reservation);
+            self.free_object(device_and_host, pool, &object);
             pool.lock().dedicated.unreserve(place);
             return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
         }
@@ -317,44 +334,44 @@ impl Pools {
             place,
             DedicatedRegion {
                 object,
-                user_data: ask.user_data,
-                left: false,
+                user_data: request.user_data,
+                is_freed: false,
             },
         );
-        core::mem::forget(making);
+        core::mem::forget(reservation);
         state.regions = state.regions.saturating_add(1);
-        state.used_bytes = state.used_bytes.saturating_add(ask.size);
+        state.used_bytes = state.used_bytes.saturating_add(request.size);
         let at = state.region_slot(RegionPlaceKind::Dedicated, place, 0, generation);
         Ok(Suballocation {
             at,
             memory,
             offset: 0,
-            size: ask.size,
-            memory_type: facts.memory_type,
-            properties: facts.properties,
+            size: request.size,
+            memory_type: config.memory_type,
+            properties: config.properties,
         })
     }
 
     /// Asks the driver, within every limit: the bytes are entered before and, where it refuses, taken out again.
     fn allocate_object(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
         heap: u32,
-        request: &MemoryRequest,
-        within: bool,
+        memory_request: &MemoryRequest,
+        within_budget: bool,
     ) -> Result<MemoryHandle, GrowthError> {
-        let size = request.size;
+        let size = memory_request.size;
         {
             let mut state = pool.lock();
-            let left = state.config.max_bytes.saturating_sub(state.bytes);
-            if let Some(short_by) = size.checked_sub(left).filter(|short_by| *short_by > 0) {
+            let remaining = state.config.max_bytes.saturating_sub(state.bytes);
+            if let Some(short_by) = size.checked_sub(remaining).filter(|short_by| *short_by > 0) {
                 return Err(GrowthError::Next(Limit::Bytes { short_by }.into()));
             }
-            self.budget.lock().reserve(heap, size, within)?;
+            self.budget.lock().reserve(heap, size, within_budget)?;
             state.bytes = state.bytes.saturating_add(size);
         }
-        let entered = BudgetReservation {
+        let budget_reservation = BudgetReservation {
             pools: self,
             pool,
             heap,
@@ -363,12 +380,12 @@ impl Pools {
         let watch = crate::threads::Stopwatch::start();
         // SAFETY: type, size and features were checked against what the device said; the resource and the chain are the caller's
         // promise, given when the allocator was made.
-        let allocated = unsafe { env.device.allocate(request) };
+        let allocated = unsafe { device_and_host.device.allocate(memory_request) };
         self.longest_wait
             .fetch_max(watch.nanoseconds(), Ordering::Relaxed);
         match allocated {
             Ok(memory) => {
-                core::mem::forget(entered);
+                core::mem::forget(budget_reservation);
                 self.budget.lock().note_allocated();
                 Ok(memory)
             }
@@ -377,9 +394,14 @@ impl Pools {
     }
 
     /// Gives an object back to the driver, and then what was entered for it.
-    pub(super) fn free_object(&self, env: DeviceAndHost<'_>, pool: &Pool, object: &Object) {
+    pub(super) fn free_object(
+        &self,
+        device_and_host: DeviceAndHost<'_>,
+        pool: &Pool,
+        object: &Object,
+    ) {
         // SAFETY: the object was taken out of the pool, idle: nobody maps it, nobody can find it, nothing lies in it.
-        unsafe { env.device.free(object.memory) };
+        unsafe { device_and_host.device.free(object.memory) };
         let mut state = pool.lock();
         state.uncount_object(object.size);
         self.budget.lock().release(state.config.heap, object.size);

@@ -16,11 +16,11 @@ impl Pools {
     /// of its first blocks.
     pub(crate) fn create_pool(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         options: &PoolOptions,
     ) -> Result<(u16, u32), GpuError> {
         let state = self.custom_state(options)?;
-        let (pool, index, generation) = self.install_custom(env, state)?;
+        let (pool, index, generation) = self.install_custom(device_and_host, state)?;
         let (need, min_blocks) = {
             let state = pool.lock();
             (state.growth.preferred(), state.config.min_blocks)
@@ -34,8 +34,8 @@ impl Pools {
                 within_budget: self.options.within_budget,
                 seen: None,
             };
-            if let Err(stop) = self.grow(env, pool, plan, &mut tries) {
-                let _ = self.destroy_pool(env, index, generation);
+            if let Err(stop) = self.grow(device_and_host, pool, plan, &mut tries) {
+                let _ = self.destroy_pool(device_and_host, index, generation);
                 return Err(stop.error());
             }
         }
@@ -48,7 +48,7 @@ impl Pools {
             .memory_type(options.memory_type)
             .filter(|_| self.device_info.is_usable(options.memory_type));
         let (_, heap_size) = described.ok_or(GpuMisuse::BadOptions)?;
-        let (facts, growth) = self
+        let (config, growth) = self
             .config_of(0, options.memory_type, options.kind)
             .ok_or(GpuMisuse::BadOptions)?;
         if options
@@ -72,7 +72,7 @@ impl Pools {
         if options
             .max_bytes
             .min(options.block_size.unwrap_or(u64::MAX))
-            < facts.granule()
+            < config.granule()
         {
             return Err(GpuMisuse::BlockTooSmall.into());
         }
@@ -88,10 +88,10 @@ impl Pools {
             .block_size
             .or(linear.then_some(growth.max().min(limit)));
         let growth = match size {
-            Some(size) => Growth::fixed(size, facts.granule()),
+            Some(size) => Growth::fixed(size, config.granule()),
             None => growth.at_most(options.max_bytes),
         };
-        let facts = super::PoolConfig {
+        let config = super::PoolConfig {
             page_size: self.page_size_of(&growth),
             is_fixed: size.is_some(),
             algorithm: options.algorithm,
@@ -109,15 +109,15 @@ impl Pools {
             min_alignment: options.min_alignment,
             export: options.export,
             next: options.next,
-            ..facts
+            ..config
         };
-        Ok(PoolState::new(facts, growth))
+        Ok(PoolState::new(config, growth))
     }
 
     /// Gives a new pool the place of one that was destroyed, or the next one.
     fn install_custom(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         mut state: PoolState,
     ) -> Result<(&Pool, u16, u32), GpuError> {
         // The size of pages stays with an index: where another one can be had it is not taken.
@@ -129,28 +129,28 @@ impl Pools {
         {
             state.config.index = index;
             if let Some(pool) = self.pool(index) {
-                let mut there = pool.lock();
-                let fits = any_page || there.config.page_size == state.config.page_size;
-                if there.is_open
-                    || there.objects > 0
-                    || there.config.generation == u32::MAX
+                let mut existing = pool.lock();
+                let fits = any_page || existing.config.page_size == state.config.page_size;
+                if existing.is_open
+                    || existing.objects > 0
+                    || existing.config.generation == u32::MAX
                     || !fits
                 {
                     continue;
                 }
-                there.config = super::PoolConfig {
-                    generation: there.config.generation + 1,
+                existing.config = super::PoolConfig {
+                    generation: existing.config.generation + 1,
                     ..state.config
                 };
-                there.reopen(state.growth);
-                let generation = there.config.generation;
-                drop(there);
+                existing.reopen(state.growth);
+                let generation = existing.config.generation;
+                drop(existing);
                 return Ok((pool, index, generation));
             }
             // Another thread may have put a pool there by now: then the next place is as good.
             state.config.generation = 1;
-            let ours = PoolState::new(state.config, state.growth);
-            if self.insert_pool(env, ours)? {
+            let new_state = PoolState::new(state.config, state.growth);
+            if self.insert_pool(device_and_host, new_state)? {
                 let pool = self.pool(index).ok_or(GpuMisuse::NoSuchPool)?;
                 return Ok((pool, index, 1));
             }
@@ -182,7 +182,7 @@ impl Pools {
     /// be reserved in it.
     pub(crate) fn destroy_pool(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         index: u16,
         generation: u32,
     ) -> Result<(), GpuMisuse> {
@@ -201,7 +201,7 @@ impl Pools {
             state.is_open = false;
             state.config.min_blocks = 0;
         }
-        self.trim_pool(env, pool, u64::MAX);
+        self.trim_pool(device_and_host, pool, u64::MAX);
         Ok(())
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct DedicatedRegion {
     pub(super) object: Object,
     pub(super) user_data: u32,
     /// Freed while it was flushed: nobody finds it, and it goes when that is over.
-    pub(super) left: bool,
+    pub(super) is_freed: bool,
 }
 
 impl DedicatedBlocks {
@@ -95,7 +95,7 @@ impl DedicatedBlocks {
             .get(place)
             .filter(|slot| slot.generation == generation);
         slot.and_then(|slot| slot.live.as_ref())
-            .filter(|region| !region.left)
+            .filter(|region| !region.is_freed)
             .ok_or(GpuMisuse::Stale)
     }
 
@@ -109,7 +109,7 @@ impl DedicatedBlocks {
             .get_mut(place)
             .filter(|slot| slot.generation == generation);
         slot.and_then(|slot| slot.live.as_mut())
-            .filter(|region| !region.left)
+            .filter(|region| !region.is_freed)
             .ok_or(GpuMisuse::Stale)
     }
 
@@ -142,14 +142,14 @@ impl DedicatedBlocks {
         &mut self,
         place: u32,
         generation: u32,
-        word: u32,
+        user_data: u32,
     ) -> Result<(u64, Option<Object>), GpuMisuse> {
         let found = self.get(place, generation)?;
-        if found.user_data != word {
+        if found.user_data != user_data {
             return Err(GpuMisuse::Held);
         }
         let (size, idle) = (found.object.size, found.object.map.is_idle());
-        if !idle && word == NO_RECORD {
+        if !idle && user_data == NO_RECORD {
             return Err(GpuMisuse::Mapped);
         }
         let region = self
@@ -157,7 +157,7 @@ impl DedicatedBlocks {
             .get_mut(place)
             .and_then(|slot| slot.live.as_mut())
             .ok_or(GpuMisuse::Stale)?;
-        region.left = true;
+        region.is_freed = true;
         Ok((size, self.detach_leftover(place)))
     }
 
@@ -166,7 +166,7 @@ impl DedicatedBlocks {
         let slot = self.slots.get_mut(place)?;
         let object = slot
             .live
-            .take_if(|region| region.left && region.object.map.is_idle())?
+            .take_if(|region| region.is_freed && region.object.map.is_idle())?
             .object;
         self.live = self.live.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(object.size);

@@ -107,12 +107,12 @@ impl Pools {
 
     /// The sums of each block that something was ever allocated from. `see` runs under the pool's lock: it neither allocates nor calls
     /// anybody.
-    pub(crate) fn each_block_sum(&self, index: u16, see: &mut dyn FnMut(BlockSum)) {
+    pub(crate) fn each_block_sum(&self, index: u16, visit: &mut dyn FnMut(BlockSum)) {
         let Some(pool) = self.pool(index) else { return };
         let state = pool.lock();
         for (block, slot) in (0u32..).zip(state.blocks.slots.as_slice()) {
             if let Some(live) = slot.live.as_ref().filter(|live| !live.core.is_blank()) {
-                see(BlockSum {
+                visit(BlockSum {
                     block,
                     size: live.object.size,
                     live: live.core.used_bytes(),
@@ -130,7 +130,7 @@ impl Pools {
         &self,
         index: u16,
         block: u32,
-        see: &mut dyn FnMut(BlockRegion),
+        visit: &mut dyn FnMut(BlockRegion),
     ) -> bool {
         let Some(pool) = self.pool(index) else {
             return false;
@@ -142,12 +142,12 @@ impl Pools {
         let mut movable = live.object.map.is_idle();
         (live.core).each_live(&state.blocks.store, |node, generation, record| {
             if !is_internal_range(record) {
-                see(BlockRegion {
+                visit(BlockRegion {
                     at: state.region_slot(RegionPlaceKind::General, block, node, generation),
                     record,
                 });
             } else if let Some(slab) = slab_number(record) {
-                state.each_seat(slab, see);
+                state.each_slab_region(slab, visit);
             } else {
                 movable = false;
             }
@@ -168,30 +168,35 @@ impl Pools {
     /// it, each region of a slab counted; `None` where the block cannot be drained.
     pub(crate) fn begin_drain(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         index: u16,
         block: u32,
     ) -> Option<usize> {
         let pool = self.pool(index)?;
-        let (regions, later) = {
+        let (regions, deferred) = {
             let mut state = pool.lock();
             if !state.blocks.list_as(block, BlockListing::Draining) {
                 return None;
             }
-            let seats = state.freeze_slabs(block);
+            let regions = state.freeze_slabs(block);
             let ranges = state.blocks.block(block).ok()?.core.live_count() as usize;
-            (ranges.saturating_add(seats), state.deferred_free())
+            (ranges.saturating_add(regions), state.deferred_free())
         };
-        self.finish_free(env, pool, later);
+        self.finish_free(device_and_host, pool, deferred);
         Some(regions)
     }
 
     /// A block may be allocated from again; one in which nothing lies goes back to the driver. Answers its bytes then.
-    pub(crate) fn end_drain(&self, env: DeviceAndHost<'_>, index: u16, block: u32) -> u64 {
+    pub(crate) fn end_drain(
+        &self,
+        device_and_host: DeviceAndHost<'_>,
+        index: u16,
+        block: u32,
+    ) -> u64 {
         let Some(pool) = self.pool(index) else {
             return 0;
         };
-        let (removed, later) = {
+        let (removed, deferred) = {
             let mut state = pool.lock();
             let is_drained = state
                 .blocks
@@ -205,9 +210,9 @@ impl Pools {
             let removed = state.remove_empty_block(Some(block), true);
             (removed, state.deferred_free())
         };
-        self.finish_free(env, pool, later);
+        self.finish_free(device_and_host, pool, deferred);
         removed.map_or(0, |object| {
-            self.free_object(env, pool, &object);
+            self.free_object(device_and_host, pool, &object);
             object.size
         })
     }
@@ -241,37 +246,37 @@ impl Pools {
     /// [`GpuMisuse::Stale`] where the region was freed meanwhile, or is no range of its own; what the host allocator refuses. The region has no new record then.
     pub(crate) fn prepare_move(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         at: RegionSlot,
         new_record: u32,
     ) -> Result<PreparedMove, GpuError> {
         let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
         loop {
-            let lack = {
+            let shortage = {
                 let mut state = pool.lock();
                 match state.prepare_move(at, new_record)? {
                     Ok(prepared) => return Ok(prepared),
-                    Err(lack) => lack,
+                    Err(shortage) => shortage,
                 }
             };
-            env.grow(lack.layout(), |block| {
-                pool.lock().blocks.store.grow_with(lack, block)
+            device_and_host.grow(shortage.layout(), |block| {
+                pool.lock().blocks.store.grow_with(shortage, block)
             })?;
         }
     }
 
     /// Frees what [`prepare_move`](Self::prepare_move) reserved, or after an [exchange](ExchangeLock::exchange) the place that the region had.
-    pub(crate) fn free_target(&self, env: DeviceAndHost<'_>, target: RegionSlot) {
+    pub(crate) fn free_target(&self, device_and_host: DeviceAndHost<'_>, target: RegionSlot) {
         let Some(pool) = self.pool(target.place.pool()) else {
             return;
         };
-        let later = {
+        let deferred = {
             let mut state = pool.lock();
             let freed = state.free_target(target);
             debug_assert!(freed.is_ok(), "reserved: {freed:?}");
             state.deferred_free()
         };
-        self.finish_free(env, pool, later);
+        self.finish_free(device_and_host, pool, deferred);
     }
 
     /// The lock of a pool, for [exchanges](ExchangeLock::exchange).
@@ -285,7 +290,7 @@ impl Pools {
 }
 
 /// A pool's lock, within that of the records: taken at the first exchange, held for all that follow.
-#[must_use = "what is left to be done waits for `release`"]
+#[must_use = "what is vacated to be done waits for `release`"]
 pub(crate) struct ExchangeLock<'p> {
     pools: &'p Pools,
     pool: Option<&'p Pool>,
@@ -301,28 +306,28 @@ impl ExchangeLock<'_> {
             return false;
         };
         let state = self.state.get_or_insert_with(|| pool.lock());
-        let left = match at.kind() {
+        let vacated = match at.kind() {
             RegionPlaceKind::Slab if at.place.pool() == state.config.index => {
                 state.exchange_slab(at.place.block(), target)
             }
             _ => state.exchange(at, target),
         };
-        if let Some(block) = left.filter(|_| !is_bound) {
+        if let Some(block) = vacated.filter(|_| !is_bound) {
             let place = RegionPlace::new(RegionPlaceKind::General, state.config.index, block);
             let freed = state.free_target(RegionSlot { place, ..target });
             debug_assert!(freed.is_ok(), "reserved: {freed:?}");
         }
-        left.is_some()
+        vacated.is_some()
     }
 
     /// Unlocks, when the records are unlocked too.
-    pub(crate) fn release(self, env: DeviceAndHost<'_>) {
+    pub(crate) fn release(self, device_and_host: DeviceAndHost<'_>) {
         let (Some(pool), Some(mut state)) = (self.pool, self.state) else {
             return;
         };
-        let later = state.deferred_free();
+        let deferred = state.deferred_free();
         drop(state);
-        self.pools.finish_free(env, pool, later);
+        self.pools.finish_free(device_and_host, pool, deferred);
     }
 }
 
@@ -339,7 +344,7 @@ impl PoolState {
         let (block, found) = self
             .blocks
             .range(at.place.block(), at.slot, at.generation)?;
-        let home = block.core.number();
+        let block_number = block.core.number();
         let from = Suballocation {
             at,
             memory: block.object.memory,
@@ -350,12 +355,12 @@ impl PoolState {
         };
         let target = match self.reserve_target(&found) {
             Ok(target) => target,
-            Err(lack) => return Ok(Err(lack)),
+            Err(shortage) => return Ok(Err(shortage)),
         };
         let mut record = found.user_data;
         if record == NO_RECORD && target.is_some() {
             record = new_record;
-            let core = &self.blocks.block(home)?.core;
+            let core = &self.blocks.block(block_number)?.core;
             core.set_user_data(&self.blocks.store, at.slot, at.generation, record)
                 .map_err(misuse)?;
         }
@@ -383,17 +388,17 @@ impl PoolState {
             user_data: MOVE_TARGET,
             fit: Fit::Low,
         };
-        let mut spot = BlockSpace::NOWHERE;
-        match self.blocks.allocate_open(&want, &mut spot) {
-            Err(lack) => Err(lack),
+        let mut space = BlockSpace::NOWHERE;
+        match self.blocks.allocate_open(&want, &mut space) {
+            Err(shortage) => Err(shortage),
             Ok(false) => Ok(None),
             Ok(true) => {
-                debug_assert_eq!(spot.size, found.size, "asked for as much");
-                spot.kind = RegionPlaceKind::General;
-                spot.block = spot.containing_block;
+                debug_assert_eq!(space.size, found.size, "asked for as much");
+                space.kind = RegionPlaceKind::General;
+                space.block = space.containing_block;
                 self.moving = self.moving.saturating_add(1);
-                self.moving_bytes = self.moving_bytes.saturating_add(spot.size);
-                Ok(self.region(&spot))
+                self.moving_bytes = self.moving_bytes.saturating_add(space.size);
+                Ok(self.region(&space))
             }
         }
     }

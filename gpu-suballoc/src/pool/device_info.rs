@@ -30,27 +30,27 @@ pub(super) struct DeviceMemoryInfo {
 
 impl DeviceMemoryInfo {
     pub(super) fn new(device: &dyn DeviceMemory, options: &MemoryOptions) -> Self {
-        let said = device.properties();
+        let properties = device.properties();
         let mut types = [MemoryType {
             properties: PropertyFlags::NONE,
             heap_index: 0,
         }; MAX_MEMORY_TYPES];
         let mut heaps = [0; MAX_MEMORY_HEAPS];
         let mut usable = 0u32;
-        let type_count = said.types.len().min(MAX_MEMORY_TYPES);
+        let type_count = properties.types.len().min(MAX_MEMORY_TYPES);
         let amd = PropertyFlags::DEVICE_COHERENT_AMD | PropertyFlags::DEVICE_UNCACHED_AMD;
-        for (index, (kept, told)) in types.iter_mut().zip(said.types).enumerate() {
-            *kept = *told;
-            if told.properties.without(amd) == told.properties
-                || said.features.device_coherent_memory
+        for (index, (kept, reported)) in types.iter_mut().zip(properties.types).enumerate() {
+            *kept = *reported;
+            if reported.properties.without(amd) == reported.properties
+                || properties.features.device_coherent_memory
             {
                 usable |= 1 << index;
             }
         }
-        for (kept, told) in heaps.iter_mut().zip(said.heaps) {
-            *kept = told.size;
+        for (kept, reported) in heaps.iter_mut().zip(properties.heaps) {
+            *kept = reported.size;
         }
-        let limits = said.limits;
+        let limits = properties.limits;
         let atom = limits.non_coherent_atom_size.max(1);
         let granule = u64::from(options.granule).max(atom.checked_next_power_of_two().unwrap_or(1));
         let granularity = limits.buffer_image_granularity;
@@ -58,9 +58,9 @@ impl DeviceMemoryInfo {
             types,
             type_count,
             heaps,
-            heap_count: said.heaps.len().min(MAX_MEMORY_HEAPS),
+            heap_count: properties.heaps.len().min(MAX_MEMORY_HEAPS),
             usable,
-            features: said.features,
+            features: properties.features,
             granule_log2: granule.trailing_zeros(),
             atom,
             granularity: if granularity > granule {
@@ -109,21 +109,21 @@ impl DeviceMemoryInfo {
     pub(super) fn best_type(
         &self,
         memory_type_bits: u32,
-        wish: MemoryPreference,
+        preference: MemoryPreference,
     ) -> Result<u32, MemoryTypeError> {
-        choose_memory_type(self.types(), memory_type_bits & self.usable, wish)
+        choose_memory_type(self.types(), memory_type_bits & self.usable, preference)
     }
 
     /// All types that fit, best first.
     pub(super) fn types_by_fit(
         &self,
         memory_type_bits: u32,
-        wish: MemoryPreference,
+        preference: MemoryPreference,
     ) -> MemoryTypesByFit<'_> {
         MemoryTypesByFit {
             types: self.types(),
             memory_type_bits: memory_type_bits & self.usable,
-            preference: wish,
+            preference,
             last: None,
         }
     }

@@ -15,8 +15,12 @@ impl Pools {
     /// [`GpuMisuse::Stale`] where there is no such region, [`GpuMisuse::Held`] where it has a record, [`GpuMisuse::Mapped`] where it is a memory
     /// object of its own and mapped. Nothing was changed.
     #[inline]
-    pub(crate) fn free(&self, env: DeviceAndHost<'_>, at: RegionSlot) -> Result<u64, GpuMisuse> {
-        self.free_recorded(env, at, NO_RECORD)
+    pub(crate) fn free(
+        &self,
+        device_and_host: DeviceAndHost<'_>,
+        at: RegionSlot,
+    ) -> Result<u64, GpuMisuse> {
+        self.free_recorded(device_and_host, at, NO_RECORD)
     }
 
     /// Gives a region back, if it has that word.
@@ -26,36 +30,41 @@ impl Pools {
     #[inline]
     pub(crate) fn free_recorded(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         at: RegionSlot,
-        word: u32,
+        user_data: u32,
     ) -> Result<u64, GpuMisuse> {
         let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
         let mut state = pool.lock();
-        let (size, more) = state.free(at, word)?;
+        let (size, more) = state.free(at, user_data)?;
         if more {
-            let later = state.deferred_free();
+            let deferred = state.deferred_free();
             drop(state);
-            self.finish_free(env, pool, later);
+            self.finish_free(device_and_host, pool, deferred);
         }
         Ok(size)
     }
 
     /// What nothing lies in any more goes back to whom it came from, if it is not kept.
     #[cold]
-    pub(super) fn finish_free(&self, env: DeviceAndHost<'_>, pool: &Pool, later: DeferredFree) {
-        env.free_optional(later.spare_memory);
-        if let Some(object) = later.object {
-            self.free_object(env, pool, &object);
+    pub(super) fn finish_free(
+        &self,
+        device_and_host: DeviceAndHost<'_>,
+        pool: &Pool,
+        deferred: DeferredFree,
+    ) {
+        device_and_host.free_optional(deferred.spare_memory);
+        if let Some(object) = deferred.object {
+            self.free_object(device_and_host, pool, &object);
         }
-        if let Some(block) = later.emptied_block {
+        if let Some(block) = deferred.emptied_block {
             let removed = {
                 let mut state = pool.lock();
                 let over = self.budget.lock().heap(state.config.heap).is_over_budget();
                 state.remove_empty_block(Some(block), over)
             };
             if let Some(object) = removed {
-                self.free_object(env, pool, &object);
+                self.free_object(device_and_host, pool, &object);
             }
         }
     }
@@ -82,14 +91,16 @@ impl Pools {
                 .iter()
                 .filter_map(|slot| slot.live.as_ref())
                 .map(|live| &live.object);
-            let alone = state
+            let dedicated = state
                 .dedicated
                 .slots
                 .as_slice()
                 .iter()
                 .filter_map(|slot| slot.live.as_ref())
                 .map(|live| &live.object);
-            blocks.chain(alone).any(|object| object.memory == memory)
+            blocks
+                .chain(dedicated)
+                .any(|object| object.memory == memory)
         })
     }
 

@@ -47,11 +47,17 @@ impl LinearRegions {
     }
 
     /// The range that everything lies in: where it is, its offset and size.
-    pub(super) fn open(&mut self, config: &PoolConfig, home: RangeRef, offset: u64, size: u64) {
+    pub(super) fn open(
+        &mut self,
+        config: &PoolConfig,
+        range_ref: RangeRef,
+        offset: u64,
+        size: u64,
+    ) {
         let end = offset.saturating_add(size);
         self.ranges
             .open(config.algorithm, config.granule(), offset, end);
-        self.range_ref = Some(home);
+        self.range_ref = Some(range_ref);
     }
 
     pub(super) fn grow_with(&mut self, memory: HostBlock) -> Option<HostBlock> {
@@ -67,11 +73,11 @@ impl LinearRegions {
         &mut self,
         size: u64,
         alignment: u64,
-        word: u32,
+        user_data: u32,
         upper: bool,
     ) -> Result<LinearSuballocation, LinearMiss> {
         let range_ref = self.range_ref.ok_or(LinearMiss::Range)?;
-        let placed = self.ranges.allocate(size, alignment, word, upper);
+        let placed = self.ranges.allocate(size, alignment, user_data, upper);
         let placed = placed.map_err(|shortage| match shortage {
             LinearShortage::Nodes(layout) => LinearMiss::Nodes(layout),
             LinearShortage::Full | LinearShortage::NoUpperEnd => LinearMiss::Full,
@@ -95,9 +101,9 @@ impl LinearRegions {
         generation: u32,
     ) -> Result<(u32, SlotLocation), GpuMisuse> {
         let found = self.ranges.get(number, generation).map_err(misuse)?;
-        let home = self.range_ref.ok_or(GpuMisuse::Stale)?;
+        let range_ref = self.range_ref.ok_or(GpuMisuse::Stale)?;
         Ok((
-            home.block,
+            range_ref.block,
             SlotLocation {
                 offset: found.offset,
                 size: found.size,
@@ -122,9 +128,9 @@ impl LinearRegions {
         &mut self,
         number: u32,
         generation: u32,
-        word: u32,
+        user_data: u32,
     ) -> Result<u64, GpuMisuse> {
-        let freed = self.ranges.free(number, generation, Some(word));
+        let freed = self.ranges.free(number, generation, Some(user_data));
         freed.map(|freed| freed.size).map_err(misuse)
     }
 
@@ -138,9 +144,9 @@ impl LinearRegions {
     }
 
     /// The live regions in order of their offsets.
-    pub(super) fn walk(&self, see: &mut dyn FnMut(LiveSlot)) {
+    pub(super) fn walk(&self, visit: &mut dyn FnMut(LiveSlot)) {
         self.ranges.for_each(&mut |range| {
-            see(LiveSlot {
+            visit(LiveSlot {
                 group: 0,
                 slot: range.node,
                 generation: range.generation,

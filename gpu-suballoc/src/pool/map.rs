@@ -15,7 +15,7 @@ use crate::property_flags::PropertyFlags;
 use crate::threads;
 
 /// The place of a memory object, and where in it lies what is asked for.
-pub(super) type HomeOf = fn(&PoolState, RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse>;
+pub(super) type LocateObject = fn(&PoolState, RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse>;
 
 impl Pools {
     /// Where a region's first byte is in the process's memory. Counted: each call wants an [`unmap`](Pools::unmap).
@@ -24,10 +24,10 @@ impl Pools {
     /// [`GpuError::MapUnsupported`], [`GpuMisuse::Stale`], [`GpuMisuse::NestedMap`], or what the driver said.
     pub(crate) fn map(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         at: RegionSlot,
     ) -> Result<NonNull<u8>, GpuError> {
-        self.map_at(env, at, PoolState::object_place)
+        self.map_at(device_and_host, at, PoolState::object_place)
             .map(|(_, first)| first)
     }
 
@@ -35,25 +35,25 @@ impl Pools {
     /// is gone by then.
     pub(crate) fn map_object(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         at: RegionSlot,
     ) -> Result<(RegionPlace, NonNull<u8>), GpuError> {
-        self.map_at(env, at, PoolState::object_place)
+        self.map_at(device_and_host, at, PoolState::object_place)
     }
 
     /// As [`map`](Pools::map), of what `object_place` finds.
     pub(super) fn map_at(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         at: RegionSlot,
-        home_of: HomeOf,
+        locate: LocateObject,
     ) -> Result<(RegionPlace, NonNull<u8>), GpuError> {
         let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
         let mut tries = 0u32;
         loop {
-            let (home, offset, memory, size, step) = {
+            let (place, offset, memory, size, step) = {
                 let mut state = pool.lock();
-                let (home, offset) = home_of(&state, at)?;
+                let (place, offset) = locate(&state, at)?;
                 if !state
                     .config
                     .properties
@@ -63,13 +63,19 @@ impl Pools {
                         reason: MapRefusal::NotHostVisible,
                     });
                 }
-                let object = state.object_mut(home)?;
+                let object = state.object_mut(place)?;
                 if isize::try_from(object.size).is_err() {
                     return Err(GpuError::MapUnsupported {
                         reason: MapRefusal::AddressSpace,
                     });
                 }
-                (home, offset, object.memory, object.size, object.map.enter())
+                (
+                    place,
+                    offset,
+                    object.memory,
+                    object.size,
+                    object.map.enter(),
+                )
             };
             let base = match step {
                 Step::Done(base) => base,
@@ -79,9 +85,9 @@ impl Pools {
                 Step::Driver => {
                     let _in_call = threads::enter_call();
                     // SAFETY: host-visible, not mapped, all of it; it is this thread's turn, and until that is over it is not freed.
-                    let mapped = unsafe { env.device.map(memory, 0, size) };
+                    let mapped = unsafe { device_and_host.device.map(memory, 0, size) };
                     let mut state = pool.lock();
-                    state.object_mut(home)?.map.entered(mapped.ok());
+                    state.object_mut(place)?.map.entered(mapped.ok());
                     drop(state);
                     Some(mapped?)
                 }
@@ -91,7 +97,7 @@ impl Pools {
             })?;
             let first = base.and_then(|base| NonNull::new(base.as_ptr().wrapping_add(offset)));
             return match first {
-                Some(first) => Ok((home, first)),
+                Some(first) => Ok((place, first)),
                 None => Err(GpuError::Device(DeviceError::MapFailed)),
             };
         }
@@ -101,14 +107,18 @@ impl Pools {
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`], [`GpuMisuse::NotMapped`].
-    pub(crate) fn unmap(&self, env: DeviceAndHost<'_>, at: RegionSlot) -> Result<(), GpuMisuse> {
-        let home = self
+    pub(crate) fn unmap(
+        &self,
+        device_and_host: DeviceAndHost<'_>,
+        at: RegionSlot,
+    ) -> Result<(), GpuMisuse> {
+        let place = self
             .pool(at.place.pool())
             .ok_or(GpuMisuse::Stale)?
             .lock()
             .object_place(at)?
             .0;
-        self.unmap_object(env, home)
+        self.unmap_object(device_and_host, place)
     }
 
     /// Undoes one [`map_object`](Pools::map_object).
@@ -117,14 +127,14 @@ impl Pools {
     /// [`GpuMisuse::Stale`], [`GpuMisuse::NotMapped`].
     pub(crate) fn unmap_object(
         &self,
-        env: DeviceAndHost<'_>,
-        home: RegionPlace,
+        device_and_host: DeviceAndHost<'_>,
+        place: RegionPlace,
     ) -> Result<(), GpuMisuse> {
-        let pool = self.pool(home.pool()).ok_or(GpuMisuse::Stale)?;
+        let pool = self.pool(place.pool()).ok_or(GpuMisuse::Stale)?;
         let keep = self.options.map_policy == MapPolicy::Persistent;
         let (memory, step) = {
             let mut state = pool.lock();
-            let object = state.object_mut(home)?;
+            let object = state.object_mut(place)?;
             (object.memory, object.map.leave(keep))
         };
         match step {
@@ -133,13 +143,13 @@ impl Pools {
             Step::Driver => {
                 let _in_call = threads::enter_call();
                 // SAFETY: mapped, by nobody any more; it is this thread's turn, and until that is over it is not freed.
-                unsafe { env.device.unmap(memory) };
-                pool.lock().object_mut(home)?.map.left();
+                unsafe { device_and_host.device.unmap(memory) };
+                pool.lock().object_mut(place)?.map.left();
             }
         }
-        let left = pool.lock().detach_leftover(home);
-        if let Some(object) = left {
-            self.free_object(env, pool, &object);
+        let leftover = pool.lock().detach_leftover(place);
+        if let Some(object) = leftover {
+            self.free_object(device_and_host, pool, &object);
         }
         Ok(())
     }
@@ -150,14 +160,14 @@ impl Pools {
     /// [`GpuMisuse::Outside`], [`GpuMisuse::NotMapped`] where no region of its memory object is mapped, [`GpuMisuse::Stale`], or what the driver said.
     pub(crate) fn flush(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         at: RegionSlot,
         offset: u64,
         size: u64,
     ) -> Result<(), GpuError> {
         // SAFETY: `with_range` calls this with whole atoms of mapped memory, which stays mapped until it returns.
-        self.with_range(env, at, offset, size, |range| unsafe {
-            env.device.flush(&[range])
+        self.with_range(device_and_host, at, offset, size, |range| unsafe {
+            device_and_host.device.flush(&[range])
         })
     }
 
@@ -167,34 +177,34 @@ impl Pools {
     /// As [`flush`](Pools::flush).
     pub(crate) fn invalidate(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         at: RegionSlot,
         offset: u64,
         size: u64,
     ) -> Result<(), GpuError> {
         // SAFETY: as for `flush`.
-        self.with_range(env, at, offset, size, |range| unsafe {
-            env.device.invalidate(&[range])
+        self.with_range(device_and_host, at, offset, size, |range| unsafe {
+            device_and_host.device.invalidate(&[range])
         })
     }
 
     fn with_range(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         at: RegionSlot,
         offset: u64,
         size: u64,
-        ask: impl FnOnce(MappedRange) -> Result<(), DeviceError>,
+        synchronize: impl FnOnce(MappedRange) -> Result<(), DeviceError>,
     ) -> Result<(), GpuError> {
         let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
-        let (home, range) = {
+        let (place, range) = {
             let mut state = pool.lock();
             let (found, _) = state.locate(at)?;
             if offset.checked_add(size).is_none_or(|end| end > found.size) {
                 return Err(GpuMisuse::Outside.into());
             }
-            let (home, _) = state.object_place(at)?;
-            let object = state.object_mut(home)?;
+            let (place, _) = state.object_place(at)?;
+            let object = state.object_mut(place)?;
             if !object.map.is_mapped() {
                 return Err(GpuMisuse::NotMapped.into());
             }
@@ -211,7 +221,7 @@ impl Pools {
                 return Err(GpuMisuse::NotMapped.into());
             }
             (
-                home,
+                place,
                 MappedRange {
                     memory: found.memory,
                     offset: first,
@@ -219,8 +229,8 @@ impl Pools {
                 },
             )
         };
-        let asked = ask(range);
-        self.unmap_object(env, home)?;
-        asked.map_err(Into::into)
+        let synchronized = synchronize(range);
+        self.unmap_object(device_and_host, place)?;
+        synchronized.map_err(Into::into)
     }
 }

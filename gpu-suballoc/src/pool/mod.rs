@@ -111,22 +111,22 @@ impl Pools {
         if !options.is_sound() {
             return Err(GpuMisuse::BadOptions.into());
         }
-        let facts = DeviceMemoryInfo::new(device, options);
+        let device_info = DeviceMemoryInfo::new(device, options);
         if options
             .max_block
-            .is_some_and(|bytes| bytes < 1 << facts.granule_log2)
+            .is_some_and(|bytes| bytes < 1 << device_info.granule_log2)
         {
             return Err(GpuMisuse::BlockTooSmall.into());
         }
-        let mut ledger = MemoryBudget::new(facts.max_objects, options.max_bytes);
-        for ((heap, size), limit) in facts.heaps().zip(options.heap_limits) {
-            ledger.set_heap(heap, size, limit);
+        let mut budget = MemoryBudget::new(device_info.max_objects, options.max_bytes);
+        for ((heap, size), limit) in device_info.heaps().zip(options.heap_limits) {
+            budget.set_heap(heap, size, limit);
         }
         let pools = Self {
-            device_info: facts,
+            device_info,
             options: *options,
             type_cache: TypeCache::new(),
-            budget: StateMutex::new(ledger),
+            budget: StateMutex::new(budget),
             frame: AtomicU64::new(0),
             longest_wait: AtomicU64::new(0),
             pools: [const { AtomicPtr::new(ptr::null_mut()) }; POOLS],
@@ -194,7 +194,7 @@ impl Pools {
     /// The pool of [`index_of`](Self::index_of), made where it is not there yet.
     fn pool_of(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         memory_type: u32,
         kind: ResourceKind,
         pinned: bool,
@@ -208,10 +208,10 @@ impl Pools {
         } else {
             ResourceKind::Linear
         };
-        let (facts, growth) = self
+        let (config, growth) = self
             .config_of(index, memory_type, kind)
             .ok_or(GpuMisuse::BadOptions)?;
-        self.insert_pool(env, PoolState::new(facts, growth))?;
+        self.insert_pool(device_and_host, PoolState::new(config, growth))?;
         self.pool(index).ok_or_else(|| GpuMisuse::NoSuchPool.into())
     }
 
@@ -230,7 +230,7 @@ impl Pools {
             &self.options,
         )
         .with_objects(self.device_info.max_objects);
-        let facts = PoolConfig {
+        let config = PoolConfig {
             index,
             generation: 0,
             memory_type,
@@ -254,7 +254,7 @@ impl Pools {
             margin: self.margin_of(described.properties),
             has_device_address: self.blocks_have_device_addresses(),
         };
-        Some((facts, growth))
+        Some((config, growth))
     }
 
     /// The size of transient pages: what the options say, or half of the first block where that is less.
@@ -270,13 +270,20 @@ impl Pools {
     }
 
     /// Puts a new pool at its index, where there is none. False where another thread has put one there.
-    fn insert_pool(&self, env: DeviceAndHost<'_>, state: PoolState) -> Result<bool, GpuError> {
+    fn insert_pool(
+        &self,
+        device_and_host: DeviceAndHost<'_>,
+        state: PoolState,
+    ) -> Result<bool, GpuError> {
         let place = self
             .pools
             .get(usize::from(state.config.index))
             .ok_or(GpuMisuse::NoSuchPool)?;
         let layout = Layout::new::<Pool>();
-        let pool = env.allocate(layout)?.into_start().cast::<Pool>();
+        let pool = device_and_host
+            .allocate(layout)?
+            .into_start()
+            .cast::<Pool>();
         // SAFETY: a fresh block of the layout of a pool.
         unsafe { pool.write(StateMutex::new(state)) };
         // Release: the pool is written before its address.
@@ -291,7 +298,7 @@ impl Pools {
         if !put {
             // A new state owns nothing, so that nothing is lost with it.
             // SAFETY: allocated above with this layout; nobody has seen its address.
-            env.free(unsafe { HostBlock::new(pool.cast(), layout) });
+            device_and_host.free(unsafe { HostBlock::new(pool.cast(), layout) });
         }
         Ok(put)
     }

@@ -73,47 +73,50 @@ impl Pools {
     #[inline(always)]
     pub(crate) fn place(
         &self,
-        env: DeviceAndHost<'_>,
-        ask: &AllocationRequest,
+        device_and_host: DeviceAndHost<'_>,
+        request: &AllocationRequest,
     ) -> Result<Suballocation, GpuError> {
-        ask.check()?;
-        match self.place_fast(ask) {
+        request.check()?;
+        match self.place_fast(request) {
             Some(placed) => Ok(placed),
-            None => self.place_with_driver(env, ask),
+            None => self.place_with_driver(device_and_host, request),
         }
     }
 
     /// The common case: the question was asked before, and there is room. Nobody is called.
     #[inline(always)]
-    fn place_fast(&self, ask: &AllocationRequest) -> Option<Suballocation> {
+    fn place_fast(&self, request: &AllocationRequest) -> Option<Suballocation> {
         let memory_type = self
             .type_cache
-            .get(ask.memory_type_bits, ask.preference)
-            .filter(|_| ask.is_plain())?;
+            .get(request.memory_type_bits, request.preference)
+            .filter(|_| request.is_plain())?;
         let mut state = self
-            .pool(self.index_of(memory_type, ask.kind, ask.pinned))?
+            .pool(self.index_of(memory_type, request.kind, request.pinned))?
             .lock();
-        if ask.size > state.growth.max() / LARGE_PART {
+        if request.size > state.growth.max() / LARGE_PART {
             return None;
         }
-        let mut spot = BlockSpace::NOWHERE;
-        state.place(ask, true, &mut spot).ok()?;
-        state.region(&spot)
+        let mut space = BlockSpace::NOWHERE;
+        state.place(request, true, &mut space).ok()?;
+        state.region(&space)
     }
 
     #[cold]
     fn place_with_driver(
         &self,
-        env: DeviceAndHost<'_>,
-        ask: &AllocationRequest,
+        device_and_host: DeviceAndHost<'_>,
+        request: &AllocationRequest,
     ) -> Result<Suballocation, GpuError> {
-        if !ask.export.is_empty() && !self.device_info.features.external_memory {
+        if !request.export.is_empty() && !self.device_info.features.external_memory {
             return Err(GpuMisuse::NotEnabled.into());
         }
-        match self.place_in_any_type(env, ask) {
+        match self.place_in_any_type(device_and_host, request) {
             // Empty blocks that are kept here may be just what is missing there, and what was an empty page is a hole then.
-            Err(error) if error.is_out_of_device_memory() && self.free_everything_kept(env) => {
-                self.place_in_any_type(env, ask)
+            Err(error)
+                if error.is_out_of_device_memory()
+                    && self.free_everything_kept(device_and_host) =>
+            {
+                self.place_in_any_type(device_and_host, request)
             }
             other => other,
         }
@@ -121,41 +124,45 @@ impl Pools {
 
     fn place_in_any_type(
         &self,
-        env: DeviceAndHost<'_>,
-        ask: &AllocationRequest,
+        device_and_host: DeviceAndHost<'_>,
+        request: &AllocationRequest,
     ) -> Result<Suballocation, GpuError> {
         let budget_first = [true, false];
-        let within_only = ask.within_budget || self.options.within_budget;
-        if let Some(id) = ask.pool {
-            let (pool, facts, heap_size) = self.custom_for(ask, id)?;
-            self.check_size(ask, pool.lock().growth, heap_size.min(facts.max_bytes))?;
+        let within_only = request.within_budget || self.options.within_budget;
+        if let Some(id) = request.pool {
+            let (pool, config, heap_size) = self.custom_for(request, id)?;
+            self.check_size(request, pool.lock().growth, heap_size.min(config.max_bytes))?;
             return self
-                .place_in(env, pool, ask, within_only)
+                .place_in(device_and_host, pool, request, within_only)
                 .map_err(GrowthError::error);
         }
         let best = self
             .device_info
-            .best_type(ask.memory_type_bits, ask.preference)?;
-        self.check_fits_some_type(ask)?;
+            .best_type(request.memory_type_bits, request.preference)?;
+        self.check_fits_some_type(request)?;
         let mut first = None;
         let mut refused = 0u32;
-        for within in budget_first
+        for within_budget in budget_first
             .into_iter()
-            .filter(|within| *within || !within_only)
+            .filter(|within_budget| *within_budget || !within_only)
         {
             for memory_type in self
                 .device_info
-                .types_by_fit(ask.memory_type_bits, ask.preference)
+                .types_by_fit(request.memory_type_bits, request.preference)
             {
                 if refused >> memory_type & 1 == 1 {
                     continue;
                 }
-                let pool = self.pool_of(env, memory_type, ask.kind, ask.pinned)?;
-                match self.place_in(env, pool, ask, within) {
+                let pool =
+                    self.pool_of(device_and_host, memory_type, request.kind, request.pinned)?;
+                match self.place_in(device_and_host, pool, request, within_budget) {
                     Ok(placed) => {
-                        if memory_type == best && ask.is_plain() {
-                            self.type_cache
-                                .insert(ask.memory_type_bits, ask.preference, best);
+                        if memory_type == best && request.is_plain() {
+                            self.type_cache.insert(
+                                request.memory_type_bits,
+                                request.preference,
+                                best,
+                            );
                         }
                         return Ok(placed);
                     }
@@ -177,33 +184,33 @@ impl Pools {
     /// Why the pool is not for it.
     pub(super) fn custom_for(
         &self,
-        ask: &AllocationRequest,
+        request: &AllocationRequest,
         id: PoolId,
     ) -> Result<(&Pool, PoolConfig, u64), GpuMisuse> {
         let pool = self.custom(id.index, id.generation)?;
-        let facts = pool.lock().config;
+        let config = pool.lock().config;
         let (_, heap_size) = self
             .device_info
-            .memory_type(facts.memory_type)
+            .memory_type(config.memory_type)
             .ok_or(GpuMisuse::NoSuchPool)?;
-        if ask.memory_type_bits >> facts.memory_type & 1 == 0 {
+        if request.memory_type_bits >> config.memory_type & 1 == 0 {
             return Err(GpuMisuse::WrongPool);
         }
-        if ask.upper_address && facts.algorithm != BlockAlgorithm::DoubleStack {
+        if request.upper_address && config.algorithm != BlockAlgorithm::DoubleStack {
             return Err(GpuMisuse::NoUpperEnd);
         }
-        if ask.pinned && !facts.is_pinned {
+        if request.pinned && !config.is_pinned {
             return Err(GpuMisuse::PoolNotPinned);
         }
-        Ok((pool, facts, heap_size))
+        Ok((pool, config, heap_size))
     }
 
     /// What no memory type could ever hold is refused before anybody is asked.
-    fn check_fits_some_type(&self, ask: &AllocationRequest) -> Result<(), GpuError> {
+    fn check_fits_some_type(&self, request: &AllocationRequest) -> Result<(), GpuError> {
         let mut refusal = None;
         for memory_type in self
             .device_info
-            .types_by_fit(ask.memory_type_bits, ask.preference)
+            .types_by_fit(request.memory_type_bits, request.preference)
         {
             let Some((described, heap_size)) = self.device_info.memory_type(memory_type) else {
                 continue;
@@ -214,7 +221,7 @@ impl Pools {
                 self.device_info.max_object_size(heap_size),
                 &self.options,
             );
-            match (self.check_size(ask, growth, heap_size), refusal) {
+            match (self.check_size(request, growth, heap_size), refusal) {
                 (Ok(()), _) => return Ok(()),
                 (
                     Err(GpuError::TooLarge { limit, .. }),
@@ -228,24 +235,24 @@ impl Pools {
 
     fn check_size(
         &self,
-        ask: &AllocationRequest,
+        request: &AllocationRequest,
         growth: Growth,
         heap_size: u64,
     ) -> Result<(), GpuError> {
-        let alone = self.device_info.max_object_size(heap_size);
-        let limit = if ask.dedicated == DedicatedPolicy::Never && !ask.must_be_dedicated() {
-            growth.max().min(alone)
+        let max_object = self.device_info.max_object_size(heap_size);
+        let limit = if request.dedicated == DedicatedPolicy::Never && !request.must_be_dedicated() {
+            growth.max().min(max_object)
         } else {
-            alone
+            max_object
         };
-        if ask.size > limit {
+        if request.size > limit {
             return Err(GpuError::TooLarge {
-                bytes: ask.size,
+                bytes: request.size,
                 limit,
             });
         }
         // Where a memory object begins every alignment is kept; a larger one than any object is a mistake.
-        if ask.alignment > alone.max(growth.max()) {
+        if request.alignment > max_object.max(growth.max()) {
             return Err(GpuMisuse::AlignmentTooLarge.into());
         }
         Ok(())
@@ -254,37 +261,39 @@ impl Pools {
     /// In one pool.
     pub(super) fn place_in(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
-        ask: &AllocationRequest,
-        within: bool,
+        request: &AllocationRequest,
+        within_budget: bool,
     ) -> Result<Suballocation, GrowthError> {
-        let (facts, largest) = {
+        let (config, largest) = {
             let state = pool.lock();
             (state.config, state.growth.max())
         };
         let scarce = self.budget.lock().is_scarce();
-        let alone_first = ask.must_be_dedicated()
-            || (ask.should_be_dedicated(largest, scarce) && !facts.is_fixed);
-        let mut stop = None;
-        if alone_first {
-            match self.place_dedicated(env, pool, ask, within) {
+        let dedicated_first = request.must_be_dedicated()
+            || (request.should_be_dedicated(largest, scarce) && !config.is_fixed);
+        let mut failure = None;
+        if dedicated_first {
+            match self.place_dedicated(device_and_host, pool, request, within_budget) {
                 Err(reason)
-                    if !ask.must_be_dedicated() && !matches!(reason, GrowthError::Final(_)) =>
+                    if !request.must_be_dedicated() && !matches!(reason, GrowthError::Final(_)) =>
                 {
-                    stop = Some(reason)
+                    failure = Some(reason)
                 }
                 other => return other,
             }
         }
-        match self.place_shared(env, pool, ask, within) {
+        match self.place_shared(device_and_host, pool, request, within_budget) {
             Err(reason)
-                if !alone_first && ask.dedicated != DedicatedPolicy::Never && !facts.is_fixed =>
+                if !dedicated_first
+                    && request.dedicated != DedicatedPolicy::Never
+                    && !config.is_fixed =>
             {
                 if matches!(reason, GrowthError::Final(_)) {
                     return Err(reason);
                 }
-                self.place_dedicated(env, pool, ask, within)
+                self.place_dedicated(device_and_host, pool, request, within_budget)
                     .map_err(|last| {
                         if matches!(last, GrowthError::Final(_)) {
                             last
@@ -296,7 +305,7 @@ impl Pools {
             Err(reason) => Err(if matches!(reason, GrowthError::Final(_)) {
                 reason
             } else {
-                stop.unwrap_or(reason)
+                failure.unwrap_or(reason)
             }),
             Ok(placed) => Ok(placed),
         }
@@ -305,56 +314,56 @@ impl Pools {
     /// In a block, in one that is made where there is no room.
     fn place_shared(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
-        ask: &AllocationRequest,
-        within: bool,
+        request: &AllocationRequest,
+        within_budget: bool,
     ) -> Result<Suballocation, GrowthError> {
         let mut classes = true;
         let mut tries = 0u32;
         loop {
-            let (lacking, seen) = {
+            let (shortage, seen) = {
                 let mut state = pool.lock();
-                let generation = ask.pool.map_or(0, |id| id.generation);
+                let generation = request.pool.map_or(0, |id| id.generation);
                 if !state.is_open || state.config.generation != generation {
                     return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
                 }
-                let mut spot = BlockSpace::NOWHERE;
-                match state.place(ask, classes, &mut spot) {
+                let mut space = BlockSpace::NOWHERE;
+                match state.place(request, classes, &mut space) {
                     Ok(()) => {
                         return state
-                            .region(&spot)
+                            .region(&space)
                             .ok_or(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
                     }
-                    Err(lacking) => (lacking, state.blocks_created),
+                    Err(shortage) => (shortage, state.blocks_created),
                 }
             };
-            match lacking {
-                PoolShortage::Records(lack) => {
-                    env.grow(lack.layout(), |block| {
-                        pool.lock().blocks.store.grow_with(lack, block)
+            match shortage {
+                PoolShortage::Records(shortage) => {
+                    device_and_host.grow(shortage.layout(), |block| {
+                        pool.lock().blocks.store.grow_with(shortage, block)
                     })?;
                 }
                 PoolShortage::Class { slab, need } => {
-                    env.grow(need.layout, |block| {
+                    device_and_host.grow(need.layout, |block| {
                         pool.lock().size_classes.grow_with(slab, need, block)
                     })?;
                 }
                 PoolShortage::Linear(layout) => {
-                    env.grow(layout, |block| {
+                    device_and_host.grow(layout, |block| {
                         pool.lock().size_classes.linear.grow_with(block)
                     })?;
                 }
                 PoolShortage::Block { need, class } => {
-                    let exact = ask.dedicated == DedicatedPolicy::Never && !class;
+                    let exact = request.dedicated == DedicatedPolicy::Never && !class;
                     match self.grow(
-                        env,
+                        device_and_host,
                         pool,
                         BlockPlan {
-                            generation: ask.pool.map_or(0, |id| id.generation),
+                            generation: request.pool.map_or(0, |id| id.generation),
                             need,
                             exact,
-                            within_budget: within,
+                            within_budget,
                             seen: Some(seen),
                         },
                         &mut tries,
@@ -363,7 +372,7 @@ impl Pools {
                         Err(GrowthError::Final(error)) => return Err(GrowthError::Final(error)),
                         // No page for it; it may do without.
                         Err(_) if class => classes = false,
-                        Err(stop) => return Err(stop),
+                        Err(failure) => return Err(failure),
                     }
                 }
             }

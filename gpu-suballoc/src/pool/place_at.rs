@@ -31,18 +31,18 @@ impl Pools {
     /// What is wrong with the request, the pool or the place; what the host allocator refused.
     pub(crate) fn place_at(
         &self,
-        env: DeviceAndHost<'_>,
-        ask: &AllocationRequest,
+        device_and_host: DeviceAndHost<'_>,
+        request: &AllocationRequest,
         block: u32,
         offset: u64,
     ) -> Result<Suballocation, GpuError> {
-        ask.check()?;
-        let id = ask.pool.ok_or(GpuMisuse::NoSuchPool)?;
-        let (pool, facts, _) = self.custom_for(ask, id)?;
-        if ask.must_be_dedicated() {
+        request.check()?;
+        let id = request.pool.ok_or(GpuMisuse::NoSuchPool)?;
+        let (pool, config, _) = self.custom_for(request, id)?;
+        if request.must_be_dedicated() {
             return Err(GpuMisuse::BadOptions.into());
         }
-        if facts.algorithm.is_linear() {
+        if config.algorithm.is_linear() {
             return Err(GpuMisuse::PlacesItself.into());
         }
         loop {
@@ -50,14 +50,14 @@ impl Pools {
             if !state.is_named(id.generation) {
                 return Err(GpuMisuse::NoSuchPool.into());
             }
-            let lack = match state.place_at(ask, block, offset) {
+            let shortage = match state.place_at(request, block, offset) {
                 Ok(placed) => return Ok(placed),
                 Err(PlaceMiss::Misuse(rule)) => return Err(rule.into()),
-                Err(PlaceMiss::Records(lack)) => lack,
+                Err(PlaceMiss::Records(shortage)) => shortage,
             };
             drop(state);
-            env.grow(lack.layout(), |memory| {
-                pool.lock().blocks.store.grow_with(lack, memory)
+            device_and_host.grow(shortage.layout(), |memory| {
+                pool.lock().blocks.store.grow_with(shortage, memory)
             })?;
         }
     }
@@ -66,24 +66,24 @@ impl Pools {
 impl PoolState {
     fn place_at(
         &mut self,
-        ask: &AllocationRequest,
+        request: &AllocationRequest,
         block: u32,
         offset: u64,
     ) -> Result<Suballocation, PlaceMiss> {
-        let (size, alignment) = self.config.padded(ask);
+        let (size, alignment) = self.config.padded(request);
         let want = RangeRequest {
             size,
             alignment,
-            user_data: ask.user_data,
+            user_data: request.user_data,
             fit: Fit::Low,
         };
-        let mut spot = BlockSpace::NOWHERE;
-        self.blocks.allocate_at(block, offset, &want, &mut spot)?;
-        spot.kind = RegionPlaceKind::General;
-        spot.block = block;
+        let mut space = BlockSpace::NOWHERE;
+        self.blocks.allocate_at(block, offset, &want, &mut space)?;
+        space.kind = RegionPlaceKind::General;
+        space.block = block;
         self.regions = self.regions.saturating_add(1);
-        self.used_bytes = self.used_bytes.saturating_add(spot.size);
-        Ok(self.region(&spot).ok_or(GpuMisuse::NoSuchPlace)?)
+        self.used_bytes = self.used_bytes.saturating_add(space.size);
+        Ok(self.region(&space).ok_or(GpuMisuse::NoSuchPlace)?)
     }
 }
 
@@ -94,10 +94,10 @@ impl Blocks {
         block: u32,
         offset: u64,
         want: &RangeRequest,
-        spot: &mut BlockSpace,
+        space: &mut BlockSpace,
     ) -> Result<(), PlaceMiss> {
-        if let Some(lack) = self.store.missing_capacity(NODES_PER_ALLOCATION) {
-            return Err(PlaceMiss::Records(lack));
+        if let Some(shortage) = self.store.missing_capacity(NODES_PER_ALLOCATION) {
+            return Err(PlaceMiss::Records(shortage));
         }
         let live = self.block(block).map_err(|_| GpuMisuse::NoSuchPlace)?;
         let end = offset.checked_add(want.size);
@@ -131,11 +131,11 @@ impl Blocks {
         if was_empty {
             self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
         }
-        spot.containing_block = block;
-        spot.slot = range.node;
-        spot.generation = range.generation;
-        spot.offset = range.offset;
-        spot.size = range.size;
+        space.containing_block = block;
+        space.slot = range.node;
+        space.generation = range.generation;
+        space.offset = range.offset;
+        space.size = range.size;
         if self.turnover.note_allocation(range.size) {
             self.end_turnover();
         }

@@ -28,22 +28,22 @@ pub(crate) const NEW_SHARD_PAGE: u32 = 0x9f00_0000;
 pub(crate) const FIRST_OWN: u32 = NEW_SHARD_PAGE;
 
 /// Whether a range is a page, a slab or a line, of the pool's own or of a shard, or reserved for a move, and no region. No record has so high a number.
-pub(super) const fn is_internal_range(word: u32) -> bool {
-    word >= FIRST_OWN && word != NO_RECORD
+pub(super) const fn is_internal_range(user_data: u32) -> bool {
+    user_data >= FIRST_OWN && user_data != NO_RECORD
 }
 
 /// The number of the slab that a range is.
-pub(super) const fn slab_number(word: u32) -> Option<u32> {
-    if word >= SLAB_RANGE && word < PAGE_RANGE {
-        Some(word - SLAB_RANGE)
+pub(super) const fn slab_number(user_data: u32) -> Option<u32> {
+    if user_data >= SLAB_RANGE && user_data < PAGE_RANGE {
+        Some(user_data - SLAB_RANGE)
     } else {
         None
     }
 }
 
 /// Whether a range is a page or slab of a shard.
-pub(super) const fn is_shard_page(word: u32) -> bool {
-    word >= FIRST_OWN && word < LINEAR_RANGE
+pub(super) const fn is_shard_page(user_data: u32) -> bool {
+    user_data >= FIRST_OWN && user_data < LINEAR_RANGE
 }
 
 /// A region that is wanted.

@@ -19,32 +19,32 @@ impl Pools {
     /// [`GpuMisuse::NoSuchPool`]; why no more could be made: those that were made stay.
     pub(crate) fn reserve_custom(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         id: PoolId,
         bytes: u64,
         within_budget: bool,
     ) -> Result<(), GpuError> {
         let pool = self.custom(id.index, id.generation)?;
-        self.reserve_in(env, (pool, id.generation), bytes, within_budget)
+        self.reserve_in(device_and_host, (pool, id.generation), bytes, within_budget)
     }
 
     /// The same in the pool where requests of these types and preference are placed first.
     pub(crate) fn reserve_of_type(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         (memory_type_bits, preference): (u32, MemoryPreference),
         (kind, is_pinned): (ResourceKind, bool),
         bytes: u64,
         within_budget: bool,
     ) -> Result<(), GpuError> {
         let best = self.device_info.best_type(memory_type_bits, preference)?;
-        let pool = self.pool_of(env, best, kind, is_pinned)?;
-        self.reserve_in(env, (pool, 0), bytes, within_budget)
+        let pool = self.pool_of(device_and_host, best, kind, is_pinned)?;
+        self.reserve_in(device_and_host, (pool, 0), bytes, within_budget)
     }
 
     fn reserve_in(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         (pool, generation): (&Pool, u32),
         bytes: u64,
         within_budget: bool,
@@ -69,7 +69,7 @@ impl Pools {
                 within_budget: within_budget || self.options.within_budget,
                 seen: Some(seen),
             };
-            self.grow(env, pool, plan, &mut tries)
+            self.grow(device_and_host, pool, plan, &mut tries)
                 .map_err(GrowthError::error)?;
         }
     }

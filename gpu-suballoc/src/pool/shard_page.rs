@@ -18,12 +18,12 @@ use crate::id::{RegionPlace, RegionPlaceKind, RegionSlot};
 
 impl Pools {
     /// The range at `at`, placed with the word [`NEW_SHARD_PAGE`], has `word` from now on.
-    pub(crate) fn name_shard_page(&self, at: RegionSlot, word: u32) -> Result<(), GpuMisuse> {
+    pub(crate) fn name_shard_page(&self, at: RegionSlot, user_data: u32) -> Result<(), GpuMisuse> {
         let mut state = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?.lock();
         let (_, size, _) = state.shard_page(at)?;
         state
             .blocks
-            .set_user_data(at.place.block(), at.slot, at.generation, word)?;
+            .set_user_data(at.place.block(), at.slot, at.generation, user_data)?;
         state.shard_pages = state.shard_pages.saturating_add(1);
         state.shard_page_bytes = state.shard_page_bytes.saturating_add(size);
         Ok(())
@@ -32,21 +32,21 @@ impl Pools {
     /// Frees a shard's range. Never takes memory.
     pub(crate) fn free_shard_page(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         at: RegionSlot,
     ) -> Result<(), GpuMisuse> {
         let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
         let mut state = pool.lock();
-        let (_, size, word) = state.shard_page(at)?;
-        let (_, more) = state.free(at, word)?;
-        if word != NEW_SHARD_PAGE {
+        let (_, size, user_data) = state.shard_page(at)?;
+        let (_, more) = state.free(at, user_data)?;
+        if user_data != NEW_SHARD_PAGE {
             state.shard_pages = state.shard_pages.saturating_sub(1);
             state.shard_page_bytes = state.shard_page_bytes.saturating_sub(size);
         }
         if more {
-            let later = state.deferred_free();
+            let deferred = state.deferred_free();
             drop(state);
-            self.finish_free(env, pool, later);
+            self.finish_free(device_and_host, pool, deferred);
         }
         Ok(())
     }
@@ -54,26 +54,26 @@ impl Pools {
     /// As [`map`](Pools::map), for a shard's range.
     pub(crate) fn map_shard_page(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         at: RegionSlot,
     ) -> Result<NonNull<u8>, GpuError> {
-        self.map_at(env, at, PoolState::home_of_shard_page)
+        self.map_at(device_and_host, at, PoolState::shard_page_place)
             .map(|(_, first)| first)
     }
 
     /// As [`unmap`](Pools::unmap), for a shard's range.
     pub(crate) fn unmap_shard_page(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         at: RegionSlot,
     ) -> Result<(), GpuMisuse> {
-        let home = self
+        let place = self
             .pool(at.place.pool())
             .ok_or(GpuMisuse::Stale)?
             .lock()
-            .home_of_shard_page(at)?
+            .shard_page_place(at)?
             .0;
-        self.unmap_object(env, home)
+        self.unmap_object(device_and_host, place)
     }
 }
 
@@ -91,7 +91,7 @@ impl PoolState {
         }
     }
 
-    fn home_of_shard_page(&self, at: RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse> {
+    fn shard_page_place(&self, at: RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse> {
         Ok((at.place, self.shard_page(at)?.0))
     }
 }

@@ -10,14 +10,13 @@ use super::linear::{LinearMiss, LinearRegions, LinearSuballocation};
 use super::request::{AllocationRequest, LINEAR_RANGE, PAGE_RANGE, SLAB_RANGE};
 use super::state::PoolState;
 use crate::classes::{
-    ClassShortage, FreeError, GroupedAllocator as Class, HostShortage, PageAllocator,
-    RangeShortage, SlabAllocator, SlabClass, SlotAllocation as Seated, SlotLocation, SpareRange,
-    TransientClass,
+    ClassShortage, FreeError, HostShortage, PageAllocator, RangeShortage, SlabAllocator, SlabClass,
+    SlotAllocation, SlotLocation, SpareRange, TransientClass,
 };
 use crate::error::GpuMisuse;
 use crate::host_block::HostBlock;
 use crate::id::{RegionPlaceKind, RegionSlot};
-use crate::range::{Fit, NodeShortage as NodesLack};
+use crate::range::{Fit, NodeShortage};
 use crate::request::Lifetime;
 
 /// Empty slabs of a pool that wait for what comes next, in bytes. Of pages it is one.
@@ -43,7 +42,7 @@ pub(super) struct SizeClasses {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PoolShortage {
     /// Blocks lack memory for their records.
-    Records(NodesLack),
+    Records(NodeShortage),
     /// Pages, or slabs, lack memory for their records.
     Class { slab: bool, need: HostShortage },
     /// A linear pool lacks memory for its records.
@@ -53,40 +52,42 @@ pub(super) enum PoolShortage {
 }
 
 impl SizeClasses {
-    pub(super) const fn new(facts: &PoolConfig) -> Self {
-        let granule = 1 << facts.granule_log2;
+    pub(super) const fn new(config: &PoolConfig) -> Self {
+        let granule = 1 << config.granule_log2;
         Self {
-            pages: Class::new(PageAllocator::new(granule, facts.page_size)),
-            slabs: Class::new(SlabAllocator::new(granule)),
-            linear: LinearRegions::new(facts),
-            page_size: facts.page_size,
+            pages: TransientClass::new(PageAllocator::new(granule, config.page_size)),
+            slabs: SlabClass::new(SlabAllocator::new(granule)),
+            linear: LinearRegions::new(config),
+            page_size: config.page_size,
         }
     }
 
     fn allocate(
         &mut self,
         slab: bool,
-        ask: &AllocationRequest,
+        request: &AllocationRequest,
         alignment: u64,
-    ) -> Result<Seated, ClassShortage> {
+    ) -> Result<SlotAllocation, ClassShortage> {
         if slab {
-            self.slabs.allocate(ask.size, alignment, ask.user_data)
+            self.slabs
+                .allocate(request.size, alignment, request.user_data)
         } else {
-            self.pages.allocate(ask.size, alignment, ask.user_data)
+            self.pages
+                .allocate(request.size, alignment, request.user_data)
         }
     }
 
     fn add(
         &mut self,
         slab: bool,
-        home: RangeRef,
+        range_ref: RangeRef,
         base: u64,
         need: RangeShortage,
     ) -> Result<u32, ClassShortage> {
         if slab {
-            self.slabs.add(home, base, need)
+            self.slabs.add(range_ref, base, need)
         } else {
-            self.pages.add(home, base, need)
+            self.pages.add(range_ref, base, need)
         }
     }
 
@@ -115,7 +116,7 @@ impl SizeClasses {
                 Err(GpuMisuse::Stale)
             };
         }
-        let (found, home) = if at.kind() == RegionPlaceKind::Slab {
+        let (found, range_ref) = if at.kind() == RegionPlaceKind::Slab {
             (
                 self.slabs.find(group, slot, generation),
                 self.slabs.range_ref(group),
@@ -126,7 +127,10 @@ impl SizeClasses {
                 self.pages.range_ref(group),
             )
         };
-        Ok((home.ok_or(GpuMisuse::Stale)?.block, found.map_err(misuse)?))
+        Ok((
+            range_ref.ok_or(GpuMisuse::Stale)?.block,
+            found.map_err(misuse)?,
+        ))
     }
 
     pub(super) fn set_user_data(
@@ -177,8 +181,8 @@ impl PoolState {
         &mut self,
         size: u64,
         alignment: u64,
-        ask: &AllocationRequest,
-        spot: &mut BlockSpace,
+        request: &AllocationRequest,
+        space: &mut BlockSpace,
     ) -> Result<(), PoolShortage> {
         let size = size
             .checked_next_multiple_of(self.config.granule())
@@ -188,22 +192,22 @@ impl PoolState {
             match self.size_classes.linear.allocate(
                 size,
                 alignment,
-                ask.user_data,
-                ask.upper_address,
+                request.user_data,
+                request.upper_address,
             ) {
-                Ok(taken) => {
+                Ok(allocated) => {
                     let LinearSuballocation {
                         node,
                         generation,
-                        range_ref: home,
+                        range_ref,
                         offset,
-                    } = taken;
-                    *spot = BlockSpace {
+                    } = allocated;
+                    *space = BlockSpace {
                         kind: RegionPlaceKind::Linear,
                         block: 0,
                         slot: node,
                         generation,
-                        containing_block: home.block,
+                        containing_block: range_ref.block,
                         offset,
                         size,
                     };
@@ -217,17 +221,20 @@ impl PoolState {
                     });
                 }
                 Err(LinearMiss::Range) => {
-                    let home = self.allocate_internal_range(
+                    let range_ref = self.allocate_internal_range(
                         whole,
                         1,
                         LINEAR_RANGE,
                         Fit::Low,
                         false,
-                        spot,
+                        space,
                     )?;
-                    self.size_classes
-                        .linear
-                        .open(&self.config, home, spot.offset, spot.size);
+                    self.size_classes.linear.open(
+                        &self.config,
+                        range_ref,
+                        space.offset,
+                        space.size,
+                    );
                 }
             }
         }
@@ -238,21 +245,21 @@ impl PoolState {
         &mut self,
         size: u64,
         alignment: u64,
-        own: u32,
+        user_data: u32,
         fit: Fit,
         class: bool,
-        spot: &mut BlockSpace,
+        space: &mut BlockSpace,
     ) -> Result<RangeRef, PoolShortage> {
         self.blocks
-            .allocate(size, alignment, own, fit, spot)
+            .allocate(size, alignment, user_data, fit, space)
             .map_err(|miss| match miss {
-                BlockMiss::Records(lack) => PoolShortage::Records(lack),
+                BlockMiss::Records(shortage) => PoolShortage::Records(shortage),
                 BlockMiss::Full => PoolShortage::Block { need: size, class },
             })?;
         Ok(RangeRef {
-            block: spot.containing_block,
-            node: spot.slot,
-            generation: spot.generation,
+            block: space.containing_block,
+            node: space.slot,
+            generation: space.generation,
         })
     }
 
@@ -260,12 +267,12 @@ impl PoolState {
     pub(super) fn free_linear(
         &mut self,
         at: RegionSlot,
-        word: u32,
+        user_data: u32,
     ) -> Result<(u64, bool), GpuMisuse> {
         let size = self
             .size_classes
             .linear
-            .free(at.slot, at.generation, word)?;
+            .free(at.slot, at.generation, user_data)?;
         let Some(RangeRef {
             block,
             node,
@@ -288,38 +295,40 @@ impl PoolState {
     #[inline]
     pub(super) fn place_in_size_class(
         &mut self,
-        ask: &AllocationRequest,
+        request: &AllocationRequest,
         alignment: u64,
-        spot: &mut BlockSpace,
+        space: &mut BlockSpace,
     ) -> Result<bool, PoolShortage> {
-        let slab = ask.lifetime == Lifetime::Persistent;
+        let slab = request.lifetime == Lifetime::Persistent;
         loop {
-            let need = match self.size_classes.allocate(slab, ask, alignment) {
-                Ok(taken) => {
-                    let home = if slab {
-                        self.size_classes.slabs.range_ref(taken.group)
+            let need = match self.size_classes.allocate(slab, request, alignment) {
+                Ok(allocated) => {
+                    let range_ref = if slab {
+                        self.size_classes.slabs.range_ref(allocated.group)
                     } else {
-                        self.size_classes.pages.range_ref(taken.group)
+                        self.size_classes.pages.range_ref(allocated.group)
                     };
-                    let Some(home) = home else { return Ok(false) };
-                    spot.containing_block = home.block;
-                    spot.kind = if slab {
+                    let Some(range_ref) = range_ref else {
+                        return Ok(false);
+                    };
+                    space.containing_block = range_ref.block;
+                    space.kind = if slab {
                         RegionPlaceKind::Slab
                     } else {
                         RegionPlaceKind::Transient
                     };
-                    spot.block = taken.group;
-                    spot.slot = taken.slot;
-                    spot.generation = taken.generation;
-                    spot.offset = taken.offset;
-                    spot.size = taken.size;
+                    space.block = allocated.group;
+                    space.slot = allocated.slot;
+                    space.generation = allocated.generation;
+                    space.offset = allocated.offset;
+                    space.size = allocated.size;
                     return Ok(true);
                 }
                 Err(ClassShortage::Unsupported) => return Ok(false),
                 Err(ClassShortage::Memory(need)) => return Err(PoolShortage::Class { slab, need }),
                 Err(ClassShortage::Range(need)) => need,
             };
-            if let Some(need) = self.add_range(slab, need, spot)? {
+            if let Some(need) = self.add_range(slab, need, space)? {
                 return Err(PoolShortage::Class { slab, need });
             }
         }
@@ -331,27 +340,34 @@ impl PoolState {
         &mut self,
         slab: bool,
         need: RangeShortage,
-        spot: &mut BlockSpace,
+        space: &mut BlockSpace,
     ) -> Result<Option<HostShortage>, PoolShortage> {
-        let (own, fit) = if slab {
+        let (user_data, fit) = if slab {
             (SLAB_RANGE, Fit::Low)
         } else {
             (PAGE_RANGE, Fit::High)
         };
-        let home = self.allocate_internal_range(need.size, need.alignment, own, fit, true, spot)?;
-        match self.size_classes.add(slab, home, spot.offset, need) {
+        let range_ref =
+            self.allocate_internal_range(need.size, need.alignment, user_data, fit, true, space)?;
+        match self.size_classes.add(slab, range_ref, space.offset, need) {
             Ok(number) => {
-                let _ =
-                    self.blocks
-                        .set_user_data(home.block, home.node, home.generation, own | number);
+                let _ = self.blocks.set_user_data(
+                    range_ref.block,
+                    range_ref.node,
+                    range_ref.generation,
+                    user_data | number,
+                );
                 Ok(None)
             }
-            Err(lack) => {
+            Err(shortage) => {
                 // The range goes back as it came; a block that was empty is so again.
-                let _ = self
-                    .blocks
-                    .free(home.block, home.node, home.generation, own);
-                match lack {
+                let _ = self.blocks.free(
+                    range_ref.block,
+                    range_ref.node,
+                    range_ref.generation,
+                    user_data,
+                );
+                match shortage {
                     ClassShortage::Memory(need) => Ok(Some(need)),
                     ClassShortage::Range(_) | ClassShortage::Unsupported => {
                         Err(PoolShortage::Block {
@@ -367,16 +383,20 @@ impl PoolState {
     pub(super) fn free_in_size_class(
         &mut self,
         at: RegionSlot,
-        word: u32,
+        user_data: u32,
     ) -> Result<(u64, bool), GpuMisuse> {
         let (group, slot, generation) = (at.place.block(), at.slot, at.generation);
-        let given = if at.kind() == RegionPlaceKind::Slab {
-            self.size_classes.slabs.free(group, slot, generation, word)
+        let freed = if at.kind() == RegionPlaceKind::Slab {
+            self.size_classes
+                .slabs
+                .free(group, slot, generation, user_data)
         } else {
-            self.size_classes.pages.free(group, slot, generation, word)
+            self.size_classes
+                .pages
+                .free(group, slot, generation, user_data)
         };
-        let given = given.map_err(misuse)?;
-        Ok((given.size, given.is_emptied && self.free_spare(false)))
+        let freed = freed.map_err(misuse)?;
+        Ok((freed.size, freed.is_emptied && self.free_spare(false)))
     }
 
     /// Gives the range of an empty page or slab back to its block; what came of that is left for [later](PoolState::deferred_free). False where
@@ -411,11 +431,12 @@ impl PoolState {
         else {
             return false;
         };
-        let word = self
+        let user_data = self
             .blocks
             .range(block, node, generation)
             .map(|(_, found)| found.user_data);
-        let Ok((_, empty)) = word.and_then(|word| self.blocks.free(block, node, generation, word))
+        let Ok((_, empty)) =
+            user_data.and_then(|user_data| self.blocks.free(block, node, generation, user_data))
         else {
             return false;
         };

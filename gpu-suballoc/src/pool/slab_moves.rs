@@ -36,21 +36,21 @@ impl Pools {
     /// [`GpuMisuse::Stale`] where it is no slab that is to be moved; what the host allocator refuses.
     pub(crate) fn prepare_slab(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         index: u16,
         slab: u32,
     ) -> Result<PreparedSlab, GpuError> {
         let pool = self.pool(index).ok_or(GpuMisuse::Stale)?;
         loop {
-            let lack = {
+            let shortage = {
                 let mut state = pool.lock();
                 match state.prepare_slab(slab)? {
                     Ok(prepared) => return Ok(prepared),
-                    Err(lack) => lack,
+                    Err(shortage) => shortage,
                 }
             };
-            env.grow(lack.layout(), |block| {
-                pool.lock().blocks.store.grow_with(lack, block)
+            device_and_host.grow(shortage.layout(), |block| {
+                pool.lock().blocks.store.grow_with(shortage, block)
             })?;
         }
     }
@@ -60,7 +60,7 @@ impl Pools {
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`] where the region was freed meanwhile, or lies in no slab. It has no new record then.
-    pub(crate) fn attach_to_seat(
+    pub(crate) fn attach_to_slab_region(
         &self,
         at: RegionSlot,
         new_record: u32,
@@ -81,27 +81,27 @@ impl Pools {
 
 impl PoolState {
     /// The regions of a slab.
-    pub(super) fn each_seat(&self, slab: u32, see: &mut dyn FnMut(BlockRegion)) {
+    pub(super) fn each_slab_region(&self, slab: u32, visit: &mut dyn FnMut(BlockRegion)) {
         let kind = RegionPlaceKind::Slab;
-        self.size_classes.slabs.walk(slab, &mut |seat| {
-            see(BlockRegion {
-                at: self.region_slot(kind, seat.group, seat.slot, seat.generation),
-                record: seat.user_data,
+        self.size_classes.slabs.walk(slab, &mut |region| {
+            visit(BlockRegion {
+                at: self.region_slot(kind, region.group, region.slot, region.generation),
+                record: region.user_data,
             });
         });
     }
 
     /// No region is placed in the slabs of a block. How many lie there.
     pub(super) fn freeze_slabs(&mut self, block: u32) -> usize {
-        let mut seats = 0usize;
+        let mut regions = 0usize;
         for slab in 0..self.size_classes.slabs.number_bound() {
             if self.is_slab_of(slab, block) {
-                seats = seats.saturating_add(self.size_classes.slabs.live_in(slab) as usize);
+                regions = regions.saturating_add(self.size_classes.slabs.live_in(slab) as usize);
                 let range = self.size_classes.slabs.freeze(slab);
                 self.free_slab_range(range);
             }
         }
-        seats
+        regions
     }
 
     pub(super) fn thaw_slabs(&mut self, block: u32) {
@@ -132,11 +132,12 @@ impl PoolState {
         else {
             return;
         };
-        let word = self
+        let user_data = self
             .blocks
             .range(block, node, generation)
             .map(|(_, found)| found.user_data);
-        let freed = word.and_then(|word| self.blocks.free(block, node, generation, word));
+        let freed =
+            user_data.and_then(|user_data| self.blocks.free(block, node, generation, user_data));
         debug_assert!(freed.is_ok(), "a slab is a range: {freed:?}");
     }
 

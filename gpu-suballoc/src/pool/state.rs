@@ -63,13 +63,13 @@ pub(super) struct DeferredFree {
 }
 
 impl PoolState {
-    pub(super) const fn new(facts: PoolConfig, growth: Growth) -> Self {
+    pub(super) const fn new(config: PoolConfig, growth: Growth) -> Self {
         Self {
-            config: facts,
+            config,
             growth,
-            blocks: Blocks::new(facts.granule_log2),
+            blocks: Blocks::new(config.granule_log2),
             dedicated: DedicatedBlocks::new(),
-            size_classes: SizeClasses::new(&facts),
+            size_classes: SizeClasses::new(&config),
             objects: 0,
             bytes: 0,
             blocks_in_creation: 0,
@@ -97,53 +97,58 @@ impl PoolState {
     #[inline(always)]
     pub(super) fn place(
         &mut self,
-        ask: &AllocationRequest,
+        request: &AllocationRequest,
         classes: bool,
-        spot: &mut BlockSpace,
+        space: &mut BlockSpace,
     ) -> Result<(), PoolShortage> {
-        let (size, alignment) = self.config.padded(ask);
+        let (size, alignment) = self.config.padded(request);
         let done = if self.config.algorithm.is_linear() {
-            self.place_linear(size, alignment, ask, spot)?;
+            self.place_linear(size, alignment, request, space)?;
             true
         } else {
             classes
-                && ask.lifetime != Lifetime::Unknown
-                && size == ask.size
-                && self.place_in_size_class(ask, alignment, spot)?
+                && request.lifetime != Lifetime::Unknown
+                && size == request.size
+                && self.place_in_size_class(request, alignment, space)?
         };
         if !done {
             // What dies soon lies at the other end, so that it pins no hole between what stays.
-            let fit = if matches!(ask.lifetime, Lifetime::Transient) {
+            let fit = if matches!(request.lifetime, Lifetime::Transient) {
                 Fit::High
             } else {
                 Fit::Low
             };
             self.blocks
-                .allocate(size, alignment, ask.user_data, fit, spot)
+                .allocate(size, alignment, request.user_data, fit, space)
                 .map_err(|miss| match miss {
-                    BlockMiss::Records(lack) => PoolShortage::Records(lack),
+                    BlockMiss::Records(shortage) => PoolShortage::Records(shortage),
                     BlockMiss::Full => PoolShortage::Block {
                         need: size,
                         class: false,
                     },
                 })?;
-            spot.kind = RegionPlaceKind::General;
-            spot.block = spot.containing_block;
+            space.kind = RegionPlaceKind::General;
+            space.block = space.containing_block;
         }
         self.regions = self.regions.saturating_add(1);
-        self.used_bytes = self.used_bytes.saturating_add(spot.size);
+        self.used_bytes = self.used_bytes.saturating_add(space.size);
         Ok(())
     }
 
     /// The region at a place that was just found.
     #[inline]
-    pub(super) fn region(&self, spot: &BlockSpace) -> Option<Suballocation> {
-        let memory = self.blocks.block(spot.containing_block).ok()?.object.memory;
+    pub(super) fn region(&self, space: &BlockSpace) -> Option<Suballocation> {
+        let memory = self
+            .blocks
+            .block(space.containing_block)
+            .ok()?
+            .object
+            .memory;
         Some(Suballocation {
-            at: self.region_slot(spot.kind, spot.block, spot.slot, spot.generation),
+            at: self.region_slot(space.kind, space.block, space.slot, space.generation),
             memory,
-            offset: spot.offset,
-            size: spot.size.saturating_sub(self.config.margin),
+            offset: space.offset,
+            size: space.size.saturating_sub(self.config.margin),
             memory_type: self.config.memory_type,
             properties: self.config.properties,
         })
@@ -166,23 +171,28 @@ impl PoolState {
 
     /// Gives a region back that has `word`: its size, and whether there is something to do [later](PoolState::deferred_free).
     #[inline]
-    pub(super) fn free(&mut self, at: RegionSlot, word: u32) -> Result<(u64, bool), GpuMisuse> {
+    pub(super) fn free(
+        &mut self,
+        at: RegionSlot,
+        user_data: u32,
+    ) -> Result<(u64, bool), GpuMisuse> {
         let (block, generation) = (at.place.block(), at.generation);
         let (size, more) = match at.kind() {
             RegionPlaceKind::General => {
-                let (block, size, empty) =
-                    self.blocks.free_moved(block, at.slot, generation, word)?;
+                let (block, size, empty) = self
+                    .blocks
+                    .free_moved(block, at.slot, generation, user_data)?;
                 if empty {
                     self.emptied_block = Some(block);
                 }
                 (size, empty || self.blocks.spare_memory.is_some())
             }
             RegionPlaceKind::Transient | RegionPlaceKind::Slab => {
-                self.free_in_size_class(at, word)?
+                self.free_in_size_class(at, user_data)?
             }
-            RegionPlaceKind::Linear if block == 0 => self.free_linear(at, word)?,
+            RegionPlaceKind::Linear if block == 0 => self.free_linear(at, user_data)?,
             RegionPlaceKind::Dedicated if at.slot == 0 => {
-                let (size, object) = self.dedicated.remove(block, generation, word)?;
+                let (size, object) = self.dedicated.remove(block, generation, user_data)?;
                 let more = object.is_some();
                 self.emptied_object = object;
                 (size, more)
@@ -212,11 +222,11 @@ impl PoolState {
             *place = (at.slot, at.generation);
             count += 1;
         }
-        let given = run
+        let freed = run
             .get(..count)
             .filter(|run| run.len() > 1)
             .and_then(|run| self.blocks.free_run(first.place.block(), run, NO_RECORD));
-        let Some((bytes, empty)) = given else {
+        let Some((bytes, empty)) = freed else {
             return (0, false);
         };
         if empty {
@@ -249,9 +259,9 @@ impl PoolState {
                 Ok((&live.object, found.offset, size, found.user_data))
             }
             RegionPlaceKind::Transient | RegionPlaceKind::Slab | RegionPlaceKind::Linear => {
-                let (home, found) = self.size_classes.find(at)?;
+                let (place, found) = self.size_classes.find(at)?;
                 Ok((
-                    &self.blocks.block(home)?.object,
+                    &self.blocks.block(place)?.object,
                     found.offset,
                     found.size.saturating_sub(self.config.margin),
                     found.user_data,
@@ -282,7 +292,7 @@ impl PoolState {
     /// The place of a live region's memory object, and where the region lies in it.
     pub(super) fn object_place(&self, at: RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse> {
         let (_, offset, _, _) = self.find(at)?;
-        let home = match at.kind() {
+        let place = match at.kind() {
             RegionPlaceKind::Transient | RegionPlaceKind::Slab | RegionPlaceKind::Linear => {
                 self.size_classes.find(at)?.0
             }
@@ -297,21 +307,21 @@ impl PoolState {
         } else {
             RegionPlaceKind::General
         };
-        Ok((RegionPlace::new(kind, at.place.pool(), home), offset))
+        Ok((RegionPlace::new(kind, at.place.pool(), place), offset))
     }
 
     /// The memory object of a [home](PoolState::object_place).
-    pub(super) fn object_mut(&mut self, home: RegionPlace) -> Result<&mut Object, GpuMisuse> {
-        if home.kind() == RegionPlaceKind::Dedicated {
-            return self.dedicated.object_mut(home.block());
+    pub(super) fn object_mut(&mut self, place: RegionPlace) -> Result<&mut Object, GpuMisuse> {
+        if place.kind() == RegionPlaceKind::Dedicated {
+            return self.dedicated.object_mut(place.block());
         }
-        Ok(&mut self.blocks.block_mut(home.block())?.object)
+        Ok(&mut self.blocks.block_mut(place.block())?.object)
     }
 
     /// The memory object of a [home](PoolState::object_place) whose region was freed meanwhile, if nobody is at it any more.
-    pub(super) fn detach_leftover(&mut self, home: RegionPlace) -> Option<Object> {
-        if home.kind() == RegionPlaceKind::Dedicated {
-            self.dedicated.detach_leftover(home.block())
+    pub(super) fn detach_leftover(&mut self, place: RegionPlace) -> Option<Object> {
+        if place.kind() == RegionPlaceKind::Dedicated {
+            self.dedicated.detach_leftover(place.block())
         } else {
             None
         }
@@ -324,8 +334,8 @@ impl PoolState {
         from: u32,
         to: u32,
     ) -> Result<u32, GpuMisuse> {
-        let (_, _, _, word) = self.find(at)?;
-        if word == from {
+        let (_, _, _, user_data) = self.find(at)?;
+        if user_data == from {
             match at.kind() {
                 RegionPlaceKind::Dedicated => {
                     self.dedicated
@@ -345,7 +355,7 @@ impl PoolState {
                     .set_user_data(at.place.block(), at.slot, at.generation, to)?,
             }
         }
-        Ok(word)
+        Ok(user_data)
     }
 
     /// Removes an empty block, if there are more of them than are kept; with `all` whether or not.

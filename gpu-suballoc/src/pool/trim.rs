@@ -7,36 +7,44 @@ use crate::sync::Ordering;
 
 impl Pools {
     /// Gives empty blocks back to the driver, until that were `bytes`, or there is none that may go. How many bytes it were.
-    pub(crate) fn trim(&self, env: DeviceAndHost<'_>, bytes: u64) -> u64 {
+    pub(crate) fn trim(&self, device_and_host: DeviceAndHost<'_>, bytes: u64) -> u64 {
         let mut freed = 0u64;
         for pool in self.all() {
             if freed >= bytes {
                 break;
             }
-            freed = freed.saturating_add(self.trim_pool(env, pool, bytes.saturating_sub(freed)).0);
+            freed = freed.saturating_add(
+                self.trim_pool(device_and_host, pool, bytes.saturating_sub(freed))
+                    .0,
+            );
         }
         freed
     }
 
     /// Lets go of everything that is kept for what may come. Whether there was something.
-    pub(super) fn free_everything_kept(&self, env: DeviceAndHost<'_>) -> bool {
+    pub(super) fn free_everything_kept(&self, device_and_host: DeviceAndHost<'_>) -> bool {
         let mut any = false;
         for pool in self.all() {
-            any |= self.trim_pool(env, pool, u64::MAX) != (0, false);
+            any |= self.trim_pool(device_and_host, pool, u64::MAX) != (0, false);
         }
         any
     }
 
     /// Empty pages and slabs of a pool are holes of their blocks again.
-    pub(crate) fn free_empty_ranges(&self, env: DeviceAndHost<'_>, index: u16) {
+    pub(crate) fn free_empty_ranges(&self, device_and_host: DeviceAndHost<'_>, index: u16) {
         if let Some(pool) = self.pool(index) {
-            self.trim_pool(env, pool, 0);
+            self.trim_pool(device_and_host, pool, 0);
         }
     }
 
     /// As [`trim`](Pools::trim), of one pool; and whether a page or slab became a hole of its block. No more steps than there was to free in
     /// the beginning: who calls back from each of them and leaves something empty does not keep this for ever.
-    pub(super) fn trim_pool(&self, env: DeviceAndHost<'_>, pool: &Pool, bytes: u64) -> (u64, bool) {
+    pub(super) fn trim_pool(
+        &self,
+        device_and_host: DeviceAndHost<'_>,
+        pool: &Pool,
+        bytes: u64,
+    ) -> (u64, bool) {
         let mut holes = false;
         let ranges = pool.lock().size_classes.ranges();
         // Pages and slabs first: what lies in none of them may be all that keeps a block.
@@ -44,9 +52,9 @@ impl Pools {
             let mut state = pool.lock();
             let more = state.free_spare(true);
             // An empty block is dropped below.
-            let later = state.deferred_free();
+            let deferred = state.deferred_free();
             drop(state);
-            env.free_optional(later.spare_memory);
+            device_and_host.free_optional(deferred.spare_memory);
             if !more {
                 break;
             }
@@ -63,16 +71,18 @@ impl Pools {
                 break;
             };
             freed = freed.saturating_add(object.size);
-            self.free_object(env, pool, &object);
+            self.free_object(device_and_host, pool, &object);
         }
         (freed, holes)
     }
 
     /// A frame begins: the first time that `frame` is told, budgets are asked for anew (`VK_EXT_memory_budget`), and heaps that are over
     /// theirs keep no empty blocks. False where the driver was not asked, or has no answer.
-    pub(crate) fn set_frame(&self, env: DeviceAndHost<'_>, frame: u32) -> bool {
-        let told = u64::from(frame) + 1;
-        if self.frame.swap(told, Ordering::Relaxed) == told || !self.update_budgets(env.device) {
+    pub(crate) fn set_frame(&self, device_and_host: DeviceAndHost<'_>, frame: u32) -> bool {
+        let answered = u64::from(frame) + 1;
+        if self.frame.swap(answered, Ordering::Relaxed) == answered
+            || !self.update_budgets(device_and_host.device)
+        {
             return false;
         }
         for pool in self.all() {
@@ -81,7 +91,7 @@ impl Pools {
                 self.budget.lock().heap(state.config.heap).is_over_budget()
             };
             if over {
-                self.trim_pool(env, pool, u64::MAX);
+                self.trim_pool(device_and_host, pool, u64::MAX);
             }
         }
         true
@@ -89,16 +99,16 @@ impl Pools {
 
     pub(super) fn update_budgets(&self, device: &dyn DeviceMemory) -> bool {
         let mut budgets = [HeapBudget::default(); MAX_MEMORY_HEAPS];
-        let told = budgets
+        let answered = budgets
             .get_mut(..self.device_info.heap_count())
             .is_some_and(|budgets| device.budget(budgets));
-        if told {
+        if answered {
             self.budget.lock().set_driver_budgets(
                 budgets
                     .get(..self.device_info.heap_count())
                     .unwrap_or_default(),
             );
         }
-        told
+        answered
     }
 }

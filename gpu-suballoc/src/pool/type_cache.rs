@@ -46,8 +46,8 @@ impl TypeCache {
 
     /// What was answered, if it is remembered.
     #[inline]
-    pub(super) fn get(&self, memory_type_bits: u32, wish: MemoryPreference) -> Option<u32> {
-        let question = question(memory_type_bits, wish);
+    pub(super) fn get(&self, memory_type_bits: u32, preference: MemoryPreference) -> Option<u32> {
+        let question = question(memory_type_bits, preference);
         let line = self.line(question)?;
         let version = line.version.load(Ordering::Acquire);
         let same = line
@@ -64,8 +64,8 @@ impl TypeCache {
     }
 
     /// Remembers an answer instead of another, unless somebody is writing there.
-    pub(super) fn insert(&self, memory_type_bits: u32, wish: MemoryPreference, answer: u32) {
-        let question = question(memory_type_bits, wish);
+    pub(super) fn insert(&self, memory_type_bits: u32, preference: MemoryPreference, answer: u32) {
+        let question = question(memory_type_bits, preference);
         let Some(line) = self.line(question) else {
             return;
         };
@@ -91,8 +91,8 @@ impl TypeCache {
 }
 
 #[inline]
-fn question(memory_type_bits: u32, wish: MemoryPreference) -> [u32; 4] {
-    let [required, preferred, avoided] = wish.parts().map(PropertyFlags::as_raw);
+fn question(memory_type_bits: u32, preference: MemoryPreference) -> [u32; 4] {
+    let [required, preferred, avoided] = preference.parts().map(PropertyFlags::as_raw);
     [memory_type_bits, required, preferred, avoided]
 }
 
@@ -104,19 +104,19 @@ mod tests {
     #[test]
     fn an_answer_is_remembered_for_its_question_alone() {
         let choices = TypeCache::new();
-        let wish = MemoryPreference::requiring(P::HOST_VISIBLE);
+        let preference = MemoryPreference::requiring(P::HOST_VISIBLE);
         assert_eq!(
             choices.get(0, MemoryPreference::default()),
             None,
             "an empty line is no answer to the empty question"
         );
-        choices.insert(3, wish, 1);
-        assert_eq!(choices.get(3, wish), Some(1));
-        assert_eq!(choices.get(7, wish), None);
-        assert_eq!(choices.get(3, wish.preferring(P::HOST_CACHED)), None);
+        choices.insert(3, preference, 1);
+        assert_eq!(choices.get(3, preference), Some(1));
+        assert_eq!(choices.get(7, preference), None);
+        assert_eq!(choices.get(3, preference.preferring(P::HOST_CACHED)), None);
         for bits in 0..1000 {
-            choices.insert(bits, wish, bits);
-            assert_eq!(choices.get(bits, wish), Some(bits));
+            choices.insert(bits, preference, bits);
+            assert_eq!(choices.get(bits, preference), Some(bits));
         }
     }
 

@@ -136,20 +136,20 @@ impl Pools {
 
     /// Every memory object and what lies in it, pool by pool, each as it is at one moment. `see` runs under the pool's lock: it neither
     /// allocates nor calls anybody.
-    pub(crate) fn walk(&self, see: &mut dyn FnMut(WalkItem)) {
+    pub(crate) fn walk(&self, visit: &mut dyn FnMut(WalkItem)) {
         for pool in self.all() {
             let state = pool.lock();
-            state.walk_blocks(see);
-            state.walk_dedicated(see);
+            state.walk_blocks(visit);
+            state.walk_dedicated(visit);
         }
     }
 }
 
 impl PoolState {
-    fn walk_blocks(&self, see: &mut dyn FnMut(WalkItem)) {
+    fn walk_blocks(&self, visit: &mut dyn FnMut(WalkItem)) {
         for (block, slot) in (0u32..).zip(self.blocks.slots.as_slice()) {
             let Some(live) = &slot.live else { continue };
-            see(self.object_item(
+            visit(self.object_item(
                 block,
                 false,
                 live.object.memory,
@@ -159,10 +159,10 @@ impl PoolState {
             let mut end = 0u64;
             self.blocks.for_each(live, &mut |span| {
                 end = span.offset.saturating_add(span.size);
-                self.walk_span(block, span, see);
+                self.walk_span(block, span, visit);
             });
             if end < live.object.size {
-                see(WalkItem::Tail {
+                visit(WalkItem::Tail {
                     offset: end,
                     size: live.object.size - end,
                 });
@@ -170,7 +170,7 @@ impl PoolState {
         }
     }
 
-    fn walk_span(&self, block: u32, span: Span, see: &mut dyn FnMut(WalkItem)) {
+    fn walk_span(&self, block: u32, span: Span, visit: &mut dyn FnMut(WalkItem)) {
         let Span {
             offset,
             size,
@@ -179,46 +179,50 @@ impl PoolState {
         let SpanState::Used {
             node,
             generation,
-            user_data: word,
+            user_data,
             asked,
             alignment,
         } = state
         else {
-            see(WalkItem::Free {
+            visit(WalkItem::Free {
                 offset,
                 size,
                 within: RegionPlaceKind::General,
             });
             return;
         };
-        if !is_internal_range(word) {
-            see(WalkItem::Region {
+        if !is_internal_range(user_data) {
+            visit(WalkItem::Region {
                 at: self.region_slot(RegionPlaceKind::General, block, node, generation),
                 offset,
                 size,
                 asked,
                 alignment,
-                user_data: word,
+                user_data,
             });
             return;
         }
-        if word == MOVE_TARGET {
-            see(WalkItem::MoveTarget { offset, size });
+        if user_data == MOVE_TARGET {
+            visit(WalkItem::MoveTarget { offset, size });
             return;
         }
-        if is_shard_page(word) {
-            see(WalkItem::ShardPage { offset, size, word });
+        if is_shard_page(user_data) {
+            visit(WalkItem::ShardPage {
+                offset,
+                size,
+                word: user_data,
+            });
             return;
         }
-        let (kind, number) = match word {
-            PAGE_RANGE.. => (RegionPlaceKind::Transient, word - PAGE_RANGE),
-            SLAB_RANGE.. => (RegionPlaceKind::Slab, word - SLAB_RANGE),
+        let (kind, number) = match user_data {
+            PAGE_RANGE.. => (RegionPlaceKind::Transient, user_data - PAGE_RANGE),
+            SLAB_RANGE.. => (RegionPlaceKind::Slab, user_data - SLAB_RANGE),
             _ => (RegionPlaceKind::Linear, 0),
         };
         let mut end = offset;
         let mut piece = |found: crate::classes::LiveSlot| {
             if found.offset > end {
-                see(WalkItem::Free {
+                visit(WalkItem::Free {
                     offset: end,
                     size: found.offset - end,
                     within: kind,
@@ -226,7 +230,7 @@ impl PoolState {
             }
             end = found.offset.saturating_add(found.size);
             let at = self.region_slot(kind, found.group, found.slot, found.generation);
-            see(WalkItem::Region {
+            visit(WalkItem::Region {
                 at,
                 offset: found.offset,
                 size: found.size,
@@ -242,7 +246,7 @@ impl PoolState {
         }
         let whole = offset.saturating_add(size);
         if end < whole {
-            see(WalkItem::Free {
+            visit(WalkItem::Free {
                 offset: end,
                 size: whole - end,
                 within: kind,
@@ -250,19 +254,19 @@ impl PoolState {
         }
     }
 
-    fn walk_dedicated(&self, see: &mut dyn FnMut(WalkItem)) {
+    fn walk_dedicated(&self, visit: &mut dyn FnMut(WalkItem)) {
         for (place, slot) in (0u32..).zip(self.dedicated.slots.as_slice()) {
             let Some(region) = &slot.live else { continue };
             let size = region.object.size;
-            see(self.object_item(
+            visit(self.object_item(
                 place,
                 true,
                 region.object.memory,
                 size,
                 region.object.map.count(),
             ));
-            if region.left {
-                see(WalkItem::Free {
+            if region.is_freed {
+                visit(WalkItem::Free {
                     offset: 0,
                     size,
                     within: RegionPlaceKind::Dedicated,
@@ -270,7 +274,7 @@ impl PoolState {
                 continue;
             }
             let at = self.region_slot(RegionPlaceKind::Dedicated, place, 0, slot.generation);
-            see(WalkItem::Region {
+            visit(WalkItem::Region {
                 at,
                 offset: 0,
                 size,
@@ -289,15 +293,15 @@ impl PoolState {
         size: u64,
         maps: u32,
     ) -> WalkItem {
-        let facts = &self.config;
+        let config = &self.config;
         WalkItem::Object {
-            pool: facts.index,
-            custom: facts.is_custom().then_some(facts.generation),
+            pool: config.index,
+            custom: config.is_custom().then_some(config.generation),
             block,
             dedicated,
-            kind: facts.kind,
-            memory_type: facts.memory_type,
-            heap: facts.heap,
+            kind: config.kind,
+            memory_type: config.memory_type,
+            heap: config.heap,
             memory,
             size,
             maps,

@@ -12,33 +12,33 @@ const NUMBER: u32 = 20;
 
 impl Shards {
     /// The word of a range that is a page or slab: `group` is its first one, as ids have it.
-    pub(crate) const fn word_of(lane: u16, group: u32) -> u32 {
-        SHARD_PAGE | (lane as u32) << NUMBER | group
+    pub(crate) const fn word_of(shard_pages: u16, group: u32) -> u32 {
+        SHARD_PAGE | (shard_pages as u32) << NUMBER | group
     }
 
     /// What lies in a page or slab of a shard, of which the pools know the range: regions, and what is nobody's between them, in order; they
     /// tile it. Exact while its shard is not used; otherwise what its thread does meanwhile may or may not be seen.
     pub(crate) fn walk_page(
         &self,
-        word: u32,
+        user_data: u32,
         offset: u64,
         size: u64,
-        see: &mut dyn FnMut(WalkItem),
+        visit: &mut dyn FnMut(WalkItem),
     ) {
         let mut tiles = Tiles {
             end: offset,
             whole: offset.saturating_add(size),
         };
         let mut within = RegionPlaceKind::Transient;
-        if let Some(named) = word.checked_sub(SHARD_PAGE) {
+        if let Some(named) = user_data.checked_sub(SHARD_PAGE) {
             let (number, first) = (named >> NUMBER, named & ((1 << NUMBER) - 1));
             within = Self::class_of(first);
-            if let Some(lane) = self.pages(number) {
-                lane.walk_page(first, offset, &mut tiles, within, see);
+            if let Some(shard_pages) = self.pages(number) {
+                shard_pages.walk_page(first, offset, &mut tiles, within, visit);
             }
         }
         if let Some(rest) = tiles.rest() {
-            see(WalkItem::Free {
+            visit(WalkItem::Free {
                 offset: tiles.end,
                 size: rest,
                 within,
@@ -54,24 +54,24 @@ impl ShardPages {
         offset: u64,
         tiles: &mut Tiles,
         within: RegionPlaceKind,
-        see: &mut dyn FnMut(WalkItem),
+        visit: &mut dyn FnMut(WalkItem),
     ) {
         let (groups, number) = self.groups_of(first);
         let slab = within == RegionPlaceKind::Slab;
-        groups.each_live(number, &mut |group, slot, generation, sitting| {
-            let start = offset.saturating_add(u64::from(sitting.first) * self.granule);
-            let (end, size) = (tiles.end, u64::from(sitting.granules) * self.granule);
+        groups.each_live(number, &mut |group, slot, generation, extent| {
+            let start = offset.saturating_add(u64::from(extent.first) * self.granule);
+            let (end, size) = (tiles.end, u64::from(extent.granules) * self.granule);
             let Some(gap) = tiles.put(start, size) else {
                 return;
             };
             if gap > 0 {
-                see(WalkItem::Free {
+                visit(WalkItem::Free {
                     offset: end,
                     size: gap,
                     within,
                 });
             }
-            see(WalkItem::Region {
+            visit(WalkItem::Region {
                 at: self.region_slot(Shards::place_of(group, slab), slot, generation),
                 offset: start,
                 size,

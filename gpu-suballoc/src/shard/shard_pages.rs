@@ -145,7 +145,7 @@ impl OwnerState {
 impl ShardPages {
     /// With an owner, who made it.
     pub(crate) fn new(number: u16, kind: RequestKind, granule: u64) -> Self {
-        let own = OwnerState {
+        let owner = OwnerState {
             kind,
             pages: PageAllocator::new(granule, PAGE.max(granule * 64)),
             slabs: SlabAllocator::new(granule),
@@ -153,18 +153,18 @@ impl ShardPages {
             is_parked: false,
         };
         let (page_groups, slab_groups) = (SlotGroups::new(), SlotGroups::new());
-        let (own, mailbox, lock) = (
-            UnsafeCell::new(own),
+        let (owner, remote_frees, lock) = (
+            UnsafeCell::new(owner),
             RemoteFreeList::new(),
             StateLock::new(),
         );
         Self {
             number,
             granule,
-            owner_state: own,
+            owner_state: owner,
             page_groups,
             slab_groups,
-            remote_frees: mailbox,
+            remote_frees,
             lock,
         }
     }
@@ -216,7 +216,7 @@ impl ShardPages {
     /// [`GpuMisuse::Stale`] where there is no such live region.
     pub(crate) fn free_remotely(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         pools: &Pools,
         at: RegionSlot,
     ) -> Result<(), GpuMisuse> {
@@ -225,34 +225,39 @@ impl ShardPages {
         groups
             .claim(number, at.slot, at.generation, NO_RECORD)
             .map_err(|_| GpuMisuse::Stale)?;
-        let returned = groups.remote_free(number).ok_or(GpuMisuse::Stale)?;
-        if self.remote_frees.push(group, returned, at.slot) {
-            self.free_idle(env, pools);
+        let remote_free = groups.remote_free(number).ok_or(GpuMisuse::Stale)?;
+        if self.remote_frees.push(group, remote_free, at.slot) {
+            self.free_idle(device_and_host, pools);
         }
         Ok(())
     }
 
     /// The owner takes back what other threads freed.
-    pub(crate) fn collect(&self, own: &mut OwnerState) {
+    pub(crate) fn collect(&self, owner: &mut OwnerState) {
         self.remote_frees.collect(
             |group| self.remote_free(group),
             |group, slot| {
-                own.reclaim(&self.page_groups, &self.slab_groups, group, slot);
+                owner.reclaim(&self.page_groups, &self.slab_groups, group, slot);
             },
         );
     }
 
     /// The owner gives back pages and slabs that are empty and not kept.
-    pub(crate) fn trim(&self, own: &mut OwnerState, env: DeviceAndHost<'_>, pools: &Pools) {
-        while let Some(spare) = own.remove_spare(&self.page_groups, &self.slab_groups, false) {
-            free_region(env, pools, &spare.range_ref);
+    pub(crate) fn trim(
+        &self,
+        owner: &mut OwnerState,
+        device_and_host: DeviceAndHost<'_>,
+        pools: &Pools,
+    ) {
+        while let Some(spare) = owner.remove_spare(&self.page_groups, &self.slab_groups, false) {
+            free_region(device_and_host, pools, &spare.range_ref);
         }
     }
 
     /// The owner goes. What lives stays valid, and is freed through the allocator; what is empty goes back to the pools.
-    pub(crate) fn abandon(&self, env: DeviceAndHost<'_>, pools: &Pools) {
+    pub(crate) fn abandon(&self, device_and_host: DeviceAndHost<'_>, pools: &Pools) {
         self.leave(false);
-        self.free_idle(env, pools);
+        self.free_idle(device_and_host, pools);
     }
 
     /// The owner pauses, as if it went, and comes back by the term: [`unpark`](ShardPages::unpark). What is empty is left to
@@ -265,15 +270,15 @@ impl ShardPages {
     fn leave(&self, parks: bool) -> u64 {
         let _held = self.lock.lock();
         // SAFETY: the owner is still this thread, until the mailbox says otherwise, and then whoever has the lock.
-        let own = unsafe { self.owner_state() };
-        own.is_parked = parks;
+        let owner = unsafe { self.owner_state() };
+        owner.is_parked = parks;
         self.remote_frees.abandon(
             |group| self.remote_free(group),
             |group, slot| {
-                own.reclaim(&self.page_groups, &self.slab_groups, group, slot);
+                owner.reclaim(&self.page_groups, &self.slab_groups, group, slot);
             },
         );
-        own.term
+        owner.term
     }
 
     /// The owner pauses, without a lock, and keeps what is empty until somebody wants it. `None` where something came from another thread
@@ -283,9 +288,9 @@ impl ShardPages {
     /// The caller is the owner, and uses no reference to what only the owner touches until it has the lane again.
     pub(crate) unsafe fn park_empty(&self) -> Option<u64> {
         // SAFETY: the caller's promise.
-        let own = unsafe { self.owner_state() };
-        own.is_parked = true;
-        let term = own.term;
+        let owner = unsafe { self.owner_state() };
+        owner.is_parked = true;
+        let term = owner.term;
         if self.remote_frees.try_abandon() {
             return Some(term);
         }
@@ -298,25 +303,30 @@ impl ShardPages {
     pub(crate) fn unpark(&self, term: u64) -> bool {
         let _held = self.lock.lock();
         self.parked(term)
-            .map(|own| own.is_parked = false)
+            .map(|owner| owner.is_parked = false)
             .is_some_and(|()| self.remote_frees.adopt())
     }
 
     /// Who parked the lane in that term does not come back.
-    pub(crate) fn abandon_parked(&self, term: u64, env: DeviceAndHost<'_>, pools: &Pools) {
+    pub(crate) fn abandon_parked(
+        &self,
+        term: u64,
+        device_and_host: DeviceAndHost<'_>,
+        pools: &Pools,
+    ) {
         {
             let _held = self.lock.lock();
-            if let Some(own) = self.parked(term) {
-                own.is_parked = false;
+            if let Some(owner) = self.parked(term) {
+                owner.is_parked = false;
             }
         }
-        self.free_idle(env, pools);
+        self.free_idle(device_and_host, pools);
     }
 
     /// What is in a lane that was parked in that term.
     pub(crate) fn parked_totals(&self, term: u64) -> Option<[ClassTotals; 2]> {
         let _held = self.lock.lock();
-        self.parked(term).map(|own| own.totals())
+        self.parked(term).map(|owner| owner.totals())
     }
 
     /// Under the lock: what the owner has, where it parked in that term.
@@ -326,37 +336,37 @@ impl ShardPages {
             return None;
         }
         // SAFETY: nobody owns the lane, and this thread has the lock.
-        let own = unsafe { self.owner_state() };
-        (own.term == term).then_some(own)
+        let owner = unsafe { self.owner_state() };
+        (owner.term == term).then_some(owner)
     }
 
     /// Does the owner's work where there is none: pages and slabs that are empty go back to the pools, outside of the lock, one at a time.
     /// No more of them than there are in the beginning: who calls back from each of them and leaves another one does not keep this for
     /// ever. Whether there was one.
     #[cold]
-    pub(crate) fn free_idle(&self, env: DeviceAndHost<'_>, pools: &Pools) -> bool {
+    pub(crate) fn free_idle(&self, device_and_host: DeviceAndHost<'_>, pools: &Pools) -> bool {
         let mut left = None;
         let mut any = false;
         while left != Some(0) {
             let held = self.lock.lock();
-            let mut came = None;
+            let mut removed = None;
             let abandoned = self.remote_frees.collect_abandoned(
                 |group| self.remote_free(group),
                 |group, slot| {
                     // SAFETY: the mailbox has no owner, and gets none while this thread has the lock.
-                    let own = unsafe { self.owner_state() };
-                    own.reclaim(&self.page_groups, &self.slab_groups, group, slot);
+                    let owner = unsafe { self.owner_state() };
+                    owner.reclaim(&self.page_groups, &self.slab_groups, group, slot);
                 },
             );
             if abandoned {
                 // SAFETY: as above.
-                let own = unsafe { self.owner_state() };
-                left = Some(left.unwrap_or_else(|| own.counts().1).saturating_sub(1));
-                came = own.remove_spare(&self.page_groups, &self.slab_groups, true);
+                let owner = unsafe { self.owner_state() };
+                left = Some(left.unwrap_or_else(|| owner.counts().1).saturating_sub(1));
+                removed = owner.remove_spare(&self.page_groups, &self.slab_groups, true);
             }
             drop(held);
-            let Some(spare) = came else { break };
-            free_region(env, pools, &spare.range_ref);
+            let Some(spare) = removed else { break };
+            free_region(device_and_host, pools, &spare.range_ref);
             any = true;
         }
         any
@@ -372,14 +382,14 @@ impl ShardPages {
             return false;
         }
         // SAFETY: nobody owns the lane, and this thread has the lock.
-        let own = unsafe { self.owner_state() };
-        let (live, ranges) = own.counts();
-        if own.kind != kind && ranges > 0 || own.is_parked && live > 0 {
+        let owner = unsafe { self.owner_state() };
+        let (live, ranges) = owner.counts();
+        if owner.kind != kind && ranges > 0 || owner.is_parked && live > 0 {
             return false;
         }
-        own.kind = kind;
-        own.term += 1;
-        own.is_parked = false;
+        owner.kind = kind;
+        owner.term += 1;
+        owner.is_parked = false;
         self.remote_frees.adopt()
     }
 
@@ -389,16 +399,16 @@ impl ShardPages {
     /// The refusal.
     pub(crate) fn grow_with(
         &self,
-        own: &mut OwnerState,
+        owner: &mut OwnerState,
         slab: bool,
         need: HostShortage,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
     ) -> Result<(), GpuError> {
-        env.grow(need.layout, |block| {
+        device_and_host.grow(need.layout, |block| {
             if slab {
-                own.slabs.grow_with(&self.slab_groups, need, block)
+                owner.slabs.grow_with(&self.slab_groups, need, block)
             } else {
-                own.pages.grow_with(&self.page_groups, need, block)
+                owner.pages.grow_with(&self.page_groups, need, block)
             }
         })
     }
@@ -415,11 +425,12 @@ impl ShardPages {
 
     /// At the end: its host memory, live regions or not. The pools have its pages.
     pub(crate) fn free_all(&mut self, memory: &dyn HostAllocator) {
-        let own = self.owner_state.get_mut();
+        let owner = self.owner_state.get_mut();
         let class = || {
-            own.pages
+            owner
+                .pages
                 .detach_memory()
-                .or_else(|| own.slabs.detach_memory())
+                .or_else(|| owner.slabs.detach_memory())
         };
         let mut blocks = core::iter::from_fn(class);
         while let Some(block) = blocks
@@ -433,13 +444,20 @@ impl ShardPages {
 }
 
 /// A page or slab goes back to the pool it came from.
-pub(crate) fn free_region(env: DeviceAndHost<'_>, pools: &Pools, home: &BackingRegion) {
-    if home.mapped.is_some() {
-        let unmapped = pools.unmap_shard_page(env, home.at);
+pub(crate) fn free_region(
+    device_and_host: DeviceAndHost<'_>,
+    pools: &Pools,
+    backing: &BackingRegion,
+) {
+    if backing.mapped.is_some() {
+        let unmapped = pools.unmap_shard_page(device_and_host, backing.at);
         debug_assert!(unmapped.is_ok(), "mapped when it was taken: {unmapped:?}");
     }
-    let freed = pools.free_shard_page(env, home.at);
-    debug_assert!(freed.is_ok(), "a range of the lane's own: {freed:?}");
+    let freed = pools.free_shard_page(device_and_host, backing.at);
+    debug_assert!(
+        freed.is_ok(),
+        "a range of the shard_pages's owner: {freed:?}"
+    );
 }
 
 pub(crate) fn free_memory(memory: &dyn HostAllocator, block: HostBlock) {

@@ -31,9 +31,9 @@ impl Shards {
     #[inline]
     pub(crate) fn pages(&self, number: u32) -> Option<&ShardPages> {
         // Acquire: the lane was written before its address.
-        let lane = NonNull::new(self.pages.get(number)?.load(Ordering::Acquire))?;
+        let shard_pages = NonNull::new(self.pages.get(number)?.load(Ordering::Acquire))?;
         // SAFETY: a lane stays where it is until `dismantle`, which has `&mut self`; it is shared by reference alone.
-        Some(unsafe { lane.as_ref() })
+        Some(unsafe { shard_pages.as_ref() })
     }
 
     /// Frees a region of a shard, from any thread. Takes no memory.
@@ -42,20 +42,20 @@ impl Shards {
     /// [`GpuMisuse::Stale`].
     pub(crate) fn free(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         pools: &Pools,
         at: RegionSlot,
     ) -> Result<(), GpuMisuse> {
-        let lane = self
+        let shard_pages = self
             .pages(u32::from(at.place.pool()))
             .ok_or(GpuMisuse::Stale)?;
-        lane.free_remotely(env, pools, at)
+        shard_pages.free_remotely(device_and_host, pools, at)
     }
 
     /// Whether the region lives, as far as this thread can know: one that it was handed, or freed itself, it knows of.
     pub(crate) fn is_live(&self, at: RegionSlot) -> bool {
         self.pages(u32::from(at.place.pool()))
-            .is_some_and(|lane| lane.is_live(at))
+            .is_some_and(|shard_pages| shard_pages.is_live(at))
     }
 
     /// A lane that nobody has, for such requests: one that was left, or a new one. `None` where there are as many as ids can tell apart.
@@ -64,34 +64,34 @@ impl Shards {
     /// What the host allocator refused.
     pub(crate) fn pages_for(
         &self,
-        env: DeviceAndHost<'_>,
+        device_and_host: DeviceAndHost<'_>,
         kind: RequestKind,
         granule: u64,
     ) -> Result<Option<&ShardPages>, GpuError> {
-        let made = self.count.load(Ordering::Acquire);
-        if let Some(lane) = (0..made)
+        let count = self.count.load(Ordering::Acquire);
+        if let Some(shard_pages) = (0..count)
             .filter_map(|number| self.pages(number))
-            .find(|lane| lane.adopt(kind))
+            .find(|shard_pages| shard_pages.adopt(kind))
         {
-            return Ok(Some(lane));
+            return Ok(Some(shard_pages));
         }
-        let block = HostBlock::allocate(env.memory, SHARD_PAGES)?;
+        let block = HostBlock::allocate(device_and_host.memory, SHARD_PAGES)?;
         loop {
-            let made = self.count.load(Ordering::Acquire);
-            if made >= RegionPlace::POOLS {
-                env.free(block);
+            let count = self.count.load(Ordering::Acquire);
+            if count >= RegionPlace::POOLS {
+                device_and_host.free(block);
                 return Ok(None);
             }
-            let Some(layout) = self.pages.missing_capacity(made) else {
+            let Some(layout) = self.pages.missing_capacity(count) else {
                 break;
             };
-            let grown = env.grow(layout, |segment| {
+            let grown = device_and_host.grow(layout, |segment| {
                 let _held = self.creation.lock();
                 self.pages
                     .grow_with(segment, || AtomicPtr::new(ptr::null_mut()))
             });
             if let Err(error) = grown {
-                env.free(block);
+                device_and_host.free(block);
                 return Err(error);
             }
         }
@@ -103,25 +103,25 @@ impl Shards {
             .filter(|_| number < RegionPlace::POOLS)
         else {
             drop(held);
-            env.free(block);
+            device_and_host.free(block);
             // Others were faster, and used up what this thread had made room for: the shared allocator serves this time.
             return Ok(None);
         };
-        let lane = block.into_start().cast::<ShardPages>();
+        let shard_pages = block.into_start().cast::<ShardPages>();
         // SAFETY: a new block of a lane's layout.
-        unsafe { lane.write(ShardPages::new(number as u16, kind, granule)) };
-        place.store(lane.as_ptr(), Ordering::Release);
+        unsafe { shard_pages.write(ShardPages::new(number as u16, kind, granule)) };
+        place.store(shard_pages.as_ptr(), Ordering::Release);
         self.count.store(number + 1, Ordering::Release);
         drop(held);
         Ok(self.pages(number))
     }
 
     /// Gives every empty page and slab back to the pools, of lanes that no shard works in at the moment. Whether there was one.
-    pub(crate) fn free_idle(&self, env: DeviceAndHost<'_>, pools: &Pools) -> bool {
+    pub(crate) fn free_idle(&self, device_and_host: DeviceAndHost<'_>, pools: &Pools) -> bool {
         let mut any = false;
         for number in 0..self.count.load(Ordering::Acquire) {
-            if let Some(lane) = self.pages(number) {
-                any |= lane.free_idle(env, pools);
+            if let Some(shard_pages) = self.pages(number) {
+                any |= shard_pages.free_idle(device_and_host, pools);
             }
         }
         any
@@ -131,34 +131,40 @@ impl Shards {
     /// them: nobody has one, for this is `&mut self`.
     ///
     /// Answers with how many regions live, and how many regions of the pools they are in.
-    pub(crate) fn trim_abandoned(&mut self, env: DeviceAndHost<'_>, pools: &Pools) -> (u64, u64) {
-        let (mut live, mut homes) = (0, 0);
+    pub(crate) fn trim_abandoned(
+        &mut self,
+        device_and_host: DeviceAndHost<'_>,
+        pools: &Pools,
+    ) -> (u64, u64) {
+        let (mut live, mut ranges) = (0, 0);
         for number in 0..self.count.load(Ordering::Relaxed) {
-            if let Some(lane) = self.pages(number) {
-                lane.abandon(env, pools);
-                let counts = lane.counts();
+            if let Some(shard_pages) = self.pages(number) {
+                shard_pages.abandon(device_and_host, pools);
+                let counts = shard_pages.counts();
                 live += counts.0;
-                homes += counts.1;
+                ranges += counts.1;
             }
         }
-        (live, homes)
+        (live, ranges)
     }
 
     /// At the end: all host memory goes back.
     pub(crate) fn free_all(&mut self, memory: &dyn HostAllocator) {
         for number in 0..self.count.swap(0, Ordering::Relaxed) {
-            let lane = self
+            let shard_pages = self
                 .pages
                 .get(number)
                 .map(|place| place.swap(ptr::null_mut(), Ordering::Relaxed));
-            let Some(mut lane) = lane.and_then(NonNull::new) else {
+            let Some(mut shard_pages) = shard_pages.and_then(NonNull::new) else {
                 continue;
             };
             // SAFETY: made by `pages_for`; nobody has a reference, for a shard would borrow what `&mut self` borrows.
-            unsafe { lane.as_mut() }.free_all(memory);
+            unsafe { shard_pages.as_mut() }.free_all(memory);
             // A lane has nothing else to be dropped.
             // SAFETY: `pages_for` allocated it with this layout; nothing leads to it any more.
-            free_memory(memory, unsafe { HostBlock::new(lane.cast(), SHARD_PAGES) });
+            free_memory(memory, unsafe {
+                HostBlock::new(shard_pages.cast(), SHARD_PAGES)
+            });
         }
         while let Some(block) = self.pages.detach_memory() {
             free_memory(memory, block);

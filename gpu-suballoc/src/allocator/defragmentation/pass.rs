@@ -128,20 +128,23 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     }
 
     /// Carries out what the moves of the pass say, the last one first; where nobody wants to `see` it, all are ignored.
-    pub(super) fn end_pass(&mut self, mut see: Option<MoveSink<'_>>) {
+    pub(super) fn end_pass(&mut self, mut visit: Option<MoveSink<'_>>) {
         let mut any = false;
         loop {
-            self.decide_last(see.is_some());
+            self.decide_last(visit.is_some());
             // Whatever calls back from here finds the move gone that is being ended.
             let Some(one) = self.current.pop() else { break };
             any = true;
             let result = self.end_move(&one);
-            if let Some(see) = &mut see {
-                see(&one, result);
+            if let Some(visit) = &mut visit {
+                visit(&one, result);
             }
         }
         if any {
-            self.totals.passes = self.totals.passes.saturating_add(u32::from(see.is_some()));
+            self.totals.passes = self
+                .totals
+                .passes
+                .saturating_add(u32::from(visit.is_some()));
             self.end_drained();
         }
     }
@@ -307,8 +310,8 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     /// Ends the pass: each region that was copied lies at its new place under the id that it has, with the resource that was made for it;
     /// its old resource is destroyed and its old place freed. `see` is called for each move, without a lock, and with what became of it.
     /// The device must have finished with what was copied. Allocates nothing and cannot fail.
-    pub fn finish(self, mut see: impl FnMut(&RegionMove, MoveResult)) {
-        self.run.end_pass(Some(&mut see));
+    pub fn finish(self, mut visit: impl FnMut(&RegionMove, MoveResult)) {
+        self.run.end_pass(Some(&mut visit));
     }
 }
 

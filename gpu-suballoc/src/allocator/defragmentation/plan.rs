@@ -223,7 +223,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
                 }
             };
             let reserved = if region.at.kind() == RegionPlaceKind::Slab {
-                self.reserve_seat(order, &region, known, &mut slab)
+                self.reserve_slab_region(order, &region, known, &mut slab)
             } else {
                 self.reserve_region(order, &region, known)
             };
@@ -260,8 +260,10 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         } else {
             NO_RECORD
         };
-        let env = allocator.device_and_host();
-        let prepared = allocator.pools.prepare_move(env, key, new_record);
+        let device_and_host = allocator.device_and_host();
+        let prepared = allocator
+            .pools
+            .prepare_move(device_and_host, key, new_record);
         let is_attached = prepared
             .as_ref()
             .is_ok_and(|prepared| prepared.record == new_record);

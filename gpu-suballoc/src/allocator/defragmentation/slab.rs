@@ -52,7 +52,7 @@ pub(super) fn last_undecided(moves: &[RegionMove], pool: u16) -> usize {
 impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     /// As [`reserve_region`](Self::reserve_region), for a region of a slab: room is reserved with the first one. It is some ready move's
     /// then, or nothing was reserved.
-    pub(super) fn reserve_seat(
+    pub(super) fn reserve_slab_region(
         &self,
         order: usize,
         region: &BlockRegion,
@@ -66,7 +66,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         } else {
             NO_RECORD
         };
-        let attached = allocator.pools.attach_to_seat(at, new_record);
+        let attached = allocator.pools.attach_to_slab_region(at, new_record);
         let is_attached = matches!(attached, Ok((_, record)) if record == new_record);
         if new_record != NO_RECORD && !is_attached {
             allocator.records.cancel_bare(new_record);
@@ -76,8 +76,11 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         let reserved = match slab {
             Some(reserved) if reserved.number == number => reserved,
             _ => {
-                let env = allocator.device_and_host();
-                let prepared = allocator.pools.prepare_slab(env, at.place.pool(), number)?;
+                let device_and_host = allocator.device_and_host();
+                let prepared =
+                    allocator
+                        .pools
+                        .prepare_slab(device_and_host, at.place.pool(), number)?;
                 let Some(target) = prepared.target else {
                     return Ok(None);
                 };
@@ -89,8 +92,8 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             }
         };
         let target = &reserved.target;
-        let seat = found.offset.saturating_sub(reserved.base);
-        let to = (target.offset.saturating_add(seat), found.size);
+        let offset_in_slab = found.offset.saturating_sub(reserved.base);
+        let to = (target.offset.saturating_add(offset_in_slab), found.size);
         Ok(Some(self.new_move(
             order,
             known,

@@ -54,9 +54,11 @@ fn df9_frozen_slabs_take_nothing_and_thaw_with_their_regions() {
             assert_eq!(slabs.class.freeze(number), None, "once");
         }
         slabs.check_all();
-        for word in 0..60 {
+        for user_data in 0..60 {
             let size = slabs.random(4 * GRANULE) + 1;
-            let taken = slabs.allocate(size, 1, word).expect("it fits the class");
+            let taken = slabs
+                .allocate(size, 1, user_data)
+                .expect("it fits the class");
             assert_eq!(
                 slabs.class.frozen(taken.group),
                 None,

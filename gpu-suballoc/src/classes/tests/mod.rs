@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 use std::vec::Vec;
 
 use super::sub_allocator::ClassTotals;
+use super::sub_allocator::GroupedAllocator;
 use super::*;
 use crate::host_block::HostBlock;
 
@@ -72,22 +73,22 @@ impl<P: SubAllocator<RangeRef = u64>> ClassSubject<P> {
         unsafe { dealloc(memory.into_start().as_ptr(), layout) };
     }
 
-    fn allocate(&mut self, size: u64, alignment: u64, word: u32) -> Option<SlotAllocation> {
+    fn allocate(&mut self, size: u64, alignment: u64, user_data: u32) -> Option<SlotAllocation> {
         loop {
-            match self.class.allocate(size, alignment, word) {
+            match self.class.allocate(size, alignment, user_data) {
                 Ok(taken) => {
-                    self.check_allocated(taken, size, alignment, word);
+                    self.check_allocated(taken, size, alignment, user_data);
                     return Some(taken);
                 }
                 Err(ClassShortage::Memory(need)) => self.grow_with(need),
                 Err(ClassShortage::Range(need)) => {
                     // With gaps, so that a region that runs over is seen.
                     let base = (self.next + GRANULE).next_multiple_of(need.alignment);
-                    let home = base ^ 0x5555;
-                    match self.class.add(home, base, need) {
+                    let range_ref = base ^ 0x5555;
+                    match self.class.add(range_ref, base, need) {
                         Ok(_) => {
                             self.next = base + need.size;
-                            self.ranges.insert(base, (need.size, home));
+                            self.ranges.insert(base, (need.size, range_ref));
                         }
                         Err(ClassShortage::Memory(need)) => self.grow_with(need),
                         Err(other) => panic!("{other:?}"),
@@ -98,7 +99,13 @@ impl<P: SubAllocator<RangeRef = u64>> ClassSubject<P> {
         }
     }
 
-    fn check_allocated(&mut self, taken: SlotAllocation, size: u64, alignment: u64, word: u32) {
+    fn check_allocated(
+        &mut self,
+        taken: SlotAllocation,
+        size: u64,
+        alignment: u64,
+        user_data: u32,
+    ) {
         let SlotAllocation {
             group,
             slot,
@@ -110,13 +117,13 @@ impl<P: SubAllocator<RangeRef = u64>> ClassSubject<P> {
             got >= size && got % GRANULE == 0 && offset % alignment == 0 && offset % GRANULE == 0,
             "{taken:?}"
         );
-        let (base, (bytes, home)) = self
+        let (base, (bytes, range_ref)) = self
             .ranges
             .range(..=offset)
             .next_back()
             .expect("inside a range");
         assert!(offset + got <= base + bytes, "{taken:?}");
-        assert_eq!(self.class.range_ref(group), Some(home));
+        assert_eq!(self.class.range_ref(group), Some(range_ref));
         let before = self.live.range(..offset + got).next_back();
         assert!(
             before.is_none_or(|(at, (bytes, ..))| at + bytes <= offset),
@@ -127,24 +134,24 @@ impl<P: SubAllocator<RangeRef = u64>> ClassSubject<P> {
             "{taken:?}: an id was reissued"
         );
         self.live
-            .insert(offset, (got, (group, slot, generation), word));
+            .insert(offset, (got, (group, slot, generation), user_data));
         let found = self.class.find(group, slot, generation).unwrap();
         assert_eq!(
             (found.offset, found.size, found.user_data),
-            (offset, got, word)
+            (offset, got, user_data)
         );
     }
 
     fn free(&mut self, offset: u64) -> FreedSlot {
-        let (size, (group, slot, generation), word) = self.live.remove(&offset).unwrap();
+        let (size, (group, slot, generation), user_data) = self.live.remove(&offset).unwrap();
         assert_eq!(
-            self.class.free(group, slot, generation, word ^ 1),
+            self.class.free(group, slot, generation, user_data ^ 1),
             Err(FreeError::Held)
         );
-        let given = self.class.free(group, slot, generation, word).unwrap();
-        assert_eq!((given.size, given.user_data), (size, word));
+        let given = self.class.free(group, slot, generation, user_data).unwrap();
+        assert_eq!((given.size, given.user_data), (size, user_data));
         assert_eq!(
-            self.class.free(group, slot, generation, word),
+            self.class.free(group, slot, generation, user_data),
             Err(FreeError::Double)
         );
         given
@@ -152,11 +159,11 @@ impl<P: SubAllocator<RangeRef = u64>> ClassSubject<P> {
 
     fn spare(&mut self, keep: u64) -> Option<u64> {
         let SpareRange {
-            range_ref: home,
+            range_ref,
             base,
             size,
         } = self.class.remove_spare(keep)?;
-        assert_eq!(self.ranges.remove(&base), Some((size, home)));
+        assert_eq!(self.ranges.remove(&base), Some((size, range_ref)));
         assert_eq!(
             self.live.range(base..base + size).count(),
             0,
@@ -499,13 +506,13 @@ fn what_lives_in_an_internal_page_is_seen_as_far_as_its_groups_are_its_own() {
         seen
     };
     assert_eq!((seen(), groups.count()), (151, 3));
-    let (home, last) = (
+    let (range_ref, last) = (
         groups.get(first).unwrap().container(),
         groups.get(last).unwrap(),
     );
-    last.set_container(home + 1);
+    last.set_container(range_ref + 1);
     assert_eq!(seen(), 128, "the last group is another page's");
-    last.set_container(home);
+    last.set_container(range_ref);
     last.set_next_group(first);
     assert_eq!(seen(), 151, "a chain that is being changed may lead back");
     last.set_next_group(u32::MAX);

@@ -33,7 +33,10 @@ fn a_pool_keeps_to_itself_and_to_its_limits() {
             max_blocks: 3,
             ..PoolOptions::new(0)
         };
-        let pool = bed.pools.create_pool(bed.env(), &options).unwrap();
+        let pool = bed
+            .pools
+            .create_pool(bed.device_and_host(), &options)
+            .unwrap();
         assert_eq!(bed.native(), (1, MIB), "made with the pool");
         let outside = bed.place(&shared(KIB)).unwrap();
         let mut inside = Vec::new();
@@ -59,21 +62,28 @@ fn a_pool_keeps_to_itself_and_to_its_limits() {
             Err(GpuMisuse::WrongPool.into())
         );
         assert_eq!(
-            bed.pools.destroy_pool(bed.env(), pool.0, pool.1),
+            bed.pools
+                .destroy_pool(bed.device_and_host(), pool.0, pool.1),
             Err(GpuMisuse::PoolInUse)
         );
         bed.check();
         inside.iter().for_each(|region| bed.free(region));
-        bed.pools.trim(bed.env(), u64::MAX);
+        bed.pools.trim(bed.device_and_host(), u64::MAX);
         assert_eq!(bed.native().0, 2, "the one it keeps, and the one outside");
-        bed.pools.destroy_pool(bed.env(), pool.0, pool.1).unwrap();
+        bed.pools
+            .destroy_pool(bed.device_and_host(), pool.0, pool.1)
+            .unwrap();
         assert_eq!(bed.native().0, 1);
         // Its name is nobody's, also when another pool has its place.
         assert_eq!(
-            bed.pools.destroy_pool(bed.env(), pool.0, pool.1),
+            bed.pools
+                .destroy_pool(bed.device_and_host(), pool.0, pool.1),
             Err(GpuMisuse::NoSuchPool)
         );
-        let next = bed.pools.create_pool(bed.env(), &options).unwrap();
+        let next = bed
+            .pools
+            .create_pool(bed.device_and_host(), &options)
+            .unwrap();
         assert_eq!((next.0, next.1), (pool.0, pool.1 + 1));
         assert_eq!(
             bed.place(&in_pool(pool, KIB)).map(|region| region.at),
@@ -81,7 +91,7 @@ fn a_pool_keeps_to_itself_and_to_its_limits() {
         );
         let region = bed.place(&in_pool(next, KIB)).unwrap();
         assert_eq!(
-            bed.pools.free(bed.env(), inside[0].at),
+            bed.pools.free(bed.device_and_host(), inside[0].at),
             Err(GpuMisuse::Stale),
             "of the pool before"
         );
@@ -96,7 +106,7 @@ fn h82_a_pool_s_bytes_never_exceed_its_limit() {
         let pool = bed
             .pools
             .create_pool(
-                bed.env(),
+                bed.device_and_host(),
                 &PoolOptions {
                     max_bytes: 1_000_000,
                     ..PoolOptions::new(0)
@@ -135,7 +145,10 @@ fn its_options_reach_the_driver() {
             min_alignment: 4096,
             ..PoolOptions::new(0)
         };
-        let pool = bed.pools.create_pool(bed.env(), &options).unwrap();
+        let pool = bed
+            .pools
+            .create_pool(bed.device_and_host(), &options)
+            .unwrap();
         let regions = [(); 3].map(|()| bed.place(&in_pool(pool, 100)).unwrap());
         assert!(regions.iter().all(|region| region.offset % 4096 == 0));
         let request = bed.mock.memory(regions[0].memory).unwrap().request;
@@ -146,7 +159,7 @@ fn its_options_reach_the_driver() {
         regions.iter().for_each(|region| bed.free(region));
         if !features.external_memory {
             let refused = bed.pools.create_pool(
-                bed.env(),
+                bed.device_and_host(),
                 &PoolOptions {
                     export: ExternalHandleTypes::OPAQUE_FD,
                     ..PoolOptions::new(0)
@@ -197,14 +210,14 @@ fn what_contradicts_itself_is_no_pool() {
             },
         ] {
             assert_eq!(
-                bed.pools.create_pool(bed.env(), &bad),
+                bed.pools.create_pool(bed.device_and_host(), &bad),
                 Err(GpuMisuse::BadOptions.into()),
                 "{bad:?}"
             );
         }
         assert_eq!(
             bed.pools.create_pool(
-                bed.env(),
+                bed.device_and_host(),
                 &PoolOptions {
                     priority: Some(-0.1),
                     ..good
@@ -217,7 +230,7 @@ fn what_contradicts_itself_is_no_pool() {
             ..good
         };
         assert!(matches!(
-            bed.pools.create_pool(bed.env(), &large),
+            bed.pools.create_pool(bed.device_and_host(), &large),
             Err(GpuError::TooLarge { .. })
         ));
         assert_eq!(bed.native(), (0, 0));
@@ -230,18 +243,21 @@ fn there_are_many_pools_and_an_end_to_them() {
     let bed = Bed::new(MockProfile::Nvidia.config(), &MemoryOptions::default());
     let mut pools = Vec::new();
     let refused = loop {
-        match bed.pools.create_pool(bed.env(), &PoolOptions::new(1)) {
+        match bed
+            .pools
+            .create_pool(bed.device_and_host(), &PoolOptions::new(1))
+        {
             Ok(pool) => pools.push(pool),
             Err(error) => break error,
         }
     };
     assert_eq!((refused, pools.len()), (GpuError::Limit(Limit::Pools), 384));
     bed.pools
-        .destroy_pool(bed.env(), pools[17].0, pools[17].1)
+        .destroy_pool(bed.device_and_host(), pools[17].0, pools[17].1)
         .unwrap();
     assert_eq!(
         bed.pools
-            .create_pool(bed.env(), &PoolOptions::new(1))
+            .create_pool(bed.device_and_host(), &PoolOptions::new(1))
             .unwrap()
             .0,
         pools[17].0
@@ -262,7 +278,10 @@ fn a_linear_pool_is_a_stack_a_ring_and_empty_at_once() {
                 block_size: Some(10_240),
                 ..PoolOptions::new(0)
             };
-            let pool = bed.pools.create_pool(bed.env(), &options).unwrap();
+            let pool = bed
+                .pools
+                .create_pool(bed.device_and_host(), &options)
+                .unwrap();
             let place = |size| bed.place(&in_pool(pool, size));
             // One behind the other, all in one block, to the last byte.
             let mut regions: Vec<_> = (0..10).map(|_| place(1000).unwrap()).collect();
@@ -282,7 +301,10 @@ fn a_linear_pool_is_a_stack_a_ring_and_empty_at_once() {
             // A stack: the last that came goes first, and its room is there again.
             let last = regions.pop().unwrap();
             bed.free(&last);
-            assert_eq!(bed.pools.free(bed.env(), last.at), Err(GpuMisuse::Stale));
+            assert_eq!(
+                bed.pools.free(bed.device_and_host(), last.at),
+                Err(GpuMisuse::Stale)
+            );
             let again = place(1000).unwrap();
             assert_eq!((again.offset, again.at == last.at), (last.offset, false));
             regions.push(again);
@@ -309,11 +331,11 @@ fn a_linear_pool_is_a_stack_a_ring_and_empty_at_once() {
                 Ok(NO_RECORD)
             );
             assert_eq!(
-                bed.pools.free(bed.env(), wrapped[0].at),
+                bed.pools.free(bed.device_and_host(), wrapped[0].at),
                 Err(GpuMisuse::Held)
             );
             bed.pools
-                .free_recorded(bed.env(), wrapped[0].at, 5)
+                .free_recorded(bed.device_and_host(), wrapped[0].at, 5)
                 .unwrap();
             bed.free(&wrapped[1]);
             regions.iter().for_each(|region| bed.free(region));
@@ -328,7 +350,9 @@ fn a_linear_pool_is_a_stack_a_ring_and_empty_at_once() {
             ];
             assert_eq!(aligned.map(|region| region.offset), [0, 4096]);
             aligned.iter().for_each(|region| bed.free(region));
-            bed.pools.destroy_pool(bed.env(), pool.0, pool.1).unwrap();
+            bed.pools
+                .destroy_pool(bed.device_and_host(), pool.0, pool.1)
+                .unwrap();
         },
     );
 }
@@ -341,7 +365,10 @@ fn a_linear_pool_agrees_with_a_list_of_intervals() {
             block_size: Some(64 * KIB),
             ..PoolOptions::new(0)
         };
-        let pool = bed.pools.create_pool(bed.env(), &options).unwrap();
+        let pool = bed
+            .pools
+            .create_pool(bed.device_and_host(), &options)
+            .unwrap();
         let mut live: Vec<Suballocation> = Vec::new();
         let (mut state, mut taken) = (7u64, 0u32);
         for turn in 0..4000u64 {
@@ -385,14 +412,23 @@ fn ge7_a_place_in_a_closed_block_opens_it() {
             min_blocks: 2,
             ..PoolOptions::new(0)
         };
-        let pool = bed.pools.create_pool(bed.env(), &options).unwrap();
-        let ask = in_pool(pool, 4 * KIB);
-        let first = bed.pools.place_at(bed.env(), &ask, 1, MIB / 2).unwrap();
+        let pool = bed
+            .pools
+            .create_pool(bed.device_and_host(), &options)
+            .unwrap();
+        let request = in_pool(pool, 4 * KIB);
+        let first = bed
+            .pools
+            .place_at(bed.device_and_host(), &request, 1, MIB / 2)
+            .unwrap();
         {
             let mut state = bed.pools.custom(pool.0, pool.1).unwrap().lock();
             assert!(state.blocks.list_as(1, BlockListing::Closed));
         }
-        let second = bed.pools.place_at(bed.env(), &ask, 1, 0).unwrap();
+        let second = bed
+            .pools
+            .place_at(bed.device_and_host(), &request, 1, 0)
+            .unwrap();
         assert_eq!((second.memory, second.offset), (first.memory, 0));
         {
             let state = bed.pools.custom(pool.0, pool.1).unwrap().lock();
@@ -402,6 +438,8 @@ fn ge7_a_place_in_a_closed_block_opens_it() {
         bed.check();
         [first, second].iter().for_each(|region| bed.free(region));
         bed.check();
-        bed.pools.destroy_pool(bed.env(), pool.0, pool.1).unwrap();
+        bed.pools
+            .destroy_pool(bed.device_and_host(), pool.0, pool.1)
+            .unwrap();
     });
 }

@@ -31,7 +31,7 @@ fn the_first_kibibyte_reserves_little() {
         // Small heaps: less.
         on_every_changed(
             &MemoryOptions::default(),
-            |facts| (0..3).fold(facts, |facts, heap| facts.with_heap_size(heap, 64 * MIB)),
+            |config| (0..3).fold(config, |config, heap| config.with_heap_size(heap, 64 * MIB)),
             |bed| {
                 let placed = bed
                     .place(&AllocationRequest {
@@ -80,7 +80,7 @@ fn h76_regions_lie_in_blocks_and_the_next_block_is_an_eighth_of_all() {
         );
         bed.check();
         regions.iter().for_each(|region| bed.free(region));
-        bed.pools.trim(bed.env(), u64::MAX);
+        bed.pools.trim(bed.device_and_host(), u64::MAX);
         let again = bed.place(&shared(KIB)).unwrap();
         assert_eq!(bed.native(), (1, 256 * KIB), "from small again");
         bed.free(&again);
@@ -93,7 +93,7 @@ fn a_refused_block_is_halved_three_times_and_then_the_region_is_alone() {
         let first = bed.place(&shared(KIB)).unwrap();
         let (_, size) = bed.native();
         bed.free(&first);
-        bed.pools.trim(bed.env(), u64::MAX);
+        bed.pools.trim(bed.device_and_host(), u64::MAX);
         // Halves are taken from a driver that has no more in one piece.
         let before = bed.allocations();
         bed.mock.refuse_from(size / 4 + 1);
@@ -103,7 +103,7 @@ fn a_refused_block_is_halved_three_times_and_then_the_region_is_alone() {
             ((1, size / 4), 3)
         );
         bed.free(&halved);
-        bed.pools.trim(bed.env(), u64::MAX);
+        bed.pools.trim(bed.device_and_host(), u64::MAX);
         // Nothing near a block: the region alone, in the best type there is for it.
         bed.mock.refuse_from(16 * KIB);
         let before = bed.allocations();
@@ -147,9 +147,9 @@ fn a_block_is_made_once_however_many_threads_need_it() {
             assert_eq!(bed.native().0, 1);
             bed.check();
             for region in &regions {
-                bed.pools.free(bed.env(), *region).unwrap();
+                bed.pools.free(bed.device_and_host(), *region).unwrap();
             }
-            assert!(bed.pools.trim(bed.env(), u64::MAX) > 0);
+            assert!(bed.pools.trim(bed.device_and_host(), u64::MAX) > 0);
         }
     });
 }
@@ -181,7 +181,7 @@ fn h118_a_heap_over_its_budget_keeps_nothing() {
         let other = bed.place(&shared(KIB)).unwrap();
         let (heap, _) = heap_of(bed, &region);
         bed.mock.set_budget(heap as usize, Some(1));
-        let asked = bed.pools.set_frame(bed.env(), 1);
+        let asked = bed.pools.set_frame(bed.device_and_host(), 1);
         assert_eq!(asked, bed.mock.properties().features.memory_budget);
         bed.free(&other);
         assert_eq!(bed.native().0, 1);
@@ -193,12 +193,12 @@ fn h118_a_heap_over_its_budget_keeps_nothing() {
         );
         // One that was kept goes when a frame finds the heap over its budget.
         bed.mock.set_budget(heap as usize, None);
-        bed.pools.set_frame(bed.env(), 2);
+        bed.pools.set_frame(bed.device_and_host(), 2);
         let region = bed.place(&shared(KIB)).unwrap();
         bed.free(&region);
         assert_eq!(bed.native().0, 1);
         bed.mock.set_budget(heap as usize, Some(1));
-        bed.pools.set_frame(bed.env(), 3);
+        bed.pools.set_frame(bed.device_and_host(), 3);
         assert_eq!(bed.native().0, u64::from(!asked));
     });
 }
@@ -219,23 +219,27 @@ fn h95_trimming_says_how_many_bytes_went_back() {
                 ..shared(KIB)
             })
             .unwrap();
-        assert_eq!(bed.pools.trim(bed.env(), u64::MAX), 0, "nothing is empty");
+        assert_eq!(
+            bed.pools.trim(bed.device_and_host(), u64::MAX),
+            0,
+            "nothing is empty"
+        );
         big.iter().for_each(|region| bed.free(region));
         bed.check();
         let (objects, bytes) = bed.native();
         // As much as was asked for, and not all of it.
-        let some = bed.pools.trim(bed.env(), 1);
+        let some = bed.pools.trim(bed.device_and_host(), 1);
         assert!(
             some > 0 && bed.native() == (objects - 1, bytes - some),
             "{some}"
         );
-        let rest = bed.pools.trim(bed.env(), u64::MAX);
+        let rest = bed.pools.trim(bed.device_and_host(), u64::MAX);
         assert_eq!(bed.native().1, bytes - some - rest);
         assert!(bed.native().0 >= 1, "two regions live");
         bed.free(&small);
         bed.free(&soon);
         assert_eq!(
-            bed.pools.trim(bed.env(), u64::MAX),
+            bed.pools.trim(bed.device_and_host(), u64::MAX),
             bytes - some - rest,
             "pages and slabs go with their blocks"
         );
@@ -300,7 +304,7 @@ fn a_lost_device_is_abandoned_without_a_call() {
             Err(GpuError::Device(DeviceError::DeviceLost))
         );
         assert_eq!(
-            bed.pools.map(bed.env(), region.at),
+            bed.pools.map(bed.device_and_host(), region.at),
             Err(GpuError::Device(DeviceError::DeviceLost))
         );
         let calls = bed.mock.all_calls();
@@ -368,7 +372,7 @@ fn too_many_objects_is_no_reason_for_smaller_ones() {
 #[test]
 fn h105_a_slot_is_not_handed_out_twice_and_its_old_names_are_refused() {
     on_every(&MemoryOptions::default(), |bed| {
-        for ask in [
+        for request in [
             shared(KIB),
             AllocationRequest {
                 lifetime: Lifetime::Transient,
@@ -383,8 +387,8 @@ fn h105_a_slot_is_not_handed_out_twice_and_its_old_names_are_refused() {
                 ..AllocationRequest::new(KIB, 1)
             },
         ] {
-            let neighbour = bed.place(&ask).unwrap();
-            let region = bed.place(&ask).unwrap();
+            let neighbour = bed.place(&request).unwrap();
+            let region = bed.place(&request).unwrap();
             let RegionSlot {
                 place,
                 slot,
@@ -413,20 +417,20 @@ fn h105_a_slot_is_not_handed_out_twice_and_its_old_names_are_refused() {
                 },
             ] {
                 assert_eq!(
-                    bed.pools.free(bed.env(), wrong),
+                    bed.pools.free(bed.device_and_host(), wrong),
                     Err(crate::error::GpuMisuse::Stale),
                     "{wrong:?}"
                 );
             }
             bed.free(&region);
             assert_eq!(
-                bed.pools.free(bed.env(), region.at),
+                bed.pools.free(bed.device_and_host(), region.at),
                 Err(crate::error::GpuMisuse::Stale)
             );
-            let again = bed.place(&ask).unwrap();
+            let again = bed.place(&request).unwrap();
             assert_ne!(again.at, region.at, "a name is not given twice");
             assert_eq!(
-                bed.pools.free(bed.env(), region.at),
+                bed.pools.free(bed.device_and_host(), region.at),
                 Err(crate::error::GpuMisuse::Stale)
             );
             bed.check();
@@ -451,7 +455,7 @@ fn what_budgets_hold_back_is_a_limit() {
             for heap in 0..bed.mock.properties().heaps.len() {
                 bed.mock.set_budget(heap, Some(64 * KIB));
             }
-            assert!(bed.pools.set_frame(bed.env(), 7));
+            assert!(bed.pools.set_frame(bed.device_and_host(), 7));
             let small = bed.place(&shared(KIB)).unwrap();
             assert!(
                 bed.native().1 <= 64 * KIB,

@@ -16,8 +16,8 @@ fn h81_what_no_block_can_hold_is_refused_up_front() {
     };
     on_every(&options, |bed| {
         for size in [MIB + 1, GIB, 1 << 40, u64::MAX - 15, u64::MAX] {
-            for ask in [shared(size), AllocationRequest::new(size, 1), visible(size)] {
-                let refused = bed.place(&ask).map(|placed| placed.at);
+            for request in [shared(size), AllocationRequest::new(size, 1), visible(size)] {
+                let refused = bed.place(&request).map(|placed| placed.at);
                 assert_eq!(
                     refused,
                     Err(GpuError::TooLarge {
@@ -43,7 +43,7 @@ fn h81_what_no_block_can_hold_is_refused_up_front() {
 #[test]
 fn bad_requests_are_told_apart_and_change_nothing() {
     on_every(&MemoryOptions::default(), |bed| {
-        for (ask, error) in [
+        for (request, error) in [
             (AllocationRequest::new(0, 1), GpuMisuse::ZeroSize),
             (AllocationRequest::new(KIB, 0), GpuMisuse::BadAlignment),
             (AllocationRequest::new(KIB, 3), GpuMisuse::BadAlignment),
@@ -66,12 +66,18 @@ fn bad_requests_are_told_apart_and_change_nothing() {
                 GpuMisuse::BadPriority,
             ),
         ] {
-            assert_eq!(bed.place(&ask).map(|placed| placed.at), Err(error.into()));
+            assert_eq!(
+                bed.place(&request).map(|placed| placed.at),
+                Err(error.into())
+            );
             // The same when the question was asked before.
             let known = bed.place(&AllocationRequest::new(KIB, 1)).unwrap();
-            assert_eq!(bed.place(&ask).map(|placed| placed.at), Err(error.into()));
+            assert_eq!(
+                bed.place(&request).map(|placed| placed.at),
+                Err(error.into())
+            );
             bed.free(&known);
-            bed.pools.trim(bed.env(), u64::MAX);
+            bed.pools.trim(bed.device_and_host(), u64::MAX);
         }
         let largest = bed
             .mock
@@ -102,9 +108,9 @@ fn bad_requests_are_told_apart_and_change_nothing() {
 
 #[test]
 fn max_memory_allocation_size_is_kept() {
-    let change = |mut facts: MockConfig| {
-        facts.limits.max_memory_allocation_size = 3 * MIB;
-        facts
+    let change = |mut config: MockConfig| {
+        config.limits.max_memory_allocation_size = 3 * MIB;
+        config
     };
     on_every_changed(&MemoryOptions::default(), change, |bed| {
         let refused = bed
@@ -201,9 +207,9 @@ fn h82_limits_hold_while_threads_make_blocks() {
 
 #[test]
 fn h83_the_number_of_memory_objects_is_limited_by_device_and_user() {
-    let change = |mut facts: MockConfig| {
-        facts.limits.max_memory_allocation_count = 5;
-        facts
+    let change = |mut config: MockConfig| {
+        config.limits.max_memory_allocation_count = 5;
+        config
     };
     for (max_allocations, limit) in [(u32::MAX, 5), (3, 3)] {
         on_every_changed(
@@ -313,16 +319,16 @@ fn empty_blocks_elsewhere_make_room_before_anything_is_refused() {
 
 #[test]
 fn preferences_leave_memory_objects_for_blocks() {
-    let change = |mut facts: MockConfig| {
-        facts.limits.max_memory_allocation_count = 8;
-        facts
+    let change = |mut config: MockConfig| {
+        config.limits.max_memory_allocation_count = 8;
+        config
     };
     on_every_changed(&MemoryOptions::default(), change, |bed| {
         let wants = AllocationRequest {
             prefers_dedicated: true,
             ..AllocationRequest::new(KIB, 1)
         };
-        let ask = |n: u32| {
+        let request = |n: u32| {
             if n.is_multiple_of(2) {
                 wants
             } else {
@@ -332,7 +338,7 @@ fn preferences_leave_memory_objects_for_blocks() {
                 }
             }
         };
-        let regions: Vec<_> = (0..100).map(|n| bed.place(&ask(n)).unwrap()).collect();
+        let regions: Vec<_> = (0..100).map(|n| bed.place(&request(n)).unwrap()).collect();
         let alone = regions
             .iter()
             .filter(|region| region.at.kind() == RegionPlaceKind::Dedicated)

@@ -44,7 +44,7 @@ fn h113_two_regions_of_one_block_are_mapped_at_once_from_two_threads() {
                         for round in 0..30u8 {
                             to.send(()).expect("the other thread is there");
                             from.recv().expect("the other thread is there");
-                            let first = bed.pools.map(bed.env(), at).unwrap();
+                            let first = bed.pools.map(bed.device_and_host(), at).unwrap();
                             let byte = round ^ (turn as u8) << 7;
                             // SAFETY: 4096 bytes of this region's own, mapped until `unmap`.
                             unsafe { first.as_ptr().write_bytes(byte, 4096) };
@@ -54,8 +54,8 @@ fn h113_two_regions_of_one_block_are_mapped_at_once_from_two_threads() {
                                 bed.pools.find(at).map(|(found, _)| found.offset),
                                 Ok(offset)
                             );
-                            bed.pools.flush(bed.env(), at, 0, 4096).unwrap();
-                            bed.pools.unmap(bed.env(), at).unwrap();
+                            bed.pools.flush(bed.device_and_host(), at, 0, 4096).unwrap();
+                            bed.pools.unmap(bed.device_and_host(), at).unwrap();
                         }
                     });
                 }
@@ -70,7 +70,7 @@ fn h113_two_regions_of_one_block_are_mapped_at_once_from_two_threads() {
                 MapPolicy::Counted => assert_eq!(calls.0, calls.1),
             }
             assert_eq!(
-                bed.pools.unmap(bed.env(), places[0]),
+                bed.pools.unmap(bed.device_and_host(), places[0]),
                 Err(GpuMisuse::NotMapped)
             );
             regions.iter().for_each(|region| bed.free(region));
@@ -89,15 +89,15 @@ fn h113_maps_are_counted() {
                 })
                 .unwrap();
             let mapped = || bed.mock.memory(region.memory).unwrap().mapped.is_some();
-            let first = bed.pools.map(bed.env(), region.at).unwrap();
-            assert_eq!(bed.pools.map(bed.env(), region.at), Ok(first));
-            bed.pools.unmap(bed.env(), region.at).unwrap();
+            let first = bed.pools.map(bed.device_and_host(), region.at).unwrap();
+            assert_eq!(bed.pools.map(bed.device_and_host(), region.at), Ok(first));
+            bed.pools.unmap(bed.device_and_host(), region.at).unwrap();
             assert!(mapped());
-            bed.pools.unmap(bed.env(), region.at).unwrap();
+            bed.pools.unmap(bed.device_and_host(), region.at).unwrap();
             assert!(!mapped());
             bed.free(&region);
             assert_eq!(
-                bed.pools.map(bed.env(), region.at),
+                bed.pools.map(bed.device_and_host(), region.at),
                 Err(GpuMisuse::Stale.into())
             );
         }
@@ -107,9 +107,12 @@ fn h113_maps_are_counted() {
                 ..visible(KIB)
             })
             .unwrap();
-        bed.pools.map(bed.env(), alone.at).unwrap();
-        assert_eq!(bed.pools.free(bed.env(), alone.at), Err(GpuMisuse::Mapped));
-        bed.pools.unmap(bed.env(), alone.at).unwrap();
+        bed.pools.map(bed.device_and_host(), alone.at).unwrap();
+        assert_eq!(
+            bed.pools.free(bed.device_and_host(), alone.at),
+            Err(GpuMisuse::Mapped)
+        );
+        bed.pools.unmap(bed.device_and_host(), alone.at).unwrap();
         bed.free(&alone);
     });
 }
@@ -120,15 +123,15 @@ fn a_refused_map_leaves_it_unmapped() {
         let region = bed.place(&visible(KIB)).unwrap();
         bed.mock.plant(MockFault::nth(1).of(MockCall::Map));
         assert_eq!(
-            bed.pools.map(bed.env(), region.at),
+            bed.pools.map(bed.device_and_host(), region.at),
             Err(GpuError::Device(DeviceError::MapFailed))
         );
         assert_eq!(
-            bed.pools.unmap(bed.env(), region.at),
+            bed.pools.unmap(bed.device_and_host(), region.at),
             Err(GpuMisuse::NotMapped)
         );
-        bed.pools.map(bed.env(), region.at).unwrap();
-        bed.pools.unmap(bed.env(), region.at).unwrap();
+        bed.pools.map(bed.device_and_host(), region.at).unwrap();
+        bed.pools.unmap(bed.device_and_host(), region.at).unwrap();
         bed.free(&region);
     });
 }
@@ -141,10 +144,10 @@ fn what_the_host_cannot_see_is_not_mapped() {
             ..shared(KIB)
         };
         let region = bed.place(&hidden).unwrap();
-        let refused = bed.pools.map(bed.env(), region.at);
+        let refused = bed.pools.map(bed.device_and_host(), region.at);
         if region.properties.contains(P::HOST_VISIBLE) {
             println!("every type is HOST_VISIBLE");
-            bed.pools.unmap(bed.env(), region.at).unwrap();
+            bed.pools.unmap(bed.device_and_host(), region.at).unwrap();
         } else {
             assert_eq!(
                 refused,
@@ -161,9 +164,9 @@ fn what_the_host_cannot_see_is_not_mapped() {
 #[test]
 fn h109_a_flush_names_whole_atoms_of_its_own_region() {
     for atom in [1u64, 64, 256] {
-        let change = |mut facts: MockConfig| {
-            facts.limits.non_coherent_atom_size = atom;
-            facts
+        let change = |mut config: MockConfig| {
+            config.limits.non_coherent_atom_size = atom;
+            config
         };
         on_every_changed(&MemoryOptions::default(), change, |bed| {
             let visible = |size| AllocationRequest {
@@ -178,14 +181,18 @@ fn h109_a_flush_names_whole_atoms_of_its_own_region() {
                 assert_eq!((region.offset % atom, region.size % atom), (0, 0));
                 let before = bed.mock.calls(MockCall::Flush) + bed.mock.calls(MockCall::Invalidate);
                 assert_eq!(
-                    bed.pools.flush(bed.env(), region.at, 0, size),
+                    bed.pools.flush(bed.device_and_host(), region.at, 0, size),
                     Err(GpuMisuse::NotMapped.into())
                 );
-                bed.pools.map(bed.env(), region.at).unwrap();
-                bed.pools.flush(bed.env(), region.at, 0, size).unwrap();
-                bed.pools.flush(bed.env(), region.at, size - 1, 1).unwrap();
+                bed.pools.map(bed.device_and_host(), region.at).unwrap();
                 bed.pools
-                    .invalidate(bed.env(), region.at, size / 2, size / 2)
+                    .flush(bed.device_and_host(), region.at, 0, size)
+                    .unwrap();
+                bed.pools
+                    .flush(bed.device_and_host(), region.at, size - 1, 1)
+                    .unwrap();
+                bed.pools
+                    .invalidate(bed.device_and_host(), region.at, size / 2, size / 2)
                     .unwrap();
                 for (offset, bytes) in [
                     (0, region.size + 1),
@@ -194,11 +201,12 @@ fn h109_a_flush_names_whole_atoms_of_its_own_region() {
                     (1, u64::MAX),
                 ] {
                     assert_eq!(
-                        bed.pools.flush(bed.env(), region.at, offset, bytes),
+                        bed.pools
+                            .flush(bed.device_and_host(), region.at, offset, bytes),
                         Err(GpuMisuse::Outside.into())
                     );
                 }
-                bed.pools.unmap(bed.env(), region.at).unwrap();
+                bed.pools.unmap(bed.device_and_host(), region.at).unwrap();
                 let asked =
                     bed.mock.calls(MockCall::Flush) + bed.mock.calls(MockCall::Invalidate) - before;
                 let coherent = region.properties.contains(P::HOST_COHERENT);
@@ -216,9 +224,11 @@ fn h109_a_flush_names_whole_atoms_of_its_own_region() {
                     ..visible(1001)
                 })
                 .unwrap();
-            bed.pools.map(bed.env(), alone.at).unwrap();
-            bed.pools.flush(bed.env(), alone.at, 999, 2).unwrap();
-            bed.pools.unmap(bed.env(), alone.at).unwrap();
+            bed.pools.map(bed.device_and_host(), alone.at).unwrap();
+            bed.pools
+                .flush(bed.device_and_host(), alone.at, 999, 2)
+                .unwrap();
+            bed.pools.unmap(bed.device_and_host(), alone.at).unwrap();
             bed.free(&alone);
         });
     }
@@ -233,14 +243,20 @@ fn memory_stays_while_it_is_mapped() {
         },
         |bed| {
             let region = bed.place(&visible(KIB)).unwrap();
-            bed.pools.map(bed.env(), region.at).unwrap();
+            bed.pools.map(bed.device_and_host(), region.at).unwrap();
             // Freed under its mapping by somebody who knows no better: the block outlives that.
             bed.free(&region);
             assert_eq!(
-                (bed.native().0, bed.pools.trim(bed.env(), u64::MAX)),
+                (
+                    bed.native().0,
+                    bed.pools.trim(bed.device_and_host(), u64::MAX)
+                ),
                 (1, 0)
             );
-            assert_eq!(bed.pools.unmap(bed.env(), region.at), Err(GpuMisuse::Stale));
+            assert_eq!(
+                bed.pools.unmap(bed.device_and_host(), region.at),
+                Err(GpuMisuse::Stale)
+            );
         },
     );
 }
@@ -257,30 +273,36 @@ fn memory_of_its_own_that_is_freed_while_it_is_flushed_goes_with_the_flush() {
             })
             .unwrap();
         // As a flush counts it.
-        bed.pools.map(bed.env(), alone.at).unwrap();
+        bed.pools.map(bed.device_and_host(), alone.at).unwrap();
         let (objects, regions) = (bed.native().0, bed.pools.live_regions());
-        assert!(bed.pools.free_recorded(bed.env(), alone.at, 5).is_ok());
+        assert!(
+            bed.pools
+                .free_recorded(bed.device_and_host(), alone.at, 5)
+                .is_ok()
+        );
         assert_eq!(bed.pools.find(alone.at).err(), Some(GpuMisuse::Stale));
         assert_eq!(
             bed.pools.set_user_data(alone.at, 5, 6),
             Err(GpuMisuse::Stale)
         );
         assert_eq!(
-            bed.pools.free_recorded(bed.env(), alone.at, 5),
+            bed.pools.free_recorded(bed.device_and_host(), alone.at, 5),
             Err(GpuMisuse::Stale),
             "once"
         );
         assert_eq!(
-            bed.pools.map(bed.env(), alone.at),
+            bed.pools.map(bed.device_and_host(), alone.at),
             Err(GpuMisuse::Stale.into())
         );
         assert_eq!(
             (bed.native().0, bed.pools.live_regions()),
             (objects, regions - 1),
-            "the driver has it back later"
+            "the driver has it back deferred"
         );
         bed.check();
-        bed.pools.unmap_object(bed.env(), alone.at.place).unwrap();
+        bed.pools
+            .unmap_object(bed.device_and_host(), alone.at.place)
+            .unwrap();
         assert_eq!(bed.native().0, objects - 1);
     });
 }

@@ -85,8 +85,8 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    pub(super) fn new(facts: MockConfig, options: &MemoryOptions) -> Self {
-        let mock = MockDevice::with_config(facts, System::SYSTEM);
+    pub(super) fn new(config: MockConfig, options: &MemoryOptions) -> Self {
+        let mock = MockDevice::with_config(config, System::SYSTEM);
         let pools = Pools::new(&mock, options).unwrap();
         let host = Host {
             live: AtomicI64::new(0),
@@ -96,19 +96,19 @@ impl Bed {
         Self { mock, host, pools }
     }
 
-    pub(super) fn env(&self) -> DeviceAndHost<'_> {
+    pub(super) fn device_and_host(&self) -> DeviceAndHost<'_> {
         DeviceAndHost {
             device: &self.mock,
             memory: &self.host,
         }
     }
 
-    pub(super) fn place(&self, ask: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        self.pools.place(self.env(), ask)
+    pub(super) fn place(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
+        self.pools.place(self.device_and_host(), request)
     }
 
     pub(super) fn free(&self, placed: &Suballocation) {
-        self.pools.free(self.env(), placed.at).unwrap();
+        self.pools.free(self.device_and_host(), placed.at).unwrap();
     }
 
     /// Native memory objects and their bytes, as the driver has them.
@@ -194,11 +194,11 @@ impl Bed {
     /// The end: everything goes back, and nothing was done wrong meanwhile.
     pub(super) fn close(mut self) {
         self.check();
-        let env = DeviceAndHost {
+        let device_and_host = DeviceAndHost {
             device: &self.mock,
             memory: &self.host,
         };
-        assert_eq!(self.pools.close(env), 0, "regions live");
+        assert_eq!(self.pools.close(device_and_host), 0, "regions live");
         assert_eq!(self.native(), (0, 0), "device memory is left");
         assert_eq!(
             self.host.live.load(Ordering::Relaxed),
@@ -215,7 +215,7 @@ impl Bed {
 
 /// Runs a test on every profile.
 pub(super) fn on_every(options: &MemoryOptions, test: impl Fn(&Bed)) {
-    on_every_changed(options, |facts| facts, test);
+    on_every_changed(options, |config| config, test);
 }
 
 /// Runs a test on every profile, changed.

@@ -38,18 +38,19 @@ fn everything(bed: &Bed, live: &mut Vec<RegionSlot>) -> Result<(), GpuError> {
     live.push(bed.place(&shared(20 * MIB))?.at);
     let region = bed.place(&visible(KIB))?;
     live.push(region.at);
-    bed.pools.map(bed.env(), region.at)?;
-    let flushed = bed.pools.flush(bed.env(), region.at, 0, KIB);
-    bed.pools.unmap(bed.env(), region.at)?;
+    bed.pools.map(bed.device_and_host(), region.at)?;
+    let flushed = bed.pools.flush(bed.device_and_host(), region.at, 0, KIB);
+    bed.pools.unmap(bed.device_and_host(), region.at)?;
     flushed?;
     let (index, generation) = bed.pools.create_pool(
-        bed.env(),
+        bed.device_and_host(),
         &PoolOptions {
             min_blocks: 1,
             ..PoolOptions::new(region.memory_type)
         },
     )?;
-    bed.pools.destroy_pool(bed.env(), index, generation)?;
+    bed.pools
+        .destroy_pool(bed.device_and_host(), index, generation)?;
     Ok(())
 }
 
@@ -72,7 +73,7 @@ fn sweep(fail: impl Fn(&Bed, u64), heal: impl Fn(&Bed), allowed: impl Fn(GpuErro
             everything(&bed, &mut live).unwrap();
             bed.check();
             for at in live {
-                bed.pools.free(bed.env(), at).unwrap();
+                bed.pools.free(bed.device_and_host(), at).unwrap();
             }
             bed.close();
             match outcome {
@@ -126,7 +127,7 @@ fn one_refusal_for_want_of_memory_is_none_to_the_user() {
                 live.len()
             );
             for at in live {
-                bed.pools.free(bed.env(), at).unwrap();
+                bed.pools.free(bed.device_and_host(), at).unwrap();
             }
             bed.close();
         }
@@ -149,9 +150,9 @@ fn freeing_takes_no_memory() {
             let calls = bed.host.calls.load(Ordering::Relaxed);
             bed.host.fuse.store(0, Ordering::Relaxed);
             for at in live.iter().chain(&more) {
-                bed.pools.free(bed.env(), *at).unwrap();
+                bed.pools.free(bed.device_and_host(), *at).unwrap();
             }
-            bed.pools.trim(bed.env(), u64::MAX);
+            bed.pools.trim(bed.device_and_host(), u64::MAX);
             assert_eq!(bed.host.calls.load(Ordering::Relaxed), calls);
             bed.host.fuse.store(-1, Ordering::Relaxed);
             assert_eq!(bed.native(), (0, 0));
@@ -176,14 +177,16 @@ fn a_batch_is_placed_whole_or_not_at_all() {
                 },
             ];
             let mut out = [None; 3];
-            bed.pools.place_batch(bed.env(), &fits, &mut out).unwrap();
+            bed.pools
+                .place_batch(bed.device_and_host(), &fits, &mut out)
+                .unwrap();
             let at: Vec<_> = out.iter().map(|placed| placed.unwrap().at).collect();
             let before = bed.pools.live_regions();
             let mut none = [None; 3];
             assert!(
                 bed.pools
                     .place_batch(
-                        bed.env(),
+                        bed.device_and_host(),
                         &[shared(KIB), shared(KIB), shared(30 * MIB)],
                         &mut none
                     )
@@ -192,7 +195,8 @@ fn a_batch_is_placed_whole_or_not_at_all() {
             assert!(none.iter().all(Option::is_none));
             let mut short = [None; 1];
             assert_eq!(
-                bed.pools.place_batch(bed.env(), &fits, &mut short),
+                bed.pools
+                    .place_batch(bed.device_and_host(), &fits, &mut short),
                 Err(GpuMisuse::Outside.into())
             );
             assert_eq!(
@@ -202,7 +206,7 @@ fn a_batch_is_placed_whole_or_not_at_all() {
             bed.check();
             let mut refused = Vec::new();
             bed.pools.free_batch(
-                bed.env(),
+                bed.device_and_host(),
                 &[at[0], at[1], at[0], at[2]],
                 &mut |index, misuse| refused.push((index, misuse)),
             );
@@ -250,9 +254,10 @@ fn a_batch_given_back_leaves_what_one_by_one_leaves() {
         let lost = at.len() - 3;
         let mut refused = Vec::new();
         let before = bed.pools.live_regions();
-        bed.pools.free_batch(bed.env(), &at, &mut |index, misuse| {
-            refused.push((index, misuse))
-        });
+        bed.pools
+            .free_batch(bed.device_and_host(), &at, &mut |index, misuse| {
+                refused.push((index, misuse))
+            });
         assert_eq!(
             refused,
             [
@@ -263,7 +268,9 @@ fn a_batch_given_back_leaves_what_one_by_one_leaves() {
         );
         assert_eq!(before - bed.pools.live_regions(), lost as u64);
         bed.check();
-        bed.pools.free_recorded(bed.env(), recorded, 3).unwrap();
+        bed.pools
+            .free_recorded(bed.device_and_host(), recorded, 3)
+            .unwrap();
         // The one that was named twice instead of it.
         let mut left = Vec::new();
         bed.pools.walk(&mut |seen| {
@@ -272,6 +279,6 @@ fn a_batch_given_back_leaves_what_one_by_one_leaves() {
             }
         });
         assert_eq!(left.len(), 1);
-        bed.pools.free(bed.env(), left[0]).unwrap();
+        bed.pools.free(bed.device_and_host(), left[0]).unwrap();
     });
 }

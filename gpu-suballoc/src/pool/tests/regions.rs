@@ -161,7 +161,7 @@ fn small_and_short_lived_regions_have_structures_of_their_own() {
             );
             bed.free(region);
             assert_eq!(
-                bed.pools.free(bed.env(), region.at),
+                bed.pools.free(bed.device_and_host(), region.at),
                 Err(GpuMisuse::Stale),
                 "given back twice"
             );
@@ -173,7 +173,7 @@ fn small_and_short_lived_regions_have_structures_of_their_own() {
 #[test]
 fn a_region_with_a_record_goes_back_with_its_word_alone() {
     on_every(&MemoryOptions::default(), |bed| {
-        for (renews, ask) in [
+        for (renews, request) in [
             (true, shared(KIB)),
             (
                 false,
@@ -200,13 +200,16 @@ fn a_region_with_a_record_goes_back_with_its_word_alone() {
             let mut at = bed
                 .place(&AllocationRequest {
                     user_data: 7,
-                    ..ask
+                    ..request
                 })
                 .unwrap()
                 .at;
-            assert_eq!(bed.pools.free(bed.env(), at), Err(GpuMisuse::Held));
             assert_eq!(
-                bed.pools.free_recorded(bed.env(), at, 8),
+                bed.pools.free(bed.device_and_host(), at),
+                Err(GpuMisuse::Held)
+            );
+            assert_eq!(
+                bed.pools.free_recorded(bed.device_and_host(), at, 8),
                 Err(GpuMisuse::Held)
             );
             assert_eq!(bed.pools.set_user_data(at, 8, 9), Ok(7), "it was another");
@@ -223,7 +226,10 @@ fn a_region_with_a_record_goes_back_with_its_word_alone() {
                 }
                 Err(misuse) => assert_eq!((renews, misuse), (false, GpuMisuse::Stale)),
             }
-            assert_eq!(bed.pools.free_recorded(bed.env(), at, 9), Ok(KIB));
+            assert_eq!(
+                bed.pools.free_recorded(bed.device_and_host(), at, 9),
+                Ok(KIB)
+            );
         }
     });
 }
@@ -248,11 +254,11 @@ fn h93_counts_are_exact_after_any_order_of_things() {
                 let log2 = 4 + random(14);
                 let size = 1 + random(1 << log2);
                 let alignment = 1 << random(13);
-                let ask = AllocationRequest {
+                let request = AllocationRequest {
                     lifetime: lifetimes[random(3) as usize],
                     ..AllocationRequest::new(size, alignment)
                 };
-                let region = bed.place(&ask).unwrap();
+                let region = bed.place(&request).unwrap();
                 assert_eq!(region.offset % alignment, 0);
                 assert!(
                     region.size >= size && region.size < size + alignment.max(256),

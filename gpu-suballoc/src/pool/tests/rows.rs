@@ -28,7 +28,7 @@ fn h77_size_alignment_dedication_and_properties_are_met() {
             (3 * MIB + 1, 1 << 20),
         ] {
             for dedicated in [DedicatedPolicy::Never, DedicatedPolicy::Required] {
-                for wish in [
+                for preference in [
                     MemoryPreference::default(),
                     MemoryPreference::requiring(P::HOST_VISIBLE),
                     MemoryPreference::default().preferring(P::DEVICE_LOCAL),
@@ -36,7 +36,7 @@ fn h77_size_alignment_dedication_and_properties_are_met() {
                     let region = bed
                         .place(&AllocationRequest {
                             dedicated,
-                            preference: wish,
+                            preference,
                             ..AllocationRequest::new(size, alignment)
                         })
                         .unwrap();
@@ -45,7 +45,7 @@ fn h77_size_alignment_dedication_and_properties_are_met() {
                         region.at.kind() == RegionPlaceKind::Dedicated,
                         dedicated == DedicatedPolicy::Required
                     );
-                    assert!(region.properties.contains(wish.parts()[0]));
+                    assert!(region.properties.contains(preference.parts()[0]));
                     let memory = bed.mock.memory(region.memory).unwrap().request;
                     assert!(
                         region.offset + region.size <= memory.size,
@@ -84,7 +84,7 @@ fn h94_neighbours_are_one_hole_as_soon_as_they_are_free() {
             bed.free(&whole);
         }
         assert_eq!(
-            bed.pools.trim(bed.env(), u64::MAX),
+            bed.pools.trim(bed.device_and_host(), u64::MAX),
             MIB,
             "and the block can go"
         );
@@ -111,7 +111,7 @@ fn h106_the_scenarios_of_the_allocator_before_this_one() {
         let whole = bed.place(&shared(64 * KIB)).unwrap();
         assert_eq!(whole.memory, one.memory);
         bed.free(&whole);
-        assert_eq!(bed.pools.trim(bed.env(), u64::MAX), 64 * KIB);
+        assert_eq!(bed.pools.trim(bed.device_and_host(), u64::MAX), 64 * KIB);
     });
     // A thousand of 1 to 31 integers, some given back at once, twice over.
     on_every(&blocks_of(64 * KIB), |bed| {
@@ -132,7 +132,7 @@ fn h106_the_scenarios_of_the_allocator_before_this_one() {
             }
             bed.check();
             live.iter().for_each(|region| bed.free(region));
-            bed.pools.trim(bed.env(), u64::MAX);
+            bed.pools.trim(bed.device_and_host(), u64::MAX);
             assert_eq!(bed.native(), (0, 0));
         }
     });
@@ -194,10 +194,10 @@ fn h114_counters_are_exact_and_never_below_zero() {
             .iter()
             .chain([&alone])
             .for_each(|region| bed.free(region));
-        assert!(bed.pools.free(bed.env(), alone.at).is_err());
+        assert!(bed.pools.free(bed.device_and_host(), alone.at).is_err());
         let pool = bed.pools.totals(alone.at.place.pool()).unwrap();
         assert_eq!((pool.regions, pool.region_bytes, pool.dedicated), (0, 0, 0));
-        bed.pools.trim(bed.env(), u64::MAX);
+        bed.pools.trim(bed.device_and_host(), u64::MAX);
         assert_eq!(bed.pools.heap(pool.heap).own_bytes, 0);
     });
 }

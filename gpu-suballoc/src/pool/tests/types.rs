@@ -20,11 +20,11 @@ fn h108_only_types_that_the_resource_accepts_are_taken() {
                 | P::LAZILY_ALLOCATED
                 | P::DEVICE_COHERENT_AMD
                 | P::DEVICE_UNCACHED_AMD;
-            let ask = AllocationRequest {
+            let request = AllocationRequest {
                 memory_type_bits: 1 << index,
                 ..AllocationRequest::new(KIB, 1)
             };
-            match bed.place(&ask) {
+            match bed.place(&request) {
                 Ok(region) => {
                     assert_eq!(
                         (region.memory_type, region.properties),
@@ -57,21 +57,21 @@ fn h108_only_types_that_the_resource_accepts_are_taken() {
 #[test]
 fn h108_the_next_type_in_order_is_taken_where_the_heap_is_full() {
     on_every(&MemoryOptions::default(), |bed| {
-        let wish = MemoryPreference::default().preferring(P::DEVICE_LOCAL);
-        let ask = AllocationRequest {
-            preference: wish,
+        let preference = MemoryPreference::default().preferring(P::DEVICE_LOCAL);
+        let request = AllocationRequest {
+            preference,
             ..shared(MIB)
         };
-        let first = bed.place(&ask).unwrap();
+        let first = bed.place(&request).unwrap();
         let (heap, size) = heap_of(bed, &first);
         bed.free(&first);
-        bed.pools.trim(bed.env(), u64::MAX);
+        bed.pools.trim(bed.device_and_host(), u64::MAX);
         // Somebody else has taken all of it: the driver refuses, the next heap that is accepted has room.
         bed.mock.use_elsewhere(heap as usize, size);
-        let next = bed.place(&ask);
+        let next = bed.place(&request);
         let others = bed.mock.properties().heaps.len() > 1;
         assert_eq!(next.is_ok(), others, "{:?}", next.map(|placed| placed.at));
-        if let Ok(next) = bed.place(&ask) {
+        if let Ok(next) = bed.place(&request) {
             assert_ne!(heap_of(bed, &next).0, heap, "one full heap vetoes no other");
             bed.free(&next);
         }
@@ -81,7 +81,7 @@ fn h108_the_next_type_in_order_is_taken_where_the_heap_is_full() {
         // What is required is never given up for room.
         let must = AllocationRequest {
             memory_type_bits: 1 << first.memory_type,
-            ..ask
+            ..request
         };
         assert!(bed.place(&must).is_err());
         bed.mock.use_elsewhere(heap as usize, 0);
@@ -101,7 +101,7 @@ fn a_heap_within_its_budget_is_preferred_and_none_is_no_refusal() {
         let first = bed.place(&shared(KIB)).unwrap();
         let (heap, _) = heap_of(bed, &first);
         bed.mock.set_budget(heap as usize, Some(1));
-        assert!(bed.pools.set_frame(bed.env(), 1));
+        assert!(bed.pools.set_frame(bed.device_and_host(), 1));
         let calls = bed.mock.calls(MockCall::Budget);
         let large = bed.place(&shared(32 * MIB)).unwrap();
         assert_eq!(
@@ -112,8 +112,11 @@ fn a_heap_within_its_budget_is_preferred_and_none_is_no_refusal() {
         for heap in 0..properties.heaps.len() {
             bed.mock.set_budget(heap, Some(1));
         }
-        assert!(bed.pools.set_frame(bed.env(), 2));
-        assert!(!bed.pools.set_frame(bed.env(), 2), "once a frame");
+        assert!(bed.pools.set_frame(bed.device_and_host(), 2));
+        assert!(
+            !bed.pools.set_frame(bed.device_and_host(), 2),
+            "once a frame"
+        );
         let over = bed.place(&shared(32 * MIB)).unwrap();
         assert_eq!(
             heap_of(bed, &over).0,
@@ -164,39 +167,39 @@ fn dedicated_requirements_go_through() {
         let buffer = unsafe { bed.mock.create_buffer(&info) }.unwrap();
         // SAFETY: live.
         let needs = unsafe { bed.mock.buffer_requirements(buffer) };
-        let ask = AllocationRequest {
+        let request = AllocationRequest {
             memory_type_bits: needs.memory_type_bits,
             resource: Some(ResourceHandle::Buffer(buffer)),
             ..AllocationRequest::new(needs.size, needs.alignment)
         };
-        for (alone, ask) in [
+        for (alone, request) in [
             (
                 true,
                 AllocationRequest {
                     requires_dedicated: true,
                     dedicated: DedicatedPolicy::Never,
-                    ..ask
+                    ..request
                 },
             ),
             (
                 true,
                 AllocationRequest {
                     prefers_dedicated: true,
-                    ..ask
+                    ..request
                 },
             ),
             (
                 true,
                 AllocationRequest {
                     dedicated: DedicatedPolicy::Required,
-                    ..ask
+                    ..request
                 },
             ),
             (
                 true,
                 AllocationRequest {
                     dedicated: DedicatedPolicy::Preferred,
-                    ..ask
+                    ..request
                 },
             ),
             (
@@ -204,12 +207,12 @@ fn dedicated_requirements_go_through() {
                 AllocationRequest {
                     prefers_dedicated: true,
                     dedicated: DedicatedPolicy::Never,
-                    ..ask
+                    ..request
                 },
             ),
-            (false, ask),
+            (false, request),
         ] {
-            let region = bed.place(&ask).unwrap();
+            let region = bed.place(&request).unwrap();
             assert_eq!(region.at.kind() == RegionPlaceKind::Dedicated, alone);
             let request = bed.mock.memory(region.memory).unwrap().request;
             let named =
@@ -235,12 +238,12 @@ fn priority_export_and_addresses_are_passed_on_where_they_are_enabled() {
         let request = bed.mock.memory(shared_one.memory).unwrap().request;
         assert_eq!(request.device_address, features.buffer_device_address);
         assert_eq!(request.priority, None);
-        let ask = AllocationRequest {
+        let request = AllocationRequest {
             priority: Some(0.75),
             dedicated: DedicatedPolicy::Required,
             ..AllocationRequest::new(KIB, 1)
         };
-        let alone = bed.place(&ask).unwrap();
+        let alone = bed.place(&request).unwrap();
         assert_eq!(
             bed.mock.memory(alone.memory).unwrap().request.priority,
             features.memory_priority.then_some(0.75)
@@ -284,10 +287,10 @@ fn priority_export_and_addresses_are_passed_on_where_they_are_enabled() {
 #[test]
 fn linear_and_optimal_resources_never_share_a_granularity_page() {
     for granularity in [None, Some(1), Some(1024), Some(131_072)] {
-        let change = |mut facts: MockConfig| {
-            facts.limits.buffer_image_granularity =
-                granularity.unwrap_or(facts.limits.buffer_image_granularity);
-            facts
+        let change = |mut config: MockConfig| {
+            config.limits.buffer_image_granularity =
+                granularity.unwrap_or(config.limits.buffer_image_granularity);
+            config
         };
         on_every_changed(&MemoryOptions::default(), change, |bed| {
             let page = bed.mock.properties().limits.buffer_image_granularity;
