@@ -6,7 +6,7 @@
 /// end of the memory object (`VkMappedMemoryRange`). `None` where the range is empty or not within the memory.
 ///
 /// Regions of our own blocks begin and end at granules, which are whole atoms, so their ranges never name a neighbour's byte.
-/// Wrapped memory begins where it begins, and its first and last atom may be shared with what lies beside it.
+/// Wrapped memory may begin anywhere: its first and last atom may be shared with its neighbours.
 pub(crate) fn whole_atoms(
     offset: u64,
     size: u64,

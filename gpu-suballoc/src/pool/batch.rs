@@ -7,10 +7,10 @@ use crate::error::{GpuError, GpuMisuse};
 use crate::id::{NO_RECORD, RegionSlot};
 
 impl Pools {
-    /// Finds room for all, or for none. `out` gets one for each, in order; it must be as long, and has `None` everywhere otherwise.
+    /// Places all requests, or none. `out`, which must be as long as `requests`, gets a region for each, or `None` everywhere.
     ///
     /// # Errors
-    /// The first that there was no room for.
+    /// The error of the first request that could not be placed.
     pub(crate) fn place_batch(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -39,8 +39,8 @@ impl Pools {
         Ok(())
     }
 
-    /// Gives regions without records back; those of one pool that follow one another under one lock. `refused` hears of what was not
-    /// given back, in order; no lock is held then.
+    /// Frees regions without records; consecutive ones of one pool under one lock. Calls `refused` for each region that was not freed, in
+    /// order, without a lock.
     pub(crate) fn free_batch(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -54,7 +54,7 @@ impl Pools {
                 next += 1;
                 continue;
             };
-            // Until something has to be cleared up or told, which takes the lock away.
+            // Until a deferred free or an error, which need the lock released.
             let mut stopped = Ok(());
             let deferred = {
                 let mut state = pool.lock();

@@ -23,15 +23,15 @@ pub(super) struct Blocks {
     pub(super) slots: GrowableVec<BlockSlot>,
     /// The free ranges of all open blocks: a request gets the best fit of all of them.
     pub(super) open: FreeIndex,
-    /// Those of closed blocks, which are to drain: nothing is allocated there while the open ones have room.
+    /// Those of closed blocks, which drain: nothing is allocated there while open blocks have room.
     pub(super) closed: FreeIndex,
-    /// Of blocks that a defragmentation empties: nothing is allocated there, so that this has no memory and keeps no list.
+    /// Those of blocks that a defragmentation empties: nothing is allocated there, so this has no memory and keeps no list.
     pub(super) draining: FreeIndex,
     /// Nodes of all cores: blocks fill and drain, a pool's population is steady, so that few chunks are half empty.
     pub(super) store: NodeStore,
     /// The first slot without a block.
     spare: u32,
-    /// Live blocks, and those of them that nothing was ever allocated from: they have no node yet and are not listed.
+    /// Live blocks, and the unused ones among them: they have no node yet and are not listed.
     live: u32,
     blank: u32,
     pub(super) turnover: Turnover,
@@ -39,11 +39,11 @@ pub(super) struct Blocks {
     /// Bytes of blocks, and of those without a region.
     pub(super) bytes: u64,
     pub(super) empty_bytes: u64,
-    /// Of the store, which needs it no more; to be freed when the lock is released.
+    /// A chunk that the store does not need any more; freed when the lock is released.
     pub(super) spare_memory: Option<HostBlock>,
 }
 
-/// Where a block is, or was, or will be.
+/// A slot for a block.
 pub(super) struct BlockSlot {
     /// Of a spare slot: the next one.
     link: u32,
@@ -74,7 +74,7 @@ impl LiveBlock {
         }
     }
 
-    /// Nothing lies in it, nobody has it mapped, and no defragmentation is at it.
+    /// Whether it is empty, not mapped, and not being drained.
     fn is_removable(&self) -> bool {
         self.core.is_empty() && self.object.map.is_idle() && self.listing != BlockListing::Draining
     }
@@ -89,22 +89,22 @@ impl LiveBlock {
     }
 }
 
-/// Memory that an index lacks before another block can be installed.
+/// Host memory that an index needs before another block can be installed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IndexShortage {
     is_closed: bool,
     pub(super) layout: Layout,
 }
 
-/// Where room was found. Written and read field by field: a structure that is copied whole is waited for.
+/// An allocated space. Written and read field by field: a copy of the whole struct would wait for the narrow stores before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockSpace {
     pub(super) kind: RegionPlaceKind,
-    /// As the region's name has it.
+    /// The block number in the region's id.
     pub(super) block: u32,
     pub(super) slot: u32,
     pub(super) generation: u32,
-    /// The block that it is in.
+    /// The block that the space lies in.
     pub(super) containing_block: u32,
     pub(super) offset: u64,
     pub(super) size: u64,
@@ -122,10 +122,10 @@ impl BlockSpace {
     };
 }
 
-/// Why no range was taken.
+/// Why no range was allocated.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BlockMiss {
-    /// Memory for records is lacking.
+    /// Missing memory for nodes.
     Records(NodeShortage),
     /// No block has the room.
     Full,
@@ -150,13 +150,13 @@ impl Blocks {
         }
     }
 
-    /// No free range that is listed, but for those of draining blocks, is larger; bytes.
+    /// An upper bound of the listed free ranges, those of draining blocks left out, in bytes.
     pub(super) fn largest_free_bound(&self) -> u64 {
         let granules = self.open.largest_bound().max(self.closed.largest_bound());
         u64::from(granules) << self.granule_log2
     }
 
-    /// What to allocate before a block of `granules` can be installed. A pool with one block closes none.
+    /// The memory to supply before a block of `granules` can be installed. A pool with one block closes none.
     pub(super) fn missing_index(&self, granules: u32) -> Option<IndexShortage> {
         let shortage = |is_closed| move |layout| IndexShortage { is_closed, layout };
         let open = self.open.missing_capacity(granules).map(shortage(false));
@@ -166,7 +166,7 @@ impl Blocks {
         })
     }
 
-    /// Takes over what [`missing_index`](Self::missing_index) returned; what is to be freed comes back.
+    /// Takes over memory for [`missing_index`](Self::missing_index). Returns memory that must be freed.
     pub(super) fn grow_index(
         &mut self,
         shortage: IndexShortage,
@@ -198,7 +198,7 @@ impl Blocks {
             user_data,
             fit,
         };
-        // What no block could hold needs another one.
+        // A request that no existing block could hold needs a new one.
         let granules = GranuleRequest::new(&want, self.open.largest_block(), self.granule_log2)
             .map_err(|_| BlockMiss::Full)?;
         match self.open.find(&self.store, &granules) {
@@ -238,8 +238,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// As [`allocate`](Self::allocate), for whole granules of which none is added, in blocks that are open and have been used: no other one
-    /// is opened. Whether there was room.
+    /// As [`allocate`](Self::allocate), of exactly `want.size`, in open blocks only: no other block is opened. Returns whether there was room.
     pub(super) fn allocate_open(
         &mut self,
         want: &RangeRequest,
@@ -260,8 +259,8 @@ impl Blocks {
         Ok(found.is_some_and(|found| self.carve(&found, want, space).is_ok()))
     }
 
-    /// Where the quick search found nothing: every range that might do, then a closed block that has room, which is open from now on,
-    /// then a block that is not listed yet.
+    /// Searches after the quick search failed: every range that might fit, then closed blocks, of which one with room is opened,
+    /// then blocks that are not listed yet.
     #[cold]
     fn find_slowly(&mut self, want: &GranuleRequest) -> Option<FreeRange> {
         if let Some(found) = self.open.find_full(&self.store, want) {
@@ -285,13 +284,13 @@ impl Blocks {
         };
         let blank = self.slots.as_slice().iter().position(is_it)?;
         self.begin_blank(blank as u32);
-        // The quick search looks at the first range of a few bins. With an alignment the block that was just listed may be behind another.
+        // The quick search visits the first range of a few bins. With an alignment the block that was just listed may be behind another.
         self.open
             .find(&self.store, want)
             .or_else(|| self.open.find_full(&self.store, want))
     }
 
-    /// Lists a block that nothing was allocated from yet. Nodes for it are there.
+    /// Lists an unused block. The store must have the nodes for it.
     pub(super) fn begin_blank(&mut self, block: u32) {
         let live = self
             .slots
@@ -306,8 +305,8 @@ impl Blocks {
         }
     }
 
-    /// Frees a range that has `word`: its size, and whether the block is empty now. Memory for records that is not needed any more
-    /// waits in [`spare_memory`](Blocks::spare_memory).
+    /// Frees a range that has `user_data`. Returns its size, and whether the block is empty now. A chunk that the store does not need any
+    /// more is kept in [`spare_memory`](Blocks::spare_memory).
     #[inline]
     pub(super) fn free(
         &mut self,
@@ -338,8 +337,8 @@ impl Blocks {
         Ok((freed.size, freed.is_empty))
     }
 
-    /// Gives several ranges of one block back that have `word`, all or none: neighbours among them are joined first. Their bytes, and
-    /// whether the block is empty now; `None` where one of them is not there, is there twice, or has another word.
+    /// Frees several ranges of one block that have `user_data`, all or none: neighbours among them are joined first. Returns their bytes, and
+    /// whether the block is empty now; `None` if one of them is stale, is named twice, or has other user data.
     pub(super) fn free_run(
         &mut self,
         block: u32,
@@ -373,7 +372,7 @@ impl Blocks {
         Some((bytes, empty))
     }
 
-    /// The live block, and its core.
+    /// A live block.
     pub(super) fn block(&self, block: u32) -> Result<&LiveBlock, GpuMisuse> {
         self.slots
             .get(block)
@@ -418,7 +417,7 @@ impl Blocks {
         self.store.block_of_moved(node, generation).unwrap_or(block)
     }
 
-    /// As [`free`](Self::free), of a range that may have been moved since it was in `block`; and the block that it was in now.
+    /// As [`free`](Self::free), of a range that may have been moved out of `block`; also returns the block that it was in.
     #[inline]
     pub(super) fn free_moved(
         &mut self,
@@ -441,7 +440,7 @@ impl Blocks {
         }
     }
 
-    /// Changes the word of a live range.
+    /// Changes the user data of a live range.
     pub(super) fn set_user_data(
         &mut self,
         block: u32,
@@ -483,7 +482,7 @@ impl Blocks {
         live.core.for_each(&self.store, visit);
     }
 
-    /// A slot for a block that is to be made; `None` where there are `limit`, or the table has no room.
+    /// Reserves a slot for a block in creation; `None` if there are `limit`, or the table has no room.
     pub(super) fn reserve(&mut self, limit: u32) -> Option<u32> {
         let block = if self.spare == NONE {
             let block = self.slots.len();
@@ -510,12 +509,12 @@ impl Blocks {
         Some(block)
     }
 
-    /// There is a slot to reuse.
+    /// Whether there is a slot to reuse.
     pub(super) fn has_spare(&self) -> bool {
         self.spare != NONE
     }
 
-    /// The block was not made after all, or is gone. The next one in its slot needs no other ids: the store never repeats one.
+    /// Frees a slot. The next block in it needs no new generation: the store never repeats a node's id.
     pub(super) fn unreserve(&mut self, block: u32) {
         if let Some(slot) = self.slots.get_mut(block) {
             slot.link = self.spare;
@@ -523,7 +522,7 @@ impl Blocks {
         }
     }
 
-    /// Puts a block into the slot that was reserved for it.
+    /// Installs a block in its reserved slot.
     pub(super) fn install(&mut self, block: u32, live: LiveBlock) {
         if let Some(slot) = self.slots.get_mut(block) {
             self.bytes = self.bytes.saturating_add(live.object.size);
@@ -536,7 +535,7 @@ impl Blocks {
         }
     }
 
-    /// Removes a block, if nothing lies in it and nobody has it mapped.
+    /// Removes a block, if it is empty, not mapped and not being drained.
     pub(super) fn remove(&mut self, block: u32) -> Option<Object> {
         let slot = self.slots.get_mut(block)?;
         let mut live = slot.live.take_if(|live| live.is_removable())?;
@@ -554,7 +553,7 @@ impl Blocks {
         Some(live.object)
     }
 
-    /// A block that is empty and may go.
+    /// A block that [`remove`](Self::remove) would remove.
     pub(super) fn removable(&self) -> Option<u32> {
         if self.empty_bytes == 0 {
             return None;
@@ -566,7 +565,7 @@ impl Blocks {
             .map(|(block, _)| block)
     }
 
-    /// Bytes that are free in all blocks that are allocated from: in those that are being emptied nothing is. A look at each.
+    /// Free bytes of all blocks that are not being drained. Visits each block.
     pub(super) fn available_bytes(&self) -> u64 {
         let live = self
             .slots
@@ -577,24 +576,24 @@ impl Blocks {
         live.fold(0, |sum, live| sum.saturating_add(live.core.free_bytes()))
     }
 
-    /// Whether there is such a block, and nobody has it mapped.
+    /// Whether the block exists and is not mapped.
     pub(super) fn is_unmapped(&self, block: u32) -> bool {
         self.block(block)
             .is_ok_and(|live| live.object.map.is_idle())
     }
 
-    /// Bytes of so many granules.
+    /// Converts granules to bytes.
     pub(super) fn bytes_of(&self, granules: u32) -> u64 {
         u64::from(granules) << self.granule_log2
     }
 
-    /// How many blocks there are.
+    /// The number of live blocks.
     pub(super) fn len(&self) -> u32 {
         self.live
     }
 }
 
-/// What a core's refusal says about the caller.
+/// The caller's mistake that a range allocator's refusal stands for.
 pub(super) const fn misuse(refusal: RangeError) -> GpuMisuse {
     match refusal {
         RangeError::ZeroSize => GpuMisuse::ZeroSize,

@@ -1,6 +1,6 @@
 //! Bytes allocated from the driver, by heap, and their limits.
 //!
-//! The ledger adds a size before the driver call, and subtracts it after the driver freed the memory. So no limit is exceeded at any moment,
+//! A size is added before the driver call, and subtracted after the driver freed the memory. So no limit is exceeded at any moment,
 //! however many threads create blocks.
 
 #![forbid(unsafe_code)]
@@ -14,7 +14,7 @@ pub(crate) struct MemoryBudget {
     pub(crate) objects: u32,
     max_objects: u32,
     pub(crate) bytes: u64,
-    /// The most there was, as far as the driver has allocated it.
+    /// The peak of `bytes`, after successful driver calls.
     pub(crate) peak_bytes: u64,
     max_bytes: u64,
     heaps: [HeapUsage; MAX_MEMORY_HEAPS],
@@ -23,27 +23,26 @@ pub(crate) struct MemoryBudget {
 /// One heap's share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HeapUsage {
-    /// As the device says.
     pub(crate) size: u64,
-    /// Never more than this of ours.
+    /// The limit of `own_bytes`.
     limit: u64,
-    /// Ours: live, being made, and not yet given back.
+    /// Bytes of this allocator's objects: live, in creation, and not yet freed.
     pub(crate) own_bytes: u64,
-    /// What the driver last said of the whole process, and what was ours then.
+    /// The driver's last report for the whole process, and `own_bytes` at that time.
     driver_budget: HeapBudget,
     own_bytes_then: u64,
 }
 
-/// Which limit a request ran into, and by how much.
+/// The limit that a request would exceed, and by how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LimitShortage {
     pub(crate) limit: Limit,
-    /// It is the heap's budget: the driver might give more.
+    /// It is the heap's budget: the driver might allocate all the same.
     pub(crate) is_budget: bool,
 }
 
 impl MemoryBudget {
-    /// Without a heap; nothing taken.
+    /// Without heaps; nothing is allocated.
     pub(crate) const fn new(max_objects: u32, max_bytes: u64) -> Self {
         const NONE: HeapBudget = HeapBudget {
             usage: 0,
@@ -66,7 +65,7 @@ impl MemoryBudget {
         }
     }
 
-    /// The heap has `size` bytes, of which `limit` may be ours. Until a driver says better the budget is all of it.
+    /// Sets a heap's size, and the limit of this allocator's bytes in it. The budget is the whole heap until the driver reports one.
     pub(crate) fn set_heap(&mut self, index: u32, size: u64, limit: u64) {
         if let Some(heap) = self.heap_mut(index) {
             let budget = HeapBudget {
@@ -95,12 +94,12 @@ impl MemoryBudget {
             .unwrap_or_default()
     }
 
-    /// Three quarters of the memory objects there may be are there.
+    /// Whether three quarters of the allowed memory objects exist.
     pub(crate) fn is_scarce(&self) -> bool {
         self.objects >= self.max_objects - self.max_objects / 4
     }
 
-    /// What a memory object in the heap may have at most, as far as limits go.
+    /// The size of the largest memory object that the limits allow in the heap.
     pub(crate) fn remaining(&self, heap: u32, within_budget: bool) -> u64 {
         if self.objects >= self.max_objects {
             return 0;
@@ -117,7 +116,7 @@ impl MemoryBudget {
         }
     }
 
-    /// The limit that is in the way of an object of `bytes`.
+    /// The limit that an object of `bytes` would exceed.
     pub(crate) fn shortage(
         &self,
         index: u32,
@@ -163,7 +162,7 @@ impl MemoryBudget {
         })
     }
 
-    /// Enters an object of `bytes`.
+    /// Adds an object of `bytes`.
     pub(crate) fn reserve(
         &mut self,
         heap: u32,
@@ -181,12 +180,12 @@ impl MemoryBudget {
         Ok(())
     }
 
-    /// The driver has allocated an object that was [entered](Self::reserve).
+    /// The driver has allocated an object that was [reserved](Self::reserve).
     pub(crate) fn note_allocated(&mut self) {
         self.peak_bytes = self.peak_bytes.max(self.bytes);
     }
 
-    /// Takes an object of `bytes` out.
+    /// Subtracts an object of `bytes`.
     pub(crate) fn release(&mut self, heap: u32, bytes: u64) {
         if let Some(heap) = self.heap_mut(heap) {
             heap.own_bytes = heap.own_bytes.saturating_sub(bytes);
@@ -195,7 +194,7 @@ impl MemoryBudget {
         self.objects = self.objects.saturating_sub(1);
     }
 
-    /// What the driver says of each heap now.
+    /// Stores the driver's report for each heap.
     pub(crate) fn set_driver_budgets(&mut self, budgets: &[HeapBudget]) {
         for (heap, budget) in self.heaps.iter_mut().zip(budgets) {
             heap.driver_budget = *budget;
@@ -205,7 +204,7 @@ impl MemoryBudget {
 }
 
 impl HeapUsage {
-    /// Estimated use of the whole process: what the driver last said, and what became of ours since.
+    /// Estimated use of the whole process: the driver's last report, and the change of `own_bytes` since.
     pub(crate) fn usage(&self) -> u64 {
         self.driver_budget
             .usage
@@ -213,7 +212,7 @@ impl HeapUsage {
             .saturating_sub(self.own_bytes_then)
     }
 
-    /// As the driver said, or the heap's size.
+    /// The driver's budget, or the heap's size.
     pub(crate) fn budget(&self) -> u64 {
         self.driver_budget.budget
     }
@@ -222,7 +221,7 @@ impl HeapUsage {
         self.budget().saturating_sub(self.usage())
     }
 
-    /// More is used than should be: nothing is kept for later.
+    /// Whether the process uses more than the budget: then no empty block is kept.
     pub(crate) fn is_over_budget(&self) -> bool {
         self.usage() > self.budget()
     }

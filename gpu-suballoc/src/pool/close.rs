@@ -1,4 +1,4 @@
-//! The end of an allocator's memory.
+//! Frees all memory of an allocator.
 
 use super::device_and_host::DeviceAndHost;
 use super::state::PoolState;
@@ -6,14 +6,14 @@ use super::{POOLS, Pools};
 use crate::sync::StateMutex;
 
 impl Pools {
-    /// Regions that live.
+    /// The number of live regions.
     pub(crate) fn live_regions(&self) -> u64 {
         self.all()
             .map(|pool| pool.lock().regions)
             .fold(0, u64::saturating_add)
     }
 
-    /// Gives everything back, to the driver and to the host. Nothing happens while regions live: how many do.
+    /// Frees all device and host memory, unless regions live. Returns the number of live regions.
     pub(crate) fn close(&mut self, device_and_host: DeviceAndHost<'_>) -> u64 {
         let live = self.live_regions();
         if live == 0 {
@@ -22,12 +22,12 @@ impl Pools {
         live
     }
 
-    /// Gives our own records back; the driver is not called, and what it gave is gone with the device.
+    /// Frees host memory only; the driver frees device memory with the device.
     pub(crate) fn abandon(&mut self, device_and_host: DeviceAndHost<'_>) {
         self.free_all(device_and_host, false);
     }
 
-    /// Gives everything back, whatever lives in it.
+    /// Frees all device and host memory, live regions or not.
     pub(crate) fn close_by_force(&mut self, device_and_host: DeviceAndHost<'_>) {
         self.free_all(device_and_host, true);
     }
@@ -44,7 +44,7 @@ impl Pools {
                     continue;
                 };
                 if driver {
-                    // SAFETY: no region lives, or the caller wants none to; `&mut self`: nobody is at it, and nobody can find it any more.
+                    // SAFETY: no region lives, or the caller gives them up; `&mut self` excludes other users, and the object was removed.
                     unsafe { device_and_host.device.free(live.object.memory) };
                 }
                 self.budget.get_mut().release(heap, live.object.size);

@@ -1,4 +1,4 @@
-//! What does not change while a pool lives.
+//! The configuration of a pool, which is constant while the pool lives.
 
 #![forbid(unsafe_code)]
 
@@ -11,25 +11,25 @@ use crate::request::ResourceKind;
 /// A pool's memory type, and the rules of its regions and blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolConfig {
-    /// Which pool of the allocator's.
+    /// The pool's index in the allocator.
     pub(super) index: u16,
-    /// Of a custom pool: which of those that had the index. 0 for the device's own pools.
+    /// Counts the custom pools that had this index. 0 for the device's own pools.
     pub(super) generation: u32,
     pub(super) memory_type: u32,
     pub(super) heap: u32,
     pub(super) properties: PropertyFlags,
     pub(super) kind: ResourceKind,
-    /// Everything lies on multiples of `1 << granule_log2`.
+    /// Regions begin and end at multiples of `1 << granule_log2` bytes.
     pub(super) granule_log2: u32,
-    /// `bufferImageGranularity` where that is more than a granule; 1 where it does not matter.
+    /// `bufferImageGranularity` if it is more than a granule, else 1.
     pub(super) granularity: u64,
     /// Size of transient pages.
     pub(super) page_size: u64,
-    /// A custom pool of blocks of one size: nothing in it has a memory object of its own unless that is asked for.
+    /// All blocks have one size: only requests for dedicated memory get it.
     pub(super) is_fixed: bool,
-    /// The linear ones have one block.
+    /// Linear pools have one block.
     pub(super) algorithm: BlockAlgorithm,
-    /// Nothing in it is moved.
+    /// A defragmentation moves none of its regions.
     pub(super) is_pinned: bool,
     pub(super) min_blocks: u32,
     pub(super) max_blocks: u32,
@@ -41,13 +41,13 @@ pub(super) struct PoolConfig {
     pub(super) export: ExternalHandleTypes,
     pub(super) next: Option<NextChain>,
     pub(super) has_device_address: bool,
-    /// Bytes behind each region of a block, which are the region's and not its user's.
+    /// Bytes behind each region of a block that belong to the region but not to its user.
     pub(super) margin: u64,
 }
 
 impl PoolConfig {
-    /// Size and alignment with which a request is placed in a shared block. What may be of the other kind gets granularity pages of
-    /// its own: padded at both ends.
+    /// Size and alignment with which a request is placed in a shared block. A resource that may be of the other kind gets whole
+    /// granularity pages: it is padded at both ends.
     #[inline]
     pub(super) fn padded(&self, request: &AllocationRequest) -> (u64, u64) {
         let alignment = request.alignment.max(self.min_alignment);

@@ -1,4 +1,4 @@
-//! Memory objects: made outside of every lock, given back outside of every lock.
+//! Creates and frees memory objects, without holding a lock during the driver call.
 
 use super::blocks::LiveBlock;
 use super::budget::LimitShortage;
@@ -13,14 +13,14 @@ use crate::id::{RegionPlace, RegionPlaceKind};
 use crate::range::RangeAllocator;
 use crate::sync::Ordering;
 
-/// Why there was no memory object.
+/// Why no memory object was created.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum GrowthError {
-    /// Nothing else would help.
+    /// No other memory type or size would help.
     Final(GpuError),
-    /// Memory of another type might do, or a smaller object.
+    /// Another memory type might succeed, or a smaller object.
     Next(GpuError),
-    /// A budget is used up: the driver might give it all the same.
+    /// A budget is used up: the driver might allocate all the same.
     Budget(GpuError),
 }
 
@@ -60,22 +60,22 @@ impl From<DeviceError> for GrowthError {
     }
 }
 
-/// How a shared block is to be made.
+/// The request for a new shared block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPlan {
-    /// Which of the pools that had the index it is for.
+    /// The generation of the pool that it is for.
     pub(super) generation: u32,
     /// Bytes that it must hold in one piece.
     pub(super) need: u64,
-    /// Where the driver refuses everything larger, exactly the need is asked for.
+    /// If the driver refuses every larger size, request exactly `need`.
     pub(super) exact: bool,
     pub(super) within_budget: bool,
-    /// How many blocks had been made when there was no room: if there is another by now, it may have some.
+    /// `blocks_created` when no room was found: if it has changed, a new block may have room.
     pub(super) seen: Option<u64>,
 }
 
 impl Pools {
-    /// Makes a block that holds `plan.need` bytes, or waits a moment where another thread is at it. Afterwards there may be room.
+    /// Creates a block that holds `plan.need` bytes, or waits a moment for another thread that creates one. Afterwards there may be room.
     pub(super) fn grow(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -102,7 +102,7 @@ impl Pools {
                 if crate::threads::pause(tries) {
                     return Ok(());
                 }
-                // Whoever makes it may be this thread, called back from there: it makes another one.
+                // This thread may be the creator, in a callback: then it creates another block.
                 state = pool.lock();
                 if plan.seen.is_some_and(|seen| seen != state.blocks_created) {
                     return Ok(());
@@ -156,7 +156,7 @@ impl Pools {
             .lock()
             .remaining(config.heap, plan.within_budget)
             .min(remaining);
-        // Where limits leave nothing, asking for the need says which of them it is.
+        // If the limits leave nothing, the attempt with `need` reports which limit it is.
         let nothing = growth.sizes(plan.need, room).next().is_none();
         let last = (nothing && plan.need <= growth.max() || plan.exact).then_some(plan.need);
         for size in growth.sizes(plan.need, room).chain(last) {
@@ -167,7 +167,7 @@ impl Pools {
                 }
                 Err(reason) => {
                     failure = Some(reason);
-                    // Only a lack of memory is a reason to ask for less.
+                    // Only missing memory is a reason to request less.
                     let of_memory = matches!(
                         reason,
                         GrowthError::Next(
@@ -189,7 +189,7 @@ impl Pools {
         })))
     }
 
-    /// One try, at one size, with the slot that was reserved.
+    /// Tries one size, with the reserved slot.
     fn create_block(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -205,7 +205,7 @@ impl Pools {
                 limit: u64::from(u32::MAX) << config.granule_log2,
             })
         })?;
-        // Nothing of the index is ever taken away while the pool is used: what is there now is there when the block is.
+        // The index never shrinks while the pool is used: its capacity is still there when the block is installed.
         loop {
             let shortage = pool.lock().blocks.missing_index(core.granules().0);
             let Some(shortage) = shortage else { break };
@@ -243,7 +243,7 @@ impl Pools {
         }
     }
 
-    /// A memory object of its own for a region.
+    /// Places a region in a dedicated memory object.
     pub(super) fn place_dedicated(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -323,7 +323,7 @@ impl Pools {
         let object = Object::new(memory, request.size);
         let mut state = pool.lock();
         if !state.is_open {
-            // It was destroyed meanwhile; its index is nobody else's while something is being made.
+            // The pool was destroyed meanwhile; its index is not reused while an object of it exists.
             drop(state);
             core::mem::forget(reservation);
             self.free_object(device_and_host, pool, &object);
@@ -352,7 +352,7 @@ impl Pools {
         })
     }
 
-    /// Asks the driver, within every limit: the bytes are entered before and, where it refuses, taken out again.
+    /// Calls the driver, within every limit: the bytes are reserved before, and released if the driver refuses.
     fn allocate_object(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -378,8 +378,8 @@ impl Pools {
             size,
         };
         let watch = crate::threads::Stopwatch::start();
-        // SAFETY: type, size and features were checked against what the device said; the resource and the chain are the caller's
-        // promise, given when the allocator was made.
+        // SAFETY: type, size and features were checked against the device's properties; the resource and the chain are valid by the
+        // caller's promise when the allocator was created.
         let allocated = unsafe { device_and_host.device.allocate(memory_request) };
         self.longest_wait
             .fetch_max(watch.nanoseconds(), Ordering::Relaxed);
@@ -393,14 +393,14 @@ impl Pools {
         }
     }
 
-    /// Gives an object back to the driver, and then what was entered for it.
+    /// Frees an object, then releases its bytes.
     pub(super) fn free_object(
         &self,
         device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
         object: &Object,
     ) {
-        // SAFETY: the object was taken out of the pool, idle: nobody maps it, nobody can find it, nothing lies in it.
+        // SAFETY: the object was removed from the pool while idle: it is not mapped, cannot be found, and holds no region.
         unsafe { device_and_host.device.free(object.memory) };
         let mut state = pool.lock();
         state.uncount_object(object.size);
@@ -408,12 +408,12 @@ impl Pools {
     }
 }
 
-/// A place that is reserved for a memory object in the making. Dropped without one, also by a panic of an allocator or a device, the place
-/// is free again, and nobody waits for it.
+/// A slot that is reserved for a memory object in creation. Dropped without one, also by a panic of an allocator or a device, it frees the
+/// slot, and no thread waits for the object.
 struct SlotReservation<'p> {
     pool: &'p Pool,
     place: u32,
-    /// For one region, or a block.
+    /// A dedicated slot, or a block's.
     is_dedicated: bool,
 }
 
@@ -430,7 +430,7 @@ impl Drop for SlotReservation<'_> {
     }
 }
 
-/// Bytes that were entered before the driver was asked. Dropped, they are taken out again.
+/// Bytes that were reserved before the driver call. Dropped, it releases them.
 struct BudgetReservation<'p> {
     pools: &'p Pools,
     pool: &'p Pool,

@@ -1,4 +1,4 @@
-//! Pools of the user's own.
+//! Custom pools.
 
 use super::create_block::BlockPlan;
 use super::device_and_host::DeviceAndHost;
@@ -9,11 +9,11 @@ use super::{FIRST_CUSTOM, FIRST_PINNED, Pool, Pools};
 use crate::error::{GpuError, GpuMisuse, Limit};
 
 impl Pools {
-    /// Makes a pool: its index, and which of those that had the index it is.
+    /// Creates a pool. Returns its index and generation.
     ///
     /// # Errors
-    /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`], [`GpuError::TooLarge`], [`Limit::Pools`], or what was in the way
-    /// of its first blocks.
+    /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`], [`GpuError::TooLarge`],
+    /// [`Limit::Pools`], or why its first blocks were not created.
     pub(crate) fn create_pool(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -114,13 +114,13 @@ impl Pools {
         Ok(PoolState::new(config, growth))
     }
 
-    /// Gives a new pool the place of one that was destroyed, or the next one.
+    /// Installs a new pool at the index of a destroyed one, or at the next free index.
     fn install_custom(
         &self,
         device_and_host: DeviceAndHost<'_>,
         mut state: PoolState,
     ) -> Result<(&Pool, u16, u32), GpuError> {
-        // The size of pages stays with an index: where another one can be had it is not taken.
+        // The size of pages stays with an index: one with the same size is preferred.
         let places = FIRST_CUSTOM..FIRST_PINNED;
         for (index, any_page) in places
             .clone()
@@ -147,7 +147,7 @@ impl Pools {
                 drop(existing);
                 return Ok((pool, index, generation));
             }
-            // Another thread may have put a pool there by now: then the next place is as good.
+            // If another thread has installed a pool there, the next index is tried.
             state.config.generation = 1;
             let new_state = PoolState::new(state.config, state.growth);
             if self.insert_pool(device_and_host, new_state)? {
@@ -158,12 +158,12 @@ impl Pools {
         Err(Limit::Pools.into())
     }
 
-    /// Whether there is a pool of that name.
+    /// Checks that a custom pool exists.
     pub(crate) fn check_custom(&self, index: u16, generation: u32) -> Result<(), GpuMisuse> {
         self.custom(index, generation).map(|_| ())
     }
 
-    /// A pool of that name.
+    /// The custom pool of that index and generation.
     pub(super) fn custom(&self, index: u16, generation: u32) -> Result<&Pool, GpuMisuse> {
         let pool = self
             .pool(index)
@@ -175,11 +175,11 @@ impl Pools {
         same.then_some(pool).ok_or(GpuMisuse::NoSuchPool)
     }
 
-    /// Gives all of a pool's memory back to the driver. Its name is nobody's afterwards.
+    /// Destroys a pool, and frees its memory.
     ///
     /// # Errors
-    /// [`GpuMisuse::NoSuchPool`], [`GpuMisuse::PoolInUse`] while regions of it live, [`GpuMisuse::Defragmenting`] while somebody is at that: places may
-    /// be reserved in it.
+    /// [`GpuMisuse::NoSuchPool`], [`GpuMisuse::PoolInUse`] while regions of it live, [`GpuMisuse::Defragmenting`] during a defragmentation, which
+    /// may have reserved ranges in it.
     pub(crate) fn destroy_pool(
         &self,
         device_and_host: DeviceAndHost<'_>,

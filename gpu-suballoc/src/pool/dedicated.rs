@@ -1,4 +1,4 @@
-//! Memory objects with one region alone.
+//! Memory objects with one region each.
 
 #![forbid(unsafe_code)]
 
@@ -17,9 +17,9 @@ pub(super) struct DedicatedBlocks {
     pub(super) bytes: u64,
 }
 
-/// Where such an object is, or was, or will be.
+/// A slot for a dedicated memory object.
 pub(super) struct DedicatedSlot {
-    /// Of the region that is or was last here.
+    /// Of the current or last region.
     pub(super) generation: u32,
     /// The next spare slot.
     link: u32,
@@ -31,7 +31,7 @@ pub(super) struct DedicatedSlot {
 pub(super) struct DedicatedRegion {
     pub(super) object: Object,
     pub(super) user_data: u32,
-    /// Freed while it was flushed: nobody finds it, and it goes when that is over.
+    /// Freed while a flush was under way: no lookup finds it, and the object is freed when the flush ends.
     pub(super) is_freed: bool,
 }
 
@@ -49,7 +49,7 @@ impl DedicatedBlocks {
         self.spare != NONE
     }
 
-    /// A slot for an object that is to be made.
+    /// Reserves a slot for an object in creation.
     pub(super) fn reserve(&mut self, limit: u32) -> Option<u32> {
         if self.spare == NONE {
             let place = self.slots.len();
@@ -65,7 +65,7 @@ impl DedicatedBlocks {
         Some(place)
     }
 
-    /// The object was not made after all, or is gone. A slot whose generations are used up is not used again.
+    /// Frees a slot. A slot whose generations are used up is not used again.
     pub(super) fn unreserve(&mut self, place: u32) {
         if let Some(slot) = self.slots.get_mut(place)
             && slot.generation < MAX_GENERATION
@@ -75,7 +75,7 @@ impl DedicatedBlocks {
         }
     }
 
-    /// Puts an object in: the generation of its region.
+    /// Installs an object. Returns the generation of its region.
     pub(super) fn install(&mut self, place: u32, region: DedicatedRegion) -> u32 {
         let size = region.object.size;
         let Some(slot) = self.slots.get_mut(place) else {
@@ -113,7 +113,7 @@ impl DedicatedBlocks {
             .ok_or(GpuMisuse::Stale)
     }
 
-    /// The object in a slot, whichever region has it.
+    /// The object in a slot, of any generation.
     pub(super) fn object_mut(&mut self, place: u32) -> Result<&mut Object, GpuMisuse> {
         let region = self
             .slots
@@ -124,7 +124,7 @@ impl DedicatedBlocks {
             .ok_or(GpuMisuse::Stale)
     }
 
-    /// The region is the same, its id is another. Refused where the slot has no other left.
+    /// Gives a region its next generation. Refused if the slot's generations are used up.
     pub(super) fn renew(&mut self, place: u32, generation: u32) -> Result<u32, GpuMisuse> {
         self.get(place, generation)?;
         let slot = self
@@ -136,8 +136,9 @@ impl DedicatedBlocks {
         Ok(slot.generation)
     }
 
-    /// Frees a region that has `word`: its size, and its object where that may go now. With a record the records have seen that nobody has
-    /// it mapped, so what may still be under way is a flush that was begun before: then the object is [taken](Self::detach_leftover) later.
+    /// Frees a region that has `user_data`. Returns its size, and its object if that is idle. For a region with a record, the records have
+    /// checked that it is not mapped, so only a flush that began before may be under way: then the object is [detached](Self::detach_leftover)
+    /// later.
     pub(super) fn remove(
         &mut self,
         place: u32,
@@ -161,7 +162,7 @@ impl DedicatedBlocks {
         Ok((size, self.detach_leftover(place)))
     }
 
-    /// Takes out the object of a region that was freed, once nobody is at it.
+    /// Removes the object of a freed region, once it is idle.
     pub(super) fn detach_leftover(&mut self, place: u32) -> Option<Object> {
         let slot = self.slots.get_mut(place)?;
         let object = slot

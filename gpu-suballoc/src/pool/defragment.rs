@@ -1,4 +1,4 @@
-//! What a pool does for a defragmentation: which blocks drain, where there is room, and the exchange of two places.
+//! A pool's part of a defragmentation: drains blocks, reserves targets of moves, and exchanges two ranges.
 //!
 //! Nothing here knows passes or resources: see `allocator/defragmentation`.
 
@@ -13,7 +13,7 @@ use crate::id::{NO_RECORD, RegionPlace, RegionPlaceKind, RegionSlot};
 use crate::range::{Fit, LiveRange, MAX_NOTED_ALIGNMENT, NodeShortage, RangeRequest};
 use crate::sync::StateGuard;
 
-/// A region of a block that is to be emptied.
+/// A region of a block that drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockRegion {
     pub(crate) at: RegionSlot,
@@ -24,29 +24,27 @@ pub(crate) struct BlockRegion {
 /// A region whose move was prepared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PreparedMove {
-    /// Where it lies.
     pub(crate) from: Suballocation,
-    /// Where it is to lie: `None` without room.
+    /// `None` without room.
     pub(crate) target: Option<Suballocation>,
     /// Its record's number, or `NO_RECORD` without room.
     pub(crate) record: u32,
 }
 
-/// Regions of a pool that no defragmentation moves, whatever lies beside them.
+/// Counts of regions that no defragmentation moves, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnmovableRegions {
-    /// In memory objects of their own.
     pub(crate) dedicated: u64,
-    /// Of a pool for what is pinned.
+    /// In a pool for pinned regions.
     pub(crate) pinned: u64,
-    /// Of a linear pool.
+    /// In a linear pool.
     pub(crate) linear: u64,
     /// With margins.
     pub(crate) margin: u64,
 }
 
 impl Pools {
-    /// Counts the regions of a pool that do not move because of where they are.
+    /// Counts the regions of a pool that never move.
     pub(crate) fn unmovable_regions(&self, index: u16) -> UnmovableRegions {
         let Some(pool) = self.pool(index) else {
             return UnmovableRegions::default();
@@ -64,11 +62,10 @@ impl Pools {
         }
     }
 
-    /// Begins to defragment a pool: false where nothing can move, as in a linear one. With `generation` it is the custom pool of
-    /// that name.
+    /// Begins to defragment a pool: false if nothing can move, as in a linear one. `generation` is that of a custom pool.
     ///
     /// # Errors
-    /// [`GpuMisuse::NoSuchPool`] where that one is gone; [`GpuMisuse::Defragmenting`] where somebody is at it already.
+    /// [`GpuMisuse::NoSuchPool`] if that pool was destroyed; [`GpuMisuse::Defragmenting`] if a defragmentation of it is under way.
     pub(crate) fn begin_defragmentation(
         &self,
         index: u16,
@@ -95,7 +92,7 @@ impl Pools {
         Ok(true)
     }
 
-    /// How many blocks a pool has, and how many of them may be given up.
+    /// The number of blocks of a pool, and of those that it may free.
     pub(crate) fn block_counts(&self, index: u16) -> (usize, usize) {
         self.pool(index).map_or((0, 0), |pool| {
             let state = pool.lock();
@@ -105,8 +102,7 @@ impl Pools {
         })
     }
 
-    /// The sums of each block that something was ever allocated from. `see` runs under the pool's lock: it neither allocates nor calls
-    /// anybody.
+    /// Visits the sums of each used block. `visit` runs under the pool's lock: it must not allocate or call back.
     pub(crate) fn each_block_sum(&self, index: u16, visit: &mut dyn FnMut(BlockSum)) {
         let Some(pool) = self.pool(index) else { return };
         let state = pool.lock();
@@ -124,8 +120,8 @@ impl Pools {
         }
     }
 
-    /// The regions of a block, in order of offset; those of a slab one behind the other. False where something in it is neither a region
-    /// nor a slab (a page), or somebody has it mapped. `see` runs under the pool's lock: it neither allocates nor calls anybody.
+    /// Visits the regions of a block, in order of offset, those of a slab in sequence. False if it contains a page, or is mapped. `visit` runs
+    /// under the pool's lock: it must not allocate or call back.
     pub(crate) fn each_block_region(
         &self,
         index: u16,
@@ -155,7 +151,7 @@ impl Pools {
         movable
     }
 
-    /// Whether a block is being emptied.
+    /// Whether a block is being drained.
     pub(crate) fn is_draining(&self, index: u16, block: u32) -> bool {
         self.pool(index).is_some_and(|pool| {
             let state = pool.lock();
@@ -164,8 +160,8 @@ impl Pools {
         })
     }
 
-    /// Nothing is allocated in a block any more until [`end_drain`](Self::end_drain), its slabs included. How many regions and slabs lie in
-    /// it, each region of a slab counted; `None` where the block cannot be drained.
+    /// Stops allocation in a block, its slabs included, until [`end_drain`](Self::end_drain). Returns the number of its regions and slabs,
+    /// with each region of a slab; `None` if the block cannot be drained.
     pub(crate) fn begin_drain(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -186,7 +182,7 @@ impl Pools {
         Some(regions)
     }
 
-    /// A block may be allocated from again; one in which nothing lies goes back to the driver. Answers its bytes then.
+    /// Frees a drained block if it is empty, and returns its bytes; else opens it again and returns 0.
     pub(crate) fn end_drain(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -217,7 +213,7 @@ impl Pools {
         })
     }
 
-    /// Closed blocks are open again: they receive what is moved.
+    /// Opens closed blocks again, as targets of moves.
     pub(crate) fn open_closed_blocks(&self, index: u16) {
         let Some(pool) = self.pool(index) else { return };
         let mut state = pool.lock();
@@ -232,18 +228,18 @@ impl Pools {
         }
     }
 
-    /// The end: another defragmentation may begin.
+    /// Ends a defragmentation: another one may begin.
     pub(crate) fn end_defragmentation(&self, index: u16) {
         if let Some(pool) = self.pool(index) {
             pool.lock().is_defragmenting = false;
         }
     }
 
-    /// Reserves room for a region of a draining block, in an open one, and gives a bare region the record `new_record`. No block is made for it. Where
-    /// the answer has another record, or none, the new one is the caller's.
+    /// Reserves room for a region of a draining block, in an open one, and attaches the record `new_record` to a bare region. No block is
+    /// created for it. If the result has another record, or none, `new_record` was not used.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] where the region was freed meanwhile, or is no range of its own; what the host allocator refuses. The region has no new record then.
+    /// [`GpuMisuse::Stale`] if the region was freed meanwhile, or has no range of its own; the host allocator's error. `new_record` was not used then.
     pub(crate) fn prepare_move(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -265,7 +261,7 @@ impl Pools {
         }
     }
 
-    /// Frees what [`prepare_move`](Self::prepare_move) reserved, or after an [exchange](ExchangeLock::exchange) the place that the region had.
+    /// Frees the target of [`prepare_move`](Self::prepare_move), or after an [exchange](ExchangeLock::exchange) the range that the region had.
     pub(crate) fn free_target(&self, device_and_host: DeviceAndHost<'_>, target: RegionSlot) {
         let Some(pool) = self.pool(target.place.pool()) else {
             return;
@@ -289,8 +285,8 @@ impl Pools {
     }
 }
 
-/// A pool's lock, within that of the records: taken at the first exchange, held for all that follow.
-#[must_use = "what is vacated to be done waits for `release`"]
+/// A pool's lock, within that of the records: acquired at the first exchange, held for all that follow.
+#[must_use = "deferred frees wait for `release`"]
 pub(crate) struct ExchangeLock<'p> {
     pools: &'p Pools,
     pool: Option<&'p Pool>,
@@ -298,9 +294,9 @@ pub(crate) struct ExchangeLock<'p> {
 }
 
 impl ExchangeLock<'_> {
-    /// The region, or the slab with all regions in it, lies where room was reserved for it, and the reservation where it lay: there it is
-    /// freed at once where nothing is bound, else that is [later](Pools::free_target) the caller's. False, and nothing changed, where the
-    /// region or slab is not there any more, its block was mapped, or the two are not ranges of this pool, the reserved one as large as the other.
+    /// Exchanges the ranges of a region, or of a slab with all its regions, and of its target. The old range is freed at once if nothing is
+    /// bound, else the caller [frees](Pools::free_target) it later. False, and nothing changed, if the region or slab was freed, its block
+    /// was mapped, or the two are not ranges of this pool and of one size.
     pub(crate) fn exchange(&mut self, at: RegionSlot, target: RegionSlot, is_bound: bool) -> bool {
         let Some(pool) = self.pool else {
             return false;
@@ -320,7 +316,7 @@ impl ExchangeLock<'_> {
         vacated.is_some()
     }
 
-    /// Unlocks, when the records are unlocked too.
+    /// Releases the lock; the caller has released that of the records.
     pub(crate) fn release(self, device_and_host: DeviceAndHost<'_>) {
         let (Some(pool), Some(mut state)) = (self.pool, self.state) else {
             return;
@@ -332,7 +328,7 @@ impl ExchangeLock<'_> {
 }
 
 impl PoolState {
-    /// As [`Pools::prepare_move`]; inside, what memory for records lacks.
+    /// As [`Pools::prepare_move`]; the inner error is missing memory for nodes.
     fn prepare_move(
         &mut self,
         at: RegionSlot,
@@ -371,17 +367,16 @@ impl PoolState {
         }))
     }
 
-    /// Room for what moves to another block, as large as it is and aligned as it needs; `None` without room.
+    /// Reserves a target with the size and alignment of a range; `None` without room.
     pub(super) fn reserve_target(
         &mut self,
         found: &LiveRange,
     ) -> Result<Option<Suballocation>, NodeShortage> {
-        // A node remembers no larger alignment: such a region stays where it is.
+        // A node stores no larger alignment: such a region is not moved.
         if found.alignment >= MAX_NOTED_ALIGNMENT {
             return Ok(None);
         }
-        // All that the region has, not what was asked for, and no more: its value says how much that is, and copies and crops reach to
-        // the end of it.
+        // Exactly the region's size, not the requested one: `Region` stores it, and copies and crops reach to its end.
         let want = RangeRequest {
             size: found.size,
             alignment: found.alignment,
@@ -410,7 +405,7 @@ impl PoolState {
             target.generation,
             MOVE_TARGET,
         )?;
-        // One that is being emptied goes at the end of that.
+        // `end_drain` frees a draining block.
         let is_draining = |live: &LiveBlock| live.listing == BlockListing::Draining;
         if empty && !self.blocks.block(block).is_ok_and(is_draining) {
             self.emptied_block = Some(block);
@@ -420,9 +415,9 @@ impl PoolState {
         Ok(())
     }
 
-    /// As [`ExchangeLock::exchange`]: the block that the region lay in.
+    /// As [`ExchangeLock::exchange`]. Returns the block that the region lay in.
     fn exchange(&mut self, at: RegionSlot, target: RegionSlot) -> Option<u32> {
-        // Slots of other kinds, and those of other pools, number something else.
+        // Slots of other kinds and other pools are no nodes of this store.
         let is_range = |slot: RegionSlot| {
             slot.kind() == RegionPlaceKind::General && slot.place.pool() == self.config.index
         };

@@ -1,4 +1,4 @@
-//! Whom pools turn to: for the device's memory and for their own.
+//! The device and the host allocator that pools call.
 
 use core::alloc::Layout;
 
@@ -8,7 +8,7 @@ use crate::device::DeviceMemory;
 use crate::error::GpuError;
 use crate::host_block::HostBlock;
 
-/// The driver for the device's memory, the allocator for our own records. For one allocator always the same two.
+/// The driver for device memory, and the allocator for host memory of records. One `GpuAllocator` always passes the same two.
 #[derive(Clone, Copy)]
 pub(crate) struct DeviceAndHost<'a> {
     pub(crate) device: &'a dyn DeviceMemory,
@@ -16,12 +16,12 @@ pub(crate) struct DeviceAndHost<'a> {
 }
 
 impl DeviceAndHost<'_> {
-    /// Host memory for records; no lock is held.
+    /// Allocates host memory for records; the caller holds no lock.
     pub(super) fn allocate(&self, layout: Layout) -> Result<HostBlock, GpuError> {
         HostBlock::allocate(self.memory, layout).map_err(GpuError::Host)
     }
 
-    /// Allocates what a table lacks, hands it to `grow`, which may lock, and frees what comes back.
+    /// Allocates a table's missing memory, passes it to `grow`, which may lock, and frees what `grow` returns.
     pub(crate) fn grow(
         &self,
         layout: Layout,
@@ -32,7 +32,7 @@ impl DeviceAndHost<'_> {
         Ok(())
     }
 
-    /// Gives host memory back that [`allocate`](DeviceAndHost::allocate) gave.
+    /// Frees host memory of [`allocate`](DeviceAndHost::allocate).
     pub(crate) fn free(&self, memory: HostBlock) {
         // SAFETY: a `HostBlock` of pools and shards came from `allocate` of the one allocator that they have.
         unsafe { memory.free(self.memory) };

@@ -1,4 +1,4 @@
-//! What a device said of its memory, as far as pools need it again and again.
+//! The memory properties of a device that pools use.
 
 #![forbid(unsafe_code)]
 
@@ -16,11 +16,11 @@ pub(super) struct DeviceMemoryInfo {
     type_count: usize,
     heaps: [u64; MAX_MEMORY_HEAPS],
     heap_count: usize,
-    /// Types that may be used: what the device has, without those that a feature is missing for.
+    /// A bit for each memory type whose required features are enabled.
     usable: u32,
     pub(super) features: DeviceFeatures,
     pub(super) granule_log2: u32,
-    /// What flushes are rounded to.
+    /// `nonCoherentAtomSize`: flush ranges are rounded to it.
     pub(super) atom: u64,
     /// Bytes; a power of two.
     pub(super) granularity: u64,
@@ -90,7 +90,7 @@ impl DeviceMemoryInfo {
         Some((memory_type, *heap))
     }
 
-    /// No feature is missing for it.
+    /// Whether the features that the type requires are enabled.
     pub(super) fn is_usable(&self, index: u32) -> bool {
         self.usable
             .checked_shr(index)
@@ -101,7 +101,7 @@ impl DeviceMemoryInfo {
         self.heap_count
     }
 
-    /// The most that one memory object of a heap may have.
+    /// The size of the largest memory object in a heap.
     pub(super) fn max_object_size(&self, heap_size: u64) -> u64 {
         self.max_object_size.min(heap_size)
     }
@@ -128,7 +128,7 @@ impl DeviceMemoryInfo {
         }
     }
 
-    /// Sizes of the heaps that there are, with their indices.
+    /// Indices and sizes of the heaps.
     pub(super) fn heaps(&self) -> impl Iterator<Item = (u32, u64)> + use<'_> {
         (0u32..).zip(self.heaps.iter().copied())
     }

@@ -1,16 +1,16 @@
-//! Which blocks to empty: sums of blocks, nothing else.
+//! Selects the blocks to drain, from the sums of each block.
 //!
 //! ```text
 //!   block   live  free                     in order of live bytes, and once more of live bytes a byte of block:
-//!     0      10   246    drained           a block is drained while what lies in all drained ones is at most 98 %
-//!     1     200    56                      of what is free in the others
+//!     0      10   246    drained           a block is drained while the live bytes of all drained ones are at most 98 %
+//!     1     200    56                      of the free bytes of the others
 //!     2      30   226    drained
 //!     3     180    76                      of the two sets the one that leaves fewer bytes, then the one that moves fewer
 //! ```
 
 #![forbid(unsafe_code)]
 
-/// Of the free bytes of the blocks that stay, so many hundredths are counted on: not every hole can be used.
+/// The usable part of the free bytes of the blocks that stay: not every hole can be used.
 const USABLE_PERCENT: u128 = 98;
 
 /// A block of the plan.
@@ -21,21 +21,21 @@ pub(crate) struct BlockSum {
     pub(crate) size: u64,
     pub(crate) live: u64,
     pub(crate) free: u64,
-    /// Something in it cannot move.
+    /// A region in it cannot move.
     pub(crate) is_pinned: bool,
-    /// It is to be emptied.
+    /// Selected.
     pub(crate) is_drained: bool,
 }
 
-/// What a set of blocks frees and costs, bytes.
+/// The freed and the moved bytes of a set of drained blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PlanTotals {
     freed: u64,
     moved: u64,
 }
 
-/// Marks the blocks to empty, at most `max_blocks` of them. The blocks are in another order afterwards: drained ones first, those with
-/// most in them first, since there are large holes for it at the beginning.
+/// Marks the blocks to drain, at most `max_blocks`. Sorts the blocks: drained ones first, the fullest of them first, because the holes are
+/// largest at the beginning.
 pub(crate) fn plan_drain(blocks: &mut [BlockSum], max_blocks: usize) {
     blocks.sort_unstable_by_key(|block| (block.live, block.block));
     let by_live = mark(blocks, max_blocks);
@@ -56,7 +56,7 @@ pub(crate) fn plan_drain(blocks: &mut [BlockSum], max_blocks: usize) {
     blocks.sort_unstable_by_key(|block| (!block.is_drained, u64::MAX - block.live, block.block));
 }
 
-/// Marks blocks in the order that they are in.
+/// Marks blocks in their current order.
 fn mark(blocks: &mut [BlockSum], max_blocks: usize) -> PlanTotals {
     let mut left = blocks
         .iter()

@@ -1,4 +1,4 @@
-//! Giving back, looking up, and what else one lock is enough for.
+//! Frees and finds regions.
 
 use super::device_and_host::DeviceAndHost;
 use super::request::Suballocation;
@@ -9,11 +9,11 @@ use crate::error::GpuMisuse;
 use crate::id::{NO_RECORD, RegionPlaceKind, RegionSlot};
 
 impl Pools {
-    /// Frees a region without a record: its size. Never takes memory.
+    /// Frees a region without a record. Returns its size. Never allocates.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] where there is no such region, [`GpuMisuse::Held`] where it has a record, [`GpuMisuse::Mapped`] where it is a memory
-    /// object of its own and mapped. Nothing was changed.
+    /// [`GpuMisuse::Stale`] if there is no such region, [`GpuMisuse::Held`] if it has a record, [`GpuMisuse::Mapped`] if it is dedicated
+    /// and mapped. Nothing was changed.
     #[inline]
     pub(crate) fn free(
         &self,
@@ -23,7 +23,7 @@ impl Pools {
         self.free_recorded(device_and_host, at, NO_RECORD)
     }
 
-    /// Gives a region back, if it has that word.
+    /// Frees a region that has that user data.
     ///
     /// # Errors
     /// As [`free`](Pools::free).
@@ -45,7 +45,7 @@ impl Pools {
         Ok(size)
     }
 
-    /// What nothing lies in any more goes back to whom it came from, if it is not kept.
+    /// Frees unused host memory, and memory objects that became empty, unless the pool keeps them.
     #[cold]
     pub(super) fn finish_free(
         &self,
@@ -80,7 +80,7 @@ impl Pools {
             .locate(at)
     }
 
-    /// Whether a memory object is one of these pools', with regions in it or without.
+    /// Whether a memory object belongs to one of these pools.
     pub(crate) fn owns(&self, memory: MemoryHandle) -> bool {
         self.all().any(|pool| {
             let state = pool.lock();
@@ -104,7 +104,7 @@ impl Pools {
         })
     }
 
-    /// Keeps the word `to` with a region, if it was `from`; answers with what it was.
+    /// Stores the user data `to` with a region, if it was `from`. Returns the previous user data.
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`].
@@ -120,11 +120,10 @@ impl Pools {
             .set_user_data(at, from, to)
     }
 
-    /// The same region under another generation: ids that are out are stale.
+    /// Gives a region its next generation: existing ids are stale. Returns it.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] where there is no such region, or where its place has no other generation; those in pages, slabs and linear
-    /// pools never have.
+    /// [`GpuMisuse::Stale`] if there is no such region, if its generations are used up, or if it lies in a page, a slab or a linear pool.
     pub(crate) fn renew(&self, at: RegionSlot) -> Result<u32, GpuMisuse> {
         let mut state = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?.lock();
         state.find(at)?;

@@ -1,4 +1,4 @@
-//! How large the next block is.
+//! The size of the next block.
 
 #![forbid(unsafe_code)]
 
@@ -7,19 +7,19 @@ use crate::property_flags::PropertyFlags;
 
 const MIB: u64 = 1 << 20;
 
-/// The next block has this part of what the pool's blocks have together: the last one, half empty at worst, is little of all.
+/// The next block has this part of the bytes that the pool has reserved: the last one, half empty at worst, is little of all.
 const PART_OF_RESERVED: u64 = 8;
-/// A device that allows fewer memory objects runs out of them before it runs out of bytes: there each block has as much as all before.
+/// A device that allows fewer memory objects runs out of them before it runs out of bytes: there each block is as large as all before.
 const FEW_OBJECTS: u32 = 1024;
-/// The default of the largest block, and of memory that the device reaches over the bus: there the driver clears each page for the
-/// caller, at some 4 MiB a millisecond.
+/// The default size of the largest block, and of the largest one that is not `DEVICE_LOCAL`: there the driver clears each page during the
+/// call, at some 4 MiB a millisecond.
 const MAX_BLOCK: u64 = 256 * MIB;
 const MAX_HOST_BLOCK: u64 = 32 * MIB;
 
-/// How often a block that the driver refused is asked for again at half its size.
+/// How often a block that the driver refused is requested again at half its size.
 const HALVINGS: u32 = 3;
 
-/// The sizes of a pool's blocks: from small, with what the pool has reserved, within what heap and device allow.
+/// The sizes of a pool's blocks: they grow with the reserved bytes, within the limits of heap and device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Growth {
     /// Of the next block, unless a request needs more.
@@ -29,13 +29,13 @@ pub(crate) struct Growth {
     granule: u64,
     /// Sizes are rounded up to this.
     multiple: u64,
-    /// The next block has this part of what is reserved.
+    /// The next block has this part of the reserved bytes.
     part: u64,
 }
 
 impl Growth {
     /// For a pool of memory with `properties` in a heap of `heap_size` bytes: from `min(8 MiB, heap / 64)` to `min(256 MiB, heap / 8)`,
-    /// 32 MiB where it is not `DEVICE_LOCAL`, unless `options` say otherwise; never above `ceiling`, what one memory object may have.
+    /// 32 MiB if it is not `DEVICE_LOCAL`, unless `options` say otherwise; never above `ceiling`, the limit of one memory object.
     pub(crate) fn new(
         heap_size: u64,
         properties: PropertyFlags,
@@ -78,7 +78,7 @@ impl Growth {
         }
     }
 
-    /// The same, on a device that allows so many memory objects.
+    /// The same, on a device that allows `max_objects` memory objects.
     pub(crate) fn with_objects(self, max_objects: u32) -> Self {
         let part = if max_objects < FEW_OBJECTS {
             1
@@ -88,7 +88,7 @@ impl Growth {
         Self { part, ..self }
     }
 
-    /// The same, with no block larger than that.
+    /// The same, with no block larger than `bytes`.
     pub(crate) fn at_most(self, bytes: u64) -> Self {
         let max = self.max.min(bytes - bytes % self.granule).max(self.granule);
         let first = self.first.min(max);
@@ -100,18 +100,18 @@ impl Growth {
         }
     }
 
-    /// The largest block that is shared.
+    /// The size of the largest shared block.
     pub(crate) fn max(&self) -> u64 {
         self.max
     }
 
-    /// What the next block has where nothing special is asked for.
+    /// The size of the next block, unless a request needs more.
     pub(crate) fn preferred(&self) -> u64 {
         self.next
     }
 
-    /// What to ask the driver for, in turn, to hold `need` bytes, none above `room`: first as large as the pool has come to, then
-    /// half of it three times. Nothing where a shared block cannot hold it.
+    /// The sizes to try, in turn, for a block that holds `need` bytes, none above `room`: first the preferred size, then half of it
+    /// three times. Nothing if a shared block cannot hold `need`.
     pub(crate) fn sizes(&self, need: u64, room: u64) -> impl Iterator<Item = u64> + use<> {
         let need = need
             .checked_next_multiple_of(self.granule)
@@ -119,7 +119,7 @@ impl Growth {
         let (growth, top) = (*self, self.max.min(room));
         let mut size = self.next.max(need);
         let mut left = if need > top { 0 } else { HALVINGS + 1 };
-        // What budgets and limits leave is no refusal of the driver's: that costs no try.
+        // Sizes above budgets and limits are skipped: they cost no attempt.
         while left > 0 && size > top {
             size = smaller(size, need, growth.granule);
         }
@@ -139,8 +139,8 @@ impl Growth {
             .unwrap_or(u64::MAX)
     }
 
-    /// The pool's blocks have `reserved` bytes together now: the next one has an eighth of that, in whole granules; as much as that
-    /// where there can be few.
+    /// Updates the size of the next block: an eighth of `reserved`, the bytes of the pool's blocks, in whole granules; all of it if
+    /// the device allows few objects.
     pub(crate) fn follow(&mut self, reserved: u64) {
         let part = reserved / self.part;
         self.next = (part - part % self.granule).clamp(self.first, self.max);

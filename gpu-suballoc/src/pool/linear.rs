@@ -13,20 +13,19 @@ use crate::host_block::HostBlock;
 use crate::id::RegionSlot;
 use crate::range::{LinearRanges, LinearRefusal, LinearShortage};
 
-/// The regions of a linear pool, in the order they came.
+/// The regions of a linear pool, in the order of allocation.
 pub(super) struct LinearRegions {
     ranges: LinearRanges,
-    /// The range that everything lies in.
+    /// The range that all regions lie in.
     range_ref: Option<RangeRef>,
 }
 
 /// Why no region was placed.
 pub(super) enum LinearMiss {
-    /// Memory for nodes.
+    /// Missing memory for nodes.
     Nodes(Layout),
-    /// A range to lie in.
+    /// The pool has no range yet.
     Range,
-    /// Room.
     Full,
 }
 
@@ -46,7 +45,7 @@ impl LinearRegions {
         }
     }
 
-    /// The range that everything lies in: where it is, its offset and size.
+    /// Sets the range that all regions lie in.
     pub(super) fn open(
         &mut self,
         config: &PoolConfig,
@@ -68,7 +67,7 @@ impl LinearRegions {
         self.ranges.detach_memory()
     }
 
-    /// Places `size` bytes, which are whole granules. An upper address where there is no upper end was refused before.
+    /// Places `size` bytes, which are whole granules. The caller has refused an upper address without an upper end.
     pub(super) fn allocate(
         &mut self,
         size: u64,
@@ -90,7 +89,7 @@ impl LinearRegions {
         })
     }
 
-    /// Bytes that can be had in the range, in one piece or two; `None` while there is none.
+    /// Free bytes of the range, in one piece or two; `None` without a range.
     pub(super) fn available_bytes(&self) -> Option<u64> {
         self.range_ref.map(|_| self.ranges.available_bytes())
     }
@@ -123,7 +122,7 @@ impl LinearRegions {
             .map_err(misuse)
     }
 
-    /// Gives a region back that has `word`, in its turn or not: its size.
+    /// Frees a region that has `user_data`, in order or not. Returns its size.
     pub(super) fn free(
         &mut self,
         number: u32,
@@ -134,7 +133,7 @@ impl LinearRegions {
         freed.map(|freed| freed.size).map_err(misuse)
     }
 
-    /// The range, where nothing lies in it any more: it is the caller's again.
+    /// Removes the range, if it is empty.
     pub(super) fn close(&mut self) -> Option<RangeRef> {
         if self.ranges.is_empty() {
             self.range_ref.take()
@@ -159,7 +158,7 @@ impl LinearRegions {
 }
 
 impl Pools {
-    /// Whether it is the turn of a linear pool's region to go.
+    /// Checks that a linear pool's region is the next to be freed.
     ///
     /// # Errors
     /// [`GpuMisuse::OutOfOrder`], [`GpuMisuse::Stale`].

@@ -1,4 +1,4 @@
-//! Mapping, flushing, invalidating: a whole memory object is mapped once, for all its regions.
+//! Maps, flushes and invalidates: a whole memory object is mapped once, for all its regions.
 
 use core::ptr::NonNull;
 
@@ -14,14 +14,14 @@ use crate::map_count::Step;
 use crate::property_flags::PropertyFlags;
 use crate::threads;
 
-/// The place of a memory object, and where in it lies what is asked for.
+/// Finds the memory object of a region or of a shard's page, and the offset in it.
 pub(super) type LocateObject = fn(&PoolState, RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse>;
 
 impl Pools {
-    /// Where a region's first byte is in the process's memory. Counted: each call wants an [`unmap`](Pools::unmap).
+    /// Maps a region, and returns the address of its first byte. Each call needs an [`unmap`](Pools::unmap).
     ///
     /// # Errors
-    /// [`GpuError::MapUnsupported`], [`GpuMisuse::Stale`], [`GpuMisuse::NestedMap`], or what the driver said.
+    /// [`GpuError::MapUnsupported`], [`GpuMisuse::Stale`], [`GpuMisuse::NestedMap`], or the driver's error.
     pub(crate) fn map(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -31,8 +31,8 @@ impl Pools {
             .map(|(_, first)| first)
     }
 
-    /// As [`map`](Pools::map), with the memory object that is mapped: [`unmap_object`](Pools::unmap_object) undoes it, also where the region
-    /// is gone by then.
+    /// As [`map`](Pools::map), with the memory object that is mapped: [`unmap_object`](Pools::unmap_object) undoes it, also after the region
+    /// was freed.
     pub(crate) fn map_object(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -41,7 +41,7 @@ impl Pools {
         self.map_at(device_and_host, at, PoolState::object_place)
     }
 
-    /// As [`map`](Pools::map), of what `object_place` finds.
+    /// As [`map_object`](Pools::map_object), of what `locate` finds.
     pub(super) fn map_at(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -84,7 +84,7 @@ impl Pools {
                 Step::Wait => return Err(GpuMisuse::NestedMap.into()),
                 Step::Driver => {
                     let _in_call = threads::enter_call();
-                    // SAFETY: host-visible, not mapped, all of it; it is this thread's turn, and until that is over it is not freed.
+                    // SAFETY: host-visible and not mapped; the map count lets only this thread call the driver, and keeps the object until then.
                     let mapped = unsafe { device_and_host.device.map(memory, 0, size) };
                     let mut state = pool.lock();
                     state.object_mut(place)?.map.entered(mapped.ok());
@@ -142,7 +142,7 @@ impl Pools {
             Step::Refused | Step::Wait => return Err(GpuMisuse::NotMapped),
             Step::Driver => {
                 let _in_call = threads::enter_call();
-                // SAFETY: mapped, by nobody any more; it is this thread's turn, and until that is over it is not freed.
+                // SAFETY: mapped, and no user is left; the map count lets only this thread call the driver, and keeps the object until then.
                 unsafe { device_and_host.device.unmap(memory) };
                 pool.lock().object_mut(place)?.map.left();
             }
@@ -157,7 +157,7 @@ impl Pools {
     /// Makes what the host wrote to `offset .. offset + size` of a mapped region available to the device.
     ///
     /// # Errors
-    /// [`GpuMisuse::Outside`], [`GpuMisuse::NotMapped`] where no region of its memory object is mapped, [`GpuMisuse::Stale`], or what the driver said.
+    /// [`GpuMisuse::Outside`], [`GpuMisuse::NotMapped`] if no region of its memory object is mapped, [`GpuMisuse::Stale`], or the driver's error.
     pub(crate) fn flush(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -216,7 +216,7 @@ impl Pools {
             else {
                 return Ok(());
             };
-            // It stays mapped meanwhile, whatever others do.
+            // Keeps the object mapped during the driver call.
             if !matches!(object.map.enter(), Step::Done(_)) {
                 return Err(GpuMisuse::NotMapped.into());
             }

@@ -3,12 +3,12 @@
 //! ```text
 //!   Pools --- DeviceMemoryInfo, TypeCache (which type), MemoryBudget (limits, budgets)
 //!     |
-//!     +-- Pool: a memory type, linear or optimal; or a user's own      one lock each; nobody is called while it is held
-//!           +-- Blocks: slots                       RangeAllocator: who has which bytes of a block
-//!           |           FreeIndex, NodeStore: the free ranges of all blocks, the nodes of all
+//!     +-- Pool: a memory type, linear or optimal; or a custom pool     one lock each; no callback runs while it is held
+//!           +-- Blocks: slots                       RangeAllocator: the ranges of one block
+//!           |           FreeIndex, NodeStore: the free ranges and the nodes of all blocks
 //!           |           Turnover: which blocks are closed, so that they drain
 //!           +-- DedicatedBlocks: memory objects with one region
-//!           +-- pages, slabs: ranges of blocks, for what dies together, and for what is small
+//!           +-- pages, slabs: ranges of blocks, for short-lived and for small regions
 //! ```
 //!
 //! The pool tries three things: it uses existing room under the lock; it allocates missing records outside the lock and tries again; it asks
@@ -75,24 +75,23 @@ use crate::property_flags::PropertyFlags;
 use crate::request::ResourceKind;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, StateMutex};
 
-/// How many pools there can be.
 const POOLS: usize = RegionPlace::POOLS as usize;
-/// The first of the users' own pools: before it are two for each memory type.
+/// The first custom pool: before it are two pools for each memory type.
 const FIRST_CUSTOM: u16 = 2 * MAX_MEMORY_TYPES as u16;
-/// The first of the pools of what never moves, behind the users': two for each memory type.
+/// The first pool for pinned regions, behind the custom pools: two for each memory type.
 const FIRST_PINNED: u16 = POOLS as u16 - FIRST_CUSTOM;
 
-/// A pool, once made, stays until the allocator goes.
+/// A pool, once created, stays until the allocator is dropped.
 type Pool = StateMutex<PoolState>;
 
-/// All memory of one device: a pool for each memory type and kind of resource, and those that the user made.
+/// All memory of one device: a pool for each memory type and kind of resource, and the custom pools.
 pub(crate) struct Pools {
     device_info: DeviceMemoryInfo,
     options: MemoryOptions,
     type_cache: TypeCache,
-    /// Taken within a pool's lock, never the other way round.
+    /// Locked within a pool's lock, never the other way round.
     budget: StateMutex<MemoryBudget>,
-    /// The frame that budgets were last asked for in, and 1; 0 before the first.
+    /// 1 plus the frame in which budgets were last queried; 0 before the first query.
     frame: AtomicU64,
     /// Nanoseconds of the longest call of the driver for a memory object.
     longest_wait: AtomicU64,
@@ -100,7 +99,7 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// Takes no memory: pools are made when they are first needed.
+    /// Allocates nothing: pools are created when they are first needed.
     ///
     /// # Errors
     /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`].
@@ -141,14 +140,14 @@ impl Pools {
         self.options.device_address && self.device_info.features.buffer_device_address
     }
 
-    /// Bytes that are asked for behind each region of a shared block that the host sees; 0 for none.
+    /// The margin that the options request behind each region of a shared, host-visible block, in bytes; 0 for none.
     #[inline]
     pub(crate) fn margin(&self) -> u64 {
         self.options.margin.into()
     }
 
-    /// Bytes behind each region of a shared block of such memory. Where the host flushes they are whole atoms: what is flushed or invalidated
-    /// of a margin is then no byte of the region, which ends where the margin begins.
+    /// The margin behind each region of a shared block of memory with `properties`, in bytes. In memory that the host must flush it is whole
+    /// atoms, so that flushing a margin touches no byte of the region before it.
     pub(crate) fn margin_of(&self, properties: PropertyFlags) -> u64 {
         if !properties.contains(PropertyFlags::HOST_VISIBLE) {
             0
@@ -173,7 +172,7 @@ impl Pools {
         Some(unsafe { pool.as_ref() })
     }
 
-    /// Whether a pool was ever made.
+    /// Whether a pool was ever created.
     #[inline]
     pub(crate) fn has_pool(&self, index: u16) -> bool {
         self.pool(index).is_some()
@@ -183,7 +182,7 @@ impl Pools {
         (0..RegionPlace::POOLS as u16).filter_map(|index| self.pool(index))
     }
 
-    /// The device's own pool of that type and kind, for what moves or for what is pinned.
+    /// The index of the device's own pool of that type and kind, for movable or for pinned regions.
     #[inline]
     fn index_of(&self, memory_type: u32, kind: ResourceKind, pinned: bool) -> u16 {
         let optimal = self.device_info.granularity > 1 && kind == ResourceKind::Optimal;
@@ -191,7 +190,7 @@ impl Pools {
         first + (memory_type as u16 & (MAX_MEMORY_TYPES as u16 - 1)) * 2 + u16::from(optimal)
     }
 
-    /// The pool of [`index_of`](Self::index_of), made where it is not there yet.
+    /// The pool of [`index_of`](Self::index_of), created on first use.
     fn pool_of(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -215,7 +214,7 @@ impl Pools {
         self.pool(index).ok_or_else(|| GpuMisuse::NoSuchPool.into())
     }
 
-    /// What a pool of that type begins with.
+    /// The default configuration of a pool of that type.
     fn config_of(
         &self,
         index: u16,
@@ -257,7 +256,7 @@ impl Pools {
         Some((config, growth))
     }
 
-    /// The size of transient pages: what the options say, or half of the first block where that is less.
+    /// The size of transient pages: the option, or half of the first block if that is less.
     fn page_size_of(&self, growth: &Growth) -> u64 {
         let half = growth.preferred() / 2;
         let below = half
@@ -269,7 +268,7 @@ impl Pools {
             .max(16 << self.device_info.granule_log2)
     }
 
-    /// Puts a new pool at its index, where there is none. False where another thread has put one there.
+    /// Installs a new pool at its index. False if another thread has installed one there.
     fn insert_pool(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -296,26 +295,26 @@ impl Pools {
             )
             .is_ok();
         if !put {
-            // A new state owns nothing, so that nothing is lost with it.
-            // SAFETY: allocated above with this layout; nobody has seen its address.
+            // A new state owns nothing, so nothing is lost with it.
+            // SAFETY: allocated above with this layout; its address was never published.
             device_and_host.free(unsafe { HostBlock::new(pool.cast(), layout) });
         }
         Ok(put)
     }
 
-    /// Takes a pool out at the end, and the memory it lay in.
+    /// Removes a pool, with the host memory that it lay in.
     fn remove_pool(&mut self, index: u16) -> Option<(Pool, HostBlock)> {
         let place = self.pools.get_mut(usize::from(index))?.get_mut();
         let pool = NonNull::new(core::mem::replace(place, ptr::null_mut()))?;
-        // SAFETY: it was written by `insert_pool`, and its address is gone with this: it is read once.
+        // SAFETY: `insert_pool` wrote it, and its address was removed above: it is read once.
         let state = unsafe { pool.read() };
-        // SAFETY: `insert_pool` allocated it with this layout; nothing leads to it any more.
+        // SAFETY: `insert_pool` allocated it with this layout; no pointer to it is left.
         let memory = unsafe { HostBlock::new(pool.cast(), Layout::new::<Pool>()) };
         Some((state, memory))
     }
 }
 
-// A pointer is shared whatever it points at: what is behind must be fit for it.
+// `AtomicPtr<T>` is `Sync` for any `T`: the pool behind it must be `Sync` itself.
 const _: () = {
     const fn is_shared<T: Sync>() {}
     is_shared::<Pool>();

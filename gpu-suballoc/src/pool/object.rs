@@ -1,11 +1,11 @@
-//! One memory object of the driver's: what is known of it while it lives.
+//! A memory object of the driver.
 
 #![forbid(unsafe_code)]
 
 use crate::device::MemoryHandle;
 use crate::map_count::MapCount;
 
-/// A `VkDeviceMemory`, in a block or alone.
+/// A `VkDeviceMemory`: a shared block or a dedicated one.
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) memory: MemoryHandle,

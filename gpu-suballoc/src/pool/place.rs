@@ -13,11 +13,11 @@ use crate::error::{GpuError, GpuMisuse};
 use crate::id::PoolId;
 use crate::request::DedicatedPolicy;
 
-/// A region of more than this part of a pool's largest block gets a memory object of its own, if it may.
+/// A region of more than this part of a pool's largest block gets a dedicated memory object, if its request allows one.
 const LARGE_PART: u64 = 2;
 
 impl AllocationRequest {
-    /// What no pool could do is refused before anything is looked for.
+    /// Checks what does not depend on a pool.
     #[inline(always)]
     pub(super) fn check(&self) -> Result<(), GpuMisuse> {
         if self.size == 0 {
@@ -32,7 +32,7 @@ impl AllocationRequest {
         }
     }
 
-    /// Nothing special is asked for: a block that is there may do at once.
+    /// Whether any block of the best memory type may serve the request.
     fn is_plain(&self) -> bool {
         matches!(
             self.dedicated,
@@ -51,7 +51,7 @@ impl AllocationRequest {
             || self.next.is_some()
     }
 
-    /// A memory object of its own is tried first. Not for a preference where there can be few more: they are for blocks then.
+    /// Whether a dedicated memory object is tried first. A mere preference does not count when few more objects are allowed.
     fn should_be_dedicated(&self, largest_block: u64, scarce: bool) -> bool {
         match self.dedicated {
             DedicatedPolicy::Never => false,
@@ -68,8 +68,8 @@ impl Pools {
     /// Finds room for a region.
     ///
     /// # Errors
-    /// The first reason there was, of the memory type that would have been best.
-    // Always inlined: what was found goes into the region by way of registers. In memory it is written narrow and read wide, and waited for.
+    /// The error of the best memory type.
+    // Always inlined: the result reaches the region in registers. In memory it would be written by narrow stores and read by a wide load, which waits.
     #[inline(always)]
     pub(crate) fn place(
         &self,
@@ -83,7 +83,7 @@ impl Pools {
         }
     }
 
-    /// The common case: the question was asked before, and there is room. Nobody is called.
+    /// The common case: the memory type is cached, and there is room. Makes no callback.
     #[inline(always)]
     fn place_fast(&self, request: &AllocationRequest) -> Option<Suballocation> {
         let memory_type = self
@@ -111,7 +111,7 @@ impl Pools {
             return Err(GpuMisuse::NotEnabled.into());
         }
         match self.place_in_any_type(device_and_host, request) {
-            // Empty blocks that are kept here may be just what is missing there, and what was an empty page is a hole then.
+            // Empty blocks that other pools keep, and empty pages, may free the missing memory.
             Err(error)
                 if error.is_out_of_device_memory()
                     && self.free_everything_kept(device_and_host) =>
@@ -178,10 +178,10 @@ impl Pools {
         Err(first.unwrap_or(GpuError::Misuse(GpuMisuse::BadOptions)))
     }
 
-    /// The custom pool that a request names, and the size of its heap.
+    /// The custom pool that a request names, its configuration, and the size of its heap.
     ///
     /// # Errors
-    /// Why the pool is not for it.
+    /// Why the pool cannot serve the request.
     pub(super) fn custom_for(
         &self,
         request: &AllocationRequest,
@@ -205,7 +205,7 @@ impl Pools {
         Ok((pool, config, heap_size))
     }
 
-    /// What no memory type could ever hold is refused before anybody is asked.
+    /// Refuses a request that no memory type could ever hold, before the driver is called.
     fn check_fits_some_type(&self, request: &AllocationRequest) -> Result<(), GpuError> {
         let mut refusal = None;
         for memory_type in self
@@ -251,14 +251,14 @@ impl Pools {
                 limit,
             });
         }
-        // Where a memory object begins every alignment is kept; a larger one than any object is a mistake.
+        // A memory object begins at any alignment; one that is larger than any object is a mistake.
         if request.alignment > max_object.max(growth.max()) {
             return Err(GpuMisuse::AlignmentTooLarge.into());
         }
         Ok(())
     }
 
-    /// In one pool.
+    /// Places a region in one pool.
     pub(super) fn place_in(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -311,7 +311,7 @@ impl Pools {
         }
     }
 
-    /// In a block, in one that is made where there is no room.
+    /// Places a region in a shared block, in a new one if there is no room.
     fn place_shared(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -370,7 +370,7 @@ impl Pools {
                     ) {
                         Ok(()) => {}
                         Err(GrowthError::Final(error)) => return Err(GrowthError::Final(error)),
-                        // No page for it; it may do without.
+                        // No page or slab for it: it is placed in a block directly.
                         Err(_) if class => classes = false,
                         Err(failure) => return Err(failure),
                     }

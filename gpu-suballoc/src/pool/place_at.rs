@@ -1,4 +1,4 @@
-//! Regions at a given place of a custom pool: what was captured is restored, and plans of offsets are carried out.
+//! Places regions at given offsets of a custom pool: for restoring captures, and for plans of offsets.
 
 #![forbid(unsafe_code)]
 
@@ -11,9 +11,9 @@ use crate::error::{GpuError, GpuMisuse};
 use crate::id::RegionPlaceKind;
 use crate::range::{Fit, NODES_PER_ALLOCATION, NodeShortage, RangeError, RangeRequest};
 
-/// Why a place was not had.
+/// Why a range was not allocated at its offset.
 enum PlaceMiss {
-    /// Records lack memory.
+    /// Missing memory for nodes.
     Records(NodeShortage),
     Misuse(GpuMisuse),
 }
@@ -25,7 +25,7 @@ impl From<GpuMisuse> for PlaceMiss {
 }
 
 impl Pools {
-    /// Places a region at `offset` of a block that there is. The driver is not called.
+    /// Places a region at `offset` of an existing block. Does not call the driver.
     ///
     /// # Errors
     /// What is wrong with the request, the pool or the place; what the host allocator refused.
@@ -88,7 +88,7 @@ impl PoolState {
 }
 
 impl Blocks {
-    /// Allocates a range that begins at `offset` of a block. It looks at each range and hole before it.
+    /// Allocates a range that begins at `offset` of a block. Visits each range and hole before it.
     fn allocate_at(
         &mut self,
         block: u32,
@@ -107,7 +107,7 @@ impl Blocks {
         if live.listing == BlockListing::Draining {
             return Err(GpuMisuse::Defragmenting.into());
         }
-        // Its free bytes are counted with those of open blocks from now on, as where a request found room nowhere else.
+        // An allocation opens a closed block: its free bytes count from now on.
         if live.listing == BlockListing::Closed && !self.list_as(block, BlockListing::Open) {
             return Err(GpuMisuse::NoSuchPlace.into());
         }

@@ -1,4 +1,4 @@
-//! What pools are asked for, and what they answer.
+//! Requests to pools, and their results.
 
 #![forbid(unsafe_code)]
 
@@ -8,31 +8,29 @@ use crate::memory_type::MemoryPreference;
 use crate::property_flags::PropertyFlags;
 use crate::request::{DedicatedPolicy, Lifetime, ResourceKind};
 
-/// The word of a range that is a transient page: this, and the page's number.
+// User data of ranges that are no regions. No record has so high a number.
+
+/// A transient page: this, and the page's number.
 pub(super) const PAGE_RANGE: u32 = 0xfe00_0000;
-/// The word of a range that is a slab: this, and the slab's number.
+/// A slab: this, and the slab's number.
 pub(super) const SLAB_RANGE: u32 = 0xfc00_0000;
-
-/// The word of a range that a linear pool lies in.
+/// The range of a linear pool.
 pub(super) const LINEAR_RANGE: u32 = 0xfa00_0000;
-
-/// The word of a range that is reserved for a region to be moved there.
+/// A range that is reserved as the target of a move.
 pub(super) const MOVE_TARGET: u32 = 0xfb00_0000;
-
-/// The word of a range that is a page or slab of a shard: this, the shard's number from bit 20 on, and below it which of its pages.
+/// A page or slab of a shard: this, the shard's number from bit 20 on, and the page's number below.
 pub(crate) const SHARD_PAGE: u32 = 0xa000_0000;
-/// The word of such a range until its shard has it.
+/// A page or slab that is allocated for a shard, which has not named it yet.
 pub(crate) const NEW_SHARD_PAGE: u32 = 0x9f00_0000;
-
-/// The first word that is no record's number.
+/// The lowest of these values.
 pub(crate) const FIRST_OWN: u32 = NEW_SHARD_PAGE;
 
-/// Whether a range is a page, a slab or a line, of the pool's own or of a shard, or reserved for a move, and no region. No record has so high a number.
+/// Whether a range is no region: a page, a slab, the range of a linear pool, or the target of a move.
 pub(super) const fn is_internal_range(user_data: u32) -> bool {
     user_data >= FIRST_OWN && user_data != NO_RECORD
 }
 
-/// The number of the slab that a range is.
+/// The slab's number, if the range is a slab.
 pub(super) const fn slab_number(user_data: u32) -> Option<u32> {
     if user_data >= SLAB_RANGE && user_data < PAGE_RANGE {
         Some(user_data - SLAB_RANGE)
@@ -46,8 +44,8 @@ pub(super) const fn is_shard_page(user_data: u32) -> bool {
     user_data >= FIRST_OWN && user_data < LINEAR_RANGE
 }
 
-/// A region that is wanted.
-// In this order, so that what is short and comes from two places is not gathered into one long load: that waits for the caller's stores.
+/// A request for a region.
+// In this order, so that two short fields which the caller stores separately are not read by one wide load: that load would wait for both stores.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct AllocationRequest {
@@ -61,23 +59,23 @@ pub(crate) struct AllocationRequest {
     pub(crate) lifetime: Lifetime,
     pub(crate) dedicated: DedicatedPolicy,
     pub(crate) within_budget: bool,
-    /// Device addresses, where blocks have none: memory of its own.
+    /// The resource needs a device address and shared blocks have none: dedicated memory.
     pub(crate) own_device_address: bool,
-    /// In a pool of two stacks: in the upper one.
+    /// In a double stack: in the upper one.
     pub(crate) upper_address: bool,
-    /// In blocks of its own kind, which no defragmentation empties.
+    /// In a pool that no defragmentation empties.
     pub(crate) pinned: bool,
-    /// Kept with the region: a record's number, or [`NO_RECORD`].
+    /// Stored with the region: a record's number, or [`NO_RECORD`].
     pub(crate) user_data: u32,
-    /// The driver would have it dedicated, or must.
+    /// The driver prefers or requires dedicated memory.
     pub(crate) prefers_dedicated: bool,
     pub(crate) requires_dedicated: bool,
     pub(crate) export: ExternalHandleTypes,
     pub(crate) priority: Option<f32>,
     pub(crate) pool: Option<PoolId>,
-    /// The resource that a memory object of its own would be for, if it is there already.
+    /// The resource of a dedicated memory object, if it exists already.
     pub(crate) resource: Option<ResourceHandle>,
-    /// Structures for the driver, an import for instance; such memory is always dedicated.
+    /// A `pNext` chain, an import for instance; such memory is always dedicated.
     pub(crate) next: Option<NextChain>,
 }
 
@@ -107,14 +105,14 @@ impl AllocationRequest {
     }
 }
 
-/// A region: one that room was found for, or a live one.
+/// Where a region lies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suballocation {
     pub(crate) at: RegionSlot,
     pub(crate) memory: MemoryHandle,
     /// Within the memory object, bytes.
     pub(crate) offset: u64,
-    /// What was asked for, in whole granules.
+    /// The requested bytes, rounded up to granules.
     pub(crate) size: u64,
     pub(crate) memory_type: u32,
     pub(crate) properties: PropertyFlags,

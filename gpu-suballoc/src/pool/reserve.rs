@@ -1,4 +1,4 @@
-//! Blocks that are made ahead of what needs them.
+//! Creates blocks in advance.
 
 use core::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::request::ResourceKind;
 use crate::sync::Ordering;
 
 impl Pools {
-    /// Makes blocks until a custom pool has so many bytes free.
+    /// Creates blocks until a custom pool has `bytes` free.
     ///
     /// # Errors
-    /// [`GpuMisuse::NoSuchPool`]; why no more could be made: those that were made stay.
+    /// [`GpuMisuse::NoSuchPool`]; why no more blocks could be created: those that were created stay.
     pub(crate) fn reserve_custom(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -81,7 +81,7 @@ impl Pools {
 }
 
 impl PoolState {
-    /// Bytes in which something can be allocated now. A look at each block.
+    /// Free bytes of all blocks that are allocated from. Visits each block.
     fn available_bytes(&self) -> u64 {
         let within = self.size_classes.linear.available_bytes();
         within.unwrap_or_else(|| self.blocks.available_bytes())

@@ -1,8 +1,8 @@
-//! Pages and slabs of shards: ranges of a pool's blocks that are no regions, so that no id reaches them.
+//! Pages and slabs of shards: ranges of a pool's blocks that no region id names.
 //!
 //! ```text
-//!   word of the range:   0x9f00_0000                       on its way to a shard
-//!                        0xa000_0000 | shard 9 | page 20   the shard's; the page is named as the ids of its regions name it
+//!   user data of the range:   0x9f00_0000                       allocated for a shard
+//!                             0xa000_0000 | shard 9 | page 20   the shard's; the page has the number that the ids of its regions have
 //! ```
 
 #![forbid(unsafe_code)]
@@ -17,7 +17,7 @@ use crate::error::{GpuError, GpuMisuse};
 use crate::id::{RegionPlace, RegionPlaceKind, RegionSlot};
 
 impl Pools {
-    /// The range at `at`, placed with the word [`NEW_SHARD_PAGE`], has `word` from now on.
+    /// Gives a range that was placed as [`NEW_SHARD_PAGE`] its final user data.
     pub(crate) fn name_shard_page(&self, at: RegionSlot, user_data: u32) -> Result<(), GpuMisuse> {
         let mut state = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?.lock();
         let (_, size, _) = state.shard_page(at)?;
@@ -29,7 +29,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Frees a shard's range. Never takes memory.
+    /// Frees a shard's range. Never allocates.
     pub(crate) fn free_shard_page(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -78,7 +78,7 @@ impl Pools {
 }
 
 impl PoolState {
-    /// Offset, size and word of a shard's range.
+    /// Offset, size and user data of a shard's range.
     fn shard_page(&self, at: RegionSlot) -> Result<(u64, u64, u32), GpuMisuse> {
         let (_, found) = self
             .blocks

@@ -1,4 +1,4 @@
-//! Pages and slabs of a pool: ranges of its blocks, in which small and short-lived regions lie.
+//! Pages and slabs of a pool: ranges of its blocks for small and short-lived regions.
 
 #![forbid(unsafe_code)]
 
@@ -19,10 +19,10 @@ use crate::id::{RegionPlaceKind, RegionSlot};
 use crate::range::{Fit, NodeShortage};
 use crate::request::Lifetime;
 
-/// Empty slabs of a pool that wait for what comes next, in bytes. Of pages it is one.
+/// Bytes of empty slabs that a pool keeps. It keeps one empty page.
 const KEPT_SLABS: u64 = 1 << 16;
 
-/// Which range a page or slab is.
+/// The range of a page, a slab or a linear pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RangeRef {
     pub(super) block: u32,
@@ -30,7 +30,7 @@ pub(super) struct RangeRef {
     pub(super) generation: u32,
 }
 
-/// The two classes of a pool.
+/// The sub-allocators of a pool.
 pub(super) struct SizeClasses {
     pub(super) pages: TransientClass<RangeRef>,
     pub(super) slabs: SlabClass<RangeRef>,
@@ -38,16 +38,16 @@ pub(super) struct SizeClasses {
     page_size: u64,
 }
 
-/// What a region could not be placed for.
+/// Why a region was not placed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PoolShortage {
-    /// Blocks lack memory for their records.
+    /// Missing memory for nodes.
     Records(NodeShortage),
-    /// Pages, or slabs, lack memory for their records.
+    /// Missing memory for pages or slabs.
     Class { slab: bool, need: HostShortage },
-    /// A linear pool lacks memory for its records.
+    /// Missing memory for nodes of a linear pool.
     Linear(Layout),
-    /// No block has `need` bytes in one piece; with `class` they are for a page or slab, and the region itself may fit somewhere.
+    /// No block has `need` bytes in one piece; with `class` they are for a page or slab, and the region itself may still fit.
     Block { need: u64, class: bool },
 }
 
@@ -91,7 +91,7 @@ impl SizeClasses {
         }
     }
 
-    /// Hands in what a class lacked.
+    /// Supplies a class with its missing memory. Returns memory that must be freed.
     pub(super) fn grow_with(
         &mut self,
         slab: bool,
@@ -105,11 +105,11 @@ impl SizeClasses {
         }
     }
 
-    /// The block that a live region is in, and what is known of it.
+    /// The block of a live region, and its location.
     pub(super) fn find(&self, at: RegionSlot) -> Result<(u32, SlotLocation), GpuMisuse> {
         let (group, slot, generation) = (at.place.block(), at.slot, at.generation);
         if at.kind() == RegionPlaceKind::Linear {
-            // A linear pool has one line: its ids have no block.
+            // A linear pool has one range: its ids have no block.
             return if group == 0 {
                 self.linear.find(slot, generation)
             } else {
@@ -148,7 +148,7 @@ impl SizeClasses {
         was.map_err(misuse)
     }
 
-    /// An empty page or slab that is not kept; with `all` none is.
+    /// Removes an empty page or slab that is not kept; with `all` none is kept.
     fn remove_spare(&mut self, all: bool) -> Option<SpareRange<RangeRef>> {
         let (pages, slabs) = if all {
             (0, 0)
@@ -160,14 +160,14 @@ impl SizeClasses {
             .or_else(|| self.slabs.remove_spare(slabs))
     }
 
-    /// Pages, slabs, and the line.
+    /// The number of pages, slabs, and the linear range.
     pub(super) fn ranges(&self) -> u64 {
         u64::from(self.pages.totals().ranges)
             .saturating_add(self.slabs.totals().ranges.into())
             .saturating_add(1)
     }
 
-    /// At the end: their memory, until there is none.
+    /// Removes a block of host memory, until none is left.
     pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
         self.pages
             .detach_memory()
@@ -176,7 +176,7 @@ impl SizeClasses {
 }
 
 impl PoolState {
-    /// At an end of a linear pool.
+    /// Places a region at an end of a linear pool.
     pub(super) fn place_linear(
         &mut self,
         size: u64,
@@ -240,7 +240,7 @@ impl PoolState {
         }
     }
 
-    /// A range of the pool's own, for a page, a slab or a line.
+    /// Allocates a range for a page, a slab or a linear pool.
     fn allocate_internal_range(
         &mut self,
         size: u64,
@@ -263,7 +263,7 @@ impl PoolState {
         })
     }
 
-    /// A region of a linear pool goes; with the last one the range does.
+    /// Frees a region of a linear pool; with the last one, the range.
     pub(super) fn free_linear(
         &mut self,
         at: RegionSlot,
@@ -291,7 +291,7 @@ impl PoolState {
         Ok((size, true))
     }
 
-    /// Into a page or slab, if one takes it: whether one did.
+    /// Places a region in a page or slab. False if these cannot hold it.
     #[inline]
     pub(super) fn place_in_size_class(
         &mut self,
@@ -334,7 +334,7 @@ impl PoolState {
         }
     }
 
-    /// Hands a range to a class; host memory that it lacks after all.
+    /// Adds a range to a class. Returns the host memory that the class still needs.
     #[cold]
     fn add_range(
         &mut self,
@@ -360,7 +360,7 @@ impl PoolState {
                 Ok(None)
             }
             Err(shortage) => {
-                // The range goes back as it came; a block that was empty is so again.
+                // A block that was empty is empty again.
                 let _ = self.blocks.free(
                     range_ref.block,
                     range_ref.node,
@@ -399,10 +399,10 @@ impl PoolState {
         Ok((freed.size, freed.is_emptied && self.free_spare(false)))
     }
 
-    /// Gives the range of an empty page or slab back to its block; what came of that is left for [later](PoolState::deferred_free). False where
-    /// there is none, or none that is not kept.
+    /// Frees the range of an empty page or slab, and leaves the rest to [`deferred_free`](PoolState::deferred_free). False if there is none, or
+    /// if it is kept.
     pub(super) fn free_spare(&mut self, all: bool) -> bool {
-        // A line that was opened for a region that was not placed after all: the last region's end would have closed it.
+        // A linear range whose first region was not placed: no later free would close it.
         if all
             && let Some(RangeRef {
                 block,
@@ -447,7 +447,7 @@ impl PoolState {
     }
 }
 
-/// What a class's refusal says about the caller.
+/// The caller's mistake that a class's refusal stands for.
 const fn misuse(error: FreeError) -> GpuMisuse {
     match error {
         FreeError::Held => GpuMisuse::Held,

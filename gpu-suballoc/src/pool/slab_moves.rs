@@ -1,10 +1,10 @@
-//! Slabs of blocks that are emptied: such a slab takes nothing, and its range moves as a whole, with every region in it.
+//! Slabs of draining blocks: nothing is allocated in such a slab, and its range moves as a whole, with every region in it.
 //!
 //! ```text
-//!   begin_drain      its slabs freeze: no seat is issued               before   block 3: .. slab 5 ..    block 7: .. target ..
+//!   begin_drain      its slabs freeze: no slot is issued               before   block 3: .. slab 5 ..    block 7: .. target ..
 //!   prepare_slab     room for the range, as for one region             after    block 3: .. target ..    block 7: .. slab 5 ..
-//!   exchange_slab    the two ranges exchange their places, it thaws    ids name slab, seat and generation: they stay
-//!   end_drain        what has stayed thaws; a slab without a region is a hole
+//!   exchange_slab    the two ranges exchange their places, it thaws    ids name slab, slot and generation: they stay
+//!   end_drain        the slabs that stayed thaw; an empty slab becomes a hole
 //! ```
 
 #![forbid(unsafe_code)]
@@ -23,17 +23,17 @@ use crate::range::NodeShortage;
 /// A slab whose move was prepared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PreparedSlab {
-    /// Where it begins in its memory object.
+    /// Its offset in its memory object.
     pub(crate) base: u64,
-    /// Where it is to lie: `None` without room.
+    /// `None` without room.
     pub(crate) target: Option<Suballocation>,
 }
 
 impl Pools {
-    /// Reserves room for a slab of a draining block in an open one. No block is made for it.
+    /// Reserves room for a slab of a draining block in an open one. No block is created for it.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] where it is no slab that is to be moved; what the host allocator refuses.
+    /// [`GpuMisuse::Stale`] if the slab is not frozen; the host allocator's error.
     pub(crate) fn prepare_slab(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -55,11 +55,10 @@ impl Pools {
         }
     }
 
-    /// Where a region of a slab lies, and its record: `new_record` where it had none. Where the answer has another one, the new one is the
-    /// caller's.
+    /// A region of a slab, and its record: `new_record` if it had none. If the result has another one, `new_record` was not used.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] where the region was freed meanwhile, or lies in no slab. It has no new record then.
+    /// [`GpuMisuse::Stale`] if the region was freed meanwhile, or lies in no slab. `new_record` was not used then.
     pub(crate) fn attach_to_slab_region(
         &self,
         at: RegionSlot,
@@ -80,7 +79,7 @@ impl Pools {
 }
 
 impl PoolState {
-    /// The regions of a slab.
+    /// Visits the regions of a slab.
     pub(super) fn each_slab_region(&self, slab: u32, visit: &mut dyn FnMut(BlockRegion)) {
         let kind = RegionPlaceKind::Slab;
         self.size_classes.slabs.walk(slab, &mut |region| {
@@ -91,7 +90,7 @@ impl PoolState {
         });
     }
 
-    /// No region is placed in the slabs of a block. How many lie there.
+    /// Freezes the slabs of a block. Returns the number of regions in them.
     pub(super) fn freeze_slabs(&mut self, block: u32) -> usize {
         let mut regions = 0usize;
         for slab in 0..self.size_classes.slabs.number_bound() {
@@ -118,7 +117,7 @@ impl PoolState {
         range.is_some_and(|range| range.block == block)
     }
 
-    /// A slab without a region is a hole of its block.
+    /// Frees the range of an empty slab.
     fn free_slab_range(&mut self, range: Option<SpareRange<RangeRef>>) {
         let Some(SpareRange {
             range_ref:
@@ -141,7 +140,7 @@ impl PoolState {
         debug_assert!(freed.is_ok(), "a slab is a range: {freed:?}");
     }
 
-    /// As [`Pools::prepare_slab`]; inside, what memory for records lacks.
+    /// As [`Pools::prepare_slab`]; the inner error is missing memory for nodes.
     fn prepare_slab(&mut self, slab: u32) -> Result<Result<PreparedSlab, NodeShortage>, GpuMisuse> {
         let (range, base) = self
             .size_classes
@@ -156,9 +155,8 @@ impl PoolState {
             .map(|target| PreparedSlab { base, target }))
     }
 
-    /// The slab lies where room was reserved for it, with all its regions, and the reservation where it lay; it takes regions again. The
-    /// block that it lay in. `None`, and nothing changed, where there is no such slab, its block was mapped, or the reservation is none of
-    /// this pool, or not as large.
+    /// Exchanges the ranges of a slab, with all its regions, and of its target, and thaws the slab. Returns the block that it lay in. `None`,
+    /// and nothing changed, if there is no such slab, its block was mapped, or the target is no range of this pool and of the slab's size.
     pub(super) fn exchange_slab(&mut self, slab: u32, target: RegionSlot) -> Option<u32> {
         let is_range =
             target.kind() == RegionPlaceKind::General && target.place.pool() == self.config.index;

@@ -1,4 +1,4 @@
-//! A pool as it is under its lock. Nothing here calls anybody: what is needed is asked for, and supplied from outside.
+//! The state of a pool, under its lock. It makes no callback: it reports missing memory, and the caller supplies it without the lock.
 
 #![forbid(unsafe_code)]
 
@@ -15,50 +15,49 @@ use crate::id::{NO_RECORD, RegionPlace, RegionPlaceKind, RegionSlot};
 use crate::range::Fit;
 use crate::request::Lifetime;
 
-/// How many regions are given back at once.
+/// How many regions are freed in one step.
 const RUN: usize = 64;
 
-/// What a pool's lock guards.
+/// The state that a pool's lock guards.
 pub(super) struct PoolState {
     pub(super) config: PoolConfig,
     pub(super) growth: Growth,
     pub(super) blocks: Blocks,
     pub(super) dedicated: DedicatedBlocks,
     pub(super) size_classes: SizeClasses,
-    /// Memory objects and their bytes: live, being made, and not yet given back to the driver.
+    /// Memory objects and their bytes: live, in creation, and not yet freed by the driver.
     pub(super) objects: u32,
     pub(super) bytes: u64,
-    /// Shared blocks that are being made, and what the largest of them will hold: who needs no more than that waits for it.
+    /// Shared blocks in creation, and the room that the largest of them will have: a request that it can serve waits for it.
     pub(super) blocks_in_creation: u32,
     pub(super) room_in_creation: u64,
-    /// Shared blocks that were made since the beginning.
+    /// Shared blocks created so far.
     pub(super) blocks_created: u64,
     /// Live regions and their bytes.
     pub(super) regions: u64,
     pub(super) used_bytes: u64,
-    /// Of these, the pages and slabs that shards have.
+    /// Of these, the pages and slabs of shards.
     pub(super) shard_pages: u64,
     pub(super) shard_page_bytes: u64,
     /// See [`deferred_free`](PoolState::deferred_free).
     pub(super) emptied_block: Option<u32>,
     pub(super) emptied_object: Option<Object>,
-    /// A custom pool that was destroyed takes nothing any more.
+    /// False once a custom pool was destroyed.
     pub(super) is_open: bool,
-    /// A defragmentation has it.
     pub(super) is_defragmenting: bool,
-    /// Places that are reserved for regions to be moved, and their bytes.
+    /// Ranges reserved as targets of moves, and their bytes.
     pub(super) moving: u64,
     pub(super) moving_bytes: u64,
 }
 
-/// What is to be done about a region that was given back, when the lock is not held any more.
+/// What is left to do after a free, once the lock is released.
 #[derive(Debug, Default)]
 pub(super) struct DeferredFree {
-    /// A block has nothing left in it.
+    /// A block that became empty.
     pub(super) emptied_block: Option<u32>,
-    /// A memory object that nothing lies in any more.
+    /// A dedicated memory object without its region.
     pub(super) object: Option<Object>,
-    /// Memory for records that is not needed any more.
+    /// Host memory that the node store does not need any more.
     pub(super) spare_memory: Option<HostBlock>,
 }
 
@@ -88,12 +87,12 @@ impl PoolState {
         }
     }
 
-    /// Whether it is the pool of that generation, and was not destroyed. The device's own have generation 0.
+    /// Whether the pool has that generation, and was not destroyed. The device's own pools have generation 0.
     pub(super) const fn is_named(&self, generation: u32) -> bool {
         self.is_open && self.config.generation == generation
     }
 
-    /// Finds room in the blocks there are; with `classes` in a page or slab, where the request is for one.
+    /// Finds room in existing blocks; with `classes` in a page or slab, if the request is for one.
     #[inline(always)]
     pub(super) fn place(
         &mut self,
@@ -112,7 +111,7 @@ impl PoolState {
                 && self.place_in_size_class(request, alignment, space)?
         };
         if !done {
-            // What dies soon lies at the other end, so that it pins no hole between what stays.
+            // Short-lived regions lie at the other end, so that they leave no holes between lasting ones.
             let fit = if matches!(request.lifetime, Lifetime::Transient) {
                 Fit::High
             } else {
@@ -135,7 +134,7 @@ impl PoolState {
         Ok(())
     }
 
-    /// The region at a place that was just found.
+    /// The region in a space that was just allocated.
     #[inline]
     pub(super) fn region(&self, space: &BlockSpace) -> Option<Suballocation> {
         let memory = self
@@ -169,7 +168,7 @@ impl PoolState {
         }
     }
 
-    /// Gives a region back that has `word`: its size, and whether there is something to do [later](PoolState::deferred_free).
+    /// Frees a region that has `user_data`. Returns its size, and whether a [`deferred_free`](PoolState::deferred_free) is left.
     #[inline]
     pub(super) fn free(
         &mut self,
@@ -204,8 +203,8 @@ impl PoolState {
         Ok((size, more))
     }
 
-    /// Gives the first few of `regions` back at once, if they are ranges of one block and none of them has a record: how many they were,
-    /// and whether there is something to do [later](PoolState::deferred_free). 0 where one by one is as good, or says better what is wrong.
+    /// Frees the first few of `regions` in one step, if they are ranges of one block and none of them has a record. Returns how many, and
+    /// whether a [`deferred_free`](PoolState::deferred_free) is left. 0 if the caller has to free them one by one, which also finds the invalid one.
     pub(super) fn free_run(&mut self, regions: &[RegionSlot]) -> (usize, bool) {
         let Some(first) = regions
             .first()
@@ -237,7 +236,7 @@ impl PoolState {
         (count, empty || self.blocks.spare_memory.is_some())
     }
 
-    /// What [`free`](PoolState::free) has left to do. To be asked for before the lock is let go.
+    /// What [`free`](PoolState::free) has left to do. Must be taken before the lock is released.
     pub(super) fn deferred_free(&mut self) -> DeferredFree {
         DeferredFree {
             emptied_block: self.emptied_block.take(),
@@ -246,7 +245,7 @@ impl PoolState {
         }
     }
 
-    /// The memory object of a live region; where it lies in it, how large it is, and its word.
+    /// The memory object of a live region, its offset there, its size and its user data.
     pub(super) fn find(&self, at: RegionSlot) -> Result<(&Object, u64, u64, u32), GpuMisuse> {
         let block = at.place.block();
         match at.kind() {
@@ -275,7 +274,7 @@ impl PoolState {
         }
     }
 
-    /// As [`find`](PoolState::find), in full: the region, and its record's number.
+    /// As [`find`](PoolState::find): the region, and its record's number.
     pub(super) fn locate(&self, at: RegionSlot) -> Result<(Suballocation, u32), GpuMisuse> {
         let (object, offset, size, record) = self.find(at)?;
         let region = Suballocation {
@@ -289,7 +288,7 @@ impl PoolState {
         Ok((region, record))
     }
 
-    /// The place of a live region's memory object, and where the region lies in it.
+    /// The place of a live region's memory object, and the region's offset in it.
     pub(super) fn object_place(&self, at: RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse> {
         let (_, offset, _, _) = self.find(at)?;
         let place = match at.kind() {
@@ -310,7 +309,7 @@ impl PoolState {
         Ok((RegionPlace::new(kind, at.place.pool(), place), offset))
     }
 
-    /// The memory object of a [home](PoolState::object_place).
+    /// The memory object at an [`object_place`](PoolState::object_place).
     pub(super) fn object_mut(&mut self, place: RegionPlace) -> Result<&mut Object, GpuMisuse> {
         if place.kind() == RegionPlaceKind::Dedicated {
             return self.dedicated.object_mut(place.block());
@@ -318,7 +317,7 @@ impl PoolState {
         Ok(&mut self.blocks.block_mut(place.block())?.object)
     }
 
-    /// The memory object of a [home](PoolState::object_place) whose region was freed meanwhile, if nobody is at it any more.
+    /// Removes the memory object at an [`object_place`](PoolState::object_place) whose region was freed, once it is idle.
     pub(super) fn detach_leftover(&mut self, place: RegionPlace) -> Option<Object> {
         if place.kind() == RegionPlaceKind::Dedicated {
             self.dedicated.detach_leftover(place.block())
@@ -327,7 +326,7 @@ impl PoolState {
         }
     }
 
-    /// Puts another word in the place of `from`; what it was before.
+    /// Replaces the user data `from`. Returns the previous user data.
     pub(super) fn set_user_data(
         &mut self,
         at: RegionSlot,
@@ -358,7 +357,7 @@ impl PoolState {
         Ok(user_data)
     }
 
-    /// Removes an empty block, if there are more of them than are kept; with `all` whether or not.
+    /// Removes an empty block, if there are more of them than the pool keeps, or in any case with `all`.
     pub(super) fn remove_empty_block(&mut self, block: Option<u32>, all: bool) -> Option<Object> {
         let kept = if all { 0 } else { self.config.keep_empty };
         if self.blocks.empty_bytes <= kept || self.blocks.len() <= self.config.min_blocks {
@@ -370,13 +369,13 @@ impl PoolState {
         Some(removed)
     }
 
-    /// The pool begins anew, with the facts it has now, for which its granule is as it was: that is the device's.
+    /// Opens a destroyed pool again, with the configuration that it has now; the granule is the device's, so it is unchanged.
     pub(super) fn reopen(&mut self, growth: Growth) {
         self.growth = growth;
         self.is_open = true;
     }
 
-    /// The driver has an object of ours back.
+    /// The driver has freed an object.
     pub(super) fn uncount_object(&mut self, size: u64) {
         self.objects = self.objects.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(size);

@@ -1,4 +1,4 @@
-//! What is done from time to time: giving empty blocks back, asking what the budgets are.
+//! Frees empty blocks, and queries budgets.
 
 use super::device_and_host::DeviceAndHost;
 use super::{Pool, Pools};
@@ -6,7 +6,7 @@ use crate::device::{DeviceMemory, HeapBudget, MAX_MEMORY_HEAPS};
 use crate::sync::Ordering;
 
 impl Pools {
-    /// Gives empty blocks back to the driver, until that were `bytes`, or there is none that may go. How many bytes it were.
+    /// Frees empty blocks until at least `bytes` have been released or none are left. Returns the number of bytes released.
     pub(crate) fn trim(&self, device_and_host: DeviceAndHost<'_>, bytes: u64) -> u64 {
         let mut freed = 0u64;
         for pool in self.all() {
@@ -21,7 +21,7 @@ impl Pools {
         freed
     }
 
-    /// Lets go of everything that is kept for what may come. Whether there was something.
+    /// Frees everything that pools keep for later requests. Returns whether there was something.
     pub(super) fn free_everything_kept(&self, device_and_host: DeviceAndHost<'_>) -> bool {
         let mut any = false;
         for pool in self.all() {
@@ -30,15 +30,15 @@ impl Pools {
         any
     }
 
-    /// Empty pages and slabs of a pool are holes of their blocks again.
+    /// Turns empty pages and slabs of a pool into holes of their blocks.
     pub(crate) fn free_empty_ranges(&self, device_and_host: DeviceAndHost<'_>, index: u16) {
         if let Some(pool) = self.pool(index) {
             self.trim_pool(device_and_host, pool, 0);
         }
     }
 
-    /// As [`trim`](Pools::trim), of one pool; and whether a page or slab became a hole of its block. No more steps than there was to free in
-    /// the beginning: who calls back from each of them and leaves something empty does not keep this for ever.
+    /// As [`trim`](Pools::trim), of one pool; and whether a page or slab became a hole of its block. The steps are bounded by what could be
+    /// freed at the beginning: a callback that leaves something empty each time does not keep the loop running.
     pub(super) fn trim_pool(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -47,7 +47,7 @@ impl Pools {
     ) -> (u64, bool) {
         let mut holes = false;
         let ranges = pool.lock().size_classes.ranges();
-        // Pages and slabs first: what lies in none of them may be all that keeps a block.
+        // Pages and slabs first: an empty one may be the last range of its block.
         for _ in 0..=ranges {
             let mut state = pool.lock();
             let more = state.free_spare(true);
@@ -76,8 +76,8 @@ impl Pools {
         (freed, holes)
     }
 
-    /// A frame begins: the first time that `frame` is told, budgets are asked for anew (`VK_EXT_memory_budget`), and heaps that are over
-    /// theirs keep no empty blocks. False where the driver was not asked, or has no answer.
+    /// Begins a frame: the first call with `frame` queries budgets (`VK_EXT_memory_budget`), and frees the empty blocks of heaps that are over
+    /// theirs. False if the driver was not queried, or reports no budgets.
     pub(crate) fn set_frame(&self, device_and_host: DeviceAndHost<'_>, frame: u32) -> bool {
         let answered = u64::from(frame) + 1;
         if self.frame.swap(answered, Ordering::Relaxed) == answered

@@ -1,26 +1,26 @@
-//! Which blocks are to drain: those without which a turnover of the pool's regions would have had room enough.
+//! Selects the blocks that drain: those without which the last turnover of the pool's regions would have had enough room.
 //!
 //! ```text
 //!   free bytes of open blocks
 //!     |\    /\   /\        one turnover: half as many allocations as there are regions
 //!     | \  /  \_/  \  /
-//!     |  \/         \/  <- the lowest they came to
-//!     |                    while the lowest, without the emptiest open block, is as much as lies in that block and a quarter of all
-//!     +-----------------   that lies in open blocks, the emptiest one is closed
+//!     |  \/         \/  <- lowest
+//!     |                    close the emptiest open block while, without its free bytes, `lowest` is at least
+//!     +-----------------   its used bytes and a quarter of the used bytes of all open blocks
 //! ```
 //!
-//! A closed block receives nothing, so that it drains. It is opened again before the driver is asked for another block.
+//! Nothing is allocated in a closed block, so it drains. It is opened again before the driver is called for a new block.
 
 #![forbid(unsafe_code)]
 
 use super::blocks::{BlockListing, Blocks};
 
-/// A turnover of fewer allocations says nothing.
+/// A turnover has at least so many allocations.
 const MIN_ALLOCATIONS: u32 = 16;
-/// Open blocks keep at least this part of what lies in them free.
+/// Open blocks keep at least this part of their used bytes free.
 const SPARE_PART: u64 = 4;
 
-/// The room of open blocks, bytes.
+/// The free and used bytes of open blocks.
 #[derive(Debug)]
 pub(super) struct Turnover {
     /// Live ranges of all blocks.
@@ -63,20 +63,20 @@ impl Turnover {
         }
     }
 
-    /// A block is open from now on.
+    /// A block was opened.
     pub(super) fn note_opened(&mut self, free: u64, used: u64) {
         self.free = self.free.wrapping_add(free);
         self.used = self.used.wrapping_add(used);
     }
 
-    /// A block is open no longer.
+    /// A block was closed.
     pub(super) fn note_closed(&mut self, free: u64, used: u64) {
         self.free = self.free.wrapping_sub(free);
         self.used = self.used.wrapping_sub(used);
         self.lowest = self.lowest.saturating_sub(free);
     }
 
-    /// Whether the turnover would have had room enough without an open block.
+    /// Whether the turnover would have had enough room without an open block.
     fn is_dispensable(&self, free: u64, used: u64) -> bool {
         let spare = used.saturating_add(self.used / SPARE_PART);
         self.used > 0
@@ -102,7 +102,7 @@ impl Blocks {
         self.turnover.lowest = self.turnover.free;
     }
 
-    /// The open block in which least lies, with its free and used bytes, where there are two at least.
+    /// The open block with the fewest used bytes, with its free and used bytes, if there are at least two.
     fn emptiest_open(&self) -> Option<(u32, u64, u64)> {
         let mut open = (0u32..)
             .zip(self.slots.as_slice())
@@ -114,7 +114,7 @@ impl Blocks {
         open.chain([first, second]).min_by_key(|(_, _, used)| *used)
     }
 
-    /// Lists a block's free ranges elsewhere: whether they are there now. A look at each of its nodes.
+    /// Moves a block's free ranges to another list. Returns whether they are in it now. Visits each of its nodes.
     pub(super) fn list_as(&mut self, block: u32, listing: BlockListing) -> bool {
         let Some(live) = self
             .slots

@@ -1,4 +1,4 @@
-//! Caches the memory type that was selected last time for the same request.
+//! Caches the memory type that was selected for the same request before.
 
 #![forbid(unsafe_code)]
 
@@ -8,13 +8,12 @@ use crate::memory_type::MemoryPreference;
 use crate::property_flags::PropertyFlags;
 use crate::sync::{AtomicU32, Ordering};
 
-/// How many questions are remembered.
 const LINES: usize = 16;
 
-/// Answers by question. Programs ask few different ones, and each allocation asks one; reading takes no lock.
+/// A direct-mapped cache: a program has few distinct requests, and each allocation looks one up. Reading takes no lock.
 pub(super) struct TypeCache([TypeCacheLine; LINES]);
 
-/// One question and its answer. Odd while it is written: who sees that, or another number afterwards, has read nothing.
+/// One line, a sequence lock: `version` is odd while the line is written. A reader that sees an odd version, or another one afterwards, misses.
 struct TypeCacheLine {
     version: AtomicU32,
     question: [AtomicU32; 4],
@@ -44,7 +43,7 @@ impl TypeCache {
             .get((mixed >> (u32::BITS - LINES.trailing_zeros())) as usize)
     }
 
-    /// What was answered, if it is remembered.
+    /// The cached memory type.
     #[inline]
     pub(super) fn get(&self, memory_type_bits: u32, preference: MemoryPreference) -> Option<u32> {
         let question = question(memory_type_bits, preference);
@@ -56,14 +55,14 @@ impl TypeCache {
             .zip(question)
             .all(|(kept, asked)| kept.load(Ordering::Relaxed) == asked);
         let answer = line.answer.load(Ordering::Relaxed);
-        // What was read above was read before the version is read again.
+        // Orders the loads above before the second load of the version.
         fence(Ordering::Acquire);
         let whole =
             version != 0 && version & 1 == 0 && line.version.load(Ordering::Relaxed) == version;
         (same && whole).then_some(answer)
     }
 
-    /// Remembers an answer instead of another, unless somebody is writing there.
+    /// Replaces a line, unless another thread is writing it.
     pub(super) fn insert(&self, memory_type_bits: u32, preference: MemoryPreference, answer: u32) {
         let question = question(memory_type_bits, preference);
         let Some(line) = self.line(question) else {
@@ -78,13 +77,13 @@ impl TypeCache {
         {
             return;
         }
-        // The odd version is seen by whoever sees any of what follows.
+        // A reader that sees any of the following stores sees the odd version.
         fence(Ordering::Release);
         for (kept, asked) in line.question.iter().zip(question) {
             kept.store(asked, Ordering::Relaxed);
         }
         line.answer.store(answer, Ordering::Relaxed);
-        // 0 means that nothing was ever written.
+        // Version 0 means that the line was never written.
         line.version
             .store(version.wrapping_add(2).max(2), Ordering::Release);
     }

@@ -25,12 +25,12 @@ pub(crate) struct HeapView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolTotals {
     pub(crate) pool: u16,
-    /// Of a custom pool, its generation.
+    /// The generation of a custom pool.
     pub(crate) custom: Option<u32>,
     pub(crate) memory_type: u32,
     pub(crate) heap: u32,
     pub(crate) preferred_block: u64,
-    /// Memory objects and their bytes, those being made and given back included.
+    /// Memory objects and their bytes, those in creation and being freed included.
     pub(crate) objects: u32,
     pub(crate) object_bytes: u64,
     /// Of the objects, those with one region.
@@ -41,9 +41,9 @@ pub(crate) struct PoolTotals {
     pub(crate) shard_pages: u64,
     pub(crate) shard_page_bytes: u64,
     pub(crate) empty_bytes: u64,
-    /// No free range of a block that is not being emptied is larger.
+    /// An upper bound of the free ranges of blocks that are not being drained.
     pub(crate) largest_free_bound: u64,
-    /// Places that are reserved for regions to be moved, and their bytes.
+    /// Ranges reserved as targets of moves, and their bytes.
     pub(crate) moving: u64,
     pub(crate) moving_bytes: u64,
 }
@@ -64,26 +64,35 @@ pub(crate) enum WalkItem {
         size: u64,
         maps: u32,
     },
-    /// Nobody's. `within` is the page or slab it is in, or else [`RegionPlaceKind::General`].
+    /// A hole. `within` is the kind of the page or slab that it is in, or else [`RegionPlaceKind::General`].
     Free {
         offset: u64,
         size: u64,
         within: RegionPlaceKind,
     },
-    /// What is left behind the last whole granule: it is never given out.
-    Tail { offset: u64, size: u64 },
-    /// Reserved for a region that is being moved there.
-    MoveTarget { offset: u64, size: u64 },
-    /// A page or slab of a shard, which knows what lies in it.
-    ShardPage { offset: u64, size: u64, word: u32 },
+    /// The rest behind the last whole granule, which is never allocated.
+    Tail {
+        offset: u64,
+        size: u64,
+    },
+    MoveTarget {
+        offset: u64,
+        size: u64,
+    },
+    /// A page or slab of a shard, whose regions the shard knows.
+    ShardPage {
+        offset: u64,
+        size: u64,
+        word: u32,
+    },
     /// A region.
     Region {
         at: RegionSlot,
         offset: u64,
         size: u64,
-        /// Of the bytes, those that were asked for; in pages and slabs nobody remembers, and all are.
+        /// The requested bytes; in pages and slabs, which do not store them, all bytes.
         asked: u64,
-        /// That it needs; 0 where nobody remembers.
+        /// The required alignment; 0 if it is not stored.
         alignment: u64,
         user_data: u32,
     },
@@ -100,12 +109,12 @@ impl Pools {
         }
     }
 
-    /// The most bytes of memory objects that there were.
+    /// The peak of the bytes of memory objects.
     pub(crate) fn peak_bytes(&self) -> u64 {
         self.budget.lock().peak_bytes
     }
 
-    /// The numbers of a pool, by index below [`POOLS`](crate::id::RegionPlace::POOLS); `None` where there is none.
+    /// The numbers of a pool, by index below [`POOLS`](crate::id::RegionPlace::POOLS); `None` if there is no such pool.
     pub(crate) fn totals(&self, index: u16) -> Option<PoolTotals> {
         let state = self.pool(index)?.lock();
         let PoolConfig {
@@ -134,8 +143,8 @@ impl Pools {
         })
     }
 
-    /// Every memory object and what lies in it, pool by pool, each as it is at one moment. `see` runs under the pool's lock: it neither
-    /// allocates nor calls anybody.
+    /// Visits every memory object and its pieces, pool by pool, each pool as it is at one moment. `visit` runs under the pool's lock: it must
+    /// not allocate or call back.
     pub(crate) fn walk(&self, visit: &mut dyn FnMut(WalkItem)) {
         for pool in self.all() {
             let state = pool.lock();

@@ -147,10 +147,7 @@ fn an_id_of_a_chunk_that_is_gone_is_none_of_the_first_chunk() {
         );
         gone += u32::from(core.store.named(node).generation() == 0);
     }
-    assert!(
-        gone as usize >= most - 2,
-        "no node: {gone} of {most}"
-    );
+    assert!(gone as usize >= most - 2, "no node: {gone} of {most}");
     core.free_allocated(kept);
 }
 
