@@ -1,4 +1,4 @@
-//! Groups of up to 64 seats: what ids lead to, from any thread.
+//! Groups of up to 64 slots, which any thread finds by a region's id.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -10,28 +10,28 @@ use super::types::{FreeError, HostShortage, HostShortageKind};
 use crate::host_block::HostBlock;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 
-/// The most seats a group has.
+/// The limit of slots in a group.
 pub(super) const MAX_GROUP_SLOTS: u32 = 64;
 /// No group, no page, no slab.
 pub(super) const NONE: u32 = u32::MAX;
-/// Groups that an id can name beside the bit that tells pages from slabs.
+/// Groups that an id can name, beside the bit that separates pages from slabs.
 pub(crate) const MAX_GROUPS: u32 = 1 << 19;
 
-/// Some seats, and what leads from them to their page or slab. A group is made once and never goes; it changes hands.
+/// Slots, and the number of their page or slab. A group is created once and never freed; it is reused by other pages or slabs.
 pub(super) struct SlotGroup {
     slots: AtomicPtr<SlotState>,
     len: AtomicU32,
-    /// Of the owner: the page or slab that has the group. Readers elsewhere never ask.
+    /// The page or slab of the group. Only the owner reads it.
     container: AtomicU32,
-    /// Of the owner: the page's next group, or the next group without a home.
+    /// The page's next group, or the next group without a page. Only the owner writes it.
     next_group: AtomicU32,
     pub(super) remote_free: RemoteFreeBits,
 }
 
-/// All groups of a class. One thread at a time, the owner, adds; any may look up.
+/// All groups of a class. One thread at a time, the owner, adds; any thread may read.
 pub(crate) struct SlotGroups {
     table: Segments<SlotGroup>,
-    /// Of the owner: groups with seats.
+    /// Groups with slots. Only the owner writes it.
     count: AtomicU32,
 }
 
@@ -48,14 +48,14 @@ impl SlotGroup {
 
     #[inline]
     pub(super) fn slot(&self, slot: u32) -> Option<&SlotState> {
-        // Acquire: the seats were written before their address, and the length before that.
+        // Acquire: the slots were written before their address, and the length before that.
         let slots = NonNull::new(self.slots.load(Ordering::Acquire))?;
         if slot >= self.len.load(Ordering::Relaxed) {
             return None;
         }
-        // SAFETY: below the number of seats that the block was handed in for.
+        // SAFETY: below the number of slots of the block.
         let slot_state = unsafe { slots.add(slot as usize) };
-        // SAFETY: initialised before the address was stored, never moved, gone only with the groups; seats are shared by reference alone.
+        // SAFETY: initialised before the address was stored, never moved, freed only with the groups; slots are shared by reference only.
         Some(unsafe { slot_state.as_ref() })
     }
 
@@ -103,7 +103,7 @@ impl SlotGroups {
             .ok_or(FreeError::Foreign)
     }
 
-    /// Keeps the word `to` with a region, if it was `from`: any thread. Answers with what it was.
+    /// Stores the user data `to` with a region, if it was `from`: any thread. Returns the previous user data.
     pub(crate) fn set_user_data(
         &self,
         group: u32,
@@ -115,20 +115,20 @@ impl SlotGroups {
         self.slot(group, slot)?.set_user_data(generation, from, to)
     }
 
-    /// Whether a region lives that nobody claimed: any thread.
+    /// Whether a region lives and is not claimed: any thread.
     pub(crate) fn is_live(&self, group: u32, slot: u32, generation: u32) -> bool {
         self.slot(group, slot)
             .is_ok_and(|slot_state| slot_state.live_extent(generation).is_ok())
     }
 
-    /// Each live region of a page or slab, in order, beginning with its first group: any thread. What the owner does meanwhile may or may
-    /// not be seen, and a page that it changes hands with may be seen in part.
+    /// Visits each live region of a page or slab, in order, beginning with its first group: any thread. Concurrent changes by the owner may or
+    /// may not be seen, and a page that is reused meanwhile may be seen in part.
     pub(crate) fn each_live(&self, first: u32, visit: &mut dyn FnMut(u32, u32, u32, SlotExtent)) {
         let Some(container) = self.get(first).map(SlotGroup::container) else {
             return;
         };
         let mut at = first;
-        // A group is in one chain at a time, but may be put into another one while this looks.
+        // A group is in one list at a time, but may be moved to another one meanwhile.
         for _ in 0..self.count() {
             let Some(group) = self.get(at).filter(|group| group.container() == container) else {
                 return;
@@ -142,7 +142,7 @@ impl SlotGroups {
         }
     }
 
-    /// Frees a region for the owner to settle: any thread, see [`SlotState::claim`].
+    /// Frees a region that the owner reclaims later: any thread, see [`SlotState::claim`].
     pub(crate) fn claim(
         &self,
         group: u32,
@@ -153,17 +153,17 @@ impl SlotGroups {
         self.slot(group, slot)?.claim(generation, user_data)
     }
 
-    /// How a mailbox finds a group's part.
+    /// A group's bits for the list of remote frees.
     pub(crate) fn remote_free(&self, group: u32) -> Option<&RemoteFreeBits> {
         self.get(group).map(|group| &group.remote_free)
     }
 
-    /// How many there are.
+    /// The number of groups.
     pub(super) fn count(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// What has to be supplied for another group of `seats`: its header, or else its seats. `None` where there can be no more.
+    /// The memory to supply for another group of `slots`: its header, or else its slots. `None` if there can be no more.
     pub(super) fn missing_capacity(&self, slots: u32) -> Option<HostShortage> {
         let next = self.count();
         if next >= MAX_GROUPS {
@@ -182,12 +182,12 @@ impl SlotGroups {
         })
     }
 
-    /// Adds headers. What is not wanted comes back.
+    /// Adds headers. Returns memory that is not needed.
     pub(super) fn add_headers(&self, memory: HostBlock) -> Option<HostBlock> {
         self.table.grow_with(memory, SlotGroup::new)
     }
 
-    /// Adds the seats of another group, and answers with its number; without a header for it `memory` comes back.
+    /// Adds the slots of another group. Returns its number, or `memory` if there is no header for it.
     pub(super) fn add_slots(&self, memory: HostBlock, slots: u32) -> Result<u32, HostBlock> {
         let number = self.count();
         let fits = number < MAX_GROUPS
@@ -203,7 +203,7 @@ impl SlotGroups {
         Ok(number)
     }
 
-    /// Takes a block out, at the end of it all, until there is none.
+    /// Removes a block of host memory, until none is left.
     pub(crate) fn detach_memory(&mut self) -> Option<HostBlock> {
         while let Some(last) = self.count().checked_sub(1) {
             self.count.store(last, Ordering::Relaxed);
@@ -213,7 +213,7 @@ impl SlotGroups {
             let layout = Layout::array::<SlotState>(group.len() as usize);
             let slots = NonNull::new(group.slots.swap(ptr::null_mut(), Ordering::Relaxed));
             if let (Some(slots), Ok(layout)) = (slots, layout) {
-                // SAFETY: handed in by `add_slots` with this layout; the group has let go of it, and `&mut self` says that nobody reads it.
+                // SAFETY: `add_slots` took it with this layout; its address was removed from the group, and `&mut self` excludes readers.
                 return Some(unsafe { HostBlock::new(slots.cast(), layout) });
             }
         }

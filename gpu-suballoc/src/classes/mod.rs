@@ -1,12 +1,12 @@
-//! Classes of placement: structures that place regions faster than the range core, for those who say how long they live.
+//! Sub-allocators that place regions faster than the range allocator, for requests with a known lifetime.
 //!
 //! ```text
-//!   PageAllocator    transient: a cursor, a count        |  ids lead to   Groups of up to 64 Seats: generation, word, extent; 16 bytes a region.
-//!   SlabAllocator    small and lasting: a bit a seat     |                Memory for them never moves, and goes when the class goes
+//!   PageAllocator    transient: a cursor, a count        |  ids name   groups of up to 64 slots: generation, user data, extent; 16 bytes a
+//!   SlabAllocator    small and lasting: a bit a slot     |             region. Their memory never moves, and is freed with the class
 //! ```
 //!
-//! One thread at a time works with a class: whoever has the pool's lock, or the thread of a shard, which has classes to itself. Others may
-//! look at seats and claim them, see [`slot`] and [`remote_free`].
+//! One thread at a time, the owner, changes a class: the holder of the pool's lock, or the thread of a shard, which has its own classes. Other
+//! threads may read slots and claim them, see [`slot`] and [`remote_free`].
 
 mod groups;
 mod pages;

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   base            cursor              base + size
-//!   | A | pad | B | C |       free        |           seats: A, B, C, in that order, in groups of 64
+//!   | A | pad | B | C |       free        |           slots: A, B, C, in that order, in groups of 64
 //! ```
 //!
-//! Nothing in a page is reused before all of it is free; then the cursor goes back to the base. Each region has a seat, which tells a
-//! second free from the first even in a full page, and which costs 16 bytes.
+//! Nothing in a page is reused before all of it is free; then the cursor returns to the base. Each region has a slot of 16 bytes, which
+//! detects a double free even in a full page.
 //!
-//! A region that does not fit into what is left of the open page goes into the next one, and smaller ones still fill up the first, until
-//! next to nothing is left of it. Older pages are never filled up: what is in them is to die before.
+//! A region that does not fit into the rest of the open page is placed in the next one, and smaller ones still fill the first, until
+//! almost nothing is left of it. Older pages are never filled: their regions die first.
 
 #![forbid(unsafe_code)]
 
@@ -23,20 +23,20 @@ use super::types::{
 };
 use crate::host_block::HostBlock;
 
-/// Regions may have this part of a page: what is left at its end is small against it.
+/// The largest region is this part of a page, so that the unused end of a page is small.
 const MAX_REGION_PART: u64 = 8;
 /// A page is closed when less than this part of it is left.
 const CLOSED_PART: u32 = 128;
 
-/// Regions taken from a page that is open: more than can ever be gone.
+/// `taken` of an open page: more than can ever be freed.
 const OPEN: u32 = u32::MAX;
 
-/// One page, as its owner knows it.
+/// One page.
 pub(super) struct TransientPage<H> {
     range_ref: Option<H>,
     /// Bytes.
     base: u64,
-    /// Regions placed since the page was empty, [`OPEN`] while there may be more, and of these how many are gone.
+    /// Regions placed since the page was empty, [`OPEN`] while there may be more, and the freed ones among them.
     taken: u32,
     freed: u32,
     first_group: u32,
@@ -44,7 +44,7 @@ pub(super) struct TransientPage<H> {
     link: u32,
 }
 
-/// The pages of one kind of memory. What it tells its user of a page is `H`.
+/// The pages of one kind of memory. `H` names the range of a page.
 pub(crate) struct PageAllocator<H> {
     granule_log2: u32,
     /// Granules of a page.
@@ -54,10 +54,10 @@ pub(crate) struct PageAllocator<H> {
     live: u32,
     used: u64,
     open: OpenPage,
-    /// Where goes what is too large for the rest of the open one.
+    /// For regions that are too large for the rest of the open page.
     next: OpenPage,
     headers: Segments<TransientPage<H>>,
-    /// Headers made, the first without a page, the first empty page and how many there are, the first group without a page, pages.
+    /// Headers used so far, the first without a page, the first empty page and the number of empty pages, the first group without a page, pages.
     made: u32,
     vacant: u32,
     empty: u32,
@@ -72,11 +72,11 @@ struct OpenPage {
     /// Granules.
     base: u64,
     end: u32,
-    /// Granules placed, with what alignment cost.
+    /// Granules placed, with alignment padding.
     cursor: u32,
     /// Regions placed.
     taken: u32,
-    /// The next seat.
+    /// The next slot.
     group: u32,
     slot: u32,
     page: u32,
@@ -99,13 +99,13 @@ struct PageSlot {
     granule: u64,
 }
 
-/// What an open page is short of.
+/// Why an open page cannot place a region.
 enum PageShortage {
     Bytes,
     Slots,
 }
 
-/// What is below 2^32 by construction: granules within a page.
+/// Granules within a page, which are below 2^32 by construction.
 #[inline]
 const fn low(granules: u64) -> u32 {
     (granules & u32::MAX as u64) as u32
@@ -136,7 +136,7 @@ impl OpenPage {
         page: NONE,
     };
 
-    /// Places a region, if the page has room and seats for it.
+    /// Places a region, if the page has room and a slot for it.
     #[inline(always)]
     fn place_in_open_page(
         &mut self,
@@ -159,7 +159,7 @@ impl OpenPage {
             let slot = self.slot;
             let slot_state = group.slot(slot).ok_or(PageShortage::Slots)?;
             self.slot = slot + 1;
-            // A seat that is used up is left out from now on.
+            // A slot without a generation left is skipped.
             let Some(generation) = slot_state.issue(extent) else {
                 continue;
             };
@@ -176,7 +176,7 @@ impl OpenPage {
 }
 
 impl<H: Copy> PageAllocator<H> {
-    /// Without a page. `granule` and `page` are bytes, powers of two; a page has at least 8 granules, and at most 2^30.
+    /// No pages yet. `granule` and `page` are bytes, powers of two; a page has at least 8 granules, and at most 2^30.
     pub(crate) const fn new(granule: u64, page: u64) -> Self {
         let granule_log2 = granule.trailing_zeros();
         let capacity = page >> granule_log2;
@@ -203,7 +203,7 @@ impl<H: Copy> PageAllocator<H> {
         }
     }
 
-    /// Regions that live.
+    /// The number of live regions.
     #[inline]
     pub(crate) const fn live(&self) -> u32 {
         self.live
@@ -213,7 +213,7 @@ impl<H: Copy> PageAllocator<H> {
         (self.capacity as u64) << self.granule_log2
     }
 
-    /// Accounts for a region that was placed.
+    /// Counts a region that was placed.
     #[inline(always)]
     fn count_placed(&mut self, request: PageRequest, at: PageSlot) -> SlotAllocation {
         self.live += 1;
@@ -227,7 +227,7 @@ impl<H: Copy> PageAllocator<H> {
         }
     }
 
-    /// Places a region that the open page was short of, or sees to it that the next attempt gets further.
+    /// Places a region for which the open page has no room, or makes progress for the next attempt.
     #[cold]
     #[inline(never)]
     fn place_slowly(
@@ -271,7 +271,7 @@ impl<H: Copy> PageAllocator<H> {
         Ok(None)
     }
 
-    /// Whether a page that is open has none of the regions any more that were placed into it.
+    /// Whether all regions of an open page were freed.
     fn is_all_freed(&self, open: OpenPage) -> bool {
         open.taken > 0
             && self
@@ -280,7 +280,7 @@ impl<H: Copy> PageAllocator<H> {
                 .is_some_and(|page| page.freed == open.taken)
     }
 
-    /// Opens a page without a region at its beginning.
+    /// Opens an empty page at its base.
     fn open_empty(&mut self, number: u32) -> OpenPage {
         let Some(page) = self.headers.get_mut(number) else {
             return OpenPage::CLOSED;
@@ -299,7 +299,7 @@ impl<H: Copy> PageAllocator<H> {
         }
     }
 
-    /// Gives the open page, or the next one, another group: its own, or one without a page.
+    /// Moves the open page, or the next one, on to its next group, or to a group without a page.
     fn add_group(&mut self, groups: &SlotGroups, next: bool) -> Result<(), ClassShortage> {
         let open = if next { self.next } else { self.open };
         let last = groups.get(open.group).ok_or(ClassShortage::Unsupported)?;
@@ -314,7 +314,7 @@ impl<H: Copy> PageAllocator<H> {
         Ok(())
     }
 
-    /// A group without a page becomes this one's.
+    /// Assigns a group without a page to this one.
     fn allocate_group(&mut self, groups: &SlotGroups, page: u32) -> Result<u32, ClassShortage> {
         let number = self.spare_groups;
         let Some(group) = groups.get(number) else {
@@ -339,7 +339,7 @@ impl<H: Copy> PageAllocator<H> {
         Ok(self.open_empty(number))
     }
 
-    /// No region is placed into the page any more: it is empty once as many are gone as were placed.
+    /// Closes a page: it is empty once all regions placed in it are freed.
     fn close(&mut self, open: OpenPage) {
         if let Some(page) = self.headers.get_mut(open.page) {
             page.taken = open.taken;
@@ -387,7 +387,7 @@ impl<H: Copy> PageAllocator<H> {
         }
     }
 
-    /// Its seats wait for another page, and so does its header.
+    /// Dissolves an empty page: its slots and its header are reused by another page.
     fn dissolve(&mut self, groups: &SlotGroups, number: u32) -> Option<SpareRange<H>> {
         let vacant = self.vacant;
         let page = self.headers.get_mut(number)?;
@@ -515,7 +515,7 @@ impl<H: Copy> SubAllocator for PageAllocator<H> {
         if self.headers.get(number).is_none() {
             return Err(self.page_shortage());
         }
-        // A page has a group as long as it is one: by its number others find what lies in the page.
+        // A page keeps its first group: other threads find the page's regions by that group's number.
         let first_group = self.allocate_group(groups, number)?;
         let page = self
             .headers

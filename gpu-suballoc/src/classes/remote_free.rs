@@ -13,16 +13,16 @@
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// In the head: the mailbox has no owner. Beside it the head is a group's number and 1, or 0 at the end of the list.
+/// In the head: the list has no owner. The other bits are a group's number plus 1, or 0 at the end of the list.
 const ABANDONED: u32 = 1 << 31;
 
-/// A group's part in it.
+/// A group's bits and its link in the list.
 pub(crate) struct RemoteFreeBits {
     bits: AtomicU64,
     next: AtomicU32,
 }
 
-/// Where the groups with returned seats are listed.
+/// The list of groups with slots that other threads freed.
 pub(crate) struct RemoteFreeList {
     head: AtomicU32,
 }
@@ -44,25 +44,25 @@ impl RemoteFreeList {
         }
     }
 
-    /// Whether there is nothing to collect. A reading without order: what comes later is seen later.
+    /// Whether there is nothing to collect. A relaxed load: a concurrent free may be seen later.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed) & !ABANDONED == 0
     }
 
-    /// Whether nobody owns it. For certain only under the lock that [`adopt`](RemoteFreeList::adopt) and [`abandon`](RemoteFreeList::abandon) are called
-    /// under: what the last owner did is over then.
+    /// Whether the list has no owner. Final only under the lock that [`adopt`](RemoteFreeList::adopt) and [`abandon`](RemoteFreeList::abandon)
+    /// require: then all writes of the last owner are visible.
     pub(crate) fn is_abandoned(&self) -> bool {
-        // Acquire: an owner that pauses has no lock.
+        // Acquire: an owner that parks without the lock releases here.
         self.head.load(Ordering::Acquire) & ABANDONED != 0
     }
 
-    /// Any thread hands in a seat that it has claimed. True where nobody owns the mailbox: then
-    /// [`collect_abandoned`](RemoteFreeList::collect_abandoned) is up to the caller.
+    /// Any thread adds a slot that it has claimed. True if the list has no owner: then the caller must call
+    /// [`collect_abandoned`](RemoteFreeList::collect_abandoned).
     #[must_use]
     pub(crate) fn push(&self, group: u32, returned: &RemoteFreeBits, slot: u32) -> bool {
-        // Release: what was done with the region is over. Acquire: where these are the first bits since the owner took some, `next` is
-        // overwritten after the owner has read it.
+        // Release: publishes the last use of the region. Acquire: if these are the first bits since the owner collected, the owner has read
+        // `next` before it is overwritten here.
         if returned.bits.fetch_or(1 << (slot & 63), Ordering::AcqRel) != 0 {
             return false;
         }
@@ -80,7 +80,7 @@ impl RemoteFreeList {
         }
     }
 
-    /// The owner collects what came back: `each(group, slot)` for every seat.
+    /// The owner collects freed slots: calls `each(group, slot)` for every slot.
     pub(crate) fn collect<'g>(
         &self,
         find: impl Fn(u32) -> Option<&'g RemoteFreeBits>,
@@ -89,7 +89,7 @@ impl RemoteFreeList {
         walk(self.head.swap(0, Ordering::AcqRel), find, each);
     }
 
-    /// The owner goes, and collects what came back before. From then on posting answers true.
+    /// The owner leaves, and collects the slots freed before. From then on [`push`](Self::push) returns true.
     pub(crate) fn abandon<'g>(
         &self,
         find: impl Fn(u32) -> Option<&'g RemoteFreeBits>,
@@ -98,17 +98,16 @@ impl RemoteFreeList {
         walk(self.head.swap(ABANDONED, Ordering::AcqRel), find, each);
     }
 
-    /// As [`abandon`](RemoteFreeList::abandon) without a lock, if there is nothing to collect. False where there is: the caller owns it still.
+    /// As [`abandon`](RemoteFreeList::abandon) without a lock, if there is nothing to collect. False if there is: the caller is still the owner.
     #[must_use]
     pub(crate) fn try_abandon(&self) -> bool {
-        // Release: the owner has done with everything.
+        // Release: publishes all writes of the owner.
         self.head
             .compare_exchange(0, ABANDONED, Ordering::Release, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Under the lock that [`adopt`](RemoteFreeList::adopt) is called under: collects where there is no owner. False where there is one by now,
-    /// who will.
+    /// Under the lock of [`adopt`](RemoteFreeList::adopt): collects if there is no owner. False if there is one, which collects later.
     pub(crate) fn collect_abandoned<'g>(
         &self,
         find: impl Fn(u32) -> Option<&'g RemoteFreeBits>,
@@ -121,7 +120,7 @@ impl RemoteFreeList {
         true
     }
 
-    /// Under a lock: somebody becomes the owner. False where somebody is.
+    /// Under a lock: the caller becomes the owner. False if there is one.
     #[must_use]
     pub(crate) fn adopt(&self) -> bool {
         self.head.fetch_and(!ABANDONED, Ordering::AcqRel) & ABANDONED != 0
@@ -138,7 +137,7 @@ fn walk<'g>(
             return;
         };
         head = returned.next.load(Ordering::Relaxed);
-        // Acquire: what was done with the regions is over. Release: `next` has been read, and may be overwritten.
+        // Acquire: the last uses of the regions are visible. Release: `next` has been read, and may be overwritten.
         let mut bits = returned.bits.swap(0, Ordering::AcqRel);
         while bits != 0 {
             each(group, bits.trailing_zeros());

@@ -1,4 +1,4 @@
-//! A table that grows and never moves: segments of 16, 32, 64 .. items in memory that is handed in.
+//! A table that grows and never moves: segments of 16, 32, 64 .. items in memory that the caller supplies.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -24,7 +24,7 @@ pub(crate) struct Segments<T> {
 }
 
 impl<T> Segments<T> {
-    /// More items than it can ever have.
+    /// The limit of items.
     pub(crate) const MAX_LEN: u32 = (1 << (FIRST + SEGMENTS as u32)) - (1 << FIRST);
 
     /// Without an item.
@@ -36,10 +36,10 @@ impl<T> Segments<T> {
         }
     }
 
-    /// The segment and the place in it of an item; of a number beyond [`MAX_LEN`](Self::MAX_LEN) a segment that there is not.
+    /// The segment of an item and its index there; for a number beyond [`MAX_LEN`](Self::MAX_LEN) a segment that does not exist.
     #[inline]
     const fn place(number: u32) -> (usize, usize) {
-        // Near 2^32 this becomes less than 16, whose highest bit is below that of the first segment.
+        // Near 2^32 this wraps to less than 16, whose highest bit is below that of the first segment.
         let shifted = number.wrapping_add(1 << FIRST);
         let top = (u32::BITS - 1).wrapping_sub(shifted.leading_zeros());
         (
@@ -53,22 +53,22 @@ impl<T> Segments<T> {
         let (segment, item) = Self::place(number);
         // Acquire: the segment's content was written before its address.
         let first = NonNull::new(self.segments.get(segment)?.load(Ordering::Acquire))?;
-        // SAFETY: `item` is below the segment's length, by the arithmetic of `place`, and the segment was handed in with that length.
+        // SAFETY: `item` is below the segment's length, by the arithmetic of `place`, and the segment was added with that length.
         Some(unsafe { first.add(item) })
     }
 
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         let item = self.find(number)?;
-        // SAFETY: items of a segment are initialised before its address is stored, and stay until the table goes. A `&mut` to one
-        // takes `&mut self`.
+        // SAFETY: items of a segment are initialised before its address is stored, and stay until the table is dropped. A `&mut` to one
+        // needs `&mut self`.
         Some(unsafe { item.as_ref() })
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         let mut item = self.find(number)?;
-        // SAFETY: as in `get`; and nobody else has a reference, for this is `&mut self`.
+        // SAFETY: as in `get`; `&mut self` excludes other references.
         Some(unsafe { item.as_mut() })
     }
 
@@ -76,7 +76,7 @@ impl<T> Segments<T> {
         (segment < SEGMENTS).then(|| Layout::array::<T>(1 << (FIRST as usize + segment)).ok())?
     }
 
-    /// What has to be supplied for item `number` to be there; `None` if it is, or can never be.
+    /// The memory to supply before item `number` exists; `None` if it exists, or never can.
     pub(crate) fn missing_capacity(&self, number: u32) -> Option<Layout> {
         let (segment, _) = Self::place(number);
         if self
@@ -91,7 +91,7 @@ impl<T> Segments<T> {
         }
     }
 
-    /// Adds the next segment, filled with `make()`; one thread at a time. `memory` comes back where no segment of that size is next.
+    /// Adds the next segment, filled with `make()`; one thread at a time. Returns `memory` if the next segment has another size.
     pub(crate) fn grow_with(
         &self,
         memory: HostBlock,
@@ -109,7 +109,7 @@ impl<T> Segments<T> {
         None
     }
 
-    /// Takes the last segment's memory out, at the end of it all.
+    /// Removes the last segment's memory.
     pub(crate) fn detach_memory(&mut self) -> Option<HostBlock> {
         let last = self
             .segments
@@ -121,14 +121,14 @@ impl<T> Segments<T> {
                 .swap(ptr::null_mut(), Ordering::Relaxed),
         )?;
         let layout = Self::layout(last)?;
-        // SAFETY: handed in by `grow_with` with this layout; its address is gone from the table, and `&mut self` says that nobody reads it.
+        // SAFETY: `grow_with` took it with this layout; its address was removed from the table, and `&mut self` excludes readers.
         Some(unsafe { HostBlock::new(first.cast(), layout) })
     }
 }
 
 // SAFETY: the pointers lead to items that this table owns.
 unsafe impl<T: Send> Send for Segments<T> {}
-// SAFETY: what is shared are references to items; two that add at once, which nobody does, would lose a segment, no more.
+// SAFETY: only references to items are shared; two threads that add at once, which callers exclude, would lose a segment, no more.
 unsafe impl<T: Send + Sync> Sync for Segments<T> {}
 
 #[cfg(test)]

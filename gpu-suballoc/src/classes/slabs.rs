@@ -1,13 +1,13 @@
-//! Slabs: small regions of one size each, which live long and come and go one by one.
+//! Slabs: small, lasting regions, all of one size in a slab, which are allocated and freed one by one.
 //!
 //! ```text
-//!   base                                      a slab of 8 seats of 3 granules
-//!   |  0  |  1  |  2  |  3  |  4  |  5  |  6  |  7  |          live: 64 bits, one a seat
+//!   base                                      a slab of 8 slots of 3 granules
+//!   |  0  |  1  |  2  |  3  |  4  |  5  |  6  |  7  |          live: 64 bits, one a slot
 //! ```
 //!
-//! There is a class for each number of granules up to 16, so nothing is lost to rounding. A class begins with slabs of 8 seats and doubles
-//! them with its population, up to 64. A slab whose last region goes is given back where its class has another with room. Slab and group
-//! of seats have the same number. A slab that is to be moved takes nothing meanwhile: `slabs/moves.rs`.
+//! There is a class for each number of granules up to 16, so nothing is lost to rounding. A class begins with slabs of 8 slots and doubles
+//! them with its population, up to 64. A slab whose last region is freed is released if its class has another with room. A slab and its group
+//! of slots have the same number. Nothing is allocated in a slab while it moves: `slabs/moves.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -25,21 +25,21 @@ use crate::host_block::HostBlock;
 
 /// Granules of the largest class.
 const CLASSES: usize = 16;
-/// Seats of the smallest and the largest slab.
+/// Slots of the smallest and the largest slab.
 const MIN_SLOTS: u32 = 8;
 const MAX_SLOTS: u32 = 64;
 /// 8, 16, 32, 64.
 const SIZES: usize = 4;
 
-/// One slab, as its owner knows it.
+/// One slab.
 pub(super) struct Slab<H> {
     range_ref: Option<H>,
     /// Bytes.
     base: u64,
-    /// A bit a seat: who lives, and which seats are not used up.
+    /// A bit a slot: the live regions, and the slots with generations left.
     live: u64,
     usable: u64,
-    /// Among the slabs of its class that have room, or empty ones, or slabs without a range.
+    /// Neighbours in the list of slabs with room of its class, of empty slabs, or of slabs without a range.
     previous: u32,
     next: u32,
     granules: u32,
@@ -50,11 +50,11 @@ pub(super) struct Slab<H> {
 /// Where a slab is listed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SlabListing {
-    /// Among those of its class that have room, while it has some.
+    /// In the list of slabs with room of its class, while it has room.
     InUse,
-    /// Among the empty ones of its class, or the worn ones: to be given back.
+    /// In the list of empty slabs of its class, or of worn ones: to be released.
     Spare,
-    /// Nowhere: its range is to be moved, and it takes nothing meanwhile.
+    /// In no list: its range is about to move, and nothing is allocated in it.
     Frozen,
 }
 
@@ -63,18 +63,18 @@ enum SlabListing {
 struct SizeClass {
     /// Slabs with room.
     partial: u32,
-    /// Slabs to be given back, unless they are wanted before.
+    /// Empty slabs, to be released unless they are needed before.
     empty: u32,
     slots: u32,
 }
 
-/// The slabs of one kind of memory. What it tells its user of a slab is `H`.
+/// The slabs of one kind of memory. `H` names the range of a slab.
 pub(crate) struct SlabAllocator<H> {
     headers: Segments<Slab<H>>,
     classes: [SizeClass; CLASSES],
-    /// Slabs without a range, by their seats.
+    /// Slabs without a range, by their number of slots.
     vacant: [u32; SIZES],
-    /// Slabs without a region and without a seat that is not used up, to be given back.
+    /// Empty slabs whose slots have no generations left, to be released.
     worn: u32,
     granule_log2: u32,
     live: u32,
@@ -89,7 +89,7 @@ const fn all(slots: u32) -> u64 {
     u64::MAX >> ((MAX_SLOTS - slots) & 63)
 }
 
-/// Which of the four sizes that is.
+/// The index of a number of slots among the four sizes.
 const fn size(slots: u32) -> usize {
     (slots
         .trailing_zeros()
@@ -126,7 +126,7 @@ impl<H> Slab<H> {
 }
 
 impl<H: Copy> SlabAllocator<H> {
-    /// Without a slab. `granule` is bytes, a power of two.
+    /// No slabs yet. `granule` is bytes, a power of two.
     pub(crate) const fn new(granule: u64) -> Self {
         Self {
             headers: Segments::new(),
@@ -146,7 +146,7 @@ impl<H: Copy> SlabAllocator<H> {
         }
     }
 
-    /// Regions that live.
+    /// The number of live regions.
     #[inline]
     pub(crate) const fn live(&self) -> u32 {
         self.live
@@ -160,14 +160,14 @@ impl<H: Copy> SlabAllocator<H> {
         )
     }
 
-    /// Granules of the class that such a request belongs to.
+    /// Granules of the class of a request.
     #[inline(always)]
     fn class_of(&self, size: u64, alignment: u64) -> Option<u32> {
         let largest = self.max_size();
         if size.wrapping_sub(1) >= largest || alignment > largest || !alignment.is_power_of_two() {
             return None;
         }
-        // A seat's distance from the base is a multiple of its size: that has to be one of the alignment, too.
+        // A slot's distance from the base is a multiple of its size, which must be a multiple of the alignment.
         let mask = (alignment - 1) >> self.granule_log2;
         let granules = ((size - 1) >> self.granule_log2) + 1;
         let granules = (granules + mask) & !mask;
@@ -180,7 +180,7 @@ impl<H: Copy> SlabAllocator<H> {
         self.classes.get_mut((granules as usize).wrapping_sub(1))
     }
 
-    /// Takes a seat of the first slab with room. `None` where there is no slab, or the seat is used up.
+    /// Places a region in the first slab with room. `None` if there is no slab, or the slot has no generation left.
     #[inline(always)]
     fn place(
         &mut self,
@@ -217,7 +217,7 @@ impl<H: Copy> SlabAllocator<H> {
         })
     }
 
-    /// Sees to it that the next attempt gets further: leaves out a seat that is used up, or finds a slab with room.
+    /// Makes progress for the next attempt: excludes a slot without a generation left, or finds a slab with room.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, granules: u32) -> Result<(), ClassShortage> {
@@ -239,7 +239,7 @@ impl<H: Copy> SlabAllocator<H> {
         Ok(())
     }
 
-    /// Finds a class without room an empty slab, or says what for another is lacking.
+    /// Reuses an empty slab for a class without room, or returns the range that a new one needs.
     fn revive(&mut self, granules: u32) -> Result<(), ClassShortage> {
         let class = *self.class(granules).ok_or(ClassShortage::Unsupported)?;
         let Some(slab) = self.headers.get(class.empty) else {
@@ -270,7 +270,7 @@ impl<H: Copy> SlabAllocator<H> {
         Ok(())
     }
 
-    /// What is to be supplied before a slab of that range can be added.
+    /// The memory to supply before a slab of that range can be added.
     pub(super) fn shortage_for(
         &self,
         groups: &SlotGroups,
@@ -315,7 +315,7 @@ impl<H: Copy> SlabAllocator<H> {
         if let Some(slab) = self.headers.get_mut(number) {
             let was_full = slab.room() == 0;
             slab.live &= !(1u64 << (slot & 63));
-            // A frozen one is in no list, and stays: what becomes of it is decided when it thaws.
+            // A frozen slab is in no list: `thaw` decides whether it stays.
             let is_in_use = slab.listing == SlabListing::InUse;
             let empty = slab.live == 0;
             if is_in_use && was_full && slab.room() != 0 {
@@ -332,7 +332,7 @@ impl<H: Copy> SlabAllocator<H> {
         }
     }
 
-    /// Puts an empty slab aside, unless it is the last of its class with room.
+    /// Lists an empty slab as spare, unless it is the last of its class with room.
     #[cold]
     fn retire(&mut self, granules: u32, number: u32) -> bool {
         let Some(slab) = self.headers.get_mut(number) else {
@@ -363,7 +363,7 @@ impl<H: Copy> SlabAllocator<H> {
         true
     }
 
-    /// Puts a slab first among those of its class with room.
+    /// Puts a slab first in its class's list of slabs with room.
     fn link(&mut self, granules: u32, number: u32) {
         let Some(class) = self.classes.get_mut((granules as usize).wrapping_sub(1)) else {
             return;
@@ -378,7 +378,7 @@ impl<H: Copy> SlabAllocator<H> {
         }
     }
 
-    /// Takes a slab out of those of its class with room.
+    /// Removes a slab from its class's list of slabs with room.
     fn unlink(&mut self, granules: u32, number: u32) {
         let Some(slab) = self.headers.get_mut(number) else {
             return;
@@ -399,7 +399,7 @@ impl<H: Copy> SlabAllocator<H> {
         }
     }
 
-    /// Its seats wait for another range, unless some of them are used up.
+    /// Dissolves an empty slab: its slots are reused by another range, unless some have no generation left.
     fn dissolve(&mut self, groups: &SlotGroups, number: u32) -> Option<SpareRange<H>> {
         let slab = self.headers.get_mut(number)?;
         let (range_ref, base, granules) = (slab.range_ref.take()?, slab.base, slab.span());

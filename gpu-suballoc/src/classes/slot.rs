@@ -1,33 +1,33 @@
-//! The seat of one region in a page or a slab: which generation sits there, and whether it still does.
+//! The slot of one region in a page or a slab: its generation, and whether the region lives.
 //!
 //! ```text
-//!   state, 64 bits:   word: 32 | live: 1 | returned: 1 | unused: 6 | generation: 24
+//!   state, 64 bits:   user data: 32 | live: 1 | remotely freed: 1 | unused: 6 | generation: 24
 //!   extent, 64 bits:  granules: 32 | first granule: 32
 //! ```
 //!
-//! One thread issues seats and takes them back: the *owner* (a shard's thread, or whoever has the pool's lock). It never needs more than
-//! plain loads and stores. Any other thread may *claim* a live seat, by the one read-modify-write here, and thereby frees the region;
-//! the owner settles that later. Two that free the same region are told apart, whoever they are, for the generation is part of what is
-//! exchanged; and should the owner free a region while another claims it, the seat is given back once.
+//! One thread issues slots and frees them: the *owner* (a shard's thread, or the holder of the pool's lock), with plain loads and stores
+//! only. Any other thread may *claim* a live slot, by the one read-modify-write here, and thereby frees the region; the owner reclaims the
+//! slot later. A double free is detected from any threads, because the exchanged value contains the generation; and if the owner frees a
+//! region while another thread claims it, the slot is freed once.
 
 #![forbid(unsafe_code)]
 
 use super::types::FreeError;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The last generation that a seat is issued with.
+/// The last generation that a slot is issued with.
 pub(crate) const LAST_GENERATION: u32 = (1 << 24) - 1;
 
 const LIVE: u32 = 1 << 31;
 const REMOTE_FREED: u32 = 1 << 30;
 
-/// The seat of one region.
+/// The slot of one region.
 pub(crate) struct SlotState {
     state: AtomicU64,
     extent: AtomicU64,
 }
 
-/// What a seat says of its region, in granules.
+/// The extent of a slot's region, in granules, and its user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotExtent {
     pub(crate) first: u32,
@@ -55,7 +55,7 @@ const fn extent_of(extent: u64, user_data: u32) -> SlotExtent {
     }
 }
 
-/// Why that is not the state of a live region of `generation`, with the word that was expected.
+/// Why a state is not that of a live region with this generation and the expected user data.
 #[cold]
 fn free_error(found: u64, generation: u32) -> FreeError {
     let mark = mark(found);
@@ -73,7 +73,7 @@ fn free_error(found: u64, generation: u32) -> FreeError {
 }
 
 impl SlotState {
-    /// A seat that was never issued.
+    /// A slot that was never issued.
     pub(crate) const fn new() -> Self {
         Self {
             state: AtomicU64::new(0),
@@ -81,14 +81,14 @@ impl SlotState {
         }
     }
 
-    /// The owner gives the seat to a region: the generation it is issued with. `None` once all generations were: it is retired.
+    /// The owner issues the slot to a region. Returns the generation; `None` once all generations are used up.
     #[inline]
     pub(crate) fn issue(&self, extent: SlotExtent) -> Option<u32> {
         let generation = (mark(self.state.load(Ordering::Relaxed)) & LAST_GENERATION) + 1;
         if generation > LAST_GENERATION {
             return None;
         }
-        // Release, both: whoever sees this extent sees that the region before is gone, and whoever sees this state sees this extent.
+        // Release, both: a thread that sees this extent sees that the region before was freed, and one that sees this state sees this extent.
         self.extent.store(
             (extent.granules as u64) << 32 | extent.first as u64,
             Ordering::Release,
@@ -100,7 +100,7 @@ impl SlotState {
         Some(generation)
     }
 
-    /// The owner takes the seat back, if the region's word is `word`.
+    /// The owner frees the slot, if the region has `user_data`.
     #[inline]
     pub(crate) fn free(&self, generation: u32, user_data: u32) -> Result<SlotExtent, FreeError> {
         let found = self.state.load(Ordering::Relaxed);
@@ -111,18 +111,18 @@ impl SlotState {
         Ok(self.with_extent(user_data))
     }
 
-    /// Who sits here, if it is that generation.
+    /// The extent of the live region, if it has that generation.
     #[inline]
     pub(crate) fn live_extent(&self, generation: u32) -> Result<SlotExtent, FreeError> {
         let found = self.state.load(Ordering::Relaxed);
-        // Of a generation that fits 24 bits only a live region that nobody returned has this mark.
+        // With a generation of 24 bits, only a live region that was not claimed has this mark.
         if mark(found) != LIVE | generation || generation > LAST_GENERATION {
             return Err(free_error(found, generation));
         }
         Ok(self.with_extent(user_data(found)))
     }
 
-    /// Who sits here, if it lives and nobody returned it, as any thread sees it; `None` also where that changes at this moment.
+    /// The generation and extent of the live, unclaimed region, from any thread; `None` also if the slot changes at this moment.
     #[inline]
     pub(crate) fn current(&self) -> Option<(u32, SlotExtent)> {
         let found = self.state.load(Ordering::Acquire);
@@ -130,7 +130,7 @@ impl SlotState {
             return None;
         }
         let extent = self.extent.load(Ordering::Acquire);
-        // The same before and after: the extent belongs to it.
+        // An unchanged state: the extent belongs to it.
         let same = self.state.load(Ordering::Relaxed) == found;
         same.then(|| {
             (
@@ -140,7 +140,7 @@ impl SlotState {
         })
     }
 
-    /// Any thread keeps the word `to` with the region, if it was `from`. Answers with what it was.
+    /// Any thread stores the user data `to`, if it was `from`. Returns the previous user data.
     pub(crate) fn set_user_data(
         &self,
         generation: u32,
@@ -159,7 +159,7 @@ impl SlotState {
         }
     }
 
-    /// Any thread frees the region, once, if its word is `word`; the owner has to [settle](SlotState::reclaim) it.
+    /// Any thread frees the region, once, if it has `user_data`; the owner has to [reclaim](SlotState::reclaim) the slot.
     pub(crate) fn claim(&self, generation: u32, user_data: u32) -> Result<SlotExtent, FreeError> {
         let (live, claimed) = (
             state(user_data, LIVE | generation),
@@ -169,7 +169,7 @@ impl SlotState {
             return Err(FreeError::Foreign);
         }
         let extent = self.with_extent(user_data);
-        // Relaxed: what orders the freeing thread's last use before the next owner's first is the mailbox.
+        // Relaxed: `RemoteFreeList` orders the freeing thread's last use before the next region's first.
         match self
             .state
             .compare_exchange(live, claimed, Ordering::Relaxed, Ordering::Relaxed)
@@ -179,7 +179,7 @@ impl SlotState {
         }
     }
 
-    /// The owner takes back a seat that another thread claimed. `None` where nobody did, or somebody was faster.
+    /// The owner frees a slot that another thread claimed. `None` if it was not claimed, or is reclaimed already.
     pub(crate) fn reclaim(&self) -> Option<SlotExtent> {
         let found = self.state.load(Ordering::Relaxed);
         if mark(found) & (LIVE | REMOTE_FREED) != LIVE | REMOTE_FREED {

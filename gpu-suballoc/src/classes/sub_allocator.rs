@@ -1,4 +1,4 @@
-//! What pages and slabs have in common, and the two of them as a pool has them: with their groups, under its lock.
+//! The common interface of pages and slabs, and both together with their groups, as a pool has them.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ use super::types::{
 };
 use crate::host_block::HostBlock;
 
-/// What is in the pages or slabs of a class.
+/// The totals of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClassTotals {
     /// Regions that live.
@@ -24,18 +24,18 @@ pub(crate) struct ClassTotals {
     pub(crate) reserved_bytes: u64,
 }
 
-/// Regions placed into ranges that are handed in, with host memory that is handed in. One thread at a time, the owner.
+/// Places regions in ranges, with host memory, that the caller supplies. One thread at a time, the owner.
 ///
-/// A take that lacks something says what, and is repeated when it is there: host memory first, then the range. Nothing here calls
-/// anybody, so all of it may be done under a lock, and what is lacking be fetched outside of it. `groups` are always the same.
+/// An allocation that lacks something returns what, and the caller repeats it with that supplied: host memory first, then the range. No method
+/// calls back, so all may be called under a lock, and the missing memory be allocated without it. `groups` must always be the same.
 pub(crate) trait SubAllocator {
-    /// What the user wants to know of a page or slab.
+    /// Names the range of a page or slab.
     type RangeRef: Copy;
 
     /// Places a region; `size` and `alignment` in bytes.
     ///
     /// # Errors
-    /// What is lacking; nothing was changed.
+    /// What the caller has to supply; nothing was changed.
     fn allocate(
         &mut self,
         groups: &SlotGroups,
@@ -44,7 +44,7 @@ pub(crate) trait SubAllocator {
         user_data: u32,
     ) -> Result<SlotAllocation, ClassShortage>;
 
-    /// Gives a region back, if its word is `word`. Never needs memory.
+    /// Frees a region that has `user_data`. Never needs memory.
     ///
     /// # Errors
     /// Why there is no such live region; nothing was changed.
@@ -57,7 +57,7 @@ pub(crate) trait SubAllocator {
         user_data: u32,
     ) -> Result<FreedSlot, FreeError>;
 
-    /// Takes back a region that another thread claimed. `None` where it was taken back already.
+    /// Frees a region that another thread claimed. `None` if it was reclaimed already.
     fn reclaim(&mut self, groups: &SlotGroups, group: u32, slot: u32) -> Option<FreedSlot>;
 
     /// Where a live region is.
@@ -72,13 +72,13 @@ pub(crate) trait SubAllocator {
         generation: u32,
     ) -> Result<SlotLocation, FreeError>;
 
-    /// What the user said of the page or slab that a live region is in.
+    /// The range of the page or slab of a live region.
     fn range_ref(&self, groups: &SlotGroups, group: u32) -> Option<&Self::RangeRef>;
 
-    /// Hands a range in: `need` is what was lacking, `base` its offset. Answers with the number of the page or slab.
+    /// Adds a range at offset `base` for the shortage `need`. Returns the number of the page or slab.
     ///
     /// # Errors
-    /// Host memory that is lacking after all; nothing was changed.
+    /// Host memory that is still missing; nothing was changed.
     fn add(
         &mut self,
         groups: &SlotGroups,
@@ -87,23 +87,23 @@ pub(crate) trait SubAllocator {
         need: RangeShortage,
     ) -> Result<u32, ClassShortage>;
 
-    /// The first group of a page or slab, the same as long as it is one.
+    /// The first group of a page or slab, which never changes.
     fn first_group(&self, number: u32) -> u32;
 
-    /// Takes out an empty page or slab, where all empty ones have more than `keep` bytes; with `keep` 0 also what waits for the next take.
+    /// Removes an empty page or slab, if the empty ones have more than `keep` bytes; with `keep` 0 also an open one that is empty.
     fn remove_spare(
         &mut self,
         groups: &SlotGroups,
         keep: u64,
     ) -> Option<SpareRange<Self::RangeRef>>;
 
-    /// The live regions of a page or slab, in order of their offsets.
+    /// Visits the live regions of a page or slab, in order of offset.
     fn walk(&self, groups: &SlotGroups, number: u32, visit: &mut dyn FnMut(LiveSlot));
 
     /// Numbers of pages or slabs are below this.
     fn number_bound(&self, groups: &SlotGroups) -> u32;
 
-    /// The largest region there can be, in bytes.
+    /// The size of the largest region, in bytes.
     fn max_size(&self) -> u64;
 
     fn totals(&self) -> ClassTotals;
@@ -111,13 +111,13 @@ pub(crate) trait SubAllocator {
     /// Adds headers of pages or slabs.
     fn add_headers(&mut self, memory: HostBlock) -> Option<HostBlock>;
 
-    /// A group that was made waits for a page or a range.
+    /// Keeps an unused group for a later page or range.
     fn keep_group(&mut self, groups: &SlotGroups, number: u32);
 
-    /// At the end of it all: host memory to be given back, until there is none.
+    /// Removes a block of host memory, until none is left.
     fn detach_memory(&mut self) -> Option<HostBlock>;
 
-    /// Hands in host memory, of the layout that was lacking. What is not needed any more comes back.
+    /// Supplies missing host memory. Returns memory that is not needed.
     fn grow_with(
         &mut self,
         groups: &SlotGroups,
@@ -138,7 +138,7 @@ pub(crate) trait SubAllocator {
     }
 }
 
-/// PageAllocator or slabs with their groups: all under one lock, or in one hand. Each call is the [`SubAllocator`] one of its name.
+/// A sub-allocator with its groups. Each method is the [`SubAllocator`] one of its name.
 pub(crate) struct GroupedAllocator<P> {
     pub(super) groups: SlotGroups,
     pub(super) class: P,
@@ -150,7 +150,7 @@ pub(crate) type TransientClass<H> = GroupedAllocator<PageAllocator<H>>;
 pub(crate) type SlabClass<H> = GroupedAllocator<SlabAllocator<H>>;
 
 impl<P: SubAllocator> GroupedAllocator<P> {
-    /// Over a class without a page or slab.
+    /// Adds groups to a class without a page or slab.
     pub(crate) const fn new(class: P) -> Self {
         Self {
             groups: SlotGroups::new(),
@@ -190,7 +190,7 @@ impl<P: SubAllocator> GroupedAllocator<P> {
         self.class.find(&self.groups, group, slot, generation)
     }
 
-    /// Keeps the word `to` with a region, if it was `from`. Answers with what it was.
+    /// Stores the user data `to` with a region, if it was `from`. Returns the previous user data.
     ///
     /// # Errors
     /// As [`free`](GroupedAllocator::free).

@@ -449,12 +449,8 @@ impl Blocks {
         user_data: u32,
     ) -> Result<(), GpuMisuse> {
         let block = self.block_of(block, node, generation);
-        let live = self
-            .slots
-            .get_mut(block)
-            .and_then(|slot| slot.live.as_mut())
-            .ok_or(GpuMisuse::Stale)?;
-        live.core
+        self.block(block)?
+            .core
             .set_user_data(&self.store, node, generation, user_data)
             .map_err(misuse)
     }
@@ -467,11 +463,8 @@ impl Blocks {
         generation: u32,
     ) -> Result<u32, GpuMisuse> {
         let block = self.block_of(block, node, generation);
-        let live = self
-            .slots
-            .get_mut(block)
-            .and_then(|slot| slot.live.as_mut())
-            .ok_or(GpuMisuse::Stale)?;
+        let slot = self.slots.get_mut(block).ok_or(GpuMisuse::Stale)?;
+        let live = slot.live.as_mut().ok_or(GpuMisuse::Stale)?;
         live.core
             .renew(&self.store, node, generation)
             .map_err(misuse)

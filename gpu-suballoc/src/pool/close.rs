@@ -39,25 +39,17 @@ impl Pools {
             };
             let state: &mut PoolState = StateMutex::get_mut(&mut pool);
             let heap = state.config.heap;
-            for slot in state.blocks.slots.as_mut_slice() {
-                let Some(live) = slot.live.take() else {
-                    continue;
-                };
+            let blocks = state.blocks.slots.as_mut_slice().iter_mut();
+            let dedicated = state.dedicated.slots.as_mut_slice().iter_mut();
+            let objects = blocks
+                .filter_map(|slot| Some(slot.live.take()?.object))
+                .chain(dedicated.filter_map(|slot| Some(slot.live.take()?.object)));
+            for object in objects {
                 if driver {
                     // SAFETY: no region lives, or the caller gives them up; `&mut self` excludes other users, and the object was removed.
-                    unsafe { device_and_host.device.free(live.object.memory) };
+                    unsafe { device_and_host.device.free(object.memory) };
                 }
-                self.budget.get_mut().release(heap, live.object.size);
-            }
-            for slot in state.dedicated.slots.as_mut_slice() {
-                let Some(live) = slot.live.take() else {
-                    continue;
-                };
-                if driver {
-                    // SAFETY: as above.
-                    unsafe { device_and_host.device.free(live.object.memory) };
-                }
-                self.budget.get_mut().release(heap, live.object.size);
+                self.budget.get_mut().release(heap, object.size);
             }
             device_and_host.free_optional(state.blocks.spare_memory.take());
             while let Some(memory) = state.blocks.store.detach_memory() {

@@ -109,12 +109,7 @@ impl Pools {
                 }
             }
             if state.objects >= config.max_blocks {
-                return Err(GrowthError::Next(
-                    Limit::Blocks {
-                        limit: config.max_blocks,
-                    }
-                    .into(),
-                ));
+                return Err(too_many_blocks(config.max_blocks));
             }
             let layout = if state.blocks.has_spare() {
                 None
@@ -127,12 +122,7 @@ impl Pools {
                 continue;
             }
             let Some(block) = state.blocks.reserve(RegionPlace::BLOCKS) else {
-                return Err(GrowthError::Next(
-                    Limit::Blocks {
-                        limit: RegionPlace::BLOCKS,
-                    }
-                    .into(),
-                ));
+                return Err(too_many_blocks(RegionPlace::BLOCKS));
             };
             state.objects = state.objects.saturating_add(1);
             state.blocks_in_creation = state.blocks_in_creation.saturating_add(1);
@@ -262,12 +252,7 @@ impl Pools {
                 return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
             }
             if state.objects >= config.max_blocks {
-                return Err(GrowthError::Next(
-                    Limit::Blocks {
-                        limit: config.max_blocks,
-                    }
-                    .into(),
-                ));
+                return Err(too_many_blocks(config.max_blocks));
             }
             let layout = if state.dedicated.has_spare() {
                 None
@@ -281,12 +266,7 @@ impl Pools {
                 continue;
             }
             let Some(place) = state.dedicated.reserve(RegionPlace::BLOCKS) else {
-                return Err(GrowthError::Next(
-                    Limit::Blocks {
-                        limit: RegionPlace::BLOCKS,
-                    }
-                    .into(),
-                ));
+                return Err(too_many_blocks(RegionPlace::BLOCKS));
             };
             state.objects = state.objects.saturating_add(1);
             break (config, place);
@@ -444,6 +424,10 @@ impl Drop for BudgetReservation<'_> {
         let mut state = self.pool.lock();
         state.bytes = state.bytes.saturating_sub(self.size);
     }
+}
+
+const fn too_many_blocks(limit: u32) -> GrowthError {
+    GrowthError::Next(GpuError::Limit(Limit::Blocks { limit }))
 }
 
 fn end_creation(state: &mut super::state::PoolState) {

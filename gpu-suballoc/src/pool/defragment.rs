@@ -246,14 +246,24 @@ impl Pools {
         at: RegionSlot,
         new_record: u32,
     ) -> Result<PreparedMove, GpuError> {
-        let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
+        self.retry_with_nodes(device_and_host, at.place.pool(), |state| {
+            state.prepare_move(at, new_record)
+        })
+    }
+
+    /// Calls `attempt` under a pool's lock until the pool has the nodes that it needs.
+    pub(super) fn retry_with_nodes<T>(
+        &self,
+        device_and_host: DeviceAndHost<'_>,
+        index: u16,
+        mut attempt: impl FnMut(&mut PoolState) -> Result<Result<T, NodeShortage>, GpuMisuse>,
+    ) -> Result<T, GpuError> {
+        let pool = self.pool(index).ok_or(GpuMisuse::Stale)?;
         loop {
-            let shortage = {
-                let mut state = pool.lock();
-                match state.prepare_move(at, new_record)? {
-                    Ok(prepared) => return Ok(prepared),
-                    Err(shortage) => shortage,
-                }
+            let attempted = attempt(&mut pool.lock())?;
+            let shortage = match attempted {
+                Ok(prepared) => return Ok(prepared),
+                Err(shortage) => shortage,
             };
             device_and_host.grow(shortage.layout(), |block| {
                 pool.lock().blocks.store.grow_with(shortage, block)

@@ -273,22 +273,7 @@ impl PoolState {
             .size_classes
             .linear
             .free(at.slot, at.generation, user_data)?;
-        let Some(RangeRef {
-            block,
-            node,
-            generation,
-        }) = self.size_classes.linear.close()
-        else {
-            return Ok((size, false));
-        };
-        if self
-            .blocks
-            .free(block, node, generation, LINEAR_RANGE)
-            .is_ok_and(|(_, empty)| empty)
-        {
-            self.emptied_block = Some(block);
-        }
-        Ok((size, true))
+        Ok((size, self.free_empty_linear_range()))
     }
 
     /// Places a region in a page or slab. False if these cannot hold it.
@@ -403,47 +388,40 @@ impl PoolState {
     /// if it is kept.
     pub(super) fn free_spare(&mut self, all: bool) -> bool {
         // A linear range whose first region was not placed: no later free would close it.
-        if all
-            && let Some(RangeRef {
-                block,
-                node,
-                generation,
-            }) = self.size_classes.linear.close()
-        {
-            if self
-                .blocks
-                .free(block, node, generation, LINEAR_RANGE)
-                .is_ok_and(|(_, empty)| empty)
-            {
-                self.emptied_block = Some(block);
-            }
+        if all && self.free_empty_linear_range() {
             return true;
         }
-        let Some(SpareRange {
-            range_ref:
-                RangeRef {
-                    block,
-                    node,
-                    generation,
-                },
-            ..
-        }) = self.size_classes.remove_spare(all)
-        else {
+        let Some(spare) = self.size_classes.remove_spare(all) else {
             return false;
         };
-        let user_data = self
-            .blocks
-            .range(block, node, generation)
-            .map(|(_, found)| found.user_data);
-        let Ok((_, empty)) =
-            user_data.and_then(|user_data| self.blocks.free(block, node, generation, user_data))
-        else {
+        let freed = self.free_internal_range(spare.range_ref);
+        if matches!(freed, Ok(true)) {
+            self.emptied_block = Some(spare.range_ref.block);
+        }
+        freed.is_ok()
+    }
+
+    /// Frees the range of a linear pool, if it is empty.
+    fn free_empty_linear_range(&mut self) -> bool {
+        let Some(range_ref) = self.size_classes.linear.close() else {
             return false;
         };
-        if empty {
-            self.emptied_block = Some(block);
+        if matches!(self.free_internal_range(range_ref), Ok(true)) {
+            self.emptied_block = Some(range_ref.block);
         }
         true
+    }
+
+    /// Frees the range of a page, a slab or a linear pool. Returns whether its block is empty now.
+    pub(super) fn free_internal_range(&mut self, range_ref: RangeRef) -> Result<bool, GpuMisuse> {
+        let RangeRef {
+            block,
+            node,
+            generation,
+        } = range_ref;
+        let user_data = self.blocks.range(block, node, generation)?.1.user_data;
+        let (_, is_empty) = self.blocks.free(block, node, generation, user_data)?;
+        Ok(is_empty)
     }
 }
 

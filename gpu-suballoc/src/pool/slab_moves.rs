@@ -40,19 +40,7 @@ impl Pools {
         index: u16,
         slab: u32,
     ) -> Result<PreparedSlab, GpuError> {
-        let pool = self.pool(index).ok_or(GpuMisuse::Stale)?;
-        loop {
-            let shortage = {
-                let mut state = pool.lock();
-                match state.prepare_slab(slab)? {
-                    Ok(prepared) => return Ok(prepared),
-                    Err(shortage) => shortage,
-                }
-            };
-            device_and_host.grow(shortage.layout(), |block| {
-                pool.lock().blocks.store.grow_with(shortage, block)
-            })?;
-        }
+        self.retry_with_nodes(device_and_host, index, |state| state.prepare_slab(slab))
     }
 
     /// A region of a slab, and its record: `new_record` if it had none. If the result has another one, `new_record` was not used.
@@ -119,24 +107,8 @@ impl PoolState {
 
     /// Frees the range of an empty slab.
     fn free_slab_range(&mut self, range: Option<SpareRange<RangeRef>>) {
-        let Some(SpareRange {
-            range_ref:
-                RangeRef {
-                    block,
-                    node,
-                    generation,
-                },
-            ..
-        }) = range
-        else {
-            return;
-        };
-        let user_data = self
-            .blocks
-            .range(block, node, generation)
-            .map(|(_, found)| found.user_data);
-        let freed =
-            user_data.and_then(|user_data| self.blocks.free(block, node, generation, user_data));
+        let Some(spare) = range else { return };
+        let freed = self.free_internal_range(spare.range_ref);
         debug_assert!(freed.is_ok(), "a slab is a range: {freed:?}");
     }
 

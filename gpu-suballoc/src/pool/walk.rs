@@ -2,6 +2,7 @@
 
 use super::Pools;
 use super::config::PoolConfig;
+use super::object::Object;
 use super::request::{MOVE_TARGET, PAGE_RANGE, SLAB_RANGE, is_internal_range, is_shard_page};
 use super::state::PoolState;
 use crate::device::MemoryHandle;
@@ -158,13 +159,7 @@ impl PoolState {
     fn walk_blocks(&self, visit: &mut dyn FnMut(WalkItem)) {
         for (block, slot) in (0u32..).zip(self.blocks.slots.as_slice()) {
             let Some(live) = &slot.live else { continue };
-            visit(self.object_item(
-                block,
-                false,
-                live.object.memory,
-                live.object.size,
-                live.object.map.count(),
-            ));
+            visit(self.object_item(block, false, &live.object));
             let mut end = 0u64;
             self.blocks.for_each(live, &mut |span| {
                 end = span.offset.saturating_add(span.size);
@@ -267,13 +262,7 @@ impl PoolState {
         for (place, slot) in (0u32..).zip(self.dedicated.slots.as_slice()) {
             let Some(region) = &slot.live else { continue };
             let size = region.object.size;
-            visit(self.object_item(
-                place,
-                true,
-                region.object.memory,
-                size,
-                region.object.map.count(),
-            ));
+            visit(self.object_item(place, true, &region.object));
             if region.is_freed {
                 visit(WalkItem::Free {
                     offset: 0,
@@ -294,14 +283,7 @@ impl PoolState {
         }
     }
 
-    fn object_item(
-        &self,
-        block: u32,
-        dedicated: bool,
-        memory: MemoryHandle,
-        size: u64,
-        maps: u32,
-    ) -> WalkItem {
+    fn object_item(&self, block: u32, dedicated: bool, object: &Object) -> WalkItem {
         let config = &self.config;
         WalkItem::Object {
             pool: config.index,
@@ -311,9 +293,9 @@ impl PoolState {
             kind: config.kind,
             memory_type: config.memory_type,
             heap: config.heap,
-            memory,
-            size,
-            maps,
+            memory: object.memory,
+            size: object.size,
+            maps: object.map.count(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What others see of a shard's pages: atomics that its thread writes and anybody may read.
+//! Reads a shard's pages from any thread: they are atomics that the shard's thread writes.
 
 #![forbid(unsafe_code)]
 
@@ -7,17 +7,17 @@ use super::shards::Shards;
 use crate::id::{NO_RECORD, RegionPlaceKind};
 use crate::pool::{SHARD_PAGE, WalkItem};
 
-/// Where a page's name begins in the word of its range.
+/// The first bit of the shard's number in the user data of a range.
 const NUMBER: u32 = 20;
 
 impl Shards {
-    /// The word of a range that is a page or slab: `group` is its first one, as ids have it.
+    /// The user data of the range of a page or slab; `group` is its first group, as in ids.
     pub(crate) const fn word_of(shard_pages: u16, group: u32) -> u32 {
         SHARD_PAGE | (shard_pages as u32) << NUMBER | group
     }
 
-    /// What lies in a page or slab of a shard, of which the pools know the range: regions, and what is nobody's between them, in order; they
-    /// tile it. Exact while its shard is not used; otherwise what its thread does meanwhile may or may not be seen.
+    /// Visits the regions and holes of a shard's page or slab, in order; they tile its range. Exact while the shard is not used; otherwise
+    /// concurrent changes may or may not be seen.
     pub(crate) fn walk_page(
         &self,
         user_data: u32,
@@ -83,15 +83,15 @@ impl ShardPages {
     }
 }
 
-/// How far a page was walked, and where it ends.
+/// The position of a walk in a page, and the page's end.
 struct Tiles {
     end: u64,
     whole: u64,
 }
 
 impl Tiles {
-    /// A region comes next: bytes between the one before and it. `None` for one that does not fit, because its page began anew while this
-    /// looked: what was seen before has gone.
+    /// Advances over a region. Returns the bytes between it and the one before. `None` for one that does not fit, because its page was emptied
+    /// and reused meanwhile: the regions visited before were freed.
     fn put(&mut self, start: u64, size: u64) -> Option<u64> {
         let next = start.checked_add(size).filter(|next| *next <= self.whole)?;
         let gap = start.checked_sub(self.end)?;

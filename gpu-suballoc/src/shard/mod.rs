@@ -1,4 +1,4 @@
-//! Shards: what one thread has to itself, and how others give back to it.
+//! Shards: pages and slabs of one thread, whose regions any thread may free.
 
 mod look;
 mod shard_pages;

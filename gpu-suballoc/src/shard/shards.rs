@@ -1,4 +1,4 @@
-//! All lanes of an allocator, found by the number in a region's id.
+//! The shard pages of an allocator, found by the number in a region's id.
 
 use core::ptr::{self, NonNull};
 
@@ -12,7 +12,7 @@ use crate::id::{RegionPlace, RegionPlaceKind, RegionSlot};
 use crate::pool::{DeviceAndHost, Pools};
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, StateMutex};
 
-/// The lanes of all shards. Once made, a lane stays until the allocator goes.
+/// The pages of all shards. A [`ShardPages`] stays until the allocator is dropped.
 pub(crate) struct Shards {
     pages: Table<AtomicPtr<ShardPages>>,
     count: AtomicU32,
@@ -30,13 +30,13 @@ impl Shards {
 
     #[inline]
     pub(crate) fn pages(&self, number: u32) -> Option<&ShardPages> {
-        // Acquire: the lane was written before its address.
+        // Acquire: the value was written before its address.
         let shard_pages = NonNull::new(self.pages.get(number)?.load(Ordering::Acquire))?;
-        // SAFETY: a lane stays where it is until `dismantle`, which has `&mut self`; it is shared by reference alone.
+        // SAFETY: it stays in place until `free_all`, which has `&mut self`; it is shared by reference only.
         Some(unsafe { shard_pages.as_ref() })
     }
 
-    /// Frees a region of a shard, from any thread. Takes no memory.
+    /// Frees a region of a shard, from any thread. Allocates nothing.
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`].
@@ -52,16 +52,16 @@ impl Shards {
         shard_pages.free_remotely(device_and_host, pools, at)
     }
 
-    /// Whether the region lives, as far as this thread can know: one that it was handed, or freed itself, it knows of.
+    /// Whether the region lives. Exact for regions that this thread has received or freed.
     pub(crate) fn is_live(&self, at: RegionSlot) -> bool {
         self.pages(u32::from(at.place.pool()))
             .is_some_and(|shard_pages| shard_pages.is_live(at))
     }
 
-    /// A lane that nobody has, for such requests: one that was left, or a new one. `None` where there are as many as ids can tell apart.
+    /// Adopts abandoned pages that serve such requests, or creates new ones. `None` if ids can name no more.
     ///
     /// # Errors
-    /// What the host allocator refused.
+    /// The host allocator's error.
     pub(crate) fn pages_for(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -104,11 +104,11 @@ impl Shards {
         else {
             drop(held);
             device_and_host.free(block);
-            // Others were faster, and used up what this thread had made room for: the shared allocator serves this time.
+            // Other threads used up the capacity that this thread had added: the shared allocator serves the request.
             return Ok(None);
         };
         let shard_pages = block.into_start().cast::<ShardPages>();
-        // SAFETY: a new block of a lane's layout.
+        // SAFETY: a new block of this layout.
         unsafe { shard_pages.write(ShardPages::new(number as u16, kind, granule)) };
         place.store(shard_pages.as_ptr(), Ordering::Release);
         self.count.store(number + 1, Ordering::Release);
@@ -116,7 +116,7 @@ impl Shards {
         Ok(self.pages(number))
     }
 
-    /// Gives every empty page and slab back to the pools, of lanes that no shard works in at the moment. Whether there was one.
+    /// Returns the empty pages and slabs of abandoned and parked shards to the pools. Returns whether there was one.
     pub(crate) fn free_idle(&self, device_and_host: DeviceAndHost<'_>, pools: &Pools) -> bool {
         let mut any = false;
         for number in 0..self.count.load(Ordering::Acquire) {
@@ -127,10 +127,9 @@ impl Shards {
         any
     }
 
-    /// Gives every empty page and slab back to the pools, of lanes without a shard. Those of shards that were forgotten are taken from
-    /// them: nobody has one, for this is `&mut self`.
+    /// Abandons all shard pages, those of forgotten shards too (`&mut self` excludes live ones), and returns empty pages and slabs to the pools.
     ///
-    /// Answers with how many regions live, and how many regions of the pools they are in.
+    /// Returns the number of live regions, and of the pages and slabs that they lie in.
     pub(crate) fn trim_abandoned(
         &mut self,
         device_and_host: DeviceAndHost<'_>,
@@ -148,7 +147,7 @@ impl Shards {
         (live, ranges)
     }
 
-    /// At the end: all host memory goes back.
+    /// Frees all host memory.
     pub(crate) fn free_all(&mut self, memory: &dyn HostAllocator) {
         for number in 0..self.count.swap(0, Ordering::Relaxed) {
             let shard_pages = self
@@ -158,10 +157,10 @@ impl Shards {
             let Some(mut shard_pages) = shard_pages.and_then(NonNull::new) else {
                 continue;
             };
-            // SAFETY: made by `pages_for`; nobody has a reference, for a shard would borrow what `&mut self` borrows.
+            // SAFETY: created by `pages_for`; there is no other reference, because a shard would borrow what `&mut self` borrows.
             unsafe { shard_pages.as_mut() }.free_all(memory);
-            // A lane has nothing else to be dropped.
-            // SAFETY: `pages_for` allocated it with this layout; nothing leads to it any more.
+            // It has nothing else to drop.
+            // SAFETY: `pages_for` allocated it with this layout; no pointer to it is left.
             free_memory(memory, unsafe {
                 HostBlock::new(shard_pages.cast(), SHARD_PAGES)
             });
@@ -171,13 +170,13 @@ impl Shards {
         }
     }
 
-    /// The number of a group as ids have it.
+    /// The number of a group, as in ids.
     #[inline]
     pub(crate) const fn place_of(group: u32, slab: bool) -> u32 {
         if slab { SLAB_GROUP | group } else { group }
     }
 
-    /// Whether a group as ids have it is a slab's, or a page's.
+    /// Whether a group, numbered as in ids, is a slab's or a page's.
     pub(crate) const fn class_of(group: u32) -> RegionPlaceKind {
         if group & SLAB_GROUP == 0 {
             RegionPlaceKind::Transient

@@ -1,10 +1,10 @@
-//! A slab whose range is to be moved: it takes nothing from [`freeze`](SlabClass::freeze) on until [`thaw`](SlabClass::thaw).
+//! Slabs whose range moves: nothing is allocated in them from [`freeze`](SlabClass::freeze) until [`thaw`](SlabClass::thaw).
 //!
 //! ```text
-//!   in use -- freeze --> frozen: its regions are found and freed, no seat is issued
-//!                          |  \-- relocate: the same seats, at another place
+//!   in use -- freeze --> frozen: its regions can be found and freed, no slot is issued
+//!                          |  \-- relocate: the same slots, at another place
 //!                          v
-//!                        thaw: in use, or without a region: its range is given back
+//!                        thaw: in use, or if it is empty: its range is removed
 //! ```
 
 #![forbid(unsafe_code)]
@@ -49,7 +49,7 @@ impl<H: Copy> SlabAllocator<H> {
         None
     }
 
-    /// Takes a slab out of the list of empty ones of its class, or of worn ones: a look at each before it.
+    /// Removes a slab from the list of empty ones of its class, or of worn ones. Visits each slab before it.
     fn unlink_spare(&mut self, number: u32) {
         let Some(slab) = self.headers.get(number) else {
             return;
@@ -87,17 +87,17 @@ impl<H: Copy> SlabAllocator<H> {
 }
 
 impl<H: Copy> SlabClass<H> {
-    /// The slab takes nothing until it [thaws](Self::thaw). One without a region is none any more: then this is its range.
+    /// Stops allocation in a slab until it [thaws](Self::thaw). Dissolves an empty slab, and returns its range.
     pub(crate) fn freeze(&mut self, number: u32) -> Option<SpareRange<H>> {
         self.class.freeze(&self.groups, number)
     }
 
-    /// The slab takes regions again, if it was frozen. One without a region is none any more: then this is its range.
+    /// Allows allocation in a frozen slab again. Dissolves an empty slab, and returns its range.
     pub(crate) fn thaw(&mut self, number: u32) -> Option<SpareRange<H>> {
         self.class.thaw(&self.groups, number)
     }
 
-    /// Which range a frozen slab is, and where it begins.
+    /// The range of a frozen slab, and its offset.
     pub(crate) fn frozen(&self, number: u32) -> Option<(H, u64)> {
         let slab = self.class.headers.get(number)?;
         let range_ref = slab
@@ -106,7 +106,7 @@ impl<H: Copy> SlabClass<H> {
         Some((range_ref, slab.base))
     }
 
-    /// A frozen slab lies at another place: all its regions do. False where there is no such slab.
+    /// Sets the range of a frozen slab, with all its regions. False if there is no such slab.
     pub(crate) fn relocate(&mut self, number: u32, range_ref: H, base: u64) -> bool {
         let slab = self.class.headers.get_mut(number);
         let is_frozen =
@@ -119,7 +119,7 @@ impl<H: Copy> SlabClass<H> {
         true
     }
 
-    /// How many regions a slab has.
+    /// The number of regions in a slab.
     pub(crate) fn live_in(&self, number: u32) -> u32 {
         let slab = self.class.headers.get(number);
         slab.map_or(0, |slab| slab.live.count_ones())
