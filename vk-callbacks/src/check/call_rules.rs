@@ -155,7 +155,6 @@ impl<'t> Engine<'_, 't> {
     ) -> Result<(), NoRoom> {
         let CallbackCall { caller, owner } = call;
         self.mark_creation(call);
-        owner.count_block();
         let block = BlockRecord::new(
             address,
             request,
@@ -163,6 +162,7 @@ impl<'t> Engine<'_, 't> {
             caller.command(),
             owner.number(),
         );
+        owner.count_block(&block);
         let mut before = None;
         let merge = |there: &mut BlockRecord<'t>| before = Some(core::mem::replace(there, block));
         let put = match room {
@@ -170,7 +170,7 @@ impl<'t> Engine<'_, 't> {
             Some(room) => room.put(block, merge),
         };
         if put.is_err() {
-            owner.discount_block();
+            owner.discount_block(&block);
             return put;
         }
         owner.count_usage(&block);
@@ -186,7 +186,7 @@ impl<'t> Engine<'_, 't> {
     pub(super) fn discount(&self, block: &BlockRecord<'t>, owner: &CallbackOwner<'t>) {
         self.counts_of(block, owner, |owner| {
             owner.discount_usage(block);
-            owner.discount_block();
+            owner.discount_block(block);
         });
     }
 
@@ -490,12 +490,20 @@ impl<'t> Engine<'_, 't> {
         }
         let mut before = None;
         let merge = |there: &mut BlockRecord<'t>| before = Some(core::mem::replace(there, moved));
+        self.counts_of(block, call.owner, |owner| owner.count_block(&moved));
         // There is room: it was promised.
-        if room.put(moved, merge).is_err() {
+        let put = room.put(moved, merge);
+        self.counts_of(block, call.owner, |owner| {
+            owner.discount_block(block);
+            if put.is_ok() {
+                owner.resize_usage(block, size);
+            } else {
+                owner.discount_usage(block);
+                owner.discount_block(&moved);
+            }
+        });
+        if put.is_err() {
             self.lose_one();
-            self.discount(block, call.owner);
-        } else {
-            self.counts_of(block, call.owner, |owner| owner.resize_usage(block, size));
         }
         if let Some(before) = before {
             self.address_returned_twice(call, block.scope(), size, &before);
