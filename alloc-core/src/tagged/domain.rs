@@ -294,12 +294,12 @@ pub(super) unsafe fn record_of<'r>(domain: DomainId) -> Result<&'r DomainRecord,
     Ok(unsafe { record.as_ref() })
 }
 
-/// A block's reference on its domain, released also where the allocator unwinds.
+/// A reference on a domain, of a block or of the domain that falls back to it. Released also where the allocator or a destructor unwinds.
 pub(super) struct Reference(pub(super) NonNull<DomainRecord>);
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        // SAFETY: the reference of a block that has just been freed.
+        // SAFETY: the reference is this value's, which ends here.
         unsafe { release(self.0) };
     }
 }
@@ -311,7 +311,8 @@ impl Drop for Reference {
 unsafe fn release(record: NonNull<DomainRecord>) {
     // SAFETY: forwarded.
     if unsafe { is_last(record) } {
-        EndingDomains(Some(record)).run();
+        // SAFETY: the last reference was released just now.
+        unsafe { end_all(record) };
     }
 }
 
@@ -329,28 +330,25 @@ unsafe fn is_last(record: NonNull<DomainRecord>) -> bool {
     true
 }
 
-/// Ends a domain without references, then its fallback if that was the last reference, and so on: a loop, not recursion.
-struct EndingDomains(Option<NonNull<DomainRecord>>);
-
-impl EndingDomains {
-    #[cold]
-    fn run(&mut self) {
-        while let Some(place) = self.0.take() {
-            // SAFETY: the record has no reference, and stays in its place until it is ended here.
-            let fallback = unsafe { place.as_ref() }.fallback;
-            // Set first, so that the fallback ends also if the end of this domain unwinds.
-            // SAFETY: the reference of the ending domain, which no longer uses its fallback.
-            self.0 = fallback.filter(|fallback| unsafe { is_last(*fallback) });
-            // SAFETY: as above.
-            unsafe { end(place) };
+/// Ends a domain, then its fallback if the domain had the last reference, and so on: a loop, not recursion. The fallback lives until the
+/// destructors of the domain's values have run, since they may allocate from it.
+///
+/// # Safety
+/// The record has no reference.
+#[cold]
+unsafe fn end_all(mut record: NonNull<DomainRecord>) {
+    loop {
+        // SAFETY: the record stays in its place until it is ended below.
+        let fallback = unsafe { record.as_ref() }.fallback.map(Reference);
+        // SAFETY: forwarded, or the last reference was released just now.
+        unsafe { end(record) };
+        let Some(fallback) = fallback else { return };
+        let fallback = ManuallyDrop::new(fallback).0;
+        // SAFETY: the reference of the domain that has ended, which is not released by its value.
+        if !unsafe { is_last(fallback) } {
+            return;
         }
-    }
-}
-
-impl Drop for EndingDomains {
-    /// Ends the rest after a panic in a destructor of a value that a domain's context owned.
-    fn drop(&mut self) {
-        self.run();
+        record = fallback;
     }
 }
 

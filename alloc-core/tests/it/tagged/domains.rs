@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 use std::sync::Barrier;
 
-use alloc_core::tagged::{Fill, TaggedBlock, TaggedDomain};
+use alloc_core::tagged::{DomainId, Fill, TaggedBlock, TaggedDomain};
 use alloc_core::{Budget, ContextOptions, HostError, Misuse, attach_thread};
 
 use testkit::{Child, Rng};
@@ -234,6 +234,30 @@ fn a_domain_whose_end_panics_releases_the_one_that_it_falls_back_to() {
     // SAFETY: live, and used no more.
     let freed = catch_unwind(|| unsafe { block.free() });
     assert!(freed.is_err(), "the value's destructor panics");
+    root.close_root().expect("nothing is left");
+}
+
+/// Nothing but the ending domain holds the fallback, whose owner is gone: a destructor of a value gets a refusal from it.
+#[test]
+fn a_fallback_is_closed_and_still_there_while_the_destructors_of_the_domains_values_run() {
+    struct AsksFallback(DomainId);
+    impl Drop for AsksFallback {
+        fn drop(&mut self) {
+            // SAFETY: the domain that falls back to this one is ending and has not ended.
+            let refused = unsafe { self.0.allocate(8, Fill::Zeros) };
+            assert!(matches!(refused, Err(HostError::Closed { .. })));
+        }
+    }
+    let root = root();
+    let fallback = domain(&root);
+    let child = root.child("first").expect("a child");
+    let first = TaggedDomain::with_fallback(child, &fallback).expect("a domain");
+    let value = AsksFallback(fallback.id());
+    assert!(first.context().own(value).is_ok());
+    let block = block(&first);
+    drop((fallback, first));
+    // SAFETY: live, and used no more.
+    unsafe { block.free() };
     root.close_root().expect("nothing is left");
 }
 

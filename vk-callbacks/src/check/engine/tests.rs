@@ -66,6 +66,33 @@ fn v11_two_reallocations_around_one_address_are_told_apart_though_threads_are_no
     assert_eq!((live(1), findings()), (Some(Moving), 1));
 }
 
+/// Addresses have different counts: a block that moves must not leave its count behind.
+#[test]
+fn an_owner_may_hold_blocks_exactly_as_long_as_one_lives_wherever_it_moves() {
+    let engine = Engine::new(&SYSTEM, CheckOptions::default(), false);
+    let owner = engine
+        .add_owner(|| CallbackOwner::of_log(id(1), "VkBuffer", 0))
+        .expect("there is memory");
+    let call = &CallbackCall::unknown(owner);
+    let at = |number: u64| core::num::NonZeroU64::new(number * 4096).expect("not 0");
+    for number in 1..64 {
+        assert!(!engine.may_hold_blocks(1), "before {number}");
+        engine
+            .answered(None, call, ASKED, at(number))
+            .expect("there is memory");
+        for to in number + 1..number + 9 {
+            let old = at(to - 1);
+            let block = engine.moving(call, old, None).expect("live");
+            assert!(engine.may_hold_blocks(1), "moving {number} to {to}");
+            let room = engine.blocks.promise().expect("there is memory");
+            engine.moved(call, (old, at(to)), &block, 100, &room);
+            assert!(engine.may_hold_blocks(1), "moved {number} to {to}");
+        }
+        let _ = engine.released(call, at(number + 8));
+    }
+    assert!(!engine.may_hold_blocks(1));
+}
+
 #[test]
 fn owners_are_found_by_their_number_the_newest_first() {
     let engine = Engine::new(&SYSTEM, CheckOptions::default(), false);
