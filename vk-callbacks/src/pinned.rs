@@ -44,8 +44,11 @@ pub(crate) unsafe fn free_pinned<T>(memory: Memory<'_>, place: NonNull<T>) -> T 
     value
 }
 
-/// Adds a node in front of a list. `next` is the node's own link.
-pub(crate) fn push_front<T>(list: &AtomicPtr<T>, node: NonNull<T>, next: &AtomicPtr<T>) {
+/// Adds a node in front of a list.
+///
+/// # Safety
+/// [`allocate_pinned`] returned the node, which is in no list and stays for as long as the list is read. `next` is the node's own link.
+pub(crate) unsafe fn push_front<T>(list: &AtomicPtr<T>, node: NonNull<T>, next: &AtomicPtr<T>) {
     let mut first = list.load(Ordering::Acquire);
     loop {
         next.store(first, Ordering::Relaxed);

@@ -137,7 +137,7 @@ unsafe fn copy<T: Copy>(to: NonNull<T>, items: &[T]) -> NonNull<T> {
 /// The `count` items at `from`, and the address behind them.
 ///
 /// # Safety
-/// They are there for `'a`, and are not written.
+/// They are there for `'a`, aligned and initialised, and are not written.
 unsafe fn read<'a, T>(from: NonNull<T>, count: u8) -> (&'a [T], NonNull<T>) {
     let count = usize::from(count);
     // SAFETY: the caller's promise.

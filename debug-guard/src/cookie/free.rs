@@ -417,7 +417,7 @@ impl Cookies {
     /// Verifies and frees the quarantine and all own memory. Live blocks stay valid, and unknown to every guard.
     ///
     /// # Safety
-    /// Blocks come from `memory`.
+    /// Blocks come from `memory`. Afterwards this value is dropped and not used: counts and queues are not reset.
     pub(crate) unsafe fn close<A: HostAllocator + ?Sized>(
         &mut self,
         memory: &A,

@@ -280,7 +280,7 @@ impl GuardState {
         if let Some(sites) = &mut own.sites {
             sites.close(memory);
         }
-        // SAFETY: allocated in `make` with this layout and scope; what stood there was moved out.
+        // SAFETY: allocated in `create` with this layout and scope; what stood there was moved out.
         unsafe { memory.deallocate(core.cast(), Layout::new::<Self>(), Scope::Instance) };
     }
 

@@ -57,7 +57,7 @@ pub(super) fn exclusively<R>(report: impl FnOnce(&mut Scratch) -> R) -> Result<R
     let forks = os::forks();
     let scratch = if forks.is_multiple_of(2) { even } else { odd };
     let _held = REPORTER.acquire(forks, os::thread_id())?;
-    // SAFETY: the turn excludes the other threads of this process.
+    // SAFETY: the turn excludes the other threads of this process, and a report within this one on the same thread.
     Ok(report(unsafe { &mut *scratch.0.get() }))
 }
 

@@ -35,7 +35,8 @@ impl<P: Pages> Slots<P> {
             self.mend(redzone);
             let block = self.known_of(region, cell, word, record);
             let late = (word.kind() == SlotKind::Kept && shape.size > 0)
-                .then(|| self.verify_quarantined(cell, record, place.start, shape.size))
+                // SAFETY: the cell keeps a freed block of this place and size; the caches are locked.
+                .then(|| unsafe { self.verify_quarantined(cell, record, place.start, shape.size) })
                 .flatten();
             drop((cache_number, all));
             found(&mut redzone.findings(block).chain(late).inspect(|_| count += 1));
@@ -43,14 +44,16 @@ impl<P: Pages> Slots<P> {
         count
     }
 
-    fn verify_quarantined(
+    /// # Safety
+    /// `start` and `size` are those of the accessible freed block that the cell keeps, and the caches are locked.
+    unsafe fn verify_quarantined(
         &self,
         cell: u32,
         record: &CellRecord,
         start: usize,
         size: usize,
     ) -> Option<GuardFinding> {
-        // SAFETY: an accessible freed block; the caches are locked.
+        // SAFETY: the caller's promise.
         let written = unsafe { fill::poison_changed(start, size) }?;
         // SAFETY: within that block.
         unsafe { fill::fill(written.first, written.span, fill::FREED) };

@@ -103,7 +103,9 @@ impl Handed {
         };
         let at = allocate_pinned(memory, handed)?;
         // SAFETY: just placed; it stays until the checker ends, and is only shared.
-        push_front(list, at, unsafe { &at.as_ref().next });
+        let next = unsafe { &at.as_ref().next };
+        // SAFETY: in no list yet, with its own link; it stays until the checker ends.
+        unsafe { push_front(list, at, next) };
         Ok(HandedOut {
             at,
             checker: PhantomData,

@@ -99,7 +99,8 @@ impl<'h, 't> OwnerList<'h, 't> {
         let place = place_with(self.memory, node)?;
         // SAFETY: just placed; it stays until the list ends, and is only shared.
         let node = unsafe { place.as_ref() };
-        push_front(&self.newest, place, &node.older);
+        // SAFETY: in no list yet, with its own link; it stays until the list ends.
+        unsafe { push_front(&self.newest, place, &node.older) };
         self.add_to(Index::ByNumber, place, node);
         self.add_to(Index::ByGroup, place, node);
         Ok(&node.owner)
@@ -131,7 +132,8 @@ impl<'h, 't> OwnerList<'h, 't> {
             };
             let links = index.links(there);
             if index.key(&there.owner) == key {
-                return push_front(&links.newest, place, &index.links(node).older);
+                // SAFETY: in no list of this index yet, with its own link there; it stays until the list ends.
+                return unsafe { push_front(&links.newest, place, &index.links(node).older) };
             }
             let Some(next) = links.below(hash) else {
                 return;

@@ -127,7 +127,8 @@ impl<'h> Recorder<'h> {
         // SAFETY: just placed; it stays until the recorder ends, and is only shared.
         let state = unsafe { place.as_ref() };
         Sighting::missing_fact(&inner).for_each(|what| self.seen(owner, what));
-        push_front(&shared.taps, place, &state.next);
+        // SAFETY: placed above, in no list yet, with its own link; it stays until the recorder ends.
+        unsafe { push_front(&shared.taps, place, &state.next) };
         Ok(state.tap())
     }
 
