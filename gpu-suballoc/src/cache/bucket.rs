@@ -1,12 +1,12 @@
-//! One line of the table: seven places, and a word that says at a glance which of them may be meant.
+//! One cache line of the table: seven places, and a word of tags that selects the places to compare.
 //!
 //! ```text
 //!   0         8        ..      48        56       64
-//!   | place 0 | place 1 | .. | place 6 | tags     |       place: where the shader's block lies; null is empty
-//!   tags, bytes 0 to 6: the upper 8 bits of the place's hash, 1 for 0, and 0 where it is empty; byte 7: how many passed by
+//!   | place 0 | place 1 | .. | place 6 | tags     |       place: address of the shader's block; null is empty
+//!   tags, bytes 0 to 6: the upper 8 bits of the place's hash, 1 instead of 0, and 0 if empty; byte 7: overflow count
 //! ```
-//! Readers take no lock: a writer fills a place before its tag. What a reader finds is a hint until it [holds](super::ref_records) it: the block
-//! may be gone, and its memory somebody else's.
+//! Readers take no lock: a writer fills a place before its tag. A place that a reader found is a hint until the reader [has a
+//! reference](super::ref_records): the block may be gone, and its memory reused.
 
 #![forbid(unsafe_code)]
 
@@ -19,18 +19,18 @@ use crate::sync::{
 
 /// Places of a bucket.
 pub(super) const PLACES: usize = 7;
-/// Saturated overflow count: it never decreases again.
+/// Saturated overflow count: once reached, it never decreases.
 const MANY: u64 = 0xFF;
 const ONES: u64 = 0x0001_0101_0101_0101;
 const TOPS: u64 = 0x0080_8080_8080_8080;
 
-/// The lowest bit of a place: whether its shader goes is being decided.
+/// The lowest bit of a place: a thread is deciding whether to remove its shader.
 pub(super) const CLOSED: usize = 1;
 
-/// Where a shader's block lies, as long as it can be found there.
+/// Address of a shader's block while lookups can find it here.
 pub(super) type BucketPlace = AtomicPtr<ShaderHeader>;
 
-/// All zeros is an empty one.
+/// All zeros is an empty bucket.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Bucket {
@@ -38,7 +38,7 @@ pub(super) struct Bucket {
     tags: AtomicU64,
 }
 
-/// What a hash looks like in a bucket.
+/// A hash's tag, repeated for every place.
 #[derive(Clone, Copy)]
 pub(super) struct HashTag {
     tags: u64,
@@ -57,16 +57,16 @@ impl HashTag {
         self.tags & 0xFF
     }
 
-    /// The top bit of the byte of each place that may be meant. Some others may look so too, and fail when keys are compared.
+    /// The top bit of the byte of each place that may match. A false match fails when keys are compared.
     #[inline(always)]
     const fn matches(self, tags: u64) -> u64 {
-        // A byte of 0 where the tag is that of the place.
+        // A byte is 0 where the place has this tag.
         let other = (tags ^ self.tags) & (u64::MAX >> 8);
         other.wrapping_sub(ONES) & !other & TOPS
     }
 }
 
-/// Where a block is. The writer's, until it changes the bucket.
+/// A place that names a block. Valid until the writer changes the bucket.
 pub(super) struct OccupiedPlace<'b> {
     bucket: &'b Bucket,
     pub(super) place: &'b BucketPlace,
@@ -74,21 +74,21 @@ pub(super) struct OccupiedPlace<'b> {
 }
 
 impl OccupiedPlace<'_> {
-    /// Takes the block out. Whoever holds it from now on did so before.
+    /// Removes the block. No new reference to it can be acquired from here.
     #[inline(always)]
     pub(super) fn clear(self) {
         let tags = self.bucket.tags.load(Relaxed);
         self.bucket
             .tags
             .store(tags & !(0xFF << (self.number * 8)), Release);
-        // Who comes by a closed place does not hold: that was to be seen when it was closed.
+        // A lookup gets no reference from a closed place, so the order with references was settled when it was closed.
         let closed = self.place.load(Relaxed).addr() & CLOSED != 0;
         self.place
             .store(null_mut(), if closed { Release } else { SeqCst });
     }
 }
 
-/// What a place names, be it closed or not.
+/// The block that a place names, closed or not.
 fn address(place: &BucketPlace) -> *const ShaderHeader {
     place
         .load(Relaxed)
@@ -97,7 +97,7 @@ fn address(place: &BucketPlace) -> *const ShaderHeader {
 }
 
 impl Bucket {
-    /// Calls `each` with the places that may be meant, until it says that one is; answers whether to go on in the next bucket.
+    /// Calls `each` with the places that may match, until it returns a result. `Err` says whether the search continues in the next bucket.
     #[inline(always)]
     pub(super) fn search<R>(
         &self,
@@ -117,17 +117,17 @@ impl Bucket {
         Err(tags >> 56 != 0)
     }
 
-    /// True where no block of this hash is here, or was put further on. The writer's: mostly that needs no look at a place.
+    /// True if no block of this hash is here or overflowed from here. Mostly reads no place. Requires the lock.
     #[inline(always)]
     pub(super) fn is_without(&self, sought: HashTag) -> bool {
         let tags = self.tags.load(Relaxed);
         sought.matches(tags) == 0 && tags >> 56 == 0
     }
 
-    /// Puts a block in; false where all places are taken. The writer's.
+    /// Puts a block in; false if the bucket is full. Requires the lock.
     pub(super) fn put(&self, sought: HashTag, front: NonNull<ShaderHeader>) -> bool {
         let tags = self.tags.load(Relaxed);
-        // All seven are taken where none matches: `trailing_zeros` is 64 then.
+        // If no place is empty, `trailing_zeros` is 64 and there is no such place.
         let number = HashTag { tags: 0 }.matches(tags).trailing_zeros() as usize / 8;
         let Some(place) = self.places.get(number) else {
             return false;
@@ -138,7 +138,7 @@ impl Bucket {
         true
     }
 
-    /// Where a block of this hash is. The writer's.
+    /// The place of a block of this hash. Requires the lock.
     #[inline(always)]
     pub(super) fn find(
         &self,
@@ -163,7 +163,7 @@ impl Bucket {
         None
     }
 
-    /// Nothing is held from here any more: another table has it. Tags and counts stay. The writer's.
+    /// Empties all places, because another table has their blocks. Tags and counts stay. Requires the lock.
     pub(super) fn retire(&self) {
         self.places
             .iter()
@@ -171,7 +171,7 @@ impl Bucket {
             .for_each(|place| place.store(null_mut(), SeqCst));
     }
 
-    /// A block goes on to the next bucket, before it is put there. The writer's.
+    /// Counts a block that overflows into the next bucket, before it is put there. Requires the lock.
     pub(super) fn count_passed(&self) {
         let tags = self.tags.load(Relaxed);
         if tags >> 56 < MANY {
@@ -179,7 +179,7 @@ impl Bucket {
         }
     }
 
-    /// One that had passed is gone. The writer's.
+    /// Uncounts a removed block that had overflowed. Requires the lock.
     pub(super) fn uncount_passed(&self) {
         let tags = self.tags.load(Relaxed);
         if (1..MANY).contains(&(tags >> 56)) {
@@ -187,7 +187,7 @@ impl Bucket {
         }
     }
 
-    /// What is in it. The writer's.
+    /// The bucket's blocks. Requires the lock.
     pub(super) fn blocks(&self) -> impl Iterator<Item = NonNull<ShaderHeader>> {
         self.places
             .iter()

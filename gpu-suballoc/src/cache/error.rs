@@ -1,4 +1,4 @@
-//! Why there is no compiled shader.
+//! Errors of the cache.
 
 #![forbid(unsafe_code)]
 
@@ -6,18 +6,18 @@ use core::fmt;
 
 use alloc_core::HostError;
 
-/// Why a call was refused; the cache is as it was. `E` is the compiler's own error.
+/// Why a call failed; the cache is unchanged. `E` is the compiler's own error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheError<E> {
     /// The compiler failed. Nothing is kept: the next call compiles again.
     Compile(E),
-    /// No host memory for an entry, or the table. Nobody's fault.
+    /// No host memory for an entry or the table. Not a usage error.
     Host(HostError),
-    /// Compiling this key asked for this key: on the same thread, or by way of what other threads compile and wait for, in this cache or in
-    /// others. The caller's fault. Without feature `std` threads cannot be told apart: then such a call waits for ever.
+    /// Compiling this key requested this key again: on the same thread, or through other threads' compiles and waits, in this cache or
+    /// others. The caller's error. Without feature `std` threads cannot be distinguished, and such a call waits for ever.
     Recursive,
-    /// The owner is for another device than the key. The caller's fault.
+    /// The owner is for another device than the key. The caller's error.
     OtherDevice,
 }
 

@@ -1,11 +1,12 @@
-//! Evicts entries above a limit: of those that nobody holds, the least lately used first, about.
+//! Evicts unreferenced entries above a limit, approximately the least recently used first.
 //!
 //! ```text
-//!   a hand over all entries --> used lately: stays --> close its place --+-> held: open again
-//!                                                                       '-> free: out of the table, and out of its block
+//!   clock hand over all entries --> used recently: keep
+//!                               '-> close the place --+-> referenced: reopen
+//!                                                     '-> unreferenced: remove from the table, move out of the block
 //! ```
-//! One insertion evicts one entry, mostly, and both happen under one acquisition of the lock. The entry is free when the lock is released; its
-//! value is destroyed afterwards, on the stack; and its block is what the owner's next compile reserves.
+//! Mostly one insertion evicts one entry, under the same acquisition of the lock. The entry is free when the lock is released; its value,
+//! moved to the stack, is destroyed afterwards; the owner's next compile reuses its block.
 
 use core::ptr::NonNull;
 
@@ -18,28 +19,28 @@ use super::state::{CacheCore, WriterState};
 use super::table::TablePlace;
 use crate::sync::{Ordering::Relaxed, Ordering::SeqCst};
 
-/// What was moved out of a block while the lock was held, to be dropped without it.
+/// A value moved out of its block under the lock, to be dropped without it.
 pub(super) struct MovedValue<P> {
     _value: P,
     _content: ShaderContent,
 }
 
-/// Larger values stay where they are until they are destroyed: nobody is to wait for such a copy.
+/// Bytes. Larger values are destroyed in their block, because other threads would wait for the copy.
 const MAX_MOVED: usize = 256;
 
 impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     /// Evicts entries until the limits hold.
     pub(super) fn evict(&self) {
         let mut going = DestroyList::new();
-        // Nobody compiles, so no block is kept.
+        // No compile runs here, so no spare block is kept.
         self.evict_over_limits(&mut self.writer.lock(), &mut going, None, &mut None);
         self.destroy_all(going);
     }
 
-    /// Takes out as much as the limits want, of what nobody holds, the least lately used first, about. `compiling` is the owner that makes the
-    /// room for what it compiled, if there is one; `moved` is dropped without the lock.
+    /// Evicts unreferenced entries until the limits hold, approximately the least recently used first. `compiling` is the owner that
+    /// inserts a shader, if there is one; the caller drops `moved` without the lock.
     ///
-    /// A hand goes round over all entries, and lets those be that were used since it came by last.
+    /// A clock hand passes all entries, and spares those used since its last pass.
     pub(super) fn evict_over_limits(
         &self,
         writer: &mut WriterState,
@@ -48,7 +49,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         moved: &mut Option<MovedValue<P>>,
     ) {
         let mut away = 0;
-        // Once round makes all old that nobody uses meanwhile, twice takes them.
+        // Two rounds make every entry old that is not used meanwhile; a third evicts it.
         let mut steps = u64::from(self.entries.count()) * 3;
         while steps > 0 && writer.is_over_limits(away) {
             steps -= 1;
@@ -82,7 +83,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         self.note_limits(writer, away);
     }
 
-    /// The entry that the hand comes to next.
+    /// Returns the entry at the hand, and advances the hand.
     fn advance_hand(&self, writer: &mut WriterState) -> u32 {
         let number = writer.hand;
         writer.hand += 1;
@@ -93,7 +94,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         number
     }
 
-    /// A live entry's place, unless it was used since the hand was here last; the round may just have begun.
+    /// A live entry's place, unless the entry was used in this round of the hand or the last one.
     #[inline(always)]
     fn old_place_of(&self, entry: &CacheEntry) -> Option<(TablePlace<'_>, NonNull<ShaderHeader>)> {
         // SAFETY: live, and the lock is held.
@@ -106,8 +107,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// Frees a closed entry that nobody holds, and that is not in the table any more: all but its value's destructor, which is the caller's to
-    /// run without the lock. The entry is free, and its owner keeps the block.
+    /// Frees a closed, unreferenced entry that left the table. Its owner keeps the block; the caller drops the value without the lock.
     #[inline(always)]
     fn recycle(
         &self,
@@ -120,9 +120,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         self.forget(writer, slot, (entry, number));
         entry.detach_block();
         slot.spare.store(block.as_ptr(), Relaxed);
-        // SAFETY: it had a block, and nobody reads it any more.
+        // SAFETY: the entry had a block, and no thread reads it any more.
         let content = unsafe { entry.remove_content() };
-        // SAFETY: written when the entry was made; moved out once, here.
+        // SAFETY: written when the entry was filled; moved out once, here.
         let StoredPayload { value, .. } = unsafe { block.cast::<StoredPayload<P>>().read() };
         MovedValue {
             _value: value,
@@ -130,7 +130,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// Whether the limits hold once `away` bytes are gone, for those who let go.
+    /// Stores, for threads that release references, whether a limit is exceeded once `away` bytes are freed.
     pub(super) fn note_limits(&self, writer: &WriterState, away: u64) {
         let over = u32::from(writer.is_over_limits(away));
         if self.is_over_limits.load(Relaxed) != over {
@@ -138,8 +138,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// A reference was released of a shader that may be dead, or while the cache was above its limits: if it was the last one, a dead shader is
-    /// destroyed here, and a live one is evicted if the limits demand it.
+    /// Called after a release if the shader may be dead or the cache was above its limits. If no reference is left, destroys a dead shader,
+    /// and evicts a live one if a limit is exceeded.
     #[cold]
     pub(super) fn sweep(&self, number: u32) {
         let Some(entry) = self.entries.get(number) else {
@@ -162,7 +162,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
 }
 
 impl WriterState {
-    /// Above a limit, once `away` bytes are gone.
+    /// True if a limit is exceeded once `away` bytes are freed.
     const fn is_over_limits(&self, away: u64) -> bool {
         self.bytes.wrapping_sub(away) > self.max_bytes || self.live > self.max_entries
     }

@@ -1,9 +1,9 @@
-//! A hit, and how a hold is let go.
+//! Hits, and the release of references.
 //!
 //! ```text
-//!   hash -> bucket -> place -> hold -> the block's key --+-> this one's: held
-//!                                                        |-> another's: let go, and on
-//!                                                        '-> it went meanwhile: swept, and again
+//!   hash -> bucket -> place -> acquire -> the block's key --+-> equal: done
+//!                                                           |-> different: release, and continue
+//!                                                           '-> removed meanwhile: sweep, and retry
 //! ```
 
 use core::ptr::NonNull;
@@ -16,17 +16,17 @@ use super::state::{CacheCore, HeldShader, WriterState};
 use crate::sync::{Ordering::Relaxed, Ordering::SeqCst};
 use crate::threads;
 
-/// What became of an attempt at one place.
+/// Result of an attempt at one place.
 enum FindAttempt {
     Found(HeldShader),
-    /// Held, and another shader, whose hash looks alike.
+    /// Referenced, but another shader, whose tag is the same.
     Other(HeldShader),
     Gone(NonNull<ShaderHeader>),
     Full,
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
-    /// Holds the live shader of this key. Takes no lock and, but for a thread's first time, no memory.
+    /// Acquires a reference to the live shader of this key. Takes no lock and, after the thread's first call, allocates nothing.
     #[inline(always)]
     pub(super) fn find(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<HeldShader> {
         let slot = threads::slot();
@@ -41,7 +41,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             None => return None,
             Some(other) => self.find_slowly(record, other, key, content)?,
         };
-        // SAFETY: it is held.
+        // SAFETY: it is referenced.
         let front = unsafe { found.block.as_ref() };
         let epoch = self.epoch.load(Relaxed);
         if front.touched.load(Relaxed) != epoch {
@@ -73,7 +73,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
                     block,
                     slot: Some(at),
                 };
-                // SAFETY: it is held.
+                // SAFETY: it is referenced.
                 let meant = unsafe { self.matches(block, key, content) };
                 Some(if meant {
                     FindAttempt::Found(found)
@@ -87,7 +87,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// [`find`](Self::find) from where it is not as easy as it mostly is.
+    /// The slow path of [`find`](Self::find).
     #[cold]
     fn find_slowly(
         &self,
@@ -101,9 +101,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             match tried {
                 Some(FindAttempt::Found(found)) => return Some(found),
                 Some(FindAttempt::Full) => return self.find_counted(key, content),
-                // It went, or its owner was about to be released, and may not be.
+                // The shader was removed, or its owner's release is being decided.
                 Some(FindAttempt::Gone(block)) => self.sweep_at(block),
-                // SAFETY: held when it was tried, let go once.
+                // SAFETY: referenced by that attempt, released once.
                 Some(FindAttempt::Other(found)) => unsafe { self.release(found) },
                 None => return None,
             }
@@ -112,14 +112,14 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
                 let Some(FindAttempt::Other(found)) = tried else {
                     return tried;
                 };
-                // SAFETY: held just above, let go once.
+                // SAFETY: referenced just above, released once.
                 unsafe { self.release(found) };
                 None
             });
         }
     }
 
-    /// As [`find`](Self::find), where no record has a word that is free.
+    /// As [`find`](Self::find), if no record has a free word.
     #[cold]
     fn find_counted(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<HeldShader> {
         if self.records.of(Some(COMMON)).is_none() {
@@ -129,7 +129,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         self.live(&writer, key, content)
     }
 
-    /// The live shader of this key, held in its entry's count.
+    /// The live shader of this key, with a reference counted in its entry.
     pub(super) fn live(
         &self,
         _: &WriterState,
@@ -138,7 +138,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     ) -> Option<HeldShader> {
         self.tables.search(key.hash(), |place| {
             let block = NonNull::new(place.load(Relaxed))?;
-            // SAFETY: what the newest table names is live while the lock is held.
+            // SAFETY: blocks in the newest table are live while the lock is held.
             if !unsafe { self.matches(block, key, content) } {
                 return None;
             }
@@ -149,10 +149,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         })
     }
 
-    /// True for this key, and these bytes, where both say from which they were made.
+    /// True if the shader has this key, and this content if both contents are known.
     ///
     /// # Safety
-    /// The shader is held, or live and the lock is held.
+    /// The shader must be referenced, or live while the lock is held.
     #[inline(always)]
     pub(super) unsafe fn matches(
         &self,
@@ -160,7 +160,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         key: ShaderKey,
         content: Option<&[u8]>,
     ) -> bool {
-        // SAFETY: the caller: so its block is there.
+        // SAFETY: the caller: so its block exists.
         let front = unsafe { block.as_ref() };
         let Some(content) = content.filter(|_| front.key == key) else {
             return front.key == key;
@@ -173,16 +173,16 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         there.is_none_or(|there| *there == *content)
     }
 
-    /// Lets a hold go; if the shader is dead, and that was the last, it is destroyed here.
+    /// Releases a reference. Destroys the shader if it is dead and this was the last reference.
     ///
     /// # Safety
-    /// `found` is held, and let go for the first time.
+    /// `found` must be a reference that was not released before.
     #[inline(always)]
     pub(super) unsafe fn release(&self, found: HeldShader) {
-        // SAFETY: it is held, so its block is there until it is let go.
+        // SAFETY: it is referenced, so its block exists until the release.
         let number = unsafe { found.block.as_ref() }.number;
         let last = match found.slot {
-            // SAFETY: the caller; records and tables live as long as this.
+            // SAFETY: the caller; records and tables live as long as this cache.
             Some(at) => unsafe { ref_records::release(at, found.block) },
             None => self
                 .entries
@@ -194,8 +194,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// After a block was named for a moment: what that stood in the way of. As [`sweep`](Self::sweep), the dead entry whose block lies there, if
-    /// there is one; and above the limits, what an eviction took for held.
+    /// Repeats the checks that a word which named `block` for a moment may have prevented. Destroys the dead entry of that block, if there
+    /// is one and nothing references it; above the limits, evicts entries that seemed referenced.
     #[cold]
     fn sweep_at(&self, block: NonNull<ShaderHeader>) {
         let mut writer = self.writer.lock();
@@ -218,7 +218,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// True where the entry is dead, and the caller's to destroy. It is in the list of those that are dead and held no more.
+    /// True if the entry is dead and the caller must destroy it; removes it from the list of dead, referenced entries.
     pub(super) fn is_last(&self, writer: &mut WriterState, entry: &CacheEntry) -> bool {
         let mine = ref_records::is_last(&self.records, entry);
         if mine {

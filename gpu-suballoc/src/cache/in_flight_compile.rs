@@ -1,11 +1,11 @@
-//! A compile that is under way, and who waits for it: one thread compiles, all others get what it made.
+//! A compile in flight: one thread compiles, and all others wait for its result.
 //!
 //! ```text
-//!   FREE -> RUNNING --+-> DONE    entry is set, a hold for each user is counted already
-//!                    +-> FAILED  the compiler's own error, for all who joined
-//!                    +-> RETRY   the leader's own trouble (memory, a panic): one of the others leads next
+//!   FREE -> RUNNING --+-> DONE    entry is set; one reference for each user is counted already
+//!                    +-> FAILED  the compiler's own error, for all users
+//!                    +-> RETRY   the leader has no memory or panicked; another user leads next
 //! ```
-//! The last user gives it back. Flights never move, so a thread can wait on the word of one.
+//! The last user frees it. It never moves, so threads can wait on its `state`.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -23,7 +23,7 @@ pub(super) const RETRY: u32 = 4;
 #[repr(C, align(64))]
 pub(super) struct InFlightCompile<E> {
     pub(super) state: AtomicU32,
-    /// Who has to look at it yet, the leader among them. With the lock.
+    /// Threads, including the leader, that still have to read the result. Requires the lock.
     pub(super) users: AtomicU32,
     device: AtomicU64,
     low: AtomicU64,
@@ -32,21 +32,21 @@ pub(super) struct InFlightCompile<E> {
     pub(super) leader: AtomicU64,
     /// Number of the leader's owner.
     pub(super) owner: AtomicU32,
-    /// 1: owner or device went meanwhile, so nobody is to find what is made. With the lock.
+    /// 1: the owner or device was released meanwhile, so lookups must not find the shader. Requires the lock.
     pub(super) released: AtomicU32,
     pub(super) entry: AtomicU32,
-    /// The next one in its list. With the lock.
+    /// Next in its list. Requires the lock.
     pub(super) link: AtomicU32,
     error: UnsafeCell<MaybeUninit<E>>,
 }
 
-// SAFETY: the error is written before `state` becomes FAILED, by the leader alone, and read afterwards.
+// SAFETY: only the leader writes the error, before `state` becomes FAILED; it is read afterwards.
 unsafe impl<E: Copy + Send + Sync> Sync for InFlightCompile<E> {}
-// SAFETY: zeros are a free one, whose error nobody reads; a `Copy` error needs no destructor.
+// SAFETY: zeros are a free one, whose error no thread reads; a `Copy` error needs no destructor.
 unsafe impl<E: Copy + Send + Sync> Zeroed for InFlightCompile<E> {}
 
 impl<E: Copy + Send + Sync> InFlightCompile<E> {
-    /// Off it goes. With the lock.
+    /// Starts a compile. Requires the lock.
     pub(super) fn begin(&self, key: ShaderKey, leader: u64, owner: u32) {
         self.device.store(key.device, Relaxed);
         self.low.store(key.low, Relaxed);
@@ -66,13 +66,13 @@ impl<E: Copy + Send + Sync> InFlightCompile<E> {
         }
     }
 
-    /// The leader's, before it says that the flight failed.
+    /// Called by the leader before `state` becomes FAILED.
     pub(super) fn set_error(&self, error: E) {
-        // SAFETY: nobody reads it before the state says FAILED, and only the leader writes.
+        // SAFETY: no thread reads it before the state is FAILED, and only the leader writes.
         unsafe { self.error.get().write(MaybeUninit::new(error)) };
     }
 
-    /// A user's, after the flight failed.
+    /// Called by a user after the compile ended; `None` if it did not fail.
     pub(super) fn error(&self) -> Option<E> {
         if self.state.load(Acquire) != FAILED {
             return None;

@@ -1,21 +1,20 @@
-//! What a compiled shader is found by, and where in the table it is looked for. Pure arithmetic.
+//! The key of a compiled shader, and its hash. Pure arithmetic.
 
 #![forbid(unsafe_code)]
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A device as the cache knows it: a number that is drawn when the device is made, and never again. A handle's value may come again
-/// with another device; this does not.
+/// A device's unique number. Vulkan may reuse a handle's value for another device; this number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CacheDevice(u64);
 
 impl CacheDevice {
-    /// For a device that was just made.
+    /// Creates the number of a new device.
     #[must_use]
     pub fn new_unique() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        // The top bit says which kind of key it is; 2^63 devices take longer than any process lives.
+        // The top bit is the kind of key; no process lives long enough to create 2^63 devices.
         Self(NEXT.fetch_add(1, Relaxed) & (HASHED - 1))
     }
 
@@ -24,7 +23,7 @@ impl CacheDevice {
     }
 }
 
-/// Which shader, for which device. A kernel's number and a hash of its content are never equal, whatever their bits.
+/// A shader of a device. A kernel's number and a content hash are never equal, whatever their bits.
 ///
 /// ```text
 ///   device 63 | kind 1      low 64      high 64        kind: 0 a number (high is 0), 1 a hash of 128 bits
@@ -36,11 +35,11 @@ pub struct ShaderKey {
     pub(super) high: u64,
 }
 
-/// In the device's word: the key is a hash.
+/// Bit of `device`: the key is a hash.
 const HASHED: u64 = 1 << 63;
 
 impl ShaderKey {
-    /// A kernel that its program gave a number.
+    /// A kernel that the program numbered.
     #[must_use]
     pub const fn kernel(device: CacheDevice, id: u64) -> Self {
         Self {
@@ -50,7 +49,7 @@ impl ShaderKey {
         }
     }
 
-    /// A kernel that is known by what it is compiled from.
+    /// A kernel identified by the content that it is compiled from.
     #[must_use]
     pub const fn content(device: CacheDevice, hash: ContentHash) -> Self {
         Self {
@@ -70,7 +69,7 @@ impl ShaderKey {
         CacheDevice(self.device & (HASHED - 1))
     }
 
-    /// Where it is looked for. Both numbers take part in every bit: neighbours in one of them do not meet.
+    /// The hash for the table. Every bit depends on both numbers, so neighbouring numbers do not collide.
     #[inline(always)]
     pub(super) const fn hash(self) -> u64 {
         fold(
@@ -80,12 +79,12 @@ impl ShaderKey {
     }
 }
 
-/// 128 bits that stand for a shader's content.
+/// 128-bit hash of a shader's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContentHash(u128);
 
 impl ContentHash {
-    /// Of these bytes: the first 128 bits of BLAKE3.
+    /// Hashes these bytes: the first 128 bits of BLAKE3.
     #[must_use]
     pub fn of(content: &[u8]) -> Self {
         let mut first = [0; 16];
@@ -95,7 +94,7 @@ impl ContentHash {
         Self(u128::from_le_bytes(first))
     }
 
-    /// A hash that was made elsewhere. It must be as good: two contents with one hash are one shader, unless their bytes are given.
+    /// A hash from elsewhere. It must be as strong: two contents with the same hash are one shader, unless their bytes are compared.
     #[must_use]
     pub const fn from_raw(raw: u128) -> Self {
         Self(raw)
@@ -132,8 +131,8 @@ impl fmt::Debug for ShaderKey {
 
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Both halves of the product, one over the other, and so the halves of that: the lower bits of a product count up with its factors, so numbers
-/// in a row would meet in them.
+/// XORs both halves of the product, then both halves of the result: the lower bits of a product grow linearly with its factors, so
+/// consecutive numbers would collide in them.
 #[inline(always)]
 const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
@@ -157,14 +156,14 @@ mod tests {
             .flat_map(|device| (0..1000).map(|id| ShaderKey::kernel(*device, id).hash()))
             .collect();
         assert_eq!(all.len(), 32_000);
-        // Any bits may choose the place: no bit of the hash is the same for most.
+        // Any bits may select the bucket: each bit is balanced.
         for bit in 0..64 {
             let set = all.iter().filter(|hash| *hash >> bit & 1 != 0).count();
             assert!((14_000..18_000).contains(&set), "bit {bit}: {set}");
         }
     }
 
-    /// A table with room for them has buckets of seven, at most half full.
+    /// A table with room for the keys has buckets of seven places and is at most half full.
     #[test]
     fn h58_numbers_in_a_row_spread_over_the_buckets() {
         for stride in [1, 2, 10, 64, 256, 4096, 65_536, 1 << 32] {
@@ -182,7 +181,7 @@ mod tests {
                         .sum::<usize>()
                 })
                 .sum();
-            // Chance puts one of a thousand into another's bucket.
+            // A random hash puts one key of a thousand beyond its bucket.
             assert!(beyond <= 16 * 10, "stride {stride}: {beyond} of 16 000");
         }
     }

@@ -1,12 +1,12 @@
-//! Compiled shaders that are shared by a device's contexts and cleaned by their owners.
+//! Compiled shaders, shared by a device's contexts and freed by their owners.
 //!
 //! ```text
-//!   ShaderCache, CacheOwner --> CacheCore (one block) -- Tables       hash -> shader's block, read without a lock
-//!        |                        |                      Segments     entries, owners, in-flight compiles: numbered, never move
-//!        v                        |                      RefRecords   references, a line a thread
-//!   ShaderRef, WorkRef -----------+                      WriterState  lists and sums, under the one lock
+//!   ShaderCache, CacheOwner --> CacheCore (one block) -- TableList       hash -> shader's block, read without a lock
+//!        |                        |                      ZeroedSegments  entries, owners, in-flight compiles: numbered, never move
+//!        v                        |                      RefRecords      references, one record per thread
+//!   ShaderRef, WorkRef -----------+                      WriterState     lists and sums, under the one lock
 //! ```
-//! The lock is never held over a compile, a destructor, or a call to a host allocator.
+//! No compile, destructor or host allocator is called while the lock is held.
 
 mod block;
 mod bucket;

@@ -1,4 +1,4 @@
-//! Whose entries they are.
+//! An owner's slot: the list and sums of its entries.
 
 #![forbid(unsafe_code)]
 
@@ -9,18 +9,18 @@ use super::key::CacheDevice;
 use super::segments::NONE;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// One owner's list and sums; all zeros is one that nobody has. Changed with the lock, read by whoever wants to know.
+/// All zeros is a free slot. Changed only under the lock.
 #[derive(Default)]
 pub(super) struct OwnerSlot {
-    /// 0: free. 1: its owner lives. 2: the owner is gone, some of its entries are still held, or being compiled.
+    /// 0: free. 1: the owner lives. 2: the owner was released; some entries are still referenced or being compiled.
     pub(super) state: AtomicU32,
-    /// The first of its live entries.
+    /// First of the owner's live entries.
     pub(super) first: AtomicU32,
-    /// Entries that are live, dead but held, or about to be made: while there is one the slot stays its owner's.
+    /// Entries that are live, dead but not freed, or being compiled. While it is above 0 the slot is not reused.
     pub(super) bound: AtomicU32,
-    /// The next free one.
+    /// Next free slot.
     pub(super) link: AtomicU32,
-    /// A block of its context for the next compile; null where there is none. The owner's as long as it lives.
+    /// A block in the owner's context for its next compile, or null. Null once the owner was released.
     pub(super) spare: AtomicPtr<ShaderHeader>,
     device: AtomicU64,
     pub(super) entries: AtomicU64,
@@ -33,7 +33,7 @@ pub(super) const OWNER_LIVE: u32 = 1;
 pub(super) const OWNER_LEAVING: u32 = 2;
 
 impl OwnerSlot {
-    /// A new owner moves in.
+    /// Assigns the slot to a new owner.
     pub(super) fn begin(&self, device: CacheDevice) {
         self.first.store(NONE, Relaxed);
         self.device.store(device.raw(), Relaxed);
@@ -44,19 +44,19 @@ impl OwnerSlot {
         self.state.store(OWNER_LIVE, Relaxed);
     }
 
-    /// One entry more to come.
+    /// Counts an entry that will be compiled.
     pub(super) fn bind(&self) {
         self.bound
             .store(self.bound.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// One entry less, or none to come: an owner that has gone leaves its slot with the last.
+    /// Uncounts an entry that was freed or not compiled. A released owner's slot is freed after its last entry.
     pub(super) fn unbind(&self) {
         self.bound
             .store(self.bound.load(Relaxed).wrapping_sub(1), Relaxed);
     }
 
-    /// The block that it keeps is the caller's. With the lock.
+    /// Removes the spare block; the caller owns it now. Requires the lock.
     pub(super) fn remove_spare(&self) -> Option<NonNull<ShaderHeader>> {
         let spare = NonNull::new(self.spare.load(Relaxed));
         if spare.is_some() {
@@ -70,12 +70,12 @@ impl OwnerSlot {
     }
 }
 
-/// Adds to a sum that only those with the lock change.
+/// Adds to a sum that changes only under the lock.
 pub(super) fn add(sum: &AtomicU64, by: u64) {
     sum.store(sum.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
-/// Takes from a sum that only those with the lock change.
+/// Subtracts from a sum that changes only under the lock.
 pub(super) fn subtract(sum: &AtomicU64, by: u64) {
     sum.store(sum.load(Relaxed).wrapping_sub(by), Relaxed);
 }

@@ -1,9 +1,9 @@
-//! Numbered values that never move: chunks of 64, 64, 128, 256, .. of them, each for as long as the cache lives.
+//! Numbered values that never move, in chunks of 64, 64, 128, 256, .. that live until the cache is trimmed or dropped.
 //!
 //! ```text
 //!   number 0..64 -> chunk 0 | 64..128 -> chunk 1 | 128..256 -> chunk 2 | 256..512 -> chunk 3 | ..
 //! ```
-//! That a number always leads to a value of the same type is what lets readers look without a lock.
+//! A number always leads to a value of the same type, so readers need no lock.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -17,13 +17,13 @@ use crate::sync::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Or
 pub(super) const NONE: u32 = u32::MAX;
 /// Values of the first chunk.
 const FIRST: u32 = 64;
-/// Chunks: 2^31 values in all.
+/// Chunks, with 2^31 values in all.
 const CHUNKS: usize = 26;
 
-/// What may lie in a segment: all zeros is a value, it is used through shared references, and has no destructor.
+/// A type that a segment can hold.
 ///
 /// # Safety
-/// As said.
+/// All zeros must be a valid value; it is used only through shared references, and must need no destructor.
 pub(super) unsafe trait Zeroed: Sync {}
 
 pub(super) struct ZeroedSegments<T: Zeroed> {
@@ -32,13 +32,13 @@ pub(super) struct ZeroedSegments<T: Zeroed> {
     owns: PhantomData<T>,
 }
 
-/// A chunk on its way in.
+/// A chunk outside of the list.
 pub(super) struct ZeroedChunk<T: Zeroed> {
     block: NonNull<T>,
     number: usize,
 }
 
-// SAFETY: values are `Sync`, and are reached by shared references alone.
+// SAFETY: values are `Sync`, and are reached only by shared references.
 unsafe impl<T: Zeroed> Send for ZeroedSegments<T> {}
 // SAFETY: as above.
 unsafe impl<T: Zeroed> Sync for ZeroedSegments<T> {}
@@ -52,7 +52,7 @@ impl<T: Zeroed> ZeroedSegments<T> {
         }
     }
 
-    /// The value of this number; `None` for one that is not there.
+    /// The value of this number, if its chunk exists.
     #[inline(always)]
     pub(super) fn get(&self, number: u32) -> Option<&T> {
         let (chunk, place) = split(number);
@@ -60,16 +60,16 @@ impl<T: Zeroed> ZeroedSegments<T> {
         if chunk.is_null() {
             return None;
         }
-        // SAFETY: a chunk has as many values as `split` says, all zeros at first, and stays where it is.
+        // SAFETY: the chunk has at least `place + 1` values by `split`, all zeros at first, and does not move.
         Some(unsafe { &*chunk.wrapping_add(place as usize) })
     }
 
-    /// How many there are.
+    /// The number of values.
     pub(super) fn count(&self) -> u32 {
         self.count.load(Acquire)
     }
 
-    /// The next chunk, for [`add`](Self::add).
+    /// Allocates the next chunk for [`add`](Self::add).
     pub(super) fn chunk(&self, memory: &dyn HostAllocator) -> Result<ZeroedChunk<T>, AllocError> {
         let number = self
             .chunks
@@ -83,7 +83,7 @@ impl<T: Zeroed> ZeroedSegments<T> {
         })
     }
 
-    /// Takes a chunk in; answers the numbers of its values. Gives it back where another one took its place. The writer's.
+    /// Adds a chunk and returns the numbers of its values; `Err` with the chunk if another thread was faster. Requires the lock.
     pub(super) fn add(
         &self,
         chunk: ZeroedChunk<T>,
@@ -102,7 +102,7 @@ impl<T: Zeroed> ZeroedSegments<T> {
         Ok(first..end)
     }
 
-    /// All chunks go, the newest first. Nobody looks any more.
+    /// Removes the newest chunk. `&mut` excludes readers.
     pub(super) fn pop_chunk(&mut self) -> Option<ZeroedChunk<T>> {
         let number = self
             .chunks
@@ -113,7 +113,7 @@ impl<T: Zeroed> ZeroedSegments<T> {
         Some(ZeroedChunk { block, number })
     }
 
-    /// The numbers of the newest chunk's values, the one that [`pop_chunk`](Self::pop_chunk) takes.
+    /// Numbers of the newest chunk's values, which [`pop_chunk`](Self::pop_chunk) would remove.
     pub(super) fn last_chunk(&mut self) -> Option<core::ops::Range<u32>> {
         let number = self
             .chunks
@@ -131,16 +131,16 @@ impl<T: Zeroed> ZeroedChunk<T> {
 
     pub(super) fn free(self, memory: &dyn HostAllocator) {
         if let Some(layout) = layout::<T>(self.number) {
-            // SAFETY: taken from the same allocator with this layout and scope; values have no destructor.
+            // SAFETY: allocated by the same allocator with this layout and scope; values have no destructor.
             unsafe { memory.deallocate(self.block.cast(), layout, Scope::Cache) };
         }
     }
 }
 
-/// Which chunk, and the place in it.
+/// The chunk of a number, and the index in it.
 #[inline(always)]
 const fn split(number: u32) -> (usize, u32) {
-    // 0..64 are in chunk 0; above, the highest bit says.
+    // 0..64 are in chunk 0; above, the highest bit selects the chunk.
     let high = (number | (FIRST - 1)).ilog2();
     let chunk = (high + 1 - FIRST.ilog2()) as usize;
     (

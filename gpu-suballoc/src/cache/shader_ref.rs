@@ -1,4 +1,4 @@
-//! Compiled shaders in use.
+//! References to compiled shaders.
 
 use core::fmt;
 use core::ops::Deref;
@@ -13,24 +13,24 @@ use super::state::{CacheCore, HeldShader};
 
 /// A reference to a compiled shader, which is not destroyed until this is dropped, even if its owner is released.
 ///
-/// Taking and dropping one writes to nothing that another thread reads, for up to fourteen at a time on each of up to 64 threads. Further
-/// ones share fourteen words among all threads, and what is more than that takes the cache's lock for a moment. May be sent to, and dropped
-/// on, another thread.
+/// Acquiring and dropping a reference writes nothing that other threads read, for up to 14 references at a time on each of up to 64
+/// threads. Further references share 14 words among all threads; any beyond these take the cache's lock for a moment. References may be
+/// sent to other threads and dropped there.
 #[must_use = "dropping it says that the shader is not used any more"]
 pub struct ShaderRef<'c, P: Send + Sync, E: Copy + Send + Sync> {
     core: &'c CacheCore<P, E>,
     block: NonNull<StoredPayload<P>>,
-    /// `None`: it is counted in the entry.
+    /// `None` if the reference is counted in the entry.
     slot: Option<RefSlot>,
 }
 
-// SAFETY: the payload is `Send + Sync`; word and place are atomics that live as long as the cache, and only this hold makes the word null.
+// SAFETY: the payload is `Send + Sync`; word and place are atomics that live as long as the cache, and only this reference clears the word.
 unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Send for ShaderRef<'_, P, E> {}
-// SAFETY: as above; by reference nothing but the payload is reached.
+// SAFETY: as above; a shared borrow reaches only the payload.
 unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Sync for ShaderRef<'_, P, E> {}
 
 impl<'c, P: Send + Sync, E: Copy + Send + Sync> ShaderRef<'c, P, E> {
-    /// Of what is held, and is this hold's to let go.
+    /// Wraps a reference, which this value releases.
     #[inline(always)]
     pub(super) const fn new(core: &'c CacheCore<P, E>, found: HeldShader) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> ShaderRef<'c, P, E> {
         }
     }
 
-    /// What it was compiled for.
+    /// The key that the shader was compiled for.
     #[must_use]
     pub fn key(&self) -> ShaderKey {
         self.front().key
@@ -48,26 +48,26 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> ShaderRef<'c, P, E> {
 
     #[inline(always)]
     fn front(&self) -> &ShaderHeader {
-        // SAFETY: it is held, so its block is there until it is let go.
+        // SAFETY: it is referenced, so its block exists until the release.
         &unsafe { self.block.as_ref() }.front
     }
 
-    /// The number of its entry.
     pub(super) fn number(&self) -> u32 {
         self.front().number
     }
 
-    /// What it was compiled from, where that is compared.
+    /// The bytes that the shader was compiled from, if they are compared.
     #[must_use]
     pub fn content(&self) -> Option<&[u8]> {
-        // SAFETY: it is held, so its entry has a block until it is let go.
+        // SAFETY: it is referenced, so its entry has a block until the release.
         unsafe { self.core.entries.get(self.number())?.content() }
     }
 
-    /// The same hold, for work that outlives the borrow: a submission that runs for milliseconds, say. Keeps the cache.
+    /// Converts this to a reference that outlives the borrow, for example for a submission that runs for milliseconds. Keeps the cache
+    /// alive.
     pub fn into_work_ref(self) -> WorkRef<P, E> {
         if let (Some(at), Some(entry)) = (self.slot, self.core.entries.get(self.number())) {
-            // SAFETY: held there, and from now on in the count.
+            // SAFETY: referenced there, and from now on in the count.
             unsafe { ref_records::move_to_count(at, entry) };
         }
         let hold = WorkRef {
@@ -83,7 +83,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Deref for ShaderRef<'_, P, E> {
     type Target = P;
     #[inline]
     fn deref(&self) -> &P {
-        // SAFETY: it is held, so its block is there until it is let go.
+        // SAFETY: it is referenced, so its block exists until the release.
         &unsafe { self.block.as_ref() }.value
     }
 }
@@ -91,7 +91,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Deref for ShaderRef<'_, P, E> {
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for ShaderRef<'_, P, E> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: held there, let go once.
+        // SAFETY: referenced there, released once.
         unsafe {
             self.core.release(HeldShader {
                 block: self.block.cast(),
@@ -101,10 +101,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Drop for ShaderRef<'_, P, E> {
     }
 }
 
-/// A [`ShaderRef`] that borrows nothing, and keeps the cache until it is dropped.
+/// A [`ShaderRef`] that borrows nothing, and keeps the cache alive until it is dropped.
 #[must_use = "dropping it says that the shader is not used any more"]
 pub struct WorkRef<P: Send + Sync, E: Copy + Send + Sync> {
-    /// Goes after the hold, even if the shader's destructor unwinds.
+    /// Dropped after the reference is released, even if the shader's destructor unwinds.
     cache: ShaderCache<P, E>,
     block: NonNull<StoredPayload<P>>,
 }
@@ -115,10 +115,10 @@ unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Send for WorkRef<P, E> {}
 unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Sync for WorkRef<P, E> {}
 
 impl<P: Send + Sync, E: Copy + Send + Sync> WorkRef<P, E> {
-    /// What it was compiled for.
+    /// The key that the shader was compiled for.
     #[must_use]
     pub fn key(&self) -> ShaderKey {
-        // SAFETY: it is held, so its block is there until it is let go.
+        // SAFETY: it is referenced, so its block exists until the release.
         unsafe { self.block.as_ref() }.front.key
     }
 }
@@ -126,14 +126,14 @@ impl<P: Send + Sync, E: Copy + Send + Sync> WorkRef<P, E> {
 impl<P: Send + Sync, E: Copy + Send + Sync> Deref for WorkRef<P, E> {
     type Target = P;
     fn deref(&self) -> &P {
-        // SAFETY: it is held, so its block is there until it is let go.
+        // SAFETY: it is referenced, so its block exists until the release.
         &unsafe { self.block.as_ref() }.value
     }
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for WorkRef<P, E> {
     fn drop(&mut self) {
-        // SAFETY: counted in the entry when it was made, let go once.
+        // SAFETY: counted in the entry when this was created, released once.
         unsafe {
             self.cache.core().release(HeldShader {
                 block: self.block.cast(),

@@ -19,19 +19,20 @@ pub(super) struct CacheCore<P, E: Copy + Send + Sync> {
     pub(super) tables: TableList,
     pub(super) entries: ZeroedSegments<DetailedEntry>,
     pub(super) records: RefRecords,
-    /// Counted on when the hand of the clock has gone round.
+    /// Incremented each time the clock hand has passed all entries.
     pub(super) epoch: AtomicU32,
-    /// 1: held entries keep the cache above its limits, and whoever lets one go evicts it. Beside the epoch, which a hit reads as well.
+    /// 1: referenced entries keep the cache above its limits, and the thread that releases the last reference evicts them. Next to `epoch`,
+    /// which hits read as well.
     pub(super) is_over_limits: AtomicU32,
     pub(super) writer: StateMutex<WriterState>,
     pub(super) owners: ZeroedSegments<OwnerWithContext>,
     pub(super) compiles: ZeroedSegments<InFlightCompile<E>>,
     pub(super) memory: ContextHandle,
-    /// Who keeps it: handles, owners, holds that outlive a borrow. Of 64 bits, as an entry's count of holds is.
+    /// Handles, owners and work references. 64 bits, as an entry's reference count.
     pub(super) keepers: AtomicU64,
-    /// The block, as it was taken: what a reference leads to cannot be given back by it.
+    /// The block as it was allocated: a pointer from a reference to it must not be used to free it.
     pub(super) block: NonNull<Self>,
-    /// Payloads go in by one handle and come out by another, so handles of `P` are no handles of a shorter-lived `P`:
+    /// One handle stores payloads and another may return them, so handles of `P` must not become handles of a shorter-lived `P`:
     ///
     /// ```compile_fail
     /// use gpu_suballoc::ShaderCache;
@@ -43,20 +44,20 @@ pub(super) struct CacheCore<P, E: Copy + Send + Sync> {
     payloads: PhantomData<fn(P) -> P>,
 }
 
-/// What only one thread at a time changes.
+/// State that only the thread with the lock changes.
 pub(super) struct WriterState {
     pub(super) free_entry: u32,
     pub(super) free_compile: u32,
     pub(super) free_owner: u32,
-    /// The first flight that is under way.
+    /// First compile in flight.
     pub(super) running: u32,
-    /// Entries that can be found.
+    /// Entries in the table.
     pub(super) live: u64,
-    /// Entries that are about to be made: their room in the table is theirs.
+    /// Entries being compiled; the table has room reserved for them.
     pub(super) leads: u64,
-    /// Bytes of all payloads that are there, dead ones too.
+    /// Bytes of all payloads, including dead ones.
     pub(super) bytes: u64,
-    /// Dead ones that are there.
+    /// Dead entries that are not freed yet.
     pub(super) dead: u64,
     /// The first dead entry that is still referenced.
     pub(super) held: u32,
@@ -69,7 +70,7 @@ pub(super) struct WriterState {
     pub(super) evicted: u64,
 }
 
-/// A shader that is held: in its entry's count, or at a place.
+/// A referenced shader; the reference stands in `slot`, or is counted in the entry.
 #[derive(Clone, Copy)]
 pub(super) struct HeldShader {
     pub(super) block: NonNull<ShaderHeader>,
@@ -77,7 +78,7 @@ pub(super) struct HeldShader {
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
-    /// With one keeper.
+    /// Creates a cache with one keeper.
     pub(super) fn new(
         memory: ContextHandle,
         most_bytes: u64,
@@ -118,7 +119,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             block,
             payloads: PhantomData,
         };
-        // SAFETY: a block of this layout, nobody else's.
+        // SAFETY: a block of this layout, which no other thread uses.
         unsafe { block.write(core) };
         Ok(block)
     }
@@ -127,34 +128,34 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         self.keepers.fetch_add(1, Relaxed);
     }
 
-    /// One keeper less; the last one ends it.
+    /// Releases one keeper; the last one destroys the cache.
     ///
     /// # Safety
-    /// `core` was made by [`new`](Self::new), and the caller is one of its keepers, which does not use it any more.
+    /// `core` must come from [`new`](Self::new), and the caller must be one of its keepers and not use it afterwards.
     pub(super) unsafe fn release_keeper(core: NonNull<Self>) {
         // SAFETY: it lives as long as the caller keeps it.
         if unsafe { core.as_ref() }.keepers.fetch_sub(1, AcqRel) != 1 {
             return;
         }
         let last = LastCore {
-            // SAFETY: nobody else is left, so it is moved out of its block, which nobody reads any more.
+            // SAFETY: no other keeper is left, so it is moved out of its block, which no thread reads any more.
             core: unsafe { core.read() },
             block: core,
         };
         last.core.drop_payloads();
     }
 
-    /// Destroys all remaining entries. No reference exists or can be made.
+    /// Destroys all remaining entries. No reference exists or can be created.
     fn drop_payloads(&self) {
         for number in 0..self.entries.count() {
             if let Some(entry) = self.entries.get(number) {
-                // SAFETY: nobody refers to what is there; what is there no more, or not yet, is not looked at.
+                // SAFETY: nothing references an entry with a block; entries without one are skipped.
                 unsafe { self.drop_payload(entry) };
             }
         }
     }
 
-    /// Gives all memory back but the block. Nothing is left in it.
+    /// Frees all memory except the block. No payload is left.
     fn free_all(&mut self) {
         let memory = self.memory.clone();
         self.records.free_all(&memory);
@@ -167,10 +168,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         while let Some(chunk) = self.compiles.pop_chunk() {
             chunk.free(&memory);
         }
-        // References that were leaked kept their entries, and these their owner's slot.
+        // Leaked references kept their entries, and these kept their owner's slot.
         for slot in (0..self.owners.count()).filter_map(|number| self.owners.get(number)) {
             if slot.state.swap(0, Relaxed) != 0 {
-                // SAFETY: an owner's until now, whose blocks are gone; nobody else looks.
+                // SAFETY: the slot had an owner until now, whose blocks are gone; no other thread reads it.
                 drop(unsafe { slot.remove_memory() });
             }
         }
@@ -179,8 +180,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// Makes a live entry dead: nobody finds it from now on. True where nobody holds it: it is the caller's to [`destroy`](Self::destroy)
-    /// then, without the lock.
+    /// Makes a live entry dead: lookups no longer find it. True if nothing references it: then the caller must [`destroy`](Self::destroy)
+    /// it, without the lock.
     pub(super) fn kill(&self, writer: &mut WriterState, entry: &CacheEntry, number: u32) -> bool {
         if let Some(block) = entry.block() {
             // SAFETY: live, and the lock is held.
@@ -195,7 +196,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         mine
     }
 
-    /// A live entry, which is not in the table any more, is counted among the dead ones; its state is the caller's to change.
+    /// Counts a live entry that left the table as dead; the caller changes its state.
     pub(super) fn count_dead(&self, writer: &mut WriterState, entry: &CacheEntry) {
         writer.dead = writer.dead.wrapping_add(1);
         if let Some(slot) = self.owners.get(entry.owner.load(Relaxed)) {
@@ -204,7 +205,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// Takes a live entry out of its owner's list. With the lock; `slot` is its owner's.
+    /// Removes a live entry from the list of its owner, `slot`. Requires the lock.
     #[inline]
     pub(super) fn unlist(&self, writer: &mut WriterState, slot: &OwnerSlot, entry: &CacheEntry) {
         writer.live = writer.live.wrapping_sub(1);
@@ -213,21 +214,21 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         slot.first.store(self.unlink(first, entry), Relaxed);
     }
 
-    /// A dead entry that is held.
+    /// Adds an entry to the list of dead, referenced entries.
     pub(super) fn list_dead(&self, writer: &mut WriterState, entry: &CacheEntry, number: u32) {
         self.link(writer.held, entry, number);
         writer.held = number;
     }
 
-    /// Destroys a dead entry that nobody holds, and makes it free, even if the payload's destructor unwinds. The caller set `dying`, and has
-    /// no lock.
+    /// Destroys a dead entry without references and frees it, even if the payload's destructor unwinds. The caller has set
+    /// `is_being_destroyed` and does not hold the lock.
     pub(super) fn destroy(&self, entry: &DetailedEntry, number: u32) {
         let _afterwards = FreeEntryGuard {
             core: self,
             entry,
             number,
         };
-        // SAFETY: dead, held by nobody, and this thread alone was told to.
+        // SAFETY: dead, without references, and only this thread was chosen to destroy it.
         unsafe { self.drop_payload(entry) };
     }
 
@@ -245,7 +246,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         drop(unused);
     }
 
-    /// An entry is free, and not its owner's any more. With the lock; `slot` is its owner's.
+    /// Frees an entry and detaches it from its owner, `slot`. Requires the lock.
     #[inline]
     pub(super) fn forget(
         &self,
@@ -262,10 +263,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         writer.free_entry = number;
     }
 
-    /// Does nothing where there is none.
+    /// Destroys the entry's payload and frees its block, if it has a block.
     ///
     /// # Safety
-    /// Nobody holds the entry or will.
+    /// No reference to the entry exists or will exist.
     unsafe fn drop_payload(&self, entry: &DetailedEntry) {
         let Some(slot) = self.owners.get(entry.owner.load(Relaxed)) else {
             return;
@@ -273,14 +274,14 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         let Some(block) = entry.detach_block().map(NonNull::cast::<StoredPayload<P>>) else {
             return;
         };
-        // SAFETY: it had a block, and nobody reads it any more.
+        // SAFETY: the entry had a block, and no thread reads it any more.
         let content = unsafe { entry.remove_content() };
-        // SAFETY: written when the entry was made; moved out once, here.
+        // SAFETY: written when the entry was filled; moved out once, here.
         let StoredPayload { value, .. } = unsafe { block.read() };
-        // Goes last, even if a destructor unwinds.
+        // Freed last, even if a destructor unwinds.
         let _room = ReservedBlock {
             block,
-            // SAFETY: the owner's, which has this block.
+            // SAFETY: the slot's owner has this block.
             memory: unsafe { slot.memory() },
         };
         drop(value);
@@ -294,7 +295,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// Puts an entry in front of the first of a list.
+    /// Puts an entry in front of a list.
     pub(super) fn link(&self, first: u32, entry: &CacheEntry, number: u32) {
         entry.next.store(first, Relaxed);
         entry.previous.store(NONE, Relaxed);
@@ -303,7 +304,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// Takes an entry out of a list; answers what is first in it now.
+    /// Removes an entry from a list; returns the list's first entry.
     pub(super) fn unlink(&self, first: u32, entry: &CacheEntry) -> u32 {
         let (next, previous) = (entry.next.load(Relaxed), entry.previous.load(Relaxed));
         if let Some(next) = self.entries.get(next) {
@@ -318,7 +319,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// Frees the slot of an owner that has gone, after its last entry. What this returns is dropped without the lock.
+    /// Frees the slot of a released owner after its last entry. The caller drops the result without the lock.
     #[must_use]
     pub(super) fn free_owner(&self, writer: &mut WriterState, owner: u32) -> Option<ContextHandle> {
         let slot = self.owners.get(owner)?;
@@ -328,12 +329,12 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         slot.state.store(0, Relaxed);
         slot.link.store(writer.free_owner, Relaxed);
         writer.free_owner = owner;
-        // SAFETY: an owner's until now, and no block is left.
+        // SAFETY: the slot had an owner until now, and no block is left.
         Some(unsafe { slot.remove_memory() })
     }
 }
 
-/// An entry whose payload is destroyed, or being destroyed.
+/// Frees an entry after its payload's destructor returned or unwound.
 struct FreeEntryGuard<'c, P: Send + Sync, E: Copy + Send + Sync> {
     core: &'c CacheCore<P, E>,
     entry: &'c CacheEntry,
@@ -354,10 +355,10 @@ struct LastCore<P: Send + Sync, E: Copy + Send + Sync> {
 
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for LastCore<P, E> {
     fn drop(&mut self) {
-        // None are left, unless a destructor unwound.
+        // No payload is left, unless a destructor unwound.
         self.core.drop_payloads();
         self.core.free_all();
-        // SAFETY: taken in `CacheCore::new` with this layout and scope, read by nobody any more.
+        // SAFETY: allocated in `CacheCore::new` with this layout and scope; no thread reads it any more.
         unsafe {
             self.core.memory.deallocate(
                 self.block.cast(),

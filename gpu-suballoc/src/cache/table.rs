@@ -20,14 +20,13 @@ use crate::sync::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Rel
 /// Buckets of the first table.
 const FIRST: usize = 16;
 
-/// In front of the buckets.
+/// Precedes the buckets.
 #[repr(C, align(64))]
 struct TableHeader {
     mask: usize,
     older: AtomicPtr<TableHeader>,
 }
 
-/// The newest table and all older ones.
 pub(super) struct TableList {
     current: AtomicPtr<TableHeader>,
 }
@@ -35,15 +34,15 @@ pub(super) struct TableList {
 /// A table that nobody reads yet.
 pub(super) struct NewTable(NonNull<TableHeader>);
 
-// SAFETY: heads and buckets are made of atomics and of a number that never changes.
+// SAFETY: heads and buckets consist of atomics and a constant number.
 unsafe impl Send for TableList {}
 // SAFETY: as above.
 unsafe impl Sync for TableList {}
-// SAFETY: as above; a block that one thread made and another one takes in.
+// SAFETY: as above; one thread may create the block and another insert it.
 unsafe impl Send for NewTable {}
 
 impl TableList {
-    /// None yet: everything is a miss.
+    /// No table yet: every lookup misses.
     pub(super) const fn new() -> Self {
         Self {
             current: AtomicPtr::new(null_mut()),
@@ -51,14 +50,14 @@ impl TableList {
     }
 
     fn current(&self) -> Option<TableRef<'_>> {
-        // A table lives as long as this value, which only `pop_table` empties.
+        // A table lives as long as this value; only `pop_table` and `pop_older` remove tables, by `&mut`.
         NonNull::new(self.current.load(Acquire)).map(|head| TableRef {
             head,
             lives: PhantomData,
         })
     }
 
-    /// Offers the places of blocks that may have this hash, until `each` says that one is meant. Takes no lock.
+    /// Calls `each` with the places that may have this hash, until it returns a result. Takes no lock.
     #[inline(always)]
     pub(super) fn search<R>(
         &self,
@@ -70,7 +69,7 @@ impl TableList {
             if let Some(found) = table.search(hash, &mut each) {
                 return Some(found);
             }
-            // What was moved is in the newer table by now.
+            // Moved blocks are in the newer table by now.
             let newer = self.current()?;
             if newer.head == table.head {
                 return None;
@@ -79,44 +78,45 @@ impl TableList {
         }
     }
 
-    /// True where no block of this hash is in the newest table; false where that takes a [`search`](Self::search) to see. The writer's.
+    /// True if no block of this hash is in the newest table; false if only a [`search`](Self::search) can tell. Requires the lock.
     #[inline(always)]
     pub(super) fn is_without(&self, hash: u64) -> bool {
         self.current()
             .is_none_or(|table| table.bucket(hash as usize).is_without(HashTag::new(hash)))
     }
 
-    /// True where another entry may be put in.
+    /// True if one entry more than `entries` fits.
     pub(super) fn has_room(&self, entries: usize) -> bool {
         self.current()
             .is_some_and(|table| entries < max_entries(table.mask()))
     }
 
-    /// How many buckets the next table is to have.
+    /// Number of buckets of the next table.
     pub(super) fn next_size(&self) -> usize {
         self.current()
             .map_or(FIRST, |table| (table.mask() + 1).saturating_mul(2))
     }
 
-    /// Puts a block in, which is there for readers when this returns. The writer's, after [`has_room`](Self::has_room).
+    /// Puts a block in; readers find it when this returns. Requires the lock, and [`has_room`](Self::has_room).
     pub(super) fn put(&self, hash: u64, block: NonNull<ShaderHeader>) -> bool {
         self.current().is_some_and(|table| table.put(hash, block))
     }
 
-    /// Takes a block out. The writer's.
+    /// Removes a block. Requires the lock.
     pub(super) fn remove(&self, hash: u64, block: NonNull<ShaderHeader>) {
         if let Some(found) = self.find(hash, block) {
             found.remove();
         }
     }
 
-    /// Where a block is. The writer's.
+    /// The place of a block. Requires the lock.
     #[inline(always)]
     pub(super) fn find(&self, hash: u64, block: NonNull<ShaderHeader>) -> Option<TablePlace<'_>> {
         self.current()?.find(hash, block)
     }
 
-    /// From now on this one. `hash_of` gives each block's hash. The writer's; gives `fresh` back where it is too small by now.
+    /// Makes `fresh` the newest table and moves all blocks to it; `hash_of` returns a block's hash. `Err` with `fresh` if it is not larger
+    /// than the present table. Requires the lock.
     pub(super) fn replace(
         &self,
         fresh: NewTable,
@@ -144,7 +144,7 @@ impl TableList {
         Ok(())
     }
 
-    /// How many buckets suffice for so many entries and one more, where that is less than there are.
+    /// Number of buckets for one entry more than `entries`, if smaller than the present number.
     pub(super) fn smaller_size(&self, entries: usize) -> Option<usize> {
         let mut buckets = FIRST;
         while entries >= max_entries(buckets - 1) {
@@ -154,7 +154,7 @@ impl TableList {
         (buckets < now).then_some(buckets)
     }
 
-    /// Moves into a smaller table, of a [`smaller_size`](Self::smaller_size). Nobody else looks.
+    /// Moves all blocks into a smaller table, of a [`smaller_size`](Self::smaller_size). `&mut` excludes readers.
     pub(super) fn shrink(
         &mut self,
         fresh: NewTable,
@@ -173,7 +173,7 @@ impl TableList {
         *self.current.get_mut() = fresh.0.as_ptr();
     }
 
-    /// The newest of those that were replaced goes. Nobody else looks.
+    /// Removes the newest of the replaced tables. `&mut` excludes readers.
     pub(super) fn pop_older(&mut self) -> Option<NewTable> {
         let newest = self.current()?;
         let older = NonNull::new(newest.head().older.load(Relaxed))?;
@@ -186,10 +186,10 @@ impl TableList {
         Some(NewTable(older))
     }
 
-    /// All tables go. Nobody reads any more.
+    /// Removes the newest table. `&mut` excludes readers.
     pub(super) fn pop_table(&mut self) -> Option<NewTable> {
         let newest = NonNull::new(*self.current.get_mut())?;
-        // SAFETY: a table of this value; `&mut` says that nobody else looks.
+        // SAFETY: a table of this value; `&mut` excludes other threads.
         *self.current.get_mut() = unsafe { newest.as_ref() }.older.load(Relaxed);
         Some(NewTable(newest))
     }
@@ -200,7 +200,7 @@ const fn max_entries(mask: usize) -> usize {
     (mask + 1).saturating_mul(PLACES) / 2
 }
 
-/// One of the tables: a pointer to all of its block, which a reference to the head alone would not be.
+/// A pointer to a table's whole block; a reference to the head would cover the head alone.
 #[derive(Clone, Copy)]
 struct TableRef<'t> {
     head: NonNull<TableHeader>,
@@ -210,7 +210,7 @@ struct TableRef<'t> {
 impl<'t> TableRef<'t> {
     #[inline(always)]
     fn head(self) -> &'t TableHeader {
-        // SAFETY: it lives that long.
+        // SAFETY: the table lives for `'t`.
         unsafe { self.head.as_ref() }
     }
 
@@ -219,11 +219,11 @@ impl<'t> TableRef<'t> {
         self.head().mask
     }
 
-    /// The bucket at this number, of which only the lower bits count.
+    /// The bucket of this number modulo the number of buckets.
     #[inline(always)]
     fn bucket(self, number: usize) -> &'t Bucket {
         let first = self.head.as_ptr().wrapping_add(1).cast::<Bucket>();
-        // SAFETY: `mask + 1` buckets lie behind the head, in one block, zeros at first.
+        // SAFETY: `mask + 1` buckets follow the head in its block; they were zeros at first.
         unsafe { &*first.wrapping_add(number & self.mask()) }
     }
 
@@ -256,7 +256,7 @@ impl<'t> TableRef<'t> {
             self.bucket(number).count_passed();
             number = number.wrapping_add(1);
         }
-        // Never: half of it is empty. What passed by is noted, which costs a look and no more.
+        // Never: half of the table is empty. The overflow counts stay, and cost readers only time.
         false
     }
 
@@ -280,10 +280,10 @@ impl<'t> TableRef<'t> {
     }
 }
 
-/// Where a block is in a table. The writer's, until it changes the table.
+/// A block's place in a table. Valid until the writer changes the table.
 pub(super) struct TablePlace<'t> {
     table: TableRef<'t>,
-    /// Its home bucket, and how many it passed by on the way from there.
+    /// The home bucket, and the number of buckets from there that the block overflowed.
     home: usize,
     passed: usize,
     found: OccupiedPlace<'t>,
@@ -295,7 +295,7 @@ impl TablePlace<'_> {
         self.found.place
     }
 
-    /// Takes the block out.
+    /// Removes the block.
     #[inline(always)]
     pub(super) fn remove(self) {
         self.found.clear();
@@ -308,7 +308,7 @@ impl TablePlace<'_> {
 }
 
 impl NewTable {
-    /// An empty table of so many buckets, a power of two.
+    /// Creates an empty table; `buckets` is a power of two.
     pub(super) fn new(memory: &dyn HostAllocator, buckets: usize) -> Result<Self, AllocError> {
         let block = memory
             .allocate_zeroed(layout(buckets).ok_or(AllocError)?, Scope::Cache)?
@@ -324,7 +324,7 @@ impl NewTable {
     }
 
     fn layout(&self) -> Option<Layout> {
-        // SAFETY: made by `new`, read by nobody.
+        // SAFETY: created by `new`; no other thread reads it.
         layout(unsafe { self.0.as_ref() }.mask.wrapping_add(1))
     }
 
@@ -334,7 +334,7 @@ impl NewTable {
 
     pub(super) fn free(self, memory: &dyn HostAllocator) {
         if let Some(layout) = self.layout() {
-            // SAFETY: taken from the same allocator with this layout and scope.
+            // SAFETY: allocated by the same allocator with this layout and scope.
             unsafe { memory.deallocate(self.0.cast(), layout, Scope::Cache) };
         }
     }

@@ -1,7 +1,7 @@
-//! Gives back the cache's own memory that nothing lies in.
+//! Frees unused memory of the cache itself.
 //!
-//! Readers take no lock, so a table or a chunk of entries may go only when nobody can be reading: when the caller has every handle and every
-//! owner to itself.
+//! Readers take no lock, so a table or a chunk may be freed only if no thread can be reading: when the caller has exclusive access to every
+//! handle and owner.
 
 use core::ptr::NonNull;
 
@@ -16,30 +16,30 @@ use super::table::NewTable;
 use crate::sync::Ordering::{Acquire, Relaxed};
 
 impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
-    /// Frees the memory of the cache's own context that is not needed for the shaders that are there: tables of earlier sizes, entries and
-    /// owners that are gone. Answers how many bytes; `None`, and nothing freed, while there are handles beside this one,
-    /// owners beside `owners`, or work references: then somebody may be reading. Owners of other caches are not counted.
+    /// Frees memory of the cache's own context that the present shaders do not need: tables of earlier sizes, unused entries, compiles and
+    /// owner slots. Returns the number of bytes freed; `None`, and frees nothing, while there are other handles, owners not in `owners`, or
+    /// work references, because their threads may be reading. Owners of other caches are not counted.
     ///
-    /// A smaller table is allocated first; where that is refused, the table stays as it is.
+    /// Allocates a smaller table first; if that fails, the table stays as it is.
     pub fn trim(&mut self, owners: &mut [&mut CacheOwner<P, E>]) -> Option<u64> {
         let mine = owners
             .iter()
             .filter(|owner| owner.cache().is_same(self))
             .count();
-        // Acquire: whoever let go of the cache has done so before what follows.
+        // Acquire: what released keepers did with the cache happens before what follows.
         let keepers = self.core().keepers.load(Acquire);
         if keepers.checked_sub(1)? != mine as u64 {
             return None;
         }
-        // SAFETY: every keeper is this handle or one of the owners, which are all borrowed exclusively until this returns: nobody else
-        // has, or gets, a reference to the core.
+        // SAFETY: every keeper is this handle or one of the owners, which are all borrowed exclusively until this returns: no other
+        // reference to the core exists or is created meanwhile.
         let core = unsafe { self.core_mut() };
         Some(core.trim())
     }
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
-    /// Nobody else looks at it.
+    /// Frees unused memory; returns the number of bytes. `&mut` excludes readers.
     fn trim(&mut self) -> u64 {
         let memory = self.memory.clone();
         let mut freed = self.shrink_table(&memory);
@@ -60,7 +60,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         freed
     }
 
-    /// A table for what is live, or none; all others go.
+    /// Shrinks the table to the live entries, or removes it if there are none; frees all others.
     fn shrink_table(&mut self, memory: &ContextHandle) -> u64 {
         let live = usize::try_from(self.writer.lock().live).unwrap_or(usize::MAX);
         let mut freed = 0u64;
@@ -71,7 +71,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
                 .and_then(|buckets| NewTable::new(memory, buckets).ok());
             if let Some(fresh) = fresh {
                 freed = freed.wrapping_sub(fresh.bytes());
-                // SAFETY: what the newest table names is live, and nobody else is there.
+                // SAFETY: blocks in the newest table are live, and `&mut` excludes other threads.
                 let hash = |block: NonNull<ShaderHeader>| unsafe { block.as_ref() }.key.hash();
                 self.tables.shrink(fresh, hash);
             }
@@ -87,7 +87,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         freed
     }
 
-    /// The lists of free entries and owners, of those that are left.
+    /// Rebuilds the lists of free entries and owners from the remaining chunks.
     fn relink_free(&mut self) {
         let mut writer = self.writer.lock();
         writer.hand = 0;
@@ -109,7 +109,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     }
 }
 
-/// Frees the last chunks, as long as all of their values are unused.
+/// Frees the last chunks while all of their values are unused.
 fn pop_unused<T: Zeroed>(
     segments: &mut ZeroedSegments<T>,
     memory: &ContextHandle,

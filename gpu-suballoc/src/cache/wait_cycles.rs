@@ -1,11 +1,11 @@
-//! Which threads wait for which compiles, in all caches of the process. Threads in a cycle would wait for ever, so the call that would close
-//! the cycle fails instead.
+//! Which threads wait for which compiles, in all caches of the process. Threads in a cycle would wait for ever, so the call that would
+//! close the cycle fails.
 //!
 //! ```text
 //!   thread 1: compiles A, waits for B  -->  led by thread 2: compiles B, waits for A  -->  led by thread 1
 //! ```
 //!
-//! A list through the stacks of the waiting threads: it needs no memory and has no limit. Of a cache it refers only to the state of an
+//! A list through the stacks of the waiting threads: it needs no memory and has no limit. Of a cache it refers only to the `state` of an
 //! in-flight compile.
 
 use core::cell::Cell;
@@ -14,20 +14,19 @@ use core::ptr::NonNull;
 use super::in_flight_compile::RUNNING;
 use crate::sync::{AtomicU32, Ordering::Acquire, StateMutex};
 
-/// Acquired within a cache's lock, never the other way round.
+/// Acquired while a cache's lock may be held, never the other way round.
 static WAITING: StateMutex<List> = StateMutex::new(List(None));
 
 struct List(Option<NonNull<Wait>>);
 
-// SAFETY: what it leads to is touched under its lock alone, and is taken out before it goes.
+// SAFETY: its nodes are accessed only under its lock, and removed before they are dropped.
 unsafe impl Send for List {}
 
-/// One waiting thread.
 pub(super) struct Wait {
-    /// The waiting thread, and the leader of its compile. Under the list's lock, as the whole struct.
+    /// The waiting thread, and the leader of its compile. All fields are accessed only under the list's lock.
     thread: Cell<u64>,
     leader: Cell<u64>,
-    /// Of the flight.
+    /// State of the compile.
     state: Cell<Option<NonNull<AtomicU32>>>,
     next: Cell<Option<NonNull<Wait>>>,
 }
@@ -42,11 +41,12 @@ impl Wait {
         }
     }
 
-    /// The thread waits for a flight of `leader`'s from now on. False where that waits for this thread, by way of others or at once: then
-    /// nothing is changed.
+    /// Starts to wait for a compile that `leader` runs. False, and nothing changed, if `leader` is this thread or waits for it, directly or
+    /// through others.
     ///
     /// # Safety
-    /// It waits for nothing now; it is neither moved nor forgotten before it was [ended](Self::end) or dropped; and `state` stays as long.
+    /// It must not be waiting; it must be neither moved nor forgotten before it is [ended](Self::end) or dropped; and `state` must live as
+    /// long.
     pub(super) unsafe fn begin(&self, thread: u64, leader: u64, state: &AtomicU32) -> bool {
         let mut list = WAITING.lock();
         let mut after = leader;
@@ -64,7 +64,7 @@ impl Wait {
         false
     }
 
-    /// The thread does not wait any more.
+    /// Stops waiting.
     pub(super) fn end(&self) {
         if self.state.get().is_none() {
             return;
@@ -79,9 +79,10 @@ impl Wait {
         }
     }
 
-    /// True while the compile runs: once it ended, the thread does not wait, even if it has not woken yet.
+    /// True if the thread waits for a compile that still runs. Once the compile ended, the thread does not count, even if it has not woken
+    /// yet.
     fn is_for(&self, thread: u64) -> bool {
-        // SAFETY: the state stays until this is taken out of the list, as `begin` was promised.
+        // SAFETY: the state lives until this is removed from the list, as the caller of `begin` promised.
         let flies = |state: NonNull<AtomicU32>| unsafe { state.as_ref() }.load(Acquire) == RUNNING;
         self.thread.get() == thread && self.state.get().is_some_and(flies)
     }
@@ -97,7 +98,7 @@ impl List {
     fn find(&self, is: impl Fn(&Wait) -> bool) -> Option<&Wait> {
         let mut at = self.0;
         while let Some(there) = at {
-            // SAFETY: in the list, so not dropped yet: `end` takes it out, under this lock.
+            // SAFETY: in the list, so not dropped yet: `end` removes it, under this lock.
             let wait = unsafe { there.as_ref() };
             if is(wait) {
                 return Some(wait);
@@ -107,7 +108,7 @@ impl List {
         None
     }
 
-    /// Who leads what a thread waits for.
+    /// The leader of the compile that a thread waits for.
     fn leader_of(&self, thread: u64) -> Option<u64> {
         self.find(|wait| wait.is_for(thread))
             .map(|wait| wait.leader.get())
@@ -119,14 +120,14 @@ mod tests {
     use super::*;
     use crate::sync::Ordering::Release;
 
-    /// Numbers that no thread of this process has.
+    /// Thread numbers from here on are not used in this process.
     const FROM: u64 = 1 << 60;
 
     #[test]
     fn whoever_would_close_a_circle_is_told_and_one_that_has_landed_is_none() {
         let flights = [const { AtomicU32::new(RUNNING) }; 4];
         let waits = [const { Wait::new() }; 4];
-        // SAFETY: none is moved, each is ended or dropped before its flight.
+        // SAFETY: none is moved; each is ended or dropped before its state.
         let begin = |thread: usize, leader: usize| unsafe {
             waits[thread].begin(FROM + thread as u64, FROM + leader as u64, &flights[leader])
         };

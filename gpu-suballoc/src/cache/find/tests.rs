@@ -8,8 +8,8 @@ use crate::sync::Ordering::Acquire;
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
-/// A thread that looks for a shader which goes at that moment names its block, where another shader lies by now. An eviction that sees the
-/// name leaves that one; it goes all the same, with nobody left who holds it.
+/// A lookup of a shader that is removed at that moment names its block, where another shader lies by now. An eviction that sees the word
+/// keeps that shader, which must still be evicted although no reference to it is left.
 #[test]
 fn what_a_lookup_named_for_a_moment_does_not_stay_above_the_limits() {
     let root = Context::root_static(&SYSTEM, ContextOptions::new("test")).expect("memory");
@@ -33,7 +33,7 @@ fn what_a_lookup_named_for_a_moment_does_not_stay_above_the_limits() {
     };
     let core = cache.core();
     compile(1);
-    // The look at the place of the first one, up to what it finds there.
+    // The lookup of the first shader, up to reading its place.
     let place = core
         .tables
         .search(key(1).hash(), |place| Some(NonNull::from(place)))
@@ -41,14 +41,14 @@ fn what_a_lookup_named_for_a_moment_does_not_stay_above_the_limits() {
     // SAFETY: places live as long as the cache.
     let place = unsafe { place.as_ref() };
     let block = NonNull::new(place.load(Acquire)).expect("it is there");
-    // The second one drives out the first, and the third one the second, in the block of the first.
+    // The second shader evicts the first, and the third one evicts the second and reuses the first one's block.
     compile(2);
     compile(3);
     let found = cache.get(key(3)).expect("it is there");
     let third = NonNull::from(&*found);
     assert!(third.addr() > block.addr() && third.addr() < block.addr().saturating_add(128));
     drop(found);
-    // The look goes on: the block is named, and what lay there is gone.
+    // The lookup continues: it names the block, whose first shader is gone.
     let record = core.records.of(threads::slot());
     let word = ref_records::publish(&core.records, record, block).expect("a free word");
     cache.set_limits(limits(0));

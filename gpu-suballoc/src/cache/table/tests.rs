@@ -18,7 +18,7 @@ fn mixed(number: u32) -> u64 {
         .wrapping_mul(0xD1B5_4A32_D192_ED03)
 }
 
-/// A block of this number, which nobody reads.
+/// A made-up block address for this number; never read.
 fn block(number: u32) -> NonNull<ShaderHeader> {
     NonNull::new(core::ptr::without_provenance_mut((number as usize + 1) * 8)).expect("not 0")
 }
@@ -78,7 +78,7 @@ fn who_is_in_an_older_table_finds_nothing_there_and_goes_on_to_the_newer() {
     assert!(tables.put(mixed(5), block(5)) && is_there(&tables, 5));
     let older = tables.current().expect("one was made");
     let mut looks = 0;
-    // The search begins in the older table, which is replaced while the first place is looked at.
+    // The search begins in the older table, which is replaced while the first place is read.
     let found = tables.search(mixed(5), |place| {
         looks += 1;
         if looks == 1 {
@@ -105,7 +105,7 @@ fn h69_misses_stay_short_whatever_came_and_went() {
     for number in NUMBERS - 40..NUMBERS {
         tables.remove(mixed(number), block(number));
     }
-    // All buckets are as if nothing had ever been in them.
+    // No bucket keeps an overflow count.
     let table = tables.current().expect("one was made");
     let left: Vec<bool> = table
         .buckets()
@@ -170,7 +170,7 @@ fn seven_fit_and_each_is_found_by_its_tag_alone() {
         );
     }
     assert_eq!(found(&bucket, hash(7)), (Vec::new(), false));
-    // A tag of 0 would be an empty place's.
+    // A tag of 0 would mean an empty place.
     assert_eq!(found(&bucket, 1 << 56).0, [0]);
     let third = HashTag::new(hash(3));
     assert!(removed(&bucket, third, block(3)) && !removed(&bucket, third, block(3)));
@@ -192,14 +192,14 @@ fn equal_hashes_are_all_offered_and_whoever_passed_is_looked_for_further_on() {
     assert!(found(&bucket, 5 << 56).1);
     bucket.uncount_passed();
     assert!(!found(&bucket, 5 << 56).1);
-    // A count that ran over sticks.
+    // A saturated count never decreases.
     (0..300).for_each(|_| bucket.count_passed());
     (0..300).for_each(|_| bucket.uncount_passed());
     assert!(found(&bucket, 5 << 56).1 && found(&bucket, 5 << 56).0.len() == 2);
 }
 
-/// A shader that lies where one lay that went meanwhile: who had read where the old one lay reads the new one by the new one's pointer.
-/// Only miri sees another one.
+/// A new shader lies where a removed one lay. A lookup that read the old shader's place must read the new shader through the new pointer.
+/// Only miri can tell the pointers apart.
 #[test]
 fn what_is_held_is_what_lies_there_now() {
     let front = |low| ShaderHeader {
@@ -212,7 +212,7 @@ fn what_is_held_is_what_lies_there_now() {
         touched: AtomicU32::new(0),
     };
     let made = |low| NonNull::from(Box::leak(Box::new(front(low))));
-    // SAFETY: made there, given back once.
+    // SAFETY: created by `made`, freed once.
     let gone = |block: NonNull<ShaderHeader>| drop(unsafe { Box::from_raw(block.as_ptr()) });
     let (records, bucket, sought) = (RefRecords::new(), Bucket::default(), HashTag::new(1 << 56));
     let mut record = RefRecord::default();
@@ -233,9 +233,9 @@ fn what_is_held_is_what_lies_there_now() {
         assert!(bucket.put(sought, new));
         match ref_records::confirm(word, place, old) {
             RefAttempt::Yes(block, at) if old == new => {
-                // SAFETY: it is there until it is given back below.
+                // SAFETY: it exists until it is freed below.
                 assert_eq!(unsafe { block.as_ref() }.key.low, 2);
-                // SAFETY: held there, let go once.
+                // SAFETY: referenced there, released once.
                 assert!(!unsafe { ref_records::release(at, block) });
                 again += 1;
             }
@@ -248,12 +248,12 @@ fn what_is_held_is_what_lies_there_now() {
     assert!(again > 0, "memory never came again");
 }
 
-/// The writer looks at the home bucket alone: whatever was put further on is told by the count there, which goes with it.
+/// The writer reads only the home bucket, whose overflow count tells about blocks in later buckets and falls when they are removed.
 #[test]
 fn h69_a_bucket_says_whether_others_passed_by_and_whether_they_left() {
     let tables = TableList::new();
     grown(&tables, mixed);
-    // All in one home bucket, each with a tag of its own.
+    // All have the same home bucket and different tags.
     let hash = |number: u32| u64::from(number + 1) << 56 | 3;
     for number in 0..30 {
         assert!(tables.put(hash(number), block(number)));
