@@ -48,7 +48,7 @@ impl Deref for DetailedEntry {
 
 impl DetailedEntry {
     /// # Safety
-    /// The entry must be free and reserved for the caller, which gives it a block next.
+    /// The entry must be free and reserved for the caller, which sets its block next.
     pub(super) unsafe fn set_content(&self, content: ShaderContent) {
         // SAFETY: the caller: no other thread reads or writes it.
         unsafe { self.content.get().write(MaybeUninit::new(content)) };

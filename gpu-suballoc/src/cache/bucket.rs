@@ -5,7 +5,7 @@
 //!   | place 0 | place 1 | .. | place 6 | tags     |       place: address of the shader's block; null is empty
 //!   tags, bytes 0 to 6: the upper 8 bits of the place's hash, 1 instead of 0, and 0 if empty; byte 7: overflow count
 //! ```
-//! Readers take no lock: a writer fills a place before its tag. A place that a reader found is a hint until the reader [has a
+//! Readers acquire no lock: a writer fills a place before its tag. A place that a reader found is a hint until the reader [has a
 //! reference](super::ref_records): the block may be gone, and its memory reused.
 
 #![forbid(unsafe_code)]

@@ -1,12 +1,12 @@
-//! A miss: one thread compiles, with no lock held; who asks for the same meanwhile waits for it.
+//! Misses: one thread compiles, without the lock; other threads that request the same shader wait for it.
 //!
 //! ```text
-//!   find --miss--> begin (lock) --+-> live by now: held
-//!                                 +-> needs room: got outside of the lock, and again
-//!                                 +-> under way: join, wait
-//!                                 +-> lead: memory for the payload -> compile -> succeed | fail;  dropped: retry
+//!   find --miss--> begin (lock) --+-> live by now: acquire
+//!                                 +-> lacks capacity: allocate without the lock, retry
+//!                                 +-> in flight: join, wait
+//!                                 +-> lead: allocate the payload -> compile -> succeed | fail;  dropped: retry
 //! ```
-//! Everything that can be refused is asked for before the compile: what was compiled is always kept (H61).
+//! All memory is allocated before the compile: a compiled shader is always kept (H61).
 
 use core::alloc::Layout;
 use core::mem::ManuallyDrop;
@@ -29,17 +29,17 @@ use super::wait_cycles::Wait;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::threads;
 
-/// What a compiler made.
+/// What a compiler returns.
 #[derive(Clone, Copy, Debug)]
 pub struct CompiledShader<P> {
     /// The shader.
     pub value: P,
-    /// How many bytes it counts against the cache's limit: host and device memory, as far as the compiler knows. What would take the sum
-    /// of all above 2^64 - 1 is not counted.
+    /// Bytes that count against the cache's limit: host and device memory, as far as the compiler knows. Bytes that would raise the cache's
+    /// sum above 2^64 - 1 are not counted.
     pub bytes: u64,
 }
 
-/// Who asks, for what.
+/// A request of an owner for a shader.
 pub(super) struct CompileRequest<'a> {
     pub(super) key: ShaderKey,
     pub(super) content: Option<&'a [u8]>,
@@ -62,7 +62,7 @@ enum CacheShortage {
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
-    /// A hold of the shader, compiled by this thread or another one if it was not there.
+    /// A reference to the shader, compiled by this thread or another one if it was missing.
     #[cold]
     pub(super) fn compile(
         &self,
@@ -132,7 +132,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         })
     }
 
-    /// The compile of this key that is under way, if there is one. With the lock.
+    /// The compile of this key in flight, if there is one. Requires the lock.
     fn in_flight(
         &self,
         writer: &WriterState,
@@ -148,7 +148,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         None
     }
 
-    /// Gets what was missing, outside of the lock.
+    /// Allocates what was missing, without the lock.
     #[cold]
     fn grow_with(&self, need: CacheShortage) -> Result<(), HostError> {
         let memory = &self.memory;
@@ -191,7 +191,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
                 let bytes = Layout::array::<[u64; 8]>(buckets).unwrap_or(Layout::new::<[u64; 8]>());
                 let fresh = NewTable::new(memory, buckets).map_err(refused(bytes))?;
                 let writer = self.writer.lock();
-                // SAFETY: what the newest table names is live while the lock is held.
+                // SAFETY: blocks in the newest table are live while the lock is held.
                 let replaced = self
                     .tables
                     .replace(fresh, |block| unsafe { block.as_ref() }.key.hash());
@@ -209,7 +209,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         writer.free_compile = number;
     }
 
-    /// Waits for the compile of this key that is under way. `None`: ask again.
+    /// Waits for the compile of this key in flight. `None`: the caller must try again.
     #[cold]
     fn join(&self, asked: &CompileRequest<'_>) -> Result<Option<HeldShader>, CacheError<E>> {
         let wait = Wait::new();
@@ -218,8 +218,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             return Ok(None);
         };
         let (me, leader) = (threads::number(), flight.leader.load(Relaxed));
-        // SAFETY: it is this thread's own, on its stack, which waits for nothing here and ends it below, before it leaves the flight: until
-        // then the flight is nobody else's.
+        // SAFETY: `wait` is this thread's own, on its stack; the thread waits for nothing here, and ends `wait` below, before it leaves the
+        // compile, which is not reused until then.
         if me != 0 && !unsafe { wait.begin(me, leader, &flight.state) } {
             return Err(CacheError::Recursive);
         }
@@ -244,13 +244,13 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
                 let Some(block) = self.entries.get(entry).and_then(|entry| entry.block()) else {
                     return Ok(None);
                 };
-                // A hold was counted for this thread.
+                // A reference was counted for this thread.
                 let found = HeldShader { block, slot: None };
-                // SAFETY: it is held.
+                // SAFETY: it is referenced.
                 if unsafe { self.matches(block, asked.key, asked.content) } {
                     return Ok(Some(found));
                 }
-                // The same key, and another shader.
+                // The key is the same, the content is not.
                 drop(ShaderRef::new(self, found));
                 Ok(None)
             }
@@ -258,7 +258,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// A user less; the last one gives the flight back.
+    /// Removes a user; the last one frees the compile.
     fn leave(writer: &mut WriterState, flight: &InFlightCompile<E>, number: u32) {
         let users = flight.users.load(Relaxed).wrapping_sub(1);
         flight.users.store(users, Relaxed);
@@ -267,7 +267,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// The flight is over. With the lock; true where somebody waits, who is to be woken afterwards: nobody joins any more.
+    /// Ends a compile. True if threads wait, which the caller must wake afterwards; no more can join. Requires the lock.
     fn finish_compile(
         &self,
         writer: &mut WriterState,
@@ -295,13 +295,13 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     }
 }
 
-/// The one who compiles. Dropped without a result, by a panic or for want of memory, it lets another one try.
+/// The compiling thread's state. Dropped without a result, by a panic or because memory is missing, it makes another thread compile.
 struct CompileLeader<'c, 'a, P: Send + Sync, E: Copy + Send + Sync> {
     core: &'c CacheCore<P, E>,
     in_flight: (u32, &'c InFlightCompile<E>),
     entry: (u32, &'c DetailedEntry),
     owner: &'c OwnerSlot,
-    /// The block that the owner kept, until it is used.
+    /// The owner's spare block, until it is used.
     room: Option<ReservedBlock<'a, P>>,
     request: &'a CompileRequest<'a>,
 }
@@ -314,7 +314,7 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
         let &CompileRequest {
             content, memory, ..
         } = self.request;
-        // A context that was closed refuses, whatever was kept.
+        // A closed context refuses, even if its owner has a spare block.
         let room = match self.room.take() {
             Some(room) if !memory.is_closed() => room,
             _ => ReservedBlock::new(memory)?,
@@ -326,14 +326,14 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
         match compile() {
             Ok(CompiledShader { value, bytes }) => {
                 let (number, entry) = self.entry;
-                // Old, until it is found again: what is used once does not drive out what is used all the time.
+                // Old until the next hit, so that shaders used once do not evict those used often.
                 let touched = AtomicU32::new(self.core.epoch.load(Relaxed).wrapping_sub(2));
                 let front = ShaderHeader {
                     key: self.request.key,
                     number,
                     touched,
                 };
-                // SAFETY: it is free, and reserved for this.
+                // SAFETY: the entry is free, and reserved for this shader.
                 unsafe { entry.set_content(content) };
                 Ok(self.succeed(room.fill(StoredPayload { front, value }), bytes))
             }
@@ -344,7 +344,7 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
         }
     }
 
-    /// The entry is there, held once for each user of the flight. Takes no memory.
+    /// Fills the entry, with one reference for each user of the compile. Allocates nothing.
     fn succeed(self, block: NonNull<ShaderHeader>, bytes: u64) -> HeldShader {
         let Self {
             core,
@@ -355,7 +355,7 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
             ..
         } = *ManuallyDrop::new(self);
         let mut writer = core.writer.lock();
-        // What a compiler says may be anything: the sums stay exact, of what is counted.
+        // A compiler may return any number: only bytes that the sum can hold are counted.
         let bytes = bytes.min(u64::MAX - writer.bytes);
         let released = flight.1.released.load(Relaxed) != 0;
         entry.fill(block, owner, bytes, flight.1.users.load(Relaxed), !released);
@@ -383,7 +383,7 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
         if waited_for {
             threads::wake(&flight.1.state);
         }
-        // Somebody's destructor may unwind: this thread's hold is let go then.
+        // Another shader's destructor may unwind: then this thread's reference is released.
         let found = HeldShader { block, slot: None };
         let hold = ShaderRef::new(core, found);
         core.destroy_after(&mut moved, going);

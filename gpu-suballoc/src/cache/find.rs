@@ -26,7 +26,7 @@ enum FindAttempt {
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
-    /// Acquires a reference to the live shader of this key. Takes no lock and, after the thread's first call, allocates nothing.
+    /// Acquires a reference to the live shader of this key. Acquires no lock and, after the thread's first call, allocates nothing.
     #[inline(always)]
     pub(super) fn find(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<HeldShader> {
         let slot = threads::slot();

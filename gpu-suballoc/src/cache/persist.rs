@@ -1,4 +1,4 @@
-//! Compiled shaders in a file: written by one run, read by the next, refused as a whole if one bit is another.
+//! Files of compiled shaders: one run writes a file, the next one reads it; a file with any changed bit is rejected as a whole.
 //!
 //! ```text
 //!   "STEWSHAD" | version u32 | header bytes u32 | identity of the device 48 |            all numbers are little-endian
@@ -6,8 +6,8 @@
 //!   ..
 //!   count u64 | length of the file u64 | BLAKE3 of all before it, 32 bytes
 //! ```
-//! Who writes the file may be anybody: nothing in it is believed before the hash over all of it, the device and the version were seen to be
-//! right. The hash tells damage, and files of other devices; it is no signature.
+//! The file is untrusted: the reader uses nothing in it before it has verified the version, the hash of the whole file, and the device. The
+//! hash detects damage; it is no signature.
 
 #![forbid(unsafe_code)]
 
@@ -18,13 +18,14 @@ use alloc_core::{ContextHandle, HostError, TryVec};
 use super::key::{CacheDevice, ContentHash, ShaderKey};
 
 const MAGIC: [u8; 8] = *b"STEWSHAD";
-/// What this file can be read by: another layout has another number.
+/// Each layout of the file has its own number.
 const VERSION: u32 = 1;
 const HEADER: usize = 64;
 const TRAILER: usize = 48;
 const ENTRY: usize = 32;
 
-/// Whose binaries they are: what `VkPhysicalDeviceProperties` and `VkPhysicalDeviceIDProperties` say. Binaries of another one are refused.
+/// The device and driver that binaries are for, from `VkPhysicalDeviceProperties` and `VkPhysicalDeviceIDProperties`. Binaries for others
+/// are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreIdentity {
     /// `vendorID`.
@@ -33,11 +34,11 @@ pub struct StoreIdentity {
     pub device: u32,
     /// `driverVersion`.
     pub driver_version: u32,
-    /// What the program says of its own binaries: another number, and older files are refused.
+    /// The program's number for its format of binaries; files with another number are rejected.
     pub format: u32,
     /// `pipelineCacheUUID`.
     pub pipeline_cache_uuid: [u8; 16],
-    /// `deviceUUID`; zeros where it is not known.
+    /// `deviceUUID`; zeros if unknown.
     pub device_uuid: [u8; 16],
 }
 
@@ -52,19 +53,19 @@ impl StoreIdentity {
     }
 }
 
-/// Where a file goes, piece by piece.
+/// Receives a file, piece by piece.
 pub trait StoreSink {
-    /// Why it does not.
+    /// Why a write failed.
     type Error;
 
-    /// Takes the next bytes.
+    /// Writes the next bytes.
     ///
     /// # Errors
-    /// The sink's own; nothing more is written then.
+    /// The sink's error; nothing more is written then.
     fn write(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 }
 
-/// Writes a file of shaders, one after the other.
+/// Writes a file of shaders.
 pub struct StoreWriter<'s, S: StoreSink> {
     sink: &'s mut S,
     hash: blake3::Hasher,
@@ -76,7 +77,7 @@ impl<'s, S: StoreSink> StoreWriter<'s, S> {
     /// Begins a file for this device.
     ///
     /// # Errors
-    /// The sink's.
+    /// The sink's error.
     pub fn new(sink: &'s mut S, identity: &StoreIdentity) -> Result<Self, S::Error> {
         let mut writer = Self {
             sink,
@@ -98,10 +99,10 @@ impl<'s, S: StoreSink> StoreWriter<'s, S> {
         Ok(writer)
     }
 
-    /// Adds a shader: what it is found by, what it was compiled from where that is compared, and the binary.
+    /// Adds a shader: its key, the bytes that it was compiled from if they are compared, and its binary.
     ///
     /// # Errors
-    /// [`WriteError::TooLarge`] for a content of 4 GiB or more; the sink's. The file is not to be used then.
+    /// [`WriteError::TooLarge`] if the content has 4 GiB or more; the sink's error. The file must not be used then.
     pub fn add(
         &mut self,
         key: ShaderKey,
@@ -127,10 +128,10 @@ impl<'s, S: StoreSink> StoreWriter<'s, S> {
         Ok(())
     }
 
-    /// Ends the file; answers how many shaders and bytes it has.
+    /// Ends the file; returns its numbers of shaders and of bytes.
     ///
     /// # Errors
-    /// The sink's.
+    /// The sink's error.
     pub fn finish(mut self) -> Result<(u64, u64), S::Error> {
         let (count, length) = (self.count, self.length.saturating_add(TRAILER as u64));
         self.put(&count.to_le_bytes())?;
@@ -150,13 +151,13 @@ impl<'s, S: StoreSink> StoreWriter<'s, S> {
 /// Why a shader could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteError<E> {
-    /// Its content has 4 GiB or more.
+    /// The content has 4 GiB or more.
     TooLarge,
-    /// The sink refused.
+    /// The sink failed.
     Sink(E),
 }
 
-/// A file that was seen to be whole, of this version, and this device's.
+/// A file that is complete, of this version, and for this device.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredShaders<'b> {
     entries: &'b [u8],
@@ -166,19 +167,19 @@ pub struct StoredShaders<'b> {
 /// A shader of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredShader<'b> {
-    /// What it is found by, on the device that reads it.
+    /// The shader's key, on the device that reads the file.
     pub key: ShaderKey,
-    /// What it was compiled from, where that is compared.
+    /// The bytes that the shader was compiled from, if they are compared.
     pub content: Option<&'b [u8]>,
     /// The binary.
     pub binary: &'b [u8],
 }
 
 impl<'b> StoredShaders<'b> {
-    /// Looks at a whole file. Reads nothing beyond it, takes no memory.
+    /// Verifies a whole file. Reads nothing beyond it, and allocates nothing.
     ///
     /// # Errors
-    /// [`StoreError`]: what is not right. Nothing of such a file may be used; compile again, and write it anew.
+    /// [`StoreError`]. Nothing of such a file may be used; compile again, and write it anew.
     pub fn open(file: &'b [u8], identity: &StoreIdentity) -> Result<Self, StoreError> {
         let (head, _) = file.split_first_chunk::<8>().ok_or(StoreError::Truncated)?;
         if *head != MAGIC {
@@ -217,13 +218,13 @@ impl<'b> StoredShaders<'b> {
         })
     }
 
-    /// How many shaders it has.
+    /// The number of shaders.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The shaders, in the order in which they were written, with keys of this device. Ends early in a file that its writer made badly.
+    /// The shaders in the order of writing, with keys of this device. Ends early if the file's writer made it badly.
     pub fn iter(&self, device: CacheDevice) -> impl Iterator<Item = StoredShader<'b>> + use<'b> {
         let mut rest = self.entries;
         let mut left = self.count;
@@ -274,22 +275,22 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     )
 }
 
-/// Why a file is refused.
+/// Why a file is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// It is none.
+    /// Not a file of shaders.
     NotAStore,
-    /// Of another version of this format.
+    /// Another version of this format.
     OtherVersion {
-        /// Which.
+        /// The file's version.
         version: u32,
     },
-    /// The end is missing, or more than the end.
+    /// The file is shorter or longer than it should be.
     Truncated,
-    /// A bit is another.
+    /// A bit differs.
     Damaged,
-    /// Of another device, driver, or format of binaries.
+    /// Another device, driver, or format of binaries.
     OtherDevice,
 }
 
@@ -313,7 +314,7 @@ impl fmt::Display for StoreError {
 
 impl core::error::Error for StoreError {}
 
-/// A sink in memory of a context.
+/// A sink in a context's memory.
 impl StoreSink for TryVec<u8, ContextHandle> {
     type Error = HostError;
 

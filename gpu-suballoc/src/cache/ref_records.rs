@@ -1,32 +1,35 @@
-//! Who uses a shader right now: a word in a record of the thread's own, so that a hit writes nothing that others read.
+//! References to shaders in use: words in a record of the thread's own, so that a hit writes nothing that other threads read.
 //!
 //! ```text
-//!   record of a thread slot    | word 0 | word 1 | .. | word 13 | hint | top | hits |       a word: null, or where the shader's block lies
+//!   record of a thread slot    | word 0 | word 1 | .. | word 13 | hint | top | hits |       a word: null, or the address of a block
 //!
-//!   hold:     word <- what the place said   (SeqCst)      delete:   place <- null          (SeqCst)
+//!   acquire:  word <- value of the place    (SeqCst)      delete:   place <- null          (SeqCst)
 //!             read the place again          (SeqCst)                read all words and refs (SeqCst)
 //!   release:  word <- null                  (SeqCst)
-//!             read the place again          (SeqCst): another -> sweep
+//!             read the place again          (SeqCst): changed -> sweep
 //! ```
-//! Of a hold and a delete at once at least one sees the other: a hold that the delete missed reads another word in the place, and lets go.
-//! Nothing of the block is read before that: it may be gone. Of a release and a delete at once at least one sees that nobody holds any
-//! more, and destroys. Places never move, so reading one after the release is sound; if it changed meanwhile for another reason, the worst
-//! is a sweep for nothing. While the shader is held its block is nobody else's, so a place that has it again has the same shader.
+//! If an acquire and a delete run at once, at least one sees the other: an acquire that the delete missed reads another value in the place,
+//! and clears its word. It reads nothing of the block before that, because the block may be gone. If a release and a delete run at once, at
+//! least one sees that no reference is left, and destroys the shader. Places never move, so reading one after the release is sound; if it
+//! changed for another reason, the only cost is a useless sweep. While a shader is referenced its block is not reused, so a place that
+//! names the block again names the same shader.
 //!
-//! A growth empties the places of the older table, after the newer one is there: who holds by an older place did so before.
+//! A growing table empties the places of the older table after it has published the newer one: references through an older place were
+//! acquired before.
 //!
-//! An owner's release that is to find all of its shaders free, or change nothing, asks in the same way, with the place closed instead of
-//! empty: a hold that it missed reads a closed place, lets go, and asks again when the release is decided.
+//! A release of an owner whose shaders must all be unreferenced follows the same protocol, with closed places instead of empty ones: an
+//! acquire that it missed reads a closed place, clears its word, and tries again after the decision.
 //!
-//! A word may name, for a moment, a block that the thread does not hold: it was gone before, and lies there again as another shader's. A
-//! delete that sees it leaves the shader to the dead, and the thread, which knows the address alone, looks among them ([`RefAttempt::Gone`]).
+//! A word may name, for a moment, a block that the thread has no reference to: the shader was removed, and another shader uses the block. A
+//! delete that sees this word puts that shader in the list of dead, referenced entries; the thread, which knows only the address, searches
+//! that list ([`RefAttempt::Gone`]).
 //!
-//! A record is put in its place before its first word is written, and places of records are read like words (SeqCst too): a delete that
-//! does not see the record is one that its holds see. The same goes for `top`, behind which no word of a record was ever written: mostly the first
-//! is all that a delete reads.
+//! A record is published before its first word is written, and pointers to records are read with SeqCst, as words are: if a delete does not
+//! see a record, the acquires in it see the delete. The same holds for `top`, above which no word was ever written: mostly a delete reads
+//! only the first word.
 //!
-//! Only the thread of the slot makes a null word of its record another; whoever has the hold makes it null again, on any thread. The
-//! common record is everybody's, who claim a word of it by compare-exchange.
+//! Only the slot's thread sets a null word of its record; any thread that has the reference clears the word. All threads share the common
+//! record, and claim its words by compare-exchange.
 
 use core::ptr::{NonNull, null_mut};
 
@@ -41,45 +44,45 @@ use crate::sync::{
 
 type Word = AtomicPtr<ShaderHeader>;
 
-/// The common record, behind those of the threads.
+/// Index of the common record, behind those of the threads.
 pub(super) const COMMON: usize = RECORDS;
 
-/// All zeros is one without holds.
+/// All zeros is a record without references.
 #[derive(Default)]
 #[repr(C, align(128))]
 pub(super) struct RefRecord {
     words: [Word; WORDS],
-    /// Where a word was free last. The thread's own.
+    /// The word that was free last. Used only by the slot's thread.
     hint: AtomicU32,
-    /// The highest word that was ever written, or is about to be. The thread's own; the common record's only grows.
+    /// The highest word that was ever written, or is about to be. Written by the slot's thread; in the common record it only grows.
     top: AtomicU32,
-    /// How often the thread, and those that had the slot before, found what it asked for. The thread's own.
+    /// Hits of the slot's present and earlier threads. Written only by the slot's thread.
     hits: AtomicU64,
 }
 
-/// The records of a cache.
 pub(super) struct RefRecords {
     pub(super) records: [AtomicPtr<RefRecord>; RECORDS + 1],
-    /// Behind the last slot that has one, or is about to.
+    /// Above the last slot that has a record or is about to have one.
     end: AtomicU32,
 }
 
-/// Where a hold stands, and where the shader was found.
+/// The word of a reference, and the place where the shader was found.
 #[derive(Clone, Copy)]
 pub(super) struct RefSlot {
     pub(super) word: NonNull<Word>,
     pub(super) place: NonNull<BucketPlace>,
 }
 
-/// What became of an attempt to hold what a place says.
+/// Result of an attempt to acquire a reference through a place.
 pub(super) enum RefAttempt {
-    /// It is held, there.
+    /// Acquired.
     Yes(NonNull<ShaderHeader>, RefSlot),
-    /// There is nothing.
+    /// The place is empty.
     Empty,
-    /// It went meanwhile, or is about to, and was named for a moment: whoever is dead and lies there is to be swept.
+    /// The shader was removed or closed meanwhile, and a word may have named its block for a moment: the caller must sweep the dead entry
+    /// of that block.
     Gone(NonNull<ShaderHeader>),
-    /// No word is free. Nothing happened.
+    /// No word is free. Nothing was changed.
     Full,
 }
 
@@ -91,19 +94,19 @@ impl RefRecords {
         }
     }
 
-    /// The record of this slot, which is the calling thread's.
+    /// The record of the calling thread's slot.
     #[inline(always)]
     pub(super) fn of(&self, slot: Option<usize>) -> Option<&RefRecord> {
         // SAFETY: a record lives as long as this value.
         unsafe { self.records.get(slot?)?.load(Acquire).as_ref() }
     }
 
-    /// Puts a record in its place, unless one is there by now.
+    /// Publishes a record, unless the slot has one.
     pub(super) fn put(&self, slot: usize, record: NonNull<RefRecord>) -> bool {
         let Some(place) = self.records.get(slot) else {
             return false;
         };
-        // First: who finds the record may hold at once.
+        // First, because a thread that finds the record may acquire at once.
         if slot < RECORDS {
             self.end.fetch_max(slot as u32 + 1, SeqCst);
         }
@@ -112,7 +115,7 @@ impl RefRecords {
             .is_ok()
     }
 
-    /// Those that there are.
+    /// All published records.
     fn each(&self) -> impl Iterator<Item = &RefRecord> {
         let end = self.end.load(SeqCst) as usize;
         self.records
@@ -125,7 +128,7 @@ impl RefRecords {
             })
     }
 
-    /// Some word names the block. With the lock.
+    /// True if a word names the block. Requires the lock.
     pub(super) fn name(&self, block: NonNull<ShaderHeader>) -> bool {
         let names = |place: &AtomicPtr<RefRecord>| {
             // SAFETY: a record lives as long as this value.
@@ -140,7 +143,7 @@ impl RefRecords {
         self.records.iter().take(end).any(names) || self.records.get(COMMON).is_some_and(names)
     }
 
-    /// How many holds there are in records. As of now.
+    /// Number of references in records at this moment.
     pub(super) fn count(&self) -> usize {
         self.each()
             .map(|record| {
@@ -152,7 +155,7 @@ impl RefRecords {
             .sum()
     }
 
-    /// How often threads with records found what they asked for.
+    /// Hits by threads that have a record.
     pub(super) fn hits(&self) -> u64 {
         self.each()
             .fold(0, |sum, record| sum.wrapping_add(record.hits.load(Relaxed)))
@@ -160,7 +163,7 @@ impl RefRecords {
 }
 
 impl RefRecord {
-    /// The thread says that it holds the block, before anybody looked whether it is there. `None` where all words are taken.
+    /// Names the block in a word, before the thread checks that the block is still there. `None` if all words are used.
     #[inline(always)]
     fn publish(&self, block: NonNull<ShaderHeader>) -> Option<NonNull<Word>> {
         let hint = self.hint.load(Relaxed) as usize;
@@ -189,14 +192,14 @@ impl RefRecord {
         self.words.get(free as usize)
     }
 
-    /// The words that may name something.
+    /// The words that may name a block.
     #[inline]
     fn used(&self) -> impl Iterator<Item = &Word> {
         let top = self.top.load(SeqCst) as usize;
         self.words.iter().take(top + 1)
     }
 
-    /// As [`publish`](Self::publish), in a word that others may want too.
+    /// As [`publish`](Self::publish), in the common record, where other threads claim words too.
     fn claim(&self, block: NonNull<ShaderHeader>) -> Option<NonNull<Word>> {
         let last = WORDS as u32 - 1;
         if self.top.load(Relaxed) < last {
@@ -209,7 +212,6 @@ impl RefRecord {
         self.words.iter().find(claimed).map(NonNull::from)
     }
 
-    /// The thread found what it asked for.
     #[inline(always)]
     pub(super) fn count_hit(&self) {
         self.hits
@@ -217,7 +219,7 @@ impl RefRecord {
     }
 }
 
-/// Holds what the place says, in the thread's record, or in the common one.
+/// Acquires a reference through a place, in the thread's record or the common one.
 #[inline(always)]
 pub(super) fn acquire(
     records: &RefRecords,
@@ -231,7 +233,7 @@ pub(super) fn acquire(
         return RefAttempt::Gone(block);
     }
     prefetch(block.as_ptr());
-    // The payload may begin in the next line.
+    // The payload may begin in the next cache line.
     prefetch(block.as_ptr().wrapping_add(1));
     match publish(records, record, block) {
         Some(word) => confirm(word, place, block),
@@ -239,7 +241,7 @@ pub(super) fn acquire(
     }
 }
 
-/// Says that the block is held. Whether it is there is to be looked at afterwards.
+/// Names the block in a word. The caller must check afterwards whether the block is still there.
 #[inline(always)]
 pub(super) fn publish(
     records: &RefRecords,
@@ -256,8 +258,8 @@ fn claim(records: &RefRecords, block: NonNull<ShaderHeader>) -> Option<NonNull<W
     records.of(Some(COMMON))?.claim(block)
 }
 
-/// Looks again: what is still there is held. By the pointer that is read now: what was read before may be one to the block that lay there
-/// then, which is no pointer to this one, alike as they look.
+/// Reads the place again: if it still names the block, the reference is acquired. Returns the pointer read now: the earlier one may point
+/// to a former block at the same address, and must not be used for this block.
 #[inline(always)]
 pub(super) fn confirm(
     word: NonNull<Word>,
@@ -280,10 +282,10 @@ pub(super) fn confirm(
     }
 }
 
-/// Lets go; true where the shader may be dead, so that somebody has to see whether this was the last.
+/// Releases a reference. True if the shader may be dead: then a thread must check whether this was the last reference.
 ///
 /// # Safety
-/// `at` is where the block is held, let go for the first time; record and table live.
+/// `at` must be a reference to `block` that was not released before; record and table must live.
 #[inline(always)]
 pub(super) unsafe fn release(at: RefSlot, block: NonNull<ShaderHeader>) -> bool {
     // SAFETY: the caller: a word of a record that lives.
@@ -292,31 +294,31 @@ pub(super) unsafe fn release(at: RefSlot, block: NonNull<ShaderHeader>) -> bool 
     unsafe { at.place.as_ref() }.load(SeqCst) != block.as_ptr()
 }
 
-/// Lets a counted hold go; true as above.
+/// Releases a counted reference. True if the shader is dead: then a thread must check as above.
 pub(super) fn release_counted(entry: &CacheEntry) -> bool {
     entry.refs.fetch_sub(1, SeqCst);
     entry.state.load(SeqCst) == DEAD
 }
 
-/// From the record to the entry's count.
+/// Moves a reference from its record to the entry's count.
 ///
 /// # Safety
-/// `at` is where a shader of this entry is held; from now on it is held in the count.
+/// `at` must be a reference to a shader of this entry; from now on the reference is in the count.
 pub(super) unsafe fn move_to_count(at: RefSlot, entry: &CacheEntry) {
-    // In this order: whoever looks whether it is held sees one of the two.
+    // In this order, a thread that checks for references sees at least one of the two.
     entry.refs.fetch_add(1, SeqCst);
     // SAFETY: the caller: a word of a record that lives.
     unsafe { at.word.as_ref() }.swap(null_mut(), SeqCst);
 }
 
-/// Makes a live entry dead, after it was taken out of the table: nobody holds it from now on who did not before. True where nobody did: it
-/// is the caller's to destroy. With the lock.
+/// Makes a live entry dead, after its removal from the table: no new reference can be acquired. True if it is unreferenced: then the caller
+/// must destroy it. Requires the lock.
 pub(super) fn condemn(records: &RefRecords, entry: &CacheEntry) -> bool {
     entry.state.store(DEAD, SeqCst);
     is_last(records, entry)
 }
 
-/// True where it is dead, nobody holds it, and nobody is destroying it: then it is the caller's to destroy. With the lock.
+/// True if the entry is dead and unreferenced, and no thread was chosen to destroy it: then the caller must destroy it. Requires the lock.
 pub(super) fn is_last(records: &RefRecords, entry: &CacheEntry) -> bool {
     let mine = entry.state.load(SeqCst) == DEAD
         && entry.is_being_destroyed.load(Relaxed) == 0
@@ -327,14 +329,14 @@ pub(super) fn is_last(records: &RefRecords, entry: &CacheEntry) -> bool {
     mine
 }
 
-/// Nobody holds it any more, and, of a dead one, nobody will. With the lock.
+/// True if the entry is unreferenced; for a dead entry that is final. Requires the lock.
 pub(super) fn is_free(records: &RefRecords, entry: &CacheEntry) -> bool {
-    // In this order: who moves from a word to the count counts first.
+    // In this order, because `move_to_count` counts the reference before it clears the word.
     !entry.block().is_some_and(|block| records.name(block)) && entry.refs.load(SeqCst) == 0
 }
 
-/// Nobody holds a live entry from now on who did not before, until it is [live again](reopen) or [gone](mark_dead). True where nobody does. With
-/// the lock, until then.
+/// Prevents new references to a live entry until it is [live again](reopen) or [dead](mark_dead). True if it is unreferenced. Requires the
+/// lock until then.
 pub(super) fn close(
     records: &RefRecords,
     entry: &CacheEntry,
@@ -345,8 +347,8 @@ pub(super) fn close(
     is_free(records, entry)
 }
 
-/// As [`close`], for who evicts it where nobody holds it. Where somebody does it is open again, and whoever lets go last sees that the cache is
-/// over its limits, or has to look whether it is. With the lock.
+/// As [`close`], for an eviction. If the entry is referenced, reopens it; the thread that releases the last reference then sees that the
+/// cache is over its limits, or that it may be. Requires the lock.
 #[inline]
 pub(super) fn close_to_evict(
     records: &RefRecords,
@@ -356,7 +358,7 @@ pub(super) fn close_to_evict(
     block: NonNull<ShaderHeader>,
 ) -> bool {
     let close = || {
-        // What is counted is seen from here.
+        // Counted references are visible without closing the place.
         if entry.refs.load(SeqCst) != 0 {
             return false;
         }
@@ -366,7 +368,7 @@ pub(super) fn close_to_evict(
         }
         is_free
     };
-    // Mostly nobody does: then that word, which all who let go read, is not written.
+    // Mostly the entry is unreferenced: then `is_over_limits`, which every release reads, is not written.
     if close() {
         return true;
     }
@@ -374,17 +376,17 @@ pub(super) fn close_to_evict(
         return false;
     }
     is_over_limits.store(1, SeqCst);
-    // Whoever let go before that did not see it.
+    // A release before this store did not see it.
     close()
 }
 
-/// Whoever asks holds it, as before. With the lock.
+/// Opens a closed place: lookups acquire the shader as before. Requires the lock.
 pub(super) fn reopen(place: &BucketPlace, block: NonNull<ShaderHeader>) {
     place.store(block.as_ptr(), Release);
 }
 
-/// Makes a [closed](close) entry that nobody holds, and that was taken out of the table, dead, and the caller's to destroy. Who names it
-/// now met it closed: that is no hold, and is not waited for. With the lock.
+/// Makes a [closed](close), unreferenced entry that left the table dead; the caller must destroy it. Words that name it now are of lookups
+/// that found it closed: they are no references, and the caller need not wait for them. Requires the lock.
 pub(super) fn mark_dead(entry: &CacheEntry) {
     entry.is_being_destroyed.store(1, Relaxed);
     entry.state.store(DEAD, Relaxed);

@@ -1,6 +1,6 @@
-//! Removes entries: one, all of an owner or device, those of a predicate.
+//! Removes entries: a single one, all of an owner or device, or those that a predicate selects.
 //!
-//! Unreferenced entries are destroyed at once, outside the lock. The last reference destroys each other entry.
+//! Unreferenced entries are destroyed at once, without the lock. Others are destroyed with their last reference.
 
 use core::convert::Infallible;
 use core::ptr::NonNull;
@@ -18,16 +18,16 @@ use super::state::{CacheCore, HeldShader, WriterState};
 use super::table::TablePlace;
 use crate::sync::{Ordering::Relaxed, Ordering::SeqCst};
 
-/// What became of entries that were taken out.
+/// Numbers of removed entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemovalCounts {
-    /// Destroyed by now.
+    /// Already destroyed.
     pub destroyed: u64,
     /// Removed from the table; destroyed when their last reference is dropped.
     pub held: u64,
 }
 
-/// Dead entries that are this thread's to destroy: a list through their links.
+/// Dead entries that this thread must destroy: a list through `link`.
 pub(super) struct DestroyList {
     first: u32,
     removed: RemovalCounts,
@@ -65,24 +65,24 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// All of an owner's live ones.
+    /// Removes all live entries of an owner.
     fn remove_all_of(&self, writer: &mut WriterState, slot: &OwnerSlot, going: &mut DestroyList) {
         while let Some(entry) = self.entries.get(slot.first.load(Relaxed)) {
             self.remove(writer, (entry, slot.first.load(Relaxed)), going);
         }
     }
 
-    /// Without the lock.
+    /// Destroys the entries of a list. Requires that the lock is not held.
     pub(super) fn destroy_all(&self, going: DestroyList) -> RemovalCounts {
         let removed = going.removed;
         DestroyGuard { core: self, going }.destroy();
         removed
     }
 
-    /// As [`destroy_all`](Self::destroy_all), after `first` was dropped.
+    /// Drops `first`, then does the same as [`destroy_all`](Self::destroy_all).
     #[inline]
     pub(super) fn destroy_after<T>(&self, first: &mut Option<T>, going: DestroyList) {
-        // Mostly there is no other. In place: a copy of what was just written waits for the stores.
+        // The list is mostly empty. Dropped in place: a copy of values just written would wait for the stores.
         if going.first == NONE {
             *first = None;
             return;
@@ -92,7 +92,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         rest.destroy();
     }
 
-    /// All of an owner's, and what is being compiled for it. `memory` is the owner's.
+    /// Removes all entries of an owner, and keeps its compiles in flight out of the table. `memory` is the owner's context.
     pub(super) fn release_owner(&self, owner: u32, memory: &ContextHandle) -> RemovalCounts {
         let mut going = DestroyList::new();
         let mut writer = self.writer.lock();
@@ -106,7 +106,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         self.remove_all_of(&mut writer, slot, &mut going);
         self.disown(&writer, |flight_owner, _| flight_owner == owner);
         let spare = slot.remove_spare();
-        // Those that were dead before, too: held, or being destroyed by another thread at this moment.
+        // Includes entries that were dead before: referenced, or being destroyed by another thread.
         going.removed.held = slot
             .zombies
             .load(Relaxed)
@@ -119,8 +119,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         self.destroy_all(going)
     }
 
-    /// As [`release_owner`](Self::release_owner), where nobody holds one of them, nor will, and none is being compiled. Otherwise nothing
-    /// is changed, and it says how many are. Who asks for one meanwhile waits until this is decided.
+    /// As [`release_owner`](Self::release_owner), if none of the owner's shaders is referenced or being compiled. Otherwise changes
+    /// nothing, and returns how many are. Lookups of these shaders wait for the decision.
     pub(super) fn release_owner_unused(
         &self,
         owner: u32,
@@ -160,7 +160,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         Ok(self.destroy_all(going))
     }
 
-    /// Each of an owner's live entries. With the lock.
+    /// Calls `see` for each of an owner's live entries. Requires the lock.
     fn for_each_of(&self, slot: &OwnerSlot, mut see: impl FnMut(&CacheEntry)) {
         let mut number = slot.first.load(Relaxed);
         while let Some(entry) = self.entries.get(number) {
@@ -169,7 +169,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// Nobody holds a live entry from now on who did not before, until it is live again or gone. True where nobody does.
+    /// Prevents new references to a live entry until it is reopened or removed. True if it is unreferenced.
     fn close(&self, entry: &CacheEntry) -> bool {
         self.place_of(entry).is_some_and(|(found, block)| {
             ref_records::close(&self.records, entry, found.place(), block)
@@ -182,7 +182,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// A live entry's place in the newest table. With the lock.
+    /// A live entry's place in the newest table. Requires the lock.
     #[inline(always)]
     pub(super) fn place_of(
         &self,
@@ -194,7 +194,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         Some((self.tables.find(key.hash(), block)?, block))
     }
 
-    /// A closed entry that nobody holds, and that is not in the table any more, goes.
+    /// Removes a closed, unreferenced entry that left the table.
     pub(super) fn remove_closed(
         &self,
         writer: &mut WriterState,
@@ -206,7 +206,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         going.add(entry, number);
     }
 
-    /// How many are being compiled for an owner.
+    /// Number of compiles in flight for an owner.
     fn running_of(&self, writer: &WriterState, owner: u32) -> u64 {
         let mut flying = 0;
         let mut number = writer.running;
@@ -217,13 +217,13 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         flying
     }
 
-    /// How many of an owner's entries are held, or being compiled; 0: nothing would be left behind. As of now.
+    /// Number of an owner's entries that are referenced or being compiled, at this moment; 0 if a release would leave none behind.
     pub(super) fn held_of(&self, owner: u32) -> u64 {
         let writer = self.writer.lock();
         self.count_held(&writer, owner)
     }
 
-    /// The first of an owner's shaders, from entry `from` on, that is held; and where to go on.
+    /// The first referenced shader of an owner from entry `from` on, and the number to continue from.
     pub(super) fn next_held(&self, owner: u32, from: u32) -> Option<(ShaderKey, u32)> {
         let _writer = self.writer.lock();
         (from..self.entries.count()).find_map(|number| {
@@ -236,7 +236,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             let block = entry
                 .block()
                 .filter(|_| there && !ref_records::is_free(&self.records, entry))?;
-            // SAFETY: it is held, and nobody destroys it without the lock.
+            // SAFETY: it is referenced, and the lock prevents its destruction.
             Some((unsafe { block.as_ref() }.key, number.saturating_add(1)))
         })
     }
@@ -255,7 +255,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         held
     }
 
-    /// All of a device's, and what is being compiled for it.
+    /// Removes all entries of a device, and keeps its compiles in flight out of the table.
     pub(super) fn release_device(&self, device: CacheDevice) -> RemovalCounts {
         let mut going = DestroyList::new();
         let mut writer = self.writer.lock();
@@ -274,7 +274,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         self.destroy_all(going)
     }
 
-    /// Shaders in compilation do not enter the table when they are done.
+    /// Keeps the selected compiles in flight out of the table.
     fn disown(&self, writer: &WriterState, which: impl Fn(u32, ShaderKey) -> bool) {
         let mut number = writer.running;
         while let Some(flight) = self.compiles.get(number) {
@@ -285,7 +285,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         }
     }
 
-    /// Those of which `unwanted` says so. It is called with each shader held, and no lock.
+    /// Removes the shaders that `unwanted` selects. `unwanted` is called with the shader referenced and without the lock.
     pub(super) fn delete_where(
         &self,
         mut unwanted: impl FnMut(ShaderKey, &P) -> bool,
@@ -303,7 +303,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
                     self.remove(&mut writer, (entry, number), &mut going);
                 }
                 drop(writer);
-                // This hold stands in the way; with it the entry goes, if it was the last.
+                // This reference prevented the destruction; if it is the last one, its release destroys the entry.
                 let beside = u64::from(
                     entry.block().is_some_and(|block| self.records.name(block))
                         || entry.refs.load(SeqCst) > 1,
@@ -318,7 +318,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         sum
     }
 
-    /// Calls `see` with each shader that can be found, held, and no lock, until it says that something is wrong.
+    /// Calls `see` with each shader in the table, referenced and without the lock, until it returns an error.
     pub(super) fn each<X>(
         &self,
         mut see: impl FnMut(&ShaderRef<'_, P, E>) -> Result<(), X>,
@@ -331,7 +331,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         Ok(())
     }
 
-    /// A live entry, held in its count.
+    /// A live entry, with a reference counted in it.
     fn acquire_live(&self, number: u32) -> Option<HeldShader> {
         let _writer = self.writer.lock();
         let entry = self.entries.get(number).filter(|entry| entry.is_live())?;
@@ -341,7 +341,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     }
 }
 
-/// What is yet to be destroyed; when a destructor unwinds the others are destroyed all the same.
+/// Entries to destroy; if a destructor unwinds, the others are destroyed nevertheless.
 struct DestroyGuard<'c, P: Send + Sync, E: Copy + Send + Sync> {
     core: &'c CacheCore<P, E>,
     going: DestroyList,

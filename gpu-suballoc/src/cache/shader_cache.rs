@@ -1,4 +1,4 @@
-//! The cache as its users see it.
+//! The cache's public interface.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -18,16 +18,17 @@ use crate::sync::Ordering::Relaxed;
 
 /// Compiled shaders, shared by all contexts of a device, each allocated and freed in its owner's memory.
 ///
-/// - A hit takes no lock and writes nothing that other threads read. What is found is [held](ShaderRef): it stays as it is until it is let go.
-/// - A miss compiles once, however many threads ask, and holds no lock meanwhile. What fails is not kept.
-/// - [An owner](CacheOwner) takes its own entries along when it goes; those that are held then are found by nobody, and go with their last
-///   hold. Others on the device compile anew.
-/// - Above its limits the cache evicts unreferenced entries that were not used for long; what stays above them because it is held goes when
-///   its hold is let go.
+/// - A hit acquires no lock and writes nothing that other threads read. It returns a [reference](ShaderRef), which keeps the shader
+///   unchanged.
+/// - On a miss one thread compiles, without the lock; others wait for its result. Failures are not kept.
+/// - The release of [an owner](CacheOwner) removes its entries; those still referenced are no longer found, and are destroyed with their
+///   last reference. Other owners of the device compile them again.
+/// - Above its limits the cache evicts unreferenced entries that were not used for long; referenced entries above the limits are evicted
+///   when their references are released.
 ///
-/// A value is a handle: clones lead to one cache, which goes with the last handle, owner and [work hold](super::WorkRef). The table and
-/// the entries lie in the memory given here, payloads in their owners'. `P`'s destructor runs with no lock held, on the thread that lets go
-/// last. Usable from all threads at once.
+/// A value is a handle: clones share one cache, which is destroyed with the last handle, owner and [work reference](super::WorkRef). The
+/// table and the entries lie in the memory given here, payloads in their owners'. `P`'s destructor runs without the lock, on the thread
+/// that releases the last reference. All threads may use a cache at once.
 ///
 /// ```
 /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
@@ -55,7 +56,7 @@ pub struct ShaderCache<P: Send + Sync, E: Copy + Send + Sync> {
     core: NonNull<CacheCore<P, E>>,
 }
 
-// SAFETY: all that is shared is atomic or locked; payloads are `Send + Sync`, and may be destroyed on any thread.
+// SAFETY: all shared state is atomic or locked; payloads are `Send + Sync`, and may be destroyed on any thread.
 unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Send for ShaderCache<P, E> {}
 // SAFETY: as above.
 unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Sync for ShaderCache<P, E> {}
@@ -63,9 +64,9 @@ unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Sync for ShaderCache<P, E> {}
 /// Limits of a cache; above them, unreferenced entries are evicted. Referenced entries may exceed them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
-    /// Sum of [`CompiledShader::bytes`], of those that are dead and still held too.
+    /// Maximum sum of [`CompiledShader::bytes`], including dead entries that are still referenced.
     pub bytes: u64,
-    /// Entries that can be found.
+    /// Maximum number of entries in the table.
     pub entries: u64,
 }
 
@@ -78,20 +79,20 @@ impl CacheLimits {
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
-    /// An empty cache, whose own memory is the context's.
+    /// Creates an empty cache, whose own memory comes from this context.
     ///
     /// # Errors
-    /// The context's refusal.
+    /// The context refused memory.
     pub fn new(memory: ContextHandle, limits: CacheLimits) -> Result<Self, HostError> {
         Ok(Self {
             core: CacheCore::new(memory, limits.bytes, limits.entries)?,
         })
     }
 
-    /// Somebody whose entries go when it goes, and whose context their payloads lie in.
+    /// Creates an owner of entries, whose payloads lie in this context.
     ///
     /// # Errors
-    /// The refusal of the cache's own context.
+    /// The cache's own context refused memory.
     pub fn owner(
         &self,
         device: CacheDevice,
@@ -102,7 +103,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
             let mut writer = core.writer.lock();
             if let Some(slot) = core.owners.get(writer.free_owner) {
                 let number = core::mem::replace(&mut writer.free_owner, slot.link.load(Relaxed));
-                // SAFETY: it was free, and is this owner's from now on; the lock is held.
+                // SAFETY: the slot was free, and belongs to this owner from now on; the lock is held.
                 unsafe { slot.set_memory(memory.clone()) };
                 slot.begin(device);
                 drop(writer);
@@ -135,7 +136,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         }
     }
 
-    /// The shader, if it is there.
+    /// The shader, if it is in the cache.
     #[inline]
     #[must_use]
     pub fn get(&self, key: ShaderKey) -> Option<ShaderRef<'_, P, E>> {
@@ -144,7 +145,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
             .map(|found| ShaderRef::new(core, found))
     }
 
-    /// As [`get`](Self::get), of those that were compiled from these bytes, or that do not say from which.
+    /// As [`get`](Self::get), for a shader that was compiled from these bytes, or whose bytes are unknown.
     #[inline]
     #[must_use]
     pub fn get_compiled_from(&self, key: ShaderKey, content: &[u8]) -> Option<ShaderRef<'_, P, E>> {
@@ -153,11 +154,11 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
             .map(|found| ShaderRef::new(core, found))
     }
 
-    /// Writes the shaders of a device into a file. `binary` says what is written of each; `None` leaves it out. It is called with no lock
-    /// held, each shader held meanwhile.
+    /// Writes the shaders of a device to a file. `binary` returns the bytes to write for a shader, or `None` to omit it. It is called
+    /// without the lock, with the shader referenced.
     ///
     /// # Errors
-    /// The sink's. The file is not to be used then.
+    /// The sink's error. The file must not be used then.
     pub fn save<S: StoreSink>(
         &self,
         device: CacheDevice,
@@ -175,18 +176,18 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         })
     }
 
-    /// Takes out what `unwanted` says, of all owners. It is called with no lock held, each shader held meanwhile.
+    /// Removes the shaders that `unwanted` selects, of all owners. It is called without the lock, with the shader referenced.
     pub fn delete_where(&self, unwanted: impl FnMut(ShaderKey, &P) -> bool) -> RemovalCounts {
         self.core().delete_where(unwanted)
     }
 
-    /// The device is about to be destroyed: all of its entries are taken out, whoever owns them, and what is being compiled for it will be
-    /// found by nobody. Those that are held must be let go before the device goes.
+    /// Removes all entries of a device that will be destroyed, of all owners, and keeps its compiles in flight out of the table. All
+    /// references to them must be dropped before the device is destroyed.
     pub fn release_device(&self, device: CacheDevice) -> RemovalCounts {
         self.core().release_device(device)
     }
 
-    /// Other limits from now on.
+    /// Changes the limits, and evicts entries above them.
     pub fn set_limits(&self, limits: CacheLimits) {
         let core = self.core();
         let mut writer = core.writer.lock();
@@ -195,7 +196,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         core.evict();
     }
 
-    /// What is in it, as of now; exact while nothing changes.
+    /// The cache's counts at this moment; exact while nothing changes.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         let core = self.core();
@@ -214,7 +215,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         }
     }
 
-    /// What the owners of a device have in it, together.
+    /// The sums of all owners of a device.
     #[must_use]
     pub fn device_stats(&self, device: CacheDevice) -> OwnerStats {
         let core = self.core();
@@ -228,7 +229,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         sum
     }
 
-    /// A further handle.
+    /// Creates another handle.
     pub(super) fn of(core: &CacheCore<P, E>) -> Self {
         core.add_keeper();
         Self { core: core.block }
@@ -239,9 +240,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     }
 
     /// # Safety
-    /// Nobody else has a reference to the core, or gets one while this one lives.
+    /// No other reference to the core may exist or be created while this one lives.
     pub(super) unsafe fn core_mut(&mut self) -> &mut CacheCore<P, E> {
-        // SAFETY: this handle keeps it; the caller says that nobody else looks.
+        // SAFETY: this handle keeps it; the caller excludes other references.
         unsafe { self.core.as_mut() }
     }
 
@@ -259,32 +260,32 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Clone for ShaderCache<P, E> {
 
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for ShaderCache<P, E> {
     fn drop(&mut self) {
-        // SAFETY: one of its keepers, which uses it no more.
+        // SAFETY: this handle is one of the keepers, and does not use it afterwards.
         unsafe { CacheCore::release_keeper(self.core) };
     }
 }
 
-/// One of those that compile: entries that it makes are its own, lie in its memory, and go with it.
+/// A user of the cache that compiles: it owns the entries that it compiles, and they lie in its memory and are removed with it.
 ///
-/// Dropping it releases them. Keeps the cache.
+/// Dropping it releases the entries. Keeps the cache alive.
 pub struct CacheOwner<P: Send + Sync, E: Copy + Send + Sync> {
     cache: ShaderCache<P, E>,
     number: u32,
     device: CacheDevice,
     memory: ContextHandle,
-    /// The slot may be another owner's by now.
+    /// If true, the slot may belong to another owner.
     released: bool,
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
-    /// The shader: found, or compiled by this thread, or by another one that is at it already.
+    /// The shader: found, or compiled by this thread, or by another thread that already compiles it.
     ///
-    /// `compile` runs at most once, with no lock held, in nobody's way; it may ask this cache for other shaders. If it unwinds, those who
-    /// wait go on, and one of them compiles.
+    /// `compile` runs at most once, without the lock; it may request other shaders from this cache. If it unwinds, waiting threads
+    /// continue, and one of them compiles.
     ///
     /// # Errors
-    /// [`CacheError::Compile`] with the compiler's error, this thread's or the one that it waited for; [`CacheError::Host`] when the owner's
-    /// context or the cache's refuses, before anything is compiled; [`CacheError::Recursive`]; [`CacheError::OtherDevice`].
+    /// [`CacheError::Compile`] with the compiler's error, from this thread or the one that it waited for; [`CacheError::Host`] if the
+    /// owner's or the cache's context refuses memory, before anything is compiled; [`CacheError::Recursive`]; [`CacheError::OtherDevice`].
     pub fn get_or_compile(
         &self,
         key: ShaderKey,
@@ -293,8 +294,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         self.compile_checked(key, None, compile)
     }
 
-    /// As [`get_or_compile`](Self::get_or_compile), where the bytes that it is compiled from are compared too: two contents with one key
-    /// are two shaders. A copy of them is kept, in the owner's memory.
+    /// As [`get_or_compile`](Self::get_or_compile), but compares the bytes that the shader is compiled from too: two contents with one key
+    /// are two shaders. The owner's memory keeps a copy of them.
     ///
     /// # Errors
     /// As [`get_or_compile`](Self::get_or_compile).
@@ -333,10 +334,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         Ok(ShaderRef::new(core, found))
     }
 
-    /// Compiles shaders of a file in advance; answers how many are there now. `load` makes one of its binary.
+    /// Adds the shaders of a file; returns how many of them are in the cache now. `load` creates a shader from its binary.
     ///
     /// # Errors
-    /// As [`get_or_compile`](Self::get_or_compile), for the first that is refused; those before it stay.
+    /// As [`get_or_compile`](Self::get_or_compile), for the first shader that fails; those before it stay.
     pub fn restore(
         &self,
         file: &StoredShaders<'_>,
@@ -355,19 +356,19 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         Ok(count)
     }
 
-    /// Takes all of its entries out. Those that are held are found by nobody from now on, and destroyed by their last hold.
+    /// Removes all of its entries. Lookups no longer find those that are referenced; their last reference destroys them.
     pub fn release(mut self) -> RemovalCounts {
         self.released = true;
         self.cache.core().release_owner(self.number, &self.memory)
     }
 
-    /// As [`release`](Self::release), if none is held or being compiled: all are destroyed when it returns, or none. Who asks for one of them
-    /// on another thread at that moment waits until this is decided, and holds it or finds it gone.
+    /// As [`release`](Self::release), if no entry is referenced or being compiled: destroys either all entries before it returns, or none.
+    /// Concurrent lookups of these shaders wait for the decision, and then acquire the shader or miss.
     ///
     /// # Errors
-    /// The owner again, nothing changed, and how many are in use.
+    /// The owner, unchanged, and the number of shaders in use.
     pub fn release_unused(mut self) -> Result<RemovalCounts, (Self, u64)> {
-        // Before destructors run, of which one may unwind.
+        // Before any destructor runs, because a destructor may unwind.
         self.released = true;
         let core = self.cache.core();
         match core.release_owner_unused(self.number, &self.memory) {
@@ -379,7 +380,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         }
     }
 
-    /// The keys of its shaders that are held, as of now; each once. Takes no memory.
+    /// The keys of its referenced shaders at this moment, each once. Allocates nothing.
     pub fn held_keys(&self) -> impl Iterator<Item = ShaderKey> + '_ {
         let mut from = 0;
         core::iter::from_fn(move || {
@@ -389,13 +390,13 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         })
     }
 
-    /// How many of its shaders are held, or being compiled, as of now.
+    /// Number of its shaders that are referenced or being compiled, at this moment.
     #[must_use]
     pub fn in_use(&self) -> u64 {
         self.cache.core().held_of(self.number)
     }
 
-    /// What it has in the cache, as of now.
+    /// Its counts at this moment.
     #[must_use]
     pub fn stats(&self) -> OwnerStats {
         let core = self.cache.core();
@@ -412,13 +413,13 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         &self.cache
     }
 
-    /// The device that its entries are for.
+    /// The device of its entries.
     #[must_use]
     pub const fn device(&self) -> CacheDevice {
         self.device
     }
 
-    /// The context that their payloads lie in.
+    /// The context of its payloads.
     #[must_use]
     pub const fn memory(&self) -> &ContextHandle {
         &self.memory
@@ -434,43 +435,43 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Drop for CacheOwner<P, E> {
     }
 }
 
-/// What is in a cache.
+/// Counts of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Entries that can be found.
+    /// Entries in the table.
     pub entries: u64,
-    /// Bytes of all that are there.
+    /// Bytes of all entries, including dead ones.
     pub bytes: u64,
     /// Entries removed from the table that are still referenced.
     pub dead: u64,
-    /// Being compiled.
+    /// Compiles in flight.
     pub compiling: u64,
-    /// Compiled so far.
+    /// Compiles that succeeded so far.
     pub compiled: u64,
     /// Compiles that failed.
     pub failed: u64,
-    /// Times that a thread waited for another one's compile.
+    /// Waits of a thread for another thread's compile.
     pub joined: u64,
-    /// Entries that went because of a limit.
+    /// Entries evicted because of a limit.
     pub evicted: u64,
-    /// Times that a shader was found, by threads that have a record.
+    /// Hits by threads that have a record.
     pub hits: u64,
-    /// Holds in records of threads; those that count in their entry are not among them.
+    /// References in records; those that are counted in their entry are not included.
     pub refs: u64,
 }
 
-/// What an owner, or all owners of a device, have in a cache.
+/// Counts of an owner, or of all owners of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OwnerStats {
-    /// Entries that can be found.
+    /// Entries in the table.
     pub entries: u64,
-    /// Bytes of all that are there.
+    /// Bytes of all entries, including dead ones.
     pub bytes: u64,
     /// Entries removed from the table that are still referenced.
     pub dead: u64,
-    /// Compiled so far.
+    /// Compiles that succeeded so far.
     pub compiled: u64,
 }
 

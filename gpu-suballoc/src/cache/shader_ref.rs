@@ -14,7 +14,7 @@ use super::state::{CacheCore, HeldShader};
 /// A reference to a compiled shader, which is not destroyed until this is dropped, even if its owner is released.
 ///
 /// Acquiring and dropping a reference writes nothing that other threads read, for up to 14 references at a time on each of up to 64
-/// threads. Further references share 14 words among all threads; any beyond these take the cache's lock for a moment. References may be
+/// threads. Further references share 14 words among all threads; any beyond these acquire the cache's lock for a moment. References may be
 /// sent to other threads and dropped there.
 #[must_use = "dropping it says that the shader is not used any more"]
 pub struct ShaderRef<'c, P: Send + Sync, E: Copy + Send + Sync> {

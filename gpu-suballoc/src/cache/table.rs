@@ -31,7 +31,7 @@ pub(super) struct TableList {
     current: AtomicPtr<TableHeader>,
 }
 
-/// A table that nobody reads yet.
+/// A table that no thread reads yet.
 pub(super) struct NewTable(NonNull<TableHeader>);
 
 // SAFETY: heads and buckets consist of atomics and a constant number.
@@ -57,7 +57,7 @@ impl TableList {
         })
     }
 
-    /// Calls `each` with the places that may have this hash, until it returns a result. Takes no lock.
+    /// Calls `each` with the places that may have this hash, until it returns a result. Acquires no lock.
     #[inline(always)]
     pub(super) fn search<R>(
         &self,

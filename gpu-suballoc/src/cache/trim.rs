@@ -1,7 +1,7 @@
 //! Frees unused memory of the cache itself.
 //!
-//! Readers take no lock, so a table or a chunk may be freed only if no thread can be reading: when the caller has exclusive access to every
-//! handle and owner.
+//! Readers acquire no lock, so a table or a chunk may be freed only if no thread can be reading: when the caller has exclusive access to
+//! every handle and owner.
 
 use core::ptr::NonNull;
 
