@@ -117,7 +117,7 @@ impl Bucket {
         Err(tags >> 56 != 0)
     }
 
-    /// True if no block of this hash is here or overflowed from here. Mostly reads no place. Requires the lock.
+    /// True if no block of this hash is here or overflowed from here. Usually reads no place. Requires the lock.
     #[inline(always)]
     pub(super) fn is_without(&self, sought: HashTag) -> bool {
         let tags = self.tags.load(Relaxed);

@@ -246,7 +246,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
                 };
                 // A reference was counted for this thread.
                 let found = HeldShader { block, slot: None };
-                // SAFETY: it is referenced.
+                // SAFETY: the shader is referenced.
                 if unsafe { self.matches(block, asked.key, asked.content) } {
                     return Ok(Some(found));
                 }
@@ -295,7 +295,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     }
 }
 
-/// The compiling thread's state. Dropped without a result, by a panic or because memory is missing, it makes another thread compile.
+/// The compiling thread's state. Dropped without a result, by a panic or because memory is missing, it lets a waiting thread compile.
 struct CompileLeader<'c, 'a, P: Send + Sync, E: Copy + Send + Sync> {
     core: &'c CacheCore<P, E>,
     in_flight: (u32, &'c InFlightCompile<E>),

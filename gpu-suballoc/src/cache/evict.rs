@@ -5,7 +5,7 @@
 //!                               '-> close the place --+-> referenced: reopen
 //!                                                     '-> unreferenced: remove from the table, move out of the block
 //! ```
-//! Mostly one insertion evicts one entry, under the same acquisition of the lock. The entry is free when the lock is released; its value,
+//! Usually one insertion evicts one entry, under the same acquisition of the lock. The entry is free when the lock is released; its value,
 //! moved to the stack, is destroyed afterwards; the owner's next compile reuses its block.
 
 use core::ptr::NonNull;

@@ -41,7 +41,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
             None => return None,
             Some(other) => self.find_slowly(record, other, key, content)?,
         };
-        // SAFETY: it is referenced.
+        // SAFETY: the shader is referenced.
         let front = unsafe { found.block.as_ref() };
         let epoch = self.epoch.load(Relaxed);
         if front.touched.load(Relaxed) != epoch {
@@ -73,7 +73,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
                     block,
                     slot: Some(at),
                 };
-                // SAFETY: it is referenced.
+                // SAFETY: the shader is referenced.
                 let meant = unsafe { self.matches(block, key, content) };
                 Some(if meant {
                     FindAttempt::Found(found)
@@ -179,7 +179,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     /// `found` must be a reference that was not released before.
     #[inline(always)]
     pub(super) unsafe fn release(&self, found: HeldShader) {
-        // SAFETY: it is referenced, so its block exists until the release.
+        // SAFETY: the shader is referenced, so its block exists until the release.
         let number = unsafe { found.block.as_ref() }.number;
         let last = match found.slot {
             // SAFETY: the caller; records and tables live as long as this cache.

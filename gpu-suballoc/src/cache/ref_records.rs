@@ -25,7 +25,7 @@
 //! that list ([`RefAttempt::Gone`]).
 //!
 //! A record is published before its first word is written, and pointers to records are read with SeqCst, as words are: if a delete does not
-//! see a record, the acquires in it see the delete. The same holds for `top`, above which no word was ever written: mostly a delete reads
+//! see a record, the acquires in it see the delete. The same holds for `top`, above which no word was ever written; usually a delete reads
 //! only the first word.
 //!
 //! Only the slot's thread sets a null word of its record; any thread that has the reference clears the word. All threads share the common
@@ -368,7 +368,7 @@ pub(super) fn close_to_evict(
         }
         is_free
     };
-    // Mostly the entry is unreferenced: then `is_over_limits`, which every release reads, is not written.
+    // Usually the entry is unreferenced: then `is_over_limits`, which every release reads, is not written.
     if close() {
         return true;
     }

@@ -82,7 +82,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     /// Drops `first`, then does the same as [`destroy_all`](Self::destroy_all).
     #[inline]
     pub(super) fn destroy_after<T>(&self, first: &mut Option<T>, going: DestroyList) {
-        // The list is mostly empty. Dropped in place: a copy of values just written would wait for the stores.
+        // Usually the list is empty. Dropped in place: a copy of values just written would wait for the stores.
         if going.first == NONE {
             *first = None;
             return;
@@ -92,7 +92,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         rest.destroy();
     }
 
-    /// Removes all entries of an owner, and keeps its compiles in flight out of the table. `memory` is the owner's context.
+    /// Removes all entries of an owner, and keeps shaders that are being compiled for it out of the table. `memory` is the owner's context.
     pub(super) fn release_owner(&self, owner: u32, memory: &ContextHandle) -> RemovalCounts {
         let mut going = DestroyList::new();
         let mut writer = self.writer.lock();
@@ -255,7 +255,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         held
     }
 
-    /// Removes all entries of a device, and keeps its compiles in flight out of the table.
+    /// Removes all entries of a device, and keeps shaders that are being compiled for it out of the table.
     pub(super) fn release_device(&self, device: CacheDevice) -> RemovalCounts {
         let mut going = DestroyList::new();
         let mut writer = self.writer.lock();
@@ -274,7 +274,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
         self.destroy_all(going)
     }
 
-    /// Keeps the selected compiles in flight out of the table.
+    /// Keeps the shaders of the selected compiles in flight out of the table.
     fn disown(&self, writer: &WriterState, which: impl Fn(u32, ShaderKey) -> bool) {
         let mut number = writer.running;
         while let Some(flight) = self.compiles.get(number) {

@@ -181,8 +181,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         self.core().delete_where(unwanted)
     }
 
-    /// Removes all entries of a device that will be destroyed, of all owners, and keeps its compiles in flight out of the table. All
-    /// references to them must be dropped before the device is destroyed.
+    /// Removes all entries of a device that will be destroyed, of all owners, and keeps shaders that are being compiled for it out of the
+    /// table. All references to them must be dropped before the device is destroyed.
     pub fn release_device(&self, device: CacheDevice) -> RemovalCounts {
         self.core().release_device(device)
     }

@@ -48,7 +48,7 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> ShaderRef<'c, P, E> {
 
     #[inline(always)]
     fn front(&self) -> &ShaderHeader {
-        // SAFETY: it is referenced, so its block exists until the release.
+        // SAFETY: the shader is referenced, so its block exists until the release.
         &unsafe { self.block.as_ref() }.front
     }
 
@@ -83,7 +83,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Deref for ShaderRef<'_, P, E> {
     type Target = P;
     #[inline]
     fn deref(&self) -> &P {
-        // SAFETY: it is referenced, so its block exists until the release.
+        // SAFETY: the shader is referenced, so its block exists until the release.
         &unsafe { self.block.as_ref() }.value
     }
 }
@@ -118,7 +118,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> WorkRef<P, E> {
     /// The key that the shader was compiled for.
     #[must_use]
     pub fn key(&self) -> ShaderKey {
-        // SAFETY: it is referenced, so its block exists until the release.
+        // SAFETY: the shader is referenced, so its block exists until the release.
         unsafe { self.block.as_ref() }.front.key
     }
 }
@@ -126,7 +126,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> WorkRef<P, E> {
 impl<P: Send + Sync, E: Copy + Send + Sync> Deref for WorkRef<P, E> {
     type Target = P;
     fn deref(&self) -> &P {
-        // SAFETY: it is referenced, so its block exists until the release.
+        // SAFETY: the shader is referenced, so its block exists until the release.
         &unsafe { self.block.as_ref() }.value
     }
 }
