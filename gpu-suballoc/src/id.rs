@@ -11,7 +11,8 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The record number of a region without a record, and the end of a list of records. The pools use some numbers below it.
+/// The record number of a region without a record, and the end of a list of records. Numbers of records are below `pool::FIRST_OWN`; the
+/// pools mark their own ranges with numbers from there up: `PAGE_RANGE`, `SLAB_RANGE`, `LINEAR_RANGE`, `MOVE_TARGET`, `SHARD_PAGE`.
 pub(crate) const NO_RECORD: u32 = u32::MAX;
 
 /// The id of a region. It is stale once the region is freed: a place that is used again gets another id.
@@ -66,7 +67,7 @@ impl RegionId {
         }
     }
 
-    /// The tag of its allocator, unique in the process.
+    /// The tag of the allocator, unique in the process.
     #[inline]
     #[must_use]
     pub const fn tag(self) -> u32 {
@@ -154,9 +155,9 @@ impl RegionPlaceKind {
 pub(crate) struct RegionPlace(u32);
 
 impl RegionPlace {
-    /// Most pools.
+    /// Limit of the number of pools.
     pub(crate) const POOLS: u32 = 1 << 9;
-    /// Most blocks of a pool.
+    /// Limit of the number of blocks of a pool.
     pub(crate) const BLOCKS: u32 = 1 << 20;
     /// The place of wrapped buffers: no pool, no block.
     pub(crate) const WRAPPED: Self = Self::new(RegionPlaceKind::Wrapped, 0, 0);
@@ -202,13 +203,13 @@ pub struct PoolId {
     pub(crate) index: u16,
 }
 
-/// A tag that no other allocator of the process has (of 2^32), and that differs from its neighbours in many bits.
+/// Unique among 2^32 allocators of the process. Consecutive tags differ in many bits.
 pub(crate) fn next_tag() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     mix(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// One to one on 32 bits, as each step can be undone, so different numbers stay different.
+/// A bijection on 32 bits, because each step is invertible: different numbers stay different.
 const fn mix(number: u32) -> u32 {
     let mut mixed = number ^ 0x5bd1_e995;
     mixed ^= mixed >> 16;

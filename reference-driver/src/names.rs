@@ -1,4 +1,5 @@
-//! The commands of Vulkan 1.0 and 1.1 by name and level. The types of ash say that each function is the command of that name.
+//! The commands of Vulkan 1.0 and 1.1 by name and level. The compiler checks each function against
+//! ash's type of its command.
 
 use core::ffi::{CStr, c_char};
 
@@ -228,9 +229,9 @@ pub(crate) fn lookup(name: &str, has: Level) -> Command {
         Level::Instance => true,
         Level::Device => level == Level::Device,
     };
-    // SAFETY: the address of a function, which the caller calls as the command of that name. The commands without effect, and those that
-    // are not supported, take the first of its arguments alone: in the C conventions of the systems that the driver is built for the
-    // caller passes, and removes, all of them.
+    // SAFETY: `function` is the address of a function that implements the command `name`, and the caller calls it with that command's type.
+    // The functions for commands without effect and for unsupported commands declare only the first argument. This is sound because, in the
+    // C calling conventions of the driver's target systems, the caller passes and removes all arguments.
     allowed.then(|| unsafe {
         core::mem::transmute::<*const (), unsafe extern "system" fn()>(function)
     })

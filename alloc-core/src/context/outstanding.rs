@@ -30,8 +30,8 @@ impl Outstanding {
         !self.needs_backing() && self.foreign_bytes == 0
     }
 
-    /// True when something outstanding needs the allocator behind the tree. Foreign memory does not: a driver that forgets
-    /// `pfnInternalFree` must not keep a root from closing.
+    /// True if anything outstanding needs the backing allocator. Foreign memory does not: a driver that omits `pfnInternalFree` must not
+    /// prevent a root from closing.
     #[must_use]
     pub const fn needs_backing(&self) -> bool {
         self.bytes != 0 || self.blocks != 0 || self.contexts != 0 || self.handles != 0
@@ -75,14 +75,14 @@ impl fmt::Display for Outstanding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseError {
-    /// Something of its tree is outstanding.
+    /// Blocks, contexts or handles of the tree are outstanding.
     Outstanding(Outstanding),
     /// [`Misuse::NotARoot`].
     Misuse(Misuse),
 }
 
 impl CloseError {
-    /// What is outstanding; nothing where that is not the reason.
+    /// The outstanding blocks, contexts and handles; empty if another error prevented closing.
     #[must_use]
     pub fn outstanding(self) -> Outstanding {
         match self {
@@ -106,7 +106,8 @@ impl fmt::Display for CloseError {
 
 impl core::error::Error for CloseError {}
 
-/// As [`of`]. When nothing is outstanding, closes the subtree under the same lock, so that a thread that ends a context above skips it.
+/// As [`of`]. If nothing outstanding needs the backing allocator, also closes the subtree under the same lock, so that a thread that ends
+/// an ancestor skips the subtree.
 pub(super) fn seal(top: &ContextNode) -> Outstanding {
     let held = top.root().tree_lock.lock();
     let outstanding = under(&held, top);
@@ -132,7 +133,7 @@ fn under(held: &Held<'_>, top: &ContextNode) -> Outstanding {
         blocks = blocks.saturating_add(gone.1);
     };
     tree::each_under(held, top, |node, depth| {
-        // References before accounts: of a thread that leaks a block and then drops its handle, at least one of the two is seen.
+        // Reads references before accounts: if a thread leaks a block and then drops its handle, at least one of the two is counted.
         references = references.saturating_add(node.references.load(Ordering::Acquire) as u64);
         let own = tree::node_usage(node).plus(&tree::gone_usage(node));
         let routed = own.total();
@@ -143,14 +144,14 @@ fn under(held: &Held<'_>, top: &ContextNode) -> Outstanding {
             .saturating_add(own.foreign_total().live_bytes);
         others = others.saturating_add(u64::from(node.flags() & ORPHANED == 0));
         if depth > 0 {
-            // A context left to its parent ends with it.
+            // A context that was left to its parent ends with the parent.
             left.contexts = left
                 .contexts
                 .saturating_add(u64::from(node.flags() & OWNED_BY_PARENT == 0));
             others = others.saturating_add(1);
         }
         subtract(bytes_freed_with(node));
-        // Records of the contexts below are counted in this subtree; the top's own only where it is a root.
+        // The subtree's accounts include the records of the contexts below. They include the top's own record only if the top is a root.
         if depth > 0 || node.is_root() {
             subtract(node.record());
         }

@@ -1,7 +1,7 @@
-//! The slabs of a collector: slots of all sizes one after the other, and lists of free ones.
+//! The slabs of a collector: contiguous slots of all sizes, and lists of free slots.
 //!
-//! A slab is freed with its last slot, except the newest, which starts anew. Slots are neither split nor joined, because compilers request few
-//! different sizes.
+//! A slab is freed with its last slot, except the newest slab, which is reused from its start. Slots are neither split nor joined, because
+//! compilers request few different sizes.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -12,10 +12,10 @@ use super::{Fill, TaggedBlock, tables, walk};
 use crate::error::{HostError, Misuse};
 use crate::threads::ThreadTable;
 
-/// Bytes of a collector's first slab; each one is twice as long as the one before.
+/// Bytes of a collector's first slab. With [`FRONT`] added, each further slab is twice as long as the previous slab, up to [`MAX_SLAB`].
 const MIN_SLAB: usize = (4 << 10) - FRONT;
 const MAX_SLAB: usize = (32 << 10) - FRONT;
-/// Bytes of a slab's header and that of the C library, so that a slab with them is a power of two.
+/// Room for the header of the slab's block and the C library's header: a slab and both headers together fill a power of two.
 const FRONT: usize = 64;
 
 /// The payload of a collector with slabs.
@@ -42,7 +42,7 @@ impl SlabLists {
             next: Cell::new(next),
             prev: Cell::new(None),
         };
-        // SAFETY: every slot has room for them, and this one is free.
+        // SAFETY: every slot has room for the links, and this slot is free.
         unsafe { slot.payload().cast::<FreeLinks>().write(links) };
         if let Some(next) = next {
             // SAFETY: a slot in a list is free, and lies in a live slab.
@@ -144,7 +144,7 @@ unsafe fn unused(slab: NonNull<Slab>, stride: usize) -> Option<Block> {
         return None;
     }
     state.used.set(end as u16);
-    // SAFETY: the slab has that many bytes from there, which were not used.
+    // SAFETY: the slab has `stride` unused bytes from `at`.
     Some(unsafe { slot::init(slab, at, stride) })
 }
 
@@ -185,7 +185,7 @@ unsafe fn further(collector: Block) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Frees a slot. Does nothing to a free one, nor to one of a collector that is being freed, which is freed with its slab.
+/// Frees a slot. Does nothing if the slot is already free, or if its collector is being freed: then the slot is freed with its slab.
 ///
 /// # Safety
 /// The slot's slab is live, and only this thread uses its tree. The slot is not used after this.
@@ -243,7 +243,7 @@ unsafe fn slots(slab: NonNull<Slab>) -> impl Iterator<Item = Block> {
 /// Frees a slab whose slots are no longer used.
 ///
 /// # Safety
-/// The slab is a live collector's, and no slot of it is used after this; those that are not marked as free are in no list.
+/// `slab` belongs to `collector`, which is live. No slot of the slab is used after this. Slots that are not marked as free are in no list.
 unsafe fn empty(collector: Block, slab: NonNull<Slab>, table: ThreadTable<'_>) {
     // SAFETY: forwarded.
     let lists = unsafe { lists(collector) };

@@ -13,7 +13,7 @@ use crate::mode::{Mode, Placement, Stacks};
 /// use alloc_core::Scope;
 /// use debug_guard::{GuardOptions, Mode, Rule};
 ///
-/// // Everything gets a cookie; what belongs to images is fenced, but for the many small blocks of single commands.
+/// // All blocks get a cookie, except blocks of images, which get a fence. Command-scoped blocks of up to 64 bytes always get a cookie.
 /// let options = GuardOptions::new(Mode::Cookie)
 ///     .rule(Rule::new(Mode::Cookie).scope(Scope::Command).size(0, 64))
 ///     .rule(Rule::new(Mode::Fence).name("VkImage*"));
@@ -62,8 +62,8 @@ impl Rule {
         self
     }
 
-    /// Only blocks of contexts with this name; a name that ends in `*` stands for all that begin with it. Over `vk-callbacks` the
-    /// context's name is the kind of object, such as `VkBuffer`.
+    /// Only blocks of contexts with this name; a name that ends in `*` is a prefix. With `vk-callbacks` the context's name is the kind of
+    /// object, such as `VkBuffer`.
     pub const fn name(mut self, name: &'static str) -> Self {
         self.name = Some(name);
         self
@@ -82,13 +82,13 @@ impl Rule {
         self
     }
 
-    /// Another placement than the guard's.
+    /// Replaces the guard's placement for blocks of this rule.
     pub const fn placement(mut self, placement: Placement) -> Self {
         self.placement = Some(placement);
         self
     }
 
-    /// Other stacks than the guard's.
+    /// Replaces the guard's stack setting for blocks of this rule.
     pub const fn stacks(mut self, stacks: Stacks) -> Self {
         self.stacks = Some(stacks);
         self
@@ -110,7 +110,7 @@ impl Rule {
             })
     }
 
-    /// True when every block that `other` matches is matched by this rule.
+    /// True when this rule matches every block that `other` matches.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.size.0 <= other.size.0
             && other.size.1 <= self.size.1
@@ -126,14 +126,14 @@ impl Rule {
     }
 }
 
-/// True when `pattern`, a name or a beginning followed by `*`, stands for `name`.
+/// True when `pattern` matches `name`. A pattern is a name, or a prefix followed by `*`.
 pub(crate) fn name_matches(pattern: &str, name: &str) -> bool {
     pattern
         .strip_suffix('*')
         .map_or(pattern == name, |beginning| name.starts_with(beginning))
 }
 
-/// True when all that `other` stands for `pattern` stands for too.
+/// True when `pattern` matches every name that `other` matches.
 fn pattern_covers(pattern: &str, other: &str) -> bool {
     match (pattern.strip_suffix('*'), other.strip_suffix('*')) {
         (Some(ours), Some(theirs)) => theirs.starts_with(ours),

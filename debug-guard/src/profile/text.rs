@@ -11,7 +11,7 @@ use crate::report::bias;
 /// A guard has no symbols: without names, frames are written as `/path/of/module+0xoffset`, as reports have them, and `steward symbols`
 /// writes a copy of the profile with names.
 pub trait FrameNames {
-    /// Writes the name of the function that `return_address` goes back into. `false`: it is not known, and nothing was written.
+    /// Writes the name of the function that contains `return_address`. Returns `false`, and writes nothing, if the name is not known.
     ///
     /// # Errors
     /// Those of `out`.
@@ -66,7 +66,8 @@ pub(super) fn owner(out: &mut dyn fmt::Write, site: &SiteView<'_>) -> fmt::Resul
     }
 }
 
-/// Writes text as a frame of a collapsed stack, in which `;` and ends of lines separate.
+/// Writes text as one frame of a collapsed stack. Replaces `;`, which separates frames, and control
+/// characters, because a newline ends the stack.
 pub(super) struct OneFrame<'a>(pub(super) &'a mut dyn fmt::Write);
 
 impl fmt::Write for OneFrame<'_> {

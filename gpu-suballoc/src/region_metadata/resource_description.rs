@@ -1,4 +1,4 @@
-//! Descriptions of resources, each stored once: a kept buffer fits a request of the same description, and reports show it.
+//! Descriptions of resources, each stored once. A kept buffer is reused for a request with the same description; reports show descriptions.
 
 #![forbid(unsafe_code)]
 
@@ -108,7 +108,7 @@ impl ResourceDescription {
         }
     }
 
-    /// Whether an image with this info has this description, as far as it is stored.
+    /// Whether this info matches the stored usage, flags, sharing, external handle types and tiling. Extent and format are not stored.
     pub(crate) fn is_like_image(&self, info: &ImageInfo) -> bool {
         let is_optimal = info.tiling == ImageTiling::Optimal;
         self.usage == info.usage.as_raw()
@@ -118,7 +118,7 @@ impl ResourceDescription {
             && is_optimal == (self.resource == ResourceKind::Optimal)
     }
 
-    /// Whether it may be shared with other devices or processes.
+    /// Whether the resource may be shared with other devices or processes.
     pub(crate) fn leaves_device(&self) -> bool {
         !self.external.is_empty() || !self.export.is_empty() || self.next.is_some()
     }
@@ -133,16 +133,16 @@ impl ResourceDescription {
 pub(super) struct ResourceDescriptions(pub(super) GrowableVec<ResourceDescription, 16>);
 
 impl ResourceDescriptions {
-    /// The number of no description.
+    /// Not a number of a description.
     pub(super) const NONE: u16 = u16::MAX;
-    /// Later descriptions are not stored, and their buffers not kept.
+    /// Limit of the table: further descriptions are not stored, and their buffers are not kept for reuse.
     const MAX_LEN: u32 = 1024;
 
     pub(super) const fn new() -> Self {
         Self(GrowableVec::new())
     }
 
-    /// What to allocate before the next insertion.
+    /// The memory to allocate before the next insertion.
     pub(super) fn missing_capacity(&self) -> Option<Layout> {
         if self.0.len() >= Self::MAX_LEN {
             None

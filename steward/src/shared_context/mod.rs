@@ -45,7 +45,7 @@ use vk_accounts::report::{
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
-/// Kernels that a context compiles. It finds as many of the other context in the cache.
+/// Number of kernels that each context compiles. Each context finds the other context's kernels in the cache.
 const OWN: u32 = 4;
 /// Buffers that a context creates.
 const BUFFERS: usize = 3;
@@ -99,11 +99,11 @@ impl SharingError {
 /// The result of a run.
 #[derive(Debug)]
 pub struct SharedRun {
-    /// What was measured, or why the run ended early.
+    /// The measurements, or the error that ended the run early.
     pub outcome: Result<SharedContexts, SharingError>,
-    /// What the driver never freed.
+    /// Blocks that the driver never freed.
     pub leftovers: Vec<Leftover>,
-    /// The same by call stack.
+    /// These blocks by call stack.
     pub leaks: Leaks,
 }
 
@@ -113,7 +113,7 @@ pub struct SharedRun {
 /// No memory for bookkeeping. Other errors are in [`SharedRun::outcome`]; all objects are destroyed by then.
 ///
 /// # Safety
-/// `backing` outlives the driver's instance, which is gone when this returns, and blocks that the driver never frees.
+/// `backing` outlives the driver's instance, which is destroyed when this function returns, and blocks that the driver never frees.
 pub unsafe fn run<A: HostAllocator + Sync>(
     selected: &Selected,
     backing: &A,
@@ -167,7 +167,7 @@ pub unsafe fn run<A: HostAllocator + Sync>(
         .filter_map(Callbacks::close)
         .collect();
     if let Some(checker) = checker {
-        // SAFETY: the driver's instance is gone, and with it whoever could be calling.
+        // SAFETY: the driver's instance is destroyed, so no thread calls the callbacks any more.
         unsafe { checker.close_anyway() };
     }
     drop((first.books, second.books, cache));
@@ -181,7 +181,7 @@ pub unsafe fn run<A: HostAllocator + Sync>(
     })
 }
 
-/// What the checker found at the end, and what it could not judge.
+/// Finishes the check. Returns all findings, and the numbers of what could not be judged.
 fn judged(checker: &Checker<'_>) -> Result<(Vec<FindingRow>, Option<Unjudged>), SharingError> {
     checker.finish();
     let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object))?;
@@ -224,7 +224,7 @@ fn both(
             memory: memory.books.handle(),
             pipeline_cache_data: &[],
         };
-        // SAFETY: all are of one another, and live until both contexts are gone: so do callbacks and brackets.
+        // SAFETY: instance, physical device and device belong together. They, the callbacks and the brackets outlive both contexts.
         unsafe { home.acquire_ash(info) }
     };
     let [one, other] = memory;
@@ -269,10 +269,10 @@ fn key(context: &AshContext, number: u32) -> ShaderKey {
     ShaderKey::kernel(context.shaders().device(), u64::from(number))
 }
 
-/// Compiles its own kernels, waits for the other context's, looks all of them up and creates buffers. Returns how many it compiled.
+/// Compiles its own kernels, waits for the other context's, looks up all kernels and creates buffers. Returns the number of compilations.
 fn work(context: &AshContext, own: u32, meet: &Barrier) -> Result<u64, SharingError> {
     let compiled = (own..own + OWN).try_for_each(|number| kernel(context, number));
-    // Whatever became of it: the other one waits.
+    // Also after an error, because the other thread waits at the barrier.
     meet.wait();
     compiled?;
     (0..2 * OWN).try_for_each(|number| kernel(context, number))?;
@@ -281,7 +281,7 @@ fn work(context: &AshContext, own: u32, meet: &Barrier) -> Result<u64, SharingEr
         let region = context
             .allocator()
             .create_buffer(&info, &RegionOptions::new())?;
-        // It is kept for the next that wants one as large, and goes with the context.
+        // The allocator keeps the buffer for reuse, and destroys it with the context.
         context
             .allocator()
             .release(region)

@@ -1,4 +1,4 @@
-//! Recorder, checker and stacks beside the accounts of a run.
+//! Selects the recorder, checker and stack capture that run together with the accounts.
 
 use std::sync::Arc;
 
@@ -7,16 +7,17 @@ use vk_callbacks::check::Opened;
 
 use crate::report::origins::StackCapture;
 
-/// What records and checks a run beside the accounts, and in which memory: never in the counted contexts. The default is nothing.
+/// Selects the recorder, checker and stack capture of a run, and the memory that each uses, which is never a counted context's. By default
+/// nothing is selected.
 #[derive(Clone, Copy)]
 pub struct Watching<'b> {
-    /// Records every call, into this memory.
+    /// Records every call in this memory.
     pub log: Option<&'b (dyn HostAllocator + Sync)>,
-    /// Judges every call by Vulkan's rules, with this memory.
+    /// Checks every call against Vulkan's rules; the checker uses this memory.
     pub check: Option<&'b (dyn HostAllocator + Sync)>,
     /// Records the call stack of each block.
     pub stacks: Option<&'b Arc<StackCapture>>,
-    /// How the driver was opened, and so whether findings may blame it alone.
+    /// How the driver was opened. Determines whether findings name the driver or the implementation.
     pub opened: Opened,
 }
 

@@ -1,4 +1,4 @@
-//! Where the requests of a report came from.
+//! The source of the requests in a report.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ pub enum Source {
         file: String,
         /// The driver that was recorded.
         driver: String,
-        /// Why no driver was run instead, when one was looked for.
+        /// The reason why no driver ran, if the program searched for a driver.
         no_driver: Option<String>,
         /// Lines read.
         lines: u64,
@@ -48,7 +48,7 @@ pub enum Source {
         process: u32,
         /// Commands that the layer hooked.
         commands: u64,
-        /// The file of the Vulkan loader; none where another layer was between.
+        /// The file of the Vulkan loader; `None` if another layer was between the program and the loader.
         #[serde(default)]
         loader: Option<String>,
         /// The layers that the program itself enabled.
@@ -60,7 +60,7 @@ pub enum Source {
     },
 }
 
-/// [`Source`] as it is read: flat, so that an error names the field. Fields of the other kind stay empty.
+/// The flat form from which [`Source`] is deserialized, so that an error names the field. Fields of the other kinds stay empty.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Fields {

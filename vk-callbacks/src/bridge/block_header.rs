@@ -1,4 +1,4 @@
-//! Reads and writes the header, the 16 bytes in front of a block. `crate::header` has its layout.
+//! Reads, checks and writes the header, the 16 bytes in front of a payload. `crate::header` defines its layout.
 
 use core::ptr::NonNull;
 

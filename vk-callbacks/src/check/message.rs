@@ -277,7 +277,7 @@ impl CheckFinding<'_> {
         self.freed_later(f)
     }
 
-    /// A finding without a culprit: an object may never have been destroyed.
+    /// Writes a finding without a culprit: memory was live at the end, but the application may never have destroyed the object.
     fn at_end(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whose, bytes, _) = self.phrases();
         if self.kind == Kind::InternalAtEnd {

@@ -1,5 +1,5 @@
-//! The program's environment for loader and layer. The variables that select drivers are not set: some programs open drivers themselves if they
-//! are, and then have no layers.
+//! Sets the program's environment variables for loader and layer. `VK_DRIVER_FILES` and `VK_ICD_FILENAMES` are never set: if they are, some
+//! programs open drivers without the loader and have no layers.
 
 #![forbid(unsafe_code)]
 
