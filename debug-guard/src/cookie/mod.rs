@@ -12,9 +12,9 @@
 //!   peek.rs          reads the header in front of a pointer of unknown origin
 //!   check.rs         verifies and lists all live and quarantined blocks
 //! ```
-//! A free checks that the header is valid for this address, and that the header's record says that a live block is at this address. If both
-//! checks pass, the block belongs to this guard and is live. All other code handles errors, and may walk the table. No lock is held during a
-//! call to the allocator behind. One of thirteen frees locks the quarantine; other calls lock nothing.
+//! A free checks that the header is valid for this address, and that the header's record has a live block there. If both checks pass, the
+//! block belongs to this guard and is live. All other code handles errors, and may walk the table. No lock is held during a call to the
+//! allocator behind. One of thirteen frees locks the quarantine; other calls lock nothing.
 
 mod accuse;
 mod allocate;

@@ -1,4 +1,4 @@
-//! Transient pages for everybody: of an arena of which only offsets exist.
+//! Public transient pages, for an arena that consists only of offsets.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -11,19 +11,19 @@ use super::types::{ClassShortage, FreeError, HostShortage, RangeShortage};
 use crate::host_block::HostBlock;
 use crate::range::VirtualBlockError;
 
-/// Hands out ranges that die together, of something that it never touches: a staging buffer, a frame's descriptors.
+/// Allocates ranges with similar lifetimes, of something that it never accesses: a staging buffer, a frame's descriptors.
 ///
-/// Ranges are placed one behind the other into pages of equal size, by moving a cursor; freeing one counts it down. A page whose last range
-/// is freed begins anew. That costs a few nanoseconds each, and what it costs in room is a page that one survivor keeps: for what lives a
-/// frame or two. [`VirtualBlock`](crate::VirtualBlock) is for the rest.
+/// Ranges are allocated contiguously in pages of equal size, by advancing a cursor; freeing a range decrements the page's count. A page
+/// is reused from its start when its last range is freed. Each call costs a few nanoseconds, but one live range keeps a whole page: use it
+/// for ranges that live a frame or two, and [`VirtualBlock`](crate::VirtualBlock) for all others.
 ///
-/// Sizes and offsets are in units of your choice, bytes below; sizes are rounded up to the *granule*. A range may have an eighth of a page.
-/// A range freed twice is told from one that lives, in a full page too, and so is one whose place was handed out again.
+/// Sizes and offsets are in units of your choice, here called bytes; sizes are rounded up to the *granule*. A range has at most an eighth
+/// of a page. A second free of a range is detected, also in a full page and after the place was allocated again.
 ///
-/// All memory for its book-keeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): 16 bytes for each range that a page ever had at once, and
-/// little for a page. Freeing takes none. Dropping it gives everything back, nothing goes before.
+/// All memory for bookkeeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): 16 bytes for each range that a page ever
+/// had at once, and a few bytes for each page. Freeing allocates nothing. Host memory is freed only when the arena is dropped.
 ///
-/// One thread at a time (`&mut self`), any thread. Constant time, but for [`for_each`](Self::for_each).
+/// Any thread may use it, one at a time (`&mut self`). All methods take constant time, except [`for_each`](Self::for_each).
 ///
 /// ```
 /// use alloc_core::FromGlobalAlloc;
@@ -44,13 +44,13 @@ pub struct TransientPages<A: HostAllocator> {
     class: TransientClass<()>,
     memory: A,
     tag: u32,
-    /// Where the next page begins, and where the last one may end.
+    /// Offset of the next page. `end`: the limit of the last page.
     next: u64,
     end: u64,
     memory_bytes: u64,
 }
 
-/// Names a live range of one [`TransientPages`]. Once the range is freed, it names nothing ever again.
+/// The id of a live range of one [`TransientPages`]. It is stale after the range is freed, and is never reissued.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TransientAllocation {
     group: u32,
@@ -59,27 +59,27 @@ pub struct TransientAllocation {
     tag: u32,
 }
 
-/// A range that was allocated.
+/// An allocated range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransientRange {
-    /// Its name, for freeing it.
+    /// Its id, for freeing it.
     pub allocation: TransientAllocation,
-    /// Where it begins, aligned as asked for.
+    /// Its offset, a multiple of the requested alignment.
     pub offset: u64,
-    /// The size asked for, rounded up to the granule.
+    /// The requested size, rounded up to the granule.
     pub size: u64,
 }
 
-/// How [`TransientPages`] are used.
+/// Usage of [`TransientPages`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransientStatistics {
-    /// Live ranges.
+    /// Number of live ranges.
     pub allocation_count: u32,
-    /// What they take, rounded up to granules.
+    /// Their bytes, rounded up to granules.
     pub allocation_bytes: u64,
-    /// What has been made pages so far: no range ends beyond it.
+    /// Bytes of all pages so far: no range ends beyond this offset.
     pub page_bytes: u64,
-    /// Bytes of host memory for the book-keeping.
+    /// Bytes of host memory for bookkeeping.
     pub memory_bytes: u64,
 }
 
@@ -111,13 +111,13 @@ impl From<FreeError> for VirtualBlockError {
 }
 
 impl<A: HostAllocator> TransientPages<A> {
-    /// An arena of `size`, in pages of `page`. It takes memory when something is first allocated.
+    /// An arena of `size` bytes, in pages of `page` bytes. The first allocation of a range allocates host memory.
     ///
     /// # Errors
-    /// [`VirtualBlockError::Granule`] for a granule that is no power of two; [`VirtualBlockError::Alignment`] for a page that is none, or
-    /// that has fewer than 8 granules, or 2^30 and more; [`VirtualBlockError::ZeroSize`] below one page.
+    /// [`VirtualBlockError::Granule`] if the granule is not a power of two; [`VirtualBlockError::Alignment`] if the page size is not a
+    /// power of two, or is less than 8 granules, or 2^30 granules or more; [`VirtualBlockError::ZeroSize`] if `size` is less than one page.
     pub fn new(memory: A, size: u64, granule: u64, page: u64) -> Result<Self, VirtualBlockError> {
-        /// Tells arenas apart, so that one does not free another's ranges.
+        /// The next tag. Different tags prevent an arena from freeing another arena's ranges.
         static ARENAS: AtomicU32 = AtomicU32::new(1);
         if !granule.is_power_of_two() {
             return Err(VirtualBlockError::Granule);
@@ -139,7 +139,7 @@ impl<A: HostAllocator> TransientPages<A> {
         })
     }
 
-    /// The largest range there can be.
+    /// The maximum size of a range.
     #[must_use]
     pub fn largest(&self) -> u64 {
         self.class.max_size()
@@ -149,9 +149,10 @@ impl<A: HostAllocator> TransientPages<A> {
     ///
     /// # Errors
     /// [`VirtualBlockError::ZeroSize`]; [`VirtualBlockError::Alignment`]; [`VirtualBlockError::TooLarge`] for a size or an alignment
-    /// above [`largest`](Self::largest); [`VirtualBlockError::Full`] when no page has room and there can be no other;
+    /// above [`largest`](Self::largest); [`VirtualBlockError::Full`] if no page has room and no page can be added;
     /// [`VirtualBlockError::Host`].
-    // Out of line its result would be written in small pieces and read in large ones, which costs as much as all the rest.
+    // Without inlining, the result would be stored in small parts and loaded in large parts: that costs as much as the rest of the
+    // function.
     #[inline(always)]
     pub fn allocate(
         &mut self,
@@ -232,14 +233,14 @@ impl<A: HostAllocator> TransientPages<A> {
 
     fn free_memory(&mut self, memory: HostBlock) {
         self.memory_bytes -= memory.layout().size() as u64;
-        // SAFETY: the class was supplied with it from this allocator, with that layout, and has let go of it.
+        // SAFETY: the memory was allocated from this allocator with this layout, and the class no longer uses it.
         unsafe { memory.free(&self.memory) };
     }
 
-    /// Frees a range. Takes no memory.
+    /// Frees a range. Allocates nothing.
     ///
     /// # Errors
-    /// [`VirtualBlockError::Stale`] for one that was freed, [`VirtualBlockError::Foreign`].
+    /// [`VirtualBlockError::Stale`] if the range was freed before, [`VirtualBlockError::Foreign`].
     #[inline]
     pub fn free(&mut self, allocation: TransientAllocation) -> Result<(), VirtualBlockError> {
         let TransientAllocation {
@@ -255,7 +256,7 @@ impl<A: HostAllocator> TransientPages<A> {
         Ok(())
     }
 
-    /// Where a live range is: offset and size.
+    /// The offset and the size of a live range.
     ///
     /// # Errors
     /// As [`free`](Self::free).
@@ -273,7 +274,7 @@ impl<A: HostAllocator> TransientPages<A> {
         Ok((found.offset, found.size))
     }
 
-    /// How it is used. Constant time.
+    /// The current usage. Constant time.
     #[must_use]
     pub fn statistics(&self) -> TransientStatistics {
         let totals = self.class.totals();
@@ -285,7 +286,7 @@ impl<A: HostAllocator> TransientPages<A> {
         }
     }
 
-    /// Shows every live range, page by page, in order of offset within each.
+    /// Visits every live range, page by page, in order of offset within each page.
     pub fn for_each(&self, mut visit: impl FnMut(TransientRange)) {
         let tag = self.tag;
         for number in 0..self.class.number_bound() {

@@ -1,19 +1,19 @@
-//! A lane: the pages and slabs that one shard has for one kind of request, and what frees from other threads need of them.
+//! Shard pages: the pages and slabs of one shard for one kind of request, and the state for frees by other threads.
 //!
 //! ```text
-//!              the owner: a shard's thread; without one, whoever has the lock
+//!              the owner: a shard's thread; without an owner, the thread that holds the lock
 //!                 |
-//!   ShardPages { own: pages, slabs | page groups, slab groups | mailbox | lock }
-//!                                 |                           |
-//!              any other thread: claims a seat,  then posts its group
+//!   ShardPages { owner_state: pages, slabs | page_groups, slab_groups | remote_frees | lock }
+//!                                             |                         |
+//!              any other thread:        claims a slot,  then pushes its group
 //! ```
 //!
-//! The owner alone touches `own`. Others see groups, which are made of atomics, and the mailbox. When the shard goes, the mailbox is
-//! marked: from then on whoever frees the last of something takes the lock and does what the owner would have done.
+//! Only the owner accesses `owner_state`. Other threads access the groups, which consist of atomics, and the remote-free list. When the
+//! shard is dropped, the list is marked as abandoned: from then on, a thread that frees remotely does the owner's work under the lock.
 //!
-//! An owner of which nothing lives, or that was told to trim, *parks* the lane: it marks the mailbox as well, so that what is empty can be
-//! taken from it, and comes back by the lock at its next call. Another shard may take the lane over meanwhile if nothing lives in it; the
-//! term says whether one did.
+//! An owner without live regions, or an owner that trims, *parks* the shard pages: it also marks the list as abandoned, so that other
+//! threads can free empty pages and slabs, and unparks under the lock at its next call. Meanwhile another shard may adopt the shard pages,
+//! if they contain no live region; then the term differs.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -35,14 +35,14 @@ use crate::memory_type::MemoryPreference;
 use crate::pool::{DeviceAndHost, Pools};
 use crate::request::ResourceKind;
 
-/// Bytes of a shard's transient pages: less than a pool's, for there is one for each thread and kind of request.
+/// Bytes of a shard's transient page: smaller than a pool's page, because each thread has pages for each kind of request.
 const PAGE: u64 = 1 << 20;
-/// Empty slabs of a lane that wait for what comes next, in bytes. Of pages it is one.
+/// Bytes of empty slabs that are kept for further requests. Of empty pages, one is kept.
 const KEPT_SLABS: u64 = 1 << 16;
-/// In a group's number: it is a slab's.
+/// Group numbers from here up are numbers of slab groups.
 pub(crate) const SLAB_GROUP: u32 = MAX_GROUPS;
 
-/// Which requests a lane serves. What lies in it differs in size and alignment alone.
+/// The requests that shard pages serve. Their regions differ only in size and alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestKind {
     pub(crate) memory_type_bits: u32,
@@ -51,30 +51,30 @@ pub(crate) struct RequestKind {
     pub(crate) within_budget: bool,
 }
 
-/// What is known of a page or slab: it is a region of a pool.
+/// The pool's region that a page or slab occupies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackingRegion {
     pub(crate) at: RegionSlot,
     pub(crate) memory: MemoryHandle,
     pub(crate) memory_type: u8,
-    /// Its first byte, mapped for as long as the page is the lane's.
+    /// Its first byte; it stays mapped until the page is freed.
     pub(crate) mapped: Option<NonNull<u8>>,
     /// From the start of the memory object.
     pub(crate) base: u64,
 }
 
-/// What only the owner touches.
+/// The state that only the owner accesses.
 pub(crate) struct OwnerState {
     pub(crate) kind: RequestKind,
     pub(crate) pages: PageAllocator<BackingRegion>,
     pub(crate) slabs: SlabAllocator<BackingRegion>,
-    /// How often it had another owner.
+    /// Number of adoptions so far.
     term: u64,
-    /// The last owner comes back.
+    /// The last owner may unpark.
     is_parked: bool,
 }
 
-/// See the module. It stays where it is until the allocator goes, and changes hands.
+/// See the module. Its address is stable until the allocator is dropped; its owner may change.
 pub(crate) struct ShardPages {
     pub(crate) number: u16,
     /// Bytes.
@@ -86,14 +86,14 @@ pub(crate) struct ShardPages {
     lock: StateLock,
 }
 
-// SAFETY: `own` is touched by the owner alone: the one shard that took the lane over under the lock, or, while the mailbox says that there
-// is none, whoever has the lock. Everything else is made of atomics.
+// SAFETY: only the owner accesses `owner_state`: the one shard that created the shard pages or adopted them under the lock, or, while the
+// remote-free list is abandoned, the thread that holds the lock. All other fields are immutable or consist of atomics.
 unsafe impl Sync for ShardPages {}
-// SAFETY: it holds no thread's things; the pointers within are to mapped memory and to donated blocks.
+// SAFETY: nothing in it belongs to a thread; its pointers are to mapped memory and to host blocks that it owns.
 unsafe impl Send for ShardPages {}
 
 impl OwnerState {
-    /// A region of `kind` came back by way of the mailbox.
+    /// Frees a slot that another thread freed.
     fn reclaim(
         &mut self,
         pages: &SlotGroups,
@@ -108,7 +108,7 @@ impl OwnerState {
         }
     }
 
-    /// An empty page or slab that is not kept; with `all` none is.
+    /// Removes an empty page or slab that need not be kept; with `all`, none is kept.
     fn remove_spare(
         &mut self,
         pages: &SlotGroups,
@@ -121,18 +121,18 @@ impl OwnerState {
             .or_else(|| self.slabs.remove_spare(slabs, keep_slabs))
     }
 
-    /// Whether nothing lives in it.
+    /// Whether there is no live region.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.pages.live() | self.slabs.live() == 0
     }
 
-    /// What is in it: in pages, and in slabs.
+    /// The totals of pages and of slabs.
     pub(crate) fn totals(&self) -> [ClassTotals; 2] {
         [self.pages.totals(), self.slabs.totals()]
     }
 
-    /// Regions that live, and the pages and slabs that there are.
+    /// The number of live regions, and the number of pages and slabs.
     fn counts(&self) -> (u64, u64) {
         let [pages, slabs] = self.totals();
         (
@@ -143,7 +143,7 @@ impl OwnerState {
 }
 
 impl ShardPages {
-    /// With an owner, who made it.
+    /// Empty; the caller is the owner.
     pub(crate) fn new(number: u16, kind: RequestKind, granule: u64) -> Self {
         let owner = OwnerState {
             kind,
@@ -169,7 +169,7 @@ impl ShardPages {
         }
     }
 
-    /// What only the owner touches.
+    /// The owner's state.
     ///
     /// # Safety
     /// The caller is the owner, and has no other reference to it.
@@ -180,7 +180,7 @@ impl ShardPages {
         unsafe { &mut *self.owner_state.get() }
     }
 
-    /// A region of the lane: its group as ids have it, its slot in it.
+    /// The place of a region; `group` is its number in ids: see [`SLAB_GROUP`].
     #[inline(always)]
     pub(crate) fn region_slot(&self, group: u32, slot: u32, generation: u32) -> RegionSlot {
         RegionSlot {
@@ -190,7 +190,7 @@ impl ShardPages {
         }
     }
 
-    /// The groups that an id's group is one of, and its number among them.
+    /// The page or slab groups that contain an id's group, and the group's number in them.
     pub(crate) const fn groups_of(&self, group: u32) -> (&SlotGroups, u32) {
         if group >= SLAB_GROUP {
             (&self.slab_groups, group - SLAB_GROUP)
@@ -199,7 +199,7 @@ impl ShardPages {
         }
     }
 
-    /// Any thread asks whether a region lives.
+    /// Whether a region is live. Any thread may call this.
     pub(crate) fn is_live(&self, at: RegionSlot) -> bool {
         let (groups, number) = self.groups_of(at.place.block());
         groups.is_live(number, at.slot, at.generation)
@@ -210,10 +210,10 @@ impl ShardPages {
         groups.remote_free(number)
     }
 
-    /// Any thread frees a region.
+    /// Frees a region. Any thread may call this.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] where there is no such live region.
+    /// [`GpuMisuse::Stale`] if the region is not live.
     pub(crate) fn free_remotely(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -232,7 +232,7 @@ impl ShardPages {
         Ok(())
     }
 
-    /// The owner takes back what other threads freed.
+    /// The owner collects the slots that other threads freed.
     pub(crate) fn collect(&self, owner: &mut OwnerState) {
         self.remote_frees.collect(
             |group| self.remote_free(group),
@@ -242,7 +242,7 @@ impl ShardPages {
         );
     }
 
-    /// The owner gives back pages and slabs that are empty and not kept.
+    /// The owner frees empty pages and slabs that need not be kept.
     pub(crate) fn trim(
         &self,
         owner: &mut OwnerState,
@@ -254,22 +254,24 @@ impl ShardPages {
         }
     }
 
-    /// The owner goes. What lives stays valid, and is freed through the allocator; what is empty goes back to the pools.
+    /// The owner leaves for good. Live regions stay valid and are freed through the allocator; empty pages and slabs are freed to the
+    /// pools.
     pub(crate) fn abandon(&self, device_and_host: DeviceAndHost<'_>, pools: &Pools) {
         self.leave(false);
         self.free_idle(device_and_host, pools);
     }
 
-    /// The owner pauses, as if it went, and comes back by the term: [`unpark`](ShardPages::unpark). What is empty is left to
-    /// [`free_idle`](ShardPages::free_idle).
+    /// The owner parks. Returns the term for [`unpark`](ShardPages::unpark). [`free_idle`](ShardPages::free_idle) may free empty pages and
+    /// slabs.
     pub(crate) fn park(&self) -> u64 {
         self.leave(true)
     }
 
-    /// The owner leaves, and says whether it comes back. Its term.
+    /// The owner leaves; `parks` if it may unpark. Returns its term.
     fn leave(&self, parks: bool) -> u64 {
         let _held = self.lock.lock();
-        // SAFETY: the owner is still this thread, until the mailbox says otherwise, and then whoever has the lock.
+        // SAFETY: this thread is the owner until the list is abandoned; from then on, the thread that holds the lock is, which is this
+        // thread.
         let owner = unsafe { self.owner_state() };
         owner.is_parked = parks;
         self.remote_frees.abandon(
@@ -281,11 +283,11 @@ impl ShardPages {
         owner.term
     }
 
-    /// The owner pauses, without a lock, and keeps what is empty until somebody wants it. `None` where something came from another thread
-    /// just now: the caller is the owner still.
+    /// The owner parks without a lock; empty pages and slabs stay until another thread frees them. Returns `None` if the remote-free list
+    /// is not empty: then the caller is still the owner.
     ///
     /// # Safety
-    /// The caller is the owner, and uses no reference to what only the owner touches until it has the lane again.
+    /// The caller is the owner, and uses no reference to the owner's state until it has unparked or adopted the shard pages.
     pub(crate) unsafe fn park_empty(&self) -> Option<u64> {
         // SAFETY: the caller's promise.
         let owner = unsafe { self.owner_state() };
@@ -294,12 +296,12 @@ impl ShardPages {
         if self.remote_frees.try_abandon() {
             return Some(term);
         }
-        // SAFETY: the mailbox has its owner still.
+        // SAFETY: the list was not abandoned, so the caller is still the owner.
         unsafe { self.owner_state() }.is_parked = false;
         None
     }
 
-    /// Who parked the lane in that term has it again. False where another shard has taken it over.
+    /// The shard that parked in `term` becomes the owner again. Returns false if another shard has adopted the shard pages.
     pub(crate) fn unpark(&self, term: u64) -> bool {
         let _held = self.lock.lock();
         self.parked(term)
@@ -307,7 +309,7 @@ impl ShardPages {
             .is_some_and(|()| self.remote_frees.adopt())
     }
 
-    /// Who parked the lane in that term does not come back.
+    /// The shard that parked in `term` will not unpark.
     pub(crate) fn abandon_parked(
         &self,
         term: u64,
@@ -323,26 +325,26 @@ impl ShardPages {
         self.free_idle(device_and_host, pools);
     }
 
-    /// What is in a lane that was parked in that term.
+    /// The totals of shard pages that were parked in `term`.
     pub(crate) fn parked_totals(&self, term: u64) -> Option<[ClassTotals; 2]> {
         let _held = self.lock.lock();
         self.parked(term).map(|owner| owner.totals())
     }
 
-    /// Under the lock: what the owner has, where it parked in that term.
+    /// Under the lock: the owner's state, if there is no owner and the last owner parked in `term`.
     #[expect(clippy::mut_from_ref, reason = "whoever has the lock is the owner")]
     fn parked(&self, term: u64) -> Option<&mut OwnerState> {
         if !self.remote_frees.is_abandoned() {
             return None;
         }
-        // SAFETY: nobody owns the lane, and this thread has the lock.
+        // SAFETY: there is no owner, and this thread holds the lock.
         let owner = unsafe { self.owner_state() };
         (owner.term == term).then_some(owner)
     }
 
-    /// Does the owner's work where there is none: pages and slabs that are empty go back to the pools, outside of the lock, one at a time.
-    /// No more of them than there are in the beginning: who calls back from each of them and leaves another one does not keep this for
-    /// ever. Whether there was one.
+    /// Does the owner's work if there is no owner: frees empty pages and slabs to the pools, outside of the lock, one at a time. Frees at
+    /// most as many as exist at the start, so that callbacks that leave new empty pages cannot prolong the loop forever. Returns whether
+    /// any was freed.
     #[cold]
     pub(crate) fn free_idle(&self, device_and_host: DeviceAndHost<'_>, pools: &Pools) -> bool {
         let mut left = None;
@@ -353,7 +355,7 @@ impl ShardPages {
             let abandoned = self.remote_frees.collect_abandoned(
                 |group| self.remote_free(group),
                 |group, slot| {
-                    // SAFETY: the mailbox has no owner, and gets none while this thread has the lock.
+                    // SAFETY: there is no owner, and no thread becomes the owner while this thread holds the lock.
                     let owner = unsafe { self.owner_state() };
                     owner.reclaim(&self.page_groups, &self.slab_groups, group, slot);
                 },
@@ -372,7 +374,8 @@ impl ShardPages {
         any
     }
 
-    /// A shard takes the lane over, if nobody has it, and if it serves such requests or can be made to.
+    /// The calling shard becomes the owner, if there is no owner and the shard pages serve these requests or have no page or slab. Parked
+    /// shard pages with live regions are not adopted.
     pub(crate) fn adopt(&self, kind: RequestKind) -> bool {
         if !self.remote_frees.is_abandoned() {
             return false;
@@ -381,7 +384,7 @@ impl ShardPages {
         if !self.remote_frees.is_abandoned() {
             return false;
         }
-        // SAFETY: nobody owns the lane, and this thread has the lock.
+        // SAFETY: there is no owner, and this thread holds the lock.
         let owner = unsafe { self.owner_state() };
         let (live, ranges) = owner.counts();
         if owner.kind != kind && ranges > 0 || owner.is_parked && live > 0 {
@@ -393,10 +396,10 @@ impl ShardPages {
         self.remote_frees.adopt()
     }
 
-    /// The owner hands in host memory that is lacking.
+    /// The owner adds the missing host memory.
     ///
     /// # Errors
-    /// The refusal.
+    /// The host allocator's error.
     pub(crate) fn grow_with(
         &self,
         owner: &mut OwnerState,
@@ -413,17 +416,17 @@ impl ShardPages {
         })
     }
 
-    /// Regions that live, and the pages and slabs that there are, where there is no owner; nothing where there is.
+    /// The number of live regions, and the number of pages and slabs, if there is no owner; otherwise zeros.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let _held = self.lock.lock();
         if !self.remote_frees.is_abandoned() {
             return (0, 0);
         }
-        // SAFETY: nobody owns the lane, and this thread has the lock.
+        // SAFETY: there is no owner, and this thread holds the lock.
         unsafe { self.owner_state() }.counts()
     }
 
-    /// At the end: its host memory, live regions or not. The pools have its pages.
+    /// Frees the host memory, even with live regions, when the allocator is dropped. The pools free the pages.
     pub(crate) fn free_all(&mut self, memory: &dyn HostAllocator) {
         let owner = self.owner_state.get_mut();
         let class = || {
@@ -443,7 +446,7 @@ impl ShardPages {
     }
 }
 
-/// A page or slab goes back to the pool it came from.
+/// Frees a page or slab to its pool.
 pub(crate) fn free_region(
     device_and_host: DeviceAndHost<'_>,
     pools: &Pools,
@@ -461,9 +464,9 @@ pub(crate) fn free_region(
 }
 
 pub(crate) fn free_memory(memory: &dyn HostAllocator, block: HostBlock) {
-    // SAFETY: it was supplied from this allocator, with that layout, and nobody uses it any more.
+    // SAFETY: the block was allocated from this allocator with this layout, and is no longer used.
     unsafe { block.free(memory) };
 }
 
-/// The layout of a lane's block.
+/// The layout of a [`ShardPages`].
 pub(crate) const SHARD_PAGES: Layout = Layout::new::<ShardPages>();

@@ -6,8 +6,8 @@
 //!        |- second's books   second context
 //!        |- the shared device                   shared by objects in the driver
 //! ```
-//! This test runs after the workload, on its own instance and device. It uses the same allocator, so `--guard` and `--fail` apply. A context
-//! loads its own table of commands. Each command runs in a [bracket](brackets), so callbacks are judged by the rules.
+//! This test runs after the workload, on its own instance and device. It uses the same allocator, so `--guard` and `--fail` apply. Each
+//! context loads its own table of commands. Each command runs in a [bracket](brackets), so callbacks are judged by the rules.
 
 mod application;
 mod brackets;

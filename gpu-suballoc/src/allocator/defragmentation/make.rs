@@ -1,4 +1,4 @@
-//! Second resources, bound where a region is to lie.
+//! Creates the second resource of a region and binds it at the new place.
 
 use alloc_core::HostAllocator;
 
@@ -12,11 +12,12 @@ use crate::region::RegionContent;
 use crate::region_metadata::ResourceDescription;
 
 impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
-    /// Makes a buffer like the one of the region, bound to the new place.
+    /// Creates a buffer like the region's buffer, bound at the new place.
     ///
     /// # Errors
-    /// [`GpuMisuse::Outside`] where there is no such move, [`GpuMisuse::NoBuffer`] where the region has none, [`GpuMisuse::Held`] where it was made already;
-    /// [`GpuMisuse::WrongPlace`] where the driver wants another place for it; what the driver refuses. No buffer is left then.
+    /// [`GpuMisuse::Outside`] if there is no such move, [`GpuMisuse::NoBuffer`] if the region has no buffer, [`GpuMisuse::Held`] if the
+    /// second buffer exists already, [`GpuMisuse::WrongPlace`] if the new place does not meet the buffer's requirements; the driver's
+    /// error. After an error the call has left no buffer.
     pub fn make_buffer(&mut self, index: usize) -> Result<BufferHandle, GpuError> {
         let one = *self.get(index)?;
         let info = self
@@ -26,19 +27,20 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
             .ok_or(GpuMisuse::NoBuffer)?;
         let device = self.run.allocator.device();
         self.make(index, &one, || {
-            // SAFETY: the info is that of the buffer that the region has, whose validity was promised at `new`.
+            // SAFETY: `info` describes the region's own buffer; the caller of `new` promised that such infos are valid.
             unsafe { device.create_buffer(&info) }.map(ResourceHandle::Buffer)
         })?;
         Ok(self.get(index)?.new_buffer().ok_or(GpuMisuse::NoBuffer)?)
     }
 
-    /// Makes an image, bound to the new place; `info` is that of the image that the region has: the allocator does not keep it, and finds
-    /// another one only by its usage, flags, sharing, tiling, and by what the driver says of its size, alignment, memory types and dedication. Layouts, views and
-    /// descriptors are the user's.
+    /// Creates an image, bound at the new place. `info` must be the info of the region's image. The allocator does not store it: it detects
+    /// a different info only by its usage, flags, sharing and tiling, and by the size, alignment, memory types and dedication that the
+    /// driver requires. Layouts, views and descriptors are the user's responsibility.
     ///
     /// # Errors
-    /// [`GpuMisuse::Outside`] where there is no such move, [`GpuMisuse::NoImage`] where the region has none, [`GpuMisuse::Held`] where it was made already;
-    /// [`GpuMisuse::WrongPlace`] where an image of that info is another one, or needs another place; what the driver refuses. No image is left then.
+    /// [`GpuMisuse::Outside`] if there is no such move, [`GpuMisuse::NoImage`] if the region has no image, [`GpuMisuse::Held`] if the
+    /// second image exists already, [`GpuMisuse::WrongPlace`] if `info` is not that of the region's image or the new place does not meet
+    /// the image's requirements; the driver's error. After an error the call has left no image.
     pub fn make_image(&mut self, index: usize, info: &ImageInfo) -> Result<ImageHandle, GpuError> {
         let one = *self.get(index)?;
         if one.content != RegionContent::Image {
@@ -52,13 +54,13 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         }
         let device = self.run.allocator.device();
         self.make(index, &one, || {
-            // SAFETY: that infos are valid for the device was promised at `new`.
+            // SAFETY: the caller of `new` promised that infos are valid for the device.
             unsafe { device.create_image(info) }.map(ResourceHandle::Image)
         })?;
         Ok(self.get(index)?.new_image().ok_or(GpuMisuse::NoImage)?)
     }
 
-    /// How the region's resource was made; also of one that was freed during the pass.
+    /// The description of the region's resource, also if the region was freed during the pass.
     fn description(&self, one: &RegionMove) -> Option<ResourceDescription> {
         let records = &self.run.allocator.records;
         records.description(one.record, one.region.at())
@@ -76,7 +78,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         let allocator = self.run.allocator;
         let made = make()?;
         let needs = allocator.requirements(made);
-        // The same info has the same needs. The info of the first image is not known in full, but what it needs is.
+        // Equal infos have equal requirements. The first image's info is not known completely, but its requirements are.
         let is_alike = match made {
             ResourceHandle::Image(_) => {
                 ImageHandle::from_raw(one.old_resource).is_some_and(|old| {
@@ -107,7 +109,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     }
 }
 
-/// Whether images with these needs may have one info. What a driver prefers is left out: it may prefer otherwise at another time.
+/// Whether images with these requirements may have the same info. Ignores the driver's preference, which may vary over time.
 fn is_alike(one: &ResourceRequirements, other: &ResourceRequirements) -> bool {
     let needs = |of: &ResourceRequirements| {
         (

@@ -1,18 +1,18 @@
-//! Moving regions so that whole blocks become empty, with copies that the user records.
+//! Moves regions so that whole blocks become empty. The user records the copies.
 //!
 //! ```text
-//!   defragment(options)   which blocks to empty: nothing is allocated there any more
-//!     next_pass           for the regions of a block: room in the blocks that stay, reserved;  plan.rs
-//!       make_buffer, ..   a second resource, bound there                                       make.rs
+//!   defragment(options)   chooses the blocks to drain: nothing is allocated in them any more   plan.rs
+//!     next_pass           reserves places in the other blocks for the regions of a block       plan.rs
+//!       make_buffer, ..   creates a second resource, bound at the new place                    make.rs
 //!       (the user: copy commands, a fence)
-//!       finish            each move: the region lies at the new place, or stays, or is gone    pass.rs
+//!       finish            each region is at the new place, or stays, or is destroyed           pass.rs
 //!     next_pass           .. until a pass is empty
-//!   drop                  reservations are freed; what was to be emptied and is not, is an ordinary block again
+//!   drop                  frees reserved places; blocks that are not empty become ordinary blocks again
 //! ```
 //!
-//! The regions of a slab are moves of one pass, and move together or not at all: slab.rs.
+//! The regions of a slab move in one pass, all or none: slab.rs.
 //!
-//! No lock is held between calls, and none while the device, the host allocator or the user's filter is called.
+//! No lock is held between calls, nor while the device, the host allocator or the user's filter is called.
 
 mod make;
 mod pass;
@@ -39,51 +39,51 @@ use crate::id::RegionPlace;
 use crate::pool::BlockRegion;
 use crate::region::Region;
 
-/// Memory for the bookkeeping of a defragmentation: the allocator's host memory.
+/// A list of a defragmentation, in the allocator's host memory.
 type MoveList<'a, T> = TryVec<T, Scoped<&'a dyn HostAllocator>>;
 
-/// A set of pools.
+/// Words of a set of pools.
 const POOL_WORDS: usize = RegionPlace::POOLS as usize / 64;
 
 /// A defragmentation under way: see [`GpuAllocator::defragment`].
 ///
-/// Dropping it ends it: reservations are freed, and blocks that are not empty yet are ordinary blocks again. One that is forgotten
-/// (`core::mem::forget`) keeps them: no other one of the same pools can begin, the pools cannot be destroyed, regions of its last pass are
-/// never gone although they are freed, and [`close`](GpuAllocator::close) is refused. Only dropping the allocator, or
-/// [`abandon`](GpuAllocator::abandon), ends that.
+/// Dropping it ends the defragmentation: reserved places are freed, and blocks that are not empty yet become ordinary blocks again. After
+/// `core::mem::forget`, the pools stay reserved: they cannot be defragmented again or destroyed, regions of the last pass remain in memory
+/// although they are freed, and [`close`](GpuAllocator::close) returns an error. Only dropping the allocator, or
+/// [`abandon`](GpuAllocator::abandon), ends this state.
 #[must_use = "dropping it ends the defragmentation before anything has moved"]
 pub struct Defragmentation<'a, D: DeviceMemory, A: HostAllocator> {
     allocator: &'a GpuAllocator<D, A>,
     options: DefragmentationOptions<'a>,
-    /// Pools that this one defragments.
+    /// The pools that are being defragmented.
     begun: [u64; POOL_WORDS],
-    /// In the order in which they are drained.
+    /// The blocks to drain, in this order.
     blocks: MoveList<'a, DrainedBlock>,
-    /// How many of them had their regions looked at, and how many of these are done with.
+    /// Number of blocks whose regions were examined. `done`: the number of blocks, at most as many, that are finished.
     looked_at: usize,
     done: usize,
-    /// Regions of the chosen blocks when they were chosen, those of blocks that are done with left out.
+    /// Number of regions, at the time of planning, of the blocks that are not examined yet.
     expected_moves: usize,
-    /// Regions of the block that is looked at.
+    /// Regions of the block that is being examined.
     regions: MoveList<'a, BlockRegion>,
-    /// Moves with a reservation that were not handed out yet, the next one last.
+    /// Moves with a reserved place that no pass contains yet; the next move is the last element.
     ready: MoveList<'a, RegionMove>,
-    /// Moves of the pass that is under way.
+    /// Moves of the current pass.
     current: MoveList<'a, RegionMove>,
     skipped: SkippedRegions,
     totals: DefragmentationTotals,
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Begins to move regions so that whole blocks become empty: chooses the blocks, in which nothing is allocated from now on. Then
-    /// [`next_pass`](Defragmentation::next_pass) says what to copy. A plan alone is one that is dropped.
+    /// Begins to move regions so that whole blocks become empty. Chooses the blocks to drain: until they are empty or the defragmentation
+    /// ends, nothing is allocated in them. Then [`next_pass`](Defragmentation::next_pass) returns the regions to copy. To see only the
+    /// plan, drop the result.
     ///
-    /// Any thread may allocate, free, map and crop meanwhile; room in the chosen blocks is not used until they are empty or this ends.
-    /// It looks at each region of the chosen blocks.
+    /// Any thread may allocate, free, map and crop during the defragmentation. This call examines each region of the chosen blocks.
     ///
     /// # Errors
-    /// [`GpuMisuse::Defragmenting`] where one of the pools is being defragmented already; [`GpuMisuse::NoSuchPool`]; what the host allocator
-    /// refuses. Everything is as it was then, but that after a refusal of the host allocator kept buffers may be gone.
+    /// [`GpuMisuse::Defragmenting`] if one of the pools is being defragmented already; [`GpuMisuse::NoSuchPool`]; the host allocator's
+    /// error, after which buffers kept for reuse may be destroyed. Otherwise an error changes nothing.
     pub fn defragment<'a>(
         &'a self,
         options: DefragmentationOptions<'a>,
@@ -115,7 +115,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 }
             }
         }
-        // Nobody's, and in the way.
+        // Buffers kept for reuse, and empty pages and slabs of shards, would be obstacles.
         self.evict_reusable(0, 0);
         self.shards.free_idle(self.device_and_host(), &self.pools);
         match options.pool {
@@ -131,10 +131,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(run)
     }
 
-    /// Makes a region say where it lies now, and which resource it has: after a defragmentation.
+    /// Updates the place and the resource in `region` after a defragmentation.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`]; the region is as it was then.
+    /// [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`]; then `region` is unchanged.
     pub fn refresh(&self, region: &mut Region) -> Result<(), GpuError> {
         if region.id.tag() != self.tag {
             return Err(GpuMisuse::OtherAllocator.into());
@@ -152,7 +152,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
-    /// What was done so far, and what was planned.
+    /// The work done so far, and the plan.
     #[must_use]
     pub const fn totals(&self) -> DefragmentationTotals {
         self.totals
@@ -167,7 +167,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
 
 impl<D: DeviceMemory, A: HostAllocator> Drop for Defragmentation<'_, D, A> {
     fn drop(&mut self) {
-        // A pass that was forgotten.
+        // Ends a pass that was forgotten.
         self.end_pass(None);
         while !self.ready.as_slice().is_empty() {
             self.cancel_last();

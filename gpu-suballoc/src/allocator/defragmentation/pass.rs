@@ -1,4 +1,4 @@
-//! Passes: moves are handed out, and carried out or not.
+//! Passes: begin moves, then carry them out or cancel them.
 
 #![forbid(unsafe_code)]
 
@@ -14,35 +14,35 @@ use crate::error::{GpuError, GpuMisuse};
 use crate::region::RegionContent;
 use crate::region_metadata::{MoveEnd, MoveEnding};
 
-/// So many moves begin, or end, under one hold of the records' lock; those of one slab may be more.
+/// Number of moves that begin or end during one critical section of the records' lock; the group of one slab may exceed it.
 pub(super) const BATCH: usize = 32;
 
-/// Learns what became of each move.
+/// Receives the result of each move.
 type MoveSink<'s> = &'s mut dyn FnMut(&RegionMove, MoveResult);
 
-/// Regions to copy, then to be [finished](Self::finish). Dropped instead, it leaves every region where it is, destroys the second
-/// resources that were made, and frees the places: the device must have finished with them then too.
+/// Regions to copy; after the copies, call [`finish`](Self::finish). Dropping the pass instead leaves every region at its place, destroys
+/// the second resources and frees the reserved places: before that, too, the device must have finished with them.
 #[must_use = "dropping it leaves every region where it is"]
 pub struct DefragmentationPass<'p, 'a, D: DeviceMemory, A: HostAllocator> {
     pub(super) run: &'p mut Defragmentation<'a, D, A>,
 }
 
 impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
-    /// The next regions to move, with room reserved for them; none when everything is done. It looks at each region of the next blocks.
+    /// The next regions to move, with reserved places; empty when everything is done. Examines each region of the next blocks.
     ///
     /// # Errors
-    /// What the host allocator refuses, where no move is in hand. The block in question is given up either way, without being counted in
-    /// [`skipped`](Self::skipped); the next call goes on with the others.
+    /// The host allocator's error, if the pass has no move yet. With or without moves, such an error excludes the block without counting it
+    /// in [`skipped`](Self::skipped); the next call continues with the other blocks.
     pub fn next_pass(&mut self) -> Result<DefragmentationPass<'_, 'a, D, A>, GpuError> {
-        // A pass that was forgotten.
+        // Ends a pass that was forgotten.
         self.end_pass(None);
-        // Refused, it grows step by step. Limits in bytes mean few moves, which are not known beforehand.
+        // If this fails, the list grows step by step. With a limit in bytes the number of moves is small and not known beforehand.
         if self.options.max_bytes == u64::MAX {
             let moves = self.expected_moves.min(self.options.max_moves);
             let _ = self.current.try_reserve(moves);
         }
         let mut bytes = 0u64;
-        // Room for what comes later is reserved later.
+        // Places are reserved only for the moves of this pass and the rest of its last block.
         while self.current.as_slice().len() < self.options.max_moves.max(1) {
             let count = self.fitting_moves(bytes);
             if count == 0 {
@@ -65,7 +65,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         Ok(DefragmentationPass { run: self })
     }
 
-    /// How many of the next ready moves the limits of the pass let in, of which so many bytes are in it: whole groups, some of them at a time.
+    /// The number of the next ready moves that the limits of the pass admit, for a pass that has `bytes` bytes already. Counts whole
+    /// groups, until there are at least [`BATCH`] moves.
     fn fitting_moves(&self, mut bytes: u64) -> usize {
         let handed_out = self.current.as_slice().len();
         let mut rest = self.ready.as_slice();
@@ -86,7 +87,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         count
     }
 
-    /// Reserves room for the regions of the next block. False where none is left.
+    /// Reserves places for the regions of the next block. Returns false if no block is left.
     fn reserve_next(&mut self) -> Result<bool, GpuError> {
         let order = self.looked_at;
         let Some(&block) = self.blocks.as_slice().get(order) else {
@@ -100,8 +101,9 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         Ok(true)
     }
 
-    /// Makes the next ready moves the pass's; room for them is reserved. Those whose regions were freed since are left out. Where one was
-    /// mapped or taken apart, its block stays, and so do the others of its slab. The bytes of those that are.
+    /// Adds the next `count` ready moves to the pass, whose list has capacity for them. Skips moves of regions that were freed meanwhile.
+    /// If a region is mapped or being removed, it stays with its block, and the other moves of its slab are skipped. Returns the bytes of
+    /// the added moves.
     fn hand_out(&mut self, count: usize) -> u64 {
         let first = self.ready.as_slice().len().saturating_sub(count);
         let moves = (self.ready.as_mut_slice().get_mut(first..)).unwrap_or(&mut []);
@@ -127,12 +129,12 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         bytes
     }
 
-    /// Carries out what the moves of the pass say, the last one first; where nobody wants to `see` it, all are ignored.
+    /// Carries out the outcomes of the pass's moves, the last move first. Without `visit`, all moves are ignored.
     pub(super) fn end_pass(&mut self, mut visit: Option<MoveSink<'_>>) {
         let mut any = false;
         loop {
             self.decide_last(visit.is_some());
-            // Whatever calls back from here finds the move gone that is being ended.
+            // Removed first, so that a callback never sees the move that is being ended.
             let Some(one) = self.current.pop() else { break };
             any = true;
             let result = self.end_move(&one);
@@ -149,7 +151,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
     }
 
-    /// Decides what becomes of the last moves, where that is open, all that move together in one step. Nobody is called.
+    /// Decides the results of the last moves, if they are undecided; each group in one step. Calls no callback.
     fn decide_last(&mut self, is_seen: bool) {
         let Some(&RegionMove {
             region,
@@ -164,7 +166,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         let first = self.current.as_slice().len().saturating_sub(count);
         let moves = (self.current.as_mut_slice().get_mut(first..)).unwrap_or(&mut []);
         let mut lock = allocator.pools.exchange_lock(pool);
-        // Of the group that was exchanged last.
+        // Whether the group that was exchanged last has a resource.
         let is_bound = Cell::new(false);
         allocator.records.end_moves(
             moves,
@@ -196,7 +198,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         lock.release(allocator.device_and_host());
     }
 
-    /// Blocks of which no move is left to hand out are done with.
+    /// Finishes the blocks that have no ready move left.
     pub(super) fn end_drained(&mut self) {
         let end = self
             .ready
@@ -220,7 +222,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
     }
 
-    /// Frees what a move that was decided leaves over: a resource, with the region if it goes, and with the last of its group a place.
+    /// Frees the remains of a decided move: one resource, the region if it was removed, and with the last move of its group one place.
     fn end_move(&mut self, one: &RegionMove) -> MoveResult {
         let allocator = self.allocator;
         let result = one.ended.unwrap_or(MoveResult::Stayed);
@@ -248,11 +250,11 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
 }
 
 impl RegionMove {
-    /// What is to become of it; where nobody sees that, nothing.
+    /// The end that the outcome requests; [`MoveEnding::Keep`] if `is_seen` is false.
     const fn ending(&self, is_seen: bool) -> MoveEnding {
         match self.outcome {
             MoveOutcome::Destroyed if is_seen => MoveEnding::Destroy,
-            // Without a second resource, the first one would be lost.
+            // Without a second resource the region would lose its resource.
             MoveOutcome::Copied
                 if is_seen
                     && (matches!(self.content, RegionContent::Bare) || self.new_resource != 0) =>
@@ -267,28 +269,28 @@ impl RegionMove {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
-    /// The moves. Two of them never share a byte, neither of what they read nor of what they write.
+    /// The moves. Neither the sources nor the targets of two moves overlap.
     #[must_use]
     pub fn moves(&self) -> &[RegionMove] {
         self.run.current.as_slice()
     }
 
-    /// Nothing is left to move.
+    /// Whether nothing is left to move.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.moves().is_empty()
     }
 
-    /// Says what was done about the move of that number; before that it is [`MoveOutcome::Ignored`].
+    /// Sets the outcome of a move; the default is [`MoveOutcome::Ignored`].
     ///
     /// # Errors
-    /// [`GpuMisuse::Outside`] where there is no such move.
+    /// [`GpuMisuse::Outside`] if there is no such move.
     pub fn set_outcome(&mut self, index: usize, outcome: MoveOutcome) -> Result<(), GpuMisuse> {
         self.get_mut(index)?.outcome = outcome;
         Ok(())
     }
 
-    /// The same for all moves.
+    /// Sets the outcome of all moves.
     pub fn set_outcomes(&mut self, outcome: MoveOutcome) {
         for one in self.run.current.as_mut_slice() {
             one.outcome = outcome;
@@ -307,9 +309,9 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
             .ok_or(GpuMisuse::Outside)
     }
 
-    /// Ends the pass: each region that was copied lies at its new place under the id that it has, with the resource that was made for it;
-    /// its old resource is destroyed and its old place freed. `see` is called for each move, without a lock, and with what became of it.
-    /// The device must have finished with what was copied. Allocates nothing and cannot fail.
+    /// Ends the pass. Each copied region is then at its new place, with the same id and the second resource; its old resource is destroyed
+    /// and its old place freed. Calls `visit` with each move and its result, without a lock. The device must have finished the copies and
+    /// any use of the old resources. Allocates nothing and cannot fail.
     pub fn finish(self, mut visit: impl FnMut(&RegionMove, MoveResult)) {
         self.run.end_pass(Some(&mut visit));
     }

@@ -1,4 +1,5 @@
-//! Which blocks are emptied, which of their regions can move, and the room that is reserved for them.
+//! Excludes blocks with an obstacle from the plan of `pool/drain_plan.rs`, which chooses the blocks to drain, and reserves the places that
+//! their regions move to.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +17,7 @@ use crate::region_metadata::{MovingRoot, ResourceDescription};
 /// Usage bits that are the same for buffers and images.
 const TRANSFER: u32 = BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw();
 
-/// A block that is to be emptied.
+/// A block to drain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DrainedBlock {
     pub(super) pool: u16,
@@ -24,7 +25,7 @@ pub(super) struct DrainedBlock {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
-    /// From now on the pool is this one's, where something can move in it.
+    /// Begins to defragment the pool, if its regions can move.
     pub(super) fn begin_pool(
         &mut self,
         index: u16,
@@ -39,7 +40,8 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         Ok(())
     }
 
-    /// Chooses the blocks of a pool, where it was begun; counts what does not move because of where it is.
+    /// Counts the regions of a pool that cannot move because of their place. Chooses the blocks to drain, if
+    /// [`begin_pool`](Self::begin_pool) began to defragment the pool.
     pub(super) fn plan_pool(&mut self, index: u16) -> Result<(), GpuError> {
         let allocator = self.allocator;
         let fixed = allocator.pools.unmovable_regions(index);
@@ -73,7 +75,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         for _ in sums.as_slice().iter().filter(|sum| sum.is_pinned) {
             self.skipped.count(SkipReason::Mapped);
         }
-        // A block with a region that cannot move is none that can be emptied: then the others are chosen anew.
+        // A block with an unmovable region cannot be drained. Excludes it and plans again.
         loop {
             plan_drain(sums.as_mut_slice(), max_blocks);
             let mut is_final = true;
@@ -108,7 +110,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         Ok(())
     }
 
-    /// Why a block cannot be emptied: the first region that cannot move.
+    /// The reason why the block cannot be drained: that of its first unmovable region.
     fn find_obstacle(&mut self, index: u16, block: u32) -> Result<Option<SkipReason>, GpuError> {
         if !self.collect(index, block, false)? {
             return Ok(Some(SkipReason::Page));
@@ -124,13 +126,14 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         Ok(None)
     }
 
-    /// Whether a region with that record moves for certain: a bare one without a record, where such regions move and nobody is asked.
+    /// Whether a region with this record moves for certain: it has no record, bare regions move, and there is no filter.
     #[inline]
     fn surely_moves(&self, record: u32) -> bool {
         record == NO_RECORD && self.options.moves_bare && self.options.may_move.is_none()
     }
 
-    /// Puts a block's regions into `self.regions`, or those alone that may be an obstacle. False where something else lies in it, or it is mapped.
+    /// Collects the block's regions in `self.regions`: all if `is_each`, otherwise only possible obstacles. Returns false if the block
+    /// contains a page or is mapped.
     fn collect(&mut self, index: u16, block: u32, is_each: bool) -> Result<bool, GpuError> {
         let skips_bare = !is_each && self.surely_moves(NO_RECORD);
         loop {
@@ -155,7 +158,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         }
     }
 
-    /// Whether a region may move, and what its record says.
+    /// Checks that a region may move. Returns the contents of its record, if it has one.
     fn movable(&self, region: &BlockRegion) -> Result<Option<MovingRoot>, SkipReason> {
         let known = if region.record == NO_RECORD {
             None
@@ -183,7 +186,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         }
     }
 
-    /// Reserves room for all regions of the next block, or for none of them.
+    /// Reserves places for all regions of the block, or for none of them.
     pub(super) fn reserve_block(&mut self, order: usize, of: DrainedBlock) -> Result<(), GpuError> {
         let first = self.ready.as_slice().len();
         let reserved = self.reserve_regions(order, of);
@@ -238,7 +241,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
                     self.skipped.count(SkipReason::NoRoom);
                     return Ok(false);
                 }
-                // It was freed a moment ago: nothing of it is in the way.
+                // The region was freed meanwhile, so it is no obstacle.
                 Err(GpuError::Misuse(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -246,7 +249,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         Ok(true)
     }
 
-    /// Room for one region, and a record where it has none: what others do to it is noted there.
+    /// Reserves a place for one region. Creates a record if the region has none, in which calls of other threads are noted.
     fn reserve_region(
         &self,
         order: usize,
@@ -289,7 +292,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         )))
     }
 
-    /// The move of the region `key` from the first of two places to the second one, in which it has these bytes.
+    /// A move of the region `key` from the place `found` to `target_size` bytes at `offset` in the memory of `target`.
     pub(super) fn new_move(
         &self,
         order: usize,
@@ -327,7 +330,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         }
     }
 
-    /// Frees the room that was reserved for a move, or after the exchange the place that its region had.
+    /// Frees the reserved place of a move, or after the exchange the former place of the region.
     pub(super) fn free_target(&self, of: &RegionMove) {
         let allocator = self.allocator;
         allocator
@@ -336,7 +339,8 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     }
 }
 
-/// Why a resource cannot be moved.
+/// # Errors
+/// The reason why the resource cannot be moved.
 fn check_resource(
     content: RegionContent,
     description: Option<&ResourceDescription>,

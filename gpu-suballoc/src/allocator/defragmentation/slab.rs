@@ -1,11 +1,11 @@
-//! Regions of a slab: each has a move of its own, all of one slab share a target and an end.
+//! Moves regions of slabs: each region has its own move, and all moves of one slab share a target and an outcome.
 //!
 //! ```text
-//!   ready, current:   .. | region a | slab 5: b | slab 5: c | slab 5: d | region e | ..       one behind the other, in one pass
+//!   ready, current:   .. | region a | slab 5: b | slab 5: c | slab 5: d | region e | ..       contiguous, in one pass
 //!                                     \________ one target ________/
 //! ```
 //!
-//! A region in a range of its own is a group of one.
+//! A region with its own range is a group of one move.
 
 #![forbid(unsafe_code)]
 
@@ -19,15 +19,15 @@ use crate::id::NO_RECORD;
 use crate::pool::{BlockRegion, Suballocation};
 use crate::region_metadata::MovingRoot;
 
-/// A slab that room was reserved for, when the last of its regions was looked at.
+/// The slab that a place was reserved for last.
 pub(super) struct ReservedSlab {
     number: u32,
-    /// Where it begins.
+    /// Offset of the slab.
     base: u64,
     target: Suballocation,
 }
 
-/// How many moves at the end of a list share the last one's target.
+/// The number of moves at the end of the list that share the last move's target.
 pub(super) fn last_group(moves: &[RegionMove]) -> usize {
     let Some((last, rest)) = moves.split_last() else {
         return 0;
@@ -36,7 +36,7 @@ pub(super) fn last_group(moves: &[RegionMove]) -> usize {
     others.count().saturating_add(1)
 }
 
-/// How many moves at the end of a list are a few groups of one pool that are not decided.
+/// The number of moves in the last undecided groups of `pool`: whole groups, until there are at least [`BATCH`] moves.
 pub(super) fn last_undecided(moves: &[RegionMove], pool: u16) -> usize {
     let mut rest = moves;
     while let Some(last) = rest.last()
@@ -50,8 +50,8 @@ pub(super) fn last_undecided(moves: &[RegionMove], pool: u16) -> usize {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
-    /// As [`reserve_region`](Self::reserve_region), for a region of a slab: room is reserved with the first one. It is some ready move's
-    /// then, or nothing was reserved.
+    /// As [`reserve_region`](Self::reserve_region), for a region of a slab. The call for the first region reserves the place of the whole
+    /// slab. After an error, no place is reserved for the slab, or a ready move has it.
     pub(super) fn reserve_slab_region(
         &self,
         order: usize,
@@ -104,14 +104,14 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         )))
     }
 
-    /// The last ready move is not made; with the last one of its group its room is freed.
+    /// Removes the last ready move. Frees its reserved place if no other move of its group is ready.
     pub(super) fn cancel_last(&mut self) {
         if let Some(waiting) = self.ready.pop() {
             self.free_unshared_target(&waiting);
         }
     }
 
-    /// Frees the room that was reserved for a move, unless the last ready one shares it.
+    /// Frees the reserved place of a move, unless the last ready move shares it.
     pub(super) fn free_unshared_target(&self, of: &RegionMove) {
         let last = self.ready.as_slice().last();
         if !last.is_some_and(|last| last.moves_with(of)) {

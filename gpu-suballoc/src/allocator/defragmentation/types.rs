@@ -1,4 +1,4 @@
-//! What a defragmentation is asked for, and what it answers.
+//! Options and results of a defragmentation.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use crate::device::{BufferHandle, ImageHandle, MemoryHandle};
 use crate::id::{PoolId, RegionId, RegionSlot};
 use crate::region::RegionContent;
 
-/// What may move, and how much of it at a time: [`GpuAllocator::defragment`](crate::GpuAllocator::defragment).
+/// Selects the regions that may move, and limits each pass: [`GpuAllocator::defragment`](crate::GpuAllocator::defragment).
 #[derive(Clone, Copy)]
 pub struct DefragmentationOptions<'f> {
     pub(super) pool: Option<PoolId>,
@@ -19,7 +19,7 @@ pub struct DefragmentationOptions<'f> {
 }
 
 impl<'f> DefragmentationOptions<'f> {
-    /// Every pool, passes without limits, buffers and images of the allocator's own.
+    /// All pools, no limits, only buffers and images that the allocator created.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -40,20 +40,20 @@ impl<'f> DefragmentationOptions<'f> {
         }
     }
 
-    /// A pass moves at most so many bytes, but one region at least, or the regions of one slab.
+    /// Limits the bytes of a pass. A pass always contains at least one region, or all regions of one slab.
     #[must_use]
     pub const fn max_bytes_per_pass(self, max_bytes: u64) -> Self {
         Self { max_bytes, ..self }
     }
 
-    /// A pass has at most so many moves, but one at least, or those of one slab: up to 64.
+    /// Limits the moves of a pass. A pass always contains at least one move, or all moves of one slab: up to 64.
     #[must_use]
     pub const fn max_moves_per_pass(self, max_moves: usize) -> Self {
         Self { max_moves, ..self }
     }
 
-    /// Regions of [`allocate`](crate::GpuAllocator::allocate) move too: their user binds a second resource of its own at the new place.
-    /// By default they stay, since what is bound to them is not known.
+    /// Also moves regions of [`allocate`](crate::GpuAllocator::allocate): the user must bind a second resource at the new place. By default
+    /// they stay, because the allocator does not know their resources.
     #[must_use]
     pub const fn move_bare_regions(self) -> Self {
         Self {
@@ -62,8 +62,8 @@ impl<'f> DefragmentationOptions<'f> {
         }
     }
 
-    /// Asks before a region moves; the number is its [`tag`](crate::RegionOptions::tag). It is called without a lock, once or more often
-    /// a region. A region that may not move keeps its whole block.
+    /// Moves only regions for which `may_move(id, tag)` is true; the tag is that of [`RegionOptions::tag`](crate::RegionOptions::tag). It
+    /// is called without a lock, at least once for each region. One excluded region prevents its whole block from being drained.
     #[must_use]
     pub const fn filter(self, may_move: &'f dyn Fn(RegionId, u64) -> bool) -> Self {
         Self {
@@ -96,37 +96,37 @@ impl fmt::Debug for DefragmentationOptions<'_> {
 pub struct MovePlace {
     /// The memory object.
     pub memory: MemoryHandle,
-    /// Bytes from its start.
+    /// Bytes from the start of the memory object.
     pub offset: u64,
 }
 
-/// What the user did about a move.
+/// The user's decision about a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveOutcome {
-    /// The contents are at the new place, and the device has finished with the old one. A region of a slab lies there afterwards if all others
-    /// that it [moves with](RegionMove::moves_with) were copied too, or are freed.
+    /// The contents are at the new place, and the device has finished with the old place. A region of a slab moves only if all regions that
+    /// it [moves with](RegionMove::moves_with) were copied too, or are freed.
     Copied,
-    /// Nothing: the region stays.
+    /// The region stays.
     Ignored,
-    /// Nobody needs the region any more: it is freed. One that has crops or mappings stays.
+    /// The region is no longer needed and is freed. If it has crops or mappings, it stays.
     Destroyed,
 }
 
-/// What became of a move.
+/// The result of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveResult {
-    /// The region lies at the new place; the old resource was destroyed, the old place freed.
+    /// The region is at the new place; the old resource was destroyed and the old place freed.
     Moved,
-    /// The region is where it was: by its outcome, because it was mapped or cropped during the pass, or because it has a resource and no
-    /// second one was made. Or one that it [moves with](RegionMove::moves_with) is, for one of these reasons.
+    /// The region is at the old place: by its outcome, because it was mapped or cropped during the pass, or because it has a resource and
+    /// no second resource was created. Or a region that it [moves with](RegionMove::moves_with) stayed for one of these reasons.
     Stayed,
-    /// The region was freed, as the outcome said.
+    /// The region was freed by its outcome.
     Destroyed,
     /// The region was freed by another call during the pass.
     Freed,
 }
 
-/// One region that is to move.
+/// The move of one region.
 #[derive(Clone, Copy, Debug)]
 pub struct RegionMove {
     pub(super) region: RegionId,
@@ -137,44 +137,44 @@ pub struct RegionMove {
     pub(super) memory_type: u32,
     pub(super) content: RegionContent,
     pub(super) old_resource: u64,
-    /// 0 until it is made.
+    /// 0 until it is created.
     pub(super) new_resource: u64,
     pub(super) asked: u64,
     pub(super) record: u32,
     pub(super) target: RegionSlot,
     pub(super) target_size: u64,
     pub(super) outcome: MoveOutcome,
-    /// Others use the region under the eyes of its record.
+    /// The record notes uses of the region from now on.
     pub(super) is_begun: bool,
-    /// What became of it, until the pass reports that.
+    /// The decided result, until the pass reports it.
     pub(super) ended: Option<MoveResult>,
-    /// The place that it had is free.
+    /// The old place was freed already.
     pub(super) is_released: bool,
-    /// Its block's place in the order of draining.
+    /// The index of its block in the order of draining.
     pub(super) order: u32,
 }
 
 impl RegionMove {
-    /// Which region.
+    /// The region's id.
     #[must_use]
     pub const fn region(&self) -> RegionId {
         self.region
     }
 
-    /// Whether both move or neither does: regions of one slab, which are handed out in one pass, one behind the other.
+    /// Whether either both regions move or neither does. True for regions of one slab; their moves are adjacent in one pass.
     #[must_use]
     pub fn moves_with(&self, other: &Self) -> bool {
-        // They differ in their slots mostly.
+        // Most pairs already differ in their slots.
         self.target.slot == other.target.slot && self.target == other.target
     }
 
-    /// The user's number of the region.
+    /// The tag that the user set for the region.
     #[must_use]
     pub const fn tag(&self) -> u64 {
         self.tag
     }
 
-    /// Bytes to copy: of a buffer its size, otherwise the whole region.
+    /// Bytes to copy: the buffer's size, or the whole region if it has no buffer.
     #[must_use]
     pub const fn size(&self) -> u64 {
         if matches!(self.content, RegionContent::Buffer) {
@@ -184,13 +184,13 @@ impl RegionMove {
         }
     }
 
-    /// Where the region lies.
+    /// The place of the region before the move.
     #[must_use]
     pub const fn from(&self) -> MovePlace {
         self.from
     }
 
-    /// The place that is reserved for it, of the same memory type and aligned as it needs.
+    /// The reserved place: of the same memory type, and aligned for the region.
     #[must_use]
     pub const fn to(&self) -> MovePlace {
         self.to
@@ -214,7 +214,7 @@ impl RegionMove {
         }
     }
 
-    /// The buffer that [`make_buffer`](crate::allocator::DefragmentationPass::make_buffer) made.
+    /// The buffer that [`make_buffer`](crate::allocator::DefragmentationPass::make_buffer) created.
     #[must_use]
     pub const fn new_buffer(&self) -> Option<BufferHandle> {
         match self.content {
@@ -223,7 +223,7 @@ impl RegionMove {
         }
     }
 
-    /// The image that [`make_image`](crate::allocator::DefragmentationPass::make_image) made.
+    /// The image that [`make_image`](crate::allocator::DefragmentationPass::make_image) created.
     #[must_use]
     pub const fn new_image(&self) -> Option<ImageHandle> {
         match self.content {
@@ -233,35 +233,35 @@ impl RegionMove {
     }
 }
 
-/// Regions that kept their block from being emptied, by reason: a block is given up at its first such region. And regions that are in no block
-/// which could be emptied: all of them.
+/// Numbers of regions that prevented a block from being drained, by reason. Of each such block only the first is counted. Regions outside
+/// of blocks that could be drained are all counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SkippedRegions {
-    /// Mapped, or in a block that is.
+    /// Mapped regions, and mapped blocks.
     pub mapped: u32,
     /// Pages, and pages and slabs of shards.
     pub pages: u32,
-    /// Made by [`allocate`](crate::GpuAllocator::allocate): what is bound to them is not known.
+    /// Allocated by [`allocate`](crate::GpuAllocator::allocate): their resources are not known.
     pub bare: u32,
     /// Buffers and images without both transfer usages.
     pub no_transfer: u32,
     /// Buffers whose device address may have been queried.
     pub device_address: u32,
-    /// Exported, imported, or made with structures of the user's.
+    /// Exported, imported, or created with a `pNext` chain of the user.
     pub external: u32,
-    /// Refused by the filter.
+    /// Excluded by the filter.
     pub filter: u32,
-    /// Being freed, or of a kind that the records have no room for.
+    /// Being freed, or without a stored description.
     pub busy: u32,
-    /// No room for them in the blocks that stay.
+    /// The remaining blocks have no place for them.
     pub no_room: u32,
-    /// In memory objects of their own.
+    /// Dedicated regions.
     pub dedicated: u32,
-    /// Buffers of the application's. Counted where no single pool is named.
+    /// Wrapped buffers of the application. Counted only if no single pool is selected.
     pub wrapped: u32,
-    /// [Pinned](crate::RegionOptions::pinned), and others of pools for such.
+    /// [Pinned](crate::RegionOptions::pinned) regions, and all other regions of their pools.
     pub pinned: u32,
-    /// Of linear pools.
+    /// In linear pools.
     pub linear: u32,
     /// With [margins](crate::pool::MemoryOptions::margin).
     pub margin: u32,
@@ -312,20 +312,20 @@ impl SkippedRegions {
     }
 }
 
-/// What a defragmentation has done so far.
+/// The plan of a defragmentation and the work done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefragmentationTotals {
-    /// Blocks that were to be emptied, and their bytes.
+    /// Number of blocks to drain.
     pub planned_blocks: u32,
     /// Bytes of these blocks.
     pub planned_bytes: u64,
     /// Passes with moves.
     pub passes: u32,
-    /// Regions that lie elsewhere now.
+    /// Number of moved regions.
     pub moves: u64,
-    /// Their bytes, padding included.
+    /// Bytes of the moved regions, padding included.
     pub moved_bytes: u64,
-    /// Blocks that went back to the driver.
+    /// Number of blocks that were freed.
     pub freed_blocks: u32,
     /// Bytes of these blocks.
     pub freed_bytes: u64,
