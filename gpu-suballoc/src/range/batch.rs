@@ -1,4 +1,4 @@
-//! Many ranges given back at once: a run of neighbours becomes one hole in one step.
+//! Frees many ranges at once: each run of adjacent ranges becomes one hole in one step.
 
 #![forbid(unsafe_code)]
 
@@ -9,11 +9,11 @@ use super::range_allocator::RangeAllocator;
 use super::types::RangeError;
 
 impl RangeAllocator {
-    /// Gives ranges (node, generation) back, all or none; neighbours are joined first, so that a run costs its nodes and one hole.
-    /// Whether nothing is live any more.
+    /// Frees ranges (node, generation), all or none. Joins adjacent ranges first, so that a run costs its nodes and one hole. Returns
+    /// whether no range is live any more.
     ///
     /// # Errors
-    /// [`RangeError::Stale`], with the number of the range; one that is named twice is stale the second time.
+    /// [`RangeError::Stale`], with the index of the range; a range that is listed twice is stale the second time.
     pub(crate) fn free_batch<I: Copy + Into<(u32, u32)>>(
         &mut self,
         store: &NodeStore,
@@ -41,7 +41,7 @@ impl RangeAllocator {
         Ok(self.is_empty())
     }
 
-    /// Gives back all leaving ranges around one that touch one another.
+    /// Frees the run of adjacent leaving ranges that contains `node`.
     fn free_run(&mut self, store: &NodeStore, index: &FreeIndex, node: u32) {
         let mut start = node;
         loop {

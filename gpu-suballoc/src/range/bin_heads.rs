@@ -1,4 +1,4 @@
-//! The front of each bin: the number of its first hole, four bytes a bin.
+//! The head of each bin: the number of its first hole, four bytes for each bin.
 
 #![forbid(unsafe_code)]
 
@@ -16,26 +16,26 @@ pub(super) struct BinHeads {
 }
 
 impl BinHeads {
-    /// Without memory: no bin is there.
+    /// Without memory and without bins.
     pub(super) const fn new() -> Self {
         Self {
             heads: GrowableVec::new(),
         }
     }
 
-    /// The front of a bin. `None` where there is no memory for it.
+    /// The head of a bin. `None` if there is no memory for it.
     #[inline]
     pub(super) fn at(&self, bin: u32) -> Option<&Cell<u32>> {
         self.heads.get(bin)
     }
 
-    /// Whether there is a bin.
+    /// Whether there is memory for bins.
     #[inline]
     pub(super) fn has_memory(&self) -> bool {
         self.heads.len() > 0
     }
 
-    /// What to allocate, where there is no memory for the bins below `bins` yet.
+    /// The memory to allocate for the bins below `bins`; `None` if it is there.
     #[inline]
     pub(super) fn missing_capacity(&self, bins: u32) -> Option<Layout> {
         if self.heads.len() >= bins {
@@ -45,8 +45,7 @@ impl BinHeads {
         }
     }
 
-    /// Takes the memory over, with all new bins empty. What is to be freed comes back: the memory before, or `block` where that is as
-    /// large.
+    /// Moves the heads into `block`; all new bins are empty. Returns the memory to free: the former memory, or `block` if it is not larger.
     pub(super) fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
         let back = self.heads.grow_with(block);
         while self.heads.push(Cell::new(NIL)).is_ok() {}

@@ -1,7 +1,7 @@
-//! Which bin a hole belongs into, and which bins have holes: two words to find the next one.
+//! The bin of a hole, and the set of bins that have holes: two words are read to find the next such bin.
 //!
-//! Holes of up to 63 granules have a bin for each size; above, each power of two is divided into 32 bins, so that two holes of one
-//! bin differ by less than 1/32. 32 bits of granules make 896 bins.
+//! Holes of up to 63 granules have a bin for each size. Above, each power of two is divided into 32 bins, so that two holes of one bin
+//! differ by less than 1/32. Sizes of 32 bits have 896 bins.
 //!
 //! ```text
 //!   granules  1 2 3 ... 63 | 64-65 66-67 ... 126-127 | 128-131 132-135 ... | ...
@@ -19,7 +19,7 @@ pub(super) const fn bin_of(granules: u32) -> u32 {
     (shift << 5) + (granules >> shift)
 }
 
-/// The largest hole that belongs into `bin`, in granules.
+/// Granules of the largest hole that belongs to `bin`.
 pub(super) const fn largest_of(bin: u32) -> u32 {
     if bin < 64 {
         return bin;
@@ -29,7 +29,7 @@ pub(super) const fn largest_of(bin: u32) -> u32 {
     first + ((1 << shift) - 1)
 }
 
-/// Which bins have holes.
+/// The set of bins that have holes.
 #[derive(Debug)]
 pub(super) struct Bins {
     /// A bit for each word of `words` that is not 0.
@@ -50,7 +50,7 @@ impl Bins {
         self.words.get((row & 31) as usize).map_or(0, Cell::get)
     }
 
-    /// The bin got its first hole.
+    /// Adds a bin, after its first hole was inserted.
     #[inline]
     pub(super) fn set(&self, bin: u32) {
         let row = bin >> 5 & 31;
@@ -60,7 +60,7 @@ impl Bins {
         self.rows.set(self.rows.get() | 1 << row);
     }
 
-    /// The bin lost its last hole.
+    /// Removes a bin, after its last hole was removed.
     #[inline]
     pub(super) fn clear(&self, bin: u32) {
         let row = bin >> 5 & 31;

@@ -1,5 +1,5 @@
-//! Where the chunks of a store are, 8 bytes each: every step from one node to another reads one of them. Those of a million nodes are
-//! 64 KiB, which stay in a core's cache; with the counts of the chunks beside them they would be four times as many.
+//! The addresses of a store's chunks, 8 bytes each. Every step from a node to another node reads an address. The addresses for a million
+//! nodes are 64 KiB, which stay in a CPU core's cache; together with the counts of the chunks they would need four times as much.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,8 @@ use super::node::RangeNode;
 use crate::growable_vec::GrowableVec;
 use crate::host_block::HostBlock;
 
-/// A chunk that was given back has the first chunk in its stead, so that every number leads to memory. The first one never is.
+/// For an absent chunk, the table contains the first chunk's address, so that every number leads to memory. The first chunk is never
+/// absent.
 #[derive(Debug)]
 pub(super) struct ChunkTable {
     chunks: GrowableVec<Cell<NonNull<RangeNode>>>,
@@ -27,30 +28,30 @@ impl ChunkTable {
         }
     }
 
-    /// The chunk of that number, or what stands in for it.
+    /// The chunk with this number, or the first chunk if it is absent.
     #[inline]
     pub(super) fn at(&self, index: u32) -> Option<NonNull<RangeNode>> {
         self.chunks.get(index).map(Cell::get)
     }
 
-    /// The chunk of that number, if it is there.
+    /// The chunk with this number, if it is present.
     #[inline]
     pub(super) fn present(&self, index: u32) -> Option<NonNull<RangeNode>> {
         self.at(index)
             .filter(|chunk| *chunk != self.first || index == 0)
     }
 
-    /// What to allocate, where there is no room for one more.
+    /// The memory to allocate before the next [`push`](Self::push), if there is no room.
     pub(super) fn missing_capacity(&self) -> Option<Layout> {
         self.chunks.missing_capacity(1)
     }
 
-    /// Takes the memory over. What is to be freed comes back: the memory before, or `block` where that is as large.
+    /// Moves the table into `block`. Returns the memory to free: the former memory, or `block` if it is not larger.
     pub(super) fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
         self.chunks.grow_with(block)
     }
 
-    /// Puts a chunk behind the last. `None` where there is no room.
+    /// Appends a chunk. Returns `None` if there is no room.
     pub(super) fn push(&mut self, chunk: NonNull<RangeNode>) -> Option<()> {
         if self.chunks.len() == 0 {
             self.first = chunk;
@@ -58,21 +59,21 @@ impl ChunkTable {
         self.chunks.push(Cell::new(chunk)).ok()
     }
 
-    /// A chunk comes in the place of one that was absent.
+    /// Stores the address of a chunk that was absent.
     pub(super) fn set(&self, index: u32, chunk: NonNull<RangeNode>) {
         if let Some(place) = self.chunks.get(index) {
             place.set(chunk);
         }
     }
 
-    /// Takes a chunk out; nobody follows its number any more, except to learn that.
+    /// Removes a chunk. From then on [`present`](Self::present) returns `None` for its number.
     pub(super) fn remove(&self, index: u32) -> Option<NonNull<RangeNode>> {
         let chunk = self.present(index)?;
         self.set(index, self.first);
         Some(chunk)
     }
 
-    /// Forgets the last number.
+    /// Removes the last number.
     pub(super) fn pop(&mut self) {
         self.chunks.pop();
     }

@@ -1,19 +1,19 @@
-//! A live range lies elsewhere from now on, under the same name.
+//! Moves a live range to another place under the same id.
 //!
 //! ```text
-//!   before   block 3:  .. - A - ..      block 7:  .. - T - ..     A is the range, T a range that was reserved for it
-//!   after    block 3:  .. - T - ..      block 7:  .. - A - ..     node, generation, size and words of A stay
+//!   before   block 3:  .. - A - ..      block 7:  .. - T - ..     A is the range, T is the range that was reserved for it
+//!   after    block 3:  .. - T - ..      block 7:  .. - A - ..     node, generation, size and user data of A stay
 //! ```
 //!
-//! A node and its generation are the name; where the range lies is what the node says. So two nodes exchange their places, and the one
-//! that was reserved is freed where the range lay. Both say that they were moved: the block in the ids of such a range is a hint.
+//! A node's number and its generation are the id; the node contains the place. So the two nodes exchange their places, and then the
+//! reserved range is freed at the old place. Both nodes are marked as [`MOVED`]: for such a range, the block in the id is only a hint.
 
 #![forbid(unsafe_code)]
 
 use super::node::{MOVED, RangeNode};
 use super::node_store::NodeStore;
 
-/// Where a live range lies.
+/// The place of a live range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RangePlace {
     /// The number of its block.
@@ -33,8 +33,9 @@ impl NodeStore {
         }
     }
 
-    /// Exchanges the places of two live ranges (node, generation) of different blocks, where their places `fit`. The first one is the range
-    /// that moves. Where they lay; `None`, and nothing changed, where one of them is not live, both lie in one block, or one is larger.
+    /// Exchanges the places of the range to move and its target, two live ranges (node, generation) of different blocks, if `fit` of their
+    /// places is true. Returns the former places. Returns `None`, and changes nothing, if a range is not live, both are in one block, their
+    /// sizes differ, or `fit` is false.
     pub(crate) fn exchange(
         &self,
         moved: (u32, u32),
@@ -65,7 +66,7 @@ impl NodeStore {
         Some((from, to))
     }
 
-    /// The number of the block that a live range lies in, if it was ever moved.
+    /// The number of the block that contains a live range, if the range was ever moved.
     #[cold]
     pub(crate) fn block_of_moved(&self, node: u32, generation: u32) -> Option<u32> {
         let range = self.named(node);

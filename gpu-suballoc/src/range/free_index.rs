@@ -1,4 +1,4 @@
-//! The free ranges of one block, or of many: a list for each bin, and which bins have any.
+//! The free ranges of one block or of many blocks: a list for each bin, and the set of bins that are not empty.
 //!
 //! ```text
 //!   bins:  1 2 3 .. 63 | 64 .. 95 | ..        a bit for each bin that is not empty (bins.rs)
@@ -8,7 +8,7 @@
 //!            n -> n       n -> n -> n         nodes of any block; a free node's `slack` is the number of its block
 //! ```
 //!
-//! One index for all blocks of a pool: the best fit of all blocks costs as much as that of one, and a block has no table of its own.
+//! All blocks of a pool share one index: the best fit among all blocks costs as much as in one block, and a block needs no table.
 
 #![forbid(unsafe_code)]
 
@@ -21,27 +21,28 @@ use super::node::{NIL, NodeState, RangeNode};
 use super::node_store::NodeStore;
 use crate::host_block::HostBlock;
 
-/// How many free ranges behind the first are examined for the place of another one: each costs some nanoseconds and makes the high-water
-/// mark of churn lower, of which 2 is most (mean of eight seeds: 1.071 of peak live without, 1.066 with 1, 1.063 with 2, 1.059 with all).
-/// Where nodes are many none is, not even the first: there waste is next to nothing (1.02 with 100 000 live), and each is a cache miss that
-/// the next step waits for. What is put in front is not waited for.
+/// How many free ranges behind the first are examined to insert a free range in order. Each costs some nanoseconds and lowers the
+/// high-water mark of churn; 2 have most of the effect (mean of eight seeds, relative to peak live bytes: 1.071 with 0, 1.066 with 1, 1.063
+/// with 2,
+/// 1.059 with all). A crowded store examines none, not even the first: there the waste is very small (1.02 with 100 000 live ranges), and
+/// each examined range is a cache miss that the next step waits for. Insertion at the front does not wait.
 const STEPS: u32 = 2;
 
-/// See the drawing above. What is listed changes through `&self`; memory comes and goes through `&mut self`. One that never gets memory
-/// keeps no list: ranges come and go there as in others, and no search finds them.
+/// See the drawing above. The lists change through `&self`; memory is added and removed through `&mut self`. An index without memory has no
+/// lists: ranges may be inserted and removed, but no search finds them.
 #[derive(Debug)]
 pub(crate) struct FreeIndex {
     pub(super) bins: Bins,
     pub(super) bin_heads: BinHeads,
     /// Granules of the largest block whose free ranges may be listed here.
     pub(super) largest: u32,
-    /// No free range fits a request of so many granules and so great an alignment, or more: what the last full search in vain learnt.
-    /// (`u32::MAX` granules: it knows nothing.)
+    /// Granules and alignment of the last failed full search: no free range fits a request with at least these. (`u32::MAX` granules:
+    /// nothing is known.)
     pub(super) failed_fit: Cell<(u32, u32)>,
 }
 
 impl FreeIndex {
-    /// For no block yet, without memory.
+    /// Without blocks and without memory.
     pub(crate) const fn new() -> Self {
         Self {
             bins: Bins::new(),
@@ -51,13 +52,13 @@ impl FreeIndex {
         }
     }
 
-    /// What to allocate before free ranges of a block of `granules` can be listed; `None` where that was supplied.
+    /// The memory to allocate before free ranges of a block of `granules` can be listed; `None` if it is there.
     #[inline]
     pub(crate) fn missing_capacity(&self, granules: u32) -> Option<Layout> {
         self.bin_heads.missing_capacity(bin_of(granules) + 1)
     }
 
-    /// A block of `granules` may be listed here from now on.
+    /// Permits a block of `granules` from now on.
     pub(crate) fn admit(&mut self, granules: u32) {
         self.largest = self.largest.max(granules);
     }
@@ -68,24 +69,24 @@ impl FreeIndex {
         self.largest
     }
 
-    /// Takes over what [`missing_capacity`](Self::missing_capacity) returned. What is to be freed comes back: the memory that was
-    /// replaced, or `block` where another thread was faster.
+    /// Adds the memory of [`missing_capacity`](Self::missing_capacity). Returns the memory to free: the replaced memory, or `block` if
+    /// another thread was faster.
     pub(crate) fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
         self.bin_heads.grow_with(block)
     }
 
-    /// The end: no free range is listed any more; the memory is to be freed.
+    /// Removes all lists. Returns the memory, to be freed.
     pub(crate) fn detach_memory(&mut self) -> Option<HostBlock> {
         self.bins = Bins::new();
         self.bin_heads.detach_memory()
     }
 
-    /// Bytes of memory that the index has.
+    /// Bytes of the index's memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.bin_heads.bytes()
     }
 
-    /// No listed range has more granules: exact for ranges below 64 granules and after a search in vain, otherwise up to 1/32 too much.
+    /// An upper bound of the granules of listed ranges: exact below 64 granules and after a failed search, otherwise up to 1/32 too high.
     #[inline]
     pub(crate) fn largest_bound(&self) -> u32 {
         let Some(bin) = self.bins.last() else {
@@ -100,7 +101,7 @@ impl FreeIndex {
         largest_of(bin).min(known)
     }
 
-    /// Granules of the largest listed range. It examines each range of the last bin.
+    /// Granules of the largest listed range. Examines each range of the last bin.
     pub(crate) fn largest(&self, store: &NodeStore) -> u32 {
         let mut largest = 0;
         let mut hole = self
@@ -116,7 +117,7 @@ impl FreeIndex {
         largest
     }
 
-    /// A free range of `granules` appeared, or grew: what a search in vain learnt may hold no longer.
+    /// Notes that a free range of `granules` was created or grew: resets `failed_fit` if it may no longer hold.
     #[inline]
     pub(super) fn note_growth(&self, granules: u32) {
         let (count, alignment) = self.failed_fit.get();
@@ -141,8 +142,8 @@ impl FreeIndex {
         self.insert_into_bin(store, bin_of(count), hole, node);
     }
 
-    /// The range that lies lowest goes to the front, and the next ones behind it roughly in order: what is allocated from there leaves
-    /// the high end whole, and the last blocks.
+    /// Keeps the range with the lowest place at the front and the next ranges roughly in order, so that allocations leave the high end of
+    /// blocks, and the last blocks, free. In a crowded store, inserts at the front.
     #[inline]
     fn insert_into_bin(&self, store: &NodeStore, bin: u32, hole: u32, node: &RangeNode) {
         let Some(head) = self.bin_heads.at(bin) else {
@@ -194,7 +195,7 @@ impl FreeIndex {
         }
     }
 
-    /// Changes a free range's bounds, and its bin where it needs another.
+    /// Changes a free range's bounds, and its bin if necessary.
     #[inline]
     pub(super) fn resize(
         &self,
@@ -216,7 +217,7 @@ impl FreeIndex {
     }
 }
 
-/// Where a free range lies among all of an index: its block, its offset there.
+/// The order of free ranges in an index: by block, then by offset.
 #[inline]
 fn place_of(node: &RangeNode) -> u64 {
     u64::from(node.slack.get()) << 32 | u64::from(node.first.get())

@@ -1,4 +1,4 @@
-//! Finds a free range for a request: the best fit in constant time, else every one that might do.
+//! Finds a free range for a request: the best fit in constant time, or by a full search.
 
 #![forbid(unsafe_code)]
 
@@ -11,10 +11,10 @@ use super::node_store::NodeStore;
 use super::rounding::{align_down, align_up, round_request};
 use super::types::{Fit, RangeError, RangeRequest};
 
-/// From so many alignments on, a size is rounded up to whole ones where there is room: it costs a quarter of the smallest such range at
-/// most, and no sliver is left beside it that nothing else of that alignment could use.
+/// A size of at least so many alignments is rounded up to whole alignments if there is room. This costs at most a quarter of the smallest
+/// such range, and leaves no sliver that other requests of this alignment could not use.
 const ALIGNMENTS_TO_ROUND: u64 = 4;
-/// Bytes. Above, the rest that a node would have to remember is too large for it.
+/// Bytes. With a larger alignment, the unrequested rest could exceed the bits that a node has for it.
 const MAX_ROUNDED_ALIGNMENT: u64 = 1 << 24;
 
 /// A request in granules.
@@ -22,7 +22,7 @@ const MAX_ROUNDED_ALIGNMENT: u64 = 1 << 24;
 pub(crate) struct GranuleRequest {
     pub(crate) count: u32,
     pub(crate) alignment: u32,
-    /// As many as are tried first: whole alignments, where that is little more.
+    /// The count that is tried first: rounded up to whole alignments if that adds little.
     pub(crate) rounded: u32,
     pub(crate) fit: Fit,
 }
@@ -35,7 +35,7 @@ pub(crate) struct FreeRange {
     pub(crate) block: u32,
     pub(super) first: u32,
     pub(super) count: u32,
-    /// Where the request begins, and how many granules it gets.
+    /// The first granule of the request. `granted`: its number of granules.
     pub(super) begin: u32,
     pub(super) granted: u32,
 }
@@ -57,11 +57,11 @@ impl FreeRange {
 }
 
 impl GranuleRequest {
-    /// Of a request, for blocks of at most `largest` granules of `1 << granule_log2` bytes.
+    /// Converts a request for blocks of at most `largest` granules of `1 << granule_log2` bytes.
     ///
     /// # Errors
     /// [`RangeError::ZeroSize`], [`RangeError::Alignment`]; [`RangeError::TooLarge`] for a size above `largest`, or an alignment of 2^32
-    /// granules.
+    /// granules or more.
     #[inline(always)]
     pub(crate) fn new(
         want: &RangeRequest,
@@ -76,7 +76,7 @@ impl GranuleRequest {
         if count > u64::from(largest) || alignment > u64::from(u32::MAX) {
             return Err(RangeError::TooLarge);
         }
-        // Above a block's size offset 0 alone is a multiple: what memory objects promise, of whatever alignment.
+        // Only offset 0 is a multiple of an alignment above the block's size; memory objects guarantee every alignment at offset 0.
         let alignment = alignment.min(u64::from(largest).next_power_of_two());
         let is_long = alignment > 1
             && count / ALIGNMENTS_TO_ROUND >= alignment
@@ -94,7 +94,7 @@ impl GranuleRequest {
         })
     }
 
-    /// The same, never rounded up to whole alignments.
+    /// The same request without rounding up to whole alignments.
     pub(crate) const fn exact(self) -> Self {
         Self {
             rounded: self.count,
@@ -102,7 +102,7 @@ impl GranuleRequest {
         }
     }
 
-    /// Where it lies in a free range, if it fits there.
+    /// The first granule of the request in a free range, if it fits.
     fn begin_in(&self, first: u32, size: u32) -> Option<u32> {
         let room = size.checked_sub(self.count)?;
         let last = u64::from(first) + u64::from(room);
@@ -115,12 +115,12 @@ impl GranuleRequest {
 }
 
 impl FreeIndex {
-    /// The best fit: the first range of the request's own bin, or the first of the next bin, where all are large enough. With an
-    /// alignment, else the first of a bin where any range does. Constant time; it may miss a range of less than 1/32 more than the
-    /// request, or one that fits by the luck of its alignment.
+    /// The best fit: the first range of the request's own bin, or the first range of the next bin, in which all ranges are large enough. If
+    /// the request has an alignment and neither fits, the first range of a bin whose ranges fit at any offset. Constant time. It may miss a
+    /// range that is less than 1/32 larger than the request, or that fits only because its offset happens to be aligned.
     #[inline(always)]
     pub(crate) fn find(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
-        // What is found here stays in registers all the way.
+        // The result stays in registers.
         if want.alignment == 1 {
             self.find_unaligned(store, want.count, want.fit)
         } else {
@@ -133,7 +133,7 @@ impl FreeIndex {
         let own = bin_of(count);
         let mut id = self.bin_heads.at(own)?.get();
         let mut node = store.at(id);
-        // No node is of no size: an empty bin is passed over by the same comparison.
+        // `NIL` is a node of size 0, so the same comparison also rejects an empty bin.
         if node.count.get() < count {
             id = self.bin_heads.at(self.bins.from(own + 1)?)?.get();
             node = store.at(id);
@@ -181,9 +181,9 @@ impl FreeIndex {
         front(self.bins.from(sure)?)
     }
 
-    /// Every free range that might do. It costs one look at each of the request's own bin; for an alignment above the granule, at each
-    /// between the request's size and the size with which it fits anyhow. A search in vain is remembered: until a range appears that is
-    /// as large as the request, the next one of its kind costs nothing.
+    /// Finds a free range by a full search. Examines each range of the request's own bin and, for an alignment above the granule, each
+    /// range below the size that fits at any offset. Remembers a failed search: until a range as large as the request appears, further such
+    /// requests fail at once.
     #[cold]
     pub(crate) fn find_full(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
         let (count, alignment) = self.failed_fit.get();

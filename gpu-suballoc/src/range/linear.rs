@@ -1,10 +1,10 @@
-//! Ranges one behind the other, of something of which only offsets exist: what linear pools and linear virtual blocks stand on.
+//! Consecutive ranges of a space of offsets: the base of linear pools and linear virtual blocks.
 //!
 //! ```text
 //!   lower end:  oldest <-> .. <-> newest        upper end:  newest <-> .. <-> oldest, from the end down
 //! ```
-//! Each end is a list of nodes in the order they came. A range that is freed in the middle stays in its list, dead, until its neighbours on
-//! one side are gone; whether that is allowed at all is asked before, by [`LinearRanges::check_order`].
+//! Each end is a list of nodes in the order of allocation. A range that is freed in the middle stays in its list, dead, until all ranges on
+//! one side of it are freed. A caller that forbids this calls [`LinearRanges::check_order`] first.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ pub(crate) struct LinearRanges {
     nodes: GrowableVec<LinearNode, 16>,
     algorithm: BlockAlgorithm,
     granule: u64,
-    /// What there is to be placed in.
+    /// The offsets that can be allocated: `start..end`.
     start: u64,
     end: u64,
     spare: u32,
@@ -41,16 +41,16 @@ struct LinearEnd {
     last: u32,
 }
 
-/// A range, or room that comes back when its neighbours on one side are gone.
+/// A live range, or a dead range whose space is free when all ranges on one side of it are freed.
 #[derive(Clone, Copy, Debug)]
 struct LinearNode {
     offset: u64,
-    /// As asked for.
+    /// The requested size.
     size: u64,
     user_data: u32,
     generation: u32,
     before: u32,
-    /// The next newer one; of a spare node, the next spare one.
+    /// The next newer node; in a spare node, the next spare node.
     after: u32,
     is_live: bool,
     is_upper: bool,
@@ -62,19 +62,19 @@ pub(crate) struct LinearRange {
     pub(crate) node: u32,
     pub(crate) generation: u32,
     pub(crate) offset: u64,
-    /// As asked for.
+    /// The requested size.
     pub(crate) asked: u64,
     /// In whole granules.
     pub(crate) size: u64,
     pub(crate) user_data: u32,
 }
 
-/// Why nothing was placed.
+/// Why no range was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinearShortage {
-    /// Memory for nodes.
+    /// Memory for nodes is missing.
     Nodes(Layout),
-    /// Room at that end.
+    /// There is no room at that end.
     Full,
     /// The algorithm has no upper end.
     NoUpperEnd,
@@ -111,13 +111,13 @@ impl LinearRanges {
         }
     }
 
-    /// Other room from now on; nothing lives.
+    /// Changes algorithm, granule and offsets. No range may be live.
     pub(crate) fn open(&mut self, algorithm: BlockAlgorithm, granule: u64, start: u64, end: u64) {
         (self.algorithm, self.granule) = (algorithm, granule);
         (self.start, self.end) = (start, end);
     }
 
-    /// What the next range lacks, or `more` of them.
+    /// The memory to allocate before `more` ranges.
     pub(crate) fn missing_capacity(&self, more: u32) -> Option<Layout> {
         if more == 1 && self.spare != NONE {
             return None;
@@ -125,19 +125,19 @@ impl LinearRanges {
         self.nodes.missing_capacity(more)
     }
 
-    /// Whether `more` ranges lack nothing. False also where there cannot be so many, for which no memory would do.
+    /// Whether there is memory for `more` ranges. Also false if the number of nodes would overflow.
     pub(crate) fn has_capacity(&self, more: u32) -> bool {
         let wanted = self.nodes.len().checked_add(more);
         more == 1 && self.spare != NONE
             || wanted.is_some_and(|wanted| wanted <= self.nodes.capacity())
     }
 
-    /// Hands in what was lacking; what is not needed comes back.
+    /// Adds the missing memory. Returns memory that is not needed.
     pub(crate) fn grow_with(&mut self, memory: HostBlock) -> Option<HostBlock> {
         self.nodes.grow_with(memory)
     }
 
-    /// Its memory; nothing lives any more.
+    /// Removes all ranges. Returns the memory, to be freed.
     pub(crate) fn detach_memory(&mut self) -> Option<HostBlock> {
         (self.spare, self.live, self.used) = (NONE, 0, 0);
         (self.lower, self.upper) = (LinearEnd::EMPTY, LinearEnd::EMPTY);
@@ -195,7 +195,7 @@ impl LinearRanges {
         })
     }
 
-    /// A spare node, the first in its list.
+    /// The first spare node, which stays in its list. Creates one if there is none.
     fn make_node(&mut self) -> Result<u32, LinearShortage> {
         if self.spare == NONE {
             if let Some(layout) = self.nodes.missing_capacity(1) {
@@ -270,7 +270,7 @@ impl LinearRanges {
             .filter(|offset| *offset >= bottom)
     }
 
-    /// Bytes in which something can be placed now: of a ring in two pieces perhaps. Constant time.
+    /// Bytes that can be allocated now; in a ring they may be two pieces. Constant time.
     pub(crate) fn available_bytes(&self) -> u64 {
         let (Some(first), Some(last)) = (
             self.nodes.get(self.lower.first),
@@ -325,7 +325,7 @@ impl LinearRanges {
         Ok(())
     }
 
-    /// Whether it is a range's turn to go: the newest of its end, or of a ring the oldest.
+    /// Checks that a range is the next to free: the newest of its end or, in a ring, the oldest.
     pub(crate) fn check_order(&self, number: u32, generation: u32) -> Result<(), LinearRefusal> {
         let node = self.node(number, generation)?;
         if self.next_of(node.is_upper) == number {
@@ -335,13 +335,13 @@ impl LinearRanges {
         }
     }
 
-    /// As [`check_order`](Self::check_order), of several that are to go one after the other, each at most once: the first that may not, by
-    /// its number.
+    /// As [`check_order`](Self::check_order), for ranges that are freed in sequence, each at most once. The error has the index of the
+    /// first range that cannot be freed.
     pub(crate) fn check_orders(
         &self,
         names: impl Iterator<Item = (u32, u32)>,
     ) -> Result<(), (usize, LinearRefusal)> {
-        // The next to go, at each end, as if those before were gone.
+        // The next range to free at each end, after the ranges checked so far.
         let (mut next_lower, mut next_upper) = (self.next_of(false), self.next_of(true));
         for (number, (node, generation)) in names.enumerate() {
             let found = self
@@ -353,7 +353,7 @@ impl LinearRanges {
                 &mut next_lower
             };
             if *turn != node {
-                // One that was named before has had its turn.
+                // Also a range that is listed twice.
                 return Err((number, LinearRefusal::OutOfOrder));
             }
             *turn = if self.algorithm == BlockAlgorithm::Ring {
@@ -365,7 +365,7 @@ impl LinearRanges {
         Ok(())
     }
 
-    /// The next to go of an end.
+    /// The next range to free at an end.
     fn next_of(&self, upper: bool) -> u32 {
         if upper {
             self.upper.last
@@ -376,7 +376,8 @@ impl LinearRanges {
         }
     }
 
-    /// Frees a range, which needs to have the user data that is named; answers it. Out of its order it leaves no room yet.
+    /// Frees a range and returns it. If `user_data` is given, the range must have this user data. A range freed out of order leaves no room
+    /// yet.
     pub(crate) fn free(
         &mut self,
         number: u32,
@@ -398,7 +399,7 @@ impl LinearRanges {
         Ok(freed)
     }
 
-    /// Takes dead ranges out of both ends of a list.
+    /// Removes dead ranges from both ends of a list.
     fn drop_dead(&mut self, upper: bool) {
         loop {
             let last = self.end_of(upper).last;
@@ -428,7 +429,7 @@ impl LinearRanges {
         }
     }
 
-    /// A node whose generations are used up is not used again.
+    /// Makes a node spare, unless its generations are used up.
     fn recycle_node(&mut self, number: u32) {
         let spare = self.spare;
         if let Some(node) = self
@@ -454,12 +455,12 @@ impl LinearRanges {
         (self.live, self.used) = (0, 0);
     }
 
-    /// Nothing is in either list.
+    /// Whether both lists are empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.lower.first == NONE && self.upper.first == NONE
     }
 
-    /// Live ranges, and their bytes in whole granules.
+    /// The number of live ranges, and their bytes in whole granules.
     pub(crate) fn live(&self) -> (u32, u64) {
         (self.live, self.used)
     }
@@ -469,9 +470,9 @@ impl LinearRanges {
         u64::from(self.nodes.capacity()).saturating_mul(size_of::<LinearNode>() as u64)
     }
 
-    /// The live ranges in order of their offsets.
+    /// Visits the live ranges in order of offset.
     pub(crate) fn for_each(&self, see: &mut dyn FnMut(LinearRange)) {
-        // Where it wraps, what came after the wrap lies in front.
+        // After a wrap, the newer ranges have the lower offsets.
         let mut wrap = self.lower.first;
         while let Some(node) = self.nodes.get(wrap) {
             let before = self.nodes.get(node.before);
