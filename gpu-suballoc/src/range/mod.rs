@@ -1,21 +1,21 @@
-//! Ranges of a block: who has which bytes of it, in constant time.
+//! Allocates and frees ranges of a block in constant time.
 //!
 //! ```text
-//!   virtual_block.rs    VirtualBlock: the public face, with host memory of its own; virtual_linear.rs: where it is a stack or a ring
-//!   range_allocator.rs  allocate, free       query.rs  ids, sums, the walk       batch.rs  many at once
-//!   free_index.rs       holes of one block or of many, one list a bin; bins.rs: which bins have any; bin_heads.rs: their first holes
-//!   free_search.rs      the hole for a request
-//!   exchange.rs         a live range lies elsewhere, under the same id
-//!   node_store.rs       nodes, in chunks that are handed in, for one block or many; node.rs: their 32 bytes
-//!   chunk_table.rs      where the chunks are; spare_nodes.rs: which of them have a node to spare
-//!   linear.rs           LinearRanges: stacks and rings, which need none of the rest
-//!   place_at.rs         a range at a given offset
+//!   virtual_block.rs    VirtualBlock: the public API, with its own host memory; virtual_linear.rs: the same for stacks and rings
+//!   range_allocator.rs  allocate, free       query.rs  ids, sums, the walk       batch.rs  free many ranges
+//!   free_index.rs       holes of one block or of many, a list for each bin; bins.rs: bins with holes; bin_heads.rs: their first holes
+//!   free_search.rs      finds the hole for a request
+//!   exchange.rs         moves a live range, under the same id
+//!   node_store.rs       nodes, in chunks of the user's memory, for one block or many; node.rs: their 32 bytes
+//!   chunk_table.rs      addresses of the chunks; spare_nodes.rs: chunks with spare nodes
+//!   linear.rs           LinearRanges: stacks and rings, independent of the other files
+//!   place_at.rs         allocates at a fixed offset
 //!   rounding.rs         rounding; types.rs: requests and results
 //! ```
 //!
-//! A block is a row of nodes in order of offset, each a hole or a live range; no two holes are neighbours. Two words of bits find a bin
-//! with a hole that is large enough, and the bin's head says where it lies. An id is a node's number and its generation, which goes up
-//! when the range is given back. Only `node_store.rs` and `virtual_block.rs` have anything unsafe: memory that comes and goes.
+//! A block is a sequence of nodes in order of offset. Each node is a hole or a live range; no two holes are adjacent. Two words of bits
+//! identify a bin with a large enough hole, and the bin's head names the hole. An id is a node's number and its generation, which increases
+//! when the range is freed. Only `node_store.rs` and `virtual_block.rs` contain unsafe code, for host memory.
 
 mod batch;
 mod bin_heads;

@@ -1,16 +1,16 @@
-//! Where nodes live: in memory that the user donates, in chunks that never move. Any number of cores may have their nodes in one store:
-//! a block's population comes and goes, that of all blocks together hardly does, so that few chunks are half empty.
+//! Stores nodes in chunks that never move, in memory that the user adds. Any number of blocks may share a store: the number of nodes of one
+//! block varies, but the total of all blocks varies little, so that few chunks are half empty.
 //!
 //! ```text
-//!   slots and chunk_table.rs (one block each; a longer one replaces it)      chunks (4 KiB each)
-//!   +--------------------------+   +-----------------------------+          +-----------------------+
-//!   | floor, spare nodes: 20 B |   | where its chunk is: 8 bytes | -------> | 128 nodes of 32 bytes |
-//!   +--------------------------+   +-----------------------------+          +-----------------------+
+//!   slots and chunk_table.rs (one host block each; a longer one replaces it)      chunks (4 KiB each)
+//!   +--------------------------+   +-------------------------------+          +-----------------------+
+//!   | floor, spare nodes: 20 B |   | address of its chunk: 8 bytes | -------> | 128 nodes of 32 bytes |
+//!   +--------------------------+   +-------------------------------+          +-----------------------+
 //! ```
 //!
-//! RangeNode `n` is number `n % 128` of the chunk in slot `n / 128`. A chunk that is given back leaves its *floor* in its slot: the lowest
-//! generation that none of its ids ever carried, where the next chunk in that slot begins. Every number is checked before it is followed:
-//! one beyond all slots leads to a node that is none.
+//! Node `n` is number `n % 128` of the chunk in slot `n / 128`. When a chunk is freed, its slot keeps its *floor*: the lowest generation
+//! that no id of the chunk ever had. The next chunk in the slot starts with it. Every number is checked before use: a number beyond all
+//! slots leads to the `stray` node, which is never live.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -26,12 +26,12 @@ use crate::prefetch::prefetch;
 
 /// Nodes of a chunk.
 pub(super) const CHUNK_NODES: u32 = 128;
-/// Chunks that a core's cache holds, of 4 KiB each.
+/// Number of chunks, 4 KiB each, that fit into a CPU core's cache.
 const CROWD: u32 = 256;
 const CHUNK: Layout = Layout::new::<[RangeNode; CHUNK_NODES as usize]>();
 const MAX_SLOTS: u32 = u32::MAX / CHUNK_NODES;
 
-/// Memory that the store can do with: what [`NodeStore::missing_capacity`] says.
+/// Memory that the store needs: [`NodeStore::missing_capacity`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeShortage {
     Chunk,
@@ -40,7 +40,7 @@ pub(crate) enum NodeShortage {
 }
 
 impl NodeShortage {
-    /// What to allocate.
+    /// The layout to allocate.
     pub(crate) const fn layout(self) -> Layout {
         match self {
             Self::Chunk => CHUNK,
@@ -49,32 +49,32 @@ impl NodeShortage {
     }
 }
 
-/// See the drawing above. What is in a node changes through `&self`; memory comes and goes through `&mut self`, when nobody
-/// holds a node.
+/// See the drawing above. Nodes change through `&self`; memory is added and removed through `&mut self`, when no reference to a node
+/// exists.
 #[derive(Debug)]
 pub(crate) struct NodeStore {
-    /// What numbers beyond all slots lead to.
+    /// The node for numbers beyond all slots.
     stray: RangeNode,
-    /// As many as there are slots.
+    /// Has as many entries as there are slots.
     chunks: ChunkTable,
     slots: GrowableVec<ChunkSlot>,
     pub(super) spare: Cell<u32>,
     floor: u32,
-    /// Slots of which some nodes are spare. (On no list: those without a spare node, and those without a chunk and a floor.)
+    /// The list of slots with some spare nodes. (In no list: slots without spare nodes, and slots without a chunk whose floor is used up.)
     pub(super) open: Cell<u32>,
-    /// Slots of which all nodes are spare or retired.
+    /// The list of slots whose nodes are all spare or retired, at least one spare.
     pub(super) whole: Cell<u32>,
-    /// Slots of which all nodes are retired.
+    /// The list of slots whose nodes are all retired.
     pub(super) dead: Cell<u32>,
-    /// Slots without a chunk.
+    /// The list of slots without a chunk.
     absent: Cell<u32>,
 }
 
-// SAFETY: the pointers are to memory that the store owns alone since it was donated.
+// SAFETY: the pointers are to memory that only the store owns.
 unsafe impl Send for NodeStore {}
 
 impl NodeStore {
-    /// Without memory. The first id's generation is `floor`, 1 at least.
+    /// Without memory. The first id has the generation `floor`, at least 1.
     pub(crate) const fn new(floor: u32) -> Self {
         Self {
             stray: RangeNode::spare(0, NIL),
@@ -89,7 +89,7 @@ impl NodeStore {
         }
     }
 
-    /// So many nodes that hardly one of them is in a cache: whoever follows links from one to the next waits for memory each time.
+    /// Whether there are so many nodes that most are in no cache: then each step from a node to another node waits for memory.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.slots.len() > CROWD
@@ -105,7 +105,7 @@ impl NodeStore {
         self.slots().get(index as usize)
     }
 
-    /// The node of that number. One that a user came with may be another's: see [`named`](Self::named).
+    /// The node with this number. For a number from a user's id, call [`named`](Self::named).
     #[inline]
     pub(super) fn at(&self, id: u32) -> &RangeNode {
         match self.chunks.at(id / CHUNK_NODES) {
@@ -114,7 +114,7 @@ impl NodeStore {
         }
     }
 
-    /// The node of that number, as a user knows it: none in a chunk that is no longer there.
+    /// The node with a number from a user's id; the stray node if the chunk is absent.
     #[inline]
     pub(super) fn named(&self, id: u32) -> &RangeNode {
         match self.chunks.present(id / CHUNK_NODES) {
@@ -123,8 +123,8 @@ impl NodeStore {
         }
     }
 
-    /// [`named`](Self::named), for a node that is freed next. Where nodes are many, what else that reads is asked for before the node is
-    /// there: its neighbours are mostly the nodes around it, for who fills a block takes nodes in a row.
+    /// As [`named`](Self::named), for a node that is freed next. In a crowded store, prefetches what freeing reads, before the node is
+    /// loaded: the neighbours are mostly the adjacent nodes, because a block that fills up gets consecutive nodes.
     #[inline]
     pub(super) fn named_to_free(&self, id: u32) -> &RangeNode {
         let node = self.named(id);
@@ -139,17 +139,17 @@ impl NodeStore {
         node
     }
 
-    /// The chunk is one of the table's.
+    /// `chunk` must be in the table.
     #[inline]
     fn node_of(&self, chunk: NonNull<RangeNode>, id: u32) -> &RangeNode {
         // SAFETY: a chunk has 128 nodes.
         let place = unsafe { chunk.add((id % CHUNK_NODES) as usize) };
-        // SAFETY: the nodes of a chunk are initialised. They are cells, and stay while the store is borrowed.
+        // SAFETY: the nodes of a chunk are initialised, consist of cells, and are not removed while the store is borrowed.
         unsafe { place.as_ref() }
     }
 
-    /// What to allocate next so that `nodes` are spare: [`NODES_PER_ALLOCATION`](super::NODES_PER_ALLOCATION) for a take. To be asked again after each
-    /// [`grow_with`](Self::grow_with); `None` when there are enough, or when there are 2^32 nodes and cannot be more.
+    /// The memory to allocate next to have `nodes` spare nodes; an allocation needs [`NODES_PER_ALLOCATION`](super::NODES_PER_ALLOCATION).
+    /// Call it again after each [`grow_with`](Self::grow_with). `None` if there are enough, or if the limit of 2^32 nodes is reached.
     #[inline]
     pub(crate) fn missing_capacity(&self, nodes: u32) -> Option<NodeShortage> {
         if self.spare.get() >= nodes {
@@ -177,7 +177,7 @@ impl NodeStore {
         )
     }
 
-    /// Takes a block over. What comes back is to be freed: the slots that were replaced, or `block` where another thread was faster.
+    /// Adds memory. Returns the memory to free: the replaced slots or table, or `block` if another thread was faster.
     pub(crate) fn grow_with(&mut self, lack: NodeShortage, block: HostBlock) -> Option<HostBlock> {
         match lack {
             NodeShortage::Chunk => self.add_chunk(block),
@@ -186,7 +186,7 @@ impl NodeStore {
         }
     }
 
-    /// A slot for a chunk, on no list.
+    /// Removes an absent slot from its list, or adds a slot.
     fn fresh_slot(&mut self, chunk: NonNull<RangeNode>) -> Option<u32> {
         let absent = self.absent.get();
         if let Some(slot) = self.slot(absent) {
@@ -207,7 +207,7 @@ impl NodeStore {
         Some(index)
     }
 
-    /// Takes a chunk, where there is a slot for it; else it comes back.
+    /// Adds a chunk. Returns the block if there is no slot for it.
     fn add_chunk(&mut self, block: HostBlock) -> Option<HostBlock> {
         let has_room = self
             .chunks
@@ -219,7 +219,7 @@ impl NodeStore {
             return Some(block);
         }
         let chunk = block.into_start().cast::<RangeNode>();
-        // Initialised before it is in a slot, with the floor that it will find there.
+        // The chunk is initialised before it is in a slot, with that slot's floor.
         let floor = self
             .slot(self.absent.get())
             .map_or(self.floor, |slot| slot.floor.get());
@@ -230,15 +230,15 @@ impl NodeStore {
             absent
         } * CHUNK_NODES;
         for number in 0..CHUNK_NODES {
-            // The first node of all is none: the end of every list.
+            // Node `NIL` is never spare: it is the end of every list.
             let last = number + 1 == CHUNK_NODES || first + number == NIL;
             let next = if last { NIL } else { first + number + 1 };
             // SAFETY: a chunk has 128 nodes.
             let place = unsafe { chunk.add(number as usize) };
-            // SAFETY: within the chunk, which is nobody else's.
+            // SAFETY: within the chunk, which nothing else refers to.
             unsafe { place.write(RangeNode::spare(floor, next)) };
         }
-        // There is a slot: it was asked for above.
+        // There is a slot, as checked above.
         let index = self.fresh_slot(chunk)?;
         let slot = self.slot(index)?;
         self.chunks.set(index, chunk);
@@ -255,8 +255,8 @@ impl NodeStore {
         None
     }
 
-    /// A chunk that nobody needs: none of its nodes is in use, and as many are spare elsewhere. Constant time. To be called after giving
-    /// back, until there is none.
+    /// Removes an unneeded chunk: none of its nodes is in use, and as many nodes are spare elsewhere, or all its nodes are retired.
+    /// Constant time. Call it after freeing ranges until it returns `None`.
     #[inline]
     pub(crate) fn detach_spare_chunk(&mut self) -> Option<HostBlock> {
         if (self.spare.get() >= 2 * CHUNK_NODES && self.whole.get() != NO_SLOT)
@@ -284,7 +284,7 @@ impl NodeStore {
         Some(memory)
     }
 
-    /// Takes the chunk out of its slot and leaves its floor there.
+    /// Removes the chunk from its slot and stores its floor there.
     fn remove_chunk(&mut self, index: u32) -> Option<HostBlock> {
         let floor = self.ceiling_of(index);
         let slot = self.slot(index)?;
@@ -295,11 +295,11 @@ impl NodeStore {
         slot.floor.set(floor);
         self.spare
             .set(self.spare.get() - u32::from(slot.spare.take()));
-        // SAFETY: `add_chunk` was handed it with this layout; its slot was marked absent, so that nobody follows it any more.
+        // SAFETY: `add_chunk` received the chunk with this layout. Its slot is marked absent, so nothing refers to the chunk any more.
         Some(unsafe { HostBlock::new(chunk.cast(), CHUNK) })
     }
 
-    /// The lowest generation that no id of this slot ever carried.
+    /// The lowest generation that no id of this slot ever had.
     fn ceiling_of(&self, index: u32) -> u32 {
         let Some(slot) = self.slot(index) else {
             return self.floor;
@@ -313,14 +313,14 @@ impl NodeStore {
         })
     }
 
-    /// The lowest generation that no id ever carried.
+    /// The lowest generation that no id ever had.
     #[cfg(test)]
     pub(super) fn ceiling(&self) -> u32 {
         (0..self.slots.len()).fold(self.floor, |most, index| most.max(self.ceiling_of(index)))
     }
 
-    /// The end: a block of what the store has, until there is none; then it is as new, with a higher floor, so that no id comes twice.
-    /// No core has nodes in it any more, or will use them.
+    /// Removes one host block of the store, to be freed; `None` when no block is left. Then the store is as new, with a higher floor, so
+    /// that no id is reissued. No block may have nodes in the store any more.
     pub(crate) fn detach_memory(&mut self) -> Option<HostBlock> {
         while let Some(last) = self.slots.len().checked_sub(1) {
             self.floor = self.floor.max(self.ceiling_of(last));
@@ -339,7 +339,7 @@ impl NodeStore {
         slots
     }
 
-    /// Bytes of memory that the store has.
+    /// Bytes of the store's memory.
     pub(crate) fn bytes(&self) -> u64 {
         let chunks = self
             .slots()

@@ -1,4 +1,4 @@
-//! Ranges at a given offset: what was captured is restored, and plans of offsets are carried out.
+//! Allocates ranges at fixed offsets, to restore a capture or to carry out a plan of offsets.
 
 use alloc_core::HostAllocator;
 
@@ -12,11 +12,11 @@ use super::virtual_block::{
 };
 
 impl RangeAllocator {
-    /// Allocates a range that begins at `offset`, in bytes. It looks at each range and hole before it.
+    /// Allocates a range at `offset`, in bytes. Examines each range and hole in front of it.
     ///
     /// # Errors
-    /// As [`allocate`](Self::allocate); [`RangeError::Alignment`] for an offset that is no multiple of alignment and granule;
-    /// [`RangeError::Full`] where not all of it is free.
+    /// As [`allocate`](Self::allocate); [`RangeError::Alignment`] if the offset is not a multiple of the alignment and the granule;
+    /// [`RangeError::Full`] if the range is not completely free.
     pub(crate) fn allocate_at(
         &mut self,
         store: &NodeStore,
@@ -62,9 +62,9 @@ impl RangeAllocator {
 }
 
 impl<A: HostAllocator> VirtualBlock<A> {
-    /// Allocates the range that begins at `offset`, as a capture or a plan says. It looks at each range and hole in front of it.
+    /// Allocates a range at `offset`, for example to restore a capture. Examines each range and hole in front of it.
     ///
-    /// `upper_address` is not read.
+    /// `upper_address` is ignored.
     ///
     /// ```
     /// use alloc_core::FromGlobalAlloc;
@@ -79,9 +79,9 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// ```
     ///
     /// # Errors
-    /// As [`allocate_with`](Self::allocate_with); [`VirtualBlockError::Alignment`] for an offset that is no multiple of the alignment or the
-    /// granule; [`VirtualBlockError::Full`] where not all of the range is free, or not all of it in the block;
-    /// [`VirtualBlockError::PlacesItself`] for a stack or a ring.
+    /// As [`allocate_with`](Self::allocate_with); [`VirtualBlockError::Alignment`] if the offset is not a multiple of the alignment and the
+    /// granule; [`VirtualBlockError::Full`] if the range is not completely free and inside the block; [`VirtualBlockError::PlacesItself`]
+    /// for a stack or a ring.
     pub fn allocate_at(
         &mut self,
         offset: u64,

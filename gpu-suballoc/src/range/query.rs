@@ -1,4 +1,4 @@
-//! Looking at a core, and at its ranges.
+//! Queries of a range allocator and its ranges.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use super::range_allocator::RangeAllocator;
 use super::types::{LiveRange, MAX_GENERATION, RangeError, Span, SpanState};
 
 impl RangeAllocator {
-    /// A live range's node, if it is one of this core's.
+    /// The node of a live range of this block.
     #[inline]
     pub(super) fn live_node<'s>(
         &self,
@@ -20,7 +20,7 @@ impl RangeAllocator {
         self.check_live(store.named(node), generation)
     }
 
-    /// The node, if it is a live range of this core, under an id of that generation.
+    /// Returns the node if it is a live range of this block with this generation.
     #[inline]
     pub(super) fn check_live<'s>(
         &self,
@@ -34,13 +34,13 @@ impl RangeAllocator {
         }
     }
 
-    /// Whether the whole range is one hole that has no node: nothing was taken yet.
+    /// Whether the block is one hole that has no node yet.
     #[inline]
     pub(crate) fn is_blank(&self) -> bool {
         self.edge == NIL
     }
 
-    /// Bytes at the end of a live range that were not requested, and the alignment that it needs; 1 where that is not noted.
+    /// The bytes at the end of a live range that were not requested, and its required alignment, which is 1 if it is not stored.
     #[inline]
     fn rest_and_alignment(&self, node: &RangeNode) -> (u64, u64) {
         let slack = node.slack.get();
@@ -74,12 +74,12 @@ impl RangeAllocator {
         })
     }
 
-    /// The block's number among those of its index.
+    /// The block's number in its index.
     pub(crate) const fn number(&self) -> u32 {
         self.number
     }
 
-    /// Changes the word of a live range.
+    /// Changes the user data of a live range.
     ///
     /// # Errors
     /// [`RangeError::Stale`].
@@ -94,10 +94,10 @@ impl RangeAllocator {
         Ok(())
     }
 
-    /// Gives a live range a new name: the next generation. The old one is stale from now on; place and word stay.
+    /// Changes the id of a live range to the next generation. The old id is stale from now on; place and user data stay.
     ///
     /// # Errors
-    /// [`RangeError::Stale`]; [`RangeError::UsedUp`] where the node has no generation left: then nothing changed.
+    /// [`RangeError::Stale`]; [`RangeError::UsedUp`] if the node has no generation left. An error changes nothing.
     pub(crate) fn renew(
         &mut self,
         store: &NodeStore,
@@ -112,44 +112,44 @@ impl RangeAllocator {
         Ok(generation + 1)
     }
 
-    /// Bytes, in whole granules.
+    /// Bytes of the block, in whole granules.
     pub(crate) fn size(&self) -> u64 {
         self.bytes(self.count)
     }
 
-    /// Bytes that are free.
+    /// Bytes of all holes.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.bytes(self.free)
     }
 
-    /// Bytes of live ranges, as rounded.
+    /// Bytes of live ranges, rounded.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.bytes(self.count - self.free)
     }
 
-    /// Live ranges.
+    /// Number of live ranges.
     pub(crate) fn live_count(&self) -> u32 {
         self.live
     }
 
-    /// Holes.
+    /// Number of holes.
     pub(crate) fn free_range_count(&self) -> u32 {
         self.free_ranges.get()
     }
 
-    /// Whether nothing is live.
+    /// Whether there is no live range.
     pub(crate) fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// Granules of the whole block, and those that are free.
+    /// Granules of the block, and free granules.
     #[inline]
     pub(crate) fn granules(&self) -> (u32, u32) {
         (self.count, self.free)
     }
 
-    /// No hole is larger, of the one block of an index: exact for holes below 64 granules and after a search in vain, otherwise up to
-    /// 1/32 too much. Constant time.
+    /// An upper bound of the bytes of a hole, for an index of only this block: exact below 64 granules and after a failed search, otherwise
+    /// up to 1/32 too high. Constant time.
     #[inline]
     pub(crate) fn largest_free_bound(&self, index: &FreeIndex) -> u64 {
         self.bytes(if self.is_blank() {
@@ -159,7 +159,7 @@ impl RangeAllocator {
         })
     }
 
-    /// The largest hole, of the one block of an index. It costs one look at each hole of the last bin.
+    /// Bytes of the largest hole, for an index of only this block. Examines each hole of the last bin.
     pub(crate) fn largest_free(&self, store: &NodeStore, index: &FreeIndex) -> u64 {
         self.bytes(if self.is_blank() {
             self.count
@@ -168,7 +168,7 @@ impl RangeAllocator {
         })
     }
 
-    /// The live ranges in order of offset: node, generation and word.
+    /// Visits the live ranges in order of offset: node, generation and user data.
     #[inline]
     pub(crate) fn each_live(&self, store: &NodeStore, mut see: impl FnMut(u32, u32, u32)) {
         let mut at = store.at(self.edge).after.get();
@@ -181,7 +181,7 @@ impl RangeAllocator {
         }
     }
 
-    /// Every piece, in order of offset.
+    /// Visits every range and hole in order of offset.
     pub(crate) fn for_each(&self, store: &NodeStore, see: &mut dyn FnMut(Span)) {
         if self.is_blank() {
             return see(Span {
@@ -217,8 +217,8 @@ impl RangeAllocator {
         }
     }
 
-    /// Frees everything at once: every id is stale from now on. It costs one look at each node. All nodes go back to the store, and
-    /// nothing of the block is listed.
+    /// Frees all ranges: every id is stale from now on. Examines each node. Frees all nodes to the store and removes the block's holes from
+    /// the index.
     pub(crate) fn clear(&mut self, store: &NodeStore, index: &FreeIndex) {
         if self.is_blank() {
             return;

@@ -1,4 +1,4 @@
-//! The ranges of one block, in order of offset: allocation from a free range that was found, and freeing, in constant time.
+//! The ranges of one block, in order of offset. Allocates from a free range and frees in constant time.
 
 #![forbid(unsafe_code)]
 
@@ -12,11 +12,11 @@ use super::types::{
     AllocatedRange, FreedRange, MAX_GENERATION, NODES_PER_ALLOCATION, RangeError, RangeRequest,
 };
 
-/// Who has which bytes of a block. It knows nothing of locks and allocates no memory. Its nodes are in a [`NodeStore`] and its free ranges
-/// in a [`FreeIndex`], which it may share with other blocks: every call is handed the same ones.
+/// The live and free ranges of a block. It uses no locks and allocates no memory. Its nodes are in a [`NodeStore`] and its free ranges in a
+/// [`FreeIndex`], which it may share with other blocks: every call must receive the same store and index.
 #[derive(Debug)]
 pub(crate) struct RangeAllocator {
-    /// The node between the last one and the first; [`NIL`]: the whole range is one hole, which has no node yet.
+    /// The node between the last node and the first; [`NIL`]: the block is one hole that has no node yet.
     pub(super) edge: u32,
     /// Granules.
     pub(super) count: u32,
@@ -25,18 +25,19 @@ pub(crate) struct RangeAllocator {
     pub(super) free: u32,
     pub(super) live: u32,
     pub(super) free_ranges: Cell<u32>,
-    /// Among the blocks of its index.
+    /// The block's number in its index.
     pub(super) number: u32,
-    /// Nodes remember the alignment that their ranges need: those of pools, whose granules are small enough for it.
+    /// Whether nodes store the required alignment of their ranges. Only in pools, whose granules are small enough for it.
     pub(super) is_pooled: bool,
 }
 
 impl RangeAllocator {
-    /// For `size` bytes, of which what is left of the last whole granule is never allocated. Offsets begin at 0 and are multiples
-    /// of `granule`, a power of two up to 2^31.
+    /// A block of `size` bytes; bytes after the last whole granule are never allocated. Offsets start at 0 and are multiples of `granule`,
+    /// a power of two up to 2^31.
     ///
     /// # Errors
-    /// [`RangeError::Granule`], [`RangeError::ZeroSize`] where not even one granule fits, [`RangeError::TooLarge`] above 2^32 - 2 granules.
+    /// [`RangeError::Granule`], [`RangeError::ZeroSize`] if `size` is less than one granule, [`RangeError::TooLarge`] above 2^32 - 2
+    /// granules.
     pub(crate) fn new(size: u64, granule: u64) -> Result<Self, RangeError> {
         if !granule.is_power_of_two() || granule > 1 << 31 {
             return Err(RangeError::Granule);
@@ -61,7 +62,7 @@ impl RangeAllocator {
         })
     }
 
-    /// The same, as block `number` of a pool, whose blocks share an index.
+    /// The same block as block `number` of a pool, whose blocks share an index.
     pub(crate) fn numbered(self, number: u32) -> Self {
         Self {
             number,
@@ -75,12 +76,13 @@ impl RangeAllocator {
         u64::from(granules) << self.granule_log2
     }
 
-    /// Allocates a range of the one block of an index. Constant time where there is room; else each free range that might fit is
-    /// examined once.
+    /// Allocates a range, for an index of only this block. Constant time if the quick search finds a free range; otherwise examines each
+    /// free range that might fit.
     ///
     /// # Errors
-    /// [`RangeError::ZeroSize`], [`RangeError::Alignment`]; [`RangeError::TooLarge`] for a size above the block's own, or an alignment of 2^32 granules;
-    /// [`RangeError::NoNodes`] where [`FreeIndex::missing_capacity`] and [`NodeStore::missing_capacity`] were not asked before; [`RangeError::Full`].
+    /// [`RangeError::ZeroSize`], [`RangeError::Alignment`]; [`RangeError::TooLarge`] for a size above the block's size, or an alignment of
+    /// 2^32 granules or more; [`RangeError::NoNodes`] if memory is missing: see [`FreeIndex::missing_capacity`] and
+    /// [`NodeStore::missing_capacity`]; [`RangeError::Full`].
     #[inline(always)]
     pub(crate) fn allocate(
         &mut self,
@@ -113,7 +115,8 @@ impl RangeAllocator {
         index.find_full(store, want).ok_or(RangeError::Full)
     }
 
-    /// Makes a free range of this block a live range; what is left on either side stays free. [`NODES_PER_ALLOCATION`] nodes are there.
+    /// Makes a part of a free range of this block a live range; the parts on either side stay free. There must be [`NODES_PER_ALLOCATION`]
+    /// spare nodes.
     #[inline(always)]
     pub(crate) fn carve(
         &mut self,
@@ -161,7 +164,7 @@ impl RangeAllocator {
         }
     }
 
-    /// The hole keeps its beginning; what is behind the range becomes another hole.
+    /// Carves a range inside of a hole. The hole keeps the part in front of the range; the part behind the range becomes another hole.
     #[inline(never)]
     fn carve_behind(
         &self,
@@ -186,7 +189,7 @@ impl RangeAllocator {
         id
     }
 
-    /// The node of a hole that is allocated whole: its own, unless its generations are used up.
+    /// The node for a hole that is allocated completely: the hole's node, or a fresh node if its generations are used up.
     #[inline]
     fn own_or_fresh(store: &NodeStore, hole: u32, old: &RangeNode) -> u32 {
         if old.generation() <= MAX_GENERATION {
@@ -204,7 +207,7 @@ impl RangeAllocator {
         node
     }
 
-    /// Puts a node between two neighbours.
+    /// Inserts a node between two neighbours.
     #[inline]
     fn insert(store: &NodeStore, id: u32, node: &RangeNode, before: u32, after: u32) {
         node.before.set(before);
@@ -213,10 +216,10 @@ impl RangeAllocator {
         store.at(after).before.set(id);
     }
 
-    /// Frees a range and joins it with the holes on either side. Allocates nothing, cannot fail for lack of anything.
+    /// Frees a range and joins it with the holes on either side. Needs no memory and no nodes.
     ///
     /// # Errors
-    /// [`RangeError::Stale`]; [`RangeError::OtherUserData`] where the range has another word than `word`, if there is one.
+    /// [`RangeError::Stale`]; [`RangeError::OtherUserData`] if `word` is given and the range has other user data.
     #[inline]
     pub(crate) fn free(
         &mut self,
@@ -245,7 +248,7 @@ impl RangeAllocator {
         })
     }
 
-    /// Makes a node that is no longer live a hole of `count` granules, or a part of the holes before and after it.
+    /// Makes a node that is no longer live a hole of `count` granules, or joins it with the holes before and after it.
     #[inline]
     pub(super) fn join(
         &mut self,
@@ -291,10 +294,10 @@ impl RangeAllocator {
         index.note_growth(sum);
     }
 
-    /// The whole range is one hole for the first time, or again, and listed.
+    /// Creates the nodes of a blank block and lists its hole.
     ///
     /// # Errors
-    /// [`RangeError::NoNodes`] where the nodes for it are not there, or the index has no memory for its size.
+    /// [`RangeError::NoNodes`] if nodes are missing, or the index has no memory for a hole of this size.
     pub(crate) fn begin(&mut self, store: &NodeStore, index: &FreeIndex) -> Result<(), RangeError> {
         if index.missing_capacity(self.count).is_some()
             || store.spare_nodes() < NODES_PER_ALLOCATION
@@ -311,7 +314,7 @@ impl RangeAllocator {
         Ok(())
     }
 
-    /// Lists the block's free ranges in another index than before. It costs a look at each node.
+    /// Moves the block's free ranges from one index to another. Examines each node.
     pub(crate) fn relist(&self, store: &NodeStore, from: &FreeIndex, to: &FreeIndex) {
         let mut at = store.at(self.edge).after.get();
         while !self.is_blank() && at != self.edge {

@@ -1,11 +1,11 @@
-//! Rounding of sizes and offsets: checked, for powers of two, and a second time nothing changes any more.
+//! Rounds sizes and offsets to multiples of powers of two, with overflow checks. Rounding is idempotent.
 //!
-//! A size near 2^64 is refused instead of becoming small, an alignment that is no power of two is refused instead of being
-//! invented, and what a block has to hold is computed by the function that computes the region, so that the two always agree.
+//! A size near 2^64 is an error and does not wrap; an alignment that is not a power of two is an error and is not adjusted. The same
+//! function rounds the size of a block and the size of its region, so that both always agree.
 
 #![forbid(unsafe_code)]
 
-/// The next multiple of `alignment` at or above `value`. `None` where `alignment` is no power of two, or the result is beyond 64 bits.
+/// The next multiple of `alignment` at or above `value`. `None` if `alignment` is not a power of two, or the result overflows 64 bits.
 #[inline]
 pub(crate) const fn align_up(value: u64, alignment: u64) -> Option<u64> {
     if !alignment.is_power_of_two() {
@@ -17,7 +17,7 @@ pub(crate) const fn align_up(value: u64, alignment: u64) -> Option<u64> {
     }
 }
 
-/// The last multiple of `alignment` at or below `value`. `None` where `alignment` is no power of two.
+/// The last multiple of `alignment` at or below `value`. `None` if `alignment` is not a power of two.
 #[inline]
 pub(crate) const fn align_down(value: u64, alignment: u64) -> Option<u64> {
     if alignment.is_power_of_two() {
@@ -27,28 +27,28 @@ pub(crate) const fn align_down(value: u64, alignment: u64) -> Option<u64> {
     }
 }
 
-/// Why a size or an alignment cannot be used.
+/// Why a size or an alignment is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestError {
     /// Size 0.
     ZeroSize,
-    /// An alignment that is no power of two.
+    /// An alignment that is not a power of two.
     Alignment,
-    /// Beyond 64 bits once rounded.
+    /// The rounded size overflows 64 bits.
     TooLarge,
 }
 
-/// A request as it will be placed: `size` is a multiple of the granule, `alignment` at least the granule.
+/// A rounded request: `size` is a multiple of the granule, and `alignment` is at least the granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RoundedRequest {
     pub(crate) size: u64,
     pub(crate) alignment: u64,
 }
 
-/// Rounds a request to what a block of this granule (as a power of two) can give. Conforming the result changes nothing, so a block
-/// made for a conformed size holds the region of the same request.
+/// Rounds a request to granules of `1 << granule_log2` bytes. Rounding the result again changes nothing, so a block that was created for a
+/// rounded size can contain the region of the same request.
 ///
-/// The granule and the alignment are powers of two, so that the greater one satisfies both.
+/// Granule and alignment are powers of two, so the greater of the two satisfies both.
 #[inline(always)]
 pub(crate) const fn round_request(
     size: u64,
@@ -79,7 +79,7 @@ pub(crate) const fn round_request(
 mod tests {
     use super::*;
 
-    /// Sizes around every power of two, and the values that others got wrong.
+    /// Sizes around every power of two, and values with which other allocators failed.
     fn sizes() -> impl Iterator<Item = u64> {
         let near = (0..64).flat_map(|power| [(1u64 << power) - 1, 1 << power, (1 << power) + 1]);
         near.chain([96, 9_338_976, 15_630_480, u64::MAX - 15, u64::MAX])
@@ -148,7 +148,7 @@ mod tests {
                 assert!(core.size() >= region.size, "{size} in granules of 2^{log2}");
             }
         }
-        // What failed in Halide: 15630480 bytes, granules of 32 and of 64.
+        // A regression of Halide: 15630480 bytes, granules of 32 and of 64.
         assert_eq!(
             round_request(15_630_480, 64, 6).map(|region| region.size),
             Ok(15_630_528)

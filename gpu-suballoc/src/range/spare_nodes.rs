@@ -1,4 +1,4 @@
-//! The spare nodes of a store: which chunk has one, in constant time.
+//! The spare nodes of a store. Finds a chunk with a spare node in constant time.
 
 #![forbid(unsafe_code)]
 
@@ -8,20 +8,20 @@ use super::node::{NIL, NodeState, RangeNode};
 use super::node_store::{CHUNK_NODES, NodeStore};
 use super::types::MAX_GENERATION;
 
-/// In the place of a count: there is no chunk.
+/// The value of [`ChunkSlot::retired`] without a chunk.
 pub(super) const ABSENT: u16 = u16::MAX;
 /// The end of a list of slots.
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
-/// What is known of a chunk.
+/// The counts of a chunk.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct ChunkSlot {
-    /// Where the generations of the next chunk begin.
+    /// The first generation of the next chunk.
     pub(super) floor: Cell<u32>,
-    /// How many of its nodes are spare.
+    /// Number of spare nodes.
     pub(super) spare: Cell<u16>,
-    /// How many have used up their generations; [`ABSENT`] where there is no chunk.
+    /// Number of nodes whose generations are used up; [`ABSENT`] without a chunk.
     pub(super) retired: Cell<u16>,
     /// The first spare node.
     pub(super) first: Cell<u32>,
@@ -32,13 +32,13 @@ pub(super) struct ChunkSlot {
 const _: () = assert!(size_of::<ChunkSlot>() == 20);
 
 impl NodeStore {
-    /// How many nodes can be had without memory.
+    /// Number of nodes that can be allocated without more memory.
     #[inline]
     pub(super) fn spare_nodes(&self) -> u32 {
         self.spare.get()
     }
 
-    /// A node to be used, [`NIL`] where there is none. Whoever needs several asks [`spare_nodes`](Self::spare_nodes) first.
+    /// Allocates a node; [`NIL`] if there is no spare node. To allocate several, check [`spare_nodes`](Self::spare_nodes) first.
     #[inline]
     pub(super) fn allocate_node(&self) -> u32 {
         let index = self.open.get();
@@ -76,7 +76,7 @@ impl NodeStore {
         id
     }
 
-    /// A node that is no longer part of the range. One whose generations are used up never comes back.
+    /// Frees a node, which no block uses any more. A node whose generations are used up is retired.
     #[inline]
     pub(super) fn free_node(&self, id: u32, node: &RangeNode) {
         let index = id / CHUNK_NODES;
@@ -115,7 +115,7 @@ impl NodeStore {
         );
     }
 
-    /// Puts a slot in front of a list.
+    /// Inserts a slot at the front of a list.
     pub(super) fn link(&self, index: u32, slot: &ChunkSlot, list: &Cell<u32>) {
         let head = list.replace(index);
         if let Some(first) = self.slot(head) {
@@ -125,7 +125,7 @@ impl NodeStore {
         slot.forth.set(head);
     }
 
-    /// Takes a slot out of its list.
+    /// Removes a slot from its list.
     pub(super) fn unlink(&self, slot: &ChunkSlot, list: &Cell<u32>) {
         let (back, forth) = (slot.back.get(), slot.forth.get());
         if let Some(forth) = self.slot(forth) {

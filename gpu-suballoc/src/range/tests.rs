@@ -1,4 +1,4 @@
-//! The core by hand: what the model's programs do not say, and the rows of the contract.
+//! Tests of the range allocator that the model's programs do not cover, and tests of the contract's rows.
 
 mod holes;
 mod nodes;
@@ -12,10 +12,10 @@ use super::types::{AllocatedRange, FreedRange};
 use super::*;
 use crate::host_block::HostBlock;
 
-/// Reuses of one node; miri is slow.
+/// Number of reuses of one node; small for miri, which is slow.
 const MANY: u32 = if cfg!(miri) { 40 } else { 1_000_000 };
 
-/// A core and its store, with memory from the system: what comes back is checked against what was given.
+/// A range allocator and its store, with memory from the system. Checks that returned memory was added before, with the same layout.
 struct Core {
     core: RangeAllocator,
     index: FreeIndex,
@@ -41,10 +41,10 @@ impl Core {
     }
 
     fn fetch(&mut self, layout: Layout) -> HostBlock {
-        // SAFETY: not of size 0.
+        // SAFETY: the layout's size is not 0.
         let block = NonNull::new(unsafe { std::alloc::alloc(layout) }).unwrap();
         self.blocks.push((block, layout));
-        // SAFETY: fresh, of that layout.
+        // SAFETY: the memory is new and has this layout.
         unsafe { HostBlock::new(block, layout) }
     }
 
@@ -61,7 +61,7 @@ impl Core {
         }
     }
 
-    /// Chunks of nodes that the store has.
+    /// Number of the store's chunks.
     fn chunks(&self) -> usize {
         let is_chunk =
             |(_, layout): &&(NonNull<u8>, Layout)| *layout == NodeShortage::Chunk.layout();
@@ -89,7 +89,7 @@ impl Core {
             .position(|&given| given == (block, layout))
             .expect("it was given, with that layout");
         self.blocks.swap_remove(at);
-        // SAFETY: the core let go of it.
+        // SAFETY: the store or the index returned the block and no longer uses it.
         unsafe { std::alloc::dealloc(block.as_ptr(), layout) };
         true
     }
@@ -177,7 +177,7 @@ fn h85_a_size_of_zero_is_refused_and_nothing_changes() {
             "{size} {alignment}"
         );
     }
-    // Offset 0 is a multiple of everything, and taken.
+    // Offset 0 is a multiple of every alignment, but is allocated.
     assert_eq!(core.request(1, 8192, Fit::Low), Err(RangeError::Full));
     assert_eq!(core.pieces(), before);
     core.free_allocated(taken);
@@ -241,7 +241,7 @@ fn a_batch_is_all_or_nothing() {
     );
     assert_eq!(core.pieces(), before);
     ids.pop();
-    // All but one, in no order: two runs, two holes.
+    // All ranges except one, in no order: two runs, two holes.
     ids.reverse();
     let kept = ids.remove(7);
     assert_eq!(
@@ -263,7 +263,7 @@ fn a_batch_is_all_or_nothing() {
     assert_eq!(core.pieces(), [(0, 4096, false)]);
 }
 
-/// A bin holds holes of different sizes, and the quick search looks at the first alone.
+/// A bin contains holes of different sizes, and the quick search examines only the first hole.
 #[test]
 fn the_full_search_finds_what_the_quick_one_misses_and_remembers_what_it_did_not_find() {
     let mut core = Core::new(1 << 20, 1);
@@ -298,7 +298,7 @@ fn the_full_search_finds_what_the_quick_one_misses_and_remembers_what_it_did_not
     );
     core.free_allocated(found);
     assert!(core.core.largest_free_bound(&core.index) >= 1040);
-    // A hole that fits by the luck of its alignment alone.
+    // A hole that fits only because its offset happens to be aligned.
     assert_eq!(core.request(1024, 1024, Fit::Low).unwrap().offset, 0);
     assert_eq!(core.request(512, 1024, Fit::Low), Err(RangeError::Full));
     assert_eq!(core.core.largest_free(&core.store, &core.index), 1040);

@@ -1,13 +1,13 @@
-//! What is asked of a [`RangeAllocator`](super::RangeAllocator), and what it answers.
+//! Requests and results of a [`RangeAllocator`](super::RangeAllocator).
 
 #![forbid(unsafe_code)]
 
 use super::rounding::RequestError;
 
-/// The last generation that an id may carry; a node that has used it up is retired.
+/// The last generation of an id. A node that has used it is retired.
 pub(crate) const MAX_GENERATION: u32 = (1 << 24) - 1;
 
-/// How many nodes one take may need: one for the range itself, one for what is left behind it; and two for the first hole and the edge.
+/// Maximum number of nodes for one allocation: the range, the hole behind it, and for a blank block also the first hole and the edge.
 pub(crate) const NODES_PER_ALLOCATION: u32 = 4;
 
 /// A request for a range.
@@ -15,15 +15,15 @@ pub(crate) const NODES_PER_ALLOCATION: u32 = 4;
 pub(crate) struct RangeRequest {
     /// Bytes, at least 1.
     pub(crate) size: u64,
-    /// Bytes, a power of two; of the offset within the core.
+    /// Bytes, a power of two: the alignment of the offset in the block.
     pub(crate) alignment: u64,
-    /// Kept with the range and given back with it; means nothing to the core.
+    /// Stored with the range and returned when it is freed; not interpreted.
     pub(crate) user_data: u32,
-    /// Which end of a hole is allocated.
+    /// The end of the hole to allocate.
     pub(crate) fit: Fit,
 }
 
-/// Which end of a hole is taken: long-lived ranges low, short-lived ones high, so that they do not pin one another's holes.
+/// The end of a hole to allocate: low for long-lived ranges, high for short-lived ranges, so that they do not fragment each other's space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// The lowest aligned offset.
@@ -32,26 +32,26 @@ pub(crate) enum Fit {
     High,
 }
 
-/// A range that was taken.
+/// An allocated range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AllocatedRange {
-    /// With the generation: its name.
+    /// The id consists of node and generation.
     pub(crate) node: u32,
     /// 1 to [`MAX_GENERATION`].
     pub(crate) generation: u32,
-    /// Bytes, aligned as asked.
+    /// Bytes, a multiple of the requested alignment.
     pub(crate) offset: u64,
-    /// Bytes: the requested size, rounded up to granules, and to alignments where that is at most a quarter more.
+    /// Bytes: the requested size, rounded up to granules, and to alignments if that adds at most a quarter.
     pub(crate) size: u64,
 }
 
-/// A range that was given back.
+/// A freed range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FreedRange {
     pub(crate) offset: u64,
     pub(crate) size: u64,
     pub(crate) user_data: u32,
-    /// Nothing is live any more.
+    /// The block has no live range any more.
     pub(crate) is_empty: bool,
 }
 
@@ -61,14 +61,14 @@ pub(crate) struct LiveRange {
     pub(crate) offset: u64,
     /// In whole granules.
     pub(crate) size: u64,
-    /// As it was asked for.
+    /// The requested size.
     pub(crate) asked: u64,
-    /// That it needs; 1 where that is not noted.
+    /// The required alignment; 1 if it is not stored.
     pub(crate) alignment: u64,
     pub(crate) user_data: u32,
 }
 
-/// A piece of the core's whole range; all pieces tile it.
+/// A range or a hole of a block; together they tile the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) offset: u64,
@@ -83,34 +83,34 @@ pub(crate) enum SpanState {
     Used {
         node: u32,
         generation: u32,
-        /// Of `size`, what was asked for.
+        /// The requested size.
         asked: u64,
-        /// That it needs; 1 where that is not noted.
+        /// The required alignment; 1 if it is not stored.
         alignment: u64,
         user_data: u32,
     },
 }
 
-/// Why a core did not do what it was asked. Nothing was changed.
+/// Errors of a range allocator. An error changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RangeError {
     /// A size of 0.
     ZeroSize,
-    /// An alignment that is no power of two.
+    /// An alignment that is not a power of two.
     Alignment,
-    /// A granule that is no power of two.
+    /// A granule that is not a power of two up to 2^31.
     Granule,
-    /// More than there can ever be.
+    /// More than the block could hold if it were empty, or a block with too many granules.
     TooLarge,
     /// No hole fits.
     Full,
-    /// Nodes, or the core's own memory, have to be supplied first.
+    /// Nodes, or memory of the index, must be added first.
     NoNodes,
-    /// No such live range: given back already, or never taken here.
+    /// The id is not that of a live range of this block.
     Stale,
-    /// All generations of a node that was to be renewed are used up.
+    /// The range cannot be renewed, because its node's generations are used up.
     UsedUp,
-    /// The range has another word.
+    /// The range has other user data.
     OtherUserData,
 }
 

@@ -1,4 +1,4 @@
-//! The range core for everybody: a block of which only offsets exist.
+//! The public range allocator: a block that consists only of offsets.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -14,18 +14,19 @@ use super::types::{Fit, NODES_PER_ALLOCATION, RangeError, RangeRequest, Span, Sp
 use super::virtual_linear;
 use crate::host_block::HostBlock;
 
-/// Hands out ranges of something that it never touches: a buffer of your own, descriptors of a heap, an address space. The peer of
+/// Allocates ranges of something that it never accesses: your own buffer, descriptors of a heap, an address space. The equivalent of
 /// `VmaVirtualBlock`.
 ///
-/// Allocating and freeing take constant time, whatever is live; holes are joined as soon as they touch. Sizes and offsets are in
-/// units of your choice, bytes below, and are multiples of the *granule*: a size is rounded up to it, an alignment below it costs
-/// nothing. As long as a hole fits a request, the request succeeds.
+/// Allocating and freeing take constant time, independent of the number of live ranges; adjacent holes are joined at once. Sizes and
+/// offsets are in units of your choice, here called bytes, and are multiples of the *granule*: a size is rounded up to it, and an alignment
+/// below it costs nothing. A request succeeds if a hole fits it.
 ///
-/// All memory for its book-keeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): about 32 bytes for each range and each hole, in blocks of
-/// 4 KiB, and a table of at most 3.5 KiB. A request that finds none is refused and changes nothing. Freeing never takes memory and gives back what is no
-/// longer needed (a stack or a ring keeps its table); dropping the block gives everything back.
+/// All memory for bookkeeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): about 32 bytes for each range and each
+/// hole, in blocks of 4 KiB, and a table of at most 3.5 KiB. If this memory is missing, a request returns an error and changes nothing.
+/// Freeing allocates nothing and frees memory that is no longer needed (a stack or a ring keeps its table); dropping the block frees all
+/// memory.
 ///
-/// One thread at a time (`&mut self`), any thread; each method says where it takes more than constant time.
+/// Any thread may use it, one at a time (`&mut self`). The documentation of a method says if it takes more than constant time.
 ///
 /// ```
 /// use alloc_core::FromGlobalAlloc;
@@ -49,41 +50,42 @@ pub struct VirtualBlock<A: HostAllocator> {
     pub(super) core: RangeAllocator,
     pub(super) index: FreeIndex,
     pub(super) store: NodeStore,
-    /// In place of both, where the block is a stack or a ring.
+    /// For a stack or a ring, used instead of the fields above.
     pub(super) linear: Option<LinearRanges>,
     pub(super) memory: A,
     pub(super) tag: u32,
 }
 
-/// Names a live range of one [`VirtualBlock`]. Once the range is freed, it names nothing ever again.
+/// The id of a live range of one [`VirtualBlock`]. It is stale after the range is freed, and is never reissued.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VirtualAllocation {
-    /// Node and generation in one word: names are copied about, and two halves just written are slow to read as one.
+    /// Node and generation in one word: ids are copied often, and loading one word that was just stored as two halves is slow.
     name: u64,
     tag: u32,
 }
 
-/// A range that was allocated.
+/// An allocated range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VirtualRange {
-    /// Its name, for freeing it.
+    /// Its id, for freeing it.
     pub allocation: VirtualAllocation,
-    /// Where it begins, aligned as asked for.
+    /// Its offset, a multiple of the requested alignment.
     pub offset: u64,
-    /// The requested size, rounded up to the granule; where it is at least four alignments long and there is room, to the alignment.
+    /// The requested size, rounded up to the granule, or to the alignment if it is at least four alignments long and there is room.
     pub size: u64,
 }
 
-/// A request in full: [`VirtualBlock::allocate_with`].
+/// All parameters of a request: [`VirtualBlock::allocate_with`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VirtualAllocationOptions {
     /// At least 1.
     pub size: u64,
-    /// Of the offset; a power of two, at most the block's size.
+    /// The alignment of the offset: a power of two, at most the block's size.
     pub alignment: u64,
-    /// Take the high end of a hole, or of a double stack the upper end. For what lives shortly in a block beside what lives long: neither breaks up the other's room.
+    /// Allocates at the high end of a hole, or at the upper end of a double stack. Use it for short-lived ranges in a block with long-lived
+    /// ranges, so that they do not fragment each other's space.
     pub upper_address: bool,
-    /// Kept with the range; means nothing to the block.
+    /// Stored with the range; not interpreted.
     pub user_data: u32,
 }
 
@@ -103,67 +105,68 @@ impl VirtualAllocationOptions {
 /// A live range: [`VirtualBlock::info`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VirtualAllocationInfo {
-    /// Where it begins.
+    /// Its offset.
     pub offset: u64,
-    /// As it was asked for, at most the size of the range.
+    /// The requested size, at most the size of the range.
     pub size: u64,
-    /// What was kept with it.
+    /// The user data that is stored with it.
     pub user_data: u32,
 }
 
-/// A piece of the block: [`VirtualBlock::for_each`].
+/// A range or a hole of the block: [`VirtualBlock::for_each`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VirtualPiece {
-    /// Where it begins.
+    /// Its offset.
     pub offset: u64,
-    /// Whole granules.
+    /// Its size in whole granules.
     pub size: u64,
-    /// Its name and its user data; `None` for a hole.
+    /// The id and the user data of a range; `None` for a hole.
     pub used: Option<(VirtualAllocation, u32)>,
 }
 
-/// How a block is used: [`VirtualBlock::statistics`].
+/// Usage of a block: [`VirtualBlock::statistics`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VirtualBlockStatistics {
-    /// What can be handed out altogether: the size asked for, rounded down to the granule.
+    /// The bytes that can be allocated: the size of the block, rounded down to the granule.
     pub size: u64,
-    /// Live ranges.
+    /// Number of live ranges.
     pub allocation_count: u32,
-    /// What they take, rounded up to granules.
+    /// Bytes of live ranges, rounded up to granules.
     pub allocation_bytes: u64,
-    /// Holes.
+    /// Number of holes.
     pub unused_range_count: u32,
-    /// No hole is larger. Exact below 64 granules, otherwise up to 1/32 too much; [`VirtualBlock::largest_free`] is exact.
+    /// An upper bound of the size of a hole. Exact below 64 granules, otherwise up to 1/32 too high; [`VirtualBlock::largest_free`] is
+    /// exact.
     pub largest_free_bound: u64,
 }
 
-/// Why a [`VirtualBlock`] refused. Nothing was changed.
+/// Errors of a [`VirtualBlock`]. An error changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VirtualBlockError {
     /// Size 0, or a block smaller than its granule.
     ZeroSize,
-    /// An alignment that is no power of two.
+    /// An alignment that is not a power of two.
     Alignment,
-    /// A granule that is no power of two up to 2^31.
+    /// A granule that is not a power of two up to 2^31.
     Granule,
     /// More than the block could hold if it were empty; a block of more than 2^32 - 2 granules.
     TooLarge,
-    /// No hole fits; of a stack or a ring, there is no room at that end.
+    /// No hole fits. In a stack or a ring: there is no room at that end.
     Full,
-    /// Of a stack or a ring: that range is not the next to go.
+    /// In a stack or a ring: this range is not the next to free.
     OutOfOrder,
     /// A stack or a ring has no upper end; a double stack has one.
     NoUpperEnd,
-    /// A stack or a ring places its ranges itself: no offset can be named.
+    /// A stack or a ring chooses its offsets itself: the caller cannot.
     PlacesItself,
-    /// That range was freed before.
+    /// This range was freed before.
     Stale,
-    /// That range is of another block.
+    /// This range belongs to another block.
     Foreign,
     /// There are 2^32 ranges and holes.
     TooManyRanges,
-    /// No memory for book-keeping.
+    /// No memory for bookkeeping.
     Host(HostError),
 }
 
@@ -229,13 +232,13 @@ impl From<VirtualAllocation> for (u32, u32) {
 }
 
 impl<A: HostAllocator> VirtualBlock<A> {
-    /// A block of `size`, all free. It takes memory when something is first allocated.
+    /// An empty block of `size`. The first allocation of a range allocates host memory.
     ///
     /// # Errors
     /// [`VirtualBlockError::Granule`]; [`VirtualBlockError::ZeroSize`] below one granule; [`VirtualBlockError::TooLarge`] above
     /// 2^32 - 2 granules.
     pub fn new(memory: A, size: u64, granule: u64) -> Result<Self, VirtualBlockError> {
-        /// Tells blocks apart, so that one does not free another's ranges.
+        /// The next tag. Different tags prevent a block from freeing another block's ranges.
         static BLOCKS: AtomicU32 = AtomicU32::new(1);
         let core = RangeAllocator::new(size, granule)?;
         let mut index = FreeIndex::new();
@@ -250,7 +253,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         })
     }
 
-    /// Allocates a range. Constant time; where the block is too fragmented for that, each hole that might fit is looked at once.
+    /// Allocates a range. Constant time; if the block is too fragmented, examines each hole that might fit once.
     ///
     /// # Errors
     /// [`VirtualBlockError::ZeroSize`]; [`VirtualBlockError::Alignment`]; [`VirtualBlockError::TooLarge`] for a size or an alignment
@@ -264,7 +267,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         self.allocate_with(&VirtualAllocationOptions::new(size, alignment))
     }
 
-    /// Allocates a range, with all there is to say about it.
+    /// Allocates a range with all parameters.
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate).
@@ -300,7 +303,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         })
     }
 
-    /// Takes the memory for `additional` more ranges now, so that allocating them cannot fail for want of it.
+    /// Allocates the memory for `additional` ranges in advance, so that allocating them cannot fail for lack of host memory.
     ///
     /// # Errors
     /// [`VirtualBlockError::Host`], [`VirtualBlockError::TooManyRanges`].
@@ -308,14 +311,14 @@ impl<A: HostAllocator> VirtualBlock<A> {
         if self.linear.is_some() {
             return self.reserve_linear(additional);
         }
-        // Two for each, and as many as the last one wants to see.
+        // Two for each range, and as many as the last allocation checks for.
         let nodes = additional
             .checked_mul(2)
             .and_then(|nodes| nodes.checked_add(NODES_PER_ALLOCATION));
         self.make_ready(nodes.ok_or(VirtualBlockError::TooManyRanges)?)
     }
 
-    /// Memory for one more range.
+    /// Allocates the memory for one more range.
     #[inline]
     pub(super) fn prepare_one(&mut self) -> Result<(), VirtualBlockError> {
         if self.store.missing_capacity(NODES_PER_ALLOCATION).is_some() {
@@ -350,7 +353,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     }
 
     pub(super) fn free_memory(&self, memory: HostBlock) {
-        // SAFETY: core or store was supplied with it from this allocator, with that layout, and has let go of it.
+        // SAFETY: the memory was allocated from this allocator with this layout, and is no longer used.
         unsafe { memory.free(&self.memory) };
     }
 
@@ -371,7 +374,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         }
     }
 
-    /// Frees a range. Constant time; takes no memory.
+    /// Frees a range. Constant time; allocates nothing.
     ///
     /// # Errors
     /// [`VirtualBlockError::OutOfOrder`], [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
@@ -389,11 +392,10 @@ impl<A: HostAllocator> VirtualBlock<A> {
         Ok(())
     }
 
-    /// Frees many ranges, all or none. Neighbours are joined first: it is faster than freeing one by one, most of all in order of
-    /// offset.
+    /// Frees many ranges, all or none. Joins adjacent ranges first: this is faster than single frees, especially in order of offset.
     ///
     /// # Errors
-    /// The number of a range that cannot be freed, and why; one that is named twice is [`VirtualBlockError::Stale`].
+    /// The index of a range that cannot be freed, and the reason. A range that is listed twice is [`VirtualBlockError::Stale`].
     pub fn free_batch(
         &mut self,
         allocations: &[VirtualAllocation],
@@ -416,7 +418,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         Ok(())
     }
 
-    /// Frees everything. It looks at each range and hole once; every name is stale from now on.
+    /// Frees all ranges: every id is stale from now on. Examines each range and hole once.
     pub fn clear(&mut self) {
         if let Some(linear) = &mut self.linear {
             return linear.clear();
@@ -427,7 +429,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         }
     }
 
-    /// Where a range is, and what is kept with it. Constant time.
+    /// The offset, requested size and user data of a range. Constant time.
     ///
     /// # Errors
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
@@ -447,7 +449,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         })
     }
 
-    /// Changes what is kept with a range. Constant time.
+    /// Changes the user data of a range. Constant time.
     ///
     /// # Errors
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
@@ -465,7 +467,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
             .set_user_data(&self.store, node, generation, user_data)?)
     }
 
-    /// Whether nothing is allocated.
+    /// Whether there is no live range.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.linear
@@ -473,7 +475,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
             .map_or_else(|| self.core.is_empty(), LinearRanges::is_empty)
     }
 
-    /// How the block is used. Constant time; of a stack or a ring it looks at each range.
+    /// The current usage. Constant time; for a stack or a ring, examines each range.
     #[must_use]
     pub fn statistics(&self) -> VirtualBlockStatistics {
         if let Some(linear) = &self.linear {
@@ -488,7 +490,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         }
     }
 
-    /// The largest hole. It looks at each hole of about that size.
+    /// The size of the largest hole. Examines each hole of about this size.
     #[must_use]
     pub fn largest_free(&self) -> u64 {
         if let Some(linear) = &self.linear {
@@ -497,14 +499,14 @@ impl<A: HostAllocator> VirtualBlock<A> {
         self.core.largest_free(&self.store, &self.index)
     }
 
-    /// Bytes of host memory that the block has from its allocator. It looks at each chunk once.
+    /// Bytes of host memory that the block has allocated. Examines each chunk once.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let linear = self.linear.as_ref().map_or(0, LinearRanges::memory_bytes);
         self.index.memory_bytes() + self.store.bytes() + linear
     }
 
-    /// Shows every range and every hole, in order of offset: together they are the block.
+    /// Visits every range and every hole in order of offset; together they tile the block.
     pub fn for_each(&self, mut see: impl FnMut(VirtualPiece)) {
         let tag = self.tag;
         if let Some(linear) = &self.linear {

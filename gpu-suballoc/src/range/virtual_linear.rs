@@ -21,19 +21,19 @@ impl From<LinearRefusal> for VirtualBlockError {
 }
 
 impl<A: HostAllocator> VirtualBlock<A> {
-    /// A block of `size` that finds space in this way, all free. It takes memory when something is first allocated: of a stack or a ring 40
-    /// bytes for each range that lives at once, in one table that doubles and stays until the block is dropped.
+    /// An empty block of `size` that uses `algorithm`. The first allocation of a range allocates host memory: for a stack or a ring, 40
+    /// bytes for each range that is live at once, in one table that doubles and stays until the block is dropped.
     ///
-    /// Ranges of a stack or a ring are freed in their order, by [`free`](Self::free) and by
-    /// [`free_batch`](Self::free_batch); any other is [`VirtualBlockError::OutOfOrder`]. Constant time, but for
-    /// [`statistics`](Self::statistics), [`largest_free`](Self::largest_free) and [`for_each`](Self::for_each), which look at each range.
+    /// Ranges of a stack or a ring must be freed in order, by [`free`](Self::free) or [`free_batch`](Self::free_batch); otherwise the error
+    /// is [`VirtualBlockError::OutOfOrder`]. All methods take constant time, except [`statistics`](Self::statistics),
+    /// [`largest_free`](Self::largest_free) and [`for_each`](Self::for_each), which examine each range.
     ///
     /// ```
     /// use alloc_core::FromGlobalAlloc;
     /// use gpu_suballoc::{BlockAlgorithm, VirtualBlock};
     /// use gpu_suballoc::virtual_block::VirtualBlockError;
     ///
-    /// // A ring of 1 MiB for uploads: freed in the order in which the device gets done with them.
+    /// // A ring of 1 MiB for uploads, which are freed in the order in which the device finishes with them.
     /// let mut ring = VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, 1 << 20, 256, BlockAlgorithm::Ring)?;
     /// let first = ring.allocate(600 << 10, 16)?;
     /// let second = ring.allocate(400 << 10, 16)?;
@@ -103,7 +103,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         }
     }
 
-    /// Memory for so many more ranges of a stack or ring.
+    /// Allocates memory for `more` ranges of a stack or ring.
     pub(super) fn reserve_linear(&mut self, more: u32) -> Result<(), VirtualBlockError> {
         let Some(linear) = self
             .linear
@@ -131,7 +131,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     }
 }
 
-/// In its order.
+/// Frees a range in order.
 pub(super) fn free(
     linear: &mut LinearRanges,
     (node, generation): (u32, u32),
@@ -141,7 +141,7 @@ pub(super) fn free(
     Ok(())
 }
 
-/// All or none, each when its turn has come.
+/// Frees ranges in order, all or none.
 pub(super) fn free_batch(
     linear: &mut LinearRanges,
     allocations: &[VirtualAllocation],
@@ -169,7 +169,7 @@ pub(super) fn info(
     })
 }
 
-/// Ranges and holes in order of offset.
+/// Visits ranges and holes in order of offset.
 pub(super) fn for_each(
     linear: &LinearRanges,
     size: u64,

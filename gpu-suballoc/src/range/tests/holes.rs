@@ -1,4 +1,4 @@
-//! Where ranges are placed, and how holes join again.
+//! Tests of the places of ranges and of joining holes.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn h87_mixed_alignments_leave_their_pads_free() {
     core.allocate(300);
     let far = core.request(1000, 64 << 10, Fit::Low).unwrap();
     assert_eq!((far.offset, far.size), (64 << 10, 1024));
-    // The pad is one hole, and the next small request goes there.
+    // The padding is one hole, and the next small request is allocated there.
     assert_eq!(core.pieces()[1], (512, (64 << 10) - 512, false));
     assert_eq!(core.allocate(256).offset, 512);
     // Every byte is used or free.
@@ -27,7 +27,7 @@ fn a_size_of_four_alignments_is_rounded_up_where_there_is_room() {
     );
     let small = core.request(3 * 4096 + 256, 4096, Fit::High).unwrap();
     assert_eq!((small.offset, small.size), (12 * 4096, 3 * 4096 + 256));
-    // What is left is exactly 7 alignments: one of six and a half is rounded, one of seven less a granule fits as it is.
+    // The rest is exactly 7 alignments: a request of 7 alignments less one granule is rounded up to it.
     let rest = core.request(7 * 4096 - 256, 4096, Fit::High).unwrap();
     assert_eq!((rest.offset, rest.size), (5 * 4096, 7 * 4096));
     core.free_allocated(rest);
@@ -53,7 +53,7 @@ fn h88_no_hole_of_nothing_is_ever_left() {
     );
     assert_eq!(core.request(1, 1, Fit::Low), Err(RangeError::Full));
     core.free_allocated(whole);
-    // The pad in front ends where the range begins, and the range where the block ends.
+    // The padding in front ends at the range, and the range ends at the end of the block.
     let last = core.request(16, 16, Fit::High).unwrap();
     assert_eq!(core.pieces(), [(0, 4080, false), (4080, 16, true)]);
     core.free_allocated(last);
@@ -112,7 +112,7 @@ fn of_two_holes_of_a_size_the_one_in_the_lower_block_is_used_first() {
             core.free_allocated(low);
             free_high(&core);
         }
-        // In its block it lies behind the other one.
+        // In its block the range is behind the other range.
         let want = RangeRequest {
             size: 256,
             alignment: 1,
@@ -142,7 +142,7 @@ fn where_nodes_are_many_the_hole_of_before_is_used_next() {
     }
 }
 
-/// Holes leave the front, the middle and the end of their lists there as elsewhere.
+/// Holes are removed from the front, the middle and the end of the lists of a crowded store.
 #[test]
 #[cfg_attr(miri, ignore = "33 000 ranges are too many for it")]
 fn where_nodes_are_many_no_hole_is_lost_and_none_is_somebodys() {

@@ -1,4 +1,4 @@
-//! Ids, generations and the store that ranges share.
+//! Tests of ids, generations and shared stores.
 
 use super::*;
 use crate::range::node_store::CHUNK_NODES;
@@ -27,7 +27,7 @@ fn h99_ids_of_nobody_are_refused() {
         );
         assert!(core.get(node, generation).is_err());
     }
-    // 2^30 generations further, the same bits after a shift.
+    // A generation 2^30 higher has the same bits after the shift.
     assert_eq!(
         core.free(taken.node, taken.generation + (1 << 30)),
         Err(RangeError::Stale)
@@ -61,7 +61,7 @@ fn a_node_that_is_reused_refuses_its_first_id_for_ever() {
 fn a_node_is_retired_when_its_generations_are_used_up() {
     let mut core = Core::with_floor(4096, 16, MAX_GENERATION - 2);
     let mut seen = HashSet::new();
-    // More takes than all nodes of a chunk have generations.
+    // More allocations than all nodes of a chunk have generations.
     for round in 0..if cfg!(miri) { 60 } else { 1000 } {
         let (low, high) = (core.allocate(16), core.request(16, 1, Fit::High).unwrap());
         for taken in [low, high] {
@@ -75,7 +75,7 @@ fn a_node_is_retired_when_its_generations_are_used_up() {
         core.free_allocated(high);
         assert_eq!(core.pieces(), [(0, 4096, false)]);
     }
-    // Chunks of which every node is retired went back.
+    // Chunks whose nodes are all retired were freed.
     assert!(core.chunks() <= 3, "{} chunks are kept", core.chunks());
     assert!(core.store.ceiling() > MAX_GENERATION);
     core.dismantle();
@@ -120,7 +120,7 @@ fn chunks_come_back_and_their_ids_do_not() {
     }
 }
 
-/// The first chunk stands in for those that were given back, and none of its ids does.
+/// The first chunk replaces freed chunks in the table, but its ids do not become valid for them.
 #[test]
 fn an_id_of_a_chunk_that_is_gone_is_none_of_the_first_chunk() {
     let mut core = Core::new(1 << 20, 16);
@@ -189,7 +189,7 @@ fn cores_that_share_a_store_know_their_own_ranges() {
             .unwrap(),
     );
     assert_ne!(mine.node, theirs.node);
-    // Each is a live range, of the other core.
+    // Each id is that of a live range of the other block.
     assert_eq!(
         core.free(theirs.node, theirs.generation),
         Err(RangeError::Stale)
@@ -225,7 +225,7 @@ fn cores_that_share_a_store_know_their_own_ranges() {
         Err(RangeError::Stale)
     );
     assert_eq!(core.get(mine.node, mine.generation).unwrap().user_data, 7);
-    // What the other lets go of is used here next, and its name stays stale there.
+    // This block reuses the node that the other block frees; the old id stays stale there.
     assert_eq!(
         other.core.free(
             &core.store,
