@@ -74,7 +74,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 1 << 20, 256)?;
     /// let wanted = VirtualAllocationOptions::new(1000, 256);
     /// assert_eq!(block.allocate_at(4096, &wanted)?.offset, 4096);
-    /// assert_eq!(block.allocate_at(4608, &wanted), Err(VirtualBlockError::Full)); // 4096 to 5119 are taken
+    /// assert_eq!(block.allocate_at(4608, &wanted), Err(VirtualBlockError::Full)); // 4096 to 5119 are allocated
     /// # Ok::<(), VirtualBlockError>(())
     /// ```
     ///

@@ -41,7 +41,7 @@ use crate::host_block::HostBlock;
 /// assert_eq!(indices.offset % 4096, 0);
 ///
 /// block.free(vertices.allocation)?;
-/// assert_eq!(block.free(vertices.allocation), Err(VirtualBlockError::Stale)); // also after the range was given to another
+/// assert_eq!(block.free(vertices.allocation), Err(VirtualBlockError::Stale)); // also after the range was allocated again
 /// assert_eq!(block.statistics().allocation_bytes, 5_120);
 /// # Ok::<(), VirtualBlockError>(())
 /// ```

@@ -1,4 +1,4 @@
-//! Moves regions of slabs: each region has its own move, and all moves of one slab share a target and an outcome.
+//! Moves regions of slabs: each region has its own move. All moves of one slab share a target, and either all regions move or none.
 //!
 //! ```text
 //!   ready, current:   .. | region a | slab 5: b | slab 5: c | slab 5: d | region e | ..       contiguous, in one pass

@@ -40,13 +40,13 @@ impl<'f> DefragmentationOptions<'f> {
         }
     }
 
-    /// Limits the bytes of a pass. A pass always contains at least one region, or all regions of one slab.
+    /// Limits the bytes of a pass. Even beyond the limit, a pass contains at least one region, or all regions of one slab.
     #[must_use]
     pub const fn max_bytes_per_pass(self, max_bytes: u64) -> Self {
         Self { max_bytes, ..self }
     }
 
-    /// Limits the moves of a pass. A pass always contains at least one move, or all moves of one slab: up to 64.
+    /// Limits the moves of a pass. Even beyond the limit, a pass contains at least one move, or all moves of one slab: up to 64.
     #[must_use]
     pub const fn max_moves_per_pass(self, max_moves: usize) -> Self {
         Self { max_moves, ..self }
