@@ -29,6 +29,7 @@ mod report_format;
 mod run;
 mod shaders;
 mod sharing;
+mod stacks;
 mod support;
 mod symbols;
 mod terminal;

@@ -14,7 +14,7 @@ use crate::commands::{is_about_loader, row};
 use crate::count::Count;
 use crate::coverage::{in_command, this_thread_issues_commands};
 use crate::foreign::{EndedObject, ForeignRecord, ForeignUse};
-use crate::leaks::{self, Origin};
+use crate::leaks::{self, CalledCommand};
 use crate::settings::settings;
 use crate::{report, state, timeline};
 
@@ -28,6 +28,8 @@ pub(super) struct Finished<'a> {
     thread: u64,
     pub(super) result: i32,
     pub(super) owner: Option<OwnerId>,
+    /// With the setting `stacks`: the command that the program called.
+    pub(super) called: Option<CalledCommand>,
     /// The callbacks that the layer below got, where the program's own are not watched.
     given: *const RawCallbacks,
     foreign: Option<ForeignRecord<'a>>,
@@ -80,9 +82,9 @@ fn run_once<'a>(
         state::command_begins(COMMANDS.get(), index);
     }
     this_thread_issues_commands();
-    let mut origin = None;
+    let mut scope = None;
     let chosen = fenced(index, || {
-        origin = leaks::enter(index);
+        scope = leaks::enter(row(index).name);
         match kept {
             None => choose(index, accounts, (allocator, ends)),
             Some(_) => {
@@ -124,14 +126,16 @@ fn run_once<'a>(
     }
     // The first time where nothing is judged.
     let result = call_once();
-    if origin.is_some() {
-        caught(|| drop(origin));
+    let called = scope.as_ref().and_then(|scope| scope.called);
+    if scope.is_some() {
+        caught(|| drop(scope));
     }
     Finished {
         number,
         thread,
         result,
         owner,
+        called,
         given,
         foreign,
         _ended: ended,
@@ -259,13 +263,12 @@ pub(crate) fn strike(index: usize, phase: HookPhase) {
 
 /// The row's command has created an object.
 pub(super) fn created(index: usize, accounts: &Accounts, handle: u64, finished: &Finished<'_>) {
-    let origin = leaks::last_origin();
     let callbacks = (finished.owner, finished.foreign());
     created_with(
         (index, accounts),
         handle,
         callbacks,
-        (origin, finished.thread),
+        (finished.called, finished.thread),
     );
 }
 
@@ -274,11 +277,11 @@ pub(super) fn created_with(
     (index, accounts): (usize, &Accounts),
     handle: u64,
     (owner, foreign): (Option<OwnerId>, Option<&ForeignUse<'_>>),
-    (origin, thread): (Option<&'static Origin>, u64),
+    (called, thread): (Option<CalledCommand>, u64),
 ) {
     fenced(index, || {
         note_created(index, accounts, (1, thread));
-        leaks::created(index, handle, origin);
+        leaks::created(index, handle, called);
         if let Some(foreign) = foreign {
             foreign.created(handle);
         }

@@ -15,7 +15,7 @@ use crate::chain::{ERROR_INITIALIZATION_FAILED, OPERATION_DEFERRED, VoidFunction
 use crate::commands::row;
 use crate::foreign::ForeignRecord;
 use crate::handle_map::{HandleMap, key};
-use crate::leaks::{Origin, last_origin};
+use crate::leaks::CalledCommand;
 use crate::once::OnceAcrossForks;
 use crate::record::{free_record, new_record};
 
@@ -29,7 +29,7 @@ pub(crate) struct Deferred {
     /// The program's array: the handles are written when the operation is done. Kept as an address until then.
     objects: usize,
     owner: Option<OwnerId>,
-    origin: Option<&'static Origin>,
+    called: Option<CalledCommand>,
     /// The program's own callbacks: the layer below may keep their address, and call them, until the operation is done.
     foreign: Option<ForeignRecord<'static>>,
     /// Whether the created objects are counted.
@@ -58,7 +58,7 @@ impl Deferred {
             count,
             objects: objects.expose_provenance(),
             owner: None,
-            origin: None,
+            called: None,
             foreign,
             noted: OnceAcrossForks::new(),
         }
@@ -71,7 +71,7 @@ impl Deferred {
     unsafe fn note_created(&self, accounts: &Accounts) {
         let objects = std::ptr::with_exposed_provenance(self.objects);
         let callbacks = (self.owner, self.foreign.as_deref());
-        let created_by = (self.origin, current_thread());
+        let created_by = (self.called, current_thread());
         // SAFETY: the caller's promise.
         for handle in unsafe { handles(self.count, objects) } {
             created_with((self.index, accounts), handle, callbacks, created_by);
@@ -175,7 +175,7 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
     if let Some(mut record) = record {
         // SAFETY: no other thread knows it yet.
         let deferred = unsafe { record.as_mut() };
-        (deferred.owner, deferred.origin) = (finished.owner, last_origin());
+        (deferred.owner, deferred.called) = (finished.owner, finished.called);
     }
     if finished.result != OPERATION_DEFERRED {
         // SAFETY: the caller's promise; the command has written each handle, 0 where it failed.
@@ -183,7 +183,7 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         // SAFETY: as above.
         let foreign = record.and_then(|record| unsafe { record.as_ref() }.foreign.as_deref());
         let callbacks = (finished.owner, foreign.or(finished.foreign()));
-        let created_by = (last_origin(), current_thread());
+        let created_by = (finished.called, current_thread());
         all.for_each(|handle| created_with((ROW, accounts), handle, callbacks, created_by));
         if let Some(record) = record {
             // SAFETY: from `new_record`; no map has it.

@@ -9,9 +9,8 @@ use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use vk_callbacks::Command;
 use vk_callbacks::command::current_thread;
-use vk_callbacks::commands::AllocatorSource;
-use vk_callbacks::{Command, CommandRow};
 
 use super::fence::caught;
 use super::names::{HookedName, Role, SLOTS, coverage, in_slot, lose_coverage};
@@ -20,7 +19,7 @@ use crate::accounts::checker;
 use crate::chain::{ERROR_INITIALIZATION_FAILED, ObjectNameInfo, VoidFunction};
 use crate::count::Count;
 use crate::coverage::{in_command, this_thread_issues_commands};
-use crate::leaks::{MarkKind, enter_command, leaks, object_kind, set_name};
+use crate::leaks::{MarkKind, enter, leaks, object_kind, set_name};
 use crate::parent::Parent;
 use crate::settings::complain;
 use crate::{report, state, timeline};
@@ -208,7 +207,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
         fenced(|| unsafe { note_name(arguments.word(1) as *const ObjectNameInfo) });
     }
     this_thread_issues_commands();
-    let origin = fenced(|| enter_command(hooked.name.as_str(), || kind_of_origin(hooked.row)));
+    let scope = fenced(|| enter(hooked.name.as_str()));
     let mut result = None;
     fenced(|| {
         if let Some(checker) = checker().filter(|_| hooked.is_bracketed()) {
@@ -228,7 +227,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     // The first time where nothing is judged.
     // SAFETY: the caller's promise.
     let result = result.unwrap_or_else(|| in_command(|| unsafe { call(function, arguments) }));
-    caught(|| drop(origin));
+    caught(|| drop(scope));
     match hooked.role {
         Role::Join | Role::DeferredResult | Role::Concurrency
             if hooked.role.says_done(result as i32) =>
@@ -282,16 +281,6 @@ fn fenced<T>(work: impl FnOnce() -> T) -> Option<T> {
         ));
     }
     done
-}
-
-/// The kind of object that the driver allocates for during the command.
-fn kind_of_origin(row: &CommandRow) -> &'static str {
-    match (row.source(alloc_core::Scope::Object), row.object) {
-        (AllocatorSource::Pool, "VkDescriptorSet" | "VkDescriptorPool") => "VkDescriptorPool",
-        (AllocatorSource::Pool, _) => "VkCommandPool",
-        (AllocatorSource::Instance, _) => "VkInstance",
-        _ => "VkDevice",
-    }
 }
 
 /// # Safety

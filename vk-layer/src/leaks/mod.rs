@@ -19,7 +19,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloc_core::FromGlobalAlloc;
-use debug_guard::{Stack, StackDepot};
+use debug_guard::{Stack, StackDepot, StackId};
 
 pub(crate) use counts::LiveCount;
 pub(crate) use marks::{Frame, MarkKind};
@@ -49,11 +49,18 @@ pub(crate) struct Leaks {
     pub(crate) lost: AtomicU64,
 }
 
+/// A command that the program called, with its call stack.
+#[derive(Clone, Copy)]
+pub(crate) struct CalledCommand {
+    name: &'static str,
+    stack: StackId,
+    /// The origin of what it created last.
+    origin: Option<&'static Origin>,
+}
+
 thread_local! {
-    /// The origin of the driver's allocations now.
-    static CURRENT: Cell<Option<&'static Origin>> = const { Cell::new(None) };
-    /// The origin of the command that this thread ended last.
-    static LAST: Cell<Option<&'static Origin>> = const { Cell::new(None) };
+    /// The command that the program called on this thread. What the loader and layers call meanwhile is a part of it.
+    static CURRENT: Cell<Option<CalledCommand>> = const { Cell::new(None) };
 }
 
 static LEAKS: PerProcess<Leaks> = PerProcess::new();
@@ -91,57 +98,45 @@ pub(crate) fn start() {
 }
 
 /// A hooked command that is being executed; its drop is the command's end.
-pub(crate) struct CommandOrigin {
-    before: Option<&'static Origin>,
+pub(crate) struct CommandScope {
+    before: Option<CalledCommand>,
+    /// `None` when there was no memory for the stack.
+    pub(crate) called: Option<CalledCommand>,
 }
 
-/// The row's command begins on this thread. `None` without the setting `stacks`.
+/// The command with this name begins on this thread. `None` without the setting `stacks`.
 #[inline]
-pub(crate) fn enter(index: usize) -> Option<CommandOrigin> {
-    if !is_on() {
-        return None;
-    }
-    let row = row(index);
-    capture(row.name, row.object)
-}
-
-/// As [`enter`], for a command by its name, during which the driver allocates for an object of this kind.
-#[inline]
-pub(crate) fn enter_command(
-    name: &'static str,
-    kind: impl FnOnce() -> &'static str,
-) -> Option<CommandOrigin> {
-    if is_on() { capture(name, kind()) } else { None }
+pub(crate) fn enter(name: &'static str) -> Option<CommandScope> {
+    if is_on() { capture(name) } else { None }
 }
 
 #[inline(never)]
-fn capture(name: &'static str, kind: &'static str) -> Option<CommandOrigin> {
+fn capture(name: &'static str) -> Option<CommandScope> {
     let leaks = leaks()?;
     leaks.mark_if_requested();
-    let origin = leaks
-        .depot
-        .capture(name)
-        .and_then(|stack| leaks.origins.get_or_insert(Some(stack), name, kind));
-    leaks.count_lost(origin.is_none());
-    Some(CommandOrigin {
-        before: CURRENT.replace(origin),
-    })
+    let before = CURRENT.get();
+    let called = before.or_else(|| {
+        let stack = leaks.depot.capture(name)?;
+        Some(CalledCommand {
+            name,
+            stack,
+            origin: None,
+        })
+    });
+    CURRENT.set(called);
+    Some(CommandScope { before, called })
 }
 
-impl Drop for CommandOrigin {
+impl Drop for CommandScope {
     fn drop(&mut self) {
-        LAST.set(CURRENT.replace(self.before));
+        CURRENT.set(self.before);
     }
 }
 
-/// The origin of the command that this thread ended last.
-pub(crate) fn last_origin() -> Option<&'static Origin> {
-    leaks().and_then(|_| LAST.get())
-}
-
-/// The row's command, called at this origin, has created an object.
-pub(crate) fn created(index: usize, handle: u64, origin: Option<&'static Origin>) {
+/// `called`, or a command within it, has created an object by the row's command.
+pub(crate) fn created(index: usize, handle: u64, called: Option<CalledCommand>) {
     let Some(leaks) = leaks() else { return };
+    let origin = called.and_then(|called| leaks.origin_of(called, row(index).object));
     let is_kept = origin.is_some_and(|origin| leaks.objects.insert((kind(index), handle), origin));
     leaks.count_lost(!is_kept);
 }
@@ -183,12 +178,26 @@ impl Leaks {
         })
     }
 
-    /// The origin of a block that the driver allocates on this thread: that of the running command, or of the kind alone outside of hooked
-    /// commands.
+    /// The origin of objects and blocks of this kind that the command creates.
+    fn origin_of(&self, called: CalledCommand, kind: &'static str) -> Option<&'static Origin> {
+        let known = called.origin.filter(|origin| origin.kind == kind);
+        known.or_else(|| {
+            self.origins
+                .get_or_insert(Some(called.stack), called.name, kind)
+        })
+    }
+
+    /// The origin of a block that the driver allocates on this thread, with callbacks of this kind: in the running command, or outside of
+    /// hooked commands.
     fn origin_of_block(&self, kind: &'static str) -> Option<&'static Origin> {
-        let origin = CURRENT
-            .get()
-            .or_else(|| self.origins.get_or_insert(None, "", kind));
+        let origin = match CURRENT.get() {
+            Some(called) => {
+                let origin = self.origin_of(called, kind);
+                CURRENT.set(Some(CalledCommand { origin, ..called }));
+                origin
+            }
+            None => self.origins.get_or_insert(None, "", kind),
+        };
         self.count_lost(origin.is_none());
         origin
     }
