@@ -52,6 +52,7 @@ mod once;
 mod parent;
 mod peak;
 mod per_process;
+mod physical_device;
 #[cfg(feature = "planted-panic")]
 pub mod planted_panic;
 mod record;

@@ -14,7 +14,8 @@ use crate::chain::{GetProcAddr, VoidFunction};
 use crate::commands::{ROWS, row};
 use crate::device_memory::MemoryBlocks;
 use crate::handle_map::HandleMap;
-use crate::hooks::{DeferredOperations, SLOTS};
+use crate::hooks::{DeferredOperations, SLOTS, known_commands};
+use crate::physical_device::PhysicalDeviceCommands;
 
 /// An instance or a device.
 pub(crate) struct Parent {
@@ -31,6 +32,8 @@ pub(crate) struct Parent {
     pub(crate) owner: Option<OwnerId>,
     /// Of a device: the owner of the instance's callbacks.
     pub(crate) instance_owner: Option<OwnerId>,
+    /// Of an instance.
+    pub(crate) physical: PhysicalDeviceCommands,
     /// Of a device: its live memory.
     pub(crate) memory: Option<MemoryBlocks>,
     /// Of a device: its deferred commands.
@@ -43,19 +46,25 @@ pub(crate) static INSTANCES: HandleMap<Parent> = HandleMap::new();
 pub(crate) static DEVICES: HandleMap<Parent> = HandleMap::new();
 
 impl Parent {
+    /// Looks up the commands below: those of its level alone, since the loader has a limited number of places for commands of devices that it
+    /// is asked for with an instance.
+    ///
     /// # Safety
-    /// `get_proc_addr` is the layer's below, and may be called with `handle`.
+    /// Inside the command that creates the instance or device: `get_proc_addr` is the layer's below, and may be called with `handle`.
     pub(crate) unsafe fn new(
+        level: CommandLevel,
         handle: *mut c_void,
         get_proc_addr: GetProcAddr,
         accounts: &'static Accounts,
         owner: Option<OwnerId>,
     ) -> Self {
         let next = std::array::from_fn(|index| {
+            if row(index).level != level || !row(index).has_allocator_parameter() {
+                return None;
+            }
             let name = CommandName::of(index);
             // SAFETY: the caller's promise; the name ends with 0.
-            let found = unsafe { get_proc_addr(handle, name.as_ptr()) };
-            found.filter(|_| row(index).has_allocator_parameter())
+            unsafe { get_proc_addr(handle, name.as_ptr()) }
         });
         Self {
             handle: handle.expose_provenance(),
@@ -65,6 +74,7 @@ impl Parent {
             accounts,
             owner,
             instance_owner: None,
+            physical: PhysicalDeviceCommands::default(),
             memory: None,
             deferred: DeferredOperations::new(),
         }
@@ -73,6 +83,19 @@ impl Parent {
     /// The command with this row, of the layer below.
     pub(crate) fn next(&self, index: usize) -> Option<VoidFunction> {
         self.next.get(index).copied().flatten()
+    }
+
+    /// Looks up the commands of slots that are known already: a layer above may keep the hook that it got for another instance or device.
+    ///
+    /// # Safety
+    /// Inside the command that creates the instance or device.
+    pub(crate) unsafe fn look_up_known(&self, level: CommandLevel) {
+        for (slot, name) in known_commands(level) {
+            // SAFETY: the caller's promise; the name ends with 0.
+            if let Some(function) = unsafe { self.look_up(name.as_ptr()) } {
+                self.set_other(slot, function);
+            }
+        }
     }
 
     /// The command of this slot and name, of the layer below.
@@ -86,7 +109,8 @@ impl Parent {
             // SAFETY: stored below: a function's address, as this type.
             return Some(unsafe { transmute::<*mut (), VoidFunction>(known) });
         }
-        // For an instance the loader now returns the first layer's function, which leads back here.
+        // For an instance the loader now returns the first layer's function, which leads back here. A device's look-up goes to the layer
+        // below at any time.
         if !self.is_device() {
             return None;
         }

@@ -70,17 +70,22 @@ static void destroy_instance(void *instance) {
     ((void (*)(void *, const void *))of_instance(instance, "vkDestroyInstance"))(instance, NULL);
 }
 
-static void *create_device(void *instance) {
-    uint32_t count = 1;
-    void *physical = NULL, *device = NULL;
-    ((int (*)(void *, uint32_t *, void **))of_instance(instance, "vkEnumeratePhysicalDevices"))(instance, &count, &physical);
-    if (count != 1) fail("no device");
+static void *create_device_with(void *instance, void *physical, const void *next) {
+    void *device = NULL;
     float priority = 1;
     struct QueueInfo queue = {.type = 2, .count = 1, .priorities = &priority};
-    struct DeviceInfo info = {.type = 3, .queues = 1, .queue = &queue};
+    struct DeviceInfo info = {.type = 3, .next = next, .queues = 1, .queue = &queue};
     int (*create)(void *, const void *, const void *, void **) = (void *)of_instance(instance, "vkCreateDevice");
     if (create(physical, &info, NULL, &device) != 0) fail("no device");
     return device;
+}
+
+static void *create_device(void *instance) {
+    uint32_t count = 1;
+    void *physical = NULL;
+    ((int (*)(void *, uint32_t *, void **))of_instance(instance, "vkEnumeratePhysicalDevices"))(instance, &count, &physical);
+    if (count != 1) fail("no device");
+    return create_device_with(instance, physical, NULL);
 }
 
 static void destroy_device(void *instance, void *device) {
@@ -102,6 +107,20 @@ static void use_buffers(void *instance, void *device, int number, int stay) {
 static void whole_life(int buffers) {
     void *instance = create_instance(), *device = create_device(instance);
     use_buffers(instance, device, buffers, 0);
+    destroy_device(instance, device);
+    destroy_instance(instance);
+}
+
+// The device of a group, as one of several would be created.
+static void group(void) {
+    struct Group { int type; const void *next; uint32_t count; void *devices[32]; uint32_t subset; } all = {.type = 1000070000};
+    uint32_t count = 1;
+    void *instance = create_instance_with("VK_KHR_device_group_creation");
+    ((int (*)(void *, uint32_t *, void *))of_instance(instance, "vkEnumeratePhysicalDeviceGroupsKHR"))(instance, &count, &all);
+    if (count != 1 || all.count != 1) fail("no group");
+    struct { int type; const void *next; uint32_t count; void **devices; } info = {1000070001, NULL, 1, all.devices};
+    void *device = create_device_with(instance, all.devices[0], &info);
+    use_buffers(instance, device, 10, 0);
     destroy_device(instance, device);
     destroy_instance(instance);
 }
@@ -402,6 +421,8 @@ int main(int number, char **arguments) {
     if (strcmp(mode, "dlclose") != 0) open_loader();
     if (strcmp(mode, "plain") == 0) {
         whole_life(10);
+    } else if (strcmp(mode, "group") == 0) {
+        group();
     } else if (strcmp(mode, "mistake") == 0) {
         mistake();
     } else if (strcmp(mode, "leave") == 0) {

@@ -2,22 +2,24 @@
 //!
 //! As in `generic`, the contract of each function is that of the command.
 
-use std::ffi::CStr;
 use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vk_callbacks::Owners;
+use vk_callbacks::commands::CommandLevel;
 
 use super::bracket::{Finished, Passed, created, ended, run, undo};
 use super::fence::caught;
-use super::{CREATE_INSTANCE, Callbacks, Handle, Info};
+use super::{
+    CREATE_DEVICE, CREATE_INSTANCE, Callbacks, DESTROY_DEVICE, DESTROY_INSTANCE, Handle, Info,
+};
 use crate::accounts;
 use crate::chain::{
-    DeviceProperties, ERROR_INITIALIZATION_FAILED, ERROR_OUT_OF_HOST_MEMORY, LOADER_DEVICE,
-    LOADER_INSTANCE, MemoryProperties, VoidFunction, advance_link,
+    ERROR_INITIALIZATION_FAILED, ERROR_OUT_OF_HOST_MEMORY, LOADER_DEVICE, LOADER_INSTANCE,
+    VoidFunction, advance_link,
 };
-use crate::commands::{known_row, row};
+use crate::commands::row;
 use crate::coverage;
 use crate::description::{DeviceDescription, note_surroundings};
 use crate::device_memory::MemoryBlocks;
@@ -26,6 +28,7 @@ use crate::handle_map::HandleMap;
 use crate::leaks;
 use crate::memory_report::{ReportingDevice, reporting_device};
 use crate::parent::{CommandName, DEVICES, INSTANCES, Parent, dispatch_key};
+use crate::physical_device::PhysicalDeviceCommands;
 use crate::record::{free_record, new_record};
 use crate::report;
 use crate::settings::{self, settings};
@@ -33,10 +36,6 @@ use crate::state;
 use crate::timeline::{self, begin_phase};
 
 type Destroy = unsafe extern "system" fn(Handle, Callbacks);
-
-const CREATE_DEVICE: usize = known_row("vkCreateDevice");
-const DESTROY_INSTANCE: usize = known_row("vkDestroyInstance");
-const DESTROY_DEVICE: usize = known_row("vkDestroyDevice");
 
 /// Instances that live, of this process: a forked child starts with 0.
 pub(super) static LIVE_INSTANCES: AtomicUsize = AtomicUsize::new(0);
@@ -100,7 +99,21 @@ pub(super) unsafe extern "system" fn create_instance(
     // SAFETY: the command has written it.
     let handle = unsafe { *instance };
     // SAFETY: the layer's below, for its own instance.
-    let parent = unsafe { Parent::new(handle, look_up, accounts, finished.owner) };
+    let mut parent = unsafe {
+        Parent::new(
+            CommandLevel::Instance,
+            handle,
+            look_up,
+            accounts,
+            finished.owner,
+        )
+    };
+    if !settings().passes_through {
+        // SAFETY: as above, inside the command that creates it.
+        parent.physical = unsafe { PhysicalDeviceCommands::look_up(handle, look_up) };
+        // SAFETY: as above.
+        caught(|| unsafe { parent.look_up_known(CommandLevel::Instance) });
+    }
     // SAFETY: a handle that the command has just created.
     if !unsafe { register(&INSTANCES, parent, DESTROY_INSTANCE, (handle, &finished)) } {
         accounts.release();
@@ -167,16 +180,26 @@ pub(super) unsafe extern "system" fn create_device(
     // SAFETY: the command has written it.
     let handle = unsafe { *device };
     // SAFETY: the layer's below, for its own device.
-    let mut parent = unsafe { Parent::new(handle, look_up, accounts, finished.owner) };
+    let mut parent = unsafe {
+        Parent::new(
+            CommandLevel::Device,
+            handle,
+            look_up,
+            accounts,
+            finished.owner,
+        )
+    };
     parent.instance_owner = instance.owner;
-    let name = c"vkGetPhysicalDeviceMemoryProperties";
-    // SAFETY: a physical device of the instance, and the struct of this command.
-    let memory: MemoryProperties = unsafe { properties(instance, name, physical_device) };
+    // SAFETY: a physical device of the instance. If everything is passed through there is no function to call.
+    let memory = unsafe { instance.physical.memory_properties(physical_device) };
     parent.memory = Some(MemoryBlocks::new(memory));
-    let name = c"vkGetPhysicalDeviceProperties";
-    // SAFETY: as above.
-    let device: DeviceProperties = unsafe { properties(instance, name, physical_device) };
-    caught(|| accounts.description.set(DeviceDescription::new(device)));
+    if !settings().passes_through {
+        // SAFETY: as above.
+        let device = unsafe { instance.physical.properties(physical_device) };
+        caught(|| accounts.description.set(DeviceDescription::new(device)));
+        // SAFETY: inside the command that creates the device.
+        caught(|| unsafe { parent.look_up_known(CommandLevel::Device) });
+    }
     // SAFETY: a handle that the command has just created.
     if !unsafe { register(&DEVICES, parent, DESTROY_DEVICE, (handle, &finished)) } {
         accounts.release();
@@ -286,23 +309,6 @@ unsafe fn register(
         });
     }
     false
-}
-
-/// What the layer below knows of a physical device; the default where it does not say.
-///
-/// # Safety
-/// The physical device is one of the instance's, and the command with this name writes such a struct.
-unsafe fn properties<T: Default>(instance: &Parent, name: &CStr, physical_device: Handle) -> T {
-    let mut properties = T::default();
-    // SAFETY: the instance is live, since its physical device is.
-    if let Some(function) = unsafe { instance.look_up(name.as_ptr()) } {
-        type Function<T> = unsafe extern "system" fn(Handle, *mut T);
-        // SAFETY: the command has this signature.
-        let function = unsafe { transmute::<VoidFunction, Function<T>>(function) };
-        // SAFETY: the caller's promise.
-        unsafe { function(physical_device, &raw mut properties) };
-    }
-    properties
 }
 
 /// A dispatchable handle as a number.

@@ -37,6 +37,7 @@ use crate::chain::{GetProcAddr, VoidFunction};
 use crate::commands::{known_row, row_index};
 use crate::handle_map::HandleMap;
 use crate::parent::{DEVICES, INSTANCES, Parent, dispatch_key};
+use crate::settings::settings;
 
 pub(crate) use bracket::{COMMANDS, strike};
 pub(crate) use deferred::DeferredOperations;
@@ -46,9 +47,12 @@ pub(crate) use fence::HookPhase;
 pub use fence::HookPhase;
 pub(crate) use fence::{caught, passed_kinds};
 pub(crate) use lifetimes::has_live_instance;
-pub(crate) use names::{SLOTS, coverage, unknown_names};
+pub(crate) use names::{SLOTS, coverage, known_commands, unknown_names};
 
 const CREATE_INSTANCE: usize = known_row("vkCreateInstance");
+const CREATE_DEVICE: usize = known_row("vkCreateDevice");
+const DESTROY_INSTANCE: usize = known_row("vkDestroyInstance");
+const DESTROY_DEVICE: usize = known_row("vkDestroyDevice");
 const CREATE_CACHE: usize = known_row("vkCreatePipelineCache");
 const CREATE_DEFERRED: usize = known_row("vkCreateDeferredOperationKHR");
 
@@ -69,9 +73,12 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
     if text == b"vkGetInstanceProcAddr" {
         return Some(as_void(get_instance_proc_addr));
     }
-    // The loader looks it up with NULL, or with an instance that it is about to create.
-    if text == b"vkCreateInstance" {
-        return table::hook(CREATE_INSTANCE);
+    // As the loader's own end of the chain, whatever the instance is: layers above look both up with NULL, with the loader's handle, or
+    // with that of an instance that is gone.
+    match text {
+        b"vkCreateInstance" => return table::hook(CREATE_INSTANCE),
+        b"vkCreateDevice" => return table::hook(CREATE_DEVICE),
+        _ => {}
     }
     // SAFETY: forwarded.
     let (parent, next) = unsafe { next_proc_addr(&INSTANCES, instance, name) }?;
@@ -120,7 +127,14 @@ unsafe fn next_proc_addr(
 /// The layer's hook for a command; `next` is the layer below's function for `parent`.
 fn hook_of(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunction> {
     caught(|| {
-        row_index(name)
+        let index = row_index(name);
+        if settings().passes_through {
+            // The layer below is found by what is registered here, and nothing else is needed.
+            return index
+                .filter(|index| [DESTROY_INSTANCE, DESTROY_DEVICE].contains(index))
+                .and_then(table::hook);
+        }
+        index
             .and_then(table::hook)
             .or_else(|| names::hook(name, parent, next))
     })?

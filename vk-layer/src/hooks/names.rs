@@ -120,7 +120,7 @@ pub(super) fn hook(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<V
     let is_command = name
         .strip_prefix("vk")
         .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()));
-    if !is_command || name.len() >= CommandName::CAPACITY || settings().passes_through {
+    if !is_command || name.len() >= CommandName::CAPACITY {
         return None;
     }
     let row = CommandRow::of(name);
@@ -177,6 +177,18 @@ pub(crate) fn unknown_names() -> impl Iterator<Item = &'static str> {
 pub(super) fn in_slot(slot: usize) -> Option<&'static HookedName> {
     // SAFETY: null, or a record that `slot_of` published, which stays for ever.
     unsafe { NAMES.get(slot)?.load(Ordering::Acquire).as_ref() }
+}
+
+/// The commands of this level that have a hook, with their slots.
+pub(crate) fn known_commands(
+    level: CommandLevel,
+) -> impl Iterator<Item = (usize, &'static CommandName)> {
+    let hooked = (0..SLOTS).filter_map(|slot| Some((slot, in_slot(slot)?)));
+    hooked
+        .filter(move |(_, hooked)| {
+            hooked.row.level == level && hooked.bracketing != Bracketing::Unknown
+        })
+        .map(|(slot, hooked)| (slot, &hooked.name))
 }
 
 /// The slot of the name; a new one if it has none. `None` where there is no memory or no slot left.

@@ -8,6 +8,7 @@ use alloc_core::TryVec;
 
 use super::{MemoryReports, ReportEvent, reported};
 use crate::chain::{BaseStruct, slice_of, structs};
+use crate::physical_device::{EnumerateExtensions, ExtensionProperties};
 use crate::record::{Own, own};
 
 const EXTENSION: &CStr = c"VK_EXT_device_memory_report";
@@ -46,31 +47,13 @@ struct ReportCallback {
     user_data: *mut c_void,
 }
 
-/// `VkExtensionProperties`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct ExtensionProperties {
-    name: [c_char; 256],
-    version: u32,
+fn is_wanted(extension: &ExtensionProperties) -> bool {
+    let wanted = EXTENSION.to_bytes_with_nul();
+    // A character of C has a sign on some processors.
+    let bytes = extension.name.iter().map(|byte| byte.to_ne_bytes());
+    let name = bytes.map(u8::from_ne_bytes);
+    name.take(wanted.len()).eq(wanted.iter().copied())
 }
-
-impl ExtensionProperties {
-    fn is_wanted(&self) -> bool {
-        let wanted = EXTENSION.to_bytes_with_nul();
-        // A character of C has a sign on some processors.
-        let bytes = self.name.iter().map(|byte| byte.to_ne_bytes());
-        let name = bytes.map(u8::from_ne_bytes);
-        name.take(wanted.len()).eq(wanted.iter().copied())
-    }
-}
-
-/// `vkEnumerateDeviceExtensionProperties`.
-pub(crate) type EnumerateExtensions = unsafe extern "system" fn(
-    *mut c_void,
-    *const c_char,
-    *mut u32,
-    *mut ExtensionProperties,
-) -> i32;
 
 /// The structs in front of the program's chain, while the device is created.
 pub(crate) struct ReportingDevice {
@@ -216,5 +199,5 @@ unsafe fn is_offered(
         )
     };
     let written = all.iter().take(count as usize);
-    Ok(result >= 0 && written.into_iter().any(ExtensionProperties::is_wanted))
+    Ok(result >= 0 && written.into_iter().any(is_wanted))
 }

@@ -4,11 +4,9 @@
 mod create_info;
 
 use std::ffi::c_void;
-use std::mem::transmute;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::accounts::Accounts;
-use crate::chain::VoidFunction;
 use crate::device_memory::MemoryCount;
 use crate::handle_map::{HandleMap, key};
 use crate::hooks::caught;
@@ -16,7 +14,7 @@ use crate::leaks::object_kind;
 use crate::parent::Parent;
 use crate::record::{free_record, new_record};
 use crate::settings::{complain, settings};
-use create_info::{EnumerateExtensions, NotReporting};
+use create_info::NotReporting;
 
 pub(crate) use create_info::ReportingDevice;
 
@@ -167,16 +165,11 @@ pub(crate) unsafe fn reporting_device(
     if !settings().memory_report {
         return None;
     }
-    let name = c"vkEnumerateDeviceExtensionProperties";
-    // SAFETY: the instance is live, since its physical device is.
-    let enumerate = unsafe { instance.look_up(name.as_ptr()) };
     let reports = accounts
         .memory_reports
         .get_or_make(|| Some(MemoryReports::new()));
-    let device = match (enumerate, reports) {
+    let device = match (instance.physical.enumerate_extensions, reports) {
         (Some(enumerate), Some(reports)) => {
-            // SAFETY: the command has this signature.
-            let enumerate = unsafe { transmute::<VoidFunction, EnumerateExtensions>(enumerate) };
             // SAFETY: forwarded.
             unsafe { ReportingDevice::new(info, reports, (enumerate, physical_device)) }
         }

@@ -20,14 +20,14 @@ static CLIENT: LazyLock<Option<PathBuf>> =
     LazyLock::new(|| compile_c(Path::new(SOURCE), Path::new(FOLDER)));
 
 /// The program on lavapipe, without the layer.
-fn client(program: &Path, mode: &str) -> Child {
+pub(crate) fn client(program: &Path, mode: &str) -> Child {
     Child::new(program)
         .args([mode])
         .env("VK_LOADER_DRIVERS_SELECT", "lvp*")
 }
 
 /// Why the test cannot run.
-fn program(test: &str) -> Option<&'static Path> {
+pub(crate) fn program(test: &str) -> Option<&'static Path> {
     static IS_THERE: LazyLock<bool> = LazyLock::new(|| {
         let run = |program: &PathBuf| client(program, "plain").run().code == Some(0);
         CLIENT.as_ref().is_some_and(run)

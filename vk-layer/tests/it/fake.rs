@@ -7,12 +7,13 @@ use std::ptr;
 
 use VkLayer_steward_memory::vkNegotiateLoaderLayerInterfaceVersion;
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
+use vk_callbacks::commands::CommandLevel;
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{Bridge, CommandRow};
 
 use crate::driver::{
-    CreateInfo, LINK, Layer, LinkInfo, VoidFunction, create_object, destroy, destroy_object,
-    device_looked_up_with, draw, fail_creation, interface, seen,
+    CreateInfo, LINK, Layer, LinkInfo, VoidFunction, create_object, destroy, destroy_object, draw,
+    fail_creation, interface, looked_up, seen,
 };
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -90,11 +91,21 @@ fn ly2_the_chain_is_followed_and_a_failed_create_registers_nothing() {
     seen();
 
     let instance = layer.create_instance(NONE).expect("an instance");
+    let names: Vec<_> = looked_up().into_iter().map(|(name, _)| name).collect();
+    let of_devices = |name: &String| CommandRow::of(name).level == CommandLevel::Device;
+    assert_eq!(
+        names.iter().find(|name| of_devices(name)),
+        None,
+        "{names:?}"
+    );
     fail_creation(true);
     assert_eq!(layer.create_device(instance, NONE), Err(-3));
     fail_creation(false);
+    looked_up();
     let device = layer.create_device(instance, NONE).expect("a device");
-    assert_eq!(device_looked_up_with(), instance.addr(), "never NULL");
+    // Never with NULL, and nothing else: what is looked up with an instance now is the first layer's.
+    let expected = ("vkCreateDevice".to_owned(), instance.addr());
+    assert_eq!(looked_up(), [expected]);
     layer.destroy_device(device, NONE);
     layer.destroy_instance(instance, NONE);
     let names: Vec<_> = seen().into_iter().map(|seen| seen.command).collect();
@@ -152,17 +163,43 @@ fn ly3_a_name_is_hooked_where_the_next_layer_has_it_and_else_answered_as_there()
     let drawn = layer.of_device(device, c"vkCmdDraw").expect("the driver's");
     assert_eq!(drawn as usize, draw as *const () as usize);
     assert!(layer.of_device(device, c"vkCmdDispatch").is_none());
-    assert!(layer.of_instance(instance, c"vkCreateDevice").is_some());
     assert!(
         layer
             .of_instance(instance, c"vkCreateWaylandSurfaceKHR")
             .is_none()
     );
-    assert!(
-        layer
-            .of_instance(ptr::from_ref(&0_usize).cast_mut().cast(), c"vkCreateDevice")
-            .is_none()
-    );
+    // As the loader's end of the chain: these without an instance, or with one that is gone, and no other.
+    let unknown = ptr::from_ref(&0_usize).cast_mut().cast();
+    for handle in [
+        ptr::null_mut(),
+        unknown,
+        ptr::without_provenance_mut(8),
+        instance,
+    ] {
+        for name in [
+            c"vkGetInstanceProcAddr",
+            c"vkCreateInstance",
+            c"vkCreateDevice",
+        ] {
+            assert!(
+                layer.of_instance(handle, name).is_some(),
+                "{name:?} {handle:?}"
+            );
+        }
+    }
+    for handle in [ptr::null_mut(), unknown] {
+        for name in [
+            c"vkGetDeviceProcAddr",
+            c"vkDestroyInstance",
+            c"vkEnumerateInstanceVersion",
+            c"vkCreateBuffer",
+        ] {
+            assert!(
+                layer.of_instance(handle, name).is_none(),
+                "{name:?} {handle:?}"
+            );
+        }
+    }
     layer.destroy_device(device, NONE);
     layer.destroy_instance(instance, NONE);
 }

@@ -15,6 +15,7 @@ mod judging;
 mod memory_report;
 mod panics;
 mod requests;
+mod stacked;
 mod state;
 mod timeline;
 mod untouched;

@@ -9,7 +9,7 @@ use testkit::Child;
 use vk_callbacks::raw::RawCallbacks;
 
 use crate::driver::{
-    CreateInfo, LINK, Layer, LinkInfo, ReportEvent, create_object, destroy_object,
+    CreateInfo, LINK, Layer, LinkInfo, ReportEvent, create_object, destroy_object, looked_up,
 };
 
 const NONE: *const RawCallbacks = ptr::null();
@@ -48,6 +48,7 @@ fn report(s_type: i32, p_next: *const c_void, word: u32) -> ChainedReport {
 fn create_a_buffer(feature: Option<u32>) {
     let layer = Layer::new();
     let instance = layer.create_instance(NONE).expect("an instance");
+    looked_up();
     let mut link = LinkInfo::new(48, &LINK);
     let mut info = CreateInfo::new(&mut link);
     let feature = feature.map(|on| report(1_000_284_000, info.p_next, on));
@@ -60,6 +61,10 @@ fn create_a_buffer(feature: Option<u32>) {
     let device = layer
         .create_device_with(instance, &info, NONE)
         .expect("a device");
+    // What the layer asks the physical device is found already: later look-ups lead to the first layer.
+    let late = looked_up();
+    let late = late.iter().filter(|(name, _)| name != "vkCreateDevice");
+    assert_eq!(late.count(), 0);
     let function = |name: &CStr| layer.of_device(device, name).expect("a hook");
     let (create, destroy) = (function(c"vkCreateBuffer"), function(c"vkDestroyBuffer"));
     let first = create_object(create, device, NONE).expect("a buffer");

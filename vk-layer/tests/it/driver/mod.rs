@@ -41,8 +41,8 @@ struct DriverNotes {
     has_no_table: bool,
     /// The table of the next instance or device, where it is not one of its own.
     table: Option<usize>,
-    /// With which handle `vkCreateDevice` was looked up.
-    device_looked_up_with: usize,
+    /// What was looked up with an instance, and with which one.
+    looked_up: Vec<(String, usize)>,
     /// The callbacks of the device and of the command pool that were created last.
     device: Option<RawCallbacks>,
     pool: Option<RawCallbacks>,
@@ -103,8 +103,9 @@ pub(crate) fn arguments() -> Vec<u64> {
     DRIVER.with_borrow_mut(|driver| std::mem::take(&mut driver.arguments))
 }
 
-pub(crate) fn device_looked_up_with() -> usize {
-    DRIVER.with_borrow(|driver| driver.device_looked_up_with)
+/// What was looked up with an instance since the last time: the command and the instance.
+pub(crate) fn looked_up() -> Vec<(String, usize)> {
+    DRIVER.with_borrow_mut(|driver| std::mem::take(&mut driver.looked_up))
 }
 
 /// Notes the command. Says whether it is to fail.

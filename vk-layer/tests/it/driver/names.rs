@@ -39,15 +39,17 @@ pub(super) unsafe extern "system" fn next_instance_proc_addr(
     name: *const c_char,
 ) -> Option<VoidFunction> {
     // SAFETY: a name as Vulkan has it.
-    match unsafe { CStr::from_ptr(name) }.to_bytes() {
+    let name = unsafe { CStr::from_ptr(name) };
+    if !instance.is_null() {
+        let name = name.to_string_lossy().into_owned();
+        DRIVER.with_borrow_mut(|driver| driver.looked_up.push((name, instance.addr())));
+    }
+    match name.to_bytes() {
         b"vkCreateInstance" if instance.is_null() => void!(create_instance),
         b"vkDestroyInstance" => void!(destroy_instance),
         b"vkGetDeviceProcAddr" => void!(next_device_proc_addr),
         b"vkGetPhysicalDeviceProperties" => void!(properties),
-        b"vkCreateDevice" => {
-            DRIVER.with_borrow_mut(|driver| driver.device_looked_up_with = instance.addr());
-            void!(create_device)
-        }
+        b"vkCreateDevice" => void!(create_device),
         b"vkEnumerateDeviceExtensionProperties" => void!(extensions),
         b"vkCreateXcbSurfaceKHR" => void!(create_surface),
         b"vkDestroySurfaceKHR" => void!(destroy_surface),

@@ -1,0 +1,97 @@
+//! The commands of physical devices that the layer calls itself.
+//!
+//! They are looked up inside `vkCreateInstance`. Later the loader answers with the functions of the first layer, which would be called from
+//! below, with handles that are not its own: layers that wrap physical devices crash then.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::transmute;
+
+use crate::chain::{DeviceProperties, GetProcAddr, MemoryProperties, VoidFunction};
+
+type PhysicalDevice = *mut c_void;
+type GetProperties<T> = unsafe extern "system" fn(PhysicalDevice, *mut T);
+
+/// `vkEnumerateDeviceExtensionProperties`.
+pub(crate) type EnumerateExtensions = unsafe extern "system" fn(
+    PhysicalDevice,
+    *const c_char,
+    *mut u32,
+    *mut ExtensionProperties,
+) -> i32;
+
+/// `VkExtensionProperties`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ExtensionProperties {
+    pub(crate) name: [c_char; 256],
+    pub(crate) version: u32,
+}
+
+/// Those of an instance; a member is `None` where the layer below has no such command.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PhysicalDeviceCommands {
+    memory_properties: Option<GetProperties<MemoryProperties>>,
+    properties: Option<GetProperties<DeviceProperties>>,
+    pub(crate) enumerate_extensions: Option<EnumerateExtensions>,
+}
+
+impl PhysicalDeviceCommands {
+    /// # Safety
+    /// Inside `vkCreateInstance`: `get_proc_addr` is the layer's below, and `instance` the instance that it has created.
+    pub(crate) unsafe fn look_up(instance: *mut c_void, get_proc_addr: GetProcAddr) -> Self {
+        let look_up = |name: &CStr| {
+            // SAFETY: the caller's promise; the name ends with 0.
+            unsafe { get_proc_addr(instance, name.as_ptr()) }
+        };
+        let memory_properties = look_up(c"vkGetPhysicalDeviceMemoryProperties");
+        let properties = look_up(c"vkGetPhysicalDeviceProperties");
+        let enumerate = look_up(c"vkEnumerateDeviceExtensionProperties");
+        Self {
+            // SAFETY: the command has this signature.
+            memory_properties: unsafe {
+                transmute::<Option<VoidFunction>, Option<GetProperties<MemoryProperties>>>(
+                    memory_properties,
+                )
+            },
+            // SAFETY: as above.
+            properties: unsafe {
+                transmute::<Option<VoidFunction>, Option<GetProperties<DeviceProperties>>>(
+                    properties,
+                )
+            },
+            // SAFETY: as above.
+            enumerate_extensions: unsafe {
+                transmute::<Option<VoidFunction>, Option<EnumerateExtensions>>(enumerate)
+            },
+        }
+    }
+
+    /// The default where the layer below has no such command.
+    ///
+    /// # Safety
+    /// A physical device of the instance, as the layer below knows it.
+    pub(crate) unsafe fn memory_properties(&self, device: PhysicalDevice) -> MemoryProperties {
+        // SAFETY: forwarded.
+        unsafe { properties(self.memory_properties, device) }
+    }
+
+    /// As [`Self::memory_properties`].
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn properties(&self, device: PhysicalDevice) -> DeviceProperties {
+        // SAFETY: forwarded.
+        unsafe { properties(self.properties, device) }
+    }
+}
+
+/// # Safety
+/// A physical device that the function may be called on.
+unsafe fn properties<T: Default>(get: Option<GetProperties<T>>, device: PhysicalDevice) -> T {
+    let mut properties = T::default();
+    if let Some(get) = get {
+        // SAFETY: the caller's promise, and a struct that may be written.
+        unsafe { get(device, &raw mut properties) };
+    }
+    properties
+}
