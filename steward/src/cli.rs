@@ -7,7 +7,9 @@ mod output;
 mod parse;
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -95,10 +97,10 @@ pub struct Drive {
     #[arg(long, value_name = "NAME")]
     pub driver: Option<String>,
     /// What all computed values depend on; drawn from the clock if absent.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<u32>(0..=MAX))]
     pub seed: Option<u32>,
     /// How often everything below the device is created, used and destroyed.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u32>(1..=MAX))]
     pub rounds: u32,
     /// Also write every call to this file (compressed if it ends in .gz).
     #[arg(long, value_name = "FILE")]
@@ -109,8 +111,8 @@ pub struct Drive {
     /// Do not measure callback coverage, which takes two more runs.
     #[arg(long, alias = "no-honour")]
     pub no_coverage: bool,
-    /// Exit with 1 if the driver never freed something.
-    #[arg(long, conflicts_with = "layer")]
+    /// Exit with 1 if something was never freed, or a finding is not known of the driver.
+    #[arg(long)]
     pub exit_code: bool,
     /// Let the layer pass the callbacks, as for any program.
     #[arg(long, conflicts_with_all = ["record", "no_coverage"])]
@@ -119,7 +121,7 @@ pub struct Drive {
     #[arg(long, conflicts_with_all = ["layer", "record", "rounds", "seed", "no_check", "no_coverage", "exit_code"])]
     pub device_memory: bool,
     /// With --device-memory: never allocate more than so many MiB; half of what is free if absent.
-    #[arg(long, value_name = "MIB", requires = "device_memory")]
+    #[arg(long, value_name = "MIB", requires = "device_memory", value_parser = number::<u32>(1..=MAX))]
     pub at_most: Option<u32>,
     /// With --device-memory: a twentieth of each trace.
     #[arg(long, requires = "device_memory")]
@@ -149,9 +151,15 @@ pub struct RunArgs {
     /// Do not judge callbacks by Vulkan's rules.
     #[arg(long)]
     pub no_check: bool,
-    /// Exit with 1 if something is found that this file does not list (`check --write-expect`).
-    #[arg(long, value_name = "FILE", conflicts_with = "no_check")]
+    /// Exit with 1, not 0, if anything leaks, a finding is not known, or no report came.
+    #[arg(long)]
+    pub exit_code: bool,
+    /// What may be found (from --write-expect); exit with 1 at other findings.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_check", "write_expect"])]
     pub expect: Option<String>,
+    /// Write what is found to this file, for --expect.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_check")]
+    pub write_expect: Option<PathBuf>,
     /// Measure callback coverage, with a meter of the heap (LD_PRELOAD).
     #[arg(long)]
     pub meter: bool,
@@ -161,11 +169,11 @@ pub struct RunArgs {
     /// With --stacks: what ends a frame: auto, present, submit or none; `:N` for each N-th.
     #[arg(long, value_name = "WHAT", requires = "stacks")]
     pub frame: Option<String>,
-    /// With --fail=each: how long a run may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    pub time_limit: u64,
-    /// The program and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    /// With --fail=each: how long a run may take; 60 if absent.
+    #[arg(long, value_name = "SECONDS", value_parser = number::<u64>(0..=86_400))]
+    pub time_limit: Option<u64>,
+    /// The program and its arguments. Options in front of it are Steward's.
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
 }
 
@@ -173,7 +181,7 @@ pub struct RunArgs {
 #[derive(Args, Clone, Debug)]
 pub struct TopArgs {
     /// The process; not needed if only one program with a state file is running.
-    #[arg(value_name = "PID", conflicts_with = "state")]
+    #[arg(value_name = "PID", conflicts_with = "state", value_parser = number::<u32>(1..=MAX))]
     pub process: Option<u32>,
     /// Its state file; `$XDG_RUNTIME_DIR/steward/PID` if absent.
     #[arg(long, value_name = "FILE")]
@@ -181,9 +189,9 @@ pub struct TopArgs {
     /// Show it once.
     #[arg(long)]
     pub once: bool,
-    /// Seconds between two times.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
-    pub interval: u32,
+    /// Seconds between two times, such as 0.5.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    pub interval: Duration,
 }
 
 /// What to do with the layer's files.
@@ -231,10 +239,10 @@ pub struct Check {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["driver", "rounds", "seed"])]
     pub trace: Option<String>,
     /// What all computed values depend on.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<u32>(0..=MAX))]
     pub seed: Option<u32>,
     /// How often everything below the device is created, used and destroyed.
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = number::<u32>(1..=MAX))]
     pub rounds: u32,
     /// Open the driver's library without the loader: what is found is its own.
     #[arg(long, conflicts_with = "trace")]
@@ -271,7 +279,7 @@ pub struct DiffArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, allow_negative_numbers = true, value_parser = parse_percent)]
     pub threshold: f64,
     /// Only the N largest changes of each part.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<usize>(1..=MAX))]
     pub top: Option<usize>,
     /// Leave out changes that name TEXT; may be repeated.
     #[arg(long, value_name = "TEXT", value_parser = parse_ignored)]
@@ -289,6 +297,36 @@ pub struct SymbolsArgs {
     /// Whole stacks, with the frames of the guard and of the runtime.
     #[arg(long)]
     pub all_frames: bool,
+}
+
+/// The largest number of an option.
+const MAX: u64 = u32::MAX as u64;
+
+/// A parser for a whole number in this range, whose error names the range.
+fn number<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let parsed = text.parse().ok().filter(|number| range.contains(number));
+        parsed
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| {
+                format!(
+                    "give a whole number from {} to {}",
+                    range.start(),
+                    range.end()
+                )
+            })
+    }
+}
+
+/// A time that is neither too short to read what is shown nor without end.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok();
+    let seconds = seconds.filter(|seconds| (0.1..=86_400.0).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "give a number of seconds from 0.1 to 86400, such as 0.5".to_owned())
 }
 
 /// A share in percent that changes are compared with.

@@ -51,31 +51,49 @@ impl FromStr for Fault {
 
     /// Reads `nth=7`, `from=7`, `live-bytes=65536`, `total-bytes=65536`, `scope=object`, `scope=object:3`, `context=VkBuffer`,
     /// `context=VkBuffer:3`, `context=VkPipeline*`, `size>4096`, `one-in=1000,seed=7`, `per-million=20,seed=7` or `never`. Where a
-    /// number or a seed may be left out it is 0.
+    /// number or a seed may be left out it is 0. Case does not matter, except in the name of a context.
     ///
     /// ```
     /// use alloc_core::Scope;
     /// use debug_guard::{Fault, FaultError};
     ///
     /// assert_eq!("scope=object:3".parse(), Ok(Fault::Scope(Scope::Object, 3)));
+    /// assert_eq!("scope=OBJECT:3".parse(), Ok(Fault::Scope(Scope::Object, 3)));
     /// assert_eq!("scope=queue".parse::<Fault>(), Err(FaultError::UnknownScope));
     /// ```
     fn from_str(text: &str) -> Result<Self, FaultError> {
-        if text == "never" {
+        if text.eq_ignore_ascii_case("never") {
             return Ok(Self::Never);
         }
-        if let Some(limit) = text.strip_prefix("size>") {
+        if let Some((word, limit)) = text.split_once('>')
+            && word.eq_ignore_ascii_case("size")
+        {
             return Ok(Self::SizeAbove(number(limit)?));
         }
         let (word, value) = text.split_once('=').ok_or(FaultError::UnknownPlan)?;
-        match word {
+        let plans = [
+            "nth",
+            "from",
+            "live-bytes",
+            "total-bytes",
+            "scope",
+            "context",
+            "one-in",
+            "per-million",
+        ];
+        let plan = plans
+            .into_iter()
+            .find(|plan| plan.eq_ignore_ascii_case(word));
+        match plan.ok_or(FaultError::UnknownPlan)? {
             "nth" => Ok(Self::Nth(number(value)?)),
             "from" => Ok(Self::From(number(value)?)),
             "live-bytes" => Ok(Self::LiveBytes(number(value)?)),
             "total-bytes" => Ok(Self::TotalBytes(number(value)?)),
             "scope" => {
                 let (scope, first) = with_first(value)?;
-                let scope = Scope::ALL.into_iter().find(|known| known.name() == scope);
+                let scope = Scope::ALL
+                    .into_iter()
+                    .find(|known| known.name().eq_ignore_ascii_case(scope));
                 Ok(Self::Scope(scope.ok_or(FaultError::UnknownScope)?, first))
             }
             "context" => {
@@ -235,6 +253,25 @@ mod tests {
     }
 
     #[test]
+    fn words_are_read_in_any_case_and_names_as_they_are() {
+        for text in [
+            "NEVER",
+            "Nth=7",
+            "SIZE>4096",
+            "scope=OBJECT",
+            "Scope=Cache:3",
+            "Per-Million=20,seed=1",
+        ] {
+            assert_eq!(text.parse::<Fault>(), text.to_lowercase().parse(), "{text}");
+            assert!(text.parse::<Fault>().is_ok(), "{text}");
+        }
+        assert_ne!(
+            "context=vkbuffer".parse::<Fault>(),
+            "context=VkBuffer".parse()
+        );
+    }
+
+    #[test]
     fn what_is_no_plan_is_refused_with_the_reason() {
         for (text, error) in [
             ("", FaultError::UnknownPlan),
@@ -249,7 +286,7 @@ mod tests {
             ("size>4k", FaultError::NotANumber),
             ("scope=object:", FaultError::NotANumber),
             ("one-in=5,seed=x", FaultError::NotANumber),
-            ("scope=Object", FaultError::UnknownScope),
+            ("scope=objekt", FaultError::UnknownScope),
             ("context=", FaultError::BadContextName),
             ("one-in=0", FaultError::BadChance),
             ("one-in=1000001", FaultError::BadChance),

@@ -4,10 +4,14 @@
 
 /// Of `drive`.
 pub(super) const DRIVE: &str = "\
---guard: `fence` stops a write past a block at once and finds writes after free later; `strict` stops both,
-and reads; `cookie` finds writes later, at little cost; `sampled=N` is `strict` for one block in N of each
-call site, after its first eight. --fail: requests are numbered from 0; `each` runs the workload once for
-each request. steward/README.md describes both.";
+Exit code: 0 after a run; 1 if a guard reported a mistake, a refusal left or broke something, or
+nothing met --fail, and with --exit-code after leaks and unknown findings; 2 if it could not run.
+--guard: `fence` stops a write past a block at once and finds writes after free later; `strict`
+stops both, and reads; `cookie` finds writes later, at little cost; `sampled=N` is `strict` for one
+block in N of each call site, after its first eight.
+--fail, requests numbered from 0: nth=N, from=N, scope=S[:N], context=NAME[:N], 'size>N',
+live-bytes=N, total-bytes=N, one-in=N[,seed=S], per-million=N[,seed=S], never; each[=N]: once for
+each request, N runs at most.";
 
 /// Of `check`.
 pub(super) const CHECK: &str = "\
@@ -21,9 +25,12 @@ What `steward --guard` writes has names already. This is for reports of other pr
 
 /// Of `run`.
 pub(super) const RUN: &str = "\
-Exit code: the program's; 1 instead of 0 if a guard reported a mistake, nothing met --fail, or --expect found
-something; 128 and the signal's number; 126 if it cannot be run, 127 if it is not there, 2 without the layer.
-The report goes to the error output, one for each process. vk-layer/README.md lists the layer's settings.";
+Exit code: the program's. 1 instead of 0 if a guard reported a mistake or guarded nothing, nothing
+met --fail, --expect met something else, and with --exit-code after leaks, unknown findings or no
+report; 128 and the signal's number; 126 if it cannot be run, 127 if it is not there, 2 without the
+layer. The report goes to the error output, one for each process. With `-` as a FILE the result
+alone is on the standard output, and the program's own output goes to the error output.
+`drive --help` lists what --guard and --fail can be, vk-layer/README.md the layer's settings.";
 
 /// Of `top`.
 pub(super) const TOP: &str = "\

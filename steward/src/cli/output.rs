@@ -14,7 +14,7 @@ use vk_accounts::guard_run::{GuardChoice, Guarding, parse_back_end};
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Output")]
 pub struct Output {
-    /// Also write the result as JSON; `-`: standard output, and no text.
+    /// Also write the result as JSON; `-`: standard output, no text there.
     #[arg(long, global = true, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Also write a page (`drive` `check` `run` `replay` `diff` `devices`).
@@ -27,7 +27,7 @@ pub struct Output {
     #[arg(long, global = true)]
     pub findings: bool,
     /// Levels below contexts: 1 commands, 2 size classes, 3 call stacks.
-    #[arg(long, global = true, value_name = "LEVELS", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(..=3))]
+    #[arg(long, global = true, value_name = "LEVELS", default_value_t = 0, hide_default_value = true, value_parser = super::number::<u8>(0..=3))]
     pub depth: u8,
     /// Show the phases of each round, also after the third.
     #[arg(long, global = true)]
@@ -78,14 +78,16 @@ impl FromStr for FailArg {
 
     fn from_str(text: &str) -> Result<Self, String> {
         const RUNS: u64 = 1000;
-        if text == "each" {
+        if text.eq_ignore_ascii_case("each") {
             return Ok(Self::Each(RUNS));
         }
-        if let Some(runs) = text.strip_prefix("each=") {
-            let runs = runs
-                .parse()
-                .map_err(|_| "expected each=N, a whole number of runs")?;
-            return Ok(Self::Each(runs));
+        if let Some((word, runs)) = text.split_once('=')
+            && word.eq_ignore_ascii_case("each")
+        {
+            let runs = runs.parse().ok().filter(|runs| *runs > 0);
+            return runs
+                .map(Self::Each)
+                .ok_or_else(|| "give each=N with a whole number of runs, 1 or more".to_owned());
         }
         let plan = text
             .parse()

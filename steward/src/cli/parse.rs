@@ -13,6 +13,7 @@ use super::{Cli, help};
 
 /// Ids of options of all commands that some commands do not use.
 const OF_REPORTS: &[&str] = &["findings", "depth", "all_rounds"];
+const OF_WORKLOADS: &[&str] = &["depth", "all_rounds"];
 const OF_PAGES: &[&str] = &["html"];
 const OF_SITES: &[&str] = &["profile"];
 const OF_DATA: &[&str] = &["json"];
@@ -26,7 +27,7 @@ const MEANINGLESS: [(&str, &[&[&str]]); 13] = [
     ("drivers", &[OF_SITES, OF_PAGES, OF_REPORTS, OF_RUNS]),
     ("devices", &[OF_SITES, OF_REPORTS, OF_RUNS]),
     ("symbols", &[OF_SITES, OF_PAGES, OF_REPORTS, OF_RUNS]),
-    ("run", &[OF_REPORTS]),
+    ("run", &[OF_WORKLOADS]),
     ("top", &[OF_SITES, OF_PAGES, OF_DATA, OF_REPORTS, OF_RUNS]),
     ("layer", &[OF_SITES, OF_PAGES, OF_DATA, OF_REPORTS, OF_RUNS]),
     ("mark", &[OF_SITES, OF_PAGES, OF_DATA, OF_REPORTS, OF_RUNS]),
@@ -114,23 +115,57 @@ fn names_command(words: &[OsString]) -> bool {
         .any(|word| command.get_subcommands().any(|one| *word == one.get_name()))
 }
 
-/// Adds a tip to the error if a driver is named without `--driver`.
+/// Adds a tip to the error if a driver or a program is named without its option, and removes a tip that is not similar.
 fn with_tip(mut error: clap::Error) -> clap::Error {
-    let kind = match error.kind() {
-        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
-        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+    let (kind, is_command) = match error.kind() {
+        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, false),
+        ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, true),
         _ => return error,
     };
     let Some(ContextValue::String(word)) = error.get(kind) else {
         return error;
     };
-    // A mistyped command has a suggestion already.
-    if word.starts_with('-') || error.get(ContextKind::SuggestedSubcommand).is_some() {
+    if word.starts_with('-') {
+        if let Some(ContextValue::String(tip)) = error.get(ContextKind::SuggestedArg)
+            && !is_similar(word, tip)
+        {
+            error.remove(ContextKind::SuggestedArg);
+            // It shows the option of the tip.
+            error.remove(ContextKind::Usage);
+        }
         return error;
     }
-    let tip = StyledStr::from(format!("a driver is named with '--driver {word}'"));
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    // A mistyped command has a suggestion already.
+    if error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return error;
+    }
+    let driver = format!("a driver is named with '--driver {word}'");
+    let program = format!("a program is started with 'steward run {word}'");
+    let tips = match is_command {
+        false => vec![driver],
+        true if word.contains('/') => vec![program],
+        true => vec![driver, program],
+    };
+    let tips = tips.into_iter().map(StyledStr::from).collect();
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     error
+}
+
+/// Whether one word becomes the other by changing, adding or removing at most a third of its letters.
+fn is_similar(one: &str, other: &str) -> bool {
+    let other: Vec<char> = other.chars().collect();
+    let mut costs: Vec<usize> = (0..=other.len()).collect();
+    for (row, letter) in one.chars().enumerate() {
+        let (mut diagonal, mut left) = (row, row + 1);
+        for (cost, of_other) in costs.iter_mut().skip(1).zip(&other) {
+            let change = diagonal + usize::from(letter != *of_other);
+            diagonal = *cost;
+            left = change.min(*cost + 1).min(left + 1);
+            *cost = left;
+        }
+    }
+    let longest = one.chars().count().max(other.len());
+    costs.last().is_some_and(|cost| cost * 3 <= longest)
 }
 
 #[cfg(test)]
@@ -178,6 +213,7 @@ mod tests {
             ("steward drive lavapipe", "'--driver lavapipe'"),
             ("steward check lavapipe", "'--driver lavapipe'"),
             ("steward lavapipe", "'--driver lavapipe'"),
+            ("steward ./game", "'steward run ./game'"),
             ("steward completions bsh", "'bash'"),
         ];
         for (line, tip) in cases {
@@ -187,6 +223,101 @@ mod tests {
                 .find(|one| one.trim_start().starts_with("tip:"));
             assert!(said.is_some_and(|one| one.contains(tip)), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn an_unknown_option_has_no_tip_that_is_not_like_it() {
+        for (line, tip) in [
+            ("steward --bogus", None),
+            ("steward drive --zzz 3", None),
+            ("steward run --bogus -- true", None),
+            ("steward check --direkt", Some("'--direct'")),
+            ("steward run --stack -- true", Some("'--stacks'")),
+        ] {
+            let error = read(line).expect_err(line).to_string();
+            let is_there = error.contains("a similar argument exists");
+            assert_eq!(is_there, tip.is_some(), "{line}: {error}");
+            assert!(tip.is_none_or(|tip| error.contains(tip)), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn options_behind_the_program_are_the_programs() {
+        let run = |line: &str| match read(line) {
+            Ok(Cli {
+                command: Some(Command::Run(options)),
+                output,
+                ..
+            }) => {
+                let words = options
+                    .program
+                    .iter()
+                    .map(|word| word.to_string_lossy().into_owned());
+                (
+                    words.collect::<Vec<_>>().join(" "),
+                    options.stacks,
+                    output.json,
+                )
+            }
+            other => panic!("{line}: {other:?}"),
+        };
+        for (line, program, stacks) in [
+            ("steward run ./p", "./p", false),
+            ("steward run -- ./p --stacks", "./p --stacks", false),
+            (
+                "steward run --stacks ./p --stacks --json x",
+                "./p --stacks --json x",
+                true,
+            ),
+            ("steward run ./p -- --help -V", "./p -- --help -V", false),
+            (
+                "steward run --stacks -- -odd --version",
+                "-odd --version",
+                true,
+            ),
+            ("steward run drive --rounds 0", "drive --rounds 0", false),
+        ] {
+            assert_eq!(run(line), (program.to_owned(), stacks, None), "{line}");
+        }
+        let json = run("steward --json a run --findings ./p --json b").2;
+        assert_eq!(json.as_deref(), Some(std::path::Path::new("a")));
+        assert!(read("steward run").is_err() && read("steward run --stacks").is_err());
+    }
+
+    #[test]
+    fn a_wrong_number_is_answered_with_the_option_and_its_range() {
+        for (line, option, range) in [
+            ("drive --seed abc", "--seed", "from 0 to 4294967295"),
+            ("drive --seed=-1", "--seed", "from 0 to 4294967295"),
+            ("drive --rounds 0", "--rounds", "from 1 to"),
+            ("check --rounds 1.5", "--rounds", "from 1 to"),
+            ("drive --depth 4", "--depth", "from 0 to 3"),
+            ("top --interval 0", "--interval", "from 0.1 to 86400"),
+            ("top --interval NaN", "--interval", "from 0.1 to 86400"),
+            ("top x", "[PID]", "from 1 to"),
+            ("run --time-limit x p", "--time-limit", "from 0 to 86400"),
+            ("run --fail=each=0 p", "--fail", "1 or more"),
+            ("diff --top 0 a b", "--top", "from 1 to"),
+            ("diff --threshold x a b", "--threshold", "0 or more"),
+            (
+                "drive --device-memory --at-most 0",
+                "--at-most",
+                "from 1 to",
+            ),
+        ] {
+            let error = read(&format!("steward {line}"))
+                .expect_err(line)
+                .to_string();
+            assert!(
+                error.contains(option) && error.contains(range),
+                "{line}: {error}"
+            );
+        }
+        let top = read("steward top --interval 0.2").expect("a part of a second");
+        let Some(Command::Top(options)) = top.command else {
+            panic!("{top:?}");
+        };
+        assert_eq!(options.interval.as_millis(), 200);
     }
 
     #[test]

@@ -45,14 +45,15 @@ pub fn fit(driver: &str, runs: &[Vec<FindingRow>], known: &Expectations) -> Expe
 }
 
 impl Expectations {
-    /// Adds the findings of `known` that the loader causes and the runs did not show: they need the loader, or another version of it.
+    /// Adds the findings of `known` that the runs need not show: those that the loader causes need the loader, or another version of it, and
+    /// those that come sometimes may need another program.
     #[must_use]
-    pub fn with_loader_of(mut self, known: &Self) -> Self {
+    pub fn with_unseen_of(mut self, known: &Self) -> Self {
         let there: HashSet<_> = self.findings.iter().map(|one| one.key()).collect();
         let unseen = known
             .findings
             .iter()
-            .filter(|one| one.loader && !there.contains(&one.key()));
+            .filter(|one| (one.loader || one.sometimes) && !there.contains(&one.key()));
         let unseen = unseen.map(|one| Expected {
             sometimes: true,
             per_round: None,
@@ -62,6 +63,18 @@ impl Expectations {
         let unseen: Vec<_> = unseen.collect();
         self.findings.extend(unseen);
         sort(&mut self.findings);
+        self
+    }
+}
+
+impl Expectations {
+    /// The same findings, none of which must be seen: a program need not do what shows them.
+    #[must_use]
+    pub fn all_sometimes(mut self) -> Self {
+        for one in &mut self.findings {
+            one.sometimes = true;
+            (one.per_round, one.per_run, one.from_round) = (None, None, 1);
+        }
         self
     }
 }
@@ -243,7 +256,7 @@ mod tests {
             vec![vec![row.clone()], vec![row.clone()]],
             vec![Vec::new(), Vec::new()],
         );
-        let through = fit("d", &seen, &known).with_loader_of(&known);
+        let through = fit("d", &seen, &known).with_unseen_of(&known);
         assert_eq!(
             (
                 through.findings.len(),
@@ -252,7 +265,7 @@ mod tests {
             ),
             (1, true, Some(1))
         );
-        let direct = fit("d", &unseen, &known.clone().without_loader()).with_loader_of(&known);
+        let direct = fit("d", &unseen, &known.clone().without_loader()).with_unseen_of(&known);
         let [kept] = direct.findings.as_slice() else {
             panic!("{direct:?}")
         };
@@ -266,7 +279,7 @@ mod tests {
             (true, true, None, "the loader")
         );
         // Seen without a loader it is the driver's, and nobody has said why.
-        let drivers = fit("d", &seen, &known.clone().without_loader()).with_loader_of(&known);
+        let drivers = fit("d", &seen, &known.clone().without_loader()).with_unseen_of(&known);
         let [own] = drivers.findings.as_slice() else {
             panic!("{drivers:?}")
         };

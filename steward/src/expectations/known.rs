@@ -2,43 +2,91 @@
 
 #![forbid(unsafe_code)]
 
-use super::by_place::KeyedFinding;
-use super::{BundledExpectations, Expectations, compare, of_driver};
+use super::by_place::{ByPlace, KeyedFinding};
+use super::{Expectations, Expected, of_driver};
 use vk_accounts::report::{FindingRow, KnownFindings, Report, Source};
 
-/// The bundled expectations about the driver of a source.
-pub(crate) fn of_source(source: &Source) -> Option<(&'static BundledExpectations, Expectations)> {
-    let driver = match source {
-        Source::Driver { name, version, .. } => format!("{name} {version}"),
-        Source::Trace { driver, .. } => driver.clone(),
-        Source::Program { .. } => return None,
-    };
-    of_driver(&driver).ok().flatten()
+/// What is known of the drivers of a report.
+#[derive(Clone, Debug)]
+pub struct KnownOfDrivers {
+    /// As `--expect` names it.
+    pub name: String,
+    /// The findings that may be seen.
+    pub expectations: Expectations,
+}
+
+impl KnownOfDrivers {
+    /// The bundled expectations about the driver of a source; of a program, about all of its drivers.
+    #[must_use]
+    pub fn of_source(source: &Source) -> Option<Self> {
+        match source {
+            Source::Driver { name, version, .. } => {
+                Self::of_drivers(&[format!("{name} {version}")])
+            }
+            Source::Trace { driver, .. } => Self::of_drivers(std::slice::from_ref(driver)),
+            Source::Program { drivers, .. } => Self::of_drivers(drivers),
+        }
+    }
+
+    /// The bundled expectations about these drivers, joined; `None` if there are none.
+    #[must_use]
+    pub fn of_drivers(drivers: &[String]) -> Option<Self> {
+        let mut names = Vec::new();
+        let mut joined: Option<Expectations> = None;
+        for driver in drivers {
+            let Some((bundled, known)) = of_driver(driver).ok().flatten() else {
+                continue;
+            };
+            if names.contains(&bundled.name) {
+                continue;
+            }
+            names.push(bundled.name);
+            match &mut joined {
+                Some(joined) => joined.findings.extend(known.findings),
+                None => joined = Some(known),
+            }
+        }
+        joined.map(|expectations| Self {
+            name: names.join(" and "),
+            expectations,
+        })
+    }
+
+    /// How many of these findings are known. Notes are not counted.
+    pub(crate) fn count(&self, rows: &[FindingRow]) -> KnownFindings {
+        self.counted(rows, &|row| self.expected(row).is_some())
+    }
+
+    /// The expectation of a finding.
+    pub(crate) fn expected(&self, row: &FindingRow) -> Option<&Expected> {
+        ByPlace::new(&self.expectations.findings).find(row)
+    }
+
+    fn counted(
+        &self,
+        rows: &[FindingRow],
+        is_known: &dyn Fn(&FindingRow) -> bool,
+    ) -> KnownFindings {
+        let serious = || rows.iter().filter(|row| row.level != FindingRow::NOTE);
+        let of_known = serious().filter(|row| is_known(row)).count();
+        KnownFindings {
+            expectations: self.name.clone(),
+            known: of_known as u64,
+            unknown: serious().count().saturating_sub(of_known) as u64,
+        }
+    }
 }
 
 /// Counts in the report how many of its findings are known of its driver, those of two contexts as well. Does nothing where no bundled
 /// file is about the driver.
 pub fn name_known(report: &mut Report) {
-    let Some((bundled, known)) = of_source(&report.source) else {
+    let Some(known) = KnownOfDrivers::of_source(&report.source) else {
         return;
     };
-    let counted = |rows: &[FindingRow], is_known: &dyn Fn(&FindingRow) -> bool| {
-        let serious = || rows.iter().filter(|row| row.level != FindingRow::NOTE);
-        let of_known = serious().filter(|row| is_known(row)).count();
-        KnownFindings {
-            expectations: bundled.name.to_owned(),
-            known: of_known as u64,
-            unknown: serious().count().saturating_sub(of_known) as u64,
-        }
-    };
-    let listed = |row: &FindingRow| {
-        let verdict = compare(&known, (std::slice::from_ref(row), None), None);
-        !verdict.expected.is_empty()
-    };
-    report.known_findings = Some(counted(&report.findings, &listed));
+    report.known_findings = Some(known.count(&report.findings));
     if let Some(shared) = &mut report.shared_contexts {
-        let listed = |row: &FindingRow| is_known_of_contexts(&known.findings, row);
-        shared.known_findings = Some(counted(&shared.findings, &listed));
+        let listed = |row: &FindingRow| is_known_of_contexts(&known.expectations.findings, row);
+        shared.known_findings = Some(known.counted(&shared.findings, &listed));
     }
 }
 

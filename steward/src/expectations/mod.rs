@@ -30,5 +30,5 @@ pub use checked::{CheckSummary, Checked};
 pub use compare::{Difference, Verdict, compare};
 pub use file::{Expectations, Expected, FileFault};
 pub use fit::fit;
-pub use known::name_known;
-pub(crate) use known::{is_known_of_contexts, of_source};
+pub(crate) use known::is_known_of_contexts;
+pub use known::{KnownOfDrivers, name_known};

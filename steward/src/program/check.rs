@@ -5,12 +5,12 @@ use std::path::Path;
 
 use super::drive::{self, Driven, title};
 use super::files::write_and_say;
-use super::{Outcome, ProgramError, SYSTEM, all_drivers, child_run, is_all, outputs};
+use super::{Outcome, ProgramError, all_drivers, child_run, is_all, outputs, replayed};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, Selected};
 use crate::expectations::{self, Checked, Expectations, compare, fit, is_known_of_contexts};
 use crate::input;
-use crate::replay::{self, TraceFile};
+use crate::replay::TraceFile;
 use crate::report::{CheckedDriver, ReportOrList, html_of_checks};
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::report::origins::EventLog;
@@ -97,16 +97,15 @@ fn trace(
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
-    let recorder = outputs::recorder(output);
-    let (report, events) = replay::replay_into(&SYSTEM, &TraceFile::open(file)?, recorder)?;
-    let driver = match &report.source {
+    let driven = replayed(&TraceFile::open(file)?, output)?;
+    let driver = match &driven.report.source {
         Source::Trace { driver: name, .. }
         | Source::Driver { name, .. }
         | Source::Program {
             executable: name, ..
         } => name.clone(),
     };
-    let run = Run::of(Driven { report, events }, driver);
+    let run = Run::of(driven, driver);
     match &check.write_expect {
         Some(file) => write(&run.driver.clone(), &[run], (file, false), out),
         None => report_step(run, check, output, out),
@@ -216,39 +215,40 @@ fn write(
     if direct {
         causes = causes.without_loader();
     }
-    let fitted = fit(driver, &findings, &causes).with_loader_of(&before);
-    let text = fitted.to_text().map_err(|error| ProgramError::Unwritable {
-        file: file.display().to_string(),
-        reason: std::io::Error::other(error),
-    })?;
-    let head = "# What this driver is known to do wrong, as `steward check --write-expect` saw it.\n\
-                # driver: * stands for any text. per_round, per_run: exactly so often; not compared when absent. from_round: the\n\
-                # first round that shows it. sometimes = true: a run may lack it. loader = true: the loader's doing, not expected with\n\
-                # --direct. cause: why, for people.\n";
+    let fitted = fit(driver, &findings, &causes).with_unseen_of(&before);
     writeln!(out, "driver: {driver}")?;
     // A file from runs that were not completely judged would be incomplete, and lose causes of the old one.
     if let Some(unjudged) = runs.iter().find_map(|run| run.report.unjudged) {
         writeln!(out, "note: {unjudged}\n{} was not written", file.display())?;
         return Ok(Outcome::Unexpected);
     }
+    writeln!(out, "{}", write_file(file, &fitted)?)?;
+    Ok(Outcome::Done)
+}
+
+/// Writes the file. Returns a line about it.
+pub(super) fn write_file(file: &Path, fitted: &Expectations) -> Result<String, ProgramError> {
+    let text = fitted.to_text().map_err(|error| ProgramError::Unwritable {
+        file: file.display().to_string(),
+        reason: std::io::Error::other(error),
+    })?;
+    let head = "# What this driver is known to do wrong, as --write-expect saw it.\n\
+                # driver: * stands for any text. per_round, per_run: exactly so often; not compared when absent. from_round: the\n\
+                # first round that shows it. sometimes = true: a run may lack it. loader = true: the loader's doing, not expected with\n\
+                # --direct. cause: why, for people.\n";
     write_and_say(file, format!("{head}{text}").as_bytes())?;
-    let unexplained = fitted
-        .findings
-        .iter()
-        .filter(|one| one.cause.is_empty())
-        .count();
-    writeln!(
-        out,
+    let findings = &fitted.findings;
+    let unexplained = findings.iter().filter(|one| one.cause.is_empty()).count();
+    Ok(format!(
         "{}: {} findings, {unexplained} without a cause",
         file.display(),
-        fitted.findings.len()
-    )?;
-    Ok(Outcome::Done)
+        findings.len()
+    ))
 }
 
 /// The expectations in a file that is to be overwritten, to keep their causes. A file of another kind is refused: it was probably named by
 /// mistake, and would be lost.
-fn written_before(file: &Path) -> Result<Option<Expectations>, ProgramError> {
+pub(super) fn written_before(file: &Path) -> Result<Option<Expectations>, ProgramError> {
     // Reading a pipe would wait for its writer.
     if std::fs::metadata(file).is_ok_and(|there| !there.is_file()) {
         return Ok(None);
@@ -316,5 +316,52 @@ fn wrong(file: &str, fault: expectations::FileFault) -> ProgramError {
     ProgramError::Expectations {
         file: file.to_owned(),
         fault,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vk_accounts::report::SharedContexts;
+
+    #[test]
+    fn what_contexts_show_that_is_neither_known_nor_the_workloads_is_a_fault() {
+        let row = |rule: &str, owner: &str, level: &str| FindingRow {
+            rule: rule.to_owned(),
+            kind: "K".to_owned(),
+            owner: owner.to_owned(),
+            level: level.to_owned(),
+            sentence: "s".to_owned(),
+            ..FindingRow::default()
+        };
+        let source = Source::Trace {
+            file: "f".to_owned(),
+            driver: "d".to_owned(),
+            no_driver: None,
+            lines: 1,
+        };
+        let mut report = Report::of_trace(source, Vec::new(), 0);
+        report.findings = vec![row("V30", "VkDevice", FindingRow::VIOLATION)];
+        report.shared_contexts = Some(SharedContexts {
+            findings: vec![
+                row("V29", "one context", FindingRow::VIOLATION),
+                // The workload shows it: it is judged there.
+                row("V30", "one context", FindingRow::VIOLATION),
+                row("V7", "one context", FindingRow::NOTE),
+            ],
+            ..SharedContexts::default()
+        });
+        let run = Run::of(
+            Driven {
+                report,
+                events: EventLog::default(),
+            },
+            "d".to_owned(),
+        );
+        let nothing = Expectations::default();
+        assert_eq!(run.faults_of_contexts(&nothing), ["two contexts: V29: s"]);
+        let known = "driver = \"d\"\n[[finding]]\nrule = \"V29\"\nkind = \"K\"\ncause = \"x\"\n";
+        let known = Expectations::parse(known).expect("right");
+        assert_eq!(run.faults_of_contexts(&known), [""; 0]);
     }
 }

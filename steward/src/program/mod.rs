@@ -141,6 +141,11 @@ pub enum ProgramError {
         /// The option.
         by: String,
     },
+    /// Neither file of a comparison holds a report.
+    #[error(
+        "neither file holds a report, since nothing ran: there is nothing to compare, so run the driver or program again"
+    )]
+    NothingToCompare,
     /// Two reports from the standard input.
     #[error("`-` is the standard input, which can be read once: name a file for one of the two")]
     ReadTwice,
@@ -164,6 +169,17 @@ pub enum ProgramError {
         "--fail=each is for `run` and `drive`: use it with one of the two, or name one plan with --fail"
     )]
     NothingToSweep,
+    /// An option that means nothing beside `--fail=each`.
+    #[error(
+        "--fail=each runs the program again and again and only lists how it ends: leave {option} out, or name one plan with --fail"
+    )]
+    NotInSweep {
+        /// The option.
+        option: &'static str,
+    },
+    /// `--time-limit` without runs that it limits.
+    #[error("--time-limit is for --fail=each: leave it out, or start the program with `timeout`")]
+    NoTimeLimit,
     /// Expectations from a run with a guard or refusals.
     #[error(
         "--write-expect writes down what the driver does by itself: leave --guard and --fail out"
@@ -307,11 +323,19 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
     if sweep.is_some() && !is_program {
         return Err(ProgramError::NothingToSweep);
     }
+    if sweep.is_some() {
+        refuse_in_sweep(cli)?;
+    } else if matches!(&cli.command, Some(Command::Run(options)) if options.time_limit.is_some()) {
+        return Err(ProgramError::NoTimeLimit);
+    }
     if cli.output.profile.is_some() && !makes_profile(cli) {
         return Err(ProgramError::NoProfile);
     }
-    let fits =
-        matches!(&cli.command, Some(Command::Check(options)) if options.write_expect.is_some());
+    let fits = match &cli.command {
+        Some(Command::Check(options)) => options.write_expect.is_some(),
+        Some(Command::Run(options)) => options.write_expect.is_some(),
+        _ => false,
+    };
     if guarding.is_asked_for() && fits {
         return Err(ProgramError::ExpectGuarded);
     }
@@ -363,15 +387,11 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             }
             let recorder = outputs::recorder(&cli.output);
             let driven = drive::drive(&selected, options, &guarding, recorder)?;
-            let fails = options.exit_code && !driven.report.leftovers.is_empty();
-            let outcome = finish(driven, &cli.output, out)?;
-            return Ok(if fails { Outcome::Unexpected } else { outcome });
+            return finish_with(driven, options.exit_code, &cli.output, out);
         }
         Some(Command::Replay(options)) => {
             let trace = TraceFile::open(&options.file)?;
-            let (report, events) =
-                replay::replay_into(&SYSTEM, &trace, outputs::recorder(&cli.output))?;
-            return finish(Driven { report, events }, &cli.output, out);
+            return finish(replayed(&trace, &cli.output)?, &cli.output, out);
         }
         Some(Command::Run(options)) => {
             return match sweep {
@@ -475,13 +495,63 @@ fn makes_profile(cli: &Cli) -> bool {
         }
 }
 
-fn finish(
+/// Refuses options that a sweep would ignore.
+fn refuse_in_sweep(cli: &Cli) -> Result<(), ProgramError> {
+    let of_all = [
+        ("--html", cli.output.html.is_some()),
+        ("--findings", cli.output.findings),
+    ];
+    let of_command = match &cli.command {
+        Some(Command::Run(options)) => vec![
+            ("--expect", options.expect.is_some()),
+            ("--write-expect", options.write_expect.is_some()),
+            ("--meter", options.meter),
+            ("--stacks", options.stacks),
+        ],
+        Some(Command::Drive(options)) => vec![
+            ("--expect", options.expect.is_some()),
+            ("--record", options.record.is_some()),
+            ("--meter", options.meter),
+            ("--device-memory", options.device_memory),
+        ],
+        _ => Vec::new(),
+    };
+    let named = of_all
+        .into_iter()
+        .chain(of_command)
+        .find(|(_, is_set)| *is_set);
+    match named {
+        Some((option, _)) => Err(ProgramError::NotInSweep { option }),
+        None => Ok(()),
+    }
+}
+
+/// Replays a trace that holds a call: in others nothing can be found.
+fn replayed(trace: &TraceFile, output: &Output) -> Result<Driven, ProgramError> {
+    let (report, events) = replay::replay_into(&SYSTEM, trace, outputs::recorder(output))?;
+    let mut phases = report.phases.iter();
+    let has_calls = phases.any(|phase| phase.blocks > 0 || phase.freed > 0 || phase.commands > 0);
+    if has_calls || !report.findings.is_empty() || report.unjudged.is_some() {
+        return Ok(Driven { report, events });
+    }
+    let file = trace.name.clone();
+    Err(ReplayError::NoCalls { file }.into())
+}
+
+fn finish(driven: Driven, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    finish_with(driven, false, output, out)
+}
+
+/// With `exit_code` it is unexpected, too, if something is left or a finding is not known of the driver.
+fn finish_with(
     Driven { mut report, events }: Driven,
+    exit_code: bool,
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
     outputs::name_sites(output, &mut report);
     expectations::name_known(&mut report);
+    let is_failure = exit_code && (!report.leftovers.is_empty() || report.has_unknown_findings());
     let terminal = Terminal::of_standard_output(output);
     let text = report
         .text(output.findings)
@@ -489,7 +559,7 @@ fn finish(
         .width(terminal.columns())
         .all_rounds(output.all_rounds);
     let text = text.to_string();
-    let outcome = Outcome::of(report.is_clean());
+    let outcome = Outcome::of(report.is_clean() && !is_failure);
     let reports = std::slice::from_ref(&report);
     let profiled = outputs::write_profile(output, reports, Some(&events), out);
     let entry = ReportOrList::Report(Box::new(report));
@@ -501,14 +571,20 @@ fn finish(
 
 /// Compares two files.
 fn diff(options: &DiffArgs, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
-    let [before, after] = [&options.before, &options.after].map(|file| ReportOrList::read(file));
+    let before = ReportOrList::read(&options.before)?;
+    let after = ReportOrList::read(&options.after)?;
+    let mut entries = before.iter().chain(&after);
+    // Nothing would be the same as nothing.
+    if !entries.any(|entry| matches!(entry, ReportOrList::Report(_))) {
+        return Err(ProgramError::NothingToCompare);
+    }
     let filter = DiffFilter {
         threshold: options.threshold / 100.0,
         top: options.top,
         ignore: options.ignore.clone(),
         all: options.all,
     };
-    let diffs: Vec<_> = Diff::all(&before?, &after?)
+    let diffs: Vec<_> = Diff::all(&before, &after)
         .into_iter()
         .map(|diff| diff.filtered(&filter))
         .collect();

@@ -77,6 +77,7 @@ fn all<'c>(cli: &'c Cli) -> Vec<OutputPaths<'c>> {
         }
         Some(Command::Run(options)) => {
             add("--expect", false, options.expect.as_deref().and_then(path));
+            add("--write-expect", true, options.write_expect.as_deref());
             add("--text", true, options.text.as_deref());
         }
         _ => {}

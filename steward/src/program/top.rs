@@ -79,7 +79,7 @@ pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, Pro
             return Ok(Outcome::Done);
         }
         before = Some((now, state));
-        thread::sleep(Duration::from_secs(options.interval.max(1).into()));
+        thread::sleep(options.interval);
         writeln!(out)?;
     }
 }

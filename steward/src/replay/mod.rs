@@ -66,6 +66,14 @@ pub enum ReplayError {
         /// The line and what it should be.
         error: CallbackError,
     },
+    /// No line is about a call.
+    #[error(
+        "{file} holds no call, so there is nothing to replay or check: record one with `steward drive --record`"
+    )]
+    NoCalls {
+        /// The requested name.
+        file: String,
+    },
     /// No memory for the accounts.
     #[error(transparent)]
     Host(#[from] HostError),

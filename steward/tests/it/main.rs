@@ -13,6 +13,7 @@ mod drive_layer;
 mod ended;
 mod fail;
 mod first_use;
+mod gate;
 mod guard_matrix;
 mod guarded;
 mod hostile_input;

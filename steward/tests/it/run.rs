@@ -488,8 +488,8 @@ fn ly31_each_request_is_refused_in_a_run_of_its_own() {
         (done.code, report["runs"][0]["ended"].clone())
     };
     assert_eq!(ends("kill -SEGV $$"), (Some(1), "crash".into()));
-    assert_eq!(ends("exit 3"), (Some(0), Value::Null), "no request");
-    assert_eq!(ends("exit 0"), (Some(0), Value::Null), "no request");
+    assert_eq!(ends("exit 3"), (Some(1), Value::Null), "no request");
+    assert_eq!(ends("exit 0"), (Some(1), Value::Null), "no request");
     let other = steward(&["check", "--fail=each"]).run();
     other.assert_code(2);
     assert!(other.stderr.contains("--fail=each is for"), "{other}");

@@ -13,7 +13,9 @@ pub fn parse_back_end(text: &str) -> Result<BackEnd, String> {
     let all = BackEnd::ALL
         .into_iter()
         .filter(|back_end| *back_end != BackEnd::Cookies);
-    let named = all.clone().find(|back_end| back_end.name() == text);
+    let named = all
+        .clone()
+        .find(|back_end| back_end.name().eq_ignore_ascii_case(text));
     named.ok_or_else(|| {
         format!(
             "expected {}",

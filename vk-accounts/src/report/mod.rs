@@ -204,6 +204,19 @@ impl Report {
         self.faults().is_empty()
     }
 
+    /// Whether a violation or suspect, of two contexts as well, is not known of the driver.
+    #[must_use]
+    pub fn has_unknown_findings(&self) -> bool {
+        let unknown = |rows: &[FindingRow], known: Option<&KnownFindings>| match known {
+            Some(known) => known.unknown > 0,
+            None => rows.iter().any(|row| row.level != FindingRow::NOTE),
+        };
+        let shared = self.shared_contexts.as_ref();
+        unknown(&self.findings, self.known_findings.as_ref())
+            || shared
+                .is_some_and(|shared| unknown(&shared.findings, shared.known_findings.as_ref()))
+    }
+
     /// Notes for the reader of the numbers: events that were not judged, and limits of the source.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         self.unjudged

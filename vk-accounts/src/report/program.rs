@@ -28,6 +28,9 @@ struct LayerReport {
     loader: Option<String>,
     #[serde(default)]
     layers: Vec<String>,
+    /// Not the layer's: `steward run` adds it.
+    #[serde(default)]
+    drivers: Vec<String>,
     /// Each with the numbers that it began with.
     #[serde(default)]
     phases: Vec<LayerPhase>,
@@ -135,6 +138,7 @@ impl From<LayerReport> for Report {
             loader: layer.loader,
             layers: layer.layers,
             devices,
+            drivers: layer.drivers,
         };
         let check = layer.check.unwrap_or_default();
         Self {

@@ -57,6 +57,10 @@ pub enum Source {
         /// Each device that it created, with its driver's version.
         #[serde(default)]
         devices: Vec<String>,
+        /// The drivers of these devices, with their versions, as `steward drivers` shows them; empty if nothing was to be compared with what
+        /// is known of them.
+        #[serde(default)]
+        drivers: Vec<String>,
     },
 }
 
@@ -83,6 +87,7 @@ struct Fields {
     loader: Option<String>,
     layers: Option<Vec<String>>,
     devices: Option<Vec<String>>,
+    drivers: Option<Vec<String>>,
 }
 
 impl TryFrom<Fields> for Source {
@@ -114,6 +119,7 @@ impl TryFrom<Fields> for Source {
                 loader: fields.loader,
                 layers: fields.layers.unwrap_or_default(),
                 devices: fields.devices.unwrap_or_default(),
+                drivers: fields.drivers.unwrap_or_default(),
             }),
             other => Err(format!(
                 "unknown kind {other:?}, expected \"driver\", \"trace\" or \"program\""

@@ -52,8 +52,11 @@ pub(super) fn faults(guarding: &Guarding, reports: &Reports) -> Vec<String> {
         .json
         .iter()
         .filter_map(|report| serde_json::from_str::<Guarded>(report).ok());
-    let guards = read.filter_map(|report| report.guard);
-    let mistakes: u64 = guards.map(|guard| guard.reports).sum();
+    let guards: Vec<_> = read.filter_map(|report| report.guard).collect();
+    let mistakes: u64 = guards.iter().map(|guard| guard.reports).sum();
+    if guarding.guard.is_some() && guards.iter().all(|guard| guard.callback_blocks == 0) {
+        faults.push("the guard guarded no block, so nothing was tested".to_owned());
+    }
     if guarding.guard.is_some() && mistakes > 0 {
         let s = if mistakes == 1 { "" } else { "s" };
         faults.push(format!("the guard found {mistakes} mistake{s}"));
@@ -83,6 +86,7 @@ mod tests {
     fn reports(mistakes: &[u64], refused: &[u64]) -> Reports {
         let json = |reports: &u64| {
             let guard = GuardRun {
+                callback_blocks: 1,
                 reports: *reports,
                 ..GuardRun::default()
             };
@@ -93,9 +97,9 @@ mod tests {
             ..RefusalLog::default()
         };
         Reports {
-            texts: Vec::new(),
             json: mistakes.iter().map(json).collect(),
             refusals: refused.iter().map(log).collect(),
+            ..Reports::default()
         }
     }
 
@@ -109,14 +113,23 @@ mod tests {
         assert_eq!(faults(&guarding, &reports(&[0], &[1])), [""; 0]);
         assert_eq!(faults(&guarding, &reports(&[0, 0], &[0, 1])), [""; 0]);
         // A process that was refused and ended by `_exit`.
-        assert_eq!(faults(&guarding, &reports(&[], &[1])), [""; 0]);
+        let refused = Guarding {
+            guard: None,
+            ..guarding
+        };
+        assert_eq!(faults(&refused, &reports(&[], &[1])), [""; 0]);
+        let unseen = faults(&guarding, &reports(&[], &[1]));
+        assert!(
+            unseen.len() == 1 && unseen[0].contains("guarded no block"),
+            "{unseen:?}"
+        );
         let both = faults(&guarding, &reports(&[2, 1], &[0]));
         let [mistakes, plan] = both.as_slice() else {
             panic!("{both:?}");
         };
         assert!(mistakes.contains("3 mistakes") && plan.contains("nth=3"));
         let nothing = faults(&guarding, &reports(&[], &[]));
-        assert_eq!(nothing.len(), 1, "no process met it");
+        assert_eq!(nothing.len(), 2, "no process met it, and none was guarded");
         let never = Guarding {
             fail: Some(Fault::Never),
             ..Guarding::default()

@@ -4,14 +4,16 @@
 
 mod environment;
 mod executable;
-mod expect;
 mod faults;
+mod gate;
+mod known;
 mod leaks;
 mod metered;
 mod reports;
 mod state_report;
 mod sweep;
 mod workload;
+mod write_expect;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -28,9 +30,9 @@ use tempfile::TempDir;
 
 use super::layer::{library, manifest};
 use super::terminal::Terminal;
-use super::{Outcome, ProgramError, files, outputs};
+use super::{Outcome, ProgramError, check, files, outputs};
 use crate::cli::{Output, RunArgs};
-use crate::expectations::Expectations;
+use crate::expectations::KnownOfDrivers;
 use crate::report::{ReportOrList, html};
 use reports::Reports;
 use vk_accounts::guard_run::Guarding;
@@ -42,6 +44,11 @@ pub(super) use workload::{answer, drive, sweep_drive};
 /// Exit codes of shells: the program cannot be run; it does not exist.
 const NOT_RUNNABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
+
+/// The time limit of a run of `--fail=each`.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// The loader's variable that chooses drivers by the names of their manifests.
+const SELECT: &str = "VK_LOADER_DRIVERS_SELECT";
 
 /// Why a program could not be run with the layer.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +79,13 @@ struct Wanted<'a> {
     meter: bool,
     /// Functions are named in the list of live objects and blocks.
     stacks: bool,
-    expect: Option<&'a Expectations>,
+    /// What may be found; what is known of the drivers if absent.
+    expect: Option<&'a KnownOfDrivers>,
+    write_expect: Option<&'a Path>,
+    /// It fails if something is left alive, a finding is not known or a process wrote no report.
+    exit_code: bool,
+    /// It fails without a report, since the program was started for the report alone.
+    needs_report: bool,
 }
 
 /// Runs the program, then writes the reports to the error output or to the named files. The program keeps its own streams, and its exit status is
@@ -83,7 +96,10 @@ pub(super) fn run(
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
-    let expect = options.expect.as_deref().map(expect::read).transpose()?;
+    let expect = options.expect.as_deref().map(expected).transpose()?;
+    // Refuse an invalid file before the run.
+    let write_expect = options.write_expect.as_deref();
+    write_expect.map_or(Ok(None), check::written_before)?;
     let mut options = options.clone();
     // A profile needs stacks.
     options.stacks |= output.profile.is_some();
@@ -94,8 +110,17 @@ pub(super) fn run(
         meter: options.meter,
         stacks: options.stacks,
         expect: expect.as_ref(),
+        write_expect: options.write_expect.as_deref(),
+        exit_code: options.exit_code,
+        needs_report: false,
     };
     with_layer(command(&options), wanted, output, out)
+}
+
+/// The file, or the bundled one, of this name.
+fn expected(name: &str) -> Result<KnownOfDrivers, ProgramError> {
+    check::expectations_named(name)
+        .map(|(name, expectations)| KnownOfDrivers { name, expectations })
 }
 
 /// Runs the program once for each request that is refused.
@@ -113,9 +138,15 @@ pub(super) fn sweep(
     };
     let limits = SweepLimits {
         runs,
-        time: Duration::from_secs(options.time_limit),
+        time: options.time_limit.map_or(TIME_LIMIT, Duration::from_secs),
     };
-    sweep::sweep(&|| Ok(command(options)), wanted, limits, output, out)
+    let text = options.text.as_deref();
+    let swept = sweep::Swept {
+        command: &|| Ok(command(options)),
+        wanted: Wanted { text, ..wanted },
+        limits,
+    };
+    swept.run(output, out)
 }
 
 /// The command for the program and its options.
@@ -125,7 +156,7 @@ fn command(options: &RunArgs) -> Command {
     let mut command = Command::new(program.map_or(OsStr::new(""), OsString::as_os_str));
     command.args(arguments.unwrap_or_default());
     if let Some(driver) = &options.driver {
-        command.env("VK_LOADER_DRIVERS_SELECT", driver);
+        command.env(SELECT, driver);
     }
     environment::set_stacks(&mut command, options);
     command
@@ -137,7 +168,7 @@ fn prepare(command: &mut Command, wanted: &Wanted<'_>) -> Result<TempDir, Progra
     let folder = folder(&layer).map_err(RunError::NoFolder)?;
     environment::set(command, folder.path(), wanted.no_check);
     faults::set_environment(command, &wanted.guarding, folder.path());
-    if wanted.expect.is_some() {
+    if wanted.expect.is_some() || wanted.write_expect.is_some() || wanted.exit_code {
         // Expectations name all commands, including those that record.
         command.env("VK_STEWARD_MEMORY_BRACKETS", "all");
     }
@@ -166,6 +197,10 @@ fn with_layer(
     if let Some(warning) = &warning {
         complain(warning);
     }
+    if outputs::is_for_programs(output) {
+        // There it would be in front of the result.
+        command.stdout(io::stderr());
+    }
     let ran = command.spawn().and_then(|mut child| {
         let status = child.wait()?;
         Ok((child.id(), status))
@@ -176,41 +211,57 @@ fn with_layer(
     };
     drop(preload);
     let mut reports = Reports::read(folder.path());
+    reports.known = wanted.expect.cloned();
+    if reports.has_findings() || wanted.write_expect.is_some() {
+        let select = command.get_envs().find(|(name, _)| *name == SELECT);
+        known::name_drivers(&mut reports, select.and_then(|(_, value)| value));
+    }
+    let mut wrong = Vec::new();
     // Only reports of the layer: states are not judged.
-    let unexpected = wanted
-        .expect
-        .map(|known| expect::unexpected(known, &reports));
-    let faults = faults::faults(&wanted.guarding, &reports);
+    if wanted.expect.is_some() || wanted.exit_code && !wanted.no_check && !reports.json.is_empty() {
+        let known = reports.known().map(|known| known.expectations);
+        wrong.extend(gate::unexpected(&known.unwrap_or_default(), &reports));
+    }
+    reports.shorten_findings(output.findings);
+    wrong.extend(faults::faults(&wanted.guarding, &reports));
     if wanted.stacks {
         reports.name_functions();
     }
     reports.add_states(folder.path(), process, status);
-    if reports.texts.is_empty() {
+    if wanted.exit_code {
+        wrong.extend(gate::failures(&reports));
+    }
+    let has_report = !reports.texts.is_empty();
+    if !has_report {
         complain(&no_report(&program, status));
     } else if let Some(file) = wanted.text {
         files::write_and_say(file, reports.texts.join("\n").as_bytes())?;
-    } else {
+    } else if !outputs::is_for_programs(output) {
         let text = Terminal::of_standard_error(output).rendered(&reports.texts.join("\n"));
         // The error output may be closed; the exit status remains the program's.
         let _ = io::stderr().write_all(text.as_bytes());
     }
-    if !reports.json.is_empty() {
+    if let Some(file) = &output.html
+        && has_report
+    {
         let json = reports.to_json();
-        if let Some(file) = &output.html {
-            let entries = ReportOrList::parse("the layer's report", json.as_bytes())?;
-            outputs::put(file, html(&entries)?, out)?;
-        }
-        if output.profile.is_some() {
-            outputs::write_profile(output, &reports.parsed(), None, out)?;
-        }
-        if let Some(file) = &output.json {
-            outputs::put(file, json, out)?;
-        }
+        let entries = ReportOrList::parse("the layer's report", json.as_bytes())?;
+        outputs::put(file, html(&entries)?, out)?;
     }
-    let wrong: Vec<_> = unexpected.into_iter().flatten().chain(faults).collect();
+    if output.profile.is_some() && has_report {
+        outputs::write_profile(output, &reports.parsed(), None, out)?;
+    }
+    if let Some(file) = &output.json {
+        // Without a report an empty list, lest an older file passes for this run's.
+        outputs::put(file, reports.to_json(), out)?;
+    }
+    if let Some(file) = wanted.write_expect {
+        wrong.extend(write_expect::write(&reports, file)?);
+    }
     wrong.iter().for_each(|line| complain(line));
+    let has_failed = !wrong.is_empty() || wanted.needs_report && !has_report;
     Ok(Outcome::Exited(match code(status) {
-        0 if !wrong.is_empty() => 1,
+        0 if has_failed => 1,
         code => code,
     }))
 }

@@ -17,6 +17,8 @@ use crate::report::Failed;
 pub(super) struct StateReport {
     pub(super) text: String,
     pub(super) json: String,
+    /// Which process, how it ended, and that nothing was judged.
+    pub(super) sentence: String,
 }
 
 /// The JSON of one. `layer_format` is that of the layer's own reports, which have instances instead of kinds.
@@ -100,13 +102,13 @@ fn report(state: &State, ended: &str) -> StateReport {
         text += "It ended during an update: some rows are a command older than others.\n";
     }
     text += &format!("\n{state}");
+    let how =
+        format!("{ended}: its state after command {commands} is known, and nothing was judged");
     let json = JsonReport {
         failed: Failed {
             format: Report::FORMAT.to_owned(),
             driver: format!("process {process}"),
-            error: format!(
-                "it {ended}: its state after command {commands} is known, and nothing was judged"
-            ),
+            error: format!("it {how}"),
         },
         layer_format: 1,
         source: "state file",
@@ -117,6 +119,7 @@ fn report(state: &State, ended: &str) -> StateReport {
         text,
         // Numbers and texts: JSON can express them all.
         json: serde_json::to_string(&json).unwrap_or_default() + "\n",
+        sentence: format!("process {process} {how}"),
     }
 }
 

@@ -4,19 +4,22 @@
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use debug_guard::Fault;
 use serde::Serialize;
 use vk_accounts::guard_run::Guarding;
-use vk_accounts::report::Refusal;
+use vk_accounts::report::{self, Refusal};
 
 use super::reports::Reports;
-use super::{Wanted, faults, prepare};
+use super::{Wanted, complain, executable, faults, no_report, prepare};
 use crate::callback_coverage::wait;
 use crate::cli::Output;
-use crate::program::{Outcome, ProgramError, outputs};
+use crate::program::{Outcome, ProgramError, files, outputs};
+use crate::table::{Columns, aligned};
+use vk_accounts::units::bytes;
 
 /// The most runs, and the time limit of one.
 #[derive(Clone, Copy)]
@@ -58,53 +61,94 @@ struct SweepReport {
     is_complete: bool,
 }
 
-/// Runs `command` until a run has no request of its number. The output of the runs is discarded.
-pub(super) fn sweep(
-    command: &dyn Fn() -> io::Result<Command>,
-    wanted: Wanted<'_>,
-    limits: SweepLimits,
-    output: &Output,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
-    let mut report = SweepReport {
-        runs: Vec::new(),
-        is_complete: false,
-    };
-    for request in 0..limits.runs {
-        let mut command = command()?;
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let guarding = Guarding {
-            fail: Some(Fault::Nth(request)),
-            ..wanted.guarding
+/// The program that is run again and again.
+pub(super) struct Swept<'a> {
+    pub(super) command: &'a dyn Fn() -> io::Result<Command>,
+    pub(super) wanted: Wanted<'a>,
+    pub(super) limits: SweepLimits,
+}
+
+impl Swept<'_> {
+    /// Runs the command until a run has no request of its number. The output of the runs is discarded. If no request was refused in any run,
+    /// nothing was tested, and the outcome says so.
+    pub(super) fn run(
+        &self,
+        output: &Output,
+        out: &mut dyn Write,
+    ) -> Result<Outcome, ProgramError> {
+        let mut report = SweepReport {
+            runs: Vec::new(),
+            is_complete: false,
         };
-        let folder = prepare(&mut command, &Wanted { guarding, ..wanted })?;
-        let (ended, status) = match command.spawn() {
-            Ok(mut child) => ending(wait(&mut child, limits.time, &|| {})?),
-            Err(error) => return Ok(super::not_started(&command, &error)),
-        };
-        let refused = faults::first_refusal(&Reports::read(folder.path()));
-        let was_harmed = matches!(ended, Ending::Crash | Ending::Hang);
-        // Refusals are logged at once: without one the program made no such request, or ended before it.
-        let is_last = refused.is_none();
-        if !is_last || was_harmed {
-            report.runs.push(SweptRun {
-                request,
-                refused,
-                ended,
-                status,
-            });
+        let mut untested = None;
+        for request in 0..self.limits.runs {
+            let mut command = (self.command)()?;
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            let guarding = Guarding {
+                fail: Some(Fault::Nth(request)),
+                ..self.wanted.guarding
+            };
+            let wanted = Wanted {
+                guarding,
+                ..self.wanted
+            };
+            let folder = prepare(&mut command, &wanted)?;
+            let program = PathBuf::from(command.get_program());
+            let status = match command.spawn() {
+                Ok(mut child) => wait(&mut child, self.limits.time, &|| {})?,
+                Err(error) => return Ok(super::not_started(&command, &error)),
+            };
+            let (ended, status_number) = ending(status);
+            let reports = Reports::read(folder.path());
+            let refused = faults::first_refusal(&reports);
+            let was_harmed = matches!(ended, Ending::Crash | Ending::Hang);
+            // Refusals are logged at once: without one the program made no such request, or ended before it.
+            let is_last = refused.is_none();
+            if is_last && request == 0 {
+                untested = Some(why_untested(&program, status, &reports));
+            }
+            if !is_last || was_harmed {
+                report.runs.push(SweptRun {
+                    request,
+                    refused,
+                    ended,
+                    status: status_number,
+                });
+            }
+            if is_last {
+                report.is_complete = !was_harmed && request > 0;
+                break;
+            }
         }
-        if is_last {
-            report.is_complete = !was_harmed;
-            break;
+        if let Some(file) = self.wanted.text {
+            files::write_and_say(file, report.to_string().as_bytes())?;
+            if let Some(json) = &output.json {
+                outputs::put(json, report::json(&report).map_err(io::Error::from)?, out)?;
+            }
+        } else {
+            outputs::write(output, &report, &report, outputs::no_page, out)?;
         }
+        if let Some(why) = &untested {
+            complain(why);
+        }
+        let is_harmed = report.count(Ending::Crash) + report.count(Ending::Hang) > 0;
+        Ok(Outcome::Exited(u8::from(is_harmed || untested.is_some())))
     }
-    outputs::write(output, &report, &report, outputs::no_page, out)?;
-    let is_harmed = report.count(Ending::Crash) + report.count(Ending::Hang) > 0;
-    Ok(Outcome::Exited(u8::from(is_harmed)))
+}
+
+/// Why the first run refused nothing.
+fn why_untested(program: &Path, status: Option<ExitStatus>, reports: &Reports) -> String {
+    let reason = match (reports.json.is_empty(), status) {
+        (false, _) => "its driver requested no memory through callbacks".to_owned(),
+        (true, Some(status)) => {
+            executable::why_no_layer(program).unwrap_or_else(|| no_report(program, status))
+        }
+        (true, None) => "it was killed after the time limit".to_owned(),
+    };
+    format!("--fail=each refused nothing, so nothing was tested: {reason}")
 }
 
 /// How a run ended, with its exit status or the number of the signal. `None` is a run that was killed.
@@ -128,25 +172,23 @@ impl SweepReport {
 
 impl Display for SweepReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:>7}  {:<36}{:<24}{:<10}{:>10}  ended",
-            "request", "command", "of", "scope", "bytes"
-        )?;
-        for run in &self.runs {
+        let mut rows =
+            vec![["request", "command", "of", "scope", "bytes", "ended"].map(str::to_owned)];
+        rows.extend(self.runs.iter().map(|run| {
             let none = Refusal::default();
             let refused = run.refused.as_ref().unwrap_or(&none);
             let shown = |word: &str| if word.is_empty() { "-" } else { word }.to_owned();
-            writeln!(
-                f,
-                "{:>7}  {:<36}{:<24}{:<10}{:>10}  {run}",
-                run.request,
+            [
+                run.request.to_string(),
                 shown(&refused.command),
                 shown(&refused.owner),
                 shown(&refused.scope),
-                refused.bytes,
-            )?;
-        }
+                bytes(refused.bytes),
+                run.to_string(),
+            ]
+        }));
+        let rows: Vec<_> = rows.into_iter().map(Vec::from).collect();
+        writeln!(f, "{}", aligned(&rows, Columns::Text))?;
         writeln!(
             f,
             "{} runs, in each of which one request was refused: {} ok, {} clean errors, {} crashes, {} hangs",
@@ -160,6 +202,7 @@ impl Display for SweepReport {
             return Ok(());
         }
         match self.runs.last() {
+            None => Ok(()),
             Some(last) if last.refused.is_none() => writeln!(
                 f,
                 "The last run ended before any request was refused: the program ends so by itself"

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::process::Command;
 use std::time::Duration;
 
-use super::sweep::{self, SweepLimits};
-use super::{Wanted, expect, with_layer};
+use super::sweep::{SweepLimits, Swept};
+use super::{Wanted, expected, with_layer};
 use crate::callback_coverage::{Job, Way};
 use crate::cli::{Drive, LAYER_CHILD_COMMAND, Output};
 use crate::drivers::{self, Selected};
@@ -29,11 +29,13 @@ pub(in crate::program) fn drive(
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
-    let known = options.expect.as_deref().map(expect::read).transpose()?;
+    let known = options.expect.as_deref().map(expected).transpose()?;
     let wanted = Wanted {
         no_check: options.no_check,
         meter: options.meter,
         expect: known.as_ref(),
+        exit_code: options.exit_code,
+        needs_report: true,
         ..Wanted::default()
     };
     with_layer(child(selected, options, seed)?, wanted, output, out)
@@ -56,13 +58,12 @@ pub(in crate::program) fn sweep_drive(
         runs,
         time: TIME_LIMIT,
     };
-    sweep::sweep(
-        &|| child(selected, options, seed),
+    let swept = Swept {
+        command: &|| child(selected, options, seed),
         wanted,
         limits,
-        output,
-        out,
-    )
+    };
+    swept.run(output, out)
 }
 
 fn child(selected: &Selected, options: &Drive, seed: u32) -> io::Result<Command> {

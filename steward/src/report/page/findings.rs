@@ -5,8 +5,8 @@
 use vk_callbacks::Rule;
 
 use super::label::cell;
-use crate::expectations::{self, Expectations, compare};
-use vk_accounts::report::{FindingRow, Report, Source, one_line};
+use crate::expectations::KnownOfDrivers;
+use vk_accounts::report::{FindingRow, Report, one_line};
 
 /// A finding.
 pub(super) struct FindingLine {
@@ -28,24 +28,11 @@ pub(super) struct FindingLine {
     pub(super) unknown: bool,
 }
 
-/// The known findings of a report's driver.
-pub(super) struct KnownCauses {
-    name: &'static str,
-    expectations: Expectations,
-}
-
-impl KnownCauses {
-    pub(super) fn of(source: &Source) -> Option<Self> {
-        let (bundled, expectations) = expectations::of_source(source)?;
-        Some(Self {
-            name: bundled.name,
-            expectations,
-        })
-    }
-}
-
 /// Findings by level and rule, the worst first, and a sentence about how many are known, if any.
-pub(super) fn findings(report: &Report, known: Option<&KnownCauses>) -> (Vec<FindingLine>, String) {
+pub(super) fn findings(
+    report: &Report,
+    known: Option<&KnownOfDrivers>,
+) -> (Vec<FindingLine>, String) {
     let mut rows: Vec<&FindingRow> = report.findings.iter().collect();
     rows.sort_by_key(|row| row.rank());
     let lines: Vec<_> = rows.iter().map(|row| line(row, known)).collect();
@@ -60,22 +47,19 @@ pub(super) fn findings(report: &Report, known: Option<&KnownCauses>) -> (Vec<Fin
     );
     let about = match known {
         Some(_) if all == 0 => String::new(),
-        Some(known) if unknown == 0 => format!("All are known of {}.", known.name),
-        Some(known) => format!("{unknown} of {all} are not known of {}.", known.name),
+        Some(known) if unknown == 0 => format!("All are known of {}.", one_line(&known.name)),
+        Some(known) => format!(
+            "{unknown} of {all} are not known of {}.",
+            one_line(&known.name)
+        ),
         None => String::new(),
     };
     (lines, about)
 }
 
-fn line(row: &FindingRow, known: Option<&KnownCauses>) -> FindingLine {
-    let one = std::slice::from_ref(row);
-    let expected = known.and_then(|known| {
-        let verdict = compare(&known.expectations, (one, None), None);
-        verdict
-            .expected
-            .first()
-            .map(|(_, expected)| expected.cause.clone())
-    });
+fn line(row: &FindingRow, known: Option<&KnownOfDrivers>) -> FindingLine {
+    let expected = known.and_then(|known| known.expected(row));
+    let expected = expected.map(|expected| expected.cause.clone());
     let class = FindingRow::LEVELS
         .get(row.rank())
         .copied()

@@ -5,7 +5,7 @@
 use super::areas::{Areas, areas};
 use super::blocks::{self, Drawn};
 use super::drill_down::{DrillPart, drill_down};
-use super::findings::{FindingLine, KnownCauses, findings};
+use super::findings::{FindingLine, findings};
 use super::growth::{GrowthRows, growth};
 use super::guard::{self, GuardSection};
 use super::label::{capitalised, grouped};
@@ -15,6 +15,7 @@ use super::tables::{self, Bar, FigureTable};
 use super::timeline_chart::{Course, course};
 use super::vulkan::vulkan_memory;
 use crate::expectations::CheckSummary;
+use crate::expectations::KnownOfDrivers;
 use crate::report::ReportOrList;
 use vk_accounts::report::title_of;
 use vk_accounts::report::{FindingRow, Report, RunEnvironment, Source, one_line};
@@ -131,7 +132,8 @@ impl Section {
         let coverage = report.callback_coverage.clone().unwrap_or_default();
         let (memory, memory_more) = blocks::blocks(report.device_memory.as_ref());
         let live = !matches!(report.source, Source::Trace { .. });
-        let (findings, known) = findings(report, KnownCauses::of(&report.source).as_ref());
+        let (findings, known) =
+            findings(report, KnownOfDrivers::of_source(&report.source).as_ref());
         let (leaks, leaks_more) = leaks(report.leaks.as_ref());
         let rounds = folded(&report.phases);
         let samples = rounds.samples(&report.timeline);
@@ -164,7 +166,7 @@ impl Section {
                 )
                 .collect(),
             limits: report.notes().map(|note| one_line(&note)).collect(),
-            figures: figures(report, &known),
+            figures: figures(report, &findings, &known),
             fullest_phase: one_line(&title_of(&report.phases, &report.fullest_phase, |phase| {
                 phase.live_bytes
             })),
@@ -323,7 +325,13 @@ fn about(source: &Source) -> Vec<String> {
     }
 }
 
-fn figures(report: &Report, known: &str) -> Vec<Figure> {
+fn figures(report: &Report, findings: &[FindingLine], known: &str) -> Vec<Figure> {
+    let worst = FindingRow::LEVELS.first();
+    let is_violation = |line: &&FindingLine| Some(&line.class) == worst;
+    let has_unknown = findings
+        .iter()
+        .filter(is_violation)
+        .any(|line| line.cause.is_empty());
     let taken = tables::phase_sum(report, |phase| phase.bytes);
     let blocks = tables::phase_sum(report, |phase| phase.blocks);
     let left = report.leftovers.iter().fold((0_u64, 0_u64), |sum, left| {
@@ -370,7 +378,7 @@ fn figures(report: &Report, known: &str) -> Vec<Figure> {
                 (others, "") => format!("and {others}"),
                 (others, known) => format!("and {others}. {known}"),
             },
-            bad: report.findings.iter().any(|row| row.rank() == 0),
+            bad: has_unknown,
         },
         Figure {
             name: "Left behind",

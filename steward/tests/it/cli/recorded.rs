@@ -74,7 +74,7 @@ fn a_recorded_run_replays_to_its_own_numbers() {
         assert_eq!(freed(&live), freed(&replayed));
     }
     let nowhere = folder.path().join("no such folder").join("run.trace");
-    let done = steward(&["drive", "--rounds", "0", "--record"])
+    let done = steward(&["drive", "--rounds", "1", "--record"])
         .args([&nowhere])
         .run();
     assert_one_sentence(&done, &["run.trace cannot be written"]);

@@ -93,13 +93,6 @@ fn what_comes_before_the_first_phase_and_empty_blocks_are_counted() {
         (late.name.as_str(), late.freed[1], late.live_blocks[1]),
         ("late", 2, 0)
     );
-    let (done, report) = replay_text(trace(""));
-    done.assert_code(0);
-    assert!(
-        done.stdout.contains("\nno requests at all\n")
-            && report["phases"].as_array().is_some_and(Vec::is_empty),
-        "{done}"
-    );
 }
 
 #[test]

@@ -1,0 +1,213 @@
+//! What is known of the drivers that a program used: the bundled expectations about them, or those of `--expect`.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::Deserialize;
+use vk_accounts::report::FindingRow;
+
+use super::reports::{LayerReport, Reports};
+use crate::callback_coverage::wait;
+use crate::expectations::KnownOfDrivers;
+
+/// How long the drivers may take to describe themselves.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+
+/// A device, as `steward drivers --json` lists it.
+#[derive(Deserialize)]
+struct Listed {
+    driver: String,
+    file: String,
+    version: String,
+    device: String,
+}
+
+impl Listed {
+    /// The driver's name and version, as expectations name them.
+    fn title(&self) -> String {
+        let names = [&self.driver, &self.file, &self.device];
+        let name = names.into_iter().find(|name| !name.is_empty());
+        format!("{} {}", name.map_or("", String::as_str), self.version)
+    }
+
+    /// Whether the layer's description is of this device.
+    fn is_described_by(&self, description: &str) -> bool {
+        let behind = description.strip_prefix(&self.device);
+        behind.is_some_and(|behind| behind.starts_with(", driver "))
+    }
+}
+
+/// Notes in each report the drivers of its devices; of a program without a device all drivers, since its instance opened them. `select` is the
+/// loader's filter for the program.
+///
+/// Another process asks the drivers: one that crashes must not take the report with it.
+pub(super) fn name_drivers(reports: &mut Reports, select: Option<&OsStr>) {
+    let listed = list(select);
+    reports.change(|report, json| {
+        let devices = report.devices();
+        let is_used = |driver: &&Listed| {
+            devices.is_empty() || devices.iter().any(|device| driver.is_described_by(device))
+        };
+        let mut drivers: Vec<_> = listed.iter().filter(is_used).map(Listed::title).collect();
+        drivers.dedup();
+        json["drivers"] = drivers.into();
+    });
+}
+
+/// The installed drivers; none if they cannot be listed.
+fn list(select: Option<&OsStr>) -> Vec<Listed> {
+    let listed = || {
+        let file = tempfile::NamedTempFile::new().ok()?;
+        let mut command = Command::new(env::current_exe().ok()?);
+        command
+            .args(["drivers", "--json"])
+            .arg(file.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Layers show other devices, or none.
+            .env_remove("VK_INSTANCE_LAYERS")
+            .env("VK_LOADER_LAYERS_DISABLE", "~all~");
+        if let Some(select) = select {
+            command.env(super::SELECT, select);
+        }
+        let mut child = command.spawn().ok()?;
+        wait(&mut child, TIME_LIMIT, &|| {}).ok()??;
+        serde_json::from_slice(&std::fs::read(file.path()).ok()?).ok()
+    };
+    listed().unwrap_or_default()
+}
+
+/// Shortens the findings in a report's text to those that are neither notes nor known of the driver, and says how many others there are. With
+/// `all` the others are listed, too, and known ones with their cause.
+pub(super) fn shorten(
+    text: &mut String,
+    report: &LayerReport,
+    known: Option<&KnownOfDrivers>,
+    all: bool,
+) {
+    let rows = report.findings();
+    let (mut of_driver, mut notes) = (0_usize, 0_usize);
+    for row in rows {
+        // As the layer writes it.
+        let line = format!("  {}: {}\n", row.level, row.sentence);
+        let expected = known.and_then(|known| known.expected(row));
+        let shown = match expected {
+            _ if row.level == FindingRow::NOTE => {
+                notes += 1;
+                line.clone()
+            }
+            Some(expected) => {
+                of_driver += 1;
+                let cause = match expected.cause.as_str() {
+                    "" => String::new(),
+                    cause => format!("    cause: {cause}\n"),
+                };
+                format!("  known: {}\n{cause}", row.sentence)
+            }
+            None => continue,
+        };
+        *text = text.replacen(&line, if all { &shown } else { "" }, 1);
+    }
+    let mut parts = Vec::new();
+    let others = rows.len().saturating_sub(of_driver + notes);
+    if others > 0 {
+        parts.push(others.to_string());
+    }
+    if let Some(known) = known.filter(|_| of_driver > 0) {
+        let whose = if others == 0 {
+            ", the driver's and not your program's"
+        } else {
+            ""
+        };
+        let driver = known.name.replace('-', " ");
+        parts.push(format!("{of_driver} known of {driver}{whose}"));
+    }
+    if notes > 0 {
+        let s = if notes == 1 { "" } else { "s" };
+        parts.push(format!("{notes} note{s}, legal"));
+    }
+    if of_driver + notes == 0 {
+        return;
+    }
+    let hint = if all { "" } else { " (--findings lists them)" };
+    let head = format!("\nFindings: {}{hint}\n", parts.join("; "));
+    *text = text.replacen(&format!("\nFindings: {}\n", rows.len()), &head, 1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_known_is_listed() {
+        let known = KnownOfDrivers::of_drivers(&["llvmpipe Mesa 22.3.6 (LLVM 15.0.6)".to_owned()]);
+        let known = known.expect("the bundled file");
+        let row = |rule: &str, level: &str, sentence: &str| {
+            serde_json::json!({
+                "rule": rule, "kind": "CacheAsObject", "level": level, "owner": "VkPipelineCache",
+                "command": "vkCreatePipelineCache", "scope": "object", "sentence": sentence, "count": 3, "bytes": 0, "first_serial": 1,
+            })
+        };
+        let text_of = |rows: &[serde_json::Value], all| {
+            let lines: String = rows
+                .iter()
+                .map(|row| {
+                    format!(
+                        "  {}: {}\n",
+                        row["level"].as_str().unwrap_or(""),
+                        row["sentence"].as_str().unwrap_or("")
+                    )
+                })
+                .collect();
+            let mut text = format!("table\n\nFindings: {}\n{lines}  2 callbacks\n", rows.len());
+            let json = serde_json::json!({ "check": { "findings": rows, "lost": 0 } }).to_string();
+            shorten(
+                &mut text,
+                &LayerReport::read(&json).expect("a report"),
+                Some(&known),
+                all,
+            );
+            text
+        };
+        let (old, new, note) = (
+            row("V29", "violation", "V29: old"),
+            row("V30", "violation", "V30: new"),
+            row("V7", "note", "V7: note"),
+        );
+        assert_eq!(
+            text_of(std::slice::from_ref(&old), false),
+            "table\n\nFindings: 1 known of lavapipe 22.3, the driver's and not your program's (--findings lists them)\n  2 callbacks\n"
+        );
+        assert_eq!(
+            text_of(&[old.clone(), new.clone(), note], false),
+            "table\n\nFindings: 1; 1 known of lavapipe 22.3; 1 note, legal (--findings lists them)\n  violation: V30: new\n  2 callbacks\n"
+        );
+        let all = text_of(std::slice::from_ref(&old), true);
+        assert!(
+            all.contains("\n  known: V29: old\n    cause: lvp_"),
+            "{all}"
+        );
+        assert_eq!(
+            text_of(std::slice::from_ref(&new), false),
+            "table\n\nFindings: 1\n  violation: V30: new\n  2 callbacks\n"
+        );
+    }
+
+    #[test]
+    fn a_driver_is_found_by_the_description_of_its_device() {
+        let listed = Listed {
+            driver: String::new(),
+            file: "lvp_icd".to_owned(),
+            version: "Mesa 1".to_owned(),
+            device: "llvmpipe (LLVM 15, 256 bits)".to_owned(),
+        };
+        assert_eq!(listed.title(), "lvp_icd Mesa 1");
+        assert!(listed.is_described_by("llvmpipe (LLVM 15, 256 bits), driver 0.0.1 of vendor 0x1"));
+        assert!(!listed.is_described_by("llvmpipe (LLVM 15, 256 bits) 2, driver 0.0.1"));
+    }
+}

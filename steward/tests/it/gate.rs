@@ -1,0 +1,399 @@
+//! What fails a run: leaks and unknown findings where an exit code is asked for, and everything that tested nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use testkit::{Finished, compile_c, skip};
+
+use crate::drive_layer::is_lavapipe_there;
+use crate::run::{json, steward};
+use crate::support::parts::text_of;
+
+/// The program of the layer's tests; `None` without a C compiler or lavapipe.
+fn client(test: &str) -> Option<PathBuf> {
+    if !is_lavapipe_there(test) {
+        return None;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vk-layer/tests/client.c");
+    let client = compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR")));
+    if client.is_none() {
+        skip("cc", test, "there is no C compiler");
+    }
+    client
+}
+
+/// `steward run OPTIONS CLIENT MODE`.
+fn run(options: &[&str], client: &Path, mode: &str) -> Finished {
+    steward(&["run"])
+        .args(options)
+        .args([client.as_os_str(), mode.as_ref()])
+        .run()
+}
+
+#[test]
+fn what_tested_nothing_is_not_green() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    };
+    let head = "# steward host trace 2\n# driver: x\nz,2\n";
+    let [empty, no_calls, none, failed] = [
+        file("empty.trace", ""),
+        file("head.trace", head),
+        file("none.json", "[]"),
+        file(
+            "failed.json",
+            "[{\"format\": \"steward report 4\", \"driver\": \"d\", \"error\": \"it crashed\"}]",
+        ),
+    ];
+    // The other word size of this machine: the layer cannot be loaded.
+    let elf = {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = folder.path().join("other");
+        let mut elf = [0_u8; 64];
+        elf[..7].copy_from_slice(b"\x7fELF\x01\x01\x01");
+        (elf[16], elf[18]) = (2, 3);
+        fs::write(&path, elf).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its owner");
+        path.display().to_string()
+    };
+    let cases: &[(&[&str], i32, &str)] = &[
+        (
+            &["run", "--fail=each", "true"],
+            1,
+            "nothing was tested: no report: true created no instance",
+        ),
+        (
+            &["run", "--fail=each", "sh", "-c", "exit 3"],
+            1,
+            "nothing was tested: no report: sh created",
+        ),
+        (
+            &["run", "--fail=each", "--time-limit", "0", "sleep", "9"],
+            1,
+            "time limit",
+        ),
+        (&["run", "--fail=each", &elf], 126, "cannot be run"),
+        (&["run", "--fail=nth=0", "true"], 1, "met the plan nth=0"),
+        (
+            &["run", "--guard=strict", "true"],
+            1,
+            "guarded no block, so nothing was tested",
+        ),
+        (&["run", "--guard=sampled", "true"], 1, "guarded no block"),
+        (
+            &["run", "--exit-code", "true"],
+            1,
+            "no report came, so nothing was tested",
+        ),
+        (
+            &["run", "--expect", "lavapipe-22.3", "true"],
+            1,
+            "no report came, so nothing was compared",
+        ),
+        (
+            &["run", "--write-expect", "/dev/null", "true"],
+            1,
+            "was not written: no report came",
+        ),
+        (&["run", "--fail=each=0", "true"], 2, "1 or more"),
+        (&["drive", "--rounds", "0"], 2, "from 1 to"),
+        (&["check", "--rounds", "0"], 2, "from 1 to"),
+        (
+            &["drive", "--device-memory", "--at-most", "0"],
+            2,
+            "from 1 to",
+        ),
+        (&["check", "--trace", &empty], 2, "this is no host trace"),
+        (&["check", "--trace", &no_calls], 2, "holds no call"),
+        (&["replay", &no_calls], 2, "holds no call"),
+        (
+            &["diff", &none, &none, "--exit-code"],
+            2,
+            "neither file holds a report",
+        ),
+        (&["diff", &none, &failed], 2, "neither file holds a report"),
+        (
+            &["diff", &failed, &failed, "--exit-code"],
+            2,
+            "neither file holds a report",
+        ),
+    ];
+    for (arguments, code, said) in cases {
+        let done = steward(arguments).run();
+        done.assert_code(*code);
+        let text = format!("{}{}", done.stdout, done.stderr);
+        assert!(text.contains(said), "{arguments:?}: {done}");
+    }
+    // Without any of these options a program without Vulkan is run, and that is all.
+    steward(&["run", "true"]).run().assert_code(0);
+}
+
+#[test]
+fn options_that_a_sweep_ignored_are_refused() {
+    for option in [
+        "--html=x",
+        "--findings",
+        "--expect=x",
+        "--write-expect=x",
+        "--meter",
+        "--stacks",
+    ] {
+        let done = steward(&["run", "--fail=each", option, "true"]).run();
+        done.assert_code(2);
+        let name = option.split('=').next().expect("a name");
+        assert!(done.stderr.contains(&format!("leave {name} out")), "{done}");
+        assert!(!Path::new("x").exists());
+    }
+    let alone = steward(&["run", "--time-limit", "3", "true"]).run();
+    alone.assert_code(2);
+    assert!(
+        alone.stderr.contains("--time-limit is for --fail=each"),
+        "{alone}"
+    );
+}
+
+#[test]
+fn a_sweep_writes_its_table_to_the_named_file_in_columns() {
+    let Some(client) = client("a_sweep_writes_its_table_to_the_named_file_in_columns") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("table.txt");
+    let option = format!("--text={}", file.display());
+    let done = run(&["--fail=each=3", &option], &client, "plain");
+    done.assert_code(0);
+    let table = fs::read_to_string(&file).expect("a table");
+    assert!(
+        done.stdout.is_empty() && table.contains("3 runs, in each of which"),
+        "{done}\n{table}"
+    );
+    let mut rows = table.lines().take(4);
+    let head = rows.next().expect("a head");
+    let columns: Vec<_> = ["command", "of", "scope", "bytes", "ended"]
+        .map(|name| head.find(&format!("  {name}")).expect(name) + 2)
+        .into();
+    for row in rows {
+        for at in &columns {
+            assert!(
+                row[..*at].ends_with("  ") && !row[*at..].starts_with(' '),
+                "{table}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_exit_code_is_asked_for_and_a_leak_fails() {
+    let Some(client) = client("an_exit_code_is_asked_for_and_a_leak_fails") else {
+        return;
+    };
+    for (options, mode, code, said) in [
+        (&["--exit-code"][..], "plain", 0, ""),
+        (&["--exit-code", "--no-check"], "plain", 0, ""),
+        (
+            &["--exit-code", "--stacks"],
+            "leave",
+            1,
+            "never destroyed: 3 VkBuffer, 1 VkDevice, 1 VkInstance",
+        ),
+        (
+            &["--exit-code", "--no-check"],
+            "leave",
+            1,
+            "never destroyed: 3 VkBuffer, 1 VkDevice, 1 VkInstance",
+        ),
+        (&[], "leave", 0, ""),
+        // The program's own code stays, and the reason is said all the same.
+        (&["--exit-code"], "_exit", 3, "and nothing was judged"),
+        (&["--exit-code"], "abort", 134, "ended by SIGABRT"),
+    ] {
+        let done = run(options, &client, mode);
+        done.assert_code(code);
+        assert_eq!(
+            done.stderr.contains("steward: --exit-code: "),
+            !said.is_empty(),
+            "{options:?} {mode}: {done}"
+        );
+        assert!(done.stderr.contains(said), "{options:?} {mode}: {done}");
+    }
+}
+
+#[test]
+fn what_is_known_of_the_driver_is_not_the_programs_fault() {
+    let test = "what_is_known_of_the_driver_is_not_the_programs_fault";
+    if !is_lavapipe_there(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let [report, page, none, written] =
+        ["r.json", "r.html", "none.toml", "w.toml"].map(|name| folder.path().join(name));
+    // lavapipe breaks rules, and the workload shows many of them; `drive` alone passes callbacks, and is a program like any other here.
+    let program = |options: &[&str], files: &[(&str, &Path)]| {
+        let mut child = steward(&["run"]).args(options);
+        for (option, file) in files {
+            child = child.args([Path::new(option), file]);
+        }
+        child
+            .args([crate::run::STEWARD, "layer-child", &job()])
+            .run()
+    };
+    let done = program(&["--exit-code"], &[("--json", &report), ("--html", &page)]);
+    done.assert_code(0);
+    let line = done
+        .stderr
+        .lines()
+        .find(|line| line.starts_with("Findings: "))
+        .expect("findings");
+    assert!(
+        line.contains(" known of lavapipe 22.3, the driver's and not your program's"),
+        "{line}"
+    );
+    assert!(!done.stderr.contains("violation"), "{done}");
+    let read = json(&report);
+    let known = &read["known_findings"];
+    assert_eq!(
+        (&known["expectations"], &known["unknown"]),
+        (&Value::from("lavapipe-22.3"), &Value::from(0))
+    );
+    assert!(known["known"].as_u64() > Some(3), "{known}");
+    assert_eq!(
+        read["source"]["drivers"][0]
+            .as_str()
+            .map(|name| name.starts_with("llvmpipe Mesa 22.3")),
+        Some(true),
+        "{read}"
+    );
+    let page = text_of(&fs::read_to_string(&page).expect("a page"));
+    assert!(page.contains("All are known of lavapipe-22.3."), "{page}");
+    let all = program(&["--findings"], &[]);
+    assert!(
+        all.stderr.contains("\n  known: V") && all.stderr.contains("\n    cause: "),
+        "{all}"
+    );
+
+    // What is not known fails, and can be written down.
+    fs::write(&none, "driver = \"*\"\n").expect("a file");
+    let unknown = program(&["--exit-code"], &[("--expect", &none)]);
+    unknown.assert_code(1);
+    assert!(
+        unknown.stderr.contains("steward: not expected: V")
+            && unknown.stderr.contains("\n  violation: V"),
+        "{unknown}"
+    );
+    program(&[], &[("--write-expect", &written)]).assert_code(0);
+    let text = fs::read_to_string(&written).expect("expectations");
+    assert!(
+        text.contains("driver = \"llvmpipe Mesa 22.3") && text.contains("cause = \"lvp_"),
+        "{text}"
+    );
+    program(&["--exit-code"], &[("--expect", &written)]).assert_code(0);
+    // Nothing in it is required, of another program either.
+    if let Some(client) = client(test) {
+        let option = format!("--expect={}", written.display());
+        run(&["--exit-code", &option], &client, "plain").assert_code(0);
+    }
+    // Another kind of file is not overwritten.
+    let source = folder.path().join("leaks.cpp");
+    fs::write(&source, "int main() {}\n").expect("a file");
+    let refused = program(&[], &[("--write-expect", &source)]);
+    refused.assert_code(2);
+    assert_eq!(
+        fs::read_to_string(&source).expect("the file"),
+        "int main() {}\n"
+    );
+}
+
+/// The job of the workload on lavapipe.
+fn job() -> String {
+    let drivers = steward(&["drivers", "--json", "-"]).run();
+    let drivers: Value = serde_json::from_str(&drivers.stdout).expect("JSON");
+    let driver = drivers
+        .as_array()
+        .and_then(|all| all.iter().find(|one| one["id"] == "MESA_LLVMPIPE"))
+        .expect("lavapipe");
+    let info = serde_json::json!({
+        "index": driver["index"], "device_index": 0, "manifest": null, "stem": driver["file"], "driver_id": driver["id"],
+        "driver_name": driver["driver"], "driver_info": driver["version"], "device_name": driver["device"], "api_version": [1, 3, 0],
+    });
+    serde_json::json!({ "driver": info, "seed": 7, "rounds": 1, "way": "Loader" }).to_string()
+}
+
+#[test]
+fn a_fresh_list_of_a_check_is_enough_for_a_program() {
+    let test = "a_fresh_list_of_a_check_is_enough_for_a_program";
+    if !is_lavapipe_there(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("fresh.toml");
+    let check = steward(&["check", "--driver", "lavapipe", "--write-expect"])
+        .args([&file])
+        .run();
+    check.assert_code(0);
+    let fresh =
+        vk_steward::expectations::Expectations::parse(&fs::read_to_string(&file).expect("a file"))
+            .expect("expectations");
+    let bundled = vk_steward::expectations::named("lavapipe-22.3").expect("it is bundled");
+    let bundled =
+        vk_steward::expectations::Expectations::parse(bundled.text).expect("expectations");
+    for one in bundled.findings.iter().filter(|one| one.sometimes) {
+        let is_there = fresh.findings.iter().any(|other| {
+            (&other.kind, &other.owner, &other.command) == (&one.kind, &one.owner, &one.command)
+        });
+        assert!(
+            is_there,
+            "{one} may come in a program, and is not in the fresh list"
+        );
+    }
+    // And what the workload shows is required of the workload alone.
+    if let Some(client) = client(test) {
+        let option = format!("--expect={}", file.display());
+        run(&["--exit-code", &option], &client, "plain").assert_code(0);
+    }
+}
+
+#[test]
+fn json_to_the_standard_output_is_all_that_is_there() {
+    let Some(client) = client("json_to_the_standard_output_is_all_that_is_there") else {
+        return;
+    };
+    let done = steward(&["run", "--json", "-", "sh", "-c", "echo mine; \"$0\" plain"])
+        .args([&client])
+        .run();
+    done.assert_code(0);
+    let report: Value = serde_json::from_str(&done.stdout).expect("JSON alone");
+    assert_eq!(report["source"]["kind"], "program");
+    assert_eq!(done.stderr, "mine\n", "no text of the report");
+    let none = steward(&["run", "--json", "-", "echo", "mine"]).run();
+    assert_eq!(
+        (none.stdout.trim(), none.stderr.lines().next()),
+        ("[]", Some("mine"))
+    );
+    let page = steward(&["run", "--html", "-"])
+        .args([client.as_os_str(), "plain".as_ref()])
+        .run();
+    assert!(
+        page.stdout.starts_with("<!doctype html>") && page.stderr.is_empty(),
+        "{page}"
+    );
+    // An older report does not pass for this run's.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("r.json");
+    fs::write(&file, "{}").expect("a file");
+    steward(&["run", "--json"])
+        .args([&file])
+        .args(["true"])
+        .run()
+        .assert_code(0);
+    assert_eq!(json(&file), serde_json::json!([]));
+    // A file for the result leaves the program its output.
+    let own = steward(&["run", "--json"])
+        .args([&file])
+        .args(["echo", "mine"])
+        .run();
+    assert_eq!(own.stdout, "mine\n");
+}
