@@ -7,7 +7,7 @@
 //! | NULL | 0 | nothing, answer NULL | V13, V14 |
 //! | NULL | n | as `pfnAllocation` | V13 |
 //! | ours | 0 | as `pfnFree`, answer NULL | V14, V17 |
-//! | not ours | any | nothing is touched, answer NULL; counted | V11 |
+//! | not ours | any | of another bridge: reallocated there; else nothing is touched, answer NULL; counted | V11 |
 //! | ours | n, too large | refused, the old block stays | V16 |
 //! | ours | n | resized, content up to the smaller size kept | V12 |
 //! | ours | n, other alignment | counted; the block keeps its alignment | V15 |
@@ -57,7 +57,7 @@ pub(crate) enum Action {
     },
     /// The answer is NULL and the old block stays.
     Refuse(HeaderError),
-    /// The answer is NULL and nothing is touched: the pointer is not this bridge's.
+    /// The pointer is not this bridge's: the block's own bridge answers, or the answer is NULL and nothing is touched.
     RefuseNotOurs,
 }
 

@@ -274,6 +274,7 @@ fn named(notes: &BridgeCounters) -> [(&'static str, u64); 9] {
         ("bad_scopes", notes.bad_scopes),
         ("too_large", notes.too_large),
         ("unknown_pointers", notes.unknown_pointers),
+        ("foreign_pointers", notes.foreign_pointers),
         ("freed_pointers", notes.freed_pointers),
         ("alignment_changes", notes.alignment_changes),
         ("scope_changes", notes.scope_changes),

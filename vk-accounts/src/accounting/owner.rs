@@ -123,6 +123,11 @@ impl Owner {
                 notes.unknown_pointers,
                 "pointers freed that were never allocated here",
             ),
+            (
+                "V19",
+                notes.foreign_pointers,
+                "blocks freed that other callbacks had allocated: they were freed there",
+            ),
             ("V19", notes.freed_pointers, "blocks freed a second time"),
             (
                 "V19",

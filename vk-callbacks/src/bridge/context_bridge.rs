@@ -12,6 +12,7 @@ use super::cookie_key;
 use super::counters::BridgeCounters;
 use super::entry::callbacks_of;
 use super::leaked::{LeakListener, LeakedBridge};
+use super::live_bridges;
 use super::state::BridgeState;
 use crate::command::OwnerId;
 use crate::command::thread::is_busy;
@@ -34,7 +35,8 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 /// The bridge checks size, alignment and scope of each request, and the header of each freed block. A free of a stray pointer, or a
 /// second free, is found with probability 1 - 2^-32 *if the 16 bytes before the pointer can still be read* and *unless the address
 /// was allocated again*; it is [counted](Bridge::counters) and nothing is freed. A second free of an address that was allocated again
-/// frees the new block.
+/// frees the new block. A block of another bridge is counted too, and freed or reallocated there: memory goes back through the bridge
+/// that allocated it.
 ///
 /// Panics of the context's backing are caught, counted and answered with NULL.
 ///
@@ -104,6 +106,7 @@ impl Bridge {
         };
         // SAFETY: just taken with the layout of the state.
         unsafe { place.write(pinned) };
+        live_bridges::add(key.owner, place.cast());
         Ok(Self {
             context,
             pinned: place,
@@ -207,6 +210,7 @@ impl Bridge {
     /// # Safety
     /// Nothing uses the state afterwards.
     unsafe fn free_state(&self) {
+        live_bridges::remove(self.state().cookie_key.owner);
         // SAFETY: placed by `new`; the caller's promise makes this the only and last read.
         drop(unsafe { self.pinned.read() });
         // SAFETY: taken in `new` from this context with this layout and scope.

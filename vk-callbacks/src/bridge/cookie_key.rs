@@ -9,7 +9,11 @@ use crate::header::CookieKey;
 ///
 /// The secret detects accidents (a copied header, a pointer of another bridge), not attackers.
 pub(crate) fn fresh(place: usize) -> CookieKey {
-    let owner = OwnerId::fresh().get();
+    of(place, OwnerId::fresh().get())
+}
+
+/// The key of the bridge with this place and number.
+pub(crate) fn of(place: usize, owner: u32) -> CookieKey {
     let code = (&raw const PLACE).addr() as u64;
     CookieKey {
         secret: mix(place as u64 ^ code.rotate_left(32) ^ u64::from(owner) << 17),

@@ -20,8 +20,10 @@ pub struct BridgeCounters {
     pub too_large: u64,
     /// Requests the backing refused: out of memory, over budget, closed.
     pub backing_refusals: u64,
-    /// Frees and reallocations of a pointer whose header is not this bridge's (V11, V19). Nothing was freed.
+    /// Frees and reallocations of a pointer whose header is no bridge's (V11, V19). Nothing was freed.
     pub unknown_pointers: u64,
+    /// Frees and reallocations of a live block of another [`Bridge`](crate::Bridge) (V11, V19). It was freed or reallocated there.
+    pub foreign_pointers: u64,
     /// Frees and reallocations of a pointer that was freed before (V11, V19). Nothing was freed.
     pub freed_pointers: u64,
     /// Frees and reallocations of a pointer that the guard behind the bridge does not know as live (V11, V19); the guard has reported
@@ -70,6 +72,7 @@ impl BridgeCounters {
             + self.bad_scopes
             + self.too_large
             + self.unknown_pointers
+            + self.foreign_pointers
             + self.freed_pointers
             + self.guard_refusals
             + self.alignment_changes
@@ -87,6 +90,7 @@ pub(crate) struct CounterCells {
     pub(crate) too_large: Count,
     pub(crate) backing_refusals: Count,
     pub(crate) unknown_pointers: Count,
+    pub(crate) foreign_pointers: Count,
     pub(crate) freed_pointers: Count,
     pub(crate) guard_refusals: Count,
     pub(crate) alignment_changes: Count,
@@ -145,6 +149,7 @@ impl CounterCells {
             too_large: self.too_large.get(),
             backing_refusals: self.backing_refusals.get(),
             unknown_pointers: self.unknown_pointers.get(),
+            foreign_pointers: self.foreign_pointers.get(),
             freed_pointers: self.freed_pointers.get(),
             guard_refusals: self.guard_refusals.get(),
             alignment_changes: self.alignment_changes.get(),

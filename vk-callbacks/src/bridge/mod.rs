@@ -7,6 +7,7 @@ mod cookie_key;
 mod counters;
 mod entry;
 mod leaked;
+mod live_bridges;
 mod state;
 
 pub use bare_bridge::BareBridge;

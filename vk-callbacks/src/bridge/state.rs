@@ -9,13 +9,15 @@ use alloc_core::{HostAllocator, PointerStatus, Scope, with_front};
 
 use super::block_header::{read_words, write_word1};
 use super::counters::CounterCells;
+use super::live_bridges;
 use crate::command::note_null_answer;
 use crate::fence::{Care, CareKind, Panicked, fence, fenced};
 use crate::header::{
     CookieKey, HEADER, HeaderError, HeaderPlan, Mark, Mode, Pad, SMALL_ALIGN, Word0,
 };
-use crate::raw::RawScope;
+use crate::raw::{RawCallbacks, RawRequest, RawScope};
 use crate::realloc_rules::{Action, IgnoredArguments, Original, OriginalBlock, decide};
+use crate::sink::CallbackSink as _;
 
 /// A bridge's state over the allocator `A`. Never moved while callbacks may come.
 pub(crate) struct BridgeState<A> {
@@ -134,7 +136,14 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
             }
             Action::Refuse(refusal) => self.refuse(refusal),
             // SAFETY: forwarded.
-            Action::RefuseNotOurs => unsafe { self.not_ours(payload) },
+            Action::RefuseNotOurs => match unsafe { self.own_callbacks_of(payload) } {
+                // SAFETY: the block is theirs and live.
+                Some(own) => {
+                    unsafe { own.reallocation(payload.cast(), RawRequest { size, align, scope }) }
+                        .cast()
+                }
+                None => ptr::null_mut(),
+            },
             Action::Resize {
                 old,
                 new,
@@ -174,7 +183,10 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         // SAFETY: forwarded.
         let Some((word0, scope)) = (unsafe { self.read(live) }) else {
             // SAFETY: forwarded.
-            unsafe { self.not_ours(payload) };
+            if let Some(own) = unsafe { self.own_callbacks_of(payload) } {
+                // SAFETY: the block is theirs and live.
+                unsafe { own.free(payload.cast()) };
+            }
             return;
         };
         let align = word0.align();
@@ -316,25 +328,25 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         true
     }
 
-    /// Counts a pointer that is no live block. Nothing is freed.
+    /// Counts a pointer that is no live block of this bridge. Returns the callbacks of the bridge whose live block it is, if it is one.
     ///
     /// # Safety
     /// As [`read`](Self::read).
     #[cold]
-    unsafe fn not_ours(&self, payload: *mut u8) -> *mut u8 {
-        let mark = match NonNull::new(payload) {
-            Some(payload) => {
-                // SAFETY: forwarded.
-                let (word0, word1) = unsafe { read_words(payload) };
-                self.cookie_key.judge(payload.addr().get(), word0, word1)
-            }
-            None => Mark::Unknown,
-        };
-        match mark {
-            Mark::Freed => self.counters.freed_pointers.one_more(),
-            Mark::Live | Mark::Unknown => self.counters.unknown_pointers.one_more(),
+    unsafe fn own_callbacks_of(&self, payload: *mut u8) -> Option<RawCallbacks> {
+        let payload = NonNull::new(payload)?;
+        // SAFETY: forwarded.
+        let (word0, word1) = unsafe { read_words(payload) };
+        if self.cookie_key.judge(payload.addr().get(), word0, word1) == Mark::Freed {
+            self.counters.freed_pointers.one_more();
+            return None;
         }
-        ptr::null_mut()
+        let own = live_bridges::callbacks_of_block(payload, word0, word1);
+        match own {
+            Some(_) => self.counters.foreign_pointers.one_more(),
+            None => self.counters.unknown_pointers.one_more(),
+        }
+        own
     }
 
     #[cold]

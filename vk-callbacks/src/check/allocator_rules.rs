@@ -40,7 +40,7 @@ pub(crate) fn misplaced(
     }
     if !all.contains(&Some(called)) {
         return Some(Misplaced {
-            kind: outside(row, &given, called_kind),
+            kind: outside(row, &given, called_kind, scope),
             instead_of: None,
         });
     }
@@ -134,7 +134,9 @@ fn most_specific(given: &Owners, row: &CommandRow, scope: Scope) -> Option<Owner
 }
 
 /// The kind of a request to callbacks that the command did not get.
-fn outside(row: &CommandRow, given: &Owners, called_kind: &str) -> FindingKind {
+fn outside(row: &CommandRow, given: &Owners, called_kind: &str, scope: Scope) -> FindingKind {
+    // A command that creates an object of this kind got the callbacks of another one.
+    let creates_kind = row.object == called_kind && row.may_allocate.contains(Scope::Object);
     match called_kind {
         _ if given.deferred.is_some() || matches!(row.action, CommandAction::Join) => {
             FindingKind::OutsideDeferred
@@ -142,6 +144,8 @@ fn outside(row: &CommandRow, given: &Owners, called_kind: &str) -> FindingKind {
         "VkDescriptorPool" => FindingKind::DescriptorPoolElsewhere,
         "VkCommandPool" => FindingKind::CommandPoolElsewhere,
         "VkPipelineCache" | "VkValidationCacheEXT" => FindingKind::CacheScopeElsewhere,
+        "" | "VkInstance" | "VkDevice" => FindingKind::OutsideChain,
+        _ if scope == Scope::Object && !creates_kind => FindingKind::ObjectOutsideCreate,
         _ => FindingKind::OutsideChain,
     }
 }

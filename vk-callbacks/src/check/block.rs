@@ -13,7 +13,7 @@ use crate::raw::RawRequest;
 ///
 /// ```text
 ///   0         8        16       24              40      44       48
-///   | address | packed | serial | command (&str) | owner | move   |      packed: size 48, alignment 6, scope 3, state 2, reported 2, flags 2
+///   | address | packed | serial | command (&str) | owner | tag    |      packed: size 48, alignment 6, scope 3, state 2, reported 2, flags 2
 /// ```
 #[derive(Clone, Copy)]
 pub(crate) struct BlockRecord<'t> {
@@ -25,8 +25,8 @@ pub(crate) struct BlockRecord<'t> {
     pub(crate) command: &'t str,
     /// The owner of its callbacks; 0 if unknown.
     pub(crate) owner: u32,
-    /// In transit: the number of the reallocation. Before it is 0, afterwards meaningless.
-    pub(crate) moved_by: u32,
+    /// In transit: the number of the reallocation. Otherwise the [callbacks](super::engine::CallbackCall::callbacks) that gave it.
+    pub(crate) tag: u32,
 }
 
 const _: () = assert!(size_of::<Option<BlockRecord<'_>>>() == 48 || usize::BITS != 64);
@@ -59,7 +59,7 @@ const STATE: Field = Field { shift: 57, bits: 2 };
 const REPORTED: Field = Field { shift: 59, bits: 2 };
 /// A reallocation of the block failed, so it must stay.
 const STAYS: Field = Field { shift: 61, bits: 1 };
-/// Another owner's callbacks freed the block; whether they are compatible is unknown.
+/// In a log, other callbacks freed the block or moved it here; whether they are compatible is unknown.
 const DOUBTED: Field = Field { shift: 62, bits: 1 };
 /// An alignment that is no power of two.
 const ODD: u64 = 63;
@@ -96,7 +96,7 @@ impl<'t> BlockRecord<'t> {
         request: BlockRequest,
         serial: u64,
         command: &'t str,
-        owner: u32,
+        (owner, callbacks): (u32, u32),
     ) -> Self {
         let mut packed = SIZE.put(0, request.size.min((1 << 48) - 1));
         packed = ALIGN.put(packed, align_word(request.align));
@@ -110,7 +110,7 @@ impl<'t> BlockRecord<'t> {
             serial,
             command,
             owner,
-            moved_by: 0,
+            tag: callbacks,
         }
     }
 
@@ -123,7 +123,7 @@ impl<'t> BlockRecord<'t> {
             serial: 0,
             command: "",
             owner: 0,
-            moved_by: 0,
+            tag: 0,
         }
     }
 
@@ -203,9 +203,9 @@ impl<'t> BlockRecord<'t> {
         self.packed = DOUBTED.put(self.packed, doubted as u64);
     }
 
-    /// Whether this record is the block of the reallocation that began with `moving`.
-    pub(crate) fn is_moved_as(&self, moving: &Self) -> bool {
-        self.state() == BlockState::Moving && self.moved_by == moving.moved_by
+    /// Whether this record is the block of the reallocation of this number.
+    pub(crate) fn is_moved_by(&self, number: u32) -> bool {
+        self.state() == BlockState::Moving && self.tag == number
     }
 
     /// The same block at another address.

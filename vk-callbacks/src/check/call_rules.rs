@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use core::num::NonZeroU64;
+use core::num::{NonZeroU64, NonZeroUsize};
 use core::sync::atomic::Ordering;
 
 use alloc_core::{NoticeEvent, Scope};
@@ -15,21 +15,33 @@ use super::kind::FindingKind;
 use super::owner::CallbackOwner;
 use super::row::FindingRow;
 use super::table::{NoRoom, Promised};
+use super::user_data;
 use crate::command::{Bracket, BracketCoverage, Creation};
 use crate::commands::{AllocatorSource, CommandAction};
 use crate::raw::{INTERNAL_EXECUTABLE, RawInternalType, RawScope};
 
-/// Whether a call is passed on to the inner callbacks.
+/// Whether, and where, a call is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Pass {
+    /// To the callbacks that were called.
     On,
-    /// The call would be undefined there.
+    /// To the block's own, which have this user data.
+    ToOwn(NonZeroUsize),
+    /// The call would be undefined anywhere.
     Not,
 }
 
-/// The block of a running reallocation, as it was before.
-pub(crate) type Moving<'t> = BlockRecord<'t>;
+/// A running reallocation.
+#[derive(Clone, Copy)]
+pub(crate) struct Moving<'t> {
+    /// The block as it was before.
+    pub(crate) block: BlockRecord<'t>,
+    number: u32,
+    pub(crate) pass: Pass,
+    /// The callbacks that were called are not the block's, nor compatible.
+    through_other: bool,
+}
 
 impl<'t> Engine<'_, 't> {
     #[inline]
@@ -153,14 +165,18 @@ impl<'t> Engine<'_, 't> {
         request: BlockRequest,
         address: NonZeroU64,
     ) -> Result<(), NoRoom> {
-        let CallbackCall { caller, owner } = call;
+        let CallbackCall {
+            caller,
+            owner,
+            callbacks,
+        } = *call;
         self.mark_creation(call);
         let block = BlockRecord::new(
             address,
             request,
             caller.serial(),
             caller.command(),
-            owner.number(),
+            (owner.number(), callbacks),
         );
         owner.count_block(&block);
         let mut before = None;
@@ -177,7 +193,7 @@ impl<'t> Engine<'_, 't> {
         if let Some(before) = before {
             self.address_returned_twice(call, request.scope(), request.size, &before);
         }
-        self.command_block(caller, request.scope == Scope::Command as i32, 1);
+        self.command_block(&caller, request.scope == Scope::Command as i32, 1);
         Ok(())
     }
 
@@ -256,9 +272,20 @@ impl<'t> Engine<'_, 't> {
         self.report(finding.of_size(request.size));
     }
 
-    /// A forbidden reallocation returned another block: the old one is gone.
-    pub(crate) fn moved_despite_refusal(&self, old: NonZeroU64) {
-        let _ = self.with_block(old, |block| block.set_state(BlockState::Gone));
+    /// In a log, a forbidden reallocation returned another block: the old one is gone. Returns whether it was live: then the new one may
+    /// be of the same callbacks, or of those that were called.
+    pub(crate) fn moved_despite_refusal(&self, old: NonZeroU64) -> bool {
+        let before = self.with_block(old, |block| {
+            let before = block.state();
+            block.set_state(BlockState::Gone);
+            before
+        });
+        before == Some(BlockState::Live)
+    }
+
+    /// In a log, the callbacks of a live block are not known.
+    pub(crate) fn doubt_owner(&self, address: NonZeroU64) {
+        let _ = self.with_block(address, |block| block.set_doubted(true));
     }
 
     /// Whether a reallocation of the block is running.
@@ -279,32 +306,49 @@ impl<'t> Engine<'_, 't> {
     /// A free, or a reallocation to size 0, before it is passed on: afterwards the address may be another block's.
     #[inline]
     pub(crate) fn released(&self, call: &CallbackCall<'_, 't>, address: NonZeroU64) -> Pass {
-        let CallbackCall { caller, owner } = call;
+        let CallbackCall { caller, owner, .. } = call;
         let block = self.with_block(address, |block| {
             let before = *block;
-            let may_pass = self.may_pass(&before, owner);
-            // A log does not say which callbacks are compatible: the block may have been freed, or not.
-            if before.state() == BlockState::Live && (may_pass || !self.groups_reported) {
-                block.set_state(BlockState::Gone);
-                block.set_doubted(!may_pass);
+            let may_pass = self.may_pass(&before, call);
+            let pass = self.way_of(&before, call, may_pass);
+            if before.state() == BlockState::Live {
+                if pass != Pass::Not || !self.groups_reported {
+                    block.set_state(BlockState::Gone);
+                    // A log does not say which callbacks are compatible: the block may have been freed, or not.
+                    block.set_doubted(pass == Pass::Not);
+                } else {
+                    // It stays, and the finding says why: it is no leftover besides.
+                    block.set_reported_as(ReportedAs::End);
+                }
             }
-            before
+            (before, may_pass, pass)
         });
-        let Some(block) = block else {
+        let Some((block, may_pass, pass)) = block else {
             self.unknown_pointer(call, FindingKind::FreedUnknown, None);
             return Pass::Not;
         };
-        if block.doubted() && block.state() == BlockState::Gone && self.finish_free(&block, owner) {
+        if block.doubted() && block.state() == BlockState::Gone && self.finish_free(&block, call) {
             return Pass::On;
         }
-        if block.state() != BlockState::Live || !self.may_pass(&block, owner) {
-            let kind = match block.state() {
-                BlockState::Gone => FindingKind::FreedTwice,
-                BlockState::Moving => FindingKind::FreedInTransit,
-                BlockState::Live => FindingKind::FreedThroughOther,
-            };
-            self.not_passed(call, kind, &block);
+        let wrong = match block.state() {
+            BlockState::Gone => Some(FindingKind::FreedTwice),
+            BlockState::Moving => Some(FindingKind::FreedInTransit),
+            BlockState::Live => None,
+        };
+        if let Some(kind) = wrong {
+            self.misused(call, kind, &block);
             return Pass::Not;
+        }
+        if !may_pass {
+            self.misused(call, FindingKind::FreedThroughOther, &block);
+            if self.groups_reported {
+                self.withdraw_leftover(&block);
+            }
+            if pass != Pass::Not {
+                self.discount(&block, owner);
+                self.discount_command_block(caller, &block);
+            }
+            return pass;
         }
         self.discount(&block, owner);
         self.discount_command_block(caller, &block);
@@ -334,8 +378,8 @@ impl<'t> Engine<'_, 't> {
 
     /// The owner of a block frees it after another owner did: that free was not passed on, then.
     #[cold]
-    fn finish_free(&self, block: &BlockRecord<'t>, owner: &CallbackOwner<'t>) -> bool {
-        self.may_pass(block, owner)
+    fn finish_free(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>) -> bool {
+        self.may_pass(block, call)
             && self
                 .with_block(block.address(), |there| there.set_doubted(false))
                 .is_some()
@@ -364,9 +408,9 @@ impl<'t> Engine<'_, 't> {
         });
     }
 
-    /// Reports a block whose free or reallocation is not passed on.
+    /// Reports a free or reallocation of a block that is not passed on as it came.
     #[cold]
-    fn not_passed(&self, call: &CallbackCall<'_, 't>, kind: FindingKind, block: &BlockRecord<'t>) {
+    fn misused(&self, call: &CallbackCall<'_, 't>, kind: FindingKind, block: &BlockRecord<'t>) {
         self.report(CheckFinding {
             command: call.caller.command(),
             against: self.numbered(block.owner).map_or("", |owner| owner.kind),
@@ -374,10 +418,36 @@ impl<'t> Engine<'_, 't> {
         });
     }
 
-    /// Whether the owner's callbacks gave the block, or compatible ones did (V42).
+    /// Whether the called callbacks gave the block, or compatible ones did (V42).
     #[inline]
-    fn may_pass(&self, block: &BlockRecord<'t>, owner: &CallbackOwner<'t>) -> bool {
-        block.owner == owner.number() || self.compatible(block.owner, owner)
+    fn may_pass(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>) -> bool {
+        block.owner == call.owner.number()
+            || (call.callbacks != 0 && block.tag == call.callbacks)
+            || (block.doubted() && block.state() == BlockState::Live)
+            || self.compatible(block.owner, call.owner)
+    }
+
+    /// Where a free or reallocation of a live block goes. Callbacks that a program passes with each object get what the driver calls them
+    /// for: they may end with their object, and are not called for it later.
+    #[inline]
+    fn way_of(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>, may_pass: bool) -> Pass {
+        if may_pass {
+            Pass::On
+        } else {
+            self.way_elsewhere(block, call)
+        }
+    }
+
+    #[cold]
+    fn way_elsewhere(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>) -> Pass {
+        let Some(gave) = self.numbered(block.owner).filter(|_| self.groups_reported) else {
+            return Pass::Not;
+        };
+        match (gave.user_data(), call.owner.user_data()) {
+            (Some(own), _) if user_data::is_current(own) => Pass::ToOwn(own),
+            (None, None) => Pass::On,
+            _ => Pass::Not,
+        }
     }
 
     #[cold]
@@ -396,39 +466,43 @@ impl<'t> Engine<'_, 't> {
         scope: Option<Scope>,
     ) -> Option<Moving<'t>> {
         // Unique: each reallocation recognises its own block by it.
-        let moved_by = self.moves.fetch_add(1, Ordering::Relaxed);
-        let block = self.with_block(address, |block| {
-            let before = *block;
-            if before.state() == BlockState::Live && self.may_pass(&before, call.owner) {
+        let number = self.moves.fetch_add(1, Ordering::Relaxed);
+        let moving = self.with_block(address, |block| {
+            let may_pass = self.may_pass(block, call);
+            let moving = Moving {
+                block: *block,
+                number,
+                pass: self.way_of(block, call, may_pass),
+                through_other: !may_pass,
+            };
+            if block.state() == BlockState::Live && moving.pass != Pass::Not {
                 block.set_state(BlockState::Moving);
-                block.moved_by = moved_by;
+                block.tag = number;
             }
-            before
+            moving
         });
-        let Some(mut block) = block else {
+        let Some(moving) = moving else {
             self.unknown_pointer(call, FindingKind::ReallocatedUnknown, scope);
             return None;
         };
-        if block.state() != BlockState::Live {
-            self.not_passed(call, FindingKind::ReallocatedFreed, &block);
+        if moving.block.state() != BlockState::Live {
+            self.misused(call, FindingKind::ReallocatedFreed, &moving.block);
             return None;
         }
-        if !self.may_pass(&block, call.owner) {
-            self.not_passed(call, FindingKind::ReallocatedThroughOther, &block);
-            return None;
+        if moving.through_other {
+            self.misused(call, FindingKind::ReallocatedThroughOther, &moving.block);
         }
-        block.moved_by = moved_by;
-        Some(block)
+        (moving.pass != Pass::Not).then_some(moving)
     }
 
     /// The request of a reallocation: V15, and the rules for any request.
     pub(crate) fn move_requested(
         &self,
         call: &CallbackCall<'_, 't>,
-        block: &Moving<'t>,
+        moving: &Moving<'t>,
         request: BlockRequest,
     ) {
-        let scope = request.scope();
+        let (block, scope) = (&moving.block, request.scope());
         if !block.has_align(request.align) {
             let finding = call.finding(FindingKind::OtherAlignment, block.scope());
             self.report(CheckFinding {
@@ -440,7 +514,9 @@ impl<'t> Engine<'_, 't> {
             let finding = call.finding(FindingKind::OtherScope, scope);
             self.report(finding.of_size(request.size));
         }
-        self.check_allocator(call, request, scope);
+        if !moving.through_other {
+            self.check_allocator(call, request, scope);
+        }
     }
 
     /// The reallocation failed: the block stays (V16).
@@ -448,11 +524,12 @@ impl<'t> Engine<'_, 't> {
         &self,
         call: &CallbackCall<'_, 't>,
         address: NonZeroU64,
-        block: &Moving<'t>,
+        moving: &Moving<'t>,
         tried: bool,
     ) {
+        let block = &moving.block;
         let stayed = self.with_block(address, |there| {
-            let ours = there.is_moved_as(block);
+            let ours = there.is_moved_by(moving.number);
             if ours {
                 *there = *block;
                 if tried {
@@ -474,15 +551,16 @@ impl<'t> Engine<'_, 't> {
         &self,
         call: &CallbackCall<'_, 't>,
         (old, new): (NonZeroU64, NonZeroU64),
-        block: &Moving<'t>,
+        moving: &Moving<'t>,
         size: u64,
         room: &Promised<'_, '_, BlockRecord<'t>>,
     ) {
+        let block = &moving.block;
         let mut moved = block.moved_to(new);
         moved.set_size(size);
         if old != new {
             let _ = self.with_block(old, |there| {
-                if there.is_moved_as(block) {
+                if there.is_moved_by(moving.number) {
                     *there = *block;
                     there.set_state(BlockState::Gone);
                 }

@@ -1,6 +1,7 @@
 //! The live checker, which the application owns.
 
 use core::alloc::Layout;
+use core::cell::Cell;
 use core::ffi::c_void;
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -33,7 +34,9 @@ use crate::trace::Sighting;
 /// each block has a record of 48 bytes in a side table, in the memory of [`Checker::new`]. The inner functions are called while the
 /// checker holds no lock. Two calls are refused:
 ///
-/// - a free or reallocation of an unknown or freed pointer is reported and **not** passed on;
+/// - a free or reallocation of an unknown or freed pointer is reported and **not** passed on. One of another owner's block is reported
+///   and passed on to that owner's callbacks; between owners [without callbacks of their own](Checker::add_owner) it is passed on as it
+///   came, and otherwise not at all;
 /// - a request without memory for its record is answered with NULL.
 ///
 /// The checker needs to know commands ([`run`](Checker::run)) and handles ([`created`](Checker::created),
@@ -167,9 +170,16 @@ impl<'h> Checker<'h> {
         check_complete(&inner)?;
         // Identical callbacks are compatible. They are looked up last, because an allocation before may call back and watch them.
         let of_same = || self.group_of(&inner).filter(|_| owner.group == 0);
-        self.watch(inner, || {
-            Ok(engine.add_owner(|| CallbackOwner::new(owner, of_same()))?)
-        })
+        let new = Cell::new(None);
+        let checked = self.watch(inner, || {
+            let owner = engine.add_owner(|| CallbackOwner::new(owner, of_same()))?;
+            new.set(Some(owner));
+            Ok(owner)
+        })?;
+        if let Some(owner) = new.get() {
+            owner.set_user_data(checked.raw().p_user_data.addr());
+        }
+        Ok(checked)
     }
 
     /// Adds an owner whose callbacks come later, each by [`Checker::wrap_for`]: for kinds whose objects have callbacks of their own (V5).
@@ -212,7 +222,7 @@ impl<'h> Checker<'h> {
     ///
     /// # Safety
     /// Unless they were wrapped more often than retired, none of their functions is running or will be called, not even for a leftover
-    /// block. (A later call counts as [stray](crate::check::stray_callbacks).)
+    /// block, which a driver might also free through other callbacks of the checker if they are those of [`wrap`](Checker::wrap). (A later call counts as [stray](crate::check::stray_callbacks).)
     pub unsafe fn retire(&self, checked: &Checked) {
         let shared = self.shared();
         let user_data = checked.raw().p_user_data;
@@ -368,7 +378,12 @@ impl<'h> Checker<'h> {
         let caller = caller_context();
         let owner = owner.and_then(|id| engine.owner(id));
         if let Some(owner) = engine.destroyed(&caller, kind, handle, owner, command) {
-            engine.report_left_by(&CallbackCall { caller, owner }, command, None);
+            let call = CallbackCall {
+                caller,
+                owner,
+                callbacks: 0,
+            };
+            engine.report_left_by(&call, command, None);
         }
     }
 

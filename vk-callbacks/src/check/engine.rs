@@ -97,6 +97,8 @@ impl<'t> CallerContext<'_, 't> {
 pub(crate) struct CallbackCall<'a, 't> {
     pub(crate) caller: CallerContext<'a, 't>,
     pub(crate) owner: &'a CallbackOwner<'t>,
+    /// A hash of the user data and the functions: equal for identical callbacks. 0 if unknown, as in a log.
+    pub(crate) callbacks: u32,
 }
 
 impl<'a, 't> CallbackCall<'a, 't> {
@@ -104,6 +106,7 @@ impl<'a, 't> CallbackCall<'a, 't> {
         Self {
             caller: CallerContext::UNKNOWN_CALLER,
             owner,
+            callbacks: 0,
         }
     }
 

@@ -4,7 +4,7 @@
 //! is in transit during its reallocation: otherwise another thread may get its address first. No lock is held over a call.
 
 use core::ffi::c_void;
-use core::num::NonZeroU64;
+use core::num::{NonZeroU64, NonZeroUsize};
 use core::ptr::{self, NonNull};
 
 use super::block::BlockRequest;
@@ -15,7 +15,7 @@ use super::finding::CheckFinding;
 use super::kind::FindingKind;
 use super::owner::CallbackOwner;
 use super::user_data;
-use super::watched_entry::WatchedEntry;
+use super::watched_entry::{WatchedEntry, hash_of};
 use crate::command::thread;
 use crate::raw::{RawCallbacks, RawNotice, RawRequest};
 use crate::sink::CallbackSink;
@@ -57,10 +57,12 @@ pub(super) struct Watched<'h> {
     /// An owner of the engine's list.
     pub(super) owner: NonNull<CallbackOwner<'static>>,
     inner: RawCallbacks,
+    /// See [`CallbackCall::callbacks`].
+    hash: u32,
 }
 
 impl<'h> Watched<'h> {
-    pub(super) const fn new(
+    pub(super) fn new(
         shared: NonNull<CheckerState<'h>>,
         owner: NonNull<CallbackOwner<'static>>,
         inner: RawCallbacks,
@@ -69,6 +71,7 @@ impl<'h> Watched<'h> {
             shared,
             owner,
             inner,
+            hash: hash_of(&inner),
         }
     }
 
@@ -91,6 +94,7 @@ impl<'h> Watched<'h> {
         CallbackCall {
             caller: caller_context(),
             owner: self.owner(),
+            callbacks: self.hash,
         }
     }
 
@@ -177,10 +181,15 @@ impl<'h> Watched<'h> {
             return ptr::null_mut();
         };
         let nulls = nulls(caller);
-        let block = self.resize(original, raw_request);
+        let block = match before.pass {
+            Pass::ToOwn(user_data) => {
+                own(user_data).map_or(ptr::null_mut(), |own| own.resize(original, raw_request))
+            }
+            _ => self.resize(original, raw_request),
+        };
         match number(block) {
             Some(new) => {
-                if before.has_align(request.align) && is_misaligned(new, request) {
+                if before.block.has_align(request.align) && is_misaligned(new, request) {
                     engine.misaligned(call, request);
                 }
                 engine.moved(call, (old, new), &before, request.size, &room);
@@ -254,6 +263,14 @@ fn watched<'a, 'h>(user_data: *mut c_void) -> Option<&'a Watched<'h>> {
     }
 }
 
+/// The value of the user data of a block's own callbacks, which stay watched while a block of theirs is live ([`Checker::retire`]).
+///
+/// [`Checker::retire`]: crate::Checker::retire
+#[cold]
+fn own<'a, 'h>(user_data: NonZeroUsize) -> Option<&'a Watched<'h>> {
+    watched(ptr::without_provenance_mut(user_data.get()))
+}
+
 #[cold]
 fn stray() {
     // SAFETY: as in `caller_context`.
@@ -308,11 +325,16 @@ impl CallbackSink for Watched<'_> {
         let request = BlockRequest::from(raw_request);
         let engine = self.engine();
         match (number(original), request.size) {
-            (Some(old), 0) => {
-                if engine.released(&call, old) == Pass::Not {
+            (Some(old), 0) => match engine.released(&call, old) {
+                Pass::On => {}
+                Pass::ToOwn(user_data) => {
+                    own(user_data)
+                        .into_iter()
+                        .for_each(|own| own.free_block(original));
                     return ptr::null_mut();
                 }
-            }
+                Pass::Not => return ptr::null_mut(),
+            },
             (Some(old), _) => return self.move_block(&call, original, old, raw_request),
             (None, 0) => {}
             (None, _) => {
@@ -335,11 +357,16 @@ impl CallbackSink for Watched<'_> {
         let call = self.call();
         match number(block) {
             None => self.engine().freed_null(&call),
-            Some(address) => {
-                if self.engine().released(&call, address) == Pass::Not {
+            Some(address) => match self.engine().released(&call, address) {
+                Pass::On => {}
+                Pass::ToOwn(user_data) => {
+                    own(user_data)
+                        .into_iter()
+                        .for_each(|own| own.free_block(block));
                     return;
                 }
-            }
+                Pass::Not => return,
+            },
         }
         self.free_block(block);
     }

@@ -143,7 +143,7 @@ kinds! {
     DescriptorPoolElsewhere [38] Violation;
     /// A command pool's allocator was called by a command that is not on the pool.
     CommandPoolElsewhere [39] Violation;
-    /// An object's own allocator was called by a command that does not create the object.
+    /// Memory of scope object was requested in a command that does not create the object whose allocator was called.
     ObjectOutsideCreate [40] Violation;
     /// A block was live when the last object of its allocator, and all below, had been destroyed.
     LiveAfterDestroy [41] Violation;

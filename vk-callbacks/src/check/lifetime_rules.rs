@@ -198,6 +198,23 @@ impl<'t> Engine<'_, 't> {
         caller: &CallerContext<'_, 't>,
         block: &BlockRecord<'t>,
     ) {
+        self.change_leftover(block, |left| {
+            left.freed_later = left.freed_later.saturating_add(1);
+            left.freed_in = caller.command();
+        });
+    }
+
+    /// A block is freed through other callbacks: that finding takes the place of the one that reported the block as left.
+    #[cold]
+    pub(crate) fn withdraw_leftover(&self, block: &BlockRecord<'t>) {
+        self.change_leftover(block, |left| {
+            left.count = left.count.saturating_sub(1);
+            left.bytes = left.bytes.saturating_sub(block.size());
+        });
+    }
+
+    /// Changes the finding that reported the block as left, if there is one.
+    fn change_leftover(&self, block: &BlockRecord<'t>, change: impl Fn(&mut CheckFinding<'t>)) {
         let kind = match block.reported_as() {
             ReportedAs::Command => FindingKind::CommandBlockLeft,
             ReportedAs::Destroy => FindingKind::LiveAfterDestroy,
@@ -212,8 +229,7 @@ impl<'t> Engine<'_, 't> {
                 && (left.command, left.scope) == (block.command, block.scope())
                 && left.freed_later < left.count;
             if of_it {
-                left.freed_later = left.freed_later.saturating_add(1);
-                left.freed_in = caller.command();
+                change(left);
             }
             of_it
         });
@@ -341,7 +357,7 @@ impl<'t> Engine<'_, 't> {
                 ReportedAs::Destroy,
                 command,
                 held,
-                |block| block.owner == number && owner.has_no_objects(),
+                |block| block.owner == number && !block.doubted() && owner.has_no_objects(),
             );
         }
         let over = || self.of_group(owner.group).all(CallbackOwner::has_ended);

@@ -205,7 +205,7 @@ impl<'h, 't> Judge<'h, 't> {
                 self.object_created(last);
             }
             TraceEvent::Destroyed { by, handle, kind } => {
-                let CallbackCall { caller, owner } = self.call(line, by)?;
+                let CallbackCall { caller, owner, .. } = self.call(line, by)?;
                 let last = self.current(by.thread);
                 let last = last.map_or("", |thread| thread.last_command);
                 let command = caller.bracket.map_or(last, |bracket| bracket.name);
@@ -217,7 +217,11 @@ impl<'h, 't> Judge<'h, 't> {
                         .first_of_group(owner.group)
                         .unwrap_or(owner)
                         .held;
-                    let call = CallbackCall { caller, owner };
+                    let call = CallbackCall {
+                        caller,
+                        owner,
+                        callbacks: 0,
+                    };
                     self.engine.report_left_by(
                         &call,
                         command,
@@ -356,7 +360,11 @@ impl<'h, 't> Judge<'h, 't> {
             known: by.thread != 0,
             at: line,
         };
-        Ok(CallbackCall { caller, owner })
+        Ok(CallbackCall {
+            caller,
+            owner,
+            callbacks: 0,
+        })
     }
 
     /// The object of a creating command was reported, or never will be.

@@ -174,7 +174,10 @@ impl CheckFinding<'_> {
             Kind::DescriptorPoolElsewhere | Kind::CommandPoolElsewhere => {
                 f.write_str(", which may take nothing for the pool")
             }
-            Kind::ObjectOutsideCreate => f.write_str(", which makes no object"),
+            Kind::ObjectOutsideCreate => match self.owner_kind {
+                "" | "VkInstance" | "VkDevice" => f.write_str(", which makes no object"),
+                kind => write!(f, ", which makes no {kind}"),
+            },
             _ => Ok(()),
         }
     }

@@ -2,7 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use core::num::NonZeroUsize;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use alloc_core::Scope;
 
@@ -21,6 +22,8 @@ pub(crate) struct CallbackOwner<'t> {
     pub(crate) kind: &'t str,
     /// Equal for callbacks that are compatible.
     pub(crate) group: u64,
+    /// The user data of its watched callbacks; 0 where each object may have its own.
+    user_data: AtomicUsize,
     /// The owner above; only in a log.
     pub(crate) parent: u64,
     /// Created objects less destroyed ones.
@@ -107,6 +110,7 @@ impl<'t> CallbackOwner<'t> {
             id,
             kind,
             group,
+            user_data: AtomicUsize::new(0),
             parent,
             objects: AtomicI64::new(0),
             objects_reported: AtomicBool::new(false),
@@ -141,6 +145,15 @@ impl<'t> CallbackOwner<'t> {
             Some(id) => id.get(),
             None => 0,
         }
+    }
+
+    /// The user data of its watched callbacks, if it has one set of them for all objects.
+    pub(crate) fn user_data(&self) -> Option<NonZeroUsize> {
+        NonZeroUsize::new(self.user_data.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_user_data(&self, user_data: usize) {
+        self.user_data.store(user_data, Ordering::Release);
     }
 
     /// Whether recording commands may use the callbacks.

@@ -47,7 +47,11 @@ impl<'t> Engine<'_, 't> {
         let Some(owner) = owner else { return false };
         self.discount(block, owner);
         self.discount_command_block(&caller, block);
-        let call = CallbackCall { caller, owner };
+        let call = CallbackCall {
+            caller,
+            owner,
+            callbacks: 0,
+        };
         self.report(CheckFinding {
             owner: None,
             owner_kind: ELSEWHERE,

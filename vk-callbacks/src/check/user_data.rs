@@ -8,6 +8,7 @@
 //! were never used occupy no memory.
 
 use core::ffi::c_void;
+use core::num::NonZeroUsize;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -55,6 +56,11 @@ pub(crate) fn find(user_data: *mut c_void) -> Option<*mut c_void> {
     let watched = slot.watched.load(Ordering::Acquire);
     let is_current = slot.user_data.load(Ordering::Relaxed) == user_data.addr();
     (is_current && !watched.is_null()).then_some(watched)
+}
+
+/// Whether the user data is claimed.
+pub(crate) fn is_current(user_data: NonZeroUsize) -> bool {
+    find(ptr::without_provenance_mut(user_data.get())).is_some()
 }
 
 /// Frees the place, once; later calls with this user data are stray.

@@ -59,6 +59,11 @@ pub(super) fn identity(raw: &RawCallbacks) -> [usize; 6] {
     Words::of(raw).map(<*mut c_void>::addr)
 }
 
+/// A short hash of the identity, never 0.
+pub(super) fn hash_of(raw: &RawCallbacks) -> u32 {
+    (key_of(&identity(raw)) >> 32) as u32 | 1
+}
+
 /// The key of all entries with this identity.
 pub(super) fn key_of(identity: &[usize; 6]) -> u64 {
     identity.iter().fold(0, |key: u64, word| {

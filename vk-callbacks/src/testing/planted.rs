@@ -1,6 +1,6 @@
 //! The planted defects that are one wrong call during a command, and those between commands.
 
-use core::ptr;
+use core::ptr::{self, NonNull};
 
 use alloc_core::{NoticeEvent, Scope};
 
@@ -56,7 +56,7 @@ impl FakeDriver<'_> {
             | ("vkEndCommandBuffer", Defect::CommandPoolElsewhere) => {
                 borrow(Level::Object, Scope::Object)
             }
-            ("vkCreateImage", Defect::OutsideChain) => self.stranger(Scope::Object),
+            ("vkCreateImage", Defect::OutsideChain) => self.stranger(Scope::Command),
             ("vkDeferredOperationJoinKHR", Defect::OutsideDeferred) => self.stranger(Scope::Object),
             (SCENE, Defect::UnknownUserData) => own.into_iter().for_each(|own| {
                 let at = own
@@ -101,12 +101,9 @@ impl FakeDriver<'_> {
             (SCENE, Defect::ReallocatedThroughOther) => {
                 let block = allocate(Scope::Device)?;
                 let moved = own.reallocate(block.at.as_ptr(), 128, 8, Scope::Device);
-                // If the reallocation failed, the block is unchanged.
-                if moved.is_null() {
-                    chain.free(block)
-                } else {
-                    own.free(moved)
-                }
+                // It stays a block of its own callbacks. If the reallocation failed, it is unchanged.
+                let at = NonNull::new(moved).unwrap_or(block.at);
+                chain.free(FakeBlock { at, ..block });
             }
             (SCENE, Defect::OtherAlignment) => {
                 let block = allocate(Scope::Command)?;
@@ -129,8 +126,6 @@ impl FakeDriver<'_> {
             (SCENE, Defect::FreedThroughOther) => {
                 let block = allocate(Scope::Device)?;
                 own.free(block.at.as_ptr());
-                // A checker has not passed that on; else the block would be a leftover, too.
-                chain.free(block);
             }
             (SCENE, Defect::FreedInTransit) => self.free_in_transit(chain),
             // Blocks that stay.

@@ -513,3 +513,69 @@ fn a_wild_driver_meets_what_the_model_says() {
         ran.assert_meaningful();
     }
 }
+
+/// Law 4: the header knows the bridge.
+#[test]
+fn v11_v19_a_block_that_another_bridge_is_called_for_goes_back_through_its_own() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let new = |name| Bridge::new(root.child(name).expect("memory")).expect("fresh");
+    let (layouts, pipelines) = (new("layouts"), new("pipelines"));
+    let (a, b) = (driver(&layouts), driver(&pipelines));
+    let empty = pipelines.usage();
+    for align in [1, 8, 16, 64, 4096, 8192] {
+        let block = a.alloc(144, align, Scope::Object);
+        fill(block, 144, 7);
+        let grown = b.realloc(block, 1000, align, Scope::Object);
+        assert_filled(grown, 144, 7);
+        assert!(grown.addr().is_multiple_of(align), "{align}");
+        assert_eq!(layouts.live().total().blocks, 1, "it stays the layouts'");
+        b.free(grown);
+        assert!(layouts.live().is_empty(), "{align}");
+        let block = a.alloc(144, align, Scope::Object);
+        assert!(b.realloc(block, 0, align, Scope::Object).is_null());
+        assert!(layouts.live().is_empty(), "{align}");
+    }
+    assert_eq!(pipelines.counters().foreign_pointers, 6 * 3);
+    assert_eq!(pipelines.counters().faults(), 6 * 3);
+    assert_eq!(layouts.counters().faults(), 0);
+    assert_eq!(pipelines.usage(), empty);
+    // What only looks like a block of that bridge: a copied header, and one that was overwritten.
+    let block = a.alloc(16, 8, Scope::Object);
+    let mut copy = [0_u64; 4];
+    // SAFETY: the block has 16 bytes in front.
+    unsafe {
+        std::ptr::copy_nonoverlapping(block.wrapping_sub(16), copy.as_mut_ptr().cast::<u8>(), 16);
+    };
+    b.free((&raw mut copy).cast::<u8>().wrapping_add(16));
+    let before = block.wrapping_sub(1);
+    // SAFETY: the byte in front is the bridge's own and writable.
+    let byte = unsafe { before.read() };
+    // SAFETY: as above.
+    unsafe { before.write(byte ^ 1) };
+    b.free(block);
+    // SAFETY: as above.
+    unsafe { before.write(byte) };
+    assert_eq!(pipelines.counters().unknown_pointers, 2);
+    assert_eq!(layouts.live().total().blocks, 1);
+    // The owner's bridge is gone, its state is not: the block is live.
+    let account = layouts.context().handle();
+    let closes = layouts.close().expect_err("a block is live").value;
+    drop(closes);
+    b.free(block);
+    assert_eq!(account.usage().total().live_blocks, 1, "the leaked state");
+    assert_eq!(pipelines.counters().foreign_pointers, 6 * 3 + 1);
+    // A bridge that was closed has no block that could be live.
+    let short = new("short");
+    let block = driver(&short).alloc(64, 8, Scope::Object);
+    let header = [16, 8].map(|offset| {
+        // SAFETY: the header in front of the block.
+        unsafe { block.wrapping_sub(offset).cast::<u64>().read_unaligned() }
+    });
+    driver(&short).free(block);
+    drop(short.close().expect("nothing is live"));
+    let mut stale = [header[0], header[1], 0];
+    b.free((&raw mut stale).cast::<u8>().wrapping_add(16));
+    assert_eq!(pipelines.counters().unknown_pointers, 3);
+    drop(pipelines.close().expect("nothing is live"));
+}

@@ -118,9 +118,9 @@ impl<'t> Judge<'_, 't> {
         let (old, new) = (address(old), address(new));
         // If the line is that of another reallocation, the end of that one was lost.
         if let Some(Some(other)) = begun
-            && Some(other.address()) != old
+            && Some(other.block.address()) != old
         {
-            engine.not_moved(&call, other.address(), &other, false);
+            engine.not_moved(&call, other.block.address(), &other, false);
             begun = None;
         }
         let (mut of_owner, mut of_command) = (call.owner.number(), caller.serial());
@@ -147,7 +147,7 @@ impl<'t> Judge<'_, 't> {
             (Some(old), Some(before), Some(new)) => {
                 engine.move_requested(&call, &before, request);
                 engine.moved(&call, (old, new), &before, request.size, &room);
-                (of_owner, of_command) = (before.owner, before.serial);
+                (of_owner, of_command) = (before.block.owner, before.block.serial);
             }
             (Some(old), Some(before), None) => {
                 engine.move_requested(&call, &before, request);
@@ -156,8 +156,11 @@ impl<'t> Judge<'_, 't> {
             }
             // The mistake was reported at the begin. The answer is a block all the same.
             (Some(old), None, Some(new)) => {
-                engine.moved_despite_refusal(old);
+                let is_doubtful = engine.moved_despite_refusal(old);
                 answered(new)?;
+                if is_doubtful {
+                    engine.doubt_owner(new);
+                }
             }
             (Some(old), None, None) if request.size == 0 => engine.released_through_other(old),
             (Some(_), None, None) => engine.refused(caller),

@@ -106,3 +106,67 @@ fn v31_v32_a_command_of_the_instance_has_no_device_whatever_it_was_told() {
         [FindingKind::OutsideChain, FindingKind::CommandLessSpecific]
     );
 }
+
+/// V5 is about the user data of the running command's struct, V40 about an object whose command does not run.
+#[test]
+fn v40_an_objects_allocator_is_asked_for_it_by_the_command_that_creates_it() {
+    let checker = checker(&SYSTEM);
+    let app = [App::default(), App::default(), App::default()];
+    let ids = [OwnerId::fresh(), OwnerId::fresh(), OwnerId::fresh()];
+    let [device, swapchain, other] = [
+        (0, "VkDevice"),
+        (1, "VkSwapchainKHR"),
+        (2, "VkSwapchainKHR"),
+    ]
+    .map(|(at, kind)| Driver(*wrap(&checker, app[at].callbacks(), ids[at], kind, 0).raw()));
+    let of = |name, object: Option<OwnerId>, driver: &Driver, scope| {
+        let owners = Owners {
+            object,
+            device: Some(ids[0]),
+            ..Owners::default()
+        };
+        let command = Command::new(name, owners, BracketCoverage::Complete);
+        checker.run(command, |_| driver.free(driver.alloc(8, 8, scope)));
+        let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object));
+        let found = found.expect("there is memory");
+        let found = found.iter().find(|found| {
+            found.command == name
+                && found.scope == Some(scope)
+                && found.kind != FindingKind::FreedInOtherCommand
+        });
+        found.map(|found| (found.kind, found.to_string()))
+    };
+    use FindingKind::{ObjectOutsideCreate, OutsideChain};
+    let kind = |found: Option<(FindingKind, String)>| found.map(|(kind, _)| kind);
+    // Queries, presents, and commands that create, fill or destroy other objects, with an object of their own or without.
+    for (name, object) in [
+        ("vkQueuePresentKHR", None),
+        ("vkQueueSubmit", None),
+        ("vkDeviceWaitIdle", None),
+        ("vkCreateImage", None),
+        ("vkDestroyFence", Some(ids[2])),
+        ("vkDestroySwapchainKHR", Some(ids[2])),
+    ] {
+        let found = of(name, object, &swapchain, Scope::Object);
+        assert_eq!(kind(found), Some(ObjectOutsideCreate), "{name}");
+    }
+    let (_, said) = of("vkQueuePresentKHR", None, &swapchain, Scope::Object).expect("a finding");
+    assert_eq!(
+        said,
+        "V40: the implementation asked VkSwapchainKHR's allocator for 8 B each (scope OBJECT) in vkQueuePresentKHR, \
+         which makes no VkSwapchainKHR; 2 times"
+    );
+    // The command of another object of the kind got that one's, and memory of the command is no object's.
+    let create = "vkCreateSwapchainKHR";
+    for (object, scope) in [(ids[1], Scope::Object), (ids[1], Scope::Command)] {
+        let found = of(create, Some(object), &other, scope);
+        assert_eq!(kind(found), Some(OutsideChain), "{scope}");
+    }
+    let found = of("vkQueuePresentKHR", None, &swapchain, Scope::Command);
+    assert_eq!(kind(found), Some(OutsideChain));
+    assert_eq!(
+        of("vkCreateSemaphore", None, &device, Scope::Object),
+        None,
+        "right"
+    );
+}

@@ -253,7 +253,7 @@ fn v42_the_very_same_callbacks_are_compatible_with_themselves() {
         });
         checker.run(command("vkDestroySampler", id), |_| stranger.free(block));
         assert_eq!(kinds(&checker), vec![FindingKind::FreedThroughOther; times]);
-        checker.run(command("vkDestroySampler", made_with), |_| a.free(block));
+        assert_eq!((checker.live_blocks(), app.heap.live()), (0, 0));
     }
 }
 
@@ -311,5 +311,139 @@ fn v20_internal_memory_of_compatible_callbacks_is_not_left_while_an_object_of_on
     assert_eq!(kinds(&checker), [], "the other one may hold it");
     destroy(second, 2);
     assert_eq!(kinds(&checker), [FindingKind::InternalLeft], "nobody does");
+    checker.close().expect("nothing is live");
+}
+
+/// SwiftShader frees a pipeline layout in `vkDestroyPipeline`, if the pipeline was its last user.
+#[test]
+fn v19_a_block_that_is_freed_through_a_neighbours_callbacks_goes_back_through_its_own() {
+    let checker = checker(&SYSTEM);
+    let (layouts, pipelines) = (App::default(), App::default());
+    let ids = [OwnerId::fresh(), OwnerId::fresh()];
+    let [a, b] = [
+        (&layouts, 0, "VkPipelineLayout"),
+        (&pipelines, 1, "VkPipeline"),
+    ]
+    .map(|(app, at, kind)| Driver(*wrap(&checker, app.callbacks(), ids[at], kind, 0).raw()));
+    let found = || {
+        let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object));
+        let found = found.expect("there is memory");
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let layout = |handle| {
+        let block = checker.run(command("vkCreatePipelineLayout", ids[0]), |_| {
+            a.alloc(144, 8, Scope::Object)
+        });
+        checker.created("VkPipelineLayout", handle, Some(ids[0]));
+        checker.run(command("vkDestroyPipelineLayout", ids[0]), |_| {});
+        checker.destroyed(
+            "VkPipelineLayout",
+            handle,
+            Some(ids[0]),
+            "vkDestroyPipelineLayout",
+        );
+        block
+    };
+    let first = layout(1);
+    let left = "V41: the implementation left 144 B (scope OBJECT) of VkPipelineLayout's allocator, taken in vkCreatePipelineLayout, \
+                live when vkDestroyPipelineLayout returned; never freed";
+    assert_eq!(found(), [left], "until now");
+    checker.run(command("vkDestroyPipeline", ids[1]), |_| b.free(first));
+    let through = |times: &str| {
+        format!(
+            "V19: the implementation freed 144 B{} (scope OBJECT) of VkPipelineLayout's allocator through VkPipeline's, \
+             which is not compatible, in vkDestroyPipeline{times}",
+            if times.is_empty() { "" } else { " each" },
+        )
+    };
+    assert_eq!(found(), [through("")], "one finding, which is true");
+    assert_eq!((layouts.heap.live(), checker.live_blocks()), (0, 0));
+    // Also by a reallocation to size 0, and after one to another size, whose block stays the layout's.
+    let (second, third) = (layout(2), layout(3));
+    checker.run(command("vkDestroyPipeline", ids[1]), |_| {
+        assert!(b.realloc(second, 0, 8, Scope::Object).is_null());
+        let moved = b.realloc(third, 288, 8, Scope::Object);
+        assert!(!moved.is_null());
+        assert_eq!((layouts.heap.live(), pipelines.heap.live()), (1, 0));
+        a.free(moved);
+    });
+    assert_eq!((layouts.heap.live(), checker.live_blocks()), (0, 0));
+    let kinds = kinds(&checker);
+    assert_eq!(
+        kinds,
+        [
+            FindingKind::ReallocatedThroughOther,
+            FindingKind::FreedThroughOther,
+            FindingKind::LiveAfterDestroy
+        ]
+    );
+    assert!(found()[1] == through("; 2 times"), "{:?}", found());
+    assert!(found()[2].contains("freed later"), "{:?}", found());
+    // A second free goes nowhere.
+    checker.run(command("vkDestroyPipeline", ids[1]), |_| b.free(first));
+    checker.finish();
+    assert!(found().iter().all(|said| !said.contains("never freed")));
+    checker.close().expect("nothing is live");
+}
+
+/// Callbacks of a program that come with each object, as the layer watches them.
+#[test]
+fn v19_v42_callbacks_that_come_with_each_object_get_what_the_driver_calls_them_for() {
+    let checker = checker(&SYSTEM);
+    let (app, bridge) = (App::default(), App::default());
+    let shared = App::compatible(&app);
+    let ids = [OwnerId::fresh(), OwnerId::fresh(), OwnerId::fresh()];
+    for (id, kind) in [(ids[0], "VkPipelineLayout"), (ids[1], "VkPipeline")] {
+        let owner = CheckedOwner::new(id, kind).counted();
+        checker.add_owner(owner).expect("there is memory");
+    }
+    let watched = |app: &App, id| {
+        // SAFETY: the tests keep what is behind the callbacks until after the last call.
+        Driver(
+            *unsafe { checker.wrap_for(app.callbacks(), id) }
+                .expect("memory")
+                .raw(),
+        )
+    };
+    let take = |from: &Driver, id| {
+        checker.run(command("vkCreatePipelineLayout", id), |_| {
+            from.alloc(8, 8, Scope::Object)
+        })
+    };
+    let free = |through: &Driver, id, block| {
+        checker.run(command("vkDestroyPipeline", id), |_| through.free(block));
+    };
+    // The very same callbacks for another kind of object: nothing is wrong.
+    let (layout, pipeline) = (watched(&app, ids[0]), watched(&app, ids[1]));
+    free(&pipeline, ids[1], take(&layout, ids[0]));
+    let moved = checker.run(command("vkCreatePipelineLayout", ids[0]), |_| {
+        layout.realloc(layout.alloc(8, 8, Scope::Object), 80, 8, Scope::Object)
+    });
+    free(&pipeline, ids[1], moved);
+    assert_eq!((kinds(&checker), app.heap.live()), (vec![], 0));
+    // Others: it is reported, and the program gets the call that it would get alone.
+    let other = watched(&shared, ids[1]);
+    free(&other, ids[1], take(&layout, ids[0]));
+    assert_eq!(kinds(&checker), [FindingKind::FreedThroughOther]);
+    assert_eq!((app.heap.live(), checker.live_blocks()), (0, 0));
+    let usage = checker.usage(ids[0]).expect("counted").total();
+    assert_eq!((usage.live_bytes, usage.live_blocks), (0, 0));
+    // A block of the one bridge goes back there through any of them; one of the program's does not go through the bridge's.
+    let own = Driver(*wrap(&checker, bridge.callbacks(), ids[2], "VkImage", 0).raw());
+    free(&pipeline, ids[1], take(&own, ids[2]));
+    assert_eq!((bridge.heap.live(), checker.live_blocks()), (0, 0));
+    let stays = take(&layout, ids[0]);
+    free(&own, ids[2], stays);
+    assert_eq!((app.heap.live(), checker.live_blocks()), (1, 1));
+    checker.finish();
+    let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object));
+    let found = found.expect("there is memory");
+    assert!(
+        found
+            .iter()
+            .all(|found| found.kind == FindingKind::FreedThroughOther),
+        "no leftover besides: {found:?}"
+    );
+    free(&layout, ids[0], stays);
     checker.close().expect("nothing is live");
 }

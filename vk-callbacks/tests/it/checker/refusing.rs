@@ -187,11 +187,8 @@ fn freeing_takes_no_memory_whatever_it_leads_to() {
         )
         .raw(),
     );
-    let (block, moving) = bench.run("vkCreateBuffer", || {
-        (
-            bench.driver.alloc(8, 8, Scope::Object),
-            bench.driver.alloc(8, 8, Scope::Object),
-        )
+    let [block, others, moving] = bench.run("vkCreateBuffer", || {
+        [8, 8, 8].map(|size| bench.driver.alloc(size, 8, Scope::Object))
     });
     let told = bench.run("vkCreateImage", || bench.driver.alloc(8, 8, Scope::Command));
     let requests = memory.requests();
@@ -199,7 +196,7 @@ fn freeing_takes_no_memory_whatever_it_leads_to() {
     bench.run("vkGetFenceStatus", || {
         bench.driver.free(std::ptr::null_mut());
         bench.driver.free(own.as_mut_ptr());
-        other.free(block);
+        other.free(others);
         bench.driver.free(block);
         bench.driver.free(block);
         bench.driver.internal(false, 8, 0, 1);

@@ -15,9 +15,7 @@ pub(crate) fn log(kind: FindingKind) -> &'static str {
         Kind::MissingFree => "s,0,3,0,no-pfnFree",
         Kind::HalfInternal => "s,0,3,0,half-internal",
         Kind::UnknownUserData => "e,1,3,vkCreateBuffer s,1,0,0,unknown-user-data l,1,0",
-        Kind::OutsideChain => {
-            "e,1,4,vkCreateImage a,1,3,1,64,8,1 l,1,0 e,1,3,vkDestroyBuffer f,1,3,1 l,1,0"
-        }
+        Kind::OutsideChain => "e,1,4,vkCreateImage a,1,3,1,64,8,0 f,1,3,1 l,1,0",
         Kind::OldStructUsed => "e,1,3,vkDestroyBuffer s,1,3,0,old-struct l,1,0",
         Kind::BadAlignment => "e,1,3,vkCreateBuffer a,1,3,1,64,24,1 f,1,3,1 l,1,0",
         Kind::SizeZero => "e,1,3,vkCreateBuffer a,1,3,1,0,8,1 f,1,3,1 l,1,0",
