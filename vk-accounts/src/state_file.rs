@@ -268,7 +268,7 @@ fn kind(bytes: &[u8], index: usize) -> Result<Option<StateKind>, StateError> {
     let usage = usage(bytes, at);
     let created = word(bytes, at + 5);
     let foreign_commands = word(bytes, at + 7);
-    if usage.total_blocks == 0 && created == 0 && foreign_commands == 0 {
+    if usage.total_blocks == 0 && created == 0 {
         return Ok(None);
     }
     if name.is_empty() || !name.iter().all(u8::is_ascii_alphanumeric) {

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use alloc_core::{Context, ContextOptions, Scope, Usage};
+use alloc_core::{Context, ContextOptions, Scope, ScopeUsage, Usage};
 use vk_callbacks::check::{Checked, CheckedOwner};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{Bridge, CheckOptions, Checker, OwnerId};
@@ -85,9 +85,15 @@ impl KindAccount {
         }
     }
 
-    /// Whether there was an owner or an object.
+    /// Whether there was an object or a block: not where a program only destroyed NULL.
     pub(crate) fn is_known(&self) -> bool {
-        self.owner().is_some() || self.created.get() != 0
+        self.created.get() != 0
+            || self
+                .owner()
+                .is_some_and(|owner| owner.usage().total().total_blocks != 0)
+            || self
+                .foreign()
+                .is_some_and(|owner| owner.usage().total_blocks != 0)
     }
 
     /// The owner, if it was created.
@@ -312,12 +318,14 @@ pub(crate) fn for_instance() -> Option<&'static Accounts> {
     })
 }
 
-/// The usage of all instances and devices together, through callbacks that replaced NULL.
+/// The usage of all instances and devices together.
 pub(crate) struct AllUsage {
     pub(crate) live_bytes: u64,
-    /// The most that was live at once, of all kinds. Exact.
+    /// The most that was live at once, of all kinds. Exact without the program's own callbacks, whose peaks are added.
     pub(crate) peak_bytes: u64,
-    /// The same since [`restart_peak`].
+    /// Of the program's own callbacks among it.
+    pub(crate) foreign_peak_bytes: u64,
+    /// The same since [`restart_peak`], through callbacks that replaced NULL.
     pub(crate) recent_peak_bytes: u64,
     /// Bytes of the layer's own among them: contexts and bridges, allocated at the first command about a kind.
     pub(crate) own_bytes: u64,
@@ -330,9 +338,14 @@ pub(crate) fn all_usage() -> Option<AllUsage> {
         all_accounts().flat_map(|accounts| accounts.kinds.iter().filter_map(KindAccount::owner));
     let of_driver: u64 = owners.map(|owner| owner.usage().total().live_bytes).sum();
     let live_bytes = root.count.live_bytes();
+    let foreign = all_accounts()
+        .flat_map(Accounts::used_accounts)
+        .filter_map(KindAccount::foreign)
+        .fold(ScopeUsage::default(), |sum, owner| sum.plus(&owner.usage()));
     Some(AllUsage {
-        live_bytes,
-        peak_bytes: root.count.peak_bytes(),
+        live_bytes: live_bytes.saturating_add(foreign.live_bytes),
+        peak_bytes: root.count.peak_bytes().saturating_add(foreign.peak_bytes),
+        foreign_peak_bytes: foreign.peak_bytes,
         recent_peak_bytes: root.count.recent_peak_bytes(),
         own_bytes: live_bytes.saturating_sub(of_driver),
     })

@@ -104,6 +104,41 @@ static void use_buffers(void *instance, void *device, int number, int stay) {
     }
 }
 
+struct ModuleInfo { int type; const void *next; uint32_t flags; size_t size; const uint32_t *code; };
+struct LayoutInfo { int type; const void *next; uint32_t flags, sets; const void *set; uint32_t ranges; const void *range; };
+struct StageInfo { int type; const void *next; uint32_t flags, stage; uint64_t module; const char *name; const void *special; };
+struct PipelineInfo { int type; const void *next; uint32_t flags; struct StageInfo stage; uint64_t layout, base; int32_t index; };
+
+// Creates pipelines, and destroys the layout of each before it.
+static void layouts_first(int number) {
+    static const uint32_t empty_shader[] = {
+        0x07230203, 0x00010000, 0, 6, 0, 0x00020011, 1, 0x0003000e, 0, 1, 0x0005000f, 5, 1, 0x6e69616d, 0, 0x00060010, 1, 17, 1, 1, 1,
+        0x00020013, 2, 0x00030021, 3, 2, 0x00050036, 2, 1, 0, 3, 0x000200f8, 4, 0x000100fd, 0x00010038};
+    typedef int (*Create)(void *, const void *, const void *, uint64_t *);
+    typedef void (*Destroy)(void *, uint64_t, const void *);
+    void *instance = create_instance(), *device = create_device(instance);
+    Create module_of = (Create)of_instance(instance, "vkCreateShaderModule");
+    Create layout_of = (Create)of_instance(instance, "vkCreatePipelineLayout");
+    int (*pipeline_of)(void *, uint64_t, uint32_t, const void *, const void *, uint64_t *) =
+        (void *)of_instance(instance, "vkCreateComputePipelines");
+    struct ModuleInfo module_info = {.type = 16, .size = sizeof empty_shader, .code = empty_shader};
+    uint64_t module = 0;
+    if (module_of(device, &module_info, NULL, &module) != 0) fail("no module");
+    for (int index = 0; index < number; index++) {
+        struct LayoutInfo layout_info = {.type = 30};
+        uint64_t layout = 0, pipeline = 0;
+        if (layout_of(device, &layout_info, NULL, &layout) != 0) fail("no layout");
+        struct PipelineInfo info = {
+            .type = 29, .stage = {.type = 18, .stage = 32, .module = module, .name = "main"}, .layout = layout, .index = -1};
+        if (pipeline_of(device, 0, 1, &info, NULL, &pipeline) != 0) fail("no pipeline");
+        ((Destroy)of_instance(instance, "vkDestroyPipelineLayout"))(device, layout, NULL);
+        ((Destroy)of_instance(instance, "vkDestroyPipeline"))(device, pipeline, NULL);
+    }
+    ((Destroy)of_instance(instance, "vkDestroyShaderModule"))(device, module, NULL);
+    destroy_device(instance, device);
+    destroy_instance(instance);
+}
+
 static void whole_life(int buffers) {
     void *instance = create_instance(), *device = create_device(instance);
     use_buffers(instance, device, buffers, 0);
@@ -425,6 +460,8 @@ int main(int number, char **arguments) {
         group();
     } else if (strcmp(mode, "mistake") == 0) {
         mistake();
+    } else if (strcmp(mode, "layouts") == 0) {
+        layouts_first(300);
     } else if (strcmp(mode, "leave") == 0) {
         leave();
     } else if (strcmp(mode, "threads") == 0) {

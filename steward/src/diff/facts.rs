@@ -7,6 +7,7 @@ use std::fmt;
 
 use alloc_core::Scope;
 
+use super::pairing::PairedNames;
 use super::{Part, Unit};
 use vk_accounts::report::{ByScope, CoverageRun, FindingRow, LeakFrame, LeakStack, Phase, Report};
 
@@ -52,7 +53,12 @@ impl fmt::Display for Measure {
 struct ReportFigures(BTreeMap<Key, u64>);
 
 /// With `a_round` the two reports ran different numbers of rounds: a phase is that of the last round, and nothing is summed over rounds.
-pub(super) fn facts(report: &Report, a_round: bool) -> BTreeMap<Key, u64> {
+/// `paired` are the names of a program's contexts and devices.
+pub(super) fn facts(
+    report: &Report,
+    paired: Option<PairedNames>,
+    a_round: bool,
+) -> BTreeMap<Key, u64> {
     let mut facts = ReportFigures::default();
     let sum = |figure: fn(&Phase) -> u64| {
         let figures = report.phases.iter().map(figure);
@@ -67,7 +73,16 @@ pub(super) fn facts(report: &Report, a_round: bool) -> BTreeMap<Key, u64> {
     }
     // Groups are sums. A context's parent is left out: in a replay it differs from that of the recorded run.
     let contexts = report.contexts.iter().filter(|row| !row.group);
-    for (name, row) in numbered(contexts.map(|row| (row.name.clone(), row))) {
+    let (names, memory_names) = match paired {
+        Some(paired) => (paired.contexts, paired.memory),
+        None => {
+            let names = contexts.clone().map(|row| (row.name.clone(), ()));
+            let names = numbered(names).map(|(name, ())| name).collect();
+            let devices = report.vulkan_memory.iter().flatten();
+            (names, devices.map(|memory| memory.device.clone()).collect())
+        }
+    };
+    for (name, row) in names.into_iter().zip(contexts) {
         let mut context = facts.of(Part::Contexts, &name);
         context.scopes("live", &row.live_by_scope);
         context.bytes("peak", row.peak_bytes);
@@ -111,10 +126,13 @@ pub(super) fn facts(report: &Report, a_round: bool) -> BTreeMap<Key, u64> {
         figures.scopes("left", &left.by_scope);
         figures.count("blocks", left.blocks);
     }
-    for memory in report.vulkan_memory.iter().flatten() {
+    for (device, memory) in memory_names
+        .iter()
+        .zip(report.vulkan_memory.iter().flatten())
+    {
         for (what, rows) in [("heap", &memory.heaps), ("type", &memory.types)] {
             for row in rows {
-                let name = format!("{}, {what} {}", memory.device, row.index);
+                let name = format!("{device}, {what} {}", row.index);
                 let mut figures = facts.of(Part::Memory, &name);
                 figures.bytes("live", row.live_bytes);
                 figures.bytes("peak", row.peak_bytes);

@@ -11,6 +11,7 @@
 mod facts;
 mod filter;
 mod page;
+mod pairing;
 mod rounds;
 mod text;
 mod thread_noise;
@@ -193,8 +194,12 @@ impl Diff {
         self.compared = true;
         self.unlike_rounds = unlike_rounds.is_some();
         self.thread_noise = ThreadNoise::of(before, after);
-        let [mut before, mut after] =
-            [before, after].map(|report| facts(report, self.unlike_rounds));
+        let [first_names, second_names] = match pairing::names(before, after) {
+            Some(names) => names.map(Some),
+            None => [None, None],
+        };
+        let mut before = facts(before, first_names, self.unlike_rounds);
+        let mut after = facts(after, second_names, self.unlike_rounds);
         if let Some((first, second)) = unlike_rounds {
             by_round((&mut before, first), (&mut after, second));
         }

@@ -236,3 +236,138 @@ fn several_drivers_are_paired_by_name() {
         told[0]
     );
 }
+
+/// A program's report: instances, each with devices, each with a description and with kinds of which so many objects live.
+fn program(instances: &[&[(&str, &[(&str, u64)])]]) -> Report {
+    let by_scope =
+        |object| json!({ "command": 0, "object": object, "cache": 0, "device": 0, "instance": 0 });
+    let kind = |(name, live): &(&str, u64)| {
+        json!({
+            "kind": name, "live_by_scope": by_scope(live * 128), "live_blocks": live, "peak_bytes": live * 128,
+            "total_bytes": live * 128, "total_blocks": live,
+        })
+    };
+    let device = |(description, kinds): &(&str, &[(&str, u64)])| {
+        let bytes = kinds.iter().map(|(_, live)| live * 4096).sum::<u64>();
+        json!({
+            "kinds": kinds.iter().map(kind).collect::<Vec<_>>(), "types": [], "lost_blocks": 0, "description": description,
+            "heaps": [{ "index": 0, "live_bytes": bytes, "live_blocks": 1, "peak_bytes": bytes, "total_bytes": bytes, "total_blocks": 1, "refusals": 0 }],
+        })
+    };
+    let instance = |devices: &&[(&str, &[(&str, u64)])]| {
+        json!({
+            "kinds": [kind(&("VkInstance", 3))],
+            "devices": devices.iter().map(device).collect::<Vec<_>>(),
+        })
+    };
+    let layer = json!({
+        "layer_format": 1, "process": 7, "commands": 9, "executable": "x", "passed_through": [], "check": null, "settings": [],
+        "guard": null, "fail": null, "callback_coverage": null, "leaks": null,
+        "instances": instances.iter().map(instance).collect::<Vec<_>>(),
+    });
+    Report::of_program(&layer.to_string()).expect("a layer's report")
+}
+
+#[test]
+fn ly60_a_program_is_compared_with_itself_whatever_it_creates_besides() {
+    const LAVAPIPE: &str =
+        "llvmpipe (LLVM 15.0.6, 256 bits), driver 0.0.1 of vendor 0x10005, Vulkan 1.3.230";
+    const NEWER: &str =
+        "llvmpipe (LLVM 15.0.6, 256 bits), driver 0.0.2 of vendor 0x10005, Vulkan 1.3.280";
+    const OTHER: &str = "SwiftShader Device (Subzero), driver 5.0.0 of vendor 0x1ae0, Vulkan 1.3.0";
+    const WORK: (&str, &[(&str, u64)]) = (
+        LAVAPIPE,
+        &[("VkDevice", 2), ("VkBuffer", 10), ("VkImage", 1)],
+    );
+    const MORE: (&str, &[(&str, u64)]) = (
+        LAVAPIPE,
+        &[("VkDevice", 2), ("VkBuffer", 12), ("VkImage", 1)],
+    );
+    const PROBE: (&str, &[(&str, u64)]) = (LAVAPIPE, &[("VkDevice", 1)]);
+    const FEW: (&str, &[(&str, u64)]) = (
+        LAVAPIPE,
+        &[("VkDevice", 2), ("VkBuffer", 2), ("VkImage", 1)],
+    );
+    let before = program(&[&[WORK]]);
+    let changes = |after: &Report| {
+        let told = diff(&before, after);
+        // The way back says the same.
+        assert_eq!(told.changes.len(), diff(after, &before).changes.len());
+        let parts = |change: &&Change| matches!(change.part, Part::Contexts | Part::Memory);
+        let name = |change: &Change| {
+            (
+                change.name.clone(),
+                change.measure.clone(),
+                change.before,
+                change.after,
+            )
+        };
+        told.changes
+            .iter()
+            .filter(parts)
+            .map(name)
+            .collect::<Vec<_>>()
+    };
+    let only = |after: &Report, names: &[&str]| {
+        let told = changes(after);
+        let found: std::collections::BTreeSet<_> =
+            told.iter().map(|(name, ..)| name.as_str()).collect();
+        assert!(found.iter().eq(names), "{told:#?}");
+        assert!(
+            told.iter().all(|(_, _, before, _)| before.is_none()),
+            "all are new: {told:#?}"
+        );
+    };
+    // A second device, and one that does nearly the same.
+    only(
+        &program(&[&[WORK, PROBE]]),
+        &["VkDevice #2", "instance 1, device 2, heap 0"],
+    );
+    let told = [
+        "VkBuffer #2",
+        "VkDevice #2",
+        "VkImage #2",
+        "instance 1, device 2, heap 0",
+    ];
+    only(&program(&[&[WORK, FEW]]), &told);
+    only(&program(&[&[WORK, WORK]]), &told);
+    // An instance that only looks, before and behind; one with a device; and one with another driver's.
+    only(&program(&[&[], &[WORK]]), &["VkInstance #2"]);
+    only(&program(&[&[WORK], &[]]), &["VkInstance #2"]);
+    let probe = [
+        "VkDevice #2",
+        "VkInstance #2",
+        "instance 2, device 1, heap 0",
+    ];
+    only(&program(&[&[PROBE], &[WORK]]), &probe);
+    only(
+        &program(&[&[(OTHER, WORK.1)], &[WORK]]),
+        &[
+            "VkBuffer #2",
+            "VkDevice #2",
+            "VkImage #2",
+            "VkInstance #2",
+            "instance 2, device 1, heap 0",
+        ],
+    );
+    // A device of its own order below the same instance.
+    only(
+        &program(&[&[PROBE, WORK]]),
+        &["VkDevice #2", "instance 1, device 2, heap 0"],
+    );
+    // What has really changed is shown as such, beside what is new: the number decides between devices that are alike.
+    for after in [
+        program(&[&[MORE]]),
+        program(&[&[], &[MORE]]),
+        program(&[&[MORE, WORK]]),
+        program(&[&[(NEWER, MORE.1)]]),
+        program(&[&[(OTHER, WORK.1), MORE]]),
+    ] {
+        let told = changes(&after);
+        let live = told
+            .iter()
+            .find(|(name, measure, ..)| name == "VkBuffer" && measure == "live, object");
+        let live = live.map(|(_, _, before, after)| (*before, *after));
+        assert_eq!(live, Some((Some(1280), Some(1536))), "{told:#?}");
+    }
+}

@@ -268,7 +268,7 @@ fn faults(accounts: &Accounts<'_>) -> String {
         .collect()
 }
 
-fn named(notes: &BridgeCounters) -> [(&'static str, u64); 9] {
+fn named(notes: &BridgeCounters) -> [(&'static str, u64); 10] {
     [
         ("bad_alignments", notes.bad_alignments),
         ("bad_scopes", notes.bad_scopes),

@@ -43,7 +43,7 @@ pub use json::{CompactJson, json};
 pub use known::KnownFindings;
 pub use leaks::{Growth, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks};
 pub use phase::{Counts, Phase, PhaseStart, title_of};
-pub use rows::{ContextRow, Leftover};
+pub use rows::{ContextRow, HEADER_BYTES, Leftover};
 pub use sample::{Sample, Sampler};
 pub use shared_contexts::{SharedContext, SharedContexts, Went};
 pub use source::Source;

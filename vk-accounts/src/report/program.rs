@@ -71,6 +71,8 @@ struct LayerDevice {
 struct LayerKind {
     kind: String,
     live_by_scope: ByScope,
+    /// Of what is live, without the header of each block. A layer of an earlier version does not write it.
+    requested_by_scope: Option<ByScope>,
     live_blocks: u64,
     peak_bytes: u64,
     #[serde(default)]
@@ -217,11 +219,12 @@ fn add_kinds(
             total_bytes: kind.total_bytes,
         });
         if kind.live_blocks > 0 {
+            let by_scope = kind.requested_by_scope.unwrap_or(kind.live_by_scope);
             leftovers.push(Leftover {
                 context: kind.kind.clone(),
                 blocks: kind.live_blocks,
-                bytes: kind.live_by_scope.sum(),
-                by_scope: kind.live_by_scope,
+                bytes: by_scope.sum(),
+                by_scope,
             });
         }
     }

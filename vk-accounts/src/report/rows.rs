@@ -12,7 +12,7 @@ use super::ByScope;
 use crate::report::origins::StackCapture;
 
 /// The size of a bridge's header in front of a block.
-pub(super) const HEADER_BYTES: u64 = 16;
+pub const HEADER_BYTES: u64 = 16;
 
 /// Deeper rows stand below each other.
 const MAX_STEPS: usize = 8;

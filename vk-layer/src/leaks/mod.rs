@@ -231,7 +231,7 @@ impl Leaks {
         });
     }
 
-    /// The origins with live objects or blocks, the newest first.
+    /// The origins with live objects or blocks, the oldest first.
     pub(crate) fn live_origins(&self) -> impl Iterator<Item = &'static Origin> {
         let all = self.origins.iter();
         all.filter(|origin| origin.objects.live() != 0 || origin.blocks.live() != 0)

@@ -58,7 +58,7 @@ impl OriginTable {
         Some(origin)
     }
 
-    /// All of them, the newest first.
+    /// All of them, the oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &'static Origin> + use<> {
         self.all.iter()
     }

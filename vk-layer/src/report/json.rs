@@ -154,7 +154,7 @@ fn accounts(accounts: &Accounts, text: &mut TryString<Own>) -> Result<(), HostEr
     list("kinds", KindRow::all(accounts), text, |row, text| {
         text.try_write_fmt(format_args!(
             "{{\"kind\":\"{}\",\"live_bytes\":{},\"live_blocks\":{},\"peak_bytes\":{},\"peak_slack\":{},\"total_bytes\":{},\
-            \"total_blocks\":{},\"objects_created\":{},\"objects_alive\":{},\"foreign_commands\":{},\"live_by_scope\":{}}}",
+            \"total_blocks\":{},\"objects_created\":{},\"objects_alive\":{},\"foreign_commands\":{},\"live_by_scope\":{},\"requested_by_scope\":{}}}",
             row.kind,
             row.usage.live_bytes,
             row.usage.live_blocks,
@@ -166,6 +166,7 @@ fn accounts(accounts: &Accounts, text: &mut TryString<Own>) -> Result<(), HostEr
             row.objects_alive,
             row.foreign_commands,
             CompactJson(&row.live_by_scope),
+            CompactJson(&row.requested_by_scope),
         ))
     })
 }

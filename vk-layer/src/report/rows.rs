@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use alloc_core::{HostError, ScopeUsage, TryVec};
-use vk_accounts::report::{ByScope, VulkanMemoryRow};
+use vk_accounts::report::{ByScope, HEADER_BYTES, VulkanMemoryRow};
 use vk_callbacks::CheckFinding;
 use vk_callbacks::check::FindingKind;
 use vk_callbacks::command::BracketCoverage;
@@ -15,11 +15,13 @@ use crate::foreign::ForeignOwner;
 use crate::hooks::{coverage, has_live_instance};
 use crate::record::{Own, own};
 
-/// One kind of object of one instance or device. Bytes contain the 16 in front of each block.
+/// One kind of object of one instance or device. Bytes contain the 16 in front of each block of callbacks that replaced NULL.
 pub(super) struct KindRow {
     pub(super) kind: &'static str,
     pub(super) usage: ScopeUsage,
     pub(super) live_by_scope: ByScope,
+    /// The same without those 16.
+    pub(super) requested_by_scope: ByScope,
     pub(super) objects_created: u64,
     pub(super) objects_alive: u64,
     pub(super) foreign_commands: u64,
@@ -30,13 +32,18 @@ impl KindRow {
         let created = account.created.get();
         let foreign = account.foreign().and_then(ForeignOwner::usage_by_scope);
         let usage = account.owner().map(KindOwner::usage);
-        let live_by_scope = ByScope::of(|scope| {
-            let own = usage
-                .as_ref()
-                .map_or(0, |usage| usage.scope(scope).live_bytes);
-            let foreign = foreign.as_ref();
-            own + foreign.map_or(0, |usage| usage.scope(scope).live_bytes)
-        });
+        let live = |header: u64| {
+            ByScope::of(|scope| {
+                let own = usage.as_ref().map(|usage| usage.scope(scope));
+                let own = own.map_or(0, |own| {
+                    let headers = own.live_blocks.saturating_mul(header);
+                    own.live_bytes.saturating_sub(headers)
+                });
+                let foreign = foreign.as_ref().map(|usage| usage.scope(scope).live_bytes);
+                own.saturating_add(foreign.unwrap_or(0))
+            })
+        };
+        let (live_by_scope, requested_by_scope) = (live(0), live(HEADER_BYTES));
         let own = usage.map(|usage| usage.total());
         let foreign = account.foreign().map(ForeignOwner::usage);
         // Of both together the peak is an upper bound.
@@ -45,6 +52,7 @@ impl KindRow {
             kind,
             usage,
             live_by_scope,
+            requested_by_scope,
             objects_created: created,
             objects_alive: created.saturating_sub(account.ended.get()),
             foreign_commands: get(&account.foreign_commands),

@@ -116,8 +116,9 @@ fn kinds(accounts: &Accounts, indent: usize, text: &mut TryString<Own>) -> Resul
             width = 36 - indent,
         ))?;
         if row.foreign_commands != 0 {
+            let s = if row.foreign_commands == 1 { "" } else { "s" };
             text.try_write_fmt(format_args!(
-                "  ({} commands with callbacks of the program)",
+                "  ({} command{s} with callbacks of the program)",
                 row.foreign_commands
             ))?;
         }

@@ -8,6 +8,7 @@ use vk_accounts::state_file::{MAX_HEAPS, MAX_KINDS};
 use crate::accounts::{Accounts, all_accounts};
 use crate::commands::{kind_bit, known_row, places};
 use crate::count::get;
+use crate::foreign::ForeignOwner;
 
 /// The numbers of a kind's row.
 pub(super) type KindNumbers = [u64; 8];
@@ -87,10 +88,12 @@ fn kind_numbers(accounts: &Accounts, place: usize) -> Option<KindNumbers> {
     let Some(kind) = accounts.kind_at(place) else {
         return Some([0; 8]);
     };
-    let usage = match kind.owner() {
+    let own = match kind.owner() {
         Some(owner) => owner.try_usage()?.total(),
         None => ScopeUsage::default(),
     };
+    let foreign = kind.foreign().map(ForeignOwner::usage);
+    let usage = own.plus(&foreign.unwrap_or_default());
     Some([
         usage.live_bytes,
         usage.live_blocks,

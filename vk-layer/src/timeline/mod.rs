@@ -201,12 +201,10 @@ impl Timeline {
 /// have allocated before the peak or after it. The program's own callbacks have no common counter, so their peaks since the start of the
 /// process are added.
 fn peak_since(own_bytes: u64) -> (u64, u64) {
-    let foreign = used_accounts().filter_map(KindAccount::foreign);
-    let foreign = foreign.map(|owner| owner.usage().peak_bytes);
-    let foreign = foreign.fold(0, u64::saturating_add);
     let Some(all) = all_usage() else {
-        return (foreign, foreign);
+        return (0, 0);
     };
+    let foreign = all.foreign_peak_bytes;
     let peak = all.recent_peak_bytes.saturating_sub(own_bytes);
     let more_own = all.own_bytes.saturating_sub(own_bytes);
     (

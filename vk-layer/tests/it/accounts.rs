@@ -141,7 +141,7 @@ fn ly18_each_kind_of_each_device_and_instance_has_an_account() {
     }) else {
         return;
     };
-    // The latest first.
+    // In the order of their creation.
     let number = |rows: &Value, kind: &str| {
         let mut rows = rows.as_array().expect("rows").iter();
         let row = rows.find(|row| row["kind"] == kind);
@@ -161,7 +161,7 @@ fn ly18_each_kind_of_each_device_and_instance_has_an_account() {
             devices.iter().map(of_device).collect()
         })
         .collect();
-    assert_eq!(found, [[Some(4), Some(3)], [Some(2), Some(1)]], "{report}");
+    assert_eq!(found, [[Some(1), Some(2)], [Some(3), Some(4)]], "{report}");
 }
 
 fn resident_kilobytes() -> u64 {

@@ -493,3 +493,46 @@ fn ly47_with_raised_privileges_nothing_is_replaced_or_written() {
     // Without them it is the layer that this would have caught.
     assert_eq!((run().trim(), written()), ("privileged 0 replaced 1", 2));
 }
+
+/// SwiftShader frees a pipeline layout in `vkDestroyPipeline`, through the pipeline's callbacks.
+#[test]
+fn ly61_layouts_that_swiftshader_frees_through_the_pipelines_callbacks_are_freed() {
+    const ROUNDS: u64 = 300;
+    let test = "ly61_layouts_that_swiftshader_frees_through_the_pipelines_callbacks_are_freed";
+    let Some(program) = CLIENT.as_deref() else {
+        return skip("cc", test, "there is no compiler for C");
+    };
+    let Some(manifest) = testkit::swiftshader() else {
+        return skip("swiftshader", test, "STEWARD_SWIFTSHADER names no manifest");
+    };
+    for check in ["true", "false"] {
+        let folder = folder();
+        in_folder(program, "layouts", &folder)
+            .env_remove("VK_LOADER_DRIVERS_SELECT")
+            .env("VK_DRIVER_FILES", &manifest)
+            .env("VK_ICD_FILENAMES", &manifest)
+            .env("VK_STEWARD_MEMORY_CHECK", check)
+            .run()
+            .assert_code(0);
+        let report = only_report(&folder);
+        let layouts = |number| sum(&report, "VkPipelineLayout", number);
+        assert_eq!(
+            (layouts("live_blocks"), layouts("total_blocks")),
+            (0, ROUNDS)
+        );
+        let one = layouts("total_bytes") / ROUNDS;
+        assert_eq!(layouts("peak_bytes"), one, "never two at once");
+        if check == "false" {
+            continue;
+        }
+        let findings = report["check"]["findings"].as_array().expect("findings");
+        let of_layouts = |row: &&Value| {
+            let sentence = row["sentence"].as_str().expect("a sentence");
+            sentence.contains("VkPipelineLayout's")
+        };
+        let found: Vec<_> = findings.iter().filter(of_layouts).collect();
+        let [one] = *found else { panic!("{found:?}") };
+        let numbers = (&one["kind"], &one["count"]);
+        assert_eq!(numbers, (&json!("FreedThroughOther"), &json!(ROUNDS)));
+    }
+}

@@ -13,6 +13,7 @@ mod handlers;
 mod headers;
 mod judging;
 mod memory_report;
+mod owners;
 mod panics;
 mod requests;
 mod stacked;
