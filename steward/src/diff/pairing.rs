@@ -21,7 +21,7 @@ pub(super) struct PairedNames {
 }
 
 /// The number of an instance and of a device of it, from 1, in both reports; 0 for the instance itself.
-type Place = (usize, usize);
+type AccountPlace = (usize, usize);
 
 /// An instance or device of one report.
 struct Account<'r> {
@@ -38,7 +38,7 @@ pub(super) fn names(before: &Report, after: &Report) -> Option<[PairedNames; 2]>
     let accounts = [accounts(before)?, accounts(after)?];
     let places = places(&accounts);
     let reports = [before, after];
-    let mut kinds: BTreeMap<&str, BTreeSet<Place>> = BTreeMap::new();
+    let mut kinds: BTreeMap<&str, BTreeSet<AccountPlace>> = BTreeMap::new();
     for (accounts, places) in accounts.iter().zip(&places) {
         for (account, place) in accounts.iter().zip(places) {
             for kind in &account.kinds {
@@ -63,7 +63,8 @@ pub(super) fn names(before: &Report, after: &Report) -> Option<[PairedNames; 2]>
             });
         }
         let devices = places.iter().filter(|(_, device)| *device != 0);
-        let name = |(instance, device): &Place| format!("instance {instance}, device {device}");
+        let name =
+            |(instance, device): &AccountPlace| format!("instance {instance}, device {device}");
         names.memory = devices.map(name).collect();
     }
     Some(names)
@@ -102,7 +103,7 @@ fn accounts(report: &Report) -> Option<Vec<Account<'_>>> {
 }
 
 /// The places of the accounts of both reports: the first report's own, and behind them what only the second one has.
-fn places([before, after]: &[Vec<Account<'_>>; 2]) -> [Vec<Place>; 2] {
+fn places([before, after]: &[Vec<Account<'_>>; 2]) -> [Vec<AccountPlace>; 2] {
     let devices = pairs_of_devices(before, after);
     let instances = pairs_of_instances(before, after, &devices);
     let own = |accounts: &[Account<'_>], instance_of: &dyn Fn(usize) -> usize| {
@@ -111,7 +112,7 @@ fn places([before, after]: &[Vec<Account<'_>>; 2]) -> [Vec<Place>; 2] {
             last = if account.is_device { last + 1 } else { 0 };
             (instance_of(account.instance), last)
         });
-        places.collect::<Vec<Place>>()
+        places.collect::<Vec<AccountPlace>>()
     };
     let of_before = own(before, &|instance| instance + 1);
     // Instances and devices without a partner are numbered behind all others.
@@ -129,7 +130,7 @@ fn places([before, after]: &[Vec<Account<'_>>; 2]) -> [Vec<Place>; 2] {
     };
     let own_instances = after.iter().filter(|account| !account.is_device);
     let numbers: Vec<usize> = own_instances.map(number_of).collect();
-    let mut taken: BTreeSet<Place> = of_before.iter().copied().collect();
+    let mut taken: BTreeSet<AccountPlace> = of_before.iter().copied().collect();
     let of_after = after.iter().enumerate().map(|(at, account)| {
         let instance = numbers.get(account.instance).copied().unwrap_or(0);
         if !account.is_device {

@@ -22,21 +22,21 @@ const PLACES: usize = 1 << 14;
 /// Places that a number may have. A bridge without a place is not known to the others.
 const TRIES: usize = 8;
 
-struct Place {
+struct BridgePlace {
     /// Of the bridge; 0 while the place is free, or not ready.
     number: AtomicU32,
     /// NULL while the place is free.
     state: AtomicPtr<State>,
 }
 
-static TABLE: [Place; PLACES] = [const {
-    Place {
+static TABLE: [BridgePlace; PLACES] = [const {
+    BridgePlace {
         number: AtomicU32::new(0),
         state: AtomicPtr::new(ptr::null_mut()),
     }
 }; PLACES];
 
-fn places_of(number: u32) -> impl Iterator<Item = &'static Place> {
+fn places_of(number: u32) -> impl Iterator<Item = &'static BridgePlace> {
     let first = number as usize;
     (first..first.saturating_add(TRIES)).filter_map(|place| TABLE.get(place % PLACES))
 }
@@ -44,7 +44,7 @@ fn places_of(number: u32) -> impl Iterator<Item = &'static Place> {
 /// Adds a bridge with its number, before its callbacks are handed out.
 pub(super) fn add(number: u32, state: NonNull<State>) {
     let null = ptr::null_mut();
-    let is_mine = |place: &&Place| {
+    let is_mine = |place: &&BridgePlace| {
         let state = state.as_ptr();
         let taken = place
             .state
@@ -58,7 +58,7 @@ pub(super) fn add(number: u32, state: NonNull<State>) {
 
 /// Removes a bridge that has no live block.
 pub(super) fn remove(number: u32) {
-    let is_mine = |place: &&Place| place.number.load(Ordering::Acquire) == number;
+    let is_mine = |place: &&BridgePlace| place.number.load(Ordering::Acquire) == number;
     if let Some(place) = places_of(number).find(is_mine) {
         place.number.store(0, Ordering::Release);
         place.state.store(ptr::null_mut(), Ordering::Release);
@@ -73,7 +73,7 @@ pub(super) fn callbacks_of_block(
     word1: u64,
 ) -> Option<RawCallbacks> {
     let number = word1 as u32;
-    let is_it = |place: &&Place| place.number.load(Ordering::Acquire) == number;
+    let is_it = |place: &&BridgePlace| place.number.load(Ordering::Acquire) == number;
     let place = places_of(number).filter(|_| number != 0).find(is_it)?;
     let state = NonNull::new(place.state.load(Ordering::Acquire))?;
     // If the bridge has ended meanwhile, the state is another's or gone, and so is its key: nothing is read from it yet.

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use core::num::{NonZeroU64, NonZeroUsize};
+use core::num::NonZeroU64;
 use core::sync::atomic::Ordering;
 
 use alloc_core::{NoticeEvent, Scope};
@@ -13,24 +13,12 @@ use super::engine::{CallbackCall, CallerContext, Engine};
 use super::finding::CheckFinding;
 use super::kind::FindingKind;
 use super::owner::CallbackOwner;
+use super::pass::Pass;
 use super::row::FindingRow;
 use super::table::{NoRoom, Promised};
-use super::user_data;
 use crate::command::{Bracket, BracketCoverage, Creation};
 use crate::commands::{AllocatorSource, CommandAction};
 use crate::raw::{INTERNAL_EXECUTABLE, RawInternalType, RawScope};
-
-/// Whether, and where, a call is passed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Pass {
-    /// To the callbacks that were called.
-    On,
-    /// To the block's own, which have this user data.
-    ToOwn(NonZeroUsize),
-    /// The call would be undefined anywhere.
-    Not,
-}
 
 /// A running reallocation.
 #[derive(Clone, Copy)]
@@ -416,45 +404,6 @@ impl<'t> Engine<'_, 't> {
             against: self.numbered(block.owner).map_or("", |owner| owner.kind),
             ..call.finding_of_block(kind, block)
         });
-    }
-
-    /// Whether the called callbacks gave the block, or compatible ones did (V42).
-    #[inline]
-    fn may_pass(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>) -> bool {
-        block.owner == call.owner.number()
-            || (call.callbacks != 0 && block.tag == call.callbacks)
-            || (block.doubted() && block.state() == BlockState::Live)
-            || self.compatible(block.owner, call.owner)
-    }
-
-    /// Where a free or reallocation of a live block goes. Callbacks that a program passes with each object get what the driver calls them
-    /// for: they may end with their object, and are not called for it later.
-    #[inline]
-    fn way_of(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>, may_pass: bool) -> Pass {
-        if may_pass {
-            Pass::On
-        } else {
-            self.way_elsewhere(block, call)
-        }
-    }
-
-    #[cold]
-    fn way_elsewhere(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>) -> Pass {
-        let Some(gave) = self.numbered(block.owner).filter(|_| self.groups_reported) else {
-            return Pass::Not;
-        };
-        match (gave.user_data(), call.owner.user_data()) {
-            (Some(own), _) if user_data::is_current(own) => Pass::ToOwn(own),
-            (None, None) => Pass::On,
-            _ => Pass::Not,
-        }
-    }
-
-    #[cold]
-    fn compatible(&self, number: u32, owner: &CallbackOwner<'t>) -> bool {
-        let gave = self.numbered(number);
-        // A log without owners proves nothing.
-        number == 0 || owner.id.is_none() || gave.is_none_or(|gave| gave.group == owner.group)
     }
 
     /// A reallocation of a block to another size than 0, before it is passed on. Returns the block as it was; none if the call is not

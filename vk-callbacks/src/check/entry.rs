@@ -8,12 +8,12 @@ use core::num::{NonZeroU64, NonZeroUsize};
 use core::ptr::{self, NonNull};
 
 use super::block::BlockRequest;
-use super::call_rules::Pass;
 use super::checker::CheckerState;
 use super::engine::{CallbackCall, CallerContext, Engine};
 use super::finding::CheckFinding;
 use super::kind::FindingKind;
 use super::owner::CallbackOwner;
+use super::pass::Pass;
 use super::user_data;
 use super::watched_entry::{WatchedEntry, hash_of};
 use crate::command::thread;

@@ -9,7 +9,7 @@
 //! ```
 //! The file of each rule (see [`Rule`]; some rules have parts in several):
 //!
-//! - `call_rules`: V7, V8, V11, V14 to V16, V19 to V23, V30, V35, V41
+//! - `call_rules`, with `pass` for where a call goes: V7, V8, V11, V14 to V16, V19 to V23, V30, V35, V41
 //! - `lifetime_rules`: V1 to V6, V8, V9, V20 to V23, V25, V28, V34, V41 to V44
 //! - `null_frees`: V18
 //! - `allocator_rules`: V5, V26, V28 to V32, V34, V36 to V40
@@ -33,6 +33,7 @@ mod options;
 mod owner;
 mod owner_list;
 mod owner_usage;
+mod pass;
 mod past_callbacks;
 mod row;
 mod rules;
