@@ -9,7 +9,7 @@ mod support;
 
 use alloc_core::{Context, ContextOptions};
 use gpu::ENDINGS;
-use gpu::arenas::{Offset, OurPages, Ours, VmaVirtual};
+use gpu::arenas::{Offset, Ours, VmaVirtual};
 use gpu::stamps::Scale;
 use gpu::table::{Crowds, Row, Subject, common, figures, rows};
 use support::backing::SYSTEM;
@@ -82,8 +82,8 @@ fn one(report: &mut BenchReport, label: &str, trace: &MemoryTrace, clock: Scale,
         || VmaVirtual::min_time(ENDLESS),
     );
     let offset = move || Offset::new(ENDLESS, trace);
-    let (ours, pages) = (|| Ours::new(root, ENDLESS), || OurPages::new(root, ENDLESS));
-    let mut subjects = vec![
+    let ours = || Ours::new(root, ENDLESS);
+    let subjects = vec![
         Subject::new("ours", trace, clock, ours, ours).refusing(|size| Ours::new(root, size)),
         Subject::new("vma-virtual", trace, clock, vma, vma).refusing(VmaVirtual::plain),
         Subject::new("vma-min-time", trace, clock, min_time, min_time)
@@ -91,12 +91,6 @@ fn one(report: &mut BenchReport, label: &str, trace: &MemoryTrace, clock: Scale,
         Subject::new("offset-allocator", trace, clock, offset, offset)
             .refusing(|size| Offset::new(size, trace)),
     ];
-    if trace.name == "frames" {
-        subjects.push(
-            Subject::new("ours-transient", trace, clock, pages, pages)
-                .refusing(|size| OurPages::new(root, size)),
-        );
-    }
     let rows = rows(&subjects);
     for row in &rows {
         assert_eq!(

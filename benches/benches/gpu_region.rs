@@ -15,7 +15,7 @@ use gpu::driver::{self, Driver};
 use gpu::play::Places;
 use gpu::stamps::Scale;
 use gpu::table::{Crowds, Row, Subject, common, figures, rows};
-use gpu::whole::{GpuAlloc, OurShard, Ours, Raw, Traverse, Vma};
+use gpu::whole::{GpuAlloc, Ours, Raw, Traverse, Vma};
 use gpu_alloc::UsageFlags;
 use gpu_suballoc::Lifetime;
 use support::backing::SYSTEM;
@@ -47,13 +47,12 @@ fn main() {
     let mut report = BenchReport::new("gpu_region", &HEAD);
     let hollow = Driver::hollow();
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("regions")).expect("memory");
-    let shared = Ours::new(&hollow, root, Lifetime::Transient);
     for (ending, sizes) in ENDINGS {
         for trace in &all_traces(sizes, TraceScale::FULL, amount) {
             let label = format!("{}-{ending}", trace.name);
             if wanted(&label) {
                 pinned(|| {
-                    let mut subjects = behind_hollow(trace, clock, &hollow, root, &shared);
+                    let mut subjects = behind_hollow(trace, clock, &hollow, root);
                     // Who takes minutes in all plays half of the traces.
                     let slow = |subject: &Subject<'_>| {
                         subject.is_called(&["gpu-allocator", "gpu-alloc-transient"])
@@ -108,7 +107,6 @@ fn behind_hollow<'t>(
     clock: Scale,
     driver: &'t Driver,
     root: &'t Context,
-    shared: &'t Ours<'_>,
 ) -> Vec<Subject<'t>> {
     let buddy = || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS);
     let transient = || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS | UsageFlags::TRANSIENT);
@@ -135,9 +133,6 @@ fn behind_hollow<'t>(
             )
             .refusing(limited(ours_transient)),
         );
-        let shard = || OurShard::new(shared);
-        subjects
-            .push(Subject::new("ours-shard", trace, clock, shard, shard).refusing(limited(shard)));
     }
     subjects
 }

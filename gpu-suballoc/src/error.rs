@@ -104,8 +104,6 @@ pub enum GpuMisuse {
     Stale,
     /// The region belongs to another allocator.
     OtherAllocator,
-    /// The region belongs to another shard.
-    OtherShard,
     /// The region has crops.
     HasCrops,
     /// The region is mapped.
@@ -270,13 +268,13 @@ impl fmt::Display for Limit {
             Self::Bytes { short_by } => {
                 write!(
                     f,
-                    "{short_by} bytes are missing in what all blocks may have together: free regions, trim (shards too), or raise the limit"
+                    "{short_by} bytes are missing in what all blocks may have together: free regions, trim, or raise the limit"
                 )
             }
             Self::Heap { heap, short_by } => {
                 write!(
                     f,
-                    "heap {heap} is short by {short_by} bytes: free regions, trim (shards too), or accept memory of another heap"
+                    "heap {heap} is short by {short_by} bytes: free regions, trim, or accept memory of another heap"
                 )
             }
             Self::Blocks { limit } => write!(
@@ -286,7 +284,7 @@ impl fmt::Display for Limit {
             Self::Objects { limit } => {
                 write!(
                     f,
-                    "no more memory objects than {limit} are allowed: free dedicated regions, or trim (shards too)"
+                    "no more memory objects than {limit} are allowed: free dedicated regions, or trim"
                 )
             }
             Self::Pools => f.write_str("there is no room for another pool: destroy one"),
@@ -327,7 +325,6 @@ impl fmt::Display for GpuMisuse {
             Self::AlignmentTooLarge => "no block can honour that alignment: ask for a smaller one",
             Self::Stale => "there is no such region: it was given back already, or the id is not one",
             Self::OtherAllocator => "the region is another allocator's: give it back there",
-            Self::OtherShard => "the region is another shard's: give it back through the allocator",
             Self::HasCrops => "the region has crops: free them first, or use free_when_unused",
             Self::Mapped => "the region is mapped: unmap it first, or use free_when_unused",
             Self::NotMapped => "the region is not mapped: map it first",

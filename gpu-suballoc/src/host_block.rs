@@ -55,21 +55,4 @@ impl HostBlock {
     pub(crate) const fn into_start(self) -> NonNull<u8> {
         self.start
     }
-
-    /// Fills it with items, as many as fit.
-    pub(crate) fn fill<T>(self, mut make: impl FnMut() -> T) -> NonNull<T> {
-        let first = self.start.cast::<T>();
-        let items = if self.layout.align() < align_of::<T>() {
-            0
-        } else {
-            self.layout.size().checked_div(size_of::<T>()).unwrap_or(0)
-        };
-        for item in 0..items {
-            // SAFETY: the block has room for that many items.
-            let place = unsafe { first.add(item) };
-            // SAFETY: within the block, which is aligned for the items and owned.
-            unsafe { place.write(make()) };
-        }
-        first
-    }
 }

@@ -12,7 +12,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// The record number of a region without a record, and the end of a list of records. Numbers of records are below `pool::FIRST_OWN`; the
-/// pools mark their own ranges with numbers from there up: `PAGE_RANGE`, `SLAB_RANGE`, `LINEAR_RANGE`, `MOVE_TARGET`, `SHARD_PAGE`.
+/// pools mark their own ranges with numbers from there up: `LINEAR_RANGE`, `MOVE_TARGET`.
 pub(crate) const NO_RECORD: u32 = u32::MAX;
 
 /// The id of a region. It is stale once the region is freed: a place that is used again gets another id.
@@ -113,10 +113,6 @@ impl fmt::Display for RegionId {
 pub(crate) enum RegionPlaceKind {
     /// A range of a block; the slot is its node.
     General = 0,
-    /// A piece of a transient page.
-    Transient = 1,
-    /// A slot of a slab.
-    Slab = 2,
     /// A memory object of its own.
     Dedicated = 3,
     /// A piece of a linear pool.
@@ -125,27 +121,22 @@ pub(crate) enum RegionPlaceKind {
     Wrapped = 5,
     /// A crop; the slot is its record. No pool, no block.
     Crop = 6,
-    /// A piece of a shard's own page or slab; the pool is the shard's number, bit 19 of the block says slab.
-    Shard = 7,
 }
 
 impl RegionPlaceKind {
     /// A place in a block of a pool that holds one region.
     #[inline]
     pub(crate) const fn is_in_pool(self) -> bool {
-        !matches!(self, Self::Wrapped | Self::Crop | Self::Shard)
+        !matches!(self, Self::Wrapped | Self::Crop)
     }
 
     const fn from_bits(bits: u32) -> Self {
         match bits & 7 {
             0 => Self::General,
-            1 => Self::Transient,
-            2 => Self::Slab,
             3 => Self::Dedicated,
             4 => Self::Linear,
             5 => Self::Wrapped,
-            6 => Self::Crop,
-            _ => Self::Shard,
+            _ => Self::Crop,
         }
     }
 }
@@ -188,11 +179,6 @@ impl RegionPlace {
     pub(crate) const fn block(self) -> u32 {
         self.0 & (Self::BLOCKS - 1)
     }
-
-    #[inline]
-    pub(crate) const fn as_raw(self) -> u32 {
-        self.0
-    }
 }
 
 /// The id of a custom pool of one allocator; stale after the pool was destroyed.
@@ -233,10 +219,10 @@ mod tests {
                 (place.kind(), place.pool(), place.block()),
                 (kind, 511, (1 << 20) - 1)
             );
-            assert_eq!(place.as_raw() >> 29, bits);
+            assert_eq!(place.0 >> 29, bits);
         }
         let at = RegionSlot {
-            place: RegionPlace::new(RegionPlaceKind::Slab, 3, 77),
+            place: RegionPlace::new(RegionPlaceKind::Linear, 3, 77),
             slot: 9,
             generation: 11,
         };

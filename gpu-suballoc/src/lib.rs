@@ -8,7 +8,7 @@
 //!        |     \--- records: buffers, names, crops, mappings        only for regions that have any
 //!      pools: memory type x kind of resource, or custom pools
 //!        |
-//!      blocks: transient pages, slabs, general ranges, linear       chosen by Lifetime and size
+//!      blocks: ranges in any order, or a stack or ring             Lifetime chooses the end
 //!        |
 //!   DeviceMemory: a Vulkan device (feature `ash`), MockDevice (feature `testing`), the program's own
 //! ```
@@ -18,9 +18,9 @@
 //!   [`create_image`](GpuAllocator::create_image) create the resource too.
 //! - Buffers of the application can be [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop); a root
 //!   lives at least as long as its crops. [`map`](GpuAllocator::map) and [`descriptor`](GpuAllocator::descriptor) work on all of them.
-//! - Released buffers are [kept](GpuAllocator::release) for the next exact fit. A busy thread can have a [`Shard`](allocator::Shard).
+//! - Released buffers are [kept](GpuAllocator::release) for the next exact fit.
 //! - [`stats`](GpuAllocator::stats) are running counts; a [`MemoryMap`](report::MemoryMap) shows every byte, and leaks.
-//! - [`VirtualBlock`] (ranges in any order, stacks and rings) and [`TransientPages`](virtual_block::TransientPages) are the structures alone, for any memory.
+//! - [`VirtualBlock`] (ranges in any order, stacks and rings) is the structure alone, for any memory.
 //! - [`DeviceGroup`] knows which device can use memory of which other, and at what cost.
 //! - [`ShaderCache`] shares compiled shaders between the contexts of a device, and frees those of an owner with the owner.
 //! - [`DeviceContexts`] acquires contexts on devices, with an allocator each. Those of Vulkan
@@ -96,7 +96,6 @@ pub mod allocator;
 pub mod ash;
 mod block_algorithm;
 pub mod cache;
-mod classes;
 pub mod context;
 pub mod device;
 pub mod error;
@@ -116,16 +115,11 @@ mod region_metadata;
 pub mod report;
 pub mod request;
 mod setters;
-mod shard;
 mod sync;
 mod threads;
 
-/// The structures alone, for any memory: ranges in any order, stacks and rings ([`VirtualBlock`]), and pages for short lifetimes
-/// ([`TransientPages`](virtual_block::TransientPages)).
+/// The structures alone, for any memory: ranges in any order, stacks and rings ([`VirtualBlock`]).
 pub mod virtual_block {
-    pub use crate::classes::{
-        TransientAllocation, TransientPages, TransientRange, TransientStatistics,
-    };
     pub use crate::range::{
         VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock,
         VirtualBlockError, VirtualBlockStatistics, VirtualPiece, VirtualRange,

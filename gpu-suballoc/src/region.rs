@@ -1,7 +1,6 @@
 //! Regions: device memory of a user, until it is freed.
 
 use core::fmt;
-use core::ptr::NonNull;
 
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle, ResourceHandle};
 use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
@@ -23,18 +22,11 @@ pub struct Region {
     pub(crate) resource: u64,
     /// From the start of the buffer.
     pub(crate) buffer_offset: u64,
-    /// For regions of a shard and their crops: the mapped first byte of the shard's region.
-    pub(crate) mapped: Option<NonNull<u8>>,
     /// Its record, or `NO_RECORD` if none is known.
     pub(crate) record: u32,
     pub(crate) memory_type: u8,
     pub(crate) content: RegionContent,
 }
-
-// SAFETY: the region does not read or write through the pointer; `GpuAllocator::map` passes it on under its own rules.
-unsafe impl Send for Region {}
-// SAFETY: as for `Send`; a shared region does not change.
-unsafe impl Sync for Region {}
 
 // Only fields that users know.
 impl fmt::Debug for Region {

@@ -16,7 +16,7 @@ pub enum Lifetime {
     /// Not known.
     #[default]
     Unknown,
-    /// Long. Small ones get slabs, each of which a defragmentation moves as a whole.
+    /// Long.
     Persistent,
 }
 

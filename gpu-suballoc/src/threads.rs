@@ -78,19 +78,6 @@ impl Stopwatch {
     }
 }
 
-/// Most threads with a [`slot`] at a time.
-pub(crate) const SLOTS: usize = 64;
-
-/// A number below [`SLOTS`] that no other live thread has, for the life of this thread. `None` if all are used, while the
-/// thread's own storage is being destroyed, and without feature `std`.
-#[inline(always)]
-pub(crate) fn slot() -> Option<usize> {
-    #[cfg(feature = "std")]
-    return own::slot();
-    #[cfg(not(feature = "std"))]
-    None
-}
-
 /// The unique number of this thread; 0 without feature `std`.
 pub(crate) fn number() -> u64 {
     #[cfg(feature = "std")]
@@ -128,64 +115,13 @@ mod own {
     use std::sync::{Condvar, Mutex, PoisonError};
     use std::thread_local;
 
-    use super::SLOTS;
-
-    /// A bit for each used slot.
-    static USED_SLOTS: AtomicU64 = AtomicU64::new(0);
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
-
-    /// Not assigned yet.
-    const UNASSIGNED: usize = usize::MAX;
-    /// There will be none: the thread ends.
-    const NEVER: usize = usize::MAX - 1;
 
     thread_local! {
         // Const and without Drop: usable during the whole life of a thread.
-        static SLOT: Cell<usize> = const { Cell::new(UNASSIGNED) };
         static NUMBER: Cell<u64> = const { Cell::new(0) };
         /// Nested calls of this thread.
         static CALLS: Cell<i32> = const { Cell::new(0) };
-        // Only its destructor matters.
-        static EXIT: Exit = const { Exit };
-    }
-
-    struct Exit;
-
-    impl Drop for Exit {
-        fn drop(&mut self) {
-            let slot = SLOT.replace(NEVER);
-            if slot < SLOTS {
-                // The next thread with this slot sees all that this thread did with it.
-                USED_SLOTS.fetch_and(!(1 << slot), Ordering::Release);
-            }
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn slot() -> Option<usize> {
-        match SLOT.get() {
-            slot if slot < SLOTS => Some(slot),
-            NEVER => None,
-            _ => first(),
-        }
-    }
-
-    #[cold]
-    fn first() -> Option<usize> {
-        if EXIT.try_with(|_| ()).is_err() {
-            SLOT.set(NEVER);
-            return None;
-        }
-        let taken = USED_SLOTS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
-            Some(taken | taken.wrapping_add(1))
-        });
-        // The lowest unused slot; there is none if all bits are set. A later call tries again, since a thread may have ended.
-        let slot = taken.map_or(u32::MAX, |taken| taken.trailing_ones()) as usize;
-        if slot >= SLOTS {
-            return None;
-        }
-        SLOT.set(slot);
-        Some(slot)
     }
 
     pub(super) fn number() -> u64 {
@@ -238,13 +174,7 @@ mod own {
         use super::*;
 
         #[test]
-        fn slots_are_a_threads_own_and_come_back_when_it_ends() {
-            let mine = slot();
-            assert!(mine.is_some() && slot() == mine);
-            for _ in 0..3 * SLOTS {
-                let other = thread::spawn(slot).join().expect("no panic");
-                assert!(other.is_some() && other != mine);
-            }
+        fn numbers_are_unique() {
             let numbers: Vec<u64> = (0..4)
                 .map(|_| thread::spawn(number).join().expect("no panic"))
                 .collect();

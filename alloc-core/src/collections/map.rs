@@ -64,6 +64,13 @@ impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
         self.table.capacity()
     }
 
+    /// Bytes of its block; 0 without one.
+    #[inline]
+    #[must_use]
+    pub fn allocation_size(&self) -> usize {
+        self.table.allocation_size()
+    }
+
     /// Whose memory the map lies in.
     #[inline]
     pub fn allocator(&self) -> &A {

@@ -2,9 +2,7 @@
 
 use alloc_core::{Context, Scope};
 use gpu_suballoc::VirtualBlock;
-use gpu_suballoc::virtual_block::{
-    TransientAllocation, TransientPages, VirtualAllocation as OurAllocation,
-};
+use gpu_suballoc::virtual_block::VirtualAllocation as OurAllocation;
 use offset_allocator::Allocation;
 use vk_mem::{
     VirtualAllocation, VirtualAllocationCreateFlags, VirtualAllocationCreateInfo,
@@ -45,34 +43,6 @@ impl Places for Ours<'_> {
     }
     fn accounts(&self) -> Option<u64> {
         Some(self.context.usage().scope(Scope::Object).live_bytes)
-    }
-}
-
-/// Our pages for what dies together, of 4 MiB.
-pub struct OurPages<'c>(TransientPages<&'c Context>);
-
-impl<'c> OurPages<'c> {
-    pub fn new(context: &'c Context, size: u64) -> Self {
-        Self(TransientPages::new(context, size, 256, 4 << 20).expect("sizes that are fine"))
-    }
-}
-
-impl Places for OurPages<'_> {
-    type Piece = (TransientAllocation, u64);
-    #[inline]
-    fn take(&mut self, size: u64, align: u64) -> Option<Self::Piece> {
-        let range = self.0.allocate(size, align).ok()?;
-        Some((range.allocation, range.offset))
-    }
-    #[inline]
-    fn give(&mut self, piece: Self::Piece) {
-        self.0.free(piece.0).expect("a live piece");
-    }
-    fn place(&self, piece: &Self::Piece) -> (u64, u64) {
-        (0, piece.1)
-    }
-    fn accounts(&self) -> Option<u64> {
-        Some(self.0.statistics().memory_bytes)
     }
 }
 

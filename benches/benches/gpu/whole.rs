@@ -12,7 +12,6 @@ use gpu_alloc_types::{
 use gpu_allocator::vulkan::{
     Allocation, AllocationCreateDesc, AllocationScheme, AllocatorCreateDesc,
 };
-use gpu_suballoc::allocator::Shard;
 use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::{
     AllocatorOptions, AshDevice, GpuAllocator, Lifetime, MemoryPreference, PropertyFlags, Region,
@@ -100,53 +99,6 @@ impl Drop for Ours<'_> {
         if let Some(allocator) = self.allocator.take() {
             allocator.close().expect("everything was given back");
         }
-    }
-}
-
-/// One thread's share of ours: the allocator outlives it.
-pub struct OurShard<'a, 'c> {
-    shard: Shard<'a, AshDevice, &'c Context>,
-    options: RegionOptions<'static>,
-}
-
-impl<'a, 'c> OurShard<'a, 'c> {
-    pub fn new(of: &'a Ours<'c>) -> Self {
-        Self {
-            shard: of.allocator().shard(),
-            options: of.options,
-        }
-    }
-}
-
-impl Places for OurShard<'_, '_> {
-    type Piece = Region;
-    #[inline]
-    fn take(&mut self, size: u64, align: u64) -> Option<Region> {
-        let requirements = ResourceRequirements {
-            memory_type_bits: 1,
-            ..ResourceRequirements::new(size, align)
-        };
-        self.shard.allocate(&requirements, &self.options).ok()
-    }
-    #[inline]
-    fn give(&mut self, piece: Region) {
-        self.shard.free(piece).expect("a live piece");
-    }
-    fn place(&self, piece: &Region) -> (u64, u64) {
-        (
-            piece.memory().expect("it has memory").as_raw(),
-            piece.offset(),
-        )
-    }
-    fn accounts(&self) -> Option<u64> {
-        Some(self.shard.allocator().host_bytes())
-    }
-}
-
-impl Drop for OurShard<'_, '_> {
-    fn drop(&mut self) {
-        self.shard.trim();
-        self.shard.allocator().trim(u64::MAX);
     }
 }
 

@@ -309,10 +309,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 self.free_leftovers(self.records.end_alias(key, wait)?);
                 return Ok(());
             }
-            RegionPlaceKind::Shard => match self.records.find_indexed(key) {
-                Some(number) => number,
-                None => return self.free_in_shard(key),
-            },
             _ if number != NO_RECORD => number,
             _ => self.pools.find(key)?.1,
         };
@@ -332,19 +328,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Destroys a removed root: resource, memory, record.
     pub(crate) fn destroy_removed_root(&self, gone: RemovedRoot) {
         self.destroy_resource(gone.view.content, gone.view.resource);
-        let in_shard = gone.key.kind() == RegionPlaceKind::Shard;
-        let freed = if in_shard {
-            self.free_in_shard(gone.key)
-        } else {
-            self.pools
-                .free_recorded(self.device_and_host(), gone.key, gone.number)
-                .map(|_| ())
-        };
+        let freed = self
+            .pools
+            .free_recorded(self.device_and_host(), gone.key, gone.number);
         debug_assert!(
             freed.is_ok(),
             "a region with a record has a place: {freed:?}"
         );
-        self.records.finish_removal(self.host(), gone, in_shard);
+        self.records.finish_removal(self.host(), gone);
     }
 
     /// Destroys a buffer or image that this allocator created.

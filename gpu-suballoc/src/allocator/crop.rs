@@ -42,12 +42,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             }
             _ => (self.record_of(of)?, of.id.at(), 0),
         };
-        let mut new = self.records.prepare_alias(
-            self.host(),
-            true,
-            known == NO_RECORD,
-            place == RegionPlaceKind::Shard,
-        )?;
+        let mut new = self
+            .records
+            .prepare_alias(self.host(), true, known == NO_RECORD)?;
         let number = new.record;
         let inserted = self
             .attach_prepared_record(of, known, &mut new)
@@ -79,7 +76,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             size,
             resource: of.resource,
             buffer_offset: of.buffer_offset + offset,
-            mapped: of.mapped,
             record: number,
             memory_type: of.memory_type,
             content: of.content,
@@ -106,7 +102,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// As [`crop`](GpuAllocator::crop), by id.
     ///
     /// # Errors
-    /// [`GpuMisuse::OtherShard`] for a region of a shard, which only the shard's thread can look up; otherwise as [`crop`](GpuAllocator::crop).
+    /// As [`crop`](GpuAllocator::crop).
     pub fn crop_id(
         &self,
         of: RegionId,
@@ -126,10 +122,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if region.record != NO_RECORD {
             return Ok(region.record);
         }
-        let key = region.id.at();
-        if key.kind() == RegionPlaceKind::Shard {
-            return Ok(self.records.find_indexed(key).unwrap_or(NO_RECORD));
-        }
         Ok(self.pools.find(region.id.at())?.1)
     }
 
@@ -144,15 +136,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Ok(known);
         }
         let key = region.id.at();
-        // Only the shard's thread can look the region up, but any thread can see whether its slot is live. A region with a record is freed
-        // through the record.
-        if key.kind() == RegionPlaceKind::Shard && !self.shards.is_live(key) {
-            return Err(GpuMisuse::Stale.into());
-        }
         let number = core::mem::replace(&mut new.root, NO_RECORD);
-        if key.kind() == RegionPlaceKind::Shard {
-            return Ok(self.records.insert_indexed(number, key));
-        }
         self.records.insert_bare(number, key);
         match self.pools.set_user_data(region.id.at(), NO_RECORD, number) {
             Ok(NO_RECORD) => Ok(number),
@@ -174,12 +158,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if known != NO_RECORD {
             return Ok(known);
         }
-        let mut new = self.records.prepare_alias(
-            self.host(),
-            false,
-            true,
-            region.id.kind() == RegionPlaceKind::Shard,
-        )?;
+        let mut new = self.records.prepare_alias(self.host(), false, true)?;
         let attached = self.attach_prepared_record(region, known, &mut new);
         if attached.is_err() {
             self.records.unreserve(self.host(), new);

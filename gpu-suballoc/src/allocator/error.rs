@@ -9,7 +9,7 @@ use crate::error::GpuError;
 /// What prevents closing an allocator; [`MemoryMap::leaks`](crate::report::MemoryMap::leaks) lists it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutstandingRegions {
-    /// Regions of the allocator's own memory, those of shards included.
+    /// Regions of the allocator's own memory.
     pub regions: u64,
     /// Wrapped buffers.
     pub wrapped: u64,

@@ -73,8 +73,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Looks up a region.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] for a freed region, [`GpuMisuse::OtherAllocator`], and [`GpuMisuse::OtherShard`] for a region of a shard, which only the
-    /// shard's thread can look up.
+    /// [`GpuMisuse::Stale`] for a freed region, [`GpuMisuse::OtherAllocator`].
     pub fn info(&self, id: RegionId) -> Result<RegionInfo, GpuMisuse> {
         let region = self.region_of(id)?;
         let root = if region.ownership() == Ownership::CropAlias {
@@ -141,7 +140,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_tag(id)?;
         let key = id.at();
         match key.kind() {
-            RegionPlaceKind::Shard => Err(GpuMisuse::OtherShard),
             RegionPlaceKind::Wrapped => match self.records.view(key.slot, key)? {
                 RecordView::Wrapped(wrap) => Ok(wrap.region(key, self.tag)),
                 RecordView::Root(_) => Err(GpuMisuse::Stale),
@@ -150,7 +148,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 let (crop, place) =
                     self.records
                         .view_crop_with(key.slot, key, |root| match root.kind() {
-                            RegionPlaceKind::Wrapped | RegionPlaceKind::Shard => None,
+                            RegionPlaceKind::Wrapped => None,
                             _ => Some(self.pools.find(root)),
                         })?;
                 let CropRecordView {
@@ -162,9 +160,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 } = crop;
                 let root = match root {
                     RecordView::Wrapped(wrap) => wrap.region(root_key, self.tag),
-                    _ if root_key.kind() == RegionPlaceKind::Shard => {
-                        return Err(GpuMisuse::OtherShard);
-                    }
                     view => {
                         let (found, _) = place.ok_or(GpuMisuse::Stale)??;
                         self.region_from_record(number, &view, &found)

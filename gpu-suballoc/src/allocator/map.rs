@@ -81,7 +81,6 @@ impl<D: DeviceMemory, A: HostAllocator> Unmap for GpuAllocator<D, A> {
                     foreign.unmap(self.device_and_host().device);
                 }
             }
-            _ if root_key.kind() == RegionPlaceKind::Shard => {}
             _ => {
                 let unmapped = self.pools.unmap(self.device_and_host(), root_key);
                 debug_assert!(unmapped.is_ok(), "mapped when it was counted: {unmapped:?}");
@@ -107,12 +106,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let (number, start) = match key.kind() {
             RegionPlaceKind::Wrapped | RegionPlaceKind::Crop => match self.root_of(key)? {
                 (_, Some(wrap), offset) => self.map_wrapped(key, &wrap, offset)?,
-                (root, None, offset) if root.kind() == RegionPlaceKind::Shard => {
-                    self.map_in_shard(region, key.slot, key, offset)?
-                }
                 (root, None, offset) => self.map_owned(key.slot, key, root, offset)?,
             },
-            RegionPlaceKind::Shard => self.map_in_shard(region, NO_RECORD, key, 0)?,
             _ => {
                 self.check_visible(key)?;
                 self.map_owned(self.attach_record(region)?, key, key, 0)?
@@ -130,8 +125,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// As [`map`](GpuAllocator::map), by id: mapped until [`unmap_id`](GpuAllocator::unmap_id) is called as often.
     ///
     /// # Errors
-    /// As [`map`](GpuAllocator::map), and [`GpuMisuse::OtherShard`] for a region of a shard, which [`Shard::map_id`](crate::allocator::Shard::map_id)
-    /// finds, and for crops of one.
+    /// As [`map`](GpuAllocator::map).
     pub fn map_id(&self, id: RegionId) -> Result<NonNull<u8>, GpuError> {
         let mapping = self.at_its_place(id, |region| self.map(region))?;
         Ok(mapping.keep_by_id(&self.records))
@@ -145,11 +139,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_tag(id)?;
         let key = id.at();
         let number = match key.kind() {
-            RegionPlaceKind::Shard => match self.records.find_indexed(key) {
-                Some(number) => number,
-                None if self.shards.is_live(key) => NO_RECORD,
-                None => return Err(GpuMisuse::Stale.into()),
-            },
             RegionPlaceKind::Wrapped | RegionPlaceKind::Crop => key.slot,
             _ => self.pools.find(id.at())?.1,
         };
@@ -220,24 +209,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    fn map_in_shard(
-        &self,
-        region: &Region,
-        number: u32,
-        key: RegionSlot,
-        offset: u64,
-    ) -> Result<(u32, NonNull<u8>), GpuError> {
-        let start = region.mapped.ok_or(GpuError::MapUnsupported {
-            reason: MapRefusal::NotHostVisible,
-        })?;
-        let number = if number == NO_RECORD {
-            self.attach_record(region)?
-        } else {
-            number
-        };
-        self.map_counted(number, key, || Ok(at(start, offset)))
-    }
-
     fn map_wrapped(
         &self,
         key: RegionSlot,
@@ -264,8 +235,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// called. For an owned region no other region's bytes are affected; for a wrapped one the range grows to multiples of
     /// `nonCoherentAtomSize` of the application's memory.
     ///
-    /// Of an owned region the memory object must be mapped: by a mapping of this region, or of another one of its block. A region of a
-    /// shard in visible memory is always mapped. A wrapped region must be mapped itself, unless its [`Backing`] has a pointer.
+    /// Of an owned region the memory object must be mapped: by a mapping of this region, or of another one of its block.
+    /// A wrapped region must be mapped itself, unless its [`Backing`] has a pointer.
     ///
     /// # Errors
     /// [`GpuMisuse::Outside`], [`GpuMisuse::ZeroSize`]; [`GpuMisuse::NotMapped`] if by these rules nothing is mapped; otherwise as
@@ -312,8 +283,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             RegionPlaceKind::Wrapped | RegionPlaceKind::Crop => self.root_of(key)?,
             _ => (key, None, 0),
         };
-        match (root.kind(), wrap) {
-            (_, Some(wrap)) => {
+        match wrap {
+            Some(wrap) => {
                 let backing = visible(&wrap)?;
                 if backing.mapped.is_none() && !self.records.is_mapped(key.slot, key)? {
                     return Err(GpuMisuse::NotMapped.into());
@@ -331,24 +302,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                     },
                     flush,
                 )
-            }
-            (RegionPlaceKind::Shard, None) => {
-                if key.kind() == RegionPlaceKind::Shard && !self.shards.is_live(key) {
-                    return Err(GpuMisuse::Stale.into());
-                }
-                let (Some(memory), Some(_)) = (region.memory, region.mapped) else {
-                    return Err(GpuMisuse::NotMapped.into());
-                };
-                let types = self.device.properties().types;
-                let properties = types
-                    .get(usize::from(region.memory_type))
-                    .map_or(PropertyFlags::NONE, |one| one.properties);
-                let range = MappedRange {
-                    memory,
-                    offset: region.offset + offset,
-                    size,
-                };
-                self.sync_range(properties, u64::MAX, range, flush)
             }
             _ => {
                 let (env, at) = (self.device_and_host(), base + offset);

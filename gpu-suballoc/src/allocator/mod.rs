@@ -19,9 +19,6 @@ mod margin;
 mod options;
 mod outstanding;
 mod reuse;
-mod shard_map;
-mod shard_parking;
-mod thread_shard;
 mod wrap;
 
 pub use crate::region_metadata::Backing;
@@ -35,8 +32,6 @@ pub use error::{BatchError, OutstandingRegions};
 pub use info::RegionInfo;
 pub use map::Mapping;
 pub use options::{AllocatorOptions, OptionField, OptionsParseError};
-pub use shard_parking::ShardUsage;
-pub use thread_shard::Shard;
 pub use wrap::{DetachedBuffer, WrapInfo};
 
 use core::fmt;
@@ -48,12 +43,11 @@ use alloc_core::{HostAllocator, Rejected};
 use self::counting_allocator::CountingAllocator;
 use crate::device::{DeviceLimits, DeviceMemory, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{NO_RECORD, PoolId, RegionId, RegionPlaceKind, RegionSlot, next_tag};
+use crate::id::{NO_RECORD, PoolId, RegionId, RegionPlaceKind, next_tag};
 use crate::pool::{AllocationRequest, DeviceAndHost, PoolOptions, Pools, Suballocation};
 use crate::region::{Region, RegionContent};
 use crate::region_metadata::RegionMetadata;
 use crate::request::RegionOptions;
-use crate::shard::Shards;
 
 /// An allocator of the memory of one device.
 ///
@@ -66,7 +60,6 @@ use crate::shard::Shards;
 pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     pub(crate) pools: Pools,
     pub(crate) records: RegionMetadata,
-    pub(crate) shards: Shards,
     /// The tag of all its ids.
     pub(crate) tag: u32,
     pub(crate) limits: DeviceLimits,
@@ -116,7 +109,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(Self {
             pools,
             records,
-            shards: Shards::new(),
             tag: next_tag(),
             limits,
             reuse: AtomicBool::new(options.reuse),
@@ -170,13 +162,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             .destroy_pool(self.device_and_host(), pool.index, pool.generation)?)
     }
 
-    /// Frees empty blocks, empty pages of shards (as far as [`Shard`] allows it), and kept buffers in this order, until at least `bytes` were
+    /// Frees empty blocks and kept buffers in this order, until at least `bytes` were
     /// freed or none is left; `u64::MAX` frees all. Returns the freed bytes of memory objects.
     pub fn trim(&self, bytes: u64) -> u64 {
         let mut given = self.pools.trim(self.device_and_host(), bytes);
-        if given < bytes && self.shards.free_idle(self.device_and_host(), &self.pools) {
-            given = given.saturating_add(self.pools.trim(self.device_and_host(), bytes - given));
-        }
         for _ in 0..self.records.counts().reusable {
             if given >= bytes || !self.evict_one(0, 0) {
                 break;
@@ -242,8 +231,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.evict_reusable(0, 0);
         let counts = self.records.counts();
         if counts.wrapped == 0 && counts.crops == 0 {
-            let (env, pools, shards) = self.split();
-            shards.trim_abandoned(env, pools);
+            let (env, pools) = self.split();
             if pools.close(env) == 0 {
                 self.free_tables();
                 return Ok(());
@@ -253,24 +241,23 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     fn free_host_memory(&mut self) {
-        let (env, pools, _) = self.split();
+        let (env, pools) = self.split();
         pools.abandon(env);
         self.free_tables();
     }
 
-    /// Frees the host memory of shards and records.
+    /// Frees the host memory of records.
     fn free_tables(&mut self) {
-        self.shards.free_all(&*self.memory);
         self.records.free_all(&*self.memory);
     }
 
     /// The parts, borrowed apart.
-    fn split(&mut self) -> (DeviceAndHost<'_>, &mut Pools, &mut Shards) {
+    fn split(&mut self) -> (DeviceAndHost<'_>, &mut Pools) {
         let env = DeviceAndHost {
             device: &*self.device,
             memory: &*self.memory,
         };
-        (env, &mut self.pools, &mut self.shards)
+        (env, &mut self.pools)
     }
 
     fn into_parts(self) -> (D, A) {
@@ -394,11 +381,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.pools.place(self.device_and_host(), request)
     }
 
-    /// Frees kept buffers and empty pages of shards. Whether there were any.
+    /// Frees kept buffers. Whether there were any.
     #[cold]
     fn evict_everything(&self) -> bool {
-        let evicted = self.evict_reusable(0, 0) > 0;
-        self.shards.free_idle(self.device_and_host(), &self.pools) | evicted
+        self.evict_reusable(0, 0) > 0
     }
 
     /// If device memory is short, frees kept buffers and tries again.
@@ -422,7 +408,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             size: placed.size,
             resource: 0,
             buffer_offset: 0,
-            mapped: None,
             record,
             memory_type: placed.memory_type as u8,
             content: RegionContent::Bare,
@@ -439,7 +424,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn may_have_moved(&self, region: &Region) -> bool {
         matches!(
             region.id.kind(),
-            RegionPlaceKind::General | RegionPlaceKind::Slab | RegionPlaceKind::Crop
+            RegionPlaceKind::General | RegionPlaceKind::Crop
         ) && self.has_moved.load(Ordering::Acquire)
     }
 
@@ -455,22 +440,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     #[cold]
     fn compare_place(&self, region: &Region) -> Result<(), GpuMisuse> {
-        let now = match self.region_of(region.id) {
-            Ok(now) => now,
-            // A crop of a shard's region, which never moves.
-            Err(GpuMisuse::OtherShard) => return Ok(()),
-            Err(rule) => return Err(rule),
-        };
+        let now = self.region_of(region.id)?;
         let place = |region: &Region| (region.memory, region.offset, region.resource);
         if place(&now) == place(region) {
             Ok(())
         } else {
             Err(GpuMisuse::Moved)
         }
-    }
-
-    fn free_in_shard(&self, at: RegionSlot) -> Result<(), GpuMisuse> {
-        self.shards.free(self.device_and_host(), &self.pools, at)
     }
 }
 

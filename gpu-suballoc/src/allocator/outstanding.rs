@@ -15,9 +15,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub(crate) fn outstanding(&mut self) -> OutstandingRegions {
         self.evict_reusable(0, 0);
         let counts = self.records.counts();
-        let (env, pools, shards) = self.split();
-        let (in_shards, their_pages) = shards.trim_abandoned(env, pools);
-        let regions = (pools.live_regions() + in_shards).saturating_sub(their_pages);
+        let (_, pools) = self.split();
+        let regions = pools.live_regions();
         OutstandingRegions {
             regions,
             wrapped: counts.wrapped,
@@ -48,7 +47,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 filled += 1;
             }
         };
-        self.walk(&mut |item| {
+        self.pools.walk(&mut |item| {
             if let WalkItem::Region { at, .. } = item {
                 put(at);
             }
@@ -64,7 +63,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         allocator.evict_reusable(0, 0);
         allocator.free_each(|id| id.kind() == RegionPlaceKind::Crop);
         allocator.free_each(|_| true);
-        let (env, pools, _) = allocator.split();
+        let (env, pools) = allocator.split();
         pools.close_by_force(env);
         allocator.free_tables();
         drop(allocator.into_parts());

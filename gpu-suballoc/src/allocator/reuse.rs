@@ -20,7 +20,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// Kept buffers have limits (`max_reusable_buffers`, `max_reusable_bytes` of the options; the oldest is freed first). They are freed when
     /// memory is short, by [`trim`](GpuAllocator::trim), and when reuse is switched off. The region's id is stale at once.
-    /// Regions without a buffer of their own, small ones in slabs and pages, and those shared with other devices are freed.
+    /// Regions without a buffer of their own and those shared with other devices are freed.
     ///
     /// # Errors
     /// The region, with [`GpuMisuse::IsWrapped`] for a wrapped buffer; otherwise as [`free`](GpuAllocator::free).

@@ -177,7 +177,6 @@ impl WrappedBuffer {
             size: self.size,
             resource: self.buffer.as_raw(),
             buffer_offset: self.offset,
-            mapped: None,
             record: key.slot,
             memory_type: Region::NO_TYPE,
             content: RegionContent::Buffer,

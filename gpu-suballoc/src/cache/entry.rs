@@ -1,101 +1,203 @@
-//! A cached shader is a block in its owner's memory, which hits read, and an entry in the cache's memory, which only writers use.
-//!
-//! ```text
-//!   block, the owner's       0        8     16     24       28        32
-//!                            | device | low | high | number | touched | payload ..
-//!   entry, the cache's       0       8         16     24      28      32     36         40     44                   48
-//!                            | block | refs    | bytes | state | owner | next | previous | link | is_being_destroyed |
-//! ```
-//! An entry never moves, and its memory stays an entry: counted references are released in it when the block may already be gone.
+//! A compiled shader, in a block of its owner's memory.
 
-#![forbid(unsafe_code)]
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use core::ptr::{NonNull, null_mut};
+use alloc_core::{ContextHandle, HostAllocator, HostError, Scope, TryBox};
 
 use super::key::ShaderKey;
-use super::segments::NONE;
-use crate::sync::{
-    AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-    Ordering::SeqCst,
-};
+use super::owner::Owner;
+use super::shader_cache::RemovalCounts;
+use crate::context::SharedBox;
 
-pub(super) const FREE: u32 = 0;
-/// In the table; a lookup may reference it.
-pub(super) const LIVE: u32 = 1;
-/// Removed from the table; destroyed when the last reference is dropped.
-pub(super) const DEAD: u32 = 2;
+/// Added to the references of an entry that lookups no longer find.
+const DEAD: u64 = 1 << 63;
 
-/// Precedes a payload. Read through a reference, or under the lock while the shader exists.
-#[repr(C)]
-pub(super) struct ShaderHeader {
+/// All but the references is written once, or under the shard's lock.
+pub(super) struct Entry<P> {
+    /// The number of references, and [`DEAD`]. Grows under the shard's lock only.
+    refs: AtomicU64,
+    /// It was found since the eviction's hand last passed.
+    pub(super) touched: Cell<bool>,
     pub(super) key: ShaderKey,
-    /// Number of the shader's entry.
-    pub(super) number: u32,
-    /// Epoch of the last hit.
-    pub(super) touched: AtomicU32,
+    pub(super) bytes: u64,
+    /// The next one of the same key; in a [`DestroyList`], the next one there.
+    pub(super) older: Cell<EntryLink<P>>,
+    /// Neighbours among the shard's entries.
+    pub(super) next: Cell<EntryLink<P>>,
+    pub(super) before: Cell<EntryLink<P>>,
+    pub(super) content: Option<TryBox<[u8], ContextHandle>>,
+    pub(super) value: P,
+    pub(super) owner: SharedBox<Owner>,
 }
 
-/// All zeros is a free entry. Only a thread with the lock writes it, except to `refs`, and to `block` while a dead entry is destroyed.
-#[derive(Default)]
-#[repr(C)]
-pub(super) struct CacheEntry {
-    /// Null if the entry has no block.
-    block: AtomicPtr<ShaderHeader>,
-    /// References that stand in no record. 64 bits, so that leaked references cannot wrap it to 0.
-    pub(super) refs: AtomicU64,
-    /// Bytes that count against the cache's limit.
-    pub(super) bytes: AtomicU64,
-    pub(super) state: AtomicU32,
-    /// Number of the owner's slot.
-    pub(super) owner: AtomicU32,
-    /// Neighbours in the list of the owner's live entries, or in the list of dead entries that are still referenced.
-    pub(super) next: AtomicU32,
-    pub(super) previous: AtomicU32,
-    /// Next free entry, or next entry to destroy.
-    pub(super) link: AtomicU32,
-    /// 1 once a thread was chosen to destroy the entry.
-    pub(super) is_being_destroyed: AtomicU32,
-}
+pub(super) type EntryLink<P> = Option<NonNull<Entry<P>>>;
 
-impl CacheEntry {
-    /// Fills a free entry with `holds` counted references; live if `found`, dead otherwise. Requires the lock.
-    pub(super) fn fill(
-        &self,
-        block: NonNull<ShaderHeader>,
-        owner: u32,
-        bytes: u64,
-        holds: u32,
-        found: bool,
-    ) {
-        self.owner.store(owner, Relaxed);
-        self.next.store(NONE, Relaxed);
-        self.previous.store(NONE, Relaxed);
-        self.bytes.store(bytes, Relaxed);
-        self.block.store(block.as_ptr(), Release);
-        // Set before a lookup can find the entry, so that it is not evicted before the waiting threads have their references. A thread that
-        // releases one of them sees this store through the lock, or through the place that the block is put into next.
-        self.refs.store(u64::from(holds), Relaxed);
-        self.state.store(if found { LIVE } else { DEAD }, Relaxed);
+impl<P> Entry<P> {
+    /// Created dead, it is found by nobody.
+    pub(super) fn new(
+        key: ShaderKey,
+        (value, bytes): (P, u64),
+        content: Option<TryBox<[u8], ContextHandle>>,
+        owner: SharedBox<Owner>,
+        (references, is_dead): (u64, bool),
+    ) -> Self {
+        Self {
+            refs: AtomicU64::new(references | if is_dead { DEAD } else { 0 }),
+            touched: Cell::new(false),
+            key,
+            bytes,
+            older: Cell::new(None),
+            next: Cell::new(None),
+            before: Cell::new(None),
+            content,
+            value,
+            owner,
+        }
     }
 
-    /// Marks the entry free after its payload was destroyed or moved out. Requires the lock.
-    pub(super) fn free(&self) {
-        self.is_being_destroyed.store(0, Relaxed);
-        self.state.store(FREE, Relaxed);
+    /// Whether it was compiled from these bytes, as far as both are known.
+    pub(super) fn has(&self, content: Option<&[u8]>) -> bool {
+        match (content, &self.content) {
+            (Some(sought), Some(own)) => sought == &**own,
+            _ => true,
+        }
     }
 
-    pub(super) fn block(&self) -> Option<NonNull<ShaderHeader>> {
-        NonNull::new(self.block.load(Acquire))
-    }
-
-    /// Removes the block from the entry; the caller owns it now.
-    pub(super) fn detach_block(&self) -> Option<NonNull<ShaderHeader>> {
-        let block = self.block();
-        self.block.store(null_mut(), Release);
-        block
+    pub(super) fn is_owned_by(&self, owner: &Owner) -> bool {
+        core::ptr::eq(&*self.owner, owner)
     }
 
     pub(super) fn is_live(&self) -> bool {
-        self.state.load(SeqCst) == LIVE
+        self.refs.load(SeqCst) & DEAD == 0
+    }
+
+    pub(super) fn references(&self) -> u64 {
+        self.refs.load(SeqCst) & !DEAD
+    }
+
+    /// One more reference, if it is live or referenced. Requires the shard's lock.
+    pub(super) fn reference(&self) -> bool {
+        // A dead entry without references is about to be destroyed by the thread that dropped the last one.
+        let add = |refs| (refs != DEAD).then_some(refs + 1);
+        self.refs.fetch_update(SeqCst, SeqCst, add).is_ok()
+    }
+
+    /// Drops a reference; other threads may destroy the entry from then on, unless it was the last one of a dead entry.
+    ///
+    /// # Safety
+    /// The caller has a reference, and does not use it afterwards.
+    pub(super) unsafe fn release(entry: NonNull<Self>) -> Released {
+        // SAFETY: the caller's reference; no Rust reference to the entry is left when it ends.
+        match unsafe { &(*entry.as_ptr()).refs }.fetch_sub(1, SeqCst) {
+            1 => Released::LastOfLive,
+            before if before == DEAD + 1 => Released::LastOfDead,
+            _ => Released::Referenced,
+        }
+    }
+
+    /// Makes a live entry dead. True if it has no reference. Requires the shard's lock.
+    pub(super) fn kill(&self) -> bool {
+        self.refs.fetch_or(DEAD, SeqCst) == 0
+    }
+}
+
+/// What is left of an entry after a reference was dropped.
+pub(super) enum Released {
+    Referenced,
+    /// It is live, without references.
+    LastOfLive,
+    /// The caller must destroy it.
+    LastOfDead,
+}
+
+/// A block in an owner's memory for an entry, allocated before the compile.
+pub(super) struct EntryRoom<'m, P> {
+    block: NonNull<Entry<P>>,
+    memory: &'m ContextHandle,
+}
+
+impl<'m, P> EntryRoom<'m, P> {
+    pub(super) fn new(memory: &'m ContextHandle) -> Result<Self, HostError> {
+        let block = memory.try_allocate(Layout::new::<Entry<P>>(), Scope::Cache)?;
+        Ok(Self {
+            block: block.cast(),
+            memory,
+        })
+    }
+
+    pub(super) fn fill(self, entry: Entry<P>) -> NonNull<Entry<P>> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: a block of this layout, which only this value owns.
+        unsafe { this.block.write(entry) };
+        this.block
+    }
+}
+
+impl<P> Drop for EntryRoom<'_, P> {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `memory` with this layout and scope; it has no value.
+        unsafe {
+            self.memory
+                .deallocate(self.block.cast(), Layout::new::<Entry<P>>(), Scope::Cache)
+        };
+    }
+}
+
+/// Entries that nobody can reach any more, to be destroyed without the lock.
+pub(super) struct DestroyList<P> {
+    first: EntryLink<P>,
+    pub(super) counts: RemovalCounts,
+}
+
+impl<P> DestroyList<P> {
+    pub(super) const fn new() -> Self {
+        Self {
+            first: None,
+            counts: RemovalCounts {
+                destroyed: 0,
+                held: 0,
+            },
+        }
+    }
+
+    /// # Safety
+    /// The entry is in no list, nobody reaches it, and it is added once.
+    pub(super) unsafe fn add(&mut self, entry: NonNull<Entry<P>>) {
+        // SAFETY: the caller's promise.
+        unsafe { entry.as_ref() }
+            .older
+            .set(self.first.replace(entry));
+    }
+
+    pub(super) fn destroy(mut self) -> RemovalCounts {
+        self.destroy_each();
+        self.counts
+    }
+
+    fn destroy_each(&mut self) {
+        while let Some(at) = self.first {
+            // SAFETY: in this list alone.
+            self.first = unsafe { at.as_ref() }.older.take();
+            // SAFETY: as above; its block is not read any more.
+            let entry = unsafe { at.read() };
+            let owner = entry.owner.clone();
+            // Freed also if the destructor unwinds.
+            let _emptied = EntryRoom {
+                block: at,
+                memory: &owner.memory,
+            };
+            drop(entry);
+        }
+    }
+}
+
+/// Goes on after a destructor that unwinds.
+impl<P> Drop for DestroyList<P> {
+    fn drop(&mut self) {
+        self.destroy_each();
     }
 }

@@ -17,10 +17,6 @@ impl CacheDevice {
         // The top bit is the kind of key; no process lives long enough to create 2^63 devices.
         Self(NEXT.fetch_add(1, Relaxed) & (HASHED - 1))
     }
-
-    pub(super) const fn raw(self) -> u64 {
-        self.0
-    }
 }
 
 /// A shader of a device. A kernel's number and a content hash are never equal, whatever their bits.

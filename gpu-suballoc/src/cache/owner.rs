@@ -1,81 +1,238 @@
-//! An owner's slot: the list and sums of its entries.
+//! Who compiles: an owner of entries.
 
-#![forbid(unsafe_code)]
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use core::ptr::{NonNull, null_mut};
+use alloc_core::{ContextHandle, HostError};
 
-use super::entry::ShaderHeader;
-use super::key::CacheDevice;
-use super::segments::NONE;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
+use super::compile::CompiledShader;
+use super::entry::{DestroyList, Entry};
+use super::error::CacheError;
+use super::key::{CacheDevice, ShaderKey};
+use super::persist::StoredShaders;
+use super::shader_cache::{Cursor, RemovalCounts, ShaderCache};
+use super::shader_ref::ShaderRef;
+use crate::context::SharedBox;
 
-/// All zeros is a free slot. Changed only under the lock.
-#[derive(Default)]
-pub(super) struct OwnerSlot {
-    /// 0: free. 1: the owner lives. 2: the owner was released; some entries are still referenced or being compiled.
-    pub(super) state: AtomicU32,
-    /// First of the owner's live entries.
-    pub(super) first: AtomicU32,
-    /// Entries that are live, dead but not freed, or being compiled. While it is above 0 the slot is not reused.
-    pub(super) bound: AtomicU32,
-    /// Next free slot.
-    pub(super) link: AtomicU32,
-    /// A block in the owner's context for its next compile, or null. Null once the owner was released.
-    pub(super) spare: AtomicPtr<ShaderHeader>,
-    device: AtomicU64,
+/// What an owner and its entries share. The numbers are exact while nothing changes.
+pub(super) struct Owner {
+    device: CacheDevice,
+    /// Where its entries lie.
+    pub(super) memory: ContextHandle,
     pub(super) entries: AtomicU64,
+    pub(super) dead: AtomicU64,
     pub(super) bytes: AtomicU64,
-    pub(super) zombies: AtomicU64,
     pub(super) compiled: AtomicU64,
 }
 
-pub(super) const OWNER_LIVE: u32 = 1;
-pub(super) const OWNER_LEAVING: u32 = 2;
+/// Counts of an owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OwnerStats {
+    /// Entries in the table.
+    pub entries: u64,
+    /// Bytes of all entries, including dead ones.
+    pub bytes: u64,
+    /// Entries removed from the table that are still referenced.
+    pub dead: u64,
+    /// Compiles that succeeded so far.
+    pub compiled: u64,
+}
 
-impl OwnerSlot {
-    /// Assigns the slot to a new owner.
-    pub(super) fn begin(&self, device: CacheDevice) {
-        self.first.store(NONE, Relaxed);
-        self.device.store(device.raw(), Relaxed);
-        for sum in [&self.entries, &self.bytes, &self.zombies, &self.compiled] {
-            sum.store(0, Relaxed);
+/// What became of a file's shaders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RestoreCounts {
+    /// In the cache now.
+    pub restored: u64,
+    /// Whose binary the loader refused.
+    pub refused: u64,
+}
+
+/// A user of the cache that compiles: it owns the entries that it compiles, and they lie in its memory and are removed with it.
+///
+/// Dropping it releases the entries. Keeps the cache alive.
+pub struct CacheOwner<P: Send + Sync, E: Copy + Send + Sync> {
+    pub(super) owner: SharedBox<Owner>,
+    pub(super) cache: ShaderCache<P, E>,
+    is_released: bool,
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
+    pub(super) fn new(
+        cache: ShaderCache<P, E>,
+        device: CacheDevice,
+        memory: ContextHandle,
+    ) -> Result<Self, HostError> {
+        let owner = Owner {
+            device,
+            memory,
+            entries: AtomicU64::new(0),
+            dead: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            compiled: AtomicU64::new(0),
+        };
+        let owner = SharedBox::new(owner, cache.core().memory.clone())?;
+        Ok(Self {
+            owner,
+            cache,
+            is_released: false,
+        })
+    }
+
+    /// The shader: found, or compiled by this thread, or by another thread that already compiles it.
+    ///
+    /// `compile` runs at most once, without a lock; it may request other shaders from this cache. If it unwinds, waiting threads
+    /// continue, and one of them compiles.
+    ///
+    /// # Errors
+    /// [`CacheError::Compile`] with the compiler's error, from this thread or the one that it waited for; [`CacheError::Host`] if the
+    /// owner's or the cache's context refuses memory, before anything is compiled; [`CacheError::Recursive`]; [`CacheError::OtherDevice`].
+    pub fn get_or_compile(
+        &self,
+        key: ShaderKey,
+        compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
+    ) -> Result<ShaderRef<'_, P, E>, CacheError<E>> {
+        self.find_or_compile(key, None, compile)
+    }
+
+    /// As [`get_or_compile`](Self::get_or_compile), but compares the bytes that the shader is compiled from too: two contents with one key
+    /// are two shaders. The owner's memory keeps a copy of them.
+    ///
+    /// # Errors
+    /// As [`get_or_compile`](Self::get_or_compile).
+    pub fn get_or_compile_from(
+        &self,
+        key: ShaderKey,
+        content: &[u8],
+        compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
+    ) -> Result<ShaderRef<'_, P, E>, CacheError<E>> {
+        self.find_or_compile(key, Some(content), compile)
+    }
+
+    /// Adds the shaders of a file. `load` creates a shader from its binary; a binary that it refuses is counted, and the next one follows:
+    /// its shader is compiled when it is requested.
+    ///
+    /// # Errors
+    /// As [`get_or_compile`](Self::get_or_compile), without [`CacheError::Compile`]; what was added stays.
+    pub fn restore(
+        &self,
+        file: &StoredShaders<'_>,
+        mut load: impl FnMut(ShaderKey, &[u8]) -> Result<CompiledShader<P>, E>,
+    ) -> Result<RestoreCounts, CacheError<E>> {
+        let mut counts = RestoreCounts::default();
+        for shader in file.iter(self.device()) {
+            let (key, binary) = (shader.key, shader.binary);
+            match self.find_or_compile(key, shader.content, || load(key, binary)) {
+                Ok(_) => counts.restored += 1,
+                Err(CacheError::Compile(_)) => counts.refused += 1,
+                Err(error) => return Err(error),
+            }
         }
-        self.bound.store(0, Relaxed);
-        self.state.store(OWNER_LIVE, Relaxed);
+        Ok(counts)
     }
 
-    /// Counts an entry that will be compiled.
-    pub(super) fn bind(&self) {
-        self.bound
-            .store(self.bound.load(Relaxed).wrapping_add(1), Relaxed);
+    /// Removes all of its entries. Lookups no longer find those that are referenced; their last reference destroys them.
+    pub fn release(mut self) -> RemovalCounts {
+        self.is_released = true;
+        self.remove_all()
     }
 
-    /// Uncounts an entry that was freed or not compiled. A released owner's slot is freed after its last entry.
-    pub(super) fn unbind(&self) {
-        self.bound
-            .store(self.bound.load(Relaxed).wrapping_sub(1), Relaxed);
-    }
-
-    /// Removes the spare block; the caller owns it now. Requires the lock.
-    pub(super) fn remove_spare(&self) -> Option<NonNull<ShaderHeader>> {
-        let spare = NonNull::new(self.spare.load(Relaxed));
-        if spare.is_some() {
-            self.spare.store(null_mut(), Relaxed);
+    /// As [`release`](Self::release), if no entry is referenced: destroys either all entries before it returns, or none. Concurrent lookups
+    /// of these shaders wait for the decision.
+    ///
+    /// # Errors
+    /// The owner, unchanged, and the number of shaders in use.
+    pub fn release_unused(mut self) -> Result<RemovalCounts, (Self, u64)> {
+        let core = self.cache.core();
+        let mut shards = core.lock_all();
+        let in_use: u64 = shards.iter().map(|shard| shard.in_use(&self.owner)).sum();
+        if in_use != 0 {
+            drop(shards);
+            return Err((self, in_use));
         }
-        spare
+        let mut going = DestroyList::new();
+        for shard in &mut shards {
+            core.remove_where(shard, &mut going, |entry| entry.is_owned_by(&self.owner));
+        }
+        drop(shards);
+        // Before any destructor runs, because a destructor may unwind.
+        self.is_released = true;
+        Ok(going.destroy())
     }
 
-    pub(super) fn is_of(&self, device: CacheDevice) -> bool {
-        self.device.load(Relaxed) == device.raw()
+    fn remove_all(&self) -> RemovalCounts {
+        let core = self.cache.core();
+        let mut going = DestroyList::new();
+        for shard in core.shards() {
+            core.remove_where(&mut shard.lock(), &mut going, |entry| {
+                entry.is_owned_by(&self.owner)
+            });
+        }
+        // With those that were removed before.
+        going.counts.held = self.owner.dead.load(Relaxed);
+        going.destroy()
+    }
+
+    /// The keys of its referenced shaders at this moment, each once. Allocates nothing.
+    pub fn held_keys(&self) -> impl Iterator<Item = ShaderKey> + '_ {
+        let mut cursor = Cursor::new(&self.cache);
+        core::iter::from_fn(move || {
+            let is_held =
+                |entry: &Entry<P>| entry.is_owned_by(&self.owner) && entry.references() != 0;
+            cursor.advance(is_held).map(ShaderRef::key)
+        })
+    }
+
+    /// Number of its shaders that are referenced or being compiled, at this moment.
+    #[must_use]
+    pub fn in_use(&self) -> u64 {
+        let shards = self.cache.core().shards();
+        shards.map(|shard| shard.lock().in_use(&self.owner)).sum()
+    }
+
+    /// Its counts at this moment.
+    #[must_use]
+    pub fn stats(&self) -> OwnerStats {
+        OwnerStats {
+            entries: self.owner.entries.load(Relaxed),
+            bytes: self.owner.bytes.load(Relaxed),
+            dead: self.owner.dead.load(Relaxed),
+            compiled: self.owner.compiled.load(Relaxed),
+        }
+    }
+
+    /// The cache.
+    #[must_use]
+    pub const fn cache(&self) -> &ShaderCache<P, E> {
+        &self.cache
+    }
+
+    /// The device of its entries.
+    #[must_use]
+    pub fn device(&self) -> CacheDevice {
+        self.owner.device
+    }
+
+    /// The context of its payloads.
+    #[must_use]
+    pub fn memory(&self) -> &ContextHandle {
+        &self.owner.memory
     }
 }
 
-/// Adds to a sum that changes only under the lock.
-pub(super) fn add(sum: &AtomicU64, by: u64) {
-    sum.store(sum.load(Relaxed).wrapping_add(by), Relaxed);
+impl<P: Send + Sync, E: Copy + Send + Sync> Drop for CacheOwner<P, E> {
+    fn drop(&mut self) {
+        if !self.is_released {
+            self.remove_all();
+        }
+    }
 }
 
-/// Subtracts from a sum that changes only under the lock.
-pub(super) fn subtract(sum: &AtomicU64, by: u64) {
-    sum.store(sum.load(Relaxed).wrapping_sub(by), Relaxed);
+impl<P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for CacheOwner<P, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CacheOwner")
+            .field("memory", &self.memory().name())
+            .field("stats", &self.stats())
+            .finish()
+    }
 }

@@ -5,13 +5,13 @@
 //!   thread 1: compiles A, waits for B  -->  led by thread 2: compiles B, waits for A  -->  led by thread 1
 //! ```
 //!
-//! A list through the stacks of the waiting threads: it needs no memory and has no limit. Of a cache it refers only to the `state` of an
-//! in-flight compile.
+//! A list through the stacks of the waiting threads: it needs no memory and has no limit. Of a cache it refers only to the state of a
+//! waiting thread.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::in_flight_compile::RUNNING;
+use super::compile::RUNNING;
 use crate::sync::{AtomicU32, Ordering::Acquire, StateMutex};
 
 /// Acquired while a cache's lock may be held, never the other way round.
@@ -26,7 +26,7 @@ pub(super) struct Wait {
     /// The waiting thread, and the leader of its compile. All fields are accessed only under the list's lock.
     thread: Cell<u64>,
     leader: Cell<u64>,
-    /// State of the compile.
+    /// Its state while the compile runs.
     state: Cell<Option<NonNull<AtomicU32>>>,
     next: Cell<Option<NonNull<Wait>>>,
 }

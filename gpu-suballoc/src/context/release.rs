@@ -95,7 +95,7 @@ impl fmt::Display for ContextOutstanding {
 impl core::error::Error for ContextOutstanding {}
 
 impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P, E> {
-    /// All that prevents [`release`](Self::release): regions, those of shards included, wrapped buffers, crops, referenced shaders. Allocates
+    /// All that prevents [`release`](Self::release): regions, wrapped buffers, crops, referenced shaders. Allocates
     /// nothing. Shaders that are being compiled are only counted, by a refused release.
     pub fn release_blockers(&self) -> impl Iterator<Item = ReleaseBlocker> + '_ {
         let (mut some, mut there, mut passed) = ([None; BATCH], 0, 0);

@@ -65,7 +65,7 @@ impl fmt::Display for DeviceError {
                 "the driver found no host memory: free some, or raise the host allocator's limit",
             ),
             Self::OutOfDeviceMemory => f.write_str(
-                "the device's heap is full: free memory, trim (shards too), or accept another memory type",
+                "the device's heap is full: free memory, trim, or accept another memory type",
             ),
             Self::TooManyObjects => f.write_str(
                 "the device allows no more memory objects: free some, or share larger blocks",

@@ -575,11 +575,6 @@ impl Blocks {
             .is_ok_and(|live| live.object.map.is_idle())
     }
 
-    /// Converts granules to bytes.
-    pub(super) fn bytes_of(&self, granules: u32) -> u64 {
-        u64::from(granules) << self.granule_log2
-    }
-
     /// The number of live blocks.
     pub(super) fn len(&self) -> u32 {
         self.live

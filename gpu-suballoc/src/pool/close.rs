@@ -59,10 +59,7 @@ impl Pools {
             device_and_host.free_optional(state.blocks.open.detach_memory());
             device_and_host.free_optional(state.blocks.closed.detach_memory());
             device_and_host.free_optional(state.dedicated.slots.detach_memory());
-            device_and_host.free_optional(state.size_classes.linear.detach_memory());
-            while let Some(memory) = state.size_classes.detach_memory() {
-                device_and_host.free(memory);
-            }
+            device_and_host.free_optional(state.linear.detach_memory());
             device_and_host.free(memory);
         }
     }

@@ -23,8 +23,6 @@ pub(super) struct PoolConfig {
     pub(super) granule_log2: u32,
     /// `bufferImageGranularity` if it is more than a granule, else 1.
     pub(super) granularity: u64,
-    /// Size of transient pages.
-    pub(super) page_size: u64,
     /// All blocks have one size: only requests for dedicated memory get it.
     pub(super) is_fixed: bool,
     /// Linear pools have one block.
@@ -88,7 +86,6 @@ pub(super) mod tests {
             kind,
             granule_log2: 8,
             granularity,
-            page_size: 1 << 20,
             is_fixed: false,
             algorithm: BlockAlgorithm::General,
             is_pinned: false,

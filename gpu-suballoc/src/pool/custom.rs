@@ -92,7 +92,6 @@ impl Pools {
             None => growth.at_most(options.max_bytes),
         };
         let config = super::PoolConfig {
-            page_size: self.page_size_of(&growth),
             is_fixed: size.is_some(),
             algorithm: options.algorithm,
             is_pinned: options.pinned,
@@ -120,21 +119,13 @@ impl Pools {
         device_and_host: DeviceAndHost<'_>,
         mut state: PoolState,
     ) -> Result<(&Pool, u16, u32), GpuError> {
-        // The size of pages stays with an index: one with the same size is preferred.
-        let places = FIRST_CUSTOM..FIRST_PINNED;
-        for (index, any_page) in places
-            .clone()
-            .map(|index| (index, false))
-            .chain(places.map(|index| (index, true)))
-        {
+        for index in FIRST_CUSTOM..FIRST_PINNED {
             state.config.index = index;
             if let Some(pool) = self.pool(index) {
                 let mut existing = pool.lock();
-                let fits = any_page || existing.config.page_size == state.config.page_size;
                 if existing.is_open
                     || existing.objects > 0
                     || existing.config.generation == u32::MAX
-                    || !fits
                 {
                     continue;
                 }

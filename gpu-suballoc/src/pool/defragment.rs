@@ -5,7 +5,7 @@
 use super::blocks::{BlockListing, BlockSpace, LiveBlock, misuse};
 use super::device_and_host::DeviceAndHost;
 use super::drain_plan::BlockSum;
-use super::request::{MOVE_TARGET, Suballocation, is_internal_range, slab_number};
+use super::request::{MOVE_TARGET, Suballocation, is_internal_range};
 use super::state::PoolState;
 use super::{Pool, Pools};
 use crate::error::{GpuError, GpuMisuse};
@@ -120,8 +120,7 @@ impl Pools {
         }
     }
 
-    /// Visits the regions of a block, in order of offset, those of a slab in sequence. False if it contains a page, or is mapped. `visit` runs
-    /// under the pool's lock: it must not allocate or call back.
+    /// Visits the regions of a block, in order of offset. False if it is mapped. `visit` runs under the pool's lock: it must not allocate or call back.
     pub(crate) fn each_block_region(
         &self,
         index: u16,
@@ -142,8 +141,6 @@ impl Pools {
                     at: state.region_slot(RegionPlaceKind::General, block, node, generation),
                     record,
                 });
-            } else if let Some(slab) = slab_number(record) {
-                state.each_slab_region(slab, visit);
             } else {
                 movable = false;
             }
@@ -160,8 +157,8 @@ impl Pools {
         })
     }
 
-    /// Stops allocation in a block, its slabs included, until [`end_drain`](Self::end_drain). Returns the number of its regions and slabs,
-    /// with each region of a slab; `None` if the block cannot be drained.
+    /// Stops allocation in a block until [`end_drain`](Self::end_drain). Returns the number of its regions; `None` if the block cannot be
+    /// drained.
     pub(crate) fn begin_drain(
         &self,
         device_and_host: DeviceAndHost<'_>,
@@ -174,9 +171,8 @@ impl Pools {
             if !state.blocks.list_as(block, BlockListing::Draining) {
                 return None;
             }
-            let regions = state.freeze_slabs(block);
             let ranges = state.blocks.block(block).ok()?.core.live_count() as usize;
-            (ranges.saturating_add(regions), state.deferred_free())
+            (ranges, state.deferred_free())
         };
         self.finish_free(device_and_host, pool, deferred);
         Some(regions)
@@ -201,7 +197,6 @@ impl Pools {
             if !is_drained {
                 return 0;
             }
-            state.thaw_slabs(block);
             state.blocks.list_as(block, BlockListing::Open);
             let removed = state.remove_empty_block(Some(block), true);
             (removed, state.deferred_free())
@@ -304,20 +299,15 @@ pub(crate) struct ExchangeLock<'p> {
 }
 
 impl ExchangeLock<'_> {
-    /// Exchanges the ranges of a region, or of a slab with all its regions, and of its target. The old range is freed at once if nothing is
-    /// bound, else the caller [frees](Pools::free_target) it later. False, and nothing changed, if the region or slab was freed, its block
+    /// Exchanges the ranges of a region and of its target. The old range is freed at once if nothing is bound, else the caller
+    /// [frees](Pools::free_target) it later. False, and nothing changed, if the region was freed, its block
     /// was mapped, or the two are not ranges of this pool and of one size.
     pub(crate) fn exchange(&mut self, at: RegionSlot, target: RegionSlot, is_bound: bool) -> bool {
         let Some(pool) = self.pool else {
             return false;
         };
         let state = self.state.get_or_insert_with(|| pool.lock());
-        let vacated = match at.kind() {
-            RegionPlaceKind::Slab if at.place.pool() == state.config.index => {
-                state.exchange_slab(at.place.block(), target)
-            }
-            _ => state.exchange(at, target),
-        };
+        let vacated = state.exchange(at, target);
         if let Some(block) = vacated.filter(|_| !is_bound) {
             let place = RegionPlace::new(RegionPlaceKind::General, state.config.index, block);
             let freed = state.free_target(RegionSlot { place, ..target });

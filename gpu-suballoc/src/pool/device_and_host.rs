@@ -34,7 +34,7 @@ impl DeviceAndHost<'_> {
 
     /// Frees host memory of [`allocate`](DeviceAndHost::allocate).
     pub(crate) fn free(&self, memory: HostBlock) {
-        // SAFETY: a `HostBlock` of pools and shards came from `allocate` of the one allocator that they have.
+        // SAFETY: a `HostBlock` of pools came from `allocate` of the one allocator that they have.
         unsafe { memory.free(self.memory) };
     }
 

@@ -123,7 +123,7 @@ impl Pools {
     /// Gives a region its next generation: existing ids are stale. Returns it.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] if there is no such region, if its generations are used up, or if it lies in a page, a slab or a linear pool.
+    /// [`GpuMisuse::Stale`] if there is no such region, if its generations are used up or if it lies in a linear pool.
     pub(crate) fn renew(&self, at: RegionSlot) -> Result<u32, GpuMisuse> {
         let mut state = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?.lock();
         state.find(at)?;

@@ -5,13 +5,53 @@
 use core::alloc::Layout;
 
 use super::Pools;
+use super::blocks::{BlockMiss, BlockSpace};
 use super::config::PoolConfig;
-use super::size_class::RangeRef;
-use crate::classes::{LiveSlot, SlotLocation};
+use super::request::{AllocationRequest, LINEAR_RANGE};
+use super::state::PoolState;
 use crate::error::GpuMisuse;
 use crate::host_block::HostBlock;
+use crate::id::RegionPlaceKind;
 use crate::id::RegionSlot;
+use crate::range::{Fit, NodeShortage};
 use crate::range::{LinearRanges, LinearRefusal, LinearShortage};
+
+/// The range of a linear pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RangeRef {
+    pub(super) block: u32,
+    pub(super) node: u32,
+    pub(super) generation: u32,
+}
+
+/// The location of a live region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SlotLocation {
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    pub(super) user_data: u32,
+}
+
+/// A live region, with its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LiveSlot {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    pub(super) user_data: u32,
+}
+
+/// Why a region was not placed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PoolShortage {
+    /// Missing memory for nodes.
+    Records(NodeShortage),
+    /// Missing memory for nodes of a linear pool.
+    Linear(Layout),
+    /// No block has so many bytes in one piece.
+    Block(u64),
+}
 
 /// The regions of a linear pool, in the order of allocation.
 pub(super) struct LinearRegions {
@@ -146,7 +186,6 @@ impl LinearRegions {
     pub(super) fn walk(&self, visit: &mut dyn FnMut(LiveSlot)) {
         self.ranges.for_each(&mut |range| {
             visit(LiveSlot {
-                group: 0,
                 slot: range.node,
                 generation: range.generation,
                 offset: range.offset,
@@ -164,8 +203,114 @@ impl Pools {
     /// [`GpuMisuse::OutOfOrder`], [`GpuMisuse::Stale`].
     pub(crate) fn check_order(&self, at: RegionSlot) -> Result<(), GpuMisuse> {
         let state = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?.lock();
-        let ranges = &state.size_classes.linear.ranges;
+        let ranges = &state.linear.ranges;
         ranges.check_order(at.slot, at.generation).map_err(misuse)
+    }
+}
+
+impl PoolState {
+    /// Places a region at an end of a linear pool.
+    pub(super) fn place_linear(
+        &mut self,
+        size: u64,
+        alignment: u64,
+        request: &AllocationRequest,
+        space: &mut BlockSpace,
+    ) -> Result<(), PoolShortage> {
+        let size = size
+            .checked_next_multiple_of(self.config.granule())
+            .unwrap_or(u64::MAX);
+        loop {
+            let whole = self.growth.max() & !(self.config.granule() - 1);
+            match self
+                .linear
+                .allocate(size, alignment, request.user_data, request.upper_address)
+            {
+                Ok(allocated) => {
+                    let LinearSuballocation {
+                        node,
+                        generation,
+                        range_ref,
+                        offset,
+                    } = allocated;
+                    *space = BlockSpace {
+                        kind: RegionPlaceKind::Linear,
+                        block: 0,
+                        slot: node,
+                        generation,
+                        containing_block: range_ref.block,
+                        offset,
+                        size,
+                    };
+                    return Ok(());
+                }
+                Err(LinearMiss::Nodes(layout)) => return Err(PoolShortage::Linear(layout)),
+                Err(LinearMiss::Full) => {
+                    return Err(PoolShortage::Block(whole));
+                }
+                Err(LinearMiss::Range) => {
+                    let range_ref =
+                        self.allocate_internal_range(whole, 1, LINEAR_RANGE, Fit::Low, space)?;
+                    self.linear
+                        .open(&self.config, range_ref, space.offset, space.size);
+                }
+            }
+        }
+    }
+
+    /// Allocates the range of a linear pool.
+    fn allocate_internal_range(
+        &mut self,
+        size: u64,
+        alignment: u64,
+        user_data: u32,
+        fit: Fit,
+        space: &mut BlockSpace,
+    ) -> Result<RangeRef, PoolShortage> {
+        self.blocks
+            .allocate(size, alignment, user_data, fit, space)
+            .map_err(|miss| match miss {
+                BlockMiss::Records(shortage) => PoolShortage::Records(shortage),
+                BlockMiss::Full => PoolShortage::Block(size),
+            })?;
+        Ok(RangeRef {
+            block: space.containing_block,
+            node: space.slot,
+            generation: space.generation,
+        })
+    }
+
+    /// Frees a region of a linear pool; with the last one, the range.
+    pub(super) fn free_linear(
+        &mut self,
+        at: RegionSlot,
+        user_data: u32,
+    ) -> Result<(u64, bool), GpuMisuse> {
+        let size = self.linear.free(at.slot, at.generation, user_data)?;
+        Ok((size, self.free_empty_linear_range()))
+    }
+
+    /// Frees the range of a linear pool, if it is empty.
+    pub(super) fn free_empty_linear_range(&mut self) -> bool {
+        let Some(range_ref) = self.linear.close() else {
+            return false;
+        };
+        if matches!(self.free_internal_range(range_ref), Ok(true)) {
+            self.emptied_block = Some(range_ref.block);
+        }
+        true
+    }
+
+    /// Frees the range of a linear pool. Returns whether its block is empty now.
+    pub(super) fn free_internal_range(&mut self, range_ref: RangeRef) -> Result<bool, GpuMisuse> {
+        let RangeRef {
+            block,
+            node,
+            generation,
+        } = range_ref;
+        let user_data = self.blocks.range(block, node, generation)?.1.user_data;
+        let (_, is_empty) = self.blocks.free(block, node, generation, user_data)?;
+        Ok(is_empty)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::map_count::Step;
 use crate::property_flags::PropertyFlags;
 use crate::threads;
 
-/// Finds the memory object of a region or of a shard's page, and the offset in it.
+/// Finds the memory object of a region, and the offset in it.
 pub(super) type LocateObject = fn(&PoolState, RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse>;
 
 impl Pools {

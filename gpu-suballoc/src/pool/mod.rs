@@ -8,7 +8,6 @@
 //!           |           FreeIndex, NodeStore: the free ranges and the nodes of all blocks
 //!           |           Turnover: which blocks are closed, so that they drain
 //!           +-- DedicatedBlocks: memory objects with one region
-//!           +-- pages, slabs: ranges of blocks, for short-lived and for small regions
 //! ```
 //!
 //! The pool tries three things: it uses existing room under the lock; it allocates missing records outside the lock and tries again; it asks
@@ -37,9 +36,6 @@ mod place;
 mod place_at;
 mod request;
 mod reserve;
-mod shard_page;
-mod size_class;
-mod slab_moves;
 mod state;
 #[cfg(all(test, feature = "testing"))]
 mod tests;
@@ -52,7 +48,7 @@ pub(crate) use defragment::{BlockRegion, PreparedMove};
 pub(crate) use device_and_host::DeviceAndHost;
 pub(crate) use drain_plan::{BlockSum, plan_drain};
 pub use options::{MapPolicy, MemoryOptions, PoolOptions};
-pub(crate) use request::{AllocationRequest, FIRST_OWN, NEW_SHARD_PAGE, SHARD_PAGE, Suballocation};
+pub(crate) use request::{AllocationRequest, FIRST_OWN, Suballocation};
 pub(crate) use walk::{PoolTotals, WalkItem};
 
 use core::alloc::Layout;
@@ -238,7 +234,6 @@ impl Pools {
             kind,
             granule_log2: self.device_info.granule_log2,
             granularity: self.device_info.granularity,
-            page_size: self.page_size_of(&growth),
             is_fixed: false,
             algorithm: BlockAlgorithm::General,
             is_pinned: index >= FIRST_PINNED,
@@ -254,18 +249,6 @@ impl Pools {
             has_device_address: self.blocks_have_device_addresses(),
         };
         Some((config, growth))
-    }
-
-    /// The size of transient pages: the option, or half of the first block if that is less.
-    fn page_size_of(&self, growth: &Growth) -> u64 {
-        let half = growth.preferred() / 2;
-        let below = half
-            .checked_next_power_of_two()
-            .map_or(0, |above| if above == half { half } else { above / 2 });
-        self.options
-            .page_size
-            .min(below)
-            .max(16 << self.device_info.granule_log2)
     }
 
     /// Installs a new pool at its index. False if another thread has installed one there.

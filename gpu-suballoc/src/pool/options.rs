@@ -30,9 +30,6 @@ pub struct MemoryOptions {
     /// Bytes of empty blocks that each pool keeps for later requests; none are kept while their heap is over its budget. The
     /// default is the size of the pool's largest block.
     pub keep_empty: Option<u64>,
-    /// Size of the pages that short-lived regions share: a power of two, 64 KiB to 64 MiB. 4 MiB by default; blocks too small for
-    /// such pages get smaller ones.
-    pub page_size: u64,
     /// When blocks are unmapped.
     pub map_policy: MapPolicy,
     /// Buffers in shared blocks may have device addresses (`bufferDeviceAddress` must be enabled; without it this does nothing).
@@ -41,8 +38,7 @@ pub struct MemoryOptions {
     /// Bytes behind each region of a shared, host-visible block that are filled with a pattern: up to 4096; 0, the default, for none. In
     /// memory that the host must flush they are rounded up to whole `nonCoherentAtomSize`s. The pattern is checked when the region is freed
     /// ([`GpuMisuse::MarginOverwritten`](crate::GpuMisuse::MarginOverwritten)) and by
-    /// [`GpuAllocator::check_corruption`](crate::GpuAllocator::check_corruption). A debugging aid: with margins, pages, slabs and
-    /// shards are not used, regions of such memory are not moved, and each region is mapped when it is allocated and when it is freed.
+    /// [`GpuAllocator::check_corruption`](crate::GpuAllocator::check_corruption). A debugging aid: with margins, regions of such memory are not moved, and each region is mapped when it is allocated and when it is freed.
     /// Dedicated memory objects have no margin.
     pub margin: u32,
     /// Refuse a request that would exceed the budget of a heap (`VK_EXT_memory_budget`). Otherwise a heap with room is preferred,
@@ -67,7 +63,6 @@ impl MemoryOptions {
         max_allocations: u32::MAX,
         heap_limits: [u64::MAX; MAX_MEMORY_HEAPS],
         keep_empty: None,
-        page_size: 4 << 20,
         map_policy: MapPolicy::Persistent,
         device_address: true,
         margin: 0,
@@ -78,8 +73,6 @@ impl MemoryOptions {
     pub(crate) fn is_sound(&self) -> bool {
         self.granule.is_power_of_two()
             && (16..=4096).contains(&self.granule)
-            && self.page_size.is_power_of_two()
-            && (1 << 16..=1 << 26).contains(&self.page_size)
             && self.margin <= 4096
             && self.first_block != Some(0)
             && self.max_block != Some(0)

@@ -5,8 +5,8 @@ use super::config::PoolConfig;
 use super::create_block::{BlockPlan, GrowthError};
 use super::device_and_host::DeviceAndHost;
 use super::growth::Growth;
+use super::linear::PoolShortage;
 use super::request::{AllocationRequest, Suballocation};
-use super::size_class::PoolShortage;
 use super::{Pool, Pools};
 use crate::block_algorithm::BlockAlgorithm;
 use crate::error::{GpuError, GpuMisuse};
@@ -97,7 +97,7 @@ impl Pools {
             return None;
         }
         let mut space = BlockSpace::NOWHERE;
-        state.place(request, true, &mut space).ok()?;
+        state.place(request, &mut space).ok()?;
         state.region(&space)
     }
 
@@ -319,7 +319,6 @@ impl Pools {
         request: &AllocationRequest,
         within_budget: bool,
     ) -> Result<Suballocation, GrowthError> {
-        let mut classes = true;
         let mut tries = 0u32;
         loop {
             let (shortage, seen) = {
@@ -329,7 +328,7 @@ impl Pools {
                     return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
                 }
                 let mut space = BlockSpace::NOWHERE;
-                match state.place(request, classes, &mut space) {
+                match state.place(request, &mut space) {
                     Ok(()) => {
                         return state
                             .region(&space)
@@ -344,19 +343,12 @@ impl Pools {
                         pool.lock().blocks.store.grow_with(shortage, block)
                     })?;
                 }
-                PoolShortage::Class { slab, need } => {
-                    device_and_host.grow(need.layout, |block| {
-                        pool.lock().size_classes.grow_with(slab, need, block)
-                    })?;
-                }
                 PoolShortage::Linear(layout) => {
-                    device_and_host.grow(layout, |block| {
-                        pool.lock().size_classes.linear.grow_with(block)
-                    })?;
+                    device_and_host.grow(layout, |block| pool.lock().linear.grow_with(block))?;
                 }
-                PoolShortage::Block { need, class } => {
-                    let exact = request.dedicated == DedicatedPolicy::Never && !class;
-                    match self.grow(
+                PoolShortage::Block(need) => {
+                    let exact = request.dedicated == DedicatedPolicy::Never;
+                    self.grow(
                         device_and_host,
                         pool,
                         BlockPlan {
@@ -367,13 +359,7 @@ impl Pools {
                             seen: Some(seen),
                         },
                         &mut tries,
-                    ) {
-                        Ok(()) => {}
-                        Err(GrowthError::Final(error)) => return Err(GrowthError::Final(error)),
-                        // No page or slab for it: it is placed in a block directly.
-                        Err(_) if class => classes = false,
-                        Err(failure) => return Err(failure),
-                    }
+                    )?;
                 }
             }
         }

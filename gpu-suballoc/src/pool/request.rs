@@ -10,38 +10,16 @@ use crate::request::{DedicatedPolicy, Lifetime, ResourceKind};
 
 // User data of ranges that are no regions. No record has so high a number.
 
-/// A transient page: this, and the page's number.
-pub(super) const PAGE_RANGE: u32 = 0xfe00_0000;
-/// A slab: this, and the slab's number.
-pub(super) const SLAB_RANGE: u32 = 0xfc00_0000;
 /// The range of a linear pool.
 pub(super) const LINEAR_RANGE: u32 = 0xfa00_0000;
 /// A range that is reserved as the target of a move.
 pub(super) const MOVE_TARGET: u32 = 0xfb00_0000;
-/// A page or slab of a shard: this, the shard's number from bit 20 on, and the page's number below.
-pub(crate) const SHARD_PAGE: u32 = 0xa000_0000;
-/// A page or slab that is allocated for a shard, which has not named it yet.
-pub(crate) const NEW_SHARD_PAGE: u32 = 0x9f00_0000;
 /// The lowest of these values.
-pub(crate) const FIRST_OWN: u32 = NEW_SHARD_PAGE;
+pub(crate) const FIRST_OWN: u32 = LINEAR_RANGE;
 
-/// Whether a range is no region: a page, a slab, the range of a linear pool, or the target of a move.
+/// Whether a range is no region: the range of a linear pool, or the target of a move.
 pub(super) const fn is_internal_range(user_data: u32) -> bool {
     user_data >= FIRST_OWN && user_data != NO_RECORD
-}
-
-/// The slab's number, if the range is a slab.
-pub(super) const fn slab_number(user_data: u32) -> Option<u32> {
-    if user_data >= SLAB_RANGE && user_data < PAGE_RANGE {
-        Some(user_data - SLAB_RANGE)
-    } else {
-        None
-    }
-}
-
-/// Whether a range is a page or slab of a shard.
-pub(super) const fn is_shard_page(user_data: u32) -> bool {
-    user_data >= FIRST_OWN && user_data < LINEAR_RANGE
 }
 
 /// A request for a region.
@@ -79,6 +57,7 @@ pub(crate) struct AllocationRequest {
     pub(crate) next: Option<NextChain>,
 }
 
+#[cfg(test)]
 impl AllocationRequest {
     pub(crate) const fn new(size: u64, alignment: u64) -> Self {
         Self {

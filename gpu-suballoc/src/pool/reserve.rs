@@ -83,7 +83,7 @@ impl Pools {
 impl PoolState {
     /// Free bytes of all blocks that are allocated from. Visits each block.
     fn available_bytes(&self) -> u64 {
-        let within = self.size_classes.linear.available_bytes();
+        let within = self.linear.available_bytes();
         within.unwrap_or_else(|| self.blocks.available_bytes())
     }
 }

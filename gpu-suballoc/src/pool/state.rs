@@ -6,9 +6,9 @@ use super::blocks::{BlockMiss, BlockSpace, Blocks};
 use super::config::PoolConfig;
 use super::dedicated::DedicatedBlocks;
 use super::growth::Growth;
+use super::linear::{LinearRegions, PoolShortage};
 use super::object::Object;
 use super::request::{AllocationRequest, Suballocation, is_internal_range};
-use super::size_class::{PoolShortage, SizeClasses};
 use crate::error::GpuMisuse;
 use crate::host_block::HostBlock;
 use crate::id::{NO_RECORD, RegionPlace, RegionPlaceKind, RegionSlot};
@@ -24,7 +24,7 @@ pub(super) struct PoolState {
     pub(super) growth: Growth,
     pub(super) blocks: Blocks,
     pub(super) dedicated: DedicatedBlocks,
-    pub(super) size_classes: SizeClasses,
+    pub(super) linear: LinearRegions,
     /// Memory objects and their bytes: live, in creation, and not yet freed by the driver.
     pub(super) objects: u32,
     pub(super) bytes: u64,
@@ -36,9 +36,6 @@ pub(super) struct PoolState {
     /// Live regions and their bytes.
     pub(super) regions: u64,
     pub(super) used_bytes: u64,
-    /// Of these, the pages and slabs of shards.
-    pub(super) shard_pages: u64,
-    pub(super) shard_page_bytes: u64,
     /// See [`deferred_free`](PoolState::deferred_free).
     pub(super) emptied_block: Option<u32>,
     pub(super) emptied_object: Option<Object>,
@@ -68,7 +65,7 @@ impl PoolState {
             growth,
             blocks: Blocks::new(config.granule_log2),
             dedicated: DedicatedBlocks::new(),
-            size_classes: SizeClasses::new(&config),
+            linear: LinearRegions::new(&config),
             objects: 0,
             bytes: 0,
             blocks_in_creation: 0,
@@ -76,8 +73,6 @@ impl PoolState {
             blocks_created: 0,
             regions: 0,
             used_bytes: 0,
-            shard_pages: 0,
-            shard_page_bytes: 0,
             emptied_block: None,
             emptied_object: None,
             is_open: true,
@@ -92,25 +87,17 @@ impl PoolState {
         self.is_open && self.config.generation == generation
     }
 
-    /// Finds room in existing blocks; with `classes` in a page or slab, if the request is for one.
+    /// Finds room in existing blocks.
     #[inline(always)]
     pub(super) fn place(
         &mut self,
         request: &AllocationRequest,
-        classes: bool,
         space: &mut BlockSpace,
     ) -> Result<(), PoolShortage> {
         let (size, alignment) = self.config.padded(request);
-        let done = if self.config.algorithm.is_linear() {
+        if self.config.algorithm.is_linear() {
             self.place_linear(size, alignment, request, space)?;
-            true
         } else {
-            classes
-                && request.lifetime != Lifetime::Unknown
-                && size == request.size
-                && self.place_in_size_class(request, alignment, space)?
-        };
-        if !done {
             // Short-lived regions lie at the other end, so that they leave no holes between lasting ones.
             let fit = if matches!(request.lifetime, Lifetime::Transient) {
                 Fit::High
@@ -121,10 +108,7 @@ impl PoolState {
                 .allocate(size, alignment, request.user_data, fit, space)
                 .map_err(|miss| match miss {
                     BlockMiss::Records(shortage) => PoolShortage::Records(shortage),
-                    BlockMiss::Full => PoolShortage::Block {
-                        need: size,
-                        class: false,
-                    },
+                    BlockMiss::Full => PoolShortage::Block(size),
                 })?;
             space.kind = RegionPlaceKind::General;
             space.block = space.containing_block;
@@ -185,9 +169,6 @@ impl PoolState {
                     self.emptied_block = Some(block);
                 }
                 (size, empty || self.blocks.spare_memory.is_some())
-            }
-            RegionPlaceKind::Transient | RegionPlaceKind::Slab => {
-                self.free_in_size_class(at, user_data)?
             }
             RegionPlaceKind::Linear if block == 0 => self.free_linear(at, user_data)?,
             RegionPlaceKind::Dedicated if at.slot == 0 => {
@@ -257,8 +238,8 @@ impl PoolState {
                 let size = found.size.saturating_sub(self.config.margin);
                 Ok((&live.object, found.offset, size, found.user_data))
             }
-            RegionPlaceKind::Transient | RegionPlaceKind::Slab | RegionPlaceKind::Linear => {
-                let (place, found) = self.size_classes.find(at)?;
+            RegionPlaceKind::Linear if block == 0 => {
+                let (place, found) = self.linear.find(at.slot, at.generation)?;
                 Ok((
                     &self.blocks.block(place)?.object,
                     found.offset,
@@ -292,9 +273,7 @@ impl PoolState {
     pub(super) fn object_place(&self, at: RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse> {
         let (_, offset, _, _) = self.find(at)?;
         let place = match at.kind() {
-            RegionPlaceKind::Transient | RegionPlaceKind::Slab | RegionPlaceKind::Linear => {
-                self.size_classes.find(at)?.0
-            }
+            RegionPlaceKind::Linear => self.linear.find(at.slot, at.generation)?.0,
             RegionPlaceKind::General => {
                 let block = at.place.block();
                 self.blocks.block_of(block, at.slot, at.generation)
@@ -341,14 +320,7 @@ impl PoolState {
                         .get_mut(at.place.block(), at.generation)?
                         .user_data = to
                 }
-                RegionPlaceKind::Transient | RegionPlaceKind::Slab => {
-                    return self.size_classes.set_user_data(at, from, to);
-                }
-                RegionPlaceKind::Linear => {
-                    self.size_classes
-                        .linear
-                        .set_user_data(at.slot, at.generation, to)?
-                }
+                RegionPlaceKind::Linear => self.linear.set_user_data(at.slot, at.generation, to)?,
                 _ => self
                     .blocks
                     .set_user_data(at.place.block(), at.slot, at.generation, to)?,

@@ -30,14 +30,7 @@ impl Pools {
         any
     }
 
-    /// Turns empty pages and slabs of a pool into holes of their blocks.
-    pub(crate) fn free_empty_ranges(&self, device_and_host: DeviceAndHost<'_>, index: u16) {
-        if let Some(pool) = self.pool(index) {
-            self.trim_pool(device_and_host, pool, 0);
-        }
-    }
-
-    /// As [`trim`](Pools::trim), of one pool; and whether a page or slab became a hole of its block. The steps are bounded by what could be
+    /// As [`trim`](Pools::trim), of one pool; and whether the range of a linear pool became a hole of its block. The steps are bounded by what could be
     /// freed at the beginning: a callback that leaves something empty each time does not keep the loop running.
     pub(super) fn trim_pool(
         &self,
@@ -45,21 +38,7 @@ impl Pools {
         pool: &Pool,
         bytes: u64,
     ) -> (u64, bool) {
-        let mut holes = false;
-        let ranges = pool.lock().size_classes.ranges();
-        // Pages and slabs first: an empty one may be the last range of its block.
-        for _ in 0..=ranges {
-            let mut state = pool.lock();
-            let more = state.free_spare(true);
-            // An empty block is dropped below.
-            let deferred = state.deferred_free();
-            drop(state);
-            device_and_host.free_optional(deferred.spare_memory);
-            if !more {
-                break;
-            }
-            holes = true;
-        }
+        let holes = pool.lock().free_empty_linear_range();
         let mut freed = 0u64;
         let blocks = pool.lock().blocks.len();
         for _ in 0..blocks {

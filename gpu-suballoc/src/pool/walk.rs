@@ -3,7 +3,7 @@
 use super::Pools;
 use super::config::PoolConfig;
 use super::object::Object;
-use super::request::{MOVE_TARGET, PAGE_RANGE, SLAB_RANGE, is_internal_range, is_shard_page};
+use super::request::{MOVE_TARGET, is_internal_range};
 use super::state::PoolState;
 use crate::device::MemoryHandle;
 use crate::id::{RegionPlaceKind, RegionSlot};
@@ -38,9 +38,7 @@ pub(crate) struct PoolTotals {
     pub(crate) dedicated: u32,
     pub(crate) regions: u64,
     pub(crate) region_bytes: u64,
-    /// Of the regions, those that are pages or slabs of shards.
-    pub(crate) shard_pages: u64,
-    pub(crate) shard_page_bytes: u64,
+    /// Bytes of blocks without a region.
     pub(crate) empty_bytes: u64,
     /// An upper bound of the free ranges of blocks that are not being drained.
     pub(crate) largest_free_bound: u64,
@@ -65,7 +63,7 @@ pub(crate) enum WalkItem {
         size: u64,
         maps: u32,
     },
-    /// A hole. `within` is the kind of the page or slab that it is in, or else [`RegionPlaceKind::General`].
+    /// A hole; `within` is the kind of its surroundings.
     Free {
         offset: u64,
         size: u64,
@@ -80,18 +78,12 @@ pub(crate) enum WalkItem {
         offset: u64,
         size: u64,
     },
-    /// A page or slab of a shard, whose regions the shard knows.
-    ShardPage {
-        offset: u64,
-        size: u64,
-        word: u32,
-    },
     /// A region.
     Region {
         at: RegionSlot,
         offset: u64,
         size: u64,
-        /// The requested bytes; in pages and slabs, which do not store them, all bytes.
+        /// The requested bytes; in linear pools, which do not store them, all bytes.
         asked: u64,
         /// The required alignment; 0 if it is not stored.
         alignment: u64,
@@ -135,8 +127,6 @@ impl Pools {
             dedicated: state.dedicated.live,
             regions: state.regions,
             region_bytes: state.used_bytes,
-            shard_pages: state.shard_pages,
-            shard_page_bytes: state.shard_page_bytes,
             empty_bytes: state.blocks.empty_bytes,
             largest_free_bound: state.blocks.largest_free_bound(),
             moving: state.moving,
@@ -210,21 +200,9 @@ impl PoolState {
             visit(WalkItem::MoveTarget { offset, size });
             return;
         }
-        if is_shard_page(user_data) {
-            visit(WalkItem::ShardPage {
-                offset,
-                size,
-                word: user_data,
-            });
-            return;
-        }
-        let (kind, number) = match user_data {
-            PAGE_RANGE.. => (RegionPlaceKind::Transient, user_data - PAGE_RANGE),
-            SLAB_RANGE.. => (RegionPlaceKind::Slab, user_data - SLAB_RANGE),
-            _ => (RegionPlaceKind::Linear, 0),
-        };
+        let kind = RegionPlaceKind::Linear;
         let mut end = offset;
-        let mut piece = |found: crate::classes::LiveSlot| {
+        let mut piece = |found: super::linear::LiveSlot| {
             if found.offset > end {
                 visit(WalkItem::Free {
                     offset: end,
@@ -233,7 +211,7 @@ impl PoolState {
                 });
             }
             end = found.offset.saturating_add(found.size);
-            let at = self.region_slot(kind, found.group, found.slot, found.generation);
+            let at = self.region_slot(kind, 0, found.slot, found.generation);
             visit(WalkItem::Region {
                 at,
                 offset: found.offset,
@@ -243,11 +221,7 @@ impl PoolState {
                 user_data: found.user_data,
             });
         };
-        match kind {
-            RegionPlaceKind::Slab => self.size_classes.slabs.walk(number, &mut piece),
-            RegionPlaceKind::Linear => self.size_classes.linear.walk(&mut piece),
-            _ => self.size_classes.pages.walk(number, &mut piece),
-        }
+        self.linear.walk(&mut piece);
         let whole = offset.saturating_add(size);
         if end < whole {
             visit(WalkItem::Free {

@@ -17,12 +17,10 @@ impl RegionMetadata {
         memory: &dyn HostAllocator,
         crop: bool,
         root: bool,
-        indexed: bool,
     ) -> Result<ReservedSlots, GpuError> {
         let need = RecordReservation {
             record: crop,
             root,
-            bucket: root && indexed,
             kind: None,
         };
         self.reserve(memory, &need)

@@ -15,7 +15,6 @@
 mod aliases;
 mod detail;
 mod foreign;
-mod index;
 mod moves;
 mod owned_regions;
 mod record;
@@ -42,7 +41,6 @@ use core::ptr::NonNull;
 use alloc_core::{HostAllocator, HostError, Scope};
 
 use self::detail::RegionDetail;
-use self::index::KeyFilter;
 use self::state::{MetadataState, RecordReservation, RecordShortages};
 use crate::error::{GpuError, GpuMisuse};
 use crate::growable_vec::GrowableVec;
@@ -54,7 +52,6 @@ use crate::sync::StateMutex;
 /// All records of one allocator.
 pub(crate) struct RegionMetadata {
     state: StateMutex<MetadataState>,
-    filter: KeyFilter,
 }
 
 /// What the end of a region, a crop or a mapping leaves to free without the lock.
@@ -96,14 +93,7 @@ impl RegionMetadata {
         }
         Ok(Self {
             state: StateMutex::new(state),
-            filter: KeyFilter::new(),
         })
-    }
-
-    /// False if the index certainly has no record of this region. One relaxed load.
-    #[inline]
-    pub(crate) fn may_know(&self, key: RegionSlot) -> bool {
-        self.filter.may_have(key)
     }
 
     pub(crate) fn counts(&self) -> MetadataCounts {
@@ -140,7 +130,7 @@ impl RegionMetadata {
         mut shortages: RecordShortages,
     ) -> Result<ReservedSlots, GpuError> {
         loop {
-            let mut blocks = [const { None::<HostBlock> }; 4];
+            let mut blocks = [const { None::<HostBlock> }; 3];
             for (shortage, block) in shortages.iter().zip(&mut blocks) {
                 let Some(shortage) = shortage else { continue };
                 match HostBlock::allocate(memory, shortage.layout()) {
@@ -151,7 +141,7 @@ impl RegionMetadata {
                     }
                 }
             }
-            let mut spares = [const { None::<HostBlock> }; 4];
+            let mut spares = [const { None::<HostBlock> }; 3];
             let slots = {
                 let mut state = self.state.lock();
                 for ((shortage, block), spare) in shortages.iter().zip(blocks).zip(&mut spares) {

@@ -8,7 +8,6 @@ use super::detail::RegionDetail;
 use super::record::RootRecord;
 use super::resource_description::ResourceDescription;
 use super::root_state::{EndedMove, MoveEnding, RootState};
-use super::state::MetadataState;
 use super::{RegionMetadata, RemovedRoot};
 use crate::id::RegionSlot;
 use crate::region::RegionContent;
@@ -65,77 +64,54 @@ impl RegionMetadata {
     }
 
     /// Begins the moves of roots, whose uses are noted until [`end_moves`](Self::end_moves). `begun` is called within the lock for each that
-    /// still exists. Neighbours in the list may move `together`: none of them begins if one is mapped, or not live.
+    /// is live and not mapped.
     pub(crate) fn begin_moves<T>(
         &self,
         roots: &mut [T],
-        together: impl Fn(&T, &T) -> bool,
         root_of: impl Fn(&T) -> (u32, RegionSlot),
         begun: impl Fn(&mut T),
     ) {
         let mut state = self.state.lock();
-        for group in roots.chunk_by_mut(together) {
-            let is_at_rest = |one: &T| {
-                let (number, key) = root_of(one);
-                (state.table.root(number, key)).is_none_or(|root| {
-                    root.header.state == RootState::Live && root.header.maps == 0
-                })
-            };
-            if group.len() > 1 && !group.iter().all(is_at_rest) {
-                continue;
-            }
-            for one in group {
-                let (number, key) = root_of(one);
-                if let Some(RootRecord { header, .. }) = state.table.root_mut(number, key)
-                    && header.maps == 0
-                    && header.state.begin_move()
-                {
-                    begun(one);
-                }
+        for one in roots {
+            let (number, key) = root_of(one);
+            if let Some(RootRecord { header, .. }) = state.table.root_mut(number, key)
+                && header.maps == 0
+                && header.state.begin_move()
+            {
+                begun(one);
             }
         }
     }
 
-    /// Ends the moves of roots. Those that move `together`, neighbours in the list, are all at their new places then, or none. `exchange`
-    /// changes the places of such a group within this lock, and returns whether it did; it is called if one of them ends with
-    /// [`MoveEnding::Commit`] and none was used meanwhile. `ended` is called for each within the lock, with whether the places changed.
+    /// Ends the moves of roots. `exchange` changes the place of one within this lock, and returns whether it did; it is called for
+    /// [`MoveEnding::Commit`], unless the root was used or freed meanwhile. `ended` is called for each within the lock.
     pub(crate) fn end_moves<T>(
         &self,
         roots: &mut [T],
-        together: impl Fn(&T, &T) -> bool,
         root_of: impl Fn(&T) -> (u32, RegionSlot, MoveEnding),
-        mut exchange: impl FnMut(&[T]) -> bool,
-        ended: impl Fn(&mut T, MoveEnd, bool),
+        mut exchange: impl FnMut(&T) -> bool,
+        ended: impl Fn(&mut T, MoveEnd),
     ) {
         let mut state = self.state.lock();
-        for group in roots.chunk_by_mut(together) {
-            let is_single = group.len() == 1;
-            let mut is_exchanged =
-                !is_single && may_change(&state, group, &root_of) && exchange(group);
-            for at in 0..group.len() {
-                let Some((number, key, ending)) = group.get(at).map(&root_of) else {
-                    break;
-                };
-                let Some(root) = state.table.root_mut(number, key) else {
-                    continue;
-                };
-                let is_used = root.header.is_used();
-                let end = root.header.state.end_move(ending, is_used, &mut || {
-                    is_exchanged = is_exchanged || is_single && exchange(group);
-                    is_exchanged
-                });
-                let end = match end {
-                    Some(EndedMove::Moved { resource }) => MoveEnd::Moved {
-                        old_resource: core::mem::replace(&mut root.resource, resource),
-                    },
-                    Some(EndedMove::Stayed) => MoveEnd::Stayed,
-                    Some(EndedMove::Removed { meanwhile }) => MoveEnd::Removed { meanwhile },
-                    None => continue,
-                };
-                if let Some(one) = group.get_mut(at) {
-                    ended(one, end, is_exchanged);
-                }
-            }
+        for one in roots {
+            let (number, key, ending) = root_of(one);
+            let Some(root) = state.table.root_mut(number, key) else {
+                continue;
+            };
+            let is_used = root.header.is_used();
+            let end = root
+                .header
+                .state
+                .end_move(ending, is_used, &mut || exchange(one));
+            let end = match end {
+                Some(EndedMove::Moved { resource }) => MoveEnd::Moved {
+                    old_resource: core::mem::replace(&mut root.resource, resource),
+                },
+                Some(EndedMove::Stayed) => MoveEnd::Stayed,
+                Some(EndedMove::Removed { meanwhile }) => MoveEnd::Removed { meanwhile },
+                None => continue,
+            };
+            ended(one, end);
         }
     }
 
@@ -143,23 +119,4 @@ impl RegionMetadata {
     pub(crate) fn removed_by_move(&self, number: u32, key: RegionSlot) -> Option<RemovedRoot> {
         self.state.lock().removed_root(number, key)
     }
-}
-
-/// Whether the place of these roots may change: each allows it, and one requests it.
-fn may_change<T>(
-    state: &MetadataState,
-    group: &[T],
-    root_of: impl Fn(&T) -> (u32, RegionSlot, MoveEnding),
-) -> bool {
-    let mut is_wanted = false;
-    let is_let = group.iter().all(|one| {
-        let (number, key, ending) = root_of(one);
-        let Some(RootRecord { header, .. }) = state.table.root(number, key) else {
-            return false;
-        };
-        is_wanted |=
-            header.state == RootState::Moving && matches!(ending, MoveEnding::Commit { .. });
-        header.state.lets_move(ending, header.is_used())
-    });
-    is_let && is_wanted
 }

@@ -55,7 +55,6 @@ pub(crate) struct CropRecordView {
 pub(super) const ONE: RecordReservation = RecordReservation {
     record: true,
     root: false,
-    bucket: false,
     kind: None,
 };
 
@@ -146,30 +145,6 @@ impl RegionMetadata {
         }
     }
 
-    /// As [`insert_bare`](RegionMetadata::insert_bare), for a region whose place has no room for the number. Returns the number of the
-    /// region's record: another thread may have inserted it first.
-    pub(crate) fn insert_indexed(&self, number: u32, key: RegionSlot) -> u32 {
-        let mut state = self.state.lock();
-        if let Some(first) = state.index.find(key, &state.table) {
-            state.table.release(number, false);
-            return first;
-        }
-        self.filter.add(key);
-        state.put_bare(number, key);
-        let MetadataState { table, index, .. } = &mut *state;
-        index.insert(number, table);
-        number
-    }
-
-    /// The record of a region whose place has no room for its number.
-    pub(crate) fn find_indexed(&self, key: RegionSlot) -> Option<u32> {
-        if !self.may_know(key) {
-            return None;
-        }
-        let state = self.state.lock();
-        state.index.find(key, &state.table)
-    }
-
     /// The region of a record that is no crop.
     pub(crate) fn view(&self, number: u32, key: RegionSlot) -> Result<RecordView, GpuMisuse> {
         self.view_with(number, key, || ()).map(|(view, ())| view)
@@ -239,18 +214,10 @@ impl RegionMetadata {
     }
 
     /// Frees the record of a root whose resource and memory were freed.
-    pub(crate) fn finish_removal(
-        &self,
-        memory: &dyn HostAllocator,
-        gone: RemovedRoot,
-        indexed: bool,
-    ) {
+    pub(crate) fn finish_removal(&self, memory: &dyn HostAllocator, gone: RemovedRoot) {
         let detail = {
             let mut state = self.state.lock();
-            let MetadataState { table, index, .. } = &mut *state;
-            if indexed {
-                index.remove(gone.key, table);
-            }
+            let table = &mut state.table;
             let header = table
                 .get_mut(gone.number)
                 .and_then(RegionRecord::header_mut);
@@ -258,9 +225,6 @@ impl RegionMetadata {
             table.release(gone.number, true);
             detail
         };
-        if indexed {
-            self.filter.remove(gone.key);
-        }
         RegionDetail::free(detail, memory);
     }
 }

@@ -121,16 +121,6 @@ impl RootState {
         }
     }
 
-    /// Whether the place of a root may change as `ending` says, while crops or mappings use it or not: of those that move together each must
-    /// let it, or none of them moves.
-    pub(crate) const fn lets_move(self, ending: MoveEnding, is_used: bool) -> bool {
-        match (self, ending) {
-            (Self::MovingFreed, _) | (Self::Moving, MoveEnding::Commit { .. }) => true,
-            (Self::Moving | Self::MovingUsed, MoveEnding::Destroy) => !is_used,
-            _ => false,
-        }
-    }
-
     /// Ends a move. `exchange` changes the place, and says whether it did; it is called for [`MoveEnding::Commit`] alone, and not where
     /// somebody used the root meanwhile. `None` where no move was begun.
     pub(crate) fn end_move(

@@ -4,7 +4,6 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::foreign::ForeignMemory;
-use super::index::RecordIndex;
 use super::resource_description::{ResourceDescription, ResourceDescriptions};
 use super::reuse_cache::ReuseCache;
 use super::table::RecordTable;
@@ -13,7 +12,6 @@ use crate::host_block::HostBlock;
 
 pub(super) struct MetadataState {
     pub(super) table: RecordTable,
-    pub(super) index: RecordIndex,
     pub(super) kinds: ResourceDescriptions,
     pub(super) reuse_cache: ReuseCache,
     /// The application's memory objects of wrapped buffers.
@@ -46,8 +44,6 @@ pub(super) struct RecordReservation {
     pub(super) record: bool,
     /// A record of the root that it refers to.
     pub(super) root: bool,
-    /// An entry of the index.
-    pub(super) bucket: bool,
     pub(super) kind: Option<ResourceDescription>,
 }
 
@@ -56,18 +52,17 @@ pub(super) struct RecordReservation {
 pub(super) enum RecordShortage {
     Directory(Layout),
     Chunk,
-    Buckets(Layout),
     Kinds(Layout),
 }
 
 /// The missing capacity of one call, in the order of growing.
-pub(super) type RecordShortages = [Option<RecordShortage>; 4];
+pub(super) type RecordShortages = [Option<RecordShortage>; 3];
 
 impl RecordShortage {
     pub(super) const fn layout(self) -> Layout {
         match self {
             Self::Chunk => RecordTable::CHUNK,
-            Self::Directory(layout) | Self::Buckets(layout) | Self::Kinds(layout) => layout,
+            Self::Directory(layout) | Self::Kinds(layout) => layout,
         }
     }
 }
@@ -76,7 +71,6 @@ impl MetadataState {
     pub(super) const fn new() -> Self {
         Self {
             table: RecordTable::new(),
-            index: RecordIndex::new(),
             kinds: ResourceDescriptions::new(),
             reuse_cache: ReuseCache::new(),
             foreign: None,
@@ -98,7 +92,6 @@ impl MetadataState {
         let table = self
             .table
             .missing_capacity(u32::from(need.record) + u32::from(need.root))?;
-        let buckets = self.index.missing_capacity().filter(|_| need.bucket);
         let kinds = need.kind.and_then(|kind| {
             self.kinds
                 .missing_capacity()
@@ -107,7 +100,6 @@ impl MetadataState {
         Ok([
             table.directory.map(RecordShortage::Directory),
             table.chunk.then_some(RecordShortage::Chunk),
-            buckets.map(RecordShortage::Buckets),
             kinds.map(RecordShortage::Kinds),
         ])
     }
@@ -121,11 +113,6 @@ impl MetadataState {
         match shortage {
             RecordShortage::Directory(_) => self.table.grow_directory(block),
             RecordShortage::Chunk => self.table.add_chunk(block),
-            RecordShortage::Buckets(_) => {
-                let spare = self.index.buckets.grow_with(block);
-                self.index.spread(&mut self.table);
-                spare
-            }
             RecordShortage::Kinds(_) => self.kinds.0.grow_with(block),
         }
     }
@@ -134,7 +121,6 @@ impl MetadataState {
     pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
         self.table
             .detach_memory()
-            .or_else(|| self.index.buckets.detach_memory())
             .or_else(|| self.kinds.0.detach_memory())
             .or_else(|| self.reuse_cache.entries.detach_memory())
     }

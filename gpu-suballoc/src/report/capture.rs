@@ -27,7 +27,6 @@ use crate::pool::{PoolTotals, WalkItem};
 use crate::region::RegionContent;
 use crate::region_metadata::{AliasInfo, RecordInfo};
 use crate::request::ResourceKind;
-use crate::shard::Shards;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Totals, in sum and by type and heap. The time does not depend on the number of regions.
@@ -118,20 +117,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         picture.write_vma_json(&head, sink)
     }
 
-    /// As [`Pools::walk`](crate::pool::Pools::walk), with the regions of shards in place of their pages.
-    pub(crate) fn walk(&self, see: &mut dyn FnMut(WalkItem)) {
-        self.pools.walk(&mut |item| match item {
-            WalkItem::ShardPage { offset, size, word } => {
-                self.shards.walk_page(word, offset, size, see)
-            }
-            item => see(item),
-        });
-    }
-
     /// The capacity for a copy of the present state.
     fn required_capacity(&self) -> MemoryMapCapacity {
         let mut room = MemoryMapCapacity::default();
-        self.walk(&mut |item| match item {
+        self.pools.walk(&mut |item| match item {
             WalkItem::Object { .. } => room.blocks = room.blocks.saturating_add(1),
             _ => room.ranges = room.ranges.saturating_add(1),
         });
@@ -152,7 +141,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn copy_pools<M: HostSource + Clone>(&self, picture: &mut MemoryMap<M>) -> bool {
         let mut fits = true;
         let mut in_dedicated = false;
-        self.walk(&mut |item| {
+        self.pools.walk(&mut |item| {
             fits = fits
                 && match item {
                     WalkItem::Object {
@@ -203,8 +192,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                         let range_use = RangeUse::Spent;
                         picture.put_range(RangeView::unowned(offset, size, range_use, placement))
                     }
-                    // `walk` replaces it by the regions in it.
-                    WalkItem::ShardPage { .. } => true,
                     WalkItem::Region {
                         at,
                         offset,
@@ -213,11 +200,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                         alignment,
                         user_data,
                     } => {
-                        let kind = match at.kind() {
-                            RegionPlaceKind::Shard => Shards::class_of(at.place.block()),
-                            kind => kind,
-                        };
-                        let placement = placement_of(kind, in_dedicated);
+                        let placement = placement_of(at.kind(), in_dedicated);
                         picture.put_range(RangeView {
                             id: Some(RegionId::new(self.tag, at)),
                             padding: size.saturating_sub(asked),
@@ -305,13 +288,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             let Some(key) = range.id.map(RegionId::at) else {
                 continue;
             };
-            // The place of a shard's region has no user data: the index has its record.
-            let number = if key.kind() == RegionPlaceKind::Shard {
-                self.records.find_indexed(key)
-            } else {
-                Some(range.user_data)
-            };
-            let number = number.filter(|number| *number != NO_RECORD);
+            let number = Some(range.user_data).filter(|number| *number != NO_RECORD);
             let Some(record) = number.and_then(|number| self.records.info(number, key)) else {
                 continue;
             };
@@ -350,8 +327,6 @@ fn totals_of(pool: &PoolTotals) -> MemoryTotals {
         dedicated: u64::from(pool.dedicated),
         regions: pool.regions,
         region_bytes: pool.region_bytes,
-        shard_pages: pool.shard_pages,
-        shard_page_bytes: pool.shard_page_bytes,
         moving: pool.moving,
         moving_bytes: pool.moving_bytes,
         ..MemoryTotals::default()
@@ -385,8 +360,6 @@ fn resource_of(record: &RecordInfo) -> RegionResource {
 fn placement_of(kind: RegionPlaceKind, dedicated: bool) -> RangePlacement {
     match kind {
         _ if dedicated => RangePlacement::Dedicated,
-        RegionPlaceKind::Transient => RangePlacement::Transient,
-        RegionPlaceKind::Slab => RangePlacement::Slab,
         RegionPlaceKind::Linear => RangePlacement::Linear,
         RegionPlaceKind::Wrapped => RangePlacement::Wrapped,
         _ => RangePlacement::General,

@@ -65,8 +65,6 @@ impl<A: HostSource> MemoryMap<A> {
         write!(f, "  {:#010x}{:>10}  ", range.offset, ByteCount(range.size))?;
         let placement = match range.placement {
             RangePlacement::General => "",
-            RangePlacement::Transient => " in a transient page",
-            RangePlacement::Slab => " in a slab",
             RangePlacement::Linear => " of a stack or ring",
             RangePlacement::Dedicated | RangePlacement::Wrapped => "",
         };

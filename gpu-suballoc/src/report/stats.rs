@@ -13,8 +13,8 @@ use crate::memory_type::MAX_MEMORY_TYPES;
 ///
 /// ```text
 ///  block_bytes = region_bytes               + free_bytes()        a block is one VkDeviceMemory
-///                in granules of shared      holes, and parts of transient pages that are
-///                blocks                     not reused before the page is empty
+///                in granules of shared      holes
+///                blocks
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryTotals {
@@ -34,10 +34,6 @@ pub struct MemoryTotals {
     /// Bytes that they occupy: in shared blocks the requested bytes, rounded up to whole granules; of a dedicated region the requested bytes.
     /// A [`MemoryMap`](crate::report::MemoryMap) has the padding.
     pub region_bytes: u64,
-    /// Of the regions, the pages and slabs of [shards](crate::allocator::Shard), each counted as one. A memory map lists the regions in them.
-    pub shard_pages: u64,
-    /// Their bytes.
-    pub shard_page_bytes: u64,
     /// Wrapped buffers of the application, in none of the bytes above.
     pub wrapped: u64,
     /// Their bytes.
@@ -93,8 +89,6 @@ impl MemoryTotals {
             dedicated: self.dedicated.saturating_add(other.dedicated),
             regions: self.regions.saturating_add(other.regions),
             region_bytes: self.region_bytes.saturating_add(other.region_bytes),
-            shard_pages: self.shard_pages.saturating_add(other.shard_pages),
-            shard_page_bytes: self.shard_page_bytes.saturating_add(other.shard_page_bytes),
             wrapped: self.wrapped.saturating_add(other.wrapped),
             wrapped_bytes: self.wrapped_bytes.saturating_add(other.wrapped_bytes),
             moving: self.moving.saturating_add(other.moving),

@@ -55,7 +55,7 @@ pub struct BlockView {
 pub enum RangeUse {
     /// Free.
     Free,
-    /// Free, but not for any request: in a slab, in a transient page, or less than a granule at a block's end.
+    /// Free, but not for any request: in the range of a linear pool, or less than a granule at a block's end.
     Spent,
     /// In the reuse cache, with its buffer.
     Reusable,
@@ -69,10 +69,6 @@ pub enum RangeUse {
 pub enum RangePlacement {
     /// In the block's free space.
     General,
-    /// In a transient page.
-    Transient,
-    /// In a slab of regions of one size.
-    Slab,
     /// At the end of a stack or ring.
     Linear,
     /// In memory of its own.

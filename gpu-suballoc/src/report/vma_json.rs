@@ -339,8 +339,6 @@ const fn resource_name(resource: RegionResource) -> &'static str {
 const fn placement(placement: RangePlacement) -> &'static str {
     match placement {
         RangePlacement::General => "general",
-        RangePlacement::Transient => "transient",
-        RangePlacement::Slab => "slab",
         RangePlacement::Linear => "linear",
         RangePlacement::Dedicated => "dedicated",
         RangePlacement::Wrapped => "wrapped",

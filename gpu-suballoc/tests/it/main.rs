@@ -5,7 +5,6 @@ mod cache;
 mod cache_model;
 mod callbacks;
 mod churn;
-mod classes;
 #[cfg(not(miri))]
 mod every_example;
 #[cfg(not(miri))]
@@ -27,9 +26,6 @@ mod reentry;
 mod region_model;
 mod regions;
 mod reports;
-mod shard;
-mod shard_idle;
-mod shard_pages;
 mod soak;
 mod sweep;
 mod sweep_reentry;

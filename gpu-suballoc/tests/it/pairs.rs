@@ -48,7 +48,7 @@ const TAKING: [(&str, Taking); 13] = [
             &RegionOptions::new().lifetime(Lifetime::Transient),
         ))
     }),
-    ("slab", |gpu, _| {
+    ("lasting", |gpu, _| {
         one(gpu.allocate(
             &needs(500),
             &RegionOptions::new().lifetime(Lifetime::Persistent),
@@ -206,5 +206,5 @@ fn ten_thousand_pairs_of_refusals() {
         host.inner().assert_empty(&what);
     }
     println!("10000 pairs: {refused} errors, {survived} got over, {both} with both refused");
-    assert!(refused > 2000 && survived > 100 && both > 100);
+    assert!(refused > 2000 && survived > 100 && both > 20);
 }

@@ -1,4 +1,4 @@
-//! One allocator under four threads, each with a shard: regions cross threads, are cropped, mapped, written, freed by whoever comes.
+//! One allocator under four threads: regions cross threads, are cropped, mapped, written, freed by whoever comes.
 //! Whenever all pause, regions lie apart and the sums are right. Runs under ThreadSanitizer too, which sees what lies over another.
 
 use std::alloc::System;
@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::allocator::Shard;
 use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::region::Ownership;
@@ -74,17 +73,14 @@ impl RacingShared<'_> {
         item.mark = Some(mark);
     }
 
-    fn end(&self, item: Item, shard: Option<&mut Shard<'_, &Mock, RecordingAllocator>>) {
+    fn end(&self, item: Item) {
         if let Some(crop) = item.crop {
             self.gpu.free(crop).expect("live");
         }
-        match shard {
-            Some(shard) => shard.free(item.region).expect("live"),
-            None => self.gpu.free(item.region).expect("live"),
-        }
+        self.gpu.free(item.region).expect("live");
     }
 
-    fn turn(&self, rng: &mut Rng, shard: &mut Shard<'_, &Mock, RecordingAllocator>) {
+    fn turn(&self, rng: &mut Rng) {
         let options = |lifetime| {
             RegionOptions::new()
                 .lifetime(lifetime)
@@ -94,17 +90,7 @@ impl RacingShared<'_> {
             [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent][rng.below(3) as usize];
         let needs = ResourceRequirements::new(64 + rng.below(5000), 1 << rng.below(9));
         match rng.below(16) {
-            0..4 => {
-                let region = shard
-                    .allocate(&needs, &options(lifetime))
-                    .expect("there is room");
-                self.put(Item {
-                    region,
-                    crop: None,
-                    mark: None,
-                });
-            }
-            4..7 => {
+            0..7 => {
                 let region = self
                     .gpu
                     .allocate(&needs, &options(lifetime))
@@ -156,8 +142,7 @@ impl RacingShared<'_> {
             }
             11..15 => {
                 let Some(item) = self.take(rng) else { return };
-                let by_shard = rng.below(2) == 0;
-                self.end(item, by_shard.then_some(shard));
+                self.end(item);
             }
             _ => {
                 self.gpu.trim(rng.below(1 << 20));
@@ -199,11 +184,10 @@ fn race(profile: MockProfile, maps: MapPolicy) {
     // Two threads on one memory object are to meet there, if they can.
     mock.set_linger(20);
     let witness = RecordingAllocator::system();
-    // Small blocks and pages, so that they come and go.
+    // Small blocks, so that they come and go.
     let memory = MemoryOptions {
         first_block: Some(1 << 20),
         max_block: Some(4 << 20),
-        page_size: 1 << 16,
         map_policy: maps,
         ..MemoryOptions::default()
     };
@@ -225,8 +209,7 @@ fn race(profile: MockProfile, maps: MapPolicy) {
                 let shared = &shared;
                 scope.spawn(move || {
                     let mut rng = Rng::new(round * THREADS + thread);
-                    let mut shard = shared.gpu.shard();
-                    (0..TURNS).for_each(|_| shared.turn(&mut rng, &mut shard));
+                    (0..TURNS).for_each(|_| shared.turn(&mut rng));
                 });
             }
         });
@@ -241,7 +224,7 @@ fn race(profile: MockProfile, maps: MapPolicy) {
         gpu: &gpu,
         pool: Mutex::default(),
     };
-    left.into_iter().for_each(|item| shared.end(item, None));
+    left.into_iter().for_each(|item| shared.end(item));
     gpu.close()
         .map_err(|refused| refused.error)
         .expect("everything was given back");

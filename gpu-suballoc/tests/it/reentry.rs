@@ -5,7 +5,6 @@ mod margins;
 
 use std::alloc::Layout;
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
@@ -482,54 +481,6 @@ fn a_host_allocator_that_reenters_a_picture_with_more_to_see_does_not_keep_it_fo
             .collect();
         rest.into_iter()
             .for_each(|id| scene.gpu().free_id(id).unwrap());
-        scene.end();
-    });
-}
-
-/// Shards are one thread's own; what reaches them from within is what reaches them from elsewhere.
-#[test]
-fn a_device_that_reenters_while_a_shard_gets_a_page_frees_its_regions_and_looks_at_them() {
-    ends(|| {
-        let scene = Scene::new(MockProfile::Nvidia);
-        let regions: &'static Mutex<Vec<Region>> = Box::leak(Box::default());
-        for call in [
-            MockCall::Allocate,
-            MockCall::Map,
-            MockCall::Free,
-            MockCall::Unmap,
-        ] {
-            scene.on(call, move |scene| {
-                let mut held = regions.lock().unwrap();
-                if let Some(region) = held.pop() {
-                    scene.gpu().free(region).unwrap();
-                }
-                let picture = scene.gpu().memory_map().unwrap();
-                let seen: HashSet<_> = picture.leaks().map(|leak| leak.id).collect();
-                assert!(
-                    held.iter().all(|region| seen.contains(&region.id())),
-                    "what lives is seen"
-                );
-                let mut another = scene.gpu().shard();
-                let region = another
-                    .allocate(&needs(300), &visible().lifetime(Lifetime::Transient))
-                    .unwrap();
-                another.free(region).unwrap();
-            });
-            let mut shard = scene.gpu().shard();
-            for turn in 0..3000u64 {
-                let lifetime = [Lifetime::Transient, Lifetime::Persistent][turn as usize % 2];
-                let region = shard
-                    .allocate(&needs(1 + turn % 4000), &visible().lifetime(lifetime))
-                    .unwrap();
-                regions.lock().unwrap().push(region);
-            }
-            let rest = std::mem::take(&mut *regions.lock().unwrap());
-            rest.into_iter()
-                .for_each(|region| shard.free(region).unwrap());
-            shard.trim();
-            drop(shard);
-            scene.gpu().trim(u64::MAX);
-        }
         scene.end();
     });
 }

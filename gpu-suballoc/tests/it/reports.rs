@@ -75,7 +75,7 @@ fn everything(mock: &Mock, gpu: &Gpu<'_>) -> (Vec<Region>, BufferHandle) {
         inner,
         general,
         buffer("transient", 4097, Lifetime::Transient),
-        buffer("slab", 1000, Lifetime::Persistent),
+        buffer("lasting", 1000, Lifetime::Persistent),
         gpu.create_buffer(
             &BufferInfo::new(4 << 20, COPIED),
             &RegionOptions {
@@ -192,7 +192,15 @@ fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
             .collect();
         assert_eq!(
             found,
-            ["general", "image", "large", "slab", "transient", "wrapped"].into()
+            [
+                "general",
+                "image",
+                "large",
+                "lasting",
+                "transient",
+                "wrapped"
+            ]
+            .into()
         );
         let by_name = |name| {
             regions(&picture)
@@ -218,7 +226,7 @@ fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
             (RegionResource::Buffer, RegionResource::ImageOptimal)
         );
         assert!(
-            general.size - general.padding == 100_000 && by_name("slab").0.padding >= 24,
+            general.size - general.padding == 100_000 && by_name("lasting").0.padding >= 24,
             "{general:?}"
         );
         let id = general.id.expect("a region");
@@ -311,7 +319,7 @@ fn the_json_reads_and_tools_for_vmas_can_draw_it() {
             (Some(blocks), Some(mock.live_counts().bytes))
         );
         assert!(
-            ["general", "image", "large", "slab", "transient"]
+            ["general", "image", "large", "lasting", "transient"]
                 .iter()
                 .all(|name| names.contains(*name)),
             "{names:?}"

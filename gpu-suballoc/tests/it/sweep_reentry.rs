@@ -50,7 +50,7 @@ fn and<T>(
     }
 }
 
-const OPERATIONS: [(&str, Operation); 11] = [
+const OPERATIONS: [(&str, Operation); 10] = [
     ("general", |gpu| allocate(gpu, &RegionOptions::new())),
     ("transient", |gpu| {
         allocate(gpu, &RegionOptions::new().lifetime(Lifetime::Transient))
@@ -86,13 +86,6 @@ const OPERATIONS: [(&str, Operation); 11] = [
             let crop = gpu.crop(region, 0, 16, 1)?;
             gpu.free(crop).map_err(GpuError::from)
         })
-    }),
-    ("shard", |gpu| {
-        let mut shard = gpu.shard();
-        Ok(vec![shard.allocate(
-            &needs(),
-            &visible().lifetime(Lifetime::Transient),
-        )?])
     }),
     ("pool", |gpu| {
         let options = PoolOptions {
@@ -145,11 +138,7 @@ fn each_request_refused_alone_while_the_device_reenters() {
             mock.set_hook(Some(Box::leak(Box::new(move |call| again.at(call)))));
             let observe = || {
                 let total = there.stats().total;
-                (
-                    total.regions - total.shard_pages,
-                    total.crops,
-                    mock.live_counts().buffers,
-                )
+                (total.regions, total.crops, mock.live_counts().buffers)
             };
             let left = trial.attempt(observe, || operation(there));
             left.into_iter()

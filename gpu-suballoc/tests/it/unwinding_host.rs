@@ -76,11 +76,9 @@ fn make(gpu: &Gpu<'_>, kind: usize, foreign: BufferHandle) -> Option<Region> {
             .ok(),
         6 => gpu.wrap(&WrapInfo::new(foreign, 1000)).ok(),
         7 => gpu
-            .shard()
             .allocate(&needs, &plain.lifetime(Lifetime::Transient))
             .ok(),
         8 => gpu
-            .shard()
             .allocate(&needs, &plain.lifetime(Lifetime::Persistent))
             .ok(),
         9 => {

@@ -315,7 +315,8 @@ fn file(live: &Live) {
         // SAFETY: what was valid before, as the file's hash says.
         unsafe { context.compile(&info) }
     });
-    assert_eq!(restored, Ok(1));
+    let restored = restored.expect("memory");
+    assert_eq!((restored.restored, restored.refused), (1, 0));
     assert_eq!(context.release().expect("nothing is in the way").shaders, 1);
     drop((blob, bytes, home, memory));
     root.close_root().expect("nothing is left");

@@ -19,32 +19,12 @@ pub(crate) enum Mutant {
     RelaxedExchanges,
     /// A compare-exchange is a load and a store.
     TornExchanges,
-    /// Who frees something of a shard that is gone leaves it at that.
-    NobodyMinds,
     /// What is sequentially consistent acquires and releases, and no more.
     NoFences,
-    /// Who holds looks first whether the entry lives, and says afterwards that it is held.
-    LooksFirst,
-    /// A hold leaves its word before it is counted.
-    LeavesFirst,
-    /// An entry is there before the holds of those who wait for it are counted.
-    CountsLate,
-    /// Whoever made nothing tells nobody.
-    SaysNothing,
-    /// What was released meanwhile is found.
-    Forgets,
-    /// A strict release looks whether anybody holds, and says afterwards that it goes.
-    ChecksFirst,
-    /// Who meets a release that is being decided takes it for done.
-    LooksOnce,
     /// Who uses something is not counted meanwhile.
     Uncounted,
     /// A context's number is the value of its device's handle.
     ByHandle,
-    /// The places of an older table stay as they were.
-    KeepsPlaces,
-    /// Who named a block for a moment does not mind what became of it.
-    LooksAway,
     /// Place and resource of a region are read one after the other.
     ReadsApart,
     /// Two locks are taken in one order here, and in the other one there.
@@ -88,23 +68,13 @@ pub(crate) fn mutant() -> Mutant {
         2 => Mutant::NoLocks,
         3 => Mutant::RelaxedExchanges,
         4 => Mutant::TornExchanges,
-        5 => Mutant::NobodyMinds,
-        6 => Mutant::NoFences,
-        7 => Mutant::LooksFirst,
-        8 => Mutant::LeavesFirst,
-        9 => Mutant::CountsLate,
-        10 => Mutant::SaysNothing,
-        11 => Mutant::Forgets,
-        12 => Mutant::ChecksFirst,
-        13 => Mutant::LooksOnce,
-        14 => Mutant::Uncounted,
-        15 => Mutant::ByHandle,
-        16 => Mutant::KeepsPlaces,
-        17 => Mutant::LooksAway,
-        18 => Mutant::ReadsApart,
-        19 => Mutant::LocksCrosswise,
-        20 => Mutant::FreesAtOnce,
-        21 => Mutant::UnnotedUse,
+        5 => Mutant::NoFences,
+        6 => Mutant::Uncounted,
+        7 => Mutant::ByHandle,
+        8 => Mutant::ReadsApart,
+        9 => Mutant::LocksCrosswise,
+        10 => Mutant::FreesAtOnce,
+        11 => Mutant::UnnotedUse,
         _ => Mutant::None,
     }
 }

@@ -1,11 +1,9 @@
-//! Loom models of the accounts, of remote frees to a shard, of the shader cache, of device contexts in use and release, and of regions that
+//! Loom models of the accounts, of device contexts in use and release, and of regions that
 //! are moved, and of what the layer counts and keeps: small programs of two or three threads, run in every order that the memory model allows (up to three
 //! preemptions), over the source files of alloc-core, gpu-suballoc and vk-layer.
 //!
 //! ```text
 //!   alloc-core/src/account/{entry,row,table,registry,fold}.rs, scope.rs      included by path, unchanged
-//!   gpu-suballoc/src/classes/{slot,remote_free,types}.rs, prefetch.rs
-//!   gpu-suballoc/src/cache/{bucket,entry,ref_records,in_flight_compile}.rs
 //!   gpu-suballoc/src/context/{register,dispatch_lock}.rs
 //!   gpu-suballoc/src/region_metadata/root_state.rs
 //!   vk-layer/src/peak/count.rs, vk-layer/src/state/changed.rs, vk-layer/src/handle_map/slot.rs
@@ -24,7 +22,6 @@
 )]
 
 mod account;
-mod cache;
 mod context;
 mod defragmentation;
 mod layer;
@@ -34,15 +31,5 @@ mod scope;
 mod sync;
 mod threads;
 
-#[path = "../../../gpu-suballoc/src/prefetch.rs"]
-mod prefetch;
-#[path = "../../../gpu-suballoc/src/classes/remote_free.rs"]
-mod remote_free;
-#[path = "../../../gpu-suballoc/src/classes/slot.rs"]
-mod slot;
-#[path = "../../../gpu-suballoc/src/classes/types.rs"]
-mod types;
-
 mod harness;
 mod models;
-mod shards;

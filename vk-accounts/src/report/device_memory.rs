@@ -94,7 +94,7 @@ pub struct MemoryRange {
     pub size: u64,
     /// Bytes of padding, at the end.
     pub padding: u64,
-    /// `general`, `transient`, `slab`, `linear`, `dedicated` or `wrapped`.
+    /// `general`, `linear`, `dedicated` or `wrapped`.
     pub placement: String,
     /// The region's name, or empty.
     pub name: String,

@@ -10,14 +10,11 @@
 //!   drop                  frees reserved places; blocks that are not empty become ordinary blocks again
 //! ```
 //!
-//! The regions of a slab move in one pass, all or none: slab.rs.
-//!
 //! No lock is held between calls, nor while the device, the host allocator or the user's filter is called.
 
 mod make;
 mod pass;
 mod plan;
-mod slab;
 mod types;
 
 pub use pass::DefragmentationPass;
@@ -115,9 +112,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 }
             }
         }
-        // Buffers kept for reuse, and empty pages and slabs of shards, would be obstacles.
+        // Buffers kept for reuse would be obstacles.
         self.evict_reusable(0, 0);
-        self.shards.free_idle(self.device_and_host(), &self.pools);
         match options.pool {
             Some(pool) => run.plan_pool(pool.index)?,
             None => {
@@ -142,8 +138,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if self.may_have_moved(region) {
             match self.region_of(region.id) {
                 Ok(now) => *region = now,
-                // A shard's pages stay where they are.
-                Err(GpuMisuse::OtherShard) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -2,19 +2,17 @@
 
 #![forbid(unsafe_code)]
 
-use core::cell::Cell;
 use core::fmt;
 
 use alloc_core::HostAllocator;
 
-use super::slab::{last_group, last_undecided};
 use super::{Defragmentation, MoveOutcome, MoveResult, RegionMove};
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse};
 use crate::region::RegionContent;
 use crate::region_metadata::{MoveEnd, MoveEnding};
 
-/// Number of moves that begin or end during one critical section of the records' lock; the group of one slab may exceed it.
+/// Number of moves that begin or end during one critical section of the records' lock.
 pub(super) const BATCH: usize = 32;
 
 /// Receives the result of each move.
@@ -65,26 +63,16 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         Ok(DefragmentationPass { run: self })
     }
 
-    /// The number of the next ready moves that the limits of the pass admit, for a pass that has `bytes` bytes already. Counts whole
-    /// groups, until there are at least [`BATCH`] moves.
+    /// The number of the next ready moves, up to [`BATCH`], that the limits of the pass admit, for a pass that has `bytes` bytes already.
     fn fitting_moves(&self, mut bytes: u64) -> usize {
         let handed_out = self.current.as_slice().len();
-        let mut rest = self.ready.as_slice();
-        let mut count = 0usize;
-        while count < BATCH {
-            let group = last_group(rest);
-            let (others, moves) = rest.split_at(rest.len().saturating_sub(group));
-            let sum = (moves.iter()).fold(bytes, |sum, one| sum.saturating_add(one.size));
-            let pass = handed_out.saturating_add(count);
-            let is_too_much =
-                sum > self.options.max_bytes || pass.saturating_add(group) > self.options.max_moves;
-            if group == 0 || is_too_much && pass > 0 {
-                break;
-            }
-            (rest, bytes) = (others, sum);
-            count = count.saturating_add(group);
-        }
-        count
+        let fits = |(count, one): &(usize, &RegionMove)| {
+            bytes = bytes.saturating_add(one.size);
+            let moves = handed_out.saturating_add(*count);
+            moves == 0 || bytes <= self.options.max_bytes && moves < self.options.max_moves
+        };
+        let next = self.ready.as_slice().iter().rev().take(BATCH);
+        next.enumerate().take_while(fits).count()
     }
 
     /// Reserves places for the regions of the next block. Returns false if no block is left.
@@ -101,15 +89,13 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         Ok(true)
     }
 
-    /// Adds the next `count` ready moves to the pass, whose list has capacity for them. Skips moves of regions that were freed meanwhile.
-    /// If a region is mapped or being removed, it stays with its block, and the other moves of its slab are skipped. Returns the bytes of
-    /// the added moves.
+    /// Adds the next `count` ready moves to the pass, whose list has capacity for them. Skips moves of regions that were freed, mapped or
+    /// cropped meanwhile. Returns the bytes of the added moves.
     fn hand_out(&mut self, count: usize) -> u64 {
         let first = self.ready.as_slice().len().saturating_sub(count);
         let moves = (self.ready.as_mut_slice().get_mut(first..)).unwrap_or(&mut []);
         self.allocator.records.begin_moves(
             moves,
-            RegionMove::moves_with,
             |one| (one.record, one.region.at()),
             |one| one.is_begun = true,
         );
@@ -120,10 +106,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
                 bytes = bytes.saturating_add(one.size);
                 let pushed = self.current.try_push(one);
                 debug_assert!(pushed.is_ok(), "reserved");
-            }
-            let last = self.current.as_slice().last();
-            if !last.is_some_and(|last| last.moves_with(&one)) {
-                self.free_unshared_target(&one);
+            } else {
+                self.free_target(&one);
             }
         }
         bytes
@@ -151,7 +135,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
     }
 
-    /// Decides the results of the last moves, if they are undecided; each group in one step. Calls no callback.
+    /// Decides the results of the last moves, if they are undecided. Calls no callback.
     fn decide_last(&mut self, is_seen: bool) {
         let Some(&RegionMove {
             region,
@@ -162,26 +146,24 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
             return;
         };
         let (allocator, pool) = (self.allocator, region.at().place.pool());
-        let count = last_undecided(self.current.as_slice(), pool);
-        let first = self.current.as_slice().len().saturating_sub(count);
-        let moves = (self.current.as_mut_slice().get_mut(first..)).unwrap_or(&mut []);
+        let is_next =
+            |one: &&RegionMove| one.ended.is_none() && one.region.at().place.pool() == pool;
+        let moves = self.current.as_mut_slice();
+        let count = moves.iter().rev().take(BATCH).take_while(is_next).count();
+        let moves = (moves.get_mut(moves.len() - count..)).unwrap_or(&mut []);
         let mut lock = allocator.pools.exchange_lock(pool);
-        // Whether the group that was exchanged last has a resource.
-        let is_bound = Cell::new(false);
         allocator.records.end_moves(
             moves,
-            RegionMove::moves_with,
             |one| (one.record, one.region.at(), one.ending(is_seen)),
-            |group| {
+            |one| {
                 allocator.note_moved();
-                is_bound.set(group.iter().any(|one| one.content != RegionContent::Bare));
-                let first = group.first();
-                first.is_some_and(|one| lock.exchange(one.region.at(), one.target, is_bound.get()))
+                let is_bound = one.content != RegionContent::Bare;
+                lock.exchange(one.region.at(), one.target, is_bound)
             },
-            |one, end, is_exchanged| {
-                one.is_released = is_exchanged && !is_bound.get();
+            |one, end| {
                 one.ended = Some(match end {
                     MoveEnd::Moved { old_resource } => {
+                        one.is_released = one.content == RegionContent::Bare;
                         one.old_resource = old_resource;
                         MoveResult::Moved
                     }
@@ -222,7 +204,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
     }
 
-    /// Frees the remains of a decided move: one resource, the region if it was removed, and with the last move of its group one place.
+    /// Frees the remains of a decided move: one resource, the region if it was removed, and one place.
     fn end_move(&mut self, one: &RegionMove) -> MoveResult {
         let allocator = self.allocator;
         let result = one.ended.unwrap_or(MoveResult::Stayed);
@@ -241,8 +223,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
                 }
             }
         }
-        let last = self.current.as_slice().last();
-        if !one.is_released && !last.is_some_and(|last| last.moves_with(one)) {
+        if !one.is_released {
             self.free_target(one);
         }
         result

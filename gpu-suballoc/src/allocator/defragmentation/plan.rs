@@ -9,8 +9,8 @@ use super::types::SkipReason;
 use super::{Defragmentation, MoveOutcome, MovePlace, RegionMove};
 use crate::device::{BufferUsage, DeviceMemory};
 use crate::error::GpuError;
-use crate::id::{NO_RECORD, RegionId, RegionPlaceKind, RegionSlot};
-use crate::pool::{BlockRegion, BlockSum, PreparedMove, Suballocation, plan_drain};
+use crate::id::{NO_RECORD, RegionId};
+use crate::pool::{BlockRegion, BlockSum, PreparedMove, plan_drain};
 use crate::region::RegionContent;
 use crate::region_metadata::{MovingRoot, ResourceDescription};
 
@@ -57,7 +57,6 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         if word.is_none_or(|word| word >> (index % 64) & 1 == 0) {
             return Ok(());
         }
-        (allocator.pools).free_empty_ranges(allocator.device_and_host(), index);
         let mut sums = alloc_core::TryVec::new_in(*self.blocks.allocator());
         let max_blocks = loop {
             let (count, spare) = allocator.pools.block_counts(index);
@@ -113,7 +112,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     /// The reason why the block cannot be drained: that of its first unmovable region.
     fn find_obstacle(&mut self, index: u16, block: u32) -> Result<Option<SkipReason>, GpuError> {
         if !self.collect(index, block, false)? {
-            return Ok(Some(SkipReason::Page));
+            return Ok(Some(SkipReason::Mapped));
         }
         for at in 0..self.regions.as_slice().len() {
             let Some(&region) = self.regions.as_slice().get(at) else {
@@ -133,7 +132,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     }
 
     /// Collects the block's regions in `self.regions`: all if `is_each`, otherwise only possible obstacles. Returns false if the block
-    /// contains a page or is mapped.
+    /// is mapped.
     fn collect(&mut self, index: u16, block: u32, is_each: bool) -> Result<bool, GpuError> {
         let skips_bare = !is_each && self.surely_moves(NO_RECORD);
         loop {
@@ -189,12 +188,13 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     /// Reserves places for all regions of the block, or for none of them.
     pub(super) fn reserve_block(&mut self, order: usize, of: DrainedBlock) -> Result<(), GpuError> {
         let first = self.ready.as_slice().len();
-        let reserved = self.reserve_regions(order, of);
-        if !matches!(reserved, Ok(true)) {
-            while self.ready.as_slice().len() > first {
-                self.cancel_last();
-            }
+        // Cancels them also if the filter unwinds.
+        let mut block = ReservedBlock { run: self, first };
+        let reserved = block.run.reserve_regions(order, of);
+        if matches!(reserved, Ok(true)) {
+            block.first = usize::MAX;
         }
+        drop(block);
         reserved.map(|_| ())
     }
 
@@ -209,7 +209,6 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         let count = self.regions.as_slice().len();
         self.expected_moves = self.expected_moves.saturating_sub(count);
         self.ready.try_reserve(count)?;
-        let mut slab = None;
         for at in 0..count {
             let Some(&region) = self.regions.as_slice().get(at) else {
                 break;
@@ -225,15 +224,11 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
                     }
                 }
             };
-            let reserved = if region.at.kind() == RegionPlaceKind::Slab {
-                self.reserve_slab_region(order, &region, known, &mut slab)
-            } else {
-                self.reserve_region(order, &region, known)
-            };
+            let reserved = self.reserve_region(order, &region, known);
             match reserved {
                 Ok(Some(reserved)) => {
                     if let Err(rejected) = self.ready.try_push(reserved) {
-                        self.free_unshared_target(&rejected.value);
+                        self.free_target(&rejected.value);
                         return Err(rejected.error.into());
                     }
                 }
@@ -281,28 +276,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         let Some(target) = target else {
             return Ok(None);
         };
-        let to = (target.offset, target.size);
-        Ok(Some(self.new_move(
-            order,
-            known,
-            key,
-            record,
-            (&found, &target),
-            to,
-        )))
-    }
-
-    /// A move of the region `key` from the place `found` to `target_size` bytes at `offset` in the memory of `target`.
-    pub(super) fn new_move(
-        &self,
-        order: usize,
-        known: Option<MovingRoot>,
-        key: RegionSlot,
-        record: u32,
-        (found, target): (&Suballocation, &Suballocation),
-        (offset, target_size): (u64, u64),
-    ) -> RegionMove {
-        RegionMove {
+        Ok(Some(RegionMove {
             region: RegionId::new(self.allocator.tag, key),
             tag: known.map_or(0, |root| root.tag),
             size: found.size,
@@ -312,7 +286,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             },
             to: MovePlace {
                 memory: target.memory,
-                offset,
+                offset: target.offset,
             },
             memory_type: found.memory_type,
             content: known.map_or(RegionContent::Bare, |root| root.content),
@@ -321,12 +295,19 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             asked: known.map_or(0, |root| root.asked),
             record,
             target: target.at,
-            target_size,
+            target_size: target.size,
             outcome: MoveOutcome::Ignored,
             is_begun: false,
             ended: None,
             is_released: false,
             order: order as u32,
+        }))
+    }
+
+    /// Removes the last ready move, and frees its reserved place.
+    pub(super) fn cancel_last(&mut self) {
+        if let Some(waiting) = self.ready.pop() {
+            self.free_target(&waiting);
         }
     }
 
@@ -336,6 +317,20 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         allocator
             .pools
             .free_target(allocator.device_and_host(), of.target);
+    }
+}
+
+/// The ready moves of a block from `first` on, cancelled when it is dropped.
+struct ReservedBlock<'r, 'a, D: DeviceMemory, A: HostAllocator> {
+    run: &'r mut Defragmentation<'a, D, A>,
+    first: usize,
+}
+
+impl<D: DeviceMemory, A: HostAllocator> Drop for ReservedBlock<'_, '_, D, A> {
+    fn drop(&mut self) {
+        while self.run.ready.as_slice().len() > self.first {
+            self.run.cancel_last();
+        }
     }
 }
 

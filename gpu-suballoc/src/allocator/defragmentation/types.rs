@@ -40,13 +40,13 @@ impl<'f> DefragmentationOptions<'f> {
         }
     }
 
-    /// Limits the bytes of a pass. Even beyond the limit, a pass contains at least one region, or all regions of one slab.
+    /// Limits the bytes of a pass. Even beyond the limit, a pass contains at least one region.
     #[must_use]
     pub const fn max_bytes_per_pass(self, max_bytes: u64) -> Self {
         Self { max_bytes, ..self }
     }
 
-    /// Limits the moves of a pass. Even beyond the limit, a pass contains at least one move, or all moves of one slab: up to 64.
+    /// Limits the moves of a pass. Even beyond the limit, a pass contains at least one move.
     #[must_use]
     pub const fn max_moves_per_pass(self, max_moves: usize) -> Self {
         Self { max_moves, ..self }
@@ -103,8 +103,7 @@ pub struct MovePlace {
 /// The user's decision about a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveOutcome {
-    /// The contents are at the new place, and the device has finished with the old place. A region of a slab moves only if all regions that
-    /// it [moves with](RegionMove::moves_with) were copied too, or are freed.
+    /// The contents are at the new place, and the device has finished with the old place.
     Copied,
     /// The region stays.
     Ignored,
@@ -118,7 +117,7 @@ pub enum MoveResult {
     /// The region is at the new place; the old resource was destroyed and the old place freed.
     Moved,
     /// The region is at the old place: by its outcome, because it was mapped or cropped during the pass, or because it has a resource and
-    /// no second resource was created. Or a region that it [moves with](RegionMove::moves_with) stayed for one of these reasons.
+    /// no second resource was created.
     Stayed,
     /// The region was freed by its outcome.
     Destroyed,
@@ -159,13 +158,6 @@ impl RegionMove {
     #[must_use]
     pub const fn region(&self) -> RegionId {
         self.region
-    }
-
-    /// Whether either both regions move or neither does. True for regions of one slab; their moves are adjacent in one pass.
-    #[must_use]
-    pub fn moves_with(&self, other: &Self) -> bool {
-        // Most pairs already differ in their slots.
-        self.target.slot == other.target.slot && self.target == other.target
     }
 
     /// The tag that the user set for the region.
@@ -239,8 +231,6 @@ impl RegionMove {
 pub struct SkippedRegions {
     /// Mapped regions, and mapped blocks.
     pub mapped: u32,
-    /// Pages, and pages and slabs of shards.
-    pub pages: u32,
     /// Allocated by [`allocate`](crate::GpuAllocator::allocate): their resources are not known.
     pub bare: u32,
     /// Buffers and images without both transfer usages.
@@ -271,7 +261,6 @@ pub struct SkippedRegions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SkipReason {
     Mapped,
-    Page,
     Bare,
     NoTransfer,
     DeviceAddress,
@@ -294,7 +283,6 @@ impl SkippedRegions {
     pub(super) fn add(&mut self, reason: SkipReason, regions: u64) {
         let place = match reason {
             SkipReason::Mapped => &mut self.mapped,
-            SkipReason::Page => &mut self.pages,
             SkipReason::Bare => &mut self.bare,
             SkipReason::NoTransfer => &mut self.no_transfer,
             SkipReason::DeviceAddress => &mut self.device_address,

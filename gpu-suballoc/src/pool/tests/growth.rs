@@ -241,7 +241,7 @@ fn h95_trimming_says_how_many_bytes_went_back() {
         assert_eq!(
             bed.pools.trim(bed.device_and_host(), u64::MAX),
             bytes - some - rest,
-            "pages and slabs go with their blocks"
+            "holes go with their blocks"
         );
         assert_eq!(bed.native(), (0, 0));
         // From small again.

@@ -160,9 +160,7 @@ impl Bed {
             WalkItem::Free { offset, size, .. } | WalkItem::Tail { offset, size } => {
                 pieces.push((offset, size))
             }
-            WalkItem::Region { offset, size, .. }
-            | WalkItem::MoveTarget { offset, size }
-            | WalkItem::ShardPage { offset, size, .. } => {
+            WalkItem::Region { offset, size, .. } | WalkItem::MoveTarget { offset, size } => {
                 regions += 1;
                 bytes += size;
                 pieces.push((offset, size));

@@ -79,7 +79,7 @@ fn a_destructor_that_unwinds_leaves_the_sums_right() {
             stats.entries,
             stats.dead,
             stats.bytes,
-            stats.refs
+            owner.in_use()
         ),
         (7, 1, 0, 10, 0)
     );

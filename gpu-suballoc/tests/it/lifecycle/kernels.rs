@@ -176,7 +176,7 @@ fn kernels_and_the_pipeline_cache_go_through_a_file_of_this_device_alone() {
         // SAFETY: the fake looks at nothing.
         unsafe { context.compile(&info) }
     });
-    assert_eq!(count, Ok(3));
+    assert_eq!(count.map(|counts| counts.restored), Ok(3));
     driver.log();
     assert!(
         kernel(&context, 2).code().is_none(),

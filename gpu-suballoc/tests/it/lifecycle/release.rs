@@ -387,6 +387,7 @@ fn h31_a_device_gets_contexts_again_and_again() {
             ),
             (0, 0, 0)
         );
+        home.cache().trim();
         memory.bytes()
     };
     let baseline = cycle();

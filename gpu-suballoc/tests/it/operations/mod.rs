@@ -13,7 +13,6 @@ mod over_ash;
 mod ranges;
 mod reports;
 mod resources;
-mod shards;
 mod words;
 
 use testkit::{MemoryUse, Once, OperationTable, Stage};
@@ -38,7 +37,6 @@ pub(crate) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
         resources::table(),
         reports::table(),
         defragmentation::table(),
-        shards::table(),
         devices::table(),
         caches::table(),
         contexts::table(),

@@ -1,6 +1,6 @@
 //! Virtual blocks and transient pages.
 
-use gpu_suballoc::virtual_block::{TransientPages, VirtualAllocationOptions, VirtualBlockError};
+use gpu_suballoc::virtual_block::{VirtualAllocationOptions, VirtualBlockError};
 use gpu_suballoc::{BlockAlgorithm, VirtualBlock};
 use testkit::{MemoryUse, Stage};
 
@@ -10,10 +10,6 @@ const BACK: MemoryUse = MemoryUse::Nothing("what there is goes back, or is looke
 
 fn block<S: Stage>(stage: &S) -> VirtualBlock<&S::Host> {
     VirtualBlock::new(stage.host(), 1 << 20, 256).expect("a block takes nothing yet")
-}
-
-fn pages<S: Stage>(stage: &S) -> TransientPages<&S::Host> {
-    TransientPages::new(stage.host(), 1 << 20, 256, 1 << 16).expect("pages take nothing yet")
 }
 
 pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
@@ -102,52 +98,6 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     assert_eq!(pieces, 102);
                     block.clear();
                     assert!(block.is_empty());
-                });
-            },
-        },
-        GpuOperation {
-            names: &[
-                "TransientPages::new",
-                "TransientPages::allocate",
-                "TransientPages::largest",
-            ],
-            how: "the first range",
-            takes: MemoryUse::Memory,
-            body: |stage| {
-                let pages = std::cell::RefCell::new(pages(stage));
-                let largest = pages.borrow().largest();
-                let seen = || {
-                    (
-                        pages.borrow().statistics().allocation_count,
-                        pages.borrow().statistics().allocation_bytes,
-                    )
-                };
-                let range = stage.attempt(seen, || pages.borrow_mut().allocate(largest, 256));
-                assert_eq!(range.size, largest);
-            },
-        },
-        GpuOperation {
-            names: &[
-                "TransientPages::free",
-                "TransientPages::info",
-                "TransientPages::statistics",
-                "TransientPages::for_each",
-            ],
-            how: "with two ranges live",
-            takes: BACK,
-            body: |stage| {
-                let mut pages = pages(stage);
-                let (one, two) = (
-                    pages.allocate(1, 1).expect("refused nothing"),
-                    pages.allocate(1, 1).expect("refused nothing"),
-                );
-                stage.attempt_plainly(|| {
-                    assert!(pages.info(one.allocation).is_ok());
-                    pages.free(one.allocation).expect("live");
-                    assert_eq!(pages.free(one.allocation), Err(VirtualBlockError::Stale));
-                    let mut seen = 0;
-                    pages.for_each(|range| seen += range.size);
-                    assert_eq!((seen, pages.statistics().allocation_count), (two.size, 1));
                 });
             },
         },

@@ -10,10 +10,8 @@ use subject::{RegionSubject, SHAPES};
 use testkit::programs::{Ran, Tried, random_of_both, region_ops, replay, replay_seeds};
 
 /// That no hole would have done is looked at where something is refused for lack of one: it must happen.
-const EVENTS: [&str; 23] = [
+const EVENTS: [&str; 21] = [
     "general",
-    "transient",
-    "slab",
     "dedicated",
     "linear",
     "wrapped",
@@ -36,14 +34,10 @@ const EVENTS: [&str; 23] = [
     "map refused",
 ];
 
-/// What becomes of moves. Few random heaps have slabs in a block that is emptied.
-const MOVES: [&str; 8] = [
+/// What becomes of moves.
+const MOVES: [&str; 4] = [
     "move of a region",
-    "move of a slab",
-    "move of a slab with freed regions",
     "region that stays",
-    "slab that stays",
-    "slab that stays with freed regions",
     "nothing left to move",
     "defragmentation refused",
 ];
@@ -137,9 +131,9 @@ fn sparse_program(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Each end of a move, alone and in a slab, on each device with small blocks, also on one that calls back.
+/// Each end of a move, on each device with small blocks, also on one that calls back.
 #[test]
-fn slabs_move_with_every_end() {
+fn regions_move_with_every_end() {
     let mut tried = Tried::default();
     let shapes = (0..SHAPES).filter(|shape| shape / 6 % 4 >= 2);
     for (seed, shape) in (0..).zip(shapes.cycle().take(240)) {

@@ -133,7 +133,6 @@ impl RegionSubject {
             // Small, so that it becomes full.
             max_bytes: if way & 2 == 2 { 40 << 20 } else { 256 << 20 },
             first_block: if way & 2 == 2 { Some(1 << 20) } else { None },
-            page_size: if way & 4 == 4 { 1 << 16 } else { 1 << 20 },
             map_policy: if way & 4 == 4 {
                 MapPolicy::Counted
             } else {
@@ -231,17 +230,15 @@ impl RegionSubject {
         pass: &mut DefragmentationPass<'_, '_, &'static Device, &'static Host>,
         play: &mut dyn FnMut(PassStep<'_, RegionId>) -> Vec<MovePlay>,
     ) {
-        let (mut planned, mut group) = (Vec::new(), 0);
-        for (index, one) in pass.moves().iter().enumerate() {
-            let before = index.checked_sub(1).map(|before| pass.moves()[before]);
-            group += usize::from(before.is_some_and(|before| !before.moves_with(one)));
-            planned.push(PlannedMove {
+        let planned: Vec<_> = pass
+            .moves()
+            .iter()
+            .map(|one| PlannedMove {
                 id: one.region(),
                 from: (one.from().memory.as_raw(), one.from().offset),
                 to: (one.to().memory.as_raw(), one.to().offset),
-                group,
-            });
-        }
+            })
+            .collect();
         let plays = play(PassStep::Begun(&planned));
         for (index, play) in plays.into_iter().enumerate() {
             let outcome = match play {
@@ -310,13 +307,11 @@ fn class(id: RegionId) -> Class {
     let place = id.as_raw()[1];
     match place >> 29 {
         0 => Class::General,
-        1 => Class::Transient,
-        2 => Class::Slab,
         3 => Class::Dedicated,
         4 => Class::Linear,
         5 => Class::Wrapped,
         6 => Class::Crop,
-        _ => panic!("no shard was asked, and {id:?} is one's"),
+        _ => panic!("{id:?} is of no kind"),
     }
 }
 
@@ -648,8 +643,6 @@ impl Regions for RegionSubject {
                     // What is free may have come free since the allocator looked: by the device that called back.
                     (RangeUse::Free, _) if self.again.is_some() => Class::Wrapped,
                     (_, RangePlacement::General) => Class::General,
-                    (_, RangePlacement::Transient) => Class::Transient,
-                    (_, RangePlacement::Slab) => Class::Slab,
                     (_, RangePlacement::Linear) => Class::Linear,
                     _ => Class::Dedicated,
                 };

@@ -38,7 +38,7 @@ fn every_device_refusal_is_undone() {
     let bare = |s: &Scene<'_>, options: RegionOptions<'_>| {
         s.gpu.allocate(&bytes(5000), &options).map(|one| vec![one])
     };
-    let operations: [(&str, OnScene<'_>); 12] = [
+    let operations: [(&str, OnScene<'_>); 11] = [
         ("create_buffer", &|s| {
             s.gpu
                 .create_buffer(&BufferInfo::new(30_000, COPIED), &any())
@@ -79,12 +79,6 @@ fn every_device_refusal_is_undone() {
                 .allocate_batch(&bytes(1 << 20), &seen_by_host(), &mut out)?;
             Ok(out.into_iter().flatten().collect())
         }),
-        ("a region of a shard", &|s| {
-            let mut shard = s.gpu.shard();
-            shard
-                .allocate(&bytes(5000), &seen_by_host().lifetime(Lifetime::Transient))
-                .map(|one| vec![one])
-        }),
         ("ensure_buffer", &|s| {
             let region = s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &any())?;
             s.gpu
@@ -119,7 +113,7 @@ fn every_device_refusal_is_undone() {
             or_free(s, region, asked)
         }),
     ];
-    let mut refused = [0; 12];
+    let mut refused = [0; 11];
     for profile in MockProfile::ALL {
         for ((name, operation), refused) in operations.iter().zip(&mut refused) {
             for error in [

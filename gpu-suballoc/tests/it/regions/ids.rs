@@ -258,7 +258,6 @@ fn ge8_every_bit_of_an_id_is_compared() {
             ..PoolOptions::new(1)
         };
         let pool = s.gpu.create_pool(&pool).unwrap();
-        let mut shard = s.gpu.shard();
         let general = s.gpu.allocate(&bytes(512), &visible()).unwrap();
         let root = s.visible_buffer(512);
         let regions = [
@@ -280,19 +279,10 @@ fn ge8_every_bit_of_an_id_is_compared() {
             s.gpu.allocate(&bytes(512), &any().pool(pool)).unwrap(),
             s.gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap(),
             s.gpu.crop(&root, 0, 64, 1).unwrap(),
-            shard
-                .allocate(&bytes(512), &any().lifetime(Lifetime::Transient))
-                .unwrap(),
-            shard
-                .allocate(&bytes(512), &any().lifetime(Lifetime::Persistent))
-                .unwrap(),
             general,
             root,
         ];
         let ids: Vec<RegionId> = regions.iter().map(Region::id).collect();
-        let kinds: std::collections::HashSet<u32> =
-            ids.iter().map(|id| id.as_raw()[1] >> 29).collect();
-        assert_eq!(kinds.len(), 8, "one of each kind at least");
         for id in &ids {
             for bit in 0..128u32 {
                 let mut raw = id.as_raw();
@@ -314,13 +304,9 @@ fn ge8_every_bit_of_an_id_is_compared() {
             }
         }
         for (region, id) in regions.into_iter().zip(ids) {
-            assert!(
-                s.gpu.info(id).is_ok() || id.as_raw()[1] >> 29 == 7,
-                "{id} is as it was"
-            );
+            assert!(s.gpu.info(id).is_ok(), "{id} is as it was");
             s.free(region);
         }
-        drop(shard);
         s.gpu.destroy_pool(pool).unwrap();
     });
 }

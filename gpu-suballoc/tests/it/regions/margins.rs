@@ -142,7 +142,6 @@ fn ge5_every_way_to_a_region_has_its_margin() {
                 ..PoolOptions::new(memory_type)
             })
             .expect("memory");
-        let mut shard = s.gpu.shard();
         let mut batch = [None, None];
         s.gpu
             .allocate_batch(&bytes(100), &host(), &mut batch)
@@ -153,9 +152,6 @@ fn ge5_every_way_to_a_region_has_its_margin() {
                 .expect("room"),
             s.gpu
                 .allocate(&bytes(100), &host().lifetime(Lifetime::Persistent))
-                .expect("room"),
-            shard
-                .allocate(&bytes(100), &host().lifetime(Lifetime::Transient))
                 .expect("room"),
             s.gpu
                 .allocate(&bytes(100), &host().pool(stack))
@@ -176,7 +172,6 @@ fn ge5_every_way_to_a_region_has_its_margin() {
             assert_eq!(refused.error, GpuMisuse::MarginOverwritten.into());
             s.free(refused.value);
         }
-        drop(shard);
         s.gpu.destroy_pool(stack).expect("empty");
         // A memory object of its own is as large as the resource, as Vulkan wants it.
         let own = host().dedicated(DedicatedPolicy::Required);

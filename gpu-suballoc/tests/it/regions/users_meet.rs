@@ -1,4 +1,4 @@
-//! What users meet: ids of a shard's regions, refusals that were dropped, statements of the documentation.
+//! What users meet: refusals that were dropped, statements of the documentation.
 
 use alloc_core::FromGlobalAlloc;
 use gpu_suballoc::device::{
@@ -7,55 +7,14 @@ use gpu_suballoc::device::{
 use gpu_suballoc::mock::MockProfile;
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::{
-    AllocatorOptions, DeviceMemory, GpuAllocator, GpuMisuse, Lifetime, MemoryPreference,
-    PropertyFlags, RegionOptions, ResourceRequirements,
+    AllocatorOptions, DeviceMemory, GpuAllocator, GpuMisuse, MemoryPreference, PropertyFlags,
+    RegionOptions, ResourceRequirements,
 };
 use std::ptr::NonNull;
 use std::sync::Arc;
 use testkit::RecordingAllocator;
 
 use super::{Mock, any, bytes, nvidia, scene, visible};
-
-#[test]
-fn ge13_a_shard_maps_its_regions_by_id() {
-    for profile in MockProfile::ALL {
-        scene(profile, AllocatorOptions::default(), |s| {
-            let (mut shard, mut other) = (s.gpu.shard(), s.gpu.shard());
-            for lifetime in [Lifetime::Transient, Lifetime::Persistent] {
-                let options = host().lifetime(lifetime);
-                let region = shard.allocate(&bytes(1000), &options).expect("room");
-                let theirs = other.allocate(&bytes(1000), &options).expect("room");
-                let id = region.id();
-                assert_eq!(s.gpu.map_id(id), Err(GpuMisuse::OtherShard.into()));
-                assert_eq!(shard.map_id(theirs.id()), Err(GpuMisuse::OtherShard.into()));
-
-                let first = shard.map_id(id).expect("it is this shard's");
-                let mapping = s.gpu.map(&region).expect("visible");
-                assert_eq!(first.as_ptr(), mapping.as_ptr(), "the same bytes");
-                drop(mapping);
-                assert_eq!(shard.map_id(id), Ok(first), "any number of times");
-                s.gpu.unmap_id(id).expect("twice mapped");
-                let refused = shard.free(region).expect_err("it is mapped");
-                assert_eq!(refused.error, GpuMisuse::Mapped.into());
-                s.gpu.unmap_id(id).expect("once");
-                assert_eq!(s.gpu.unmap_id(id), Err(GpuMisuse::NotMapped.into()));
-                assert_eq!(
-                    s.gpu.unmap_id(theirs.id()),
-                    Err(GpuMisuse::NotMapped.into())
-                );
-                shard.free(refused.value).expect("not mapped");
-                assert_eq!(shard.map_id(id), Err(GpuMisuse::Stale.into()));
-                assert_eq!(s.gpu.unmap_id(id), Err(GpuMisuse::Stale.into()));
-                other.free(theirs).expect("not mapped");
-            }
-            // Of the allocator's own it is the allocator's call.
-            let region = s.gpu.allocate(&bytes(64), &host()).expect("room");
-            shard.map_id(region.id()).expect("visible");
-            s.gpu.unmap_id(region.id()).expect("mapped");
-            s.free(region);
-        });
-    }
-}
 
 #[test]
 fn ge13_a_dropped_refusal_loses_the_value_and_not_the_region() {

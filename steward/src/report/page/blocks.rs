@@ -232,7 +232,7 @@ impl Scale {
                 grouped(range.offset)
             ),
             "spent" => format!(
-                "left of a page or slab, {} bytes at {}",
+                "not for any request, {} bytes at {}",
                 grouped(range.size),
                 grouped(range.offset)
             ),

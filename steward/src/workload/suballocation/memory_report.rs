@@ -90,8 +90,6 @@ fn range_report<M: alloc_core::HostSource>(
         _ => "spent",
     };
     let placement = match range.placement {
-        RangePlacement::Transient => "transient",
-        RangePlacement::Slab => "slab",
         RangePlacement::Linear => "linear",
         RangePlacement::Dedicated => "dedicated",
         RangePlacement::Wrapped => "wrapped",

@@ -202,8 +202,6 @@ pub struct PlannedMove<I> {
     pub from: (u64, u64),
     /// Memory and offset, where it is to lie.
     pub to: (u64, u64),
-    /// Those of one number move together.
-    pub group: usize,
 }
 
 /// What is done about a move.
@@ -325,10 +323,6 @@ pub struct RegionFacts {
 pub enum Class {
     /// Anywhere in a block.
     General,
-    /// In a page of transient ones.
-    Transient,
-    /// In a slab of its size.
-    Slab,
     /// A block of its own.
     Dedicated,
     /// In a linear pool.
@@ -345,8 +339,6 @@ impl Class {
     pub const fn name(self) -> &'static str {
         match self {
             Self::General => "general",
-            Self::Transient => "transient",
-            Self::Slab => "slab",
             Self::Dedicated => "dedicated",
             Self::Linear => "linear",
             Self::Wrapped => "wrapped",

@@ -1,4 +1,4 @@
-//! Defragmentations: every outcome of a move, alone and in a slab, whose regions move together or not at all.
+//! Defragmentations: every outcome of a move.
 
 use super::model::{Kind, RegionModel};
 use super::program::RegionProgram;
@@ -8,7 +8,7 @@ use crate::programs::{Bytes, Tried};
 /// What is expected of a move, by what was done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExpectedEnd {
-    /// It moves, unless one of its group stays.
+    /// It moves.
     Moves,
     Stays,
     Destroyed,
@@ -35,7 +35,7 @@ impl<S: Regions> RegionProgram<'_, S> {
         let (bytes, mut pass) = (&mut self.bytes, Vec::new());
         let done = subject.defragment(max_moves, &mut |step| match step {
             PassStep::Begun(moves) => {
-                check_groups(moves, max_moves);
+                assert!(moves.len() <= max_moves.max(1));
                 let mut plays = Vec::new();
                 for one in moves {
                     let (play, expected) = choose(subject, model, bytes, trouble, one);
@@ -67,28 +67,6 @@ impl<S: Regions> RegionProgram<'_, S> {
     }
 }
 
-/// Moves of one group are one behind the other; a limit cuts none in two.
-fn check_groups<I: Copy>(moves: &[PlannedMove<I>], max_moves: usize) {
-    let groups: Vec<_> = moves
-        .chunk_by(|one, other| one.group == other.group)
-        .collect();
-    let last = moves.iter().map(|one| one.group).max().expect("moves");
-    assert_eq!(groups.len(), last + 1, "a group is in one piece");
-    assert!(groups.len() == 1 || moves.len() <= max_moves);
-    for group in groups {
-        let apart = |place: (u64, u64), first: (u64, u64)| {
-            (place.0 == first.0, place.1.wrapping_sub(first.1))
-        };
-        for one in group {
-            assert_eq!(
-                apart(one.from, group[0].from),
-                apart(one.to, group[0].to),
-                "a slab stays in one piece"
-            );
-        }
-    }
-}
-
 /// What is done about a move; most are copied.
 fn choose<S: Regions>(
     subject: &S,
@@ -106,7 +84,7 @@ fn choose<S: Regions>(
         "{one:x?}"
     );
     assert_eq!(entry.maps, 0, "{one:x?} is mapped");
-    // Of so many moves seven are in trouble. A slab has up to 64.
+    // Of so many moves seven are in trouble.
     let of = match trouble % 4 {
         0 => return copied,
         1 => 128,
@@ -173,46 +151,26 @@ fn check_ends<I: Copy + PartialEq + std::fmt::Debug>(
         let end = ends.iter().find(|(id, _)| *id == one.planned.id);
         end.expect("each move has an end").1
     };
-    for group in pass.chunk_by(|one, other| one.planned.group == other.planned.group) {
-        let stays = group.iter().any(|one| one.expected == ExpectedEnd::Stays);
-        let ended: Vec<_> = group.iter().map(end_of).collect();
-        let has = |end| ended.contains(&end);
+    for one in pass {
+        let end = end_of(one);
+        let expected = match one.expected {
+            ExpectedEnd::Freed => MoveEnd::Freed,
+            ExpectedEnd::Destroyed => MoveEnd::Destroyed,
+            ExpectedEnd::Moves => MoveEnd::Moved,
+            ExpectedEnd::Stays => MoveEnd::Stayed,
+        };
+        // Its second resource may have been refused.
+        let is_refused = is_armed && end == MoveEnd::Stayed && expected == MoveEnd::Moved;
         assert!(
-            !(has(MoveEnd::Moved) && has(MoveEnd::Stayed)),
-            "a slab was torn apart: {ended:?}"
+            is_refused || end == expected,
+            "{end:?}, not {expected:?}: {:x?}",
+            one.planned
         );
-        for (one, end) in group.iter().zip(&ended) {
-            let expected = match one.expected {
-                ExpectedEnd::Freed => MoveEnd::Freed,
-                ExpectedEnd::Destroyed => MoveEnd::Destroyed,
-                ExpectedEnd::Moves if !stays => MoveEnd::Moved,
-                ExpectedEnd::Moves | ExpectedEnd::Stays => MoveEnd::Stayed,
-            };
-            // The second resource of one of them may have been refused.
-            let is_refused = is_armed && *end == MoveEnd::Stayed && expected == MoveEnd::Moved;
-            assert!(
-                is_refused || *end == expected,
-                "{end:?}, not {expected:?}: {:x?}",
-                one.planned
-            );
-        }
-        tried.note(
-            match (group.len() > 1, has(MoveEnd::Moved), has(MoveEnd::Stayed)) {
-                (false, true, _) => "move of a region",
-                (true, true, _) => "move of a slab",
-                (false, _, true) => "region that stays",
-                (true, _, true) => "slab that stays",
-                _ => "nothing left to move",
-            },
-        );
-        let goes = has(MoveEnd::Freed) || has(MoveEnd::Destroyed);
-        if goes && group.len() > 1 {
-            tried.note(if has(MoveEnd::Moved) {
-                "move of a slab with freed regions"
-            } else {
-                "slab that stays with freed regions"
-            });
-        }
+        tried.note(match end {
+            MoveEnd::Moved => "move of a region",
+            MoveEnd::Stayed => "region that stays",
+            MoveEnd::Freed | MoveEnd::Destroyed => "nothing left to move",
+        });
     }
 }
 

@@ -181,7 +181,7 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_another_pool() {
     });
 }
 
-/// The same; what came lies in a slab, whose slot and generation are also those of a range.
+/// The same; what came is small.
 #[test]
 fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_the_same_slot() {
     small(|scene| {
@@ -193,7 +193,7 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_the_same_slot() 
                 .create_buffer(&info, &shared().lifetime(Lifetime::Persistent))
                 .unwrap()
         };
-        let mut slabs: Vec<_> = (0..5).map(|_| small()).collect();
+        let mut smalls: Vec<_> = (0..5).map(|_| small()).collect();
         let second: Vec<_> = (0..15).map(|_| scene.piece(1, &shared())).collect();
         assert_eq!(scene.gpu.stats().total.blocks, 2);
         let mut left = Vec::new();
@@ -243,9 +243,9 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_the_same_slot() 
         }
         pass.finish(|_, _| ());
         drop(run);
-        slabs.push(state.into_inner().1.unwrap());
+        smalls.push(state.into_inner().1.unwrap());
         let mut wrong = 0;
-        for region in left.iter().chain(&slabs) {
+        for region in left.iter().chain(&smalls) {
             let Ok(info) = scene.gpu.info(region.id()) else {
                 continue;
             };
@@ -254,7 +254,7 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_the_same_slot() 
                 wrong += 1;
             }
         }
-        for region in left.into_iter().chain(slabs) {
+        for region in left.into_iter().chain(smalls) {
             if region.id() != ids[1] {
                 scene.free(region);
             }
@@ -397,30 +397,16 @@ fn df4_a_pool_that_is_being_defragmented_is_not_destroyed() {
     });
 }
 
-/// A shard's pages stay where they are, so a crop of one of its regions does.
+/// A memory object of its own stays where it is, so a crop of its region does.
 #[test]
-fn df13_a_crop_of_a_shards_region_is_refreshed() {
+fn df13_a_crop_of_what_stays_is_refreshed() {
     small(|scene| {
-        let mut shard = scene.gpu.shard();
+        let left = scene.sparse(2, 4);
+        let own = any().dedicated(DedicatedPolicy::Required);
         let needs = ResourceRequirements::new(256, 256);
-        let region = shard
-            .allocate(&needs, &any().lifetime(Lifetime::Persistent))
-            .expect("room");
+        let region = scene.gpu.allocate(&needs, &own).expect("room");
         let mut crop = scene.gpu.crop(&region, 0, 64, 4).expect("within");
         let place = (crop.memory(), crop.offset());
-        let mut left = Vec::new();
-        for (index, region) in (0..32)
-            .map(|_| scene.piece(1, &shared()))
-            .collect::<Vec<_>>()
-            .into_iter()
-            .enumerate()
-        {
-            if index % 8 == 0 {
-                left.push(region);
-            } else {
-                scene.free(region);
-            }
-        }
         let run = scene.gpu.defragment(DefragmentationOptions::new());
         let mut run = run.expect("memory");
         let mut pass = run.next_pass().expect("memory");
@@ -431,9 +417,8 @@ fn df13_a_crop_of_a_shards_region_is_refreshed() {
         assert_eq!(scene.gpu.refresh(&mut crop), Ok(()));
         assert_eq!((crop.memory(), crop.offset()), place);
         scene.free(crop);
-        shard.free(region).expect("its own");
-        drop(shard);
-        left.into_iter().for_each(|region| scene.free(region));
+        scene.free(region);
+        left.into_iter().for_each(|(_, region)| scene.free(region));
     });
 }
 
@@ -477,7 +462,7 @@ unsafe impl DeviceMemory for Growing<'_> {
     }
 }
 
-/// It would lie over the next region of its slab, or of its block.
+/// It would lie over the next region of its block.
 #[test]
 fn df7_a_second_buffer_that_needs_more_than_its_region_has_is_not_bound() {
     let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());

@@ -128,7 +128,7 @@ fn df6_other_threads_allocate_free_map_and_crop_during_the_passes() {
                         turns.fetch_add(1, Ordering::Relaxed);
                         let pick = rng.next() as usize;
                         if own.len() < 40 && !pick.is_multiple_of(3) {
-                            // Some lie in slabs.
+                            // Some are small.
                             let (size, options) = if pick.is_multiple_of(5) {
                                 let lasting = mappable().lifetime(Lifetime::Persistent);
                                 (1 + pick as u64 % (2 * KIB), lasting)
@@ -170,13 +170,9 @@ fn df6_other_threads_allocate_free_map_and_crop_during_the_passes() {
                     own.into_iter().for_each(|region| scene.free(region));
                 });
             }
-            let (mut totals, mut in_slabs) = (0, 0);
+            let (mut totals, mut small) = (0, 0);
             let mut rounds = 0;
-            while rounds < 60
-                || turns.load(Ordering::Relaxed) < 3000
-                || totals < 20
-                || in_slabs < 20
-            {
+            while rounds < 60 || turns.load(Ordering::Relaxed) < 3000 || totals < 20 || small < 20 {
                 rounds += 1;
                 let options = DefragmentationOptions::new().max_moves_per_pass(5);
                 let mut run = scene.gpu.defragment(options).unwrap();
@@ -192,7 +188,7 @@ fn df6_other_threads_allocate_free_map_and_crop_during_the_passes() {
                     std::thread::yield_now();
                     pass.finish(|one, result| {
                         let is_small = one.size() <= 2 * KIB && result == MoveResult::Moved;
-                        in_slabs += u64::from(is_small);
+                        small += u64::from(is_small);
                     });
                 }
                 totals += run.totals().moves;

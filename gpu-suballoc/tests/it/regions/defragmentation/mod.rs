@@ -11,9 +11,7 @@ mod pinned;
 mod programs;
 mod reasons;
 mod refusals;
-mod slab_outcomes;
-mod slab_passes;
-mod slabs;
+mod unwinding;
 mod values;
 
 use gpu_suballoc::allocator::{

@@ -12,7 +12,6 @@ fn df8_random_heaps_end_with_every_byte_where_its_region_is() {
             let mut rng = testkit::Rng::new(seed);
             let mut live = Vec::new();
             for number in 0..150u32 {
-                // Small ones that last lie in slabs, which move as a whole.
                 let (lifetime, most) = if number % 3 == 0 {
                     (gpu_suballoc::Lifetime::Persistent, 2 * KIB)
                 } else {

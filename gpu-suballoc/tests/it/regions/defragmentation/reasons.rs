@@ -81,18 +81,14 @@ fn df5_each_reason_keeps_its_block_and_is_counted() {
     let options = DefragmentationOptions::new().move_bare_regions();
     assert_eq!(pinned(nvidia, bare, options), none);
 
-    let slab = |scene: &Scene<'_>| {
+    let small = |scene: &Scene<'_>| {
         let needs = ResourceRequirements::new(256, 256);
         let options = shared().lifetime(Lifetime::Persistent);
         vec![scene.gpu.allocate(&needs, &options).unwrap()]
     };
-    assert_eq!(one(nvidia, slab), SkippedRegions { bare: 1, ..none });
+    assert_eq!(one(nvidia, small), SkippedRegions { bare: 1, ..none });
     let options = DefragmentationOptions::new().move_bare_regions();
-    assert_eq!(
-        pinned(nvidia, slab, options),
-        none,
-        "it moves with its slab"
-    );
+    assert_eq!(pinned(nvidia, small, options), none);
 
     let tagged = |scene: &Scene<'_>| vec![scene.piece(1, &shared().tag(77))];
     let may_move = |_, tag| tag != 77;
@@ -140,53 +136,6 @@ fn free_two_beside(scene: &Scene<'_>, kept: &Region, left: &mut Vec<(u8, Region)
             .position(|(_, one)| one.memory() == kept.memory());
         scene.free(left.swap_remove(at.expect("it lies beside others")).1);
     }
-}
-
-#[test]
-fn df5_a_transient_page_keeps_its_block() {
-    let options = AllocatorOptions {
-        memory: MemoryOptions {
-            page_size: 64 * KIB,
-            ..small_blocks().memory
-        },
-        ..small_blocks()
-    };
-    scene(MockProfile::Nvidia, options, |scene| {
-        let mut left = scene.sparse(2, 4);
-        let needs = ResourceRequirements::new(1024, 256);
-        let brief = shared().lifetime(Lifetime::Transient);
-        let in_page = scene.gpu.allocate(&needs, &brief).unwrap();
-        free_two_beside(&scene, &in_page, &mut left);
-        let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
-        assert_eq!(
-            (run.skipped().pages, run.totals().planned_blocks),
-            (1, 1),
-            "the other block is emptied"
-        );
-        drop(run);
-        scene.free(in_page);
-        scene.check(&mut left);
-        scene.free_all(left);
-    });
-}
-
-#[test]
-fn df5_pages_of_a_shard_keep_their_block() {
-    small(|scene| {
-        let mut left = scene.sparse(2, 4);
-        let mut shard = scene.gpu.shard();
-        let needs = ResourceRequirements::new(256, 256);
-        let options = shared().lifetime(Lifetime::Persistent);
-        let region = shard.allocate(&needs, &options).unwrap();
-        free_two_beside(&scene, &region, &mut left);
-        let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
-        assert_eq!((run.skipped().pages, run.totals().planned_blocks), (1, 1));
-        drop(run);
-        shard.free(region).unwrap();
-        drop(shard);
-        scene.check(&mut left);
-        scene.free_all(left);
-    });
 }
 
 #[test]

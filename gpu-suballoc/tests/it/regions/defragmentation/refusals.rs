@@ -127,9 +127,9 @@ fn df7_each_host_request_refused_means_fewer_moves_or_an_error_and_nothing_lost(
     assert!(nth > 4 && errors >= 4);
 }
 
-/// Two blocks; in the second one slabs, half of whose regions are bare: each host request is refused once.
+/// Two blocks; in the second one many small regions, half of them bare, which get records: each host request is refused once.
 #[test]
-fn df7_each_host_request_refused_moves_a_slab_as_a_whole_or_not() {
+fn df7_each_host_request_refused_empties_a_block_of_small_regions_or_not() {
     let (mut errors, mut nth, mut stayed) = (0, 0, 0);
     loop {
         let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
@@ -186,7 +186,8 @@ fn df7_each_host_request_refused_moves_a_slab_as_a_whole_or_not() {
             was_met
         };
         assert!(mock.violations().is_empty(), "{}", mock.violations());
-        host.inner().assert_empty("defragmentation of slabs");
+        host.inner()
+            .assert_empty("defragmentation of small regions");
         if !was_met {
             break;
         }

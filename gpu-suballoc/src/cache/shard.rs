@@ -1,0 +1,402 @@
+//! What one lock guards: the entries of the keys of a shard, and their compiles in flight.
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+
+use alloc_core::{ContextHandle, HostError, TryMap};
+
+use super::compile::Compile;
+use super::entry::{DestroyList, Entry, EntryLink, Released};
+use super::key::ShaderKey;
+use super::owner::Owner;
+use super::shader_cache::{CacheLimits, CacheStats};
+use crate::sync::{StateGuard, StateMutex};
+
+/// The number of locks.
+pub(super) const SHARDS: usize = 16;
+
+/// What all handles of a cache share.
+pub(super) struct Core<P, E> {
+    shards: [PaddedShard<P, E>; SHARDS],
+    /// Live entries, and the bytes of all, of all shards. Changed before entries are looked at for eviction: who drops a reference afterwards
+    /// sees the change, and evicts again.
+    pub(super) entries: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    max_entries: AtomicU64,
+    max_bytes: AtomicU64,
+    /// The shard that the eviction looks at next.
+    hand: AtomicUsize,
+    pub(super) memory: ContextHandle,
+}
+
+/// In cache lines of its own.
+#[repr(align(128))]
+struct PaddedShard<P, E>(StateMutex<Shard<P, E>>);
+
+pub(super) struct Shard<P, E> {
+    index: TryMap<ShaderKey, NonNull<Entry<P>>, ContextHandle>,
+    pub(super) first: EntryLink<P>,
+    /// The entry that the eviction looks at next.
+    hand: EntryLink<P>,
+    pub(super) compiles: Option<NonNull<Compile<P, E>>>,
+    pub(super) stats: CacheStats,
+}
+
+// SAFETY: what its pointers lead to is `Send`, and used by one thread at a time, under the lock.
+unsafe impl<P: Send + Sync, E: Send> Send for Shard<P, E> {}
+
+pub(super) type ShardGuard<'c, P, E> = StateGuard<'c, Shard<P, E>>;
+
+impl<P, E> Shard<P, E> {
+    fn new(memory: ContextHandle) -> Self {
+        Self {
+            index: TryMap::new_in(memory),
+            first: None,
+            hand: None,
+            compiles: None,
+            stats: CacheStats::default(),
+        }
+    }
+
+    pub(super) fn find(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<&Entry<P>> {
+        let mut at = self.index.get(&key).copied();
+        while let Some(entry) = at {
+            // SAFETY: entries in the index are live, and die under the lock only.
+            let entry = unsafe { entry.as_ref() };
+            if entry.has(content) {
+                return Some(entry);
+            }
+            at = entry.older.get();
+        }
+        None
+    }
+
+    /// All entries that are not destroyed.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry<P>> {
+        self.entries_from(self.first)
+    }
+
+    /// Those behind this one, which is in the list.
+    pub(super) fn entries_after(&self, entry: &Entry<P>) -> impl Iterator<Item = &Entry<P>> {
+        self.entries_from(entry.next.get())
+    }
+
+    fn entries_from(&self, first: EntryLink<P>) -> impl Iterator<Item = &Entry<P>> + use<'_, P, E> {
+        // SAFETY: entries in the list are destroyed after they left it, under the lock.
+        let entry = |at: EntryLink<P>| at.map(|at| unsafe { at.as_ref() });
+        core::iter::successors(entry(first), move |at| entry(at.next.get()))
+    }
+
+    pub(super) fn compiles(&self) -> impl Iterator<Item = &Compile<P, E>> {
+        // SAFETY: compiles in the list end after they left it, under the lock.
+        let compile = |at: Option<NonNull<Compile<P, E>>>| at.map(|at| unsafe { at.as_ref() });
+        core::iter::successors(compile(self.compiles), move |at| compile(at.next.get()))
+    }
+
+    /// References and compiles of an owner.
+    pub(super) fn in_use(&self, owner: &Owner) -> u64 {
+        let is_held = |entry: &&Entry<P>| entry.is_owned_by(owner) && entry.references() != 0;
+        let compiles = self.compiles();
+        let compiles = compiles.filter(|compile| ptr::eq(compile.owner, owner));
+        (self.entries().filter(is_held).count() + compiles.count()) as u64
+    }
+
+    /// Whether a compile can begin: the index has room for its shader, as for those of the compiles in flight. An insertion takes at most
+    /// one place of that room, and ends one compile.
+    pub(super) fn has_room(&self) -> bool {
+        (self.index.capacity() - self.index.len()) as u64 > self.stats.compiling
+    }
+
+    /// Adds an entry, which lookups find unless it is dead.
+    pub(super) fn add(&mut self, entry: NonNull<Entry<P>>) {
+        // SAFETY: not destroyed, and seen by nobody else yet.
+        let added = unsafe { entry.as_ref() };
+        if let Some(next) = self.first.replace(entry) {
+            added.next.set(Some(next));
+            // SAFETY: in the list.
+            unsafe { next.as_ref() }.before.set(Some(entry));
+        }
+        if added.is_live() {
+            added.older.set(self.index.get(&added.key).copied());
+            // The compile reserved the place; see `has_room`.
+            let _ = self.index.try_insert(added.key, entry);
+            self.stats.entries += 1;
+            added.owner.entries.fetch_add(1, Relaxed);
+        } else {
+            self.stats.dead += 1;
+            added.owner.dead.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl<P, E> Core<P, E> {
+    pub(super) fn new(memory: ContextHandle, limits: CacheLimits) -> Self {
+        let shard = |_| PaddedShard(StateMutex::new(Shard::new(memory.clone())));
+        Self {
+            shards: core::array::from_fn(shard),
+            entries: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            max_entries: AtomicU64::new(limits.entries),
+            max_bytes: AtomicU64::new(limits.bytes),
+            hand: AtomicUsize::new(0),
+            memory,
+        }
+    }
+
+    pub(super) fn shard(&self, key: ShaderKey) -> &StateMutex<Shard<P, E>> {
+        // The index uses the lower bits of another hash.
+        let [first, ..] = &self.shards;
+        let number = (key.hash() >> 60) as usize;
+        &self.shards.get(number).unwrap_or(first).0
+    }
+
+    pub(super) fn shards(&self) -> impl Iterator<Item = &StateMutex<Shard<P, E>>> {
+        self.shards.iter().map(|shard| &shard.0)
+    }
+
+    pub(super) fn lock_all(&self) -> [ShardGuard<'_, P, E>; SHARDS] {
+        self.shards.each_ref().map(|shard| shard.0.lock())
+    }
+
+    /// Counts a compiled shader's bytes, as far as the sum can hold them. Returns the number that it counted.
+    pub(super) fn count_bytes(&self, bytes: u64) -> u64 {
+        let add = |sum: u64| Some(sum.saturating_add(bytes));
+        let (Ok(before) | Err(before)) = self.bytes.fetch_update(SeqCst, SeqCst, add);
+        bytes.min(u64::MAX - before)
+    }
+
+    pub(super) fn set_limits(&self, limits: CacheLimits) {
+        self.max_entries.store(limits.entries, SeqCst);
+        self.max_bytes.store(limits.bytes, SeqCst);
+    }
+
+    fn is_over_limits(&self) -> bool {
+        self.entries.load(SeqCst) > self.max_entries.load(SeqCst)
+            || self.bytes.load(SeqCst) > self.max_bytes.load(SeqCst)
+    }
+
+    /// Makes a live entry dead, and adds it to `going` if it has no reference: true then.
+    pub(super) fn remove(
+        &self,
+        shard: &mut Shard<P, E>,
+        entry: NonNull<Entry<P>>,
+        going: &mut DestroyList<P>,
+    ) -> bool {
+        // SAFETY: a live entry of this shard, whose lock is held.
+        let dying = unsafe { entry.as_ref() };
+        let older = dying.older.take();
+        match shard.index.get_mut(&dying.key) {
+            Some(newest) if *newest == entry => match older {
+                Some(older) => *newest = older,
+                None => drop(shard.index.remove(&dying.key)),
+            },
+            Some(newest) => {
+                let mut at = Some(*newest);
+                // SAFETY: live, as all in the index.
+                while let Some(newer) = at.map(|at| unsafe { at.as_ref() }) {
+                    at = newer.older.get();
+                    if at == Some(entry) {
+                        newer.older.set(older);
+                        break;
+                    }
+                }
+            }
+            None => {}
+        }
+        shard.stats.entries -= 1;
+        shard.stats.dead += 1;
+        self.entries.fetch_sub(1, SeqCst);
+        dying.owner.entries.fetch_sub(1, Relaxed);
+        dying.owner.dead.fetch_add(1, Relaxed);
+        let unreferenced = dying.kill();
+        if unreferenced {
+            self.forget(shard, entry, going);
+            going.counts.destroyed += 1;
+        } else {
+            going.counts.held += 1;
+        }
+        unreferenced
+    }
+
+    /// Counts a dead entry without references off, and adds it to `going`.
+    fn forget(
+        &self,
+        shard: &mut Shard<P, E>,
+        entry: NonNull<Entry<P>>,
+        going: &mut DestroyList<P>,
+    ) {
+        // SAFETY: not destroyed yet.
+        let dead = unsafe { entry.as_ref() };
+        let (next, before) = (dead.next.get(), dead.before.get());
+        // SAFETY: neighbours in the list, as above.
+        match before.map(|before| unsafe { before.as_ref() }) {
+            Some(before) => before.next.set(next),
+            None => shard.first = next,
+        }
+        // SAFETY: as above.
+        if let Some(next) = next.map(|next| unsafe { next.as_ref() }) {
+            next.before.set(before);
+        }
+        if shard.hand == Some(entry) {
+            shard.hand = next;
+        }
+        shard.stats.dead -= 1;
+        self.bytes.fetch_sub(dead.bytes, SeqCst);
+        dead.owner.dead.fetch_sub(1, Relaxed);
+        dead.owner.bytes.fetch_sub(dead.bytes, Relaxed);
+        // SAFETY: in no list any more, and without references; dead entries get none then.
+        unsafe { going.add(entry) };
+    }
+
+    /// Removes entries of a locked shard.
+    pub(super) fn remove_where(
+        &self,
+        shard: &mut Shard<P, E>,
+        going: &mut DestroyList<P>,
+        which: impl Fn(&Entry<P>) -> bool,
+    ) {
+        let mut at = shard.first;
+        while let Some(entry) = at {
+            // SAFETY: in the list.
+            let there = unsafe { entry.as_ref() };
+            at = there.next.get();
+            if there.is_live() && which(there) {
+                self.remove(shard, entry, going);
+            }
+        }
+    }
+
+    /// Destroys unreferenced entries above the limits: those first that were not found since the hand last passed.
+    pub(super) fn evict(&self) {
+        let mut going = DestroyList::new();
+        let start = self.hand.load(Relaxed);
+        let order = self.shards.iter().enumerate().cycle().skip(start);
+        // What is left of the present round, and two more: the first makes entries old, the second evicts them.
+        for (number, PaddedShard(shard)) in order.take(3 * SHARDS) {
+            if !self.is_over_limits() {
+                break;
+            }
+            let mut shard = shard.lock();
+            let mut at = shard.hand.or(shard.first);
+            while let Some(entry) = at
+                && self.is_over_limits()
+            {
+                // SAFETY: in the list.
+                let there = unsafe { entry.as_ref() };
+                at = there.next.get();
+                if there.is_live() && there.references() == 0 && !there.touched.replace(false) {
+                    shard.stats.evicted += u64::from(self.remove(&mut shard, entry, &mut going));
+                }
+            }
+            shard.hand = at;
+            self.hand.store(number + usize::from(at.is_none()), Relaxed);
+        }
+        going.destroy();
+    }
+
+    /// Destroys an entry of this key whose last reference was dropped, if the limits are exceeded: all others without references were
+    /// evicted before.
+    fn evict_released(&self, key: ShaderKey) {
+        let mut going = DestroyList::new();
+        let mut shard = self.shard(key).lock();
+        let mut same = shard.index.get(&key).copied();
+        // SAFETY: live, as all in the index.
+        while let Some(entry) = same.map(|same| unsafe { same.as_ref() })
+            && self.is_over_limits()
+        {
+            same = entry.older.get();
+            if entry.references() == 0 {
+                let entry = NonNull::from(entry);
+                shard.stats.evicted += u64::from(self.remove(&mut shard, entry, &mut going));
+            }
+        }
+        drop(shard);
+        going.destroy();
+    }
+
+    /// Drops a reference.
+    pub(super) fn release(&self, entry: NonNull<Entry<P>>) {
+        // SAFETY: referenced until it is released.
+        let key = unsafe { entry.as_ref() }.key;
+        // SAFETY: as above.
+        match unsafe { Entry::release(entry) } {
+            Released::LastOfDead => {
+                let mut going = DestroyList::new();
+                self.forget(&mut self.shard(key).lock(), entry, &mut going);
+                going.destroy();
+            }
+            Released::LastOfLive if self.is_over_limits() => self.evict_released(key),
+            _ => {}
+        }
+    }
+
+    /// Replaces a shard's index by one with room for another compile, allocated and freed without the lock.
+    pub(super) fn grow(&self, shard: &StateMutex<Shard<P, E>>) -> Result<(), HostError> {
+        let wanted = |shard: &Shard<P, E>| shard.index.len() + shard.stats.compiling as usize + 1;
+        let room = 2 * wanted(&shard.lock());
+        let mut index = self.index_of(room)?;
+        let mut locked = shard.lock();
+        // Otherwise the caller tries again.
+        if !locked.has_room() && index.capacity() >= wanted(&locked) {
+            locked.swap_index(&mut index);
+        }
+        drop(locked);
+        Ok(())
+    }
+
+    /// Replaces a shard's index by a smaller one if most of it is unused. Returns the number of bytes freed.
+    pub(super) fn shrink(&self, shard: &StateMutex<Shard<P, E>>) -> u64 {
+        let locked = shard.lock();
+        let used = locked.index.len() + locked.stats.compiling as usize;
+        let is_spare = locked.index.allocation_size() > 0 && locked.index.capacity() >= 4 * used;
+        drop(locked);
+        let Some(mut index) = is_spare.then(|| self.index_of(2 * used).ok()).flatten() else {
+            return 0;
+        };
+        let mut locked = shard.lock();
+        let used = locked.index.len() + locked.stats.compiling as usize;
+        let bytes = locked.index.allocation_size();
+        let is_smaller = index.capacity() >= used && index.allocation_size() < bytes;
+        let saved = bytes.saturating_sub(index.allocation_size());
+        if is_smaller {
+            locked.swap_index(&mut index);
+        }
+        drop(locked);
+        if is_smaller { saved as u64 } else { 0 }
+    }
+
+    fn index_of(
+        &self,
+        room: usize,
+    ) -> Result<TryMap<ShaderKey, NonNull<Entry<P>>, ContextHandle>, HostError> {
+        let mut index = TryMap::new_in(self.memory.clone());
+        index.try_reserve(room)?;
+        Ok(index)
+    }
+}
+
+impl<P, E> Shard<P, E> {
+    /// Moves everything to an index that is large enough; the former one is left in its place.
+    fn swap_index(&mut self, index: &mut TryMap<ShaderKey, NonNull<Entry<P>>, ContextHandle>) {
+        for (key, entry) in self.index.drain() {
+            let _ = index.try_insert(key, entry);
+        }
+        core::mem::swap(&mut self.index, index);
+    }
+}
+
+impl<P, E> Drop for Core<P, E> {
+    fn drop(&mut self) {
+        let mut going = DestroyList::new();
+        for shard in &mut self.shards {
+            let mut at = shard.0.get_mut().first.take();
+            while let Some(entry) = at {
+                // SAFETY: in the list.
+                at = unsafe { entry.as_ref() }.next.get();
+                // SAFETY: without handles there are no references, and the lists are not used any more.
+                unsafe { going.add(entry) };
+            }
+        }
+        going.destroy();
+    }
+}

@@ -1,0 +1,116 @@
+//! Filters and reports that unwind: every region lies where its record says, with its contents, and what was reserved is free again.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::*;
+
+/// Unwinds at the call `at` of all that share `calls`.
+fn step(calls: &Cell<u32>, at: u32) {
+    let call = calls.replace(calls.get() + 1);
+    if call == at {
+        // Quietly: no hook is run.
+        resume_unwind(Box::new("planted"));
+    }
+}
+
+/// Every buffer is bound where the allocator says that its region lies, in memory that is live.
+fn all_lie_where_they_are_said_to(scene: &Scene<'_>, left: &[(u8, Region)]) {
+    for (_, region) in left {
+        let info = scene.gpu.info(region.id()).expect("it lives");
+        let said = info.memory.map(|memory| (memory, info.offset));
+        let bound = scene.mock.buffer_bound(info.buffer.expect("a buffer"));
+        assert_eq!(bound, said);
+        assert!(scene.mock.memory(info.memory.expect("owned")).is_some());
+    }
+}
+
+/// A defragmentation that goes on after each of its calls that unwound. Returns how many did.
+fn persevere(scene: &Scene<'_>, filter_at: Option<u32>, report_at: Option<u32>) -> (u32, u64) {
+    let (filtered, reported) = (Cell::new(0), Cell::new(0));
+    let filter = |_, _| {
+        step(&filtered, filter_at.unwrap_or(u32::MAX));
+        true
+    };
+    let options = DefragmentationOptions::new()
+        .filter(&filter)
+        .max_moves_per_pass(3);
+    let mut unwound = 0;
+    let mut run = loop {
+        match catch_unwind(AssertUnwindSafe(|| scene.gpu.defragment(options))) {
+            Ok(run) => break run.expect("memory"),
+            Err(_) => unwound += 1,
+        }
+    };
+    loop {
+        let pass = catch_unwind(AssertUnwindSafe(|| {
+            let mut pass = run.next_pass().expect("memory");
+            if pass.is_empty() {
+                return false;
+            }
+            copy(scene.mock, &mut pass);
+            pass.finish(|_, result| {
+                step(&reported, report_at.unwrap_or(u32::MAX));
+                assert_eq!(result, MoveResult::Moved);
+            });
+            true
+        }));
+        match pass {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(_) => unwound += 1,
+        }
+    }
+    (unwound, run.totals().moves)
+}
+
+#[test]
+fn df3_a_filter_that_unwinds_at_any_call_leaves_every_region_where_its_record_says() {
+    let mut unwound = 0;
+    for at in 0.. {
+        let mut is_over = false;
+        small(|scene| {
+            let mut left = scene.sparse(3, 4);
+            let before = scene.gpu.stats().total;
+            let (times, _) = persevere(&scene, Some(at), None);
+            unwound += times;
+            is_over = times == 0;
+            all_lie_where_they_are_said_to(&scene, &left);
+            let total = scene.gpu.stats().total;
+            assert_eq!((total.moving, total.moving_bytes), (0, 0));
+            assert_eq!(
+                (total.regions, total.region_bytes),
+                (before.regions, before.region_bytes)
+            );
+            scene.check(&mut left);
+            // The next one finds nothing in its way.
+            let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+            assert_eq!(scene.gpu.stats().total.blocks, 1, "{totals:?}");
+            scene.check(&mut left);
+            scene.free_all(left);
+        });
+        if is_over {
+            break;
+        }
+    }
+    assert!(unwound >= 16, "{unwound}");
+}
+
+#[test]
+fn df3_a_report_that_unwinds_at_any_call_leaves_every_region_where_its_record_says() {
+    for at in 0..8 {
+        small(|scene| {
+            let mut left = scene.sparse(3, 4);
+            let (times, moves) = persevere(&scene, None, Some(at));
+            assert_eq!(times, 1, "report {at}");
+            assert!(moves <= 8);
+            all_lie_where_they_are_said_to(&scene, &left);
+            assert_eq!(scene.gpu.stats().total.moving, 0);
+            scene.check(&mut left);
+            let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+            assert_eq!(scene.gpu.stats().total.blocks, 1, "{totals:?}");
+            scene.check(&mut left);
+            scene.free_all(left);
+        });
+    }
+}
