@@ -59,6 +59,12 @@ pub enum Command {
     Top(TopArgs),
     /// Install the layer where the Vulkan loader finds it, for any launcher.
     Layer(LayerArgs),
+    /// Ask a running program for its report.
+    #[command(after_help = help::REPORT)]
+    Report {
+        /// The number of the process, or the name of its executable.
+        process: String,
+    },
     /// Set a mark in a program that `run --stacks` runs.
     #[command(after_help = help::MARK)]
     Mark {
@@ -78,6 +84,12 @@ pub enum Command {
     CoverageChild {
         /// What to do, as JSON.
         job: String,
+    },
+    /// Shows which signals the process group got, for `run`.
+    #[command(name = crate::signals::PROBE_COMMAND, hide = true)]
+    SignalProbe {
+        /// The process that it belongs to.
+        owner: u32,
     },
     /// The workload of `drive --layer`, in a child of this program.
     #[command(name = LAYER_CHILD_COMMAND, hide = true)]

@@ -15,6 +15,7 @@ pub mod program;
 pub mod replay;
 pub mod report;
 pub mod shared_context;
+mod signals;
 pub mod symbols;
 mod table;
 pub mod workload;

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Exited(status)) => ExitCode::from(status),
         Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
         Err(error) => {
+            error.end_if_interrupted();
             // If the error output is closed, the exit code remains.
             let _ = writeln!(io::stderr(), "steward: {error}");
             ExitCode::from(2)

@@ -8,7 +8,10 @@
 //!       4 COMMANDS that had begun when the numbers were written, those under way included
 //!       5 REPORTED: those that had begun at the last report
 //!       6 STARTED: the last command that began, see [`started`]   7 zero
-//!       8 ROWS of vk-callbacks' table                             9 to 31 zero
+//!       8 ROWS of vk-callbacks' table
+//!       9 REPORT_REQUEST, 10 MARK_REQUEST: 1 when another process requests it; the layer's next command takes it and stores 0
+//!      11 ANSWERS: requested reports that were written           12 REPORTS: all reports that were written
+//!      13 HAS_STACKS: 1 with the setting `stacks`                14 to 31 zero
 //!      32 HEAPS: 16 of 8 words   live bytes, live blocks, peak bytes, total bytes, total blocks, refusals, 0, 0
 //!     160 KINDS: 64 of 16 words  name in 5 words, live bytes, live blocks, peak bytes, total bytes, total blocks,
 //!                                objects created, objects ended, commands with callbacks of the program, 0, 0, 0
@@ -19,8 +22,8 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use serde::Serialize;
@@ -45,6 +48,16 @@ pub const REPORTED: usize = 5;
 pub const STARTED: usize = 6;
 /// Where the number of rows is.
 pub const ROWS: usize = 8;
+/// Where another process requests a report.
+pub const REPORT_REQUEST: usize = 9;
+/// Where another process requests a mark.
+pub const MARK_REQUEST: usize = 10;
+/// Where the number of requested reports is that were written.
+pub const ANSWERS: usize = 11;
+/// Where the number of all reports is that were written.
+pub const REPORTS: usize = 12;
+/// Where it is said whether live objects have call stacks.
+pub const HAS_STACKS: usize = 13;
 /// Where the heaps begin.
 pub const HEAPS: usize = 32;
 /// Heaps at most, as Vulkan has it.
@@ -144,6 +157,15 @@ pub struct State {
     pub started_commands: u64,
     /// The last command that began, where both sides have one table of commands.
     pub last_command: Option<&'static str>,
+    /// Requested reports that were written.
+    #[serde(skip)]
+    pub answers: u64,
+    /// All reports that were written.
+    #[serde(skip)]
+    pub reports: u64,
+    /// Whether live objects have call stacks.
+    #[serde(skip)]
+    pub has_stacks: bool,
     /// Whether no update was under way: if one was, some numbers are older than others.
     pub is_whole: bool,
     /// Kinds that were used.
@@ -212,6 +234,34 @@ pub fn read(path: &Path) -> Result<State, ReadStateError> {
     }
 }
 
+/// The name of a file as text, for `%e` in names: each byte that is not UTF-8 is `%` and two digits, so that different names stay different.
+#[derive(Clone, Copy, Debug)]
+pub struct EscapedName<'n>(pub &'n [u8]);
+
+impl fmt::Display for EscapedName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            f.write_str(chunk.valid())?;
+            for byte in chunk.invalid() {
+                write!(f, "%{byte:02X}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Requests a report or a mark of the process that writes the state file: [`REPORT_REQUEST`] or [`MARK_REQUEST`].
+///
+/// # Errors
+/// [`ReadStateError`]: it is no state file, or cannot be written to.
+pub fn request(path: &Path, word: usize) -> Result<(), ReadStateError> {
+    read(path)?;
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    file.seek(SeekFrom::Start(word as u64 * 8))?;
+    // All bytes but one are 0 and stay so: the layer never sees a part of it.
+    Ok(file.write_all(&1_u64.to_ne_bytes())?)
+}
+
 impl State {
     /// Reads the bytes of a state file. Any bytes may be passed.
     ///
@@ -235,6 +285,9 @@ impl State {
             reported_commands: word(bytes, REPORTED),
             started_commands: word(bytes, STARTED) >> ROW_BITS,
             last_command: last_command(bytes),
+            answers: word(bytes, ANSWERS),
+            reports: word(bytes, REPORTS),
+            has_stacks: word(bytes, HAS_STACKS) != 0,
             is_whole: word(bytes, SEQUENCE).is_multiple_of(2),
             kinds,
             heaps: heaps.collect(),
@@ -348,6 +401,18 @@ mod tests {
     }
 
     #[test]
+    fn names_that_are_no_text_stay_different() {
+        for (name, text) in [
+            (&b"game"[..], "game"),
+            (b"g\xffa", "g%FFa"),
+            (b"g\xfea", "g%FEa"),
+            ("g\u{e9}".as_bytes(), "g\u{e9}"),
+        ] {
+            assert_eq!(EscapedName(name).to_string(), text);
+        }
+    }
+
+    #[test]
     fn hostile_bytes_are_an_error_or_a_state_and_never_a_panic() {
         assert_eq!(State::parse(&[]), Err(StateError::NotState));
         let whole = empty();
@@ -396,6 +461,9 @@ mod tests {
             (REPORTED, 9),
             (STARTED, started(12, row)),
             (ROWS, CommandRow::all().len() as u64),
+            (ANSWERS, 2),
+            (REPORTS, 5),
+            (HAS_STACKS, 1),
         ] {
             put(&mut bytes, index, value);
         }
@@ -422,6 +490,9 @@ mod tests {
             reported_commands: 9,
             started_commands: 12,
             last_command: Some("vkCreateBuffer"),
+            answers: 2,
+            reports: 5,
+            has_stacks: true,
             is_whole: false,
             kinds: vec![StateKind {
                 kind: "VkBuffer".to_owned(),

@@ -6,6 +6,7 @@
 use std::io;
 
 use alloc_core::{HostError, TryString};
+use vk_accounts::state_file::EscapedName;
 
 use crate::file_limit::remedy;
 use crate::record::{Own, own};
@@ -36,7 +37,10 @@ pub(crate) fn expand(pattern: &str) -> Result<TryString<Own>, HostError> {
         let mut characters = escape.chars();
         match characters.next() {
             Some('p') => name.try_write_fmt(format_args!("{}", std::process::id()))?,
-            Some('e') => name.try_push_str(executable(&mut [0; MAX_PATH]))?,
+            Some('e') => name.try_write_fmt(format_args!(
+                "{}",
+                EscapedName(executable(&mut [0; MAX_PATH]))
+            ))?,
             Some('n') => name.try_write_fmt(format_args!("{}", number_of_report()))?,
             _ => name.try_push('%')?,
         }

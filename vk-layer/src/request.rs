@@ -48,6 +48,15 @@ pub(crate) fn signal_number(name: &str) -> Option<i32> {
     }
 }
 
+/// The name of a signal that [`signal_number`] knows.
+fn signal_name(signal: i32) -> &'static str {
+    if signal == libc::SIGUSR1 {
+        "SIGUSR1"
+    } else {
+        "SIGUSR2"
+    }
+}
+
 /// Installs one of the two handlers above, unless the signal is handled already.
 pub(crate) fn install_handler(signal: i32, handler: extern "C" fn(i32), what: &str) {
     // SAFETY: a struct of numbers and addresses, of which all zeros are valid.
@@ -56,7 +65,8 @@ pub(crate) fn install_handler(signal: i32, handler: extern "C" fn(i32), what: &s
     let is_known = unsafe { libc::sigaction(signal, ptr::null(), &raw mut before) } == 0;
     if !is_known || before.sa_sigaction != libc::SIG_DFL {
         complain(format_args!(
-            "signal {signal} is handled already, by the program or for another setting: it requests no {what}"
+            "{} is handled already, by the program or for another setting: it requests no {what}",
+            signal_name(signal)
         ));
         return;
     }
@@ -67,7 +77,8 @@ pub(crate) fn install_handler(signal: i32, handler: extern "C" fn(i32), what: &s
     let refused = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } != 0;
     if refused {
         complain(format_args!(
-            "signal {signal} cannot be handled: it requests no {what}"
+            "{} cannot be handled: it requests no {what}",
+            signal_name(signal)
         ));
     }
 }

@@ -254,6 +254,33 @@ static void leave(void) {
     use_buffers(instance, create_device(instance), 4, 3);
 }
 
+static volatile sig_atomic_t signals_seen;
+
+static void count_signal(int number) {
+    (void)number;
+    signals_seen++;
+}
+
+// Works until a signal ends it. With `handle` it ends by itself a moment after the first one and says how many came; with `once` the second
+// one ends it.
+static void serve(const char *how) {
+    int is_once = strcmp(how, "once") == 0;
+    struct sigaction action = {.sa_handler = count_signal, .sa_flags = is_once ? (int)SA_RESETHAND : 0};
+    const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (int index = 0; index < 4 && strcmp(how, "default") != 0; index++) sigaction(numbers[index], &action, NULL);
+    void *instance = create_instance(), *device = create_device(instance);
+    use_buffers(instance, device, 4, 3);
+    printf("%d\n", getpid());
+    fflush(stdout);
+    for (int after = 0; after < 40; after += signals_seen && !is_once) {
+        use_buffers(instance, device, 1, 0);
+        usleep(10000);
+    }
+    printf("%d\n", (int)signals_seen);
+    destroy_device(instance, device);
+    destroy_instance(instance);
+}
+
 // So many devices at once, each with a buffer; destroyed from the middle on.
 static void many_devices(int number) {
     void *instance = create_instance(), **devices = calloc(number, sizeof *devices);
@@ -464,6 +491,8 @@ int main(int number, char **arguments) {
         layouts_first(300);
     } else if (strcmp(mode, "leave") == 0) {
         leave();
+    } else if (strcmp(mode, "serve") == 0 && number > 2) {
+        serve(arguments[2]);
     } else if (strcmp(mode, "threads") == 0) {
         pthread_t threads[6];
         for (int index = 0; index < 6; index++) pthread_create(&threads[index], NULL, eight_lives, NULL);
@@ -518,6 +547,12 @@ int main(int number, char **arguments) {
         if (strcmp(mode, "abort") == 0) abort();
         if (strcmp(mode, "_exit") == 0) _exit(3);
         if (strcmp(mode, "segv") == 0) raise(SIGSEGV);
+        if (strcmp(mode, "usr1") == 0) raise(SIGUSR1);
+        if (strcmp(mode, "idle") == 0) {
+            printf("%d\n", getpid());
+            fflush(stdout);
+            for (;;) pause();
+        }
         if (strcmp(mode, "signal") == 0) {
             raise(SIGUSR2);
             leave();

@@ -2,80 +2,37 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
+use std::time::Duration;
 
+use super::CoverageError;
 use super::child::failed;
-use super::{CoverageError, unwritable};
-
-/// The pause between two looks at the child: a wait with a limit would need a signal handler.
-const PAUSE: Duration = Duration::from_millis(2);
-
-/// Waits for the end of `child` and calls `step` repeatedly meanwhile. Returns `None` if the child was killed after `limit`.
-///
-/// # Errors
-/// What the operating system said.
-pub fn wait(child: &mut Child, limit: Duration, step: &dyn Fn()) -> io::Result<Option<ExitStatus>> {
-    let began = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if began.elapsed() >= limit {
-            // Refused where it has ended by itself meanwhile: waiting for it is what matters.
-            let _ = child.kill();
-            child.wait()?;
-            return Ok(None);
-        }
-        step();
-        thread::sleep(PAUSE);
-    }
-}
+use crate::signals::{self, HelperError, Kept};
 
 /// Runs `command` to its end and returns its output; after `limit` it is killed.
 ///
-/// Its output goes to files without a name: a full pipe would stop it, and a process that it started and that outlives it would hold the
-/// pipe open.
-///
 /// # Errors
-/// [`CoverageError::Overtime`], or that it could not be run.
+/// [`CoverageError::Overtime`], [`CoverageError::Interrupted`], or that it could not be run.
 pub(super) fn run(
     command: &mut Command,
     limit: Duration,
     step: &dyn Fn(),
 ) -> Result<Output, CoverageError> {
-    let file = || tempfile::tempfile().map_err(unwritable);
-    let stdio = |file: &File| file.try_clone().map(Stdio::from).map_err(unwritable);
-    let (mut stdout, mut stderr) = (file()?, file()?);
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(stdio(&stdout)?)
-        .stderr(stdio(&stderr)?)
-        .spawn()
-        .map_err(failed)?;
-    let status = wait(&mut child, limit, step).map_err(failed)?;
-    Ok(Output {
-        status: status.ok_or_else(|| CoverageError::Overtime {
-            seconds: limit.as_secs_f64().ceil() as u64,
-        })?,
-        stdout: all(&mut stdout).map_err(failed)?,
-        stderr: all(&mut stderr).map_err(failed)?,
-    })
-}
-
-/// All that the child wrote: it shares the file position with this process.
-fn all(file: &mut File) -> io::Result<Vec<u8>> {
-    file.rewind()?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
+    signals::output(command, Kept::OutputAndErrors, Some((limit, step))).map_err(
+        |error| match error {
+            HelperError::Io(error) => failed(error),
+            HelperError::Interrupted(signal) => CoverageError::Interrupted { signal },
+            HelperError::Overtime => CoverageError::Overtime {
+                seconds: limit.as_secs_f64().ceil() as u64,
+            },
+        },
+    )
 }
 
 #[cfg(all(test, unix))]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     fn shell(script: &str) -> Command {

@@ -29,10 +29,10 @@ use std::time::Duration;
 
 use child::failed;
 pub use child::{Job, Way, answer, under_the_meter};
-pub use limited::wait;
 pub use preload::Preload;
 
 use crate::drivers::{self, Selected};
+use crate::signals;
 use serde::{Deserialize, Serialize};
 pub use vk_accounts::meter;
 use vk_accounts::report::{Coverage, CoverageRun};
@@ -84,6 +84,12 @@ pub enum CoverageError {
         /// The time limit, rounded up.
         seconds: u64,
     },
+    /// This process was asked to end meanwhile.
+    #[error("the run under the meter was ended by signal {signal}")]
+    Interrupted {
+        /// The signal.
+        signal: i32,
+    },
     /// The driver cannot be opened without the loader.
     #[error(transparent)]
     Closed(#[from] drivers::ReopenError),
@@ -97,6 +103,8 @@ const MIN_TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Measures the driver in two child processes that run the same workload with the same seed and rounds. Takes as long as two runs.
 /// `took` is the time of such a run without a meter; it sets the time limit of a child. While a child runs, `step` is called repeatedly
 /// with a description of the run.
+///
+/// A signal that ends programs ends this one too, after the child and its files are gone.
 ///
 /// The children see the environment as it is, so call it while the driver is selected.
 #[must_use]
@@ -136,6 +144,10 @@ pub fn measure(
     // Without the loader the run would fail for the same reason.
     let both = with_loader.map(|with_loader| (with_loader, run(Way::Direct)));
     let (with_loader, without_loader) = both.unwrap_or_else(|error| (None, Err(error)));
+    if let Err(CoverageError::Interrupted { signal }) = without_loader {
+        drop(preload);
+        signals::end_by(signal);
+    }
     let absent = without_loader.as_ref().err().map(ToString::to_string);
     Coverage {
         with_loader,

@@ -1,5 +1,6 @@
 //! The meter's library, embedded in the program. It is written to a file while children need it.
 
+use std::env;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
@@ -25,13 +26,21 @@ impl Preload {
     /// # Errors
     /// [`CoverageError`]: there is no meter for this platform, or the folder is not usable.
     pub fn new() -> Result<Self, CoverageError> {
+        Self::new_in(&env::temp_dir())
+    }
+
+    /// Writes the library to this folder.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn new_in(folder: &Path) -> Result<Self, CoverageError> {
         let library = LIBRARY.map_err(|reason| CoverageError::NotBuilt {
             reason: reason.to_owned(),
         })?;
         let mut file = Builder::new()
             .prefix("steward-meter-")
             .suffix(".so")
-            .tempfile()
+            .tempfile_in(folder)
             .map_err(unwritable)?;
         file.write_all(library).map_err(unwritable)?;
         // The file is closed: some systems cannot load a file that is open for writing.

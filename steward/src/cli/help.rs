@@ -36,6 +36,12 @@ alone is on the standard output, and the program's own output goes to the error 
 pub(super) const TOP: &str = "\
 Programs that `steward run` started have a state file. Ends when the program does.";
 
+/// Of `report`.
+pub(super) const REPORT: &str = "\
+The program writes it in its next command that has a pAllocator, or submit, and goes on. Programs that
+`steward run` started are asked without a signal; others need VK_STEWARD_MEMORY_STATE and
+VK_STEWARD_MEMORY_JSON. Exit code: 2 if a process did not answer within 5 seconds.";
+
 /// Of `mark`.
 pub(super) const MARK: &str = "\
 Growth is then counted between marks, not frames. The program takes the mark with its next command that has
@@ -48,7 +54,7 @@ Bash: steward completions bash > ~/.local/share/bash-completion/completions/stew
 /// The commands as `steward --help` shows them.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Drivers", &["drive", "check", "drivers", "devices"]),
-    ("Programs", &["run", "top", "mark", "layer"]),
+    ("Programs", &["run", "top", "report", "mark", "layer"]),
     (
         "Reports",
         &["replay", "diff", "symbols", "rules", "completions"],

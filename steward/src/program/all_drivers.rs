@@ -13,6 +13,7 @@ use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, DriverInfo};
 use crate::expectations::Checked;
 use crate::report::{CheckedDriver, Failed, ReportOrList, html, html_of_checks};
+use crate::signals::{self, Kept};
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::report::Report;
 
@@ -169,7 +170,8 @@ fn run(
     if let Some(part) = page_part {
         child.arg("--page-part").arg(part);
     }
-    Ok(child.arg("--json").arg(json).output()?)
+    child.arg("--json").arg(json);
+    Ok(signals::output(&mut child, Kept::OutputAndErrors, None)?)
 }
 
 /// The child's data for the page; if it wrote none, `written` says why.

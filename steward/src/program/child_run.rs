@@ -3,14 +3,14 @@
 use std::env;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 
 use serde_json::json;
 
-use super::run::signal_name;
 use super::{Outcome, ProgramError, outputs};
 use crate::cli::Output;
 use crate::report::{ReportOrList, html};
+use crate::signals::{self, Kept, signal_name};
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::guard_run::refused::{self, RefusalLog};
 use vk_accounts::report::{Refusal, Report, one_line};
@@ -33,7 +33,7 @@ pub(super) fn run(
         .args(env::args_os().skip(1))
         .env(refused::FILE, log.path());
     // The guard's reports and the child's errors are shown at once.
-    let done = child.stderr(Stdio::inherit()).output()?;
+    let done = signals::output(&mut child, Kept::Output, None)?;
     let outcome = match done.status.code() {
         Some(0) => Outcome::Done,
         Some(1) => Outcome::Unexpected,

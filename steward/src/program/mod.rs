@@ -6,10 +6,13 @@ mod child_run;
 mod drive;
 mod files;
 mod layer;
+mod lock;
 mod mark;
 mod output_paths;
 mod outputs;
+mod processes;
 mod progress;
+mod requests;
 mod rules;
 mod run;
 mod symbols;
@@ -30,6 +33,7 @@ use crate::drivers::{self, DriverError, DriverTable};
 use crate::expectations::{self, EXPECTATIONS, FileFault};
 use crate::replay::{self, ReplayError, TraceFile};
 use crate::report::{ReadError, ReportOrList, html};
+use crate::signals::{self, HelperError, signal_name};
 use drive::Driven;
 use terminal::Terminal;
 use vk_accounts::guard_run::{Guarding, GuardingError};
@@ -99,9 +103,9 @@ pub enum ProgramError {
         "--layer runs the workload on one driver: name it with --driver, `steward drivers` lists them"
     )]
     LayerAll,
-    /// A mark cannot be set.
+    /// A running program was asked in vain.
     #[error(transparent)]
-    Mark(#[from] mark::MarkError),
+    Request(#[from] requests::RequestError),
     /// The trace cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -216,6 +220,9 @@ pub enum ProgramError {
     /// The output was closed.
     #[error("the output ended: {0}")]
     Output(#[from] io::Error),
+    /// The process was asked to end while a child ran, which has ended.
+    #[error("ended by {}", signal_name(*.0))]
+    Interrupted(i32),
     /// One file for the traces of several drivers.
     #[error(
         "--record writes one trace: name one driver with --driver, `steward drivers` lists them"
@@ -274,11 +281,29 @@ impl ProgramError {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
+    /// Ends this process by the signal that [`Interrupted`](Self::Interrupted) names, if the error is that.
+    pub fn end_if_interrupted(&self) {
+        if let Self::Interrupted(signal) = self {
+            signals::end_by(*signal);
+        }
+    }
+
     /// Ignores a closed output: it does not change the outcome.
     fn unless_closed_pipe(written: Result<(), Self>) -> Result<(), Self> {
         match written {
             Err(error) if error.is_closed_pipe() => Ok(()),
             written => written,
+        }
+    }
+}
+
+impl From<HelperError> for ProgramError {
+    fn from(error: HelperError) -> Self {
+        match error {
+            HelperError::Io(error) => Self::Output(error),
+            HelperError::Interrupted(signal) => Self::Interrupted(signal),
+            // None has a limit here.
+            HelperError::Overtime => Self::Output(io::ErrorKind::TimedOut.into()),
         }
     }
 }
@@ -291,11 +316,18 @@ impl ProgramError {
 /// # Safety
 /// As for [`drivers::select`]: no other thread of the process, including a driver's, may read or write the environment. Call it from `main`.
 pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    signals::survive_file_limit();
     output_paths::check(cli)?;
     let makes_report = match &cli.command {
         Some(Command::Drive(options)) => !options.device_memory,
         None
-        | Some(Command::Check(_) | Command::Run(_) | Command::Replay(_) | Command::Diff(_)) => true,
+        | Some(
+            Command::Check(_)
+            | Command::Run(_)
+            | Command::Report { .. }
+            | Command::Replay(_)
+            | Command::Diff(_),
+        ) => true,
         _ => false,
     };
     let makes_page = makes_report || matches!(cli.command, Some(Command::Devices));
@@ -402,7 +434,12 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
         Some(Command::Top(options)) => return top::top(options, out),
         Some(Command::Layer(options)) => return layer::layer(options, out),
         Some(Command::LayerChild { job }) => return run::answer(job),
-        Some(Command::Mark { process }) => mark::mark(process).map_err(ProgramError::from),
+        Some(Command::SignalProbe { owner }) => {
+            signals::become_probe(*owner);
+            Ok(())
+        }
+        Some(Command::Mark { process }) => mark::mark(process, out),
+        Some(Command::Report { process }) => return run::report(process, &cli.output, out),
         Some(Command::Diff(options)) => return diff(options, &cli.output, out),
         Some(Command::Drivers) => {
             // SAFETY: forwarded.
@@ -484,7 +521,7 @@ fn makes_profile(cli: &Cli) -> bool {
     let is_one = |driver: &Option<String>| !driver.as_deref().is_some_and(is_all);
     !sweeps
         && match &cli.command {
-            None | Some(Command::Replay(_) | Command::Run(_)) => true,
+            None | Some(Command::Replay(_) | Command::Run(_) | Command::Report { .. }) => true,
             Some(Command::Drive(options)) => {
                 !options.layer && !options.device_memory && is_one(&options.driver)
             }

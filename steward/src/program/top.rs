@@ -3,17 +3,16 @@
 #![forbid(unsafe_code)]
 
 use std::io::{IsTerminal as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use std::{env, fs, io, thread};
+use std::{fs, io, thread};
 
 use vk_accounts::state_file::{self, ReadStateError, State};
 
+use super::processes::{own_number, processes, state_of};
 use super::{Outcome, ProgramError};
 use crate::cli::TopArgs;
 
-/// The setting that names the file, in the environment of the program.
-const STATE: &str = "VK_STEWARD_MEMORY_STATE=";
 /// The escape codes that clear a terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
@@ -54,11 +53,10 @@ pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, Pro
         ),
         (None, None) => only_state().map(|(process, file)| (file, Some(process)))?,
     };
-    let read = || {
-        state_file::read(&file).map_err(|reason| TopError::Unreadable {
-            file: file.clone(),
-            reason,
-        })
+    let read = || state_file::read(&file);
+    let unreadable = |reason| TopError::Unreadable {
+        file: file.clone(),
+        reason,
     };
     let clear = if io::stdout().is_terminal() && !options.once {
         CLEAR
@@ -68,8 +66,18 @@ pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, Pro
     let mut before: Option<(Instant, State)> = None;
     loop {
         // Before the state is read, so that the last shown state is the process's last.
-        let process = Whereabouts::of(read()?.process, known);
-        let (now, state) = (Instant::now(), read()?);
+        let running = read().map(|state| Whereabouts::of(state.process, known));
+        let (process, state) = match (running, read()) {
+            (Ok(process), Ok(state)) => (process, state),
+            // The run has ended, and removed its folder.
+            (_, Err(ReadStateError::Io(error)))
+                if before.is_some() && error.kind() == io::ErrorKind::NotFound =>
+            {
+                return Ok(Outcome::Done);
+            }
+            (Err(reason), _) | (_, Err(reason)) => return Err(unreadable(reason).into()),
+        };
+        let now = Instant::now();
         let since = before
             .as_ref()
             .map(|(then, state)| (now.duration_since(*then), state));
@@ -118,48 +126,6 @@ fn head(state: &State, process: Whereabouts, since: Option<(Duration, &State)>) 
     head + "\n"
 }
 
-/// The default folder of state files.
-fn default_folder() -> Option<PathBuf> {
-    let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty())?;
-    Some(Path::new(&runtime).join("steward"))
-}
-
-/// The file of a process: in the default folder, or where its environment says.
-fn state_of(process: u32) -> Option<PathBuf> {
-    let folder = default_folder().into_iter();
-    let mut files = folder
-        .map(|folder| folder.join(process.to_string()))
-        .chain(named_by(process));
-    files.find(|file| file.is_file())
-}
-
-/// The state file that the process's environment names.
-fn named_by(process: u32) -> Option<PathBuf> {
-    let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
-    let mut variables = environment.split(|byte| *byte == 0);
-    let pattern = variables.find_map(|variable| variable.strip_prefix(STATE.as_bytes()))?;
-    let pattern = std::str::from_utf8(pattern).ok()?;
-    let name = pattern
-        .replace("%p", &own_number(process).to_string())
-        .replace("%e", &executable(process));
-    let folder = PathBuf::from(format!("/proc/{process}/cwd"));
-    // An absolute name is unchanged.
-    Some(folder.join(name))
-}
-
-/// The name of the executable's file; empty if it cannot be read.
-pub(super) fn executable(process: u32) -> String {
-    let path = fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
-    let name = path.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
-}
-
-/// The processes that this PID namespace shows.
-pub(super) fn processes() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
 /// The location of the process of a state file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whereabouts {
@@ -203,19 +169,6 @@ impl Whereabouts {
 /// The initial PID namespace, which shows all processes.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-/// A process's own number: that in the innermost PID namespace.
-fn own_number(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    innermost(&status).unwrap_or(process.into())
-}
-
-fn innermost(status: &str) -> Option<u64> {
-    let numbers = status
-        .lines()
-        .find_map(|line| line.strip_prefix("NSpid:"))?;
-    numbers.split_whitespace().last()?.parse().ok()
-}
-
 /// The file of the only running process that has one.
 fn only_state() -> Result<(u32, PathBuf), TopError> {
     let mut found: Vec<(u32, PathBuf)> = processes()
@@ -237,12 +190,10 @@ fn only_state() -> Result<(u32, PathBuf), TopError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Whereabouts, innermost, own_number};
+    use super::{Whereabouts, own_number};
 
     #[test]
     fn a_process_of_another_namespace_is_told_from_one_that_has_ended() {
-        let status = "Name:\tclient\nNSpid:\t4711\t12\t1\nNSpgid:\t4711\n";
-        assert_eq!(innermost(status), Some(1));
         let own = std::process::id();
         assert_eq!(own_number(own), u64::from(own));
         assert_eq!(Whereabouts::of(own.into(), None), Whereabouts::Here);

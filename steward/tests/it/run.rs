@@ -129,7 +129,7 @@ fn ly44_no_report_is_said_with_a_reason() {
         "{done}"
     );
     let killed = shell("kill -9 $$").run();
-    assert!(killed.stderr.contains("ended by signal 9"), "{killed}");
+    assert!(killed.stderr.contains("ended by SIGKILL"), "{killed}");
     let disabled = shell("true").env("VK_LOADER_LAYERS_DISABLE", "~all~").run();
     assert!(
         disabled.stderr.contains("VK_LOADER_LAYERS_DISABLE is set"),

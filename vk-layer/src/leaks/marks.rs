@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
+use vk_accounts::state_file::MARK_REQUEST;
+
 use crate::request::MARK;
+use crate::state;
 use crate::turn::Turn;
 
 /// Frames before the first mark: a program creates what it keeps during its first frames.
@@ -130,7 +133,7 @@ impl Marks {
 
     /// Whether a mark was requested since the last call.
     pub(super) fn is_requested(&self) -> bool {
-        MARK.is_due() && self.becomes(MarkKind::Request)
+        (MARK.is_due() || state::is_due(MARK_REQUEST)) && self.becomes(MarkKind::Request)
     }
 
     /// Whether marks of this kind count. The first mark of a later kind resets the count.

@@ -123,8 +123,8 @@ fn write_on(occasion: Occasion) -> bool {
             write_to(target, commands, render);
         }
     }
-    WRITTEN.fetch_add(1, Ordering::Relaxed);
-    state::reported(commands);
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed) + 1;
+    state::reported(commands, number);
     true
 }
 

@@ -5,6 +5,7 @@
 use std::fs::File;
 
 use alloc_core::{HostError, TryString, TryVec};
+use vk_accounts::state_file::EscapedName;
 
 use super::json::{Escaped, strings};
 use crate::record::{Own, own, read_to_end};
@@ -13,9 +14,14 @@ use crate::settings::settings;
 
 /// Appends the members of JSON.
 pub(super) fn render_json(text: &mut TryString<Own>) -> Result<(), HostError> {
+    let mut name = TryString::new_in(own());
+    name.try_write_fmt(format_args!(
+        "{}",
+        EscapedName(executable(&mut [0; MAX_PATH]))
+    ))?;
     text.try_write_fmt(format_args!(
         ",\"executable\":\"{}\"",
-        Escaped(executable(&mut [0; MAX_PATH]))
+        Escaped(name.as_str())
     ))?;
     if !settings().arguments {
         return Ok(());

@@ -1,10 +1,12 @@
-//! Reports on request: a signal, or a file beside the report that ends in `.request`. The next hooked command writes it.
+//! Reports on request: a word of the state file, a signal, or a file beside the report that ends in `.request`. The next hooked command
+//! writes it.
 
 #![forbid(unsafe_code)]
 
 use std::fs;
 
 use alloc_core::TryString;
+use vk_accounts::state_file::REPORT_REQUEST;
 
 use super::interval::{Schedule, milliseconds};
 use super::{Occasion, write_on};
@@ -14,6 +16,7 @@ use crate::once::OnceAcrossForks;
 use crate::record::{Own, own};
 use crate::request::{REPORT, install_handler, request_report};
 use crate::settings::{Target, settings};
+use crate::state;
 use crate::timeline::begin_phase;
 
 /// Commands with a multiple of this number check for a request file.
@@ -33,13 +36,16 @@ pub(crate) fn listen() {
 
 /// Whether the settings allow to request a report.
 pub(super) fn can_be_requested() -> bool {
-    settings().signal.is_some() || file_pattern().is_some()
+    let settings = settings();
+    settings.signal.is_some() || settings.state.is_some() || file_pattern().is_some()
 }
 
 /// Whether to call [`write_if_requested`].
 #[inline]
 pub(super) fn may_be_requested(number: u64) -> bool {
-    REPORT.is_pending() || (number.is_multiple_of(INTERVAL) && pattern().is_some())
+    REPORT.is_pending()
+        || state::is_requested(REPORT_REQUEST)
+        || (number.is_multiple_of(INTERVAL) && pattern().is_some())
 }
 
 /// Writes a report if one was requested when the command with this number, among those that are counted with it, is over.
@@ -53,8 +59,9 @@ pub(crate) fn write_if_requested(number: u64) {
         file.is_some_and(|file| fs::remove_file(file.as_str()).is_ok())
     };
     // If another thread is writing, it may have read its numbers before the request: the next command checks again.
-    if REPORT.is_due() || is_file_there() {
+    if REPORT.is_due() || state::is_due(REPORT_REQUEST) || is_file_there() {
         if write_on(Occasion::Request) {
+            state::answered();
             begin_phase("report");
         } else {
             REPORT.renew();

@@ -5,14 +5,14 @@ use std::ffi::CStr;
 /// Whether the name of this process's executable fits the pattern. An unknown name fits `*` only.
 pub(super) fn fits_executable(pattern: &str) -> bool {
     let mut buffer = [0; MAX_PATH];
-    fits(pattern.as_bytes(), executable(&mut buffer).as_bytes())
+    fits(pattern.as_bytes(), executable(&mut buffer))
 }
 
 /// `PATH_MAX` of Linux.
 pub(crate) const MAX_PATH: usize = 4096;
 
-/// The name of this process's executable, without folders. Empty where it is unknown or not UTF-8.
-pub(crate) fn executable(buffer: &mut [u8; MAX_PATH]) -> &str {
+/// The name of this process's executable, without folders. Empty where it is unknown.
+pub(crate) fn executable(buffer: &mut [u8; MAX_PATH]) -> &[u8] {
     let link: &CStr = c"/proc/self/exe";
     let room = buffer.len();
     // SAFETY: a path that ends with 0, and a buffer of this length.
@@ -21,8 +21,7 @@ pub(crate) fn executable(buffer: &mut [u8; MAX_PATH]) -> &str {
         .ok()
         .and_then(|length| buffer.get(..length));
     let name = path.and_then(|path| path.rsplit(|byte| *byte == b'/').next());
-    name.and_then(|name| str::from_utf8(name).ok())
-        .unwrap_or_default()
+    name.unwrap_or_default()
 }
 
 /// Whether `text` fits `pattern`, in which `*` stands for any bytes and `?` for one.
@@ -82,7 +81,7 @@ mod tests {
     fn the_executable_is_this_test() {
         let mut buffer = [0; MAX_PATH];
         let path = std::env::current_exe().expect("a path");
-        let name = path.file_name().and_then(|name| name.to_str());
+        let name = path.file_name().map(std::ffi::OsStr::as_encoded_bytes);
         assert_eq!(Some(executable(&mut buffer)), name);
         assert!(fits_executable("*") && !fits_executable("no such program"));
     }

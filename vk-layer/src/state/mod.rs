@@ -12,8 +12,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
 
 use vk_accounts::state_file::{
-    COMMANDS, HEAP_WORDS, HEAPS, KIND_WORDS, KINDS, LENGTH, MAGIC, MAX_HEAPS, MAX_KINDS,
-    NAME_WORDS, PROCESS, REPORTED, ROWS, SEQUENCE, STARTED, started,
+    ANSWERS, COMMANDS, HAS_STACKS, HEAP_WORDS, HEAPS, KIND_WORDS, KINDS, LENGTH, MAGIC, MAX_HEAPS,
+    MAX_KINDS, NAME_WORDS, PROCESS, REPORTED, REPORTS, ROWS, SEQUENCE, STARTED, started,
 };
 
 use crate::commands::{self, FIRST_ROWS, kind_bit, row};
@@ -91,9 +91,10 @@ pub(crate) fn submit_ended(number: u64) {
     }
 }
 
-/// A report was written after `commands` commands.
-pub(crate) fn reported(commands: u64) {
+/// The report with this number was written, after `commands` commands.
+pub(crate) fn reported(commands: u64, number: u64) {
     if let Some(words) = words() {
+        put(words, REPORTS, number);
         // Otherwise the numbers are older than the report.
         if update(words, commands, u64::MAX) {
             put(words, REPORTED, commands);
@@ -101,6 +102,30 @@ pub(crate) fn reported(commands: u64) {
     }
 }
 
+/// Whether another process requests what this word is for; the request stays.
+#[inline]
+pub(crate) fn is_requested(word: usize) -> bool {
+    let word = words().and_then(|words| words.get(word));
+    word.is_some_and(|word| word.load(Ordering::Relaxed) != 0)
+}
+
+/// Removes the request; whether there was one.
+pub(crate) fn is_due(word: usize) -> bool {
+    let is_removed = || {
+        let word = words().and_then(|words| words.get(word));
+        word.is_some_and(|word| word.swap(0, Ordering::Relaxed) != 0)
+    };
+    is_requested(word) && is_removed()
+}
+
+/// A requested report was written, the one that the request waits for.
+pub(crate) fn answered() {
+    if let Some(word) = words().and_then(|words| words.get(ANSWERS)) {
+        word.fetch_add(1, Ordering::Release);
+    }
+}
+
+#[inline]
 fn words() -> Option<&'static Words> {
     // SAFETY: null, or a mapping that is never undone.
     unsafe { STATE.load(Ordering::Acquire).as_ref() }
@@ -112,6 +137,7 @@ fn init(mapping: NonNull<Words>) {
     put(words, 1, LENGTH as u64);
     put(words, PROCESS, std::process::id().into());
     put(words, ROWS, commands::ROWS as u64);
+    put(words, HAS_STACKS, settings().stacks.into());
     for (place, index) in FIRST_ROWS.iter().enumerate() {
         let name = index.map_or("", |index| row(index).object).as_bytes();
         let at = KINDS + place * KIND_WORDS;

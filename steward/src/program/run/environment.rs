@@ -10,7 +10,6 @@ use std::process::Command;
 
 use crate::cli::RunArgs;
 use crate::program::layer::LAYER;
-use crate::program::mark;
 
 /// The folder for reports, in the run's own.
 pub(super) const REPORTS: &str = "reports";
@@ -43,7 +42,6 @@ pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
 pub(super) fn set_stacks(command: &mut Command, options: &RunArgs) {
     if options.stacks {
         command.env("VK_STEWARD_MEMORY_STACKS", "true");
-        command.env("VK_STEWARD_MEMORY_MARK_SIGNAL", mark::SIGNAL);
     }
     if let Some(frame) = &options.frame {
         command.env("VK_STEWARD_MEMORY_FRAME", frame);

@@ -3,21 +3,22 @@
 #![forbid(unsafe_code)]
 
 use std::env;
+use std::path::Path;
 use std::process::Command;
 
 use super::complain;
 use crate::callback_coverage::Preload;
 
 /// Makes the program load the meter. Keep the returned value until the program has ended. If this fails, it is reported and the program runs
-/// without the meter.
-pub(super) fn preload(command: &mut Command) -> Option<Preload> {
+/// without the meter. `folder` is the run's own.
+pub(super) fn preload(command: &mut Command, folder: &Path) -> Option<Preload> {
     if env::var_os("LD_PRELOAD").is_some_and(|libraries| !libraries.is_empty()) {
         complain(
             "callback coverage is not measured: LD_PRELOAD is set, and the meter must be the only library that it names",
         );
         return None;
     }
-    match Preload::new() {
+    match Preload::new_in(folder) {
         Ok(preload) => {
             preload.load_into(command);
             command.env("VK_STEWARD_MEMORY_METER", "true");

@@ -5,11 +5,13 @@
 mod environment;
 mod executable;
 mod faults;
+mod folder;
 mod gate;
 mod known;
 mod leaks;
 mod metered;
 mod reports;
+mod requested;
 mod state_report;
 mod sweep;
 mod workload;
@@ -17,27 +19,26 @@ mod write_expect;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use std::time::Duration;
 
-use tempfile::TempDir;
-
-use super::layer::{library, manifest};
+use super::layer::library;
+use super::processes::listed;
 use super::terminal::Terminal;
 use super::{Outcome, ProgramError, check, files, outputs};
 use crate::cli::{Output, RunArgs};
 use crate::expectations::KnownOfDrivers;
-use crate::report::{ReportOrList, html};
+use crate::signals::{ChildKind, HeldSignals, signal_name};
+use folder::RunFolder;
 use reports::Reports;
+use state_report::Missing;
 use vk_accounts::guard_run::Guarding;
 
-pub(super) use state_report::signal_name;
+pub(super) use requested::report;
 pub(super) use sweep::SweepLimits;
 pub(super) use workload::{answer, drive, sweep_drive};
 
@@ -62,9 +63,23 @@ pub enum RunError {
     NoLayer,
     /// The folder for the layer's manifest and reports could not be created.
     #[error(
-        "no folder for the reports could be made ({0}): name one that can be written to with TMPDIR"
+        "no folder for the reports could be made ({reason}): {}",
+        folder_remedy(reason)
     )]
-    NoFolder(io::Error),
+    NoFolder {
+        /// The error of the operating system.
+        reason: io::Error,
+    },
+    /// The error output could not be written to.
+    #[error("the report could not be written to the error output ({0}): name a file with --text")]
+    Lost(io::Error),
+}
+
+fn folder_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",
+        _ => "name one that can be written to with TMPDIR",
+    }
 }
 
 /// The options of a run.
@@ -163,9 +178,9 @@ fn command(options: &RunArgs) -> Command {
 }
 
 /// Adds the layer to the command. It writes its reports into the returned folder.
-fn prepare(command: &mut Command, wanted: &Wanted<'_>) -> Result<TempDir, ProgramError> {
+fn prepare(command: &mut Command, wanted: &Wanted<'_>) -> Result<RunFolder, ProgramError> {
     let layer = library().ok_or(RunError::NoLayer)?;
-    let folder = folder(&layer).map_err(RunError::NoFolder)?;
+    let folder = RunFolder::new(&layer).map_err(|reason| RunError::NoFolder { reason })?;
     environment::set(command, folder.path(), wanted.no_check);
     faults::set_environment(command, &wanted.guarding, folder.path());
     if wanted.expect.is_some() || wanted.write_expect.is_some() || wanted.exit_code {
@@ -190,8 +205,11 @@ fn with_layer(
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
+    let mut signals = HeldSignals::new(ChildKind::Program)?;
     let folder = prepare(&mut command, &wanted)?;
-    let preload = wanted.meter.then(|| metered::preload(&mut command));
+    let preload = wanted
+        .meter
+        .then(|| metered::preload(&mut command, folder.path()));
     let program = PathBuf::from(command.get_program());
     let warning = executable::why_no_layer(&program);
     if let Some(warning) = &warning {
@@ -201,15 +219,18 @@ fn with_layer(
         // There it would be in front of the result.
         command.stdout(io::stderr());
     }
-    let ran = command.spawn().and_then(|mut child| {
-        let status = child.wait()?;
+    let ran = signals.spawn(&mut command).and_then(|mut child| {
+        // It has no time limit.
+        let status = signals.wait(&mut child, None)?.unwrap_or_default();
         Ok((child.id(), status))
     });
     let (process, status) = match ran {
         Ok(ran) => ran,
         Err(error) => return Ok(not_started(&command, &error)),
     };
-    drop(preload);
+    signals.release_quit();
+    let living = folder::processes_of(folder.path());
+    requested::last_reports(&living);
     let mut reports = Reports::read(folder.path());
     reports.known = wanted.expect.cloned();
     if reports.has_findings() || wanted.write_expect.is_some() {
@@ -224,13 +245,25 @@ fn with_layer(
     }
     reports.shorten_findings(output.findings);
     wrong.extend(faults::faults(&wanted.guarding, &reports));
+    let missing = Missing {
+        findings: !wanted.no_check,
+        stacks: wanted.stacks,
+        guard: wanted.guarding.guard.is_some(),
+    };
+    let states = state_report::of_folder(folder.path(), (process, status), missing);
+    // All is read. A signal that ends this process from now on leaves nothing behind.
+    drop((preload, folder));
     if wanted.stacks {
         reports.name_functions();
     }
-    reports.add_states(folder.path(), process, status);
+    reports.add_states(states);
     if wanted.exit_code {
         wrong.extend(gate::failures(&reports));
     }
+    if !living.is_empty() {
+        complain(&still_running(&program, &living));
+    }
+    let mut lost = None;
     let has_report = !reports.texts.is_empty();
     if !has_report {
         complain(&no_report(&program, status));
@@ -238,25 +271,16 @@ fn with_layer(
         files::write_and_say(file, reports.texts.join("\n").as_bytes())?;
     } else if !outputs::is_for_programs(output) {
         let text = Terminal::of_standard_error(output).rendered(&reports.texts.join("\n"));
-        // The error output may be closed; the exit status remains the program's.
-        let _ = io::stderr().write_all(text.as_bytes());
+        lost = io::stderr().write_all(text.as_bytes()).err();
+        // Its reader has read enough; the exit status remains the program's.
+        lost = lost.filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
     }
-    if let Some(file) = &output.html
-        && has_report
-    {
-        let json = reports.to_json();
-        let entries = ReportOrList::parse("the layer's report", json.as_bytes())?;
-        outputs::put(file, html(&entries)?, out)?;
-    }
-    if output.profile.is_some() && has_report {
-        outputs::write_profile(output, &reports.parsed(), None, out)?;
-    }
-    if let Some(file) = &output.json {
-        // Without a report an empty list, lest an older file passes for this run's.
-        outputs::put(file, reports.to_json(), out)?;
-    }
+    reports.write_files(output, out)?;
     if let Some(file) = wanted.write_expect {
         wrong.extend(write_expect::write(&reports, file)?);
+    }
+    if let Some(error) = lost {
+        return Err(RunError::Lost(error).into());
     }
     wrong.iter().for_each(|line| complain(line));
     let has_failed = !wrong.is_empty() || wanted.needs_report && !has_report;
@@ -266,15 +290,19 @@ fn with_layer(
     }))
 }
 
-/// A new folder with the layer's manifest and a folder for reports. Other users cannot read it.
-fn folder(layer: &Path) -> io::Result<TempDir> {
-    let folder = tempfile::Builder::new()
-        .prefix("steward-run-")
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir()?;
-    fs::create_dir(folder.path().join(environment::REPORTS))?;
-    fs::write(folder.path().join("steward.json"), manifest(layer))?;
-    Ok(folder)
+/// A sentence about processes that outlive the program.
+fn still_running(program: &Path, living: &[u32]) -> String {
+    let (s, run, they) = match living {
+        [_] => ("", "runs", "it"),
+        _ => ("es", "run", "they"),
+    };
+    format!(
+        "process{s} {} still {run} after {} has ended: what {they} allocate{} from now on is in no report; let the program wait for them, or start \
+         them with `steward run` themselves",
+        listed(living),
+        program.display(),
+        if living.len() == 1 { "s" } else { "" },
+    )
 }
 
 /// The known reason why there is no report.
@@ -282,7 +310,8 @@ fn no_report(program: &Path, status: ExitStatus) -> String {
     let program = program.display();
     match status.signal() {
         Some(signal) => format!(
-            "no report: {program} was ended by signal {signal}, before its last instance was destroyed"
+            "no report: {program} was ended by {}, and had created no instance through the Vulkan loader",
+            signal_name(signal)
         ),
         None => format!(
             "no report: {program} created no instance through the Vulkan loader, or ended without running its exit handlers; a program may \
@@ -303,9 +332,13 @@ fn complain(what: &str) {
 
 /// The program's exit status in the form of a shell.
 fn code(status: ExitStatus) -> u8 {
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(u8::MAX)
+    match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
+        (None, signal) => signal.map_or(u8::MAX, signal_code),
+    }
+}
+
+/// The exit code of a shell for a program that a signal ended.
+fn signal_code(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }

@@ -4,8 +4,8 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,8 +13,13 @@ use vk_accounts::guard_run::refused::RefusalLog;
 use vk_accounts::report::{FindingRow, Report};
 
 use super::environment::REPORTS;
-use super::{leaks, state_report};
+use super::state_report::StateReport;
+use super::{complain, leaks};
+use crate::cli::Output;
 use crate::expectations::{self, KnownOfDrivers};
+use crate::program::requests::Answer;
+use crate::program::{ProgramError, outputs};
+use crate::report::{ReportOrList, html};
 use crate::symbols::Symbols;
 
 /// Text and JSON of each process, in the order of the files' names.
@@ -188,9 +193,48 @@ impl Reports {
         }
     }
 
-    /// Adds a report for each process without a report of its last commands.
-    pub(super) fn add_states(&mut self, folder: &Path, child: u32, status: ExitStatus) {
-        for state in state_report::of_folder(folder, child, status) {
+    /// Adds the report that a process has written on request.
+    pub(super) fn add(&mut self, answer: Answer) {
+        let from_json = |json: &str| {
+            let report = Report::of_program(json).ok();
+            report.map(|report| report.text(false).to_string())
+        };
+        let text = answer
+            .text
+            .or_else(|| answer.json.as_deref().and_then(from_json));
+        self.texts.push(text.unwrap_or_default());
+        self.json.push(answer.json.unwrap_or_default());
+    }
+
+    /// Writes page, profile and JSON where the options name them.
+    pub(super) fn write_files(
+        &self,
+        output: &Output,
+        out: &mut dyn Write,
+    ) -> Result<(), ProgramError> {
+        let json = self.to_json();
+        if let Some(file) = output.html.as_ref().filter(|_| !self.json.is_empty()) {
+            let entries = ReportOrList::parse("the layer's report", json.as_bytes())?;
+            outputs::put(file, html(&entries)?, out)?;
+        }
+        if output.profile.is_some() && !self.json.is_empty() {
+            let parsed = self.parsed();
+            if parsed.iter().any(|report| report.leaks.is_some()) {
+                outputs::write_profile(output, &parsed, None, out)?;
+            } else {
+                complain("no profile: no report has call stacks");
+            }
+        }
+        if let Some(file) = &output.json {
+            // Without a report an empty list, lest an older file passes for this run's.
+            outputs::put(file, json, out)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the reports of processes without one of their last commands.
+    pub(super) fn add_states(&mut self, states: Vec<StateReport>) {
+        for state in states {
             self.texts.push(state.text);
             self.json.push(state.json);
             self.states.push(state.sentence);

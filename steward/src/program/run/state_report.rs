@@ -10,8 +10,10 @@ use serde::Serialize;
 use vk_accounts::report::Report;
 use vk_accounts::state_file::{self, State};
 
+use super::folder::is_locked;
 use super::reports::paths_with_extension;
 use crate::report::Failed;
+use crate::signals::signal_name;
 
 /// A report from a state, as text and as JSON.
 pub(super) struct StateReport {
@@ -19,6 +21,27 @@ pub(super) struct StateReport {
     pub(super) json: String,
     /// Which process, how it ended, and that nothing was judged.
     pub(super) sentence: String,
+}
+
+/// What the user asked for and a state does not have.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Missing {
+    pub(super) findings: bool,
+    pub(super) stacks: bool,
+    pub(super) guard: bool,
+}
+
+impl Missing {
+    /// The parts of a report that are missing.
+    fn parts(self) -> Vec<&'static str> {
+        let parts = [
+            (self.findings, "findings"),
+            (self.stacks, "call stacks"),
+            (self.guard, "reports of the guard"),
+        ];
+        let missing = parts.into_iter().filter(|(is_missing, _)| *is_missing);
+        missing.map(|(_, part)| part).collect()
+    }
 }
 
 /// The JSON of one. `layer_format` is that of the layer's own reports, which have instances instead of kinds.
@@ -30,20 +53,31 @@ struct JsonReport<'a> {
     layer_format: u32,
     source: &'static str,
     ended: &'a str,
+    /// Parts of a report that it does not have.
+    missing: &'a [&'static str],
     #[serde(flatten)]
     state: &'a State,
 }
 
-/// The reports of all processes whose state has unreported commands. `child` is the program's own process, which ended with `status`.
-pub(super) fn of_folder(folder: &Path, child: u32, status: ExitStatus) -> Vec<StateReport> {
+/// The reports of all processes whose state has unreported commands. `child` is the program's own process, which ended with its status.
+pub(super) fn of_folder(
+    folder: &Path,
+    (child, status): (u32, ExitStatus),
+    missing: Missing,
+) -> Vec<StateReport> {
     let paths = paths_with_extension(folder, "state");
     let states = paths
         .iter()
-        .filter_map(|path| state_file::read(path).ok())
-        .filter(|state| state.started_commands > state.reported_commands);
-    let reports = states.map(|state| {
+        .filter_map(|path| Some((path, state_file::read(path).ok()?)))
+        .filter(|(_, state)| state.started_commands > state.reported_commands);
+    let reports = states.map(|(path, state)| {
         let own = (state.process == u64::from(child)).then_some(status);
-        report(&state, &ended(own))
+        let ended = if own.is_none() && is_locked(path) {
+            "still runs".to_owned()
+        } else {
+            ended(own)
+        };
+        report(&state, &ended, missing)
     });
     reports.collect()
 }
@@ -62,26 +96,7 @@ fn ended(status: Option<ExitStatus>) -> String {
     }
 }
 
-pub(in crate::program) fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        14 => "SIGALRM",
-        15 => "SIGTERM",
-        _ => return format!("signal {signal}"),
-    };
-    name.to_owned()
-}
-
-fn report(state: &State, ended: &str) -> StateReport {
+fn report(state: &State, ended: &str, missing: Missing) -> StateReport {
     let State {
         process,
         commands,
@@ -101,6 +116,13 @@ fn report(state: &State, ended: &str) -> StateReport {
     if !state.is_whole {
         text += "It ended during an update: some rows are a command older than others.\n";
     }
+    let missing = missing.parts();
+    if !missing.is_empty() {
+        text += &format!(
+            "Missing: {}. They are in the memory of the process, and written when it exits or when `steward report` asks for them.\n",
+            missing.join(", ")
+        );
+    }
     text += &format!("\n{state}");
     let how =
         format!("{ended}: its state after command {commands} is known, and nothing was judged");
@@ -113,6 +135,7 @@ fn report(state: &State, ended: &str) -> StateReport {
         layer_format: 1,
         source: "state file",
         ended,
+        missing: &missing,
         state,
     };
     StateReport {
@@ -136,11 +159,22 @@ mod tests {
             started_commands: 12,
             reported_commands: 0,
             last_command: Some("vkCreateBuffer"),
+            answers: 0,
+            reports: 0,
+            has_stacks: true,
             is_whole: true,
             kinds: Vec::new(),
             heaps: Vec::new(),
         };
-        let json = report(&state, &ended(Some(ExitStatus::from_raw(9)))).json;
+        let missing = Missing {
+            findings: true,
+            stacks: true,
+            guard: false,
+        };
+        let report = report(&state, &ended(Some(ExitStatus::from_raw(9))), missing);
+        let lost = "\nMissing: findings, call stacks. They are in the memory";
+        assert!(report.text.contains(lost), "{}", report.text);
+        let json = report.json;
         let entries = ReportOrList::parse("a file", json.as_bytes()).expect("JSON of the program");
         let [ReportOrList::Failed(failed)] = &*entries else {
             panic!("{entries:?}");

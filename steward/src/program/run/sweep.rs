@@ -14,10 +14,10 @@ use vk_accounts::guard_run::Guarding;
 use vk_accounts::report::{self, Refusal};
 
 use super::reports::Reports;
-use super::{Wanted, complain, executable, faults, no_report, prepare};
-use crate::callback_coverage::wait;
+use super::{Wanted, complain, executable, faults, no_report, prepare, signal_code};
 use crate::cli::Output;
 use crate::program::{Outcome, ProgramError, files, outputs};
+use crate::signals::{ChildKind, HeldSignals, signal_name};
 use crate::table::{Columns, aligned};
 use vk_accounts::units::bytes;
 
@@ -59,6 +59,9 @@ struct SweepReport {
     runs: Vec<SweptRun>,
     /// Every request of the program was refused once.
     is_complete: bool,
+    /// The signal that ended the sweep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_by: Option<String>,
 }
 
 /// The program that is run again and again.
@@ -79,7 +82,9 @@ impl Swept<'_> {
         let mut report = SweepReport {
             runs: Vec::new(),
             is_complete: false,
+            ended_by: None,
         };
+        let mut signals = HeldSignals::new(ChildKind::Program)?;
         let mut untested = None;
         for request in 0..self.limits.runs {
             let mut command = (self.command)()?;
@@ -97,10 +102,15 @@ impl Swept<'_> {
             };
             let folder = prepare(&mut command, &wanted)?;
             let program = PathBuf::from(command.get_program());
-            let status = match command.spawn() {
-                Ok(mut child) => wait(&mut child, self.limits.time, &|| {})?,
+            let status = match signals.spawn(&mut command) {
+                Ok(mut child) => signals.wait(&mut child, Some((self.limits.time, &|| {})))?,
                 Err(error) => return Ok(super::not_started(&command, &error)),
             };
+            // How this run ended says nothing of the refusal.
+            if let Some(signal) = signals.last() {
+                report.ended_by = Some(signal_name(signal));
+                break;
+            }
             let (ended, status_number) = ending(status);
             let reports = Reports::read(folder.path());
             let refused = faults::first_refusal(&reports);
@@ -133,6 +143,9 @@ impl Swept<'_> {
         }
         if let Some(why) = &untested {
             complain(why);
+        }
+        if let Some(signal) = signals.last() {
+            return Ok(Outcome::Exited(signal_code(signal)));
         }
         let is_harmed = report.count(Ending::Crash) + report.count(Ending::Hang) > 0;
         Ok(Outcome::Exited(u8::from(is_harmed || untested.is_some())))
@@ -201,6 +214,12 @@ impl Display for SweepReport {
         if self.is_complete {
             return Ok(());
         }
+        if let Some(signal) = &self.ended_by {
+            return writeln!(
+                f,
+                "The sweep was ended by {signal}: requests with higher numbers were not refused"
+            );
+        }
         match self.runs.last() {
             None => Ok(()),
             Some(last) if last.refused.is_none() => writeln!(
@@ -221,7 +240,7 @@ impl Display for SweptRun {
         match self.ended {
             Ending::Ok => f.write_str("ok"),
             Ending::CleanError => write!(f, "clean error, exit status {status}"),
-            Ending::Crash => write!(f, "crash, signal {status}"),
+            Ending::Crash => write!(f, "crash, {}", signal_name(status)),
             Ending::Hang => f.write_str("hang, killed after the time limit"),
         }
     }

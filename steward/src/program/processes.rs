@@ -1,0 +1,192 @@
+//! Other processes as `/proc` shows them, and the files that the layer writes in them.
+
+#![forbid(unsafe_code)]
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use std::{env, fs};
+
+use vk_accounts::state_file::EscapedName;
+
+use super::layer::LIBRARY;
+
+/// The prefix of the layer's settings in an environment.
+const SETTING: &str = "VK_STEWARD_MEMORY_";
+/// The unit of times in `/proc/PID/stat`, which is the same on all of Linux.
+const TICKS_A_SECOND: u64 = 100;
+
+/// The processes that this PID namespace shows.
+pub(super) fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The processes with this number or name that have the layer mapped; `None` for all.
+pub(super) fn with_layer(named: Option<&str>) -> Vec<u32> {
+    let is_named = |process: &u32| {
+        named
+            .is_none_or(|name| name.parse() == Ok(*process) || names(*process).any(|it| it == name))
+    };
+    // As code: a linker may write the library.
+    let is_layer = |line: &str| line.contains(LIBRARY) && line.contains(" r-xp ");
+    let has_layer = |process: &u32| text_of(*process, "maps").lines().any(is_layer);
+    let mut found: Vec<_> = processes().filter(is_named).filter(has_layer).collect();
+    found.sort_unstable();
+    found
+}
+
+/// A file of the process in `/proc`; empty if it cannot be read. Names in it may be no UTF-8.
+pub(super) fn text_of(process: u32, file: &str) -> String {
+    let bytes = fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Processes by number and name, for a sentence.
+pub(super) fn listed(processes: &[u32]) -> String {
+    let one = |process: &u32| format!("{process} ({})", executable(*process));
+    processes.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The names that a user may know a process by: that of its executable, that of its main thread, and the one it was started by.
+fn names(process: u32) -> impl Iterator<Item = String> {
+    let read = |file: &str| fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
+    let (thread, arguments) = (read("comm"), read("cmdline"));
+    let first = arguments
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or_default();
+    let text = |bytes: &[u8]| EscapedName(bytes).to_string();
+    let started_by = Path::new(OsStr::from_bytes(first))
+        .file_name()
+        .unwrap_or_default();
+    let names = [
+        executable(process),
+        text(thread.trim_ascii_end()),
+        text(started_by.as_bytes()),
+    ];
+    names.into_iter().filter(|name| !name.is_empty())
+}
+
+/// The name of the executable's file; empty if it cannot be read.
+pub(super) fn executable(process: u32) -> String {
+    let path = fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    EscapedName(name.strip_suffix(b" (deleted)").unwrap_or(name)).to_string()
+}
+
+/// A process's own number: that in the innermost PID namespace.
+pub(super) fn own_number(process: u32) -> u64 {
+    let status = text_of(process, "status");
+    innermost(&status).unwrap_or(process.into())
+}
+
+fn innermost(status: &str) -> Option<u64> {
+    let numbers = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_whitespace().last()?.parse().ok()
+}
+
+/// When the process began.
+pub(super) fn started(process: u32) -> Option<SystemTime> {
+    let stat = text_of(process, "stat");
+    // The name is in brackets and may have any character; the state is the third field.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks: u64 = fields.split_whitespace().nth(19)?.parse().ok()?;
+    let all = fs::read_to_string("/proc/stat").ok()?;
+    let boot = all.lines().find_map(|line| line.strip_prefix("btime "))?;
+    let since_boot = Duration::from_secs(ticks / TICKS_A_SECOND);
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(boot.trim().parse().ok()?) + since_boot)
+}
+
+/// A signal mask of the process, such as `SigCgt`.
+pub(super) fn has_signal(process: u32, mask: &str, signal: i32) -> bool {
+    let status = text_of(process, "status");
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix(mask)?.strip_prefix(':'));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
+}
+
+/// Whether a signal has stopped the process.
+pub(super) fn is_stopped(process: u32) -> bool {
+    let status = text_of(process, "status");
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+    state.is_some_and(|state| state.trim_start().starts_with('T'))
+}
+
+/// A setting of the layer in the process's environment.
+pub(super) fn setting(process: u32, name: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    let value = variables.find_map(|variable| {
+        let value = variable.strip_prefix(SETTING.as_bytes())?;
+        value.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
+    })?;
+    let value = str::from_utf8(value).ok()?;
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+/// The file that a setting of the process names; `number` is that of the report.
+pub(super) fn named_file(process: u32, name: &str, number: u64) -> Option<PathBuf> {
+    let pattern = setting(process, name).filter(|pattern| pattern != "-")?;
+    let mut file = String::new();
+    let mut rest = pattern.as_str();
+    while let Some((before, escape)) = rest.split_once('%') {
+        file += before;
+        let mut characters = escape.chars();
+        match characters.next() {
+            Some('p') => file += &own_number(process).to_string(),
+            Some('e') => file += &executable(process),
+            Some('n') => file += &number.to_string(),
+            _ => file.push('%'),
+        }
+        rest = characters.as_str();
+    }
+    file += rest;
+    // An absolute name is unchanged.
+    Some(PathBuf::from(format!("/proc/{process}/cwd")).join(file))
+}
+
+/// The state file of a process: in the default folder, or where its environment says.
+pub(super) fn state_of(process: u32) -> Option<PathBuf> {
+    let folder = default_folder().into_iter();
+    let mut files = folder
+        .map(|folder| folder.join(process.to_string()))
+        .chain(named_file(process, "STATE", 1));
+    files.find(|file| file.is_file())
+}
+
+/// The default folder of state files.
+fn default_folder() -> Option<PathBuf> {
+    let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty())?;
+    Some(Path::new(&runtime).join("steward"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::{executable, innermost, names, own_number, started};
+
+    #[test]
+    fn the_innermost_number_is_a_process_s_own() {
+        let status = "Name:\tclient\nNSpid:\t4711\t12\t1\nNSpgid:\t4711\n";
+        assert_eq!(innermost(status), Some(1));
+        let own = std::process::id();
+        assert_eq!(own_number(own), u64::from(own));
+    }
+
+    #[test]
+    fn a_process_has_a_start_and_names() {
+        let own = std::process::id();
+        let age = SystemTime::now().duration_since(started(own).expect("a time"));
+        // `/proc` counts whole seconds.
+        assert!(!age.is_ok_and(|age| age > Duration::from_secs(600)));
+        let executable = executable(own);
+        assert!(!executable.is_empty() && names(own).any(|name| name == executable));
+    }
+}

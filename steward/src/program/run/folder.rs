@@ -1,0 +1,165 @@
+//! The folder of a run: the layer's manifest, reports and state files. The folder of a run that was killed is removed by a later run.
+//!
+//! A folder is removed only where its run has provably ended: it is this user's alone, its note names this boot and PID namespace, no
+//! process has it locked (the run does, until it ends), and no process that may be of that run is alive.
+
+#![forbid(unsafe_code)]
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use std::{env, process};
+
+use tempfile::TempDir;
+
+use super::environment::REPORTS;
+use crate::program::layer::manifest;
+use crate::program::lock;
+use crate::program::processes::{processes, started, text_of};
+
+const PREFIX: &str = "steward-run-";
+/// Written when the folder is locked: without it a folder is not looked at.
+const NOTE: &str = "run";
+/// How far the time of a file and the start of a process may be off.
+const INACCURACY: Duration = Duration::from_secs(2);
+
+/// The folder of this run, which is removed when this is dropped.
+pub(super) struct RunFolder {
+    folder: TempDir,
+    /// Locked while the run lasts.
+    _held: File,
+}
+
+impl RunFolder {
+    /// Creates the folder, which other users cannot read, and removes those of runs that were killed.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    pub(super) fn new(layer: &Path) -> io::Result<Self> {
+        remove_stale(&env::temp_dir());
+        let folder = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()?;
+        let held = open_folder(folder.path())?;
+        lock::lock(&held)?;
+        fs::write(folder.path().join(NOTE), namespace())?;
+        fs::create_dir(folder.path().join(REPORTS))?;
+        fs::write(folder.path().join("steward.json"), manifest(layer))?;
+        Ok(Self {
+            folder,
+            _held: held,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// The processes, except this one, that were started with the folder in their environment.
+pub(super) fn processes_of(folder: &Path) -> Vec<u32> {
+    let others = processes().filter(|process| *process != process::id());
+    others
+        .filter(|process| names_folder(*process, folder).unwrap_or(false))
+        .collect()
+}
+
+/// Whether a process has the file locked, as the layer has the state file of a living process.
+pub(super) fn is_locked(file: &Path) -> bool {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(file);
+    file.is_ok_and(|file| lock::try_lock(&file).is_err())
+}
+
+fn remove_stale(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().as_bytes().starts_with(PREFIX.as_bytes())
+            && let Some(_held) = stale(&entry.path())
+        {
+            // Locked, so that no other run removes it as well. What cannot be removed is tried again by the next run.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The lock of the folder, if its run has ended.
+fn stale(folder: &Path) -> Option<File> {
+    let held = open_folder(folder).ok()?;
+    let metadata = held.metadata().ok()?;
+    let user = lock::user();
+    let is_ours = metadata.uid() == user && metadata.mode() & 0o077 == 0;
+    if !is_ours || lock::try_lock(&held).is_err() {
+        return None;
+    }
+    let is_same_place = fs::read(folder.join(NOTE)).ok()? == namespace();
+    let has_living_state = || {
+        let files = fs::read_dir(folder.join(REPORTS)).into_iter().flatten();
+        let mut files = files.flatten().map(|entry| entry.path());
+        files.any(|file| file.extension() == Some(OsStr::new("state")) && is_locked(&file))
+    };
+    let is_used =
+        has_living_state() || processes().any(|process| may_use(process, folder, &metadata, user));
+    (is_same_place && !is_used).then_some(held)
+}
+
+/// Whether the process may have been started by the folder's run.
+fn may_use(process: u32, folder: &Path, metadata: &Metadata, user: u32) -> bool {
+    if process == process::id() {
+        return false;
+    }
+    names_folder(process, folder).unwrap_or_else(|| {
+        // Its environment cannot be read: it counts if it is this user's, and began after the folder.
+        let is_ours = users(process).is_none_or(|users| users.contains(&user));
+        let is_earlier = started(process)
+            .zip(metadata.modified().ok())
+            .is_some_and(|(started, made): (SystemTime, _)| started + INACCURACY < made);
+        is_ours && !is_earlier
+    })
+}
+
+/// Whether the folder is in the process's environment; `None` if that cannot be read.
+fn names_folder(process: u32, folder: &Path) -> Option<bool> {
+    let file = PathBuf::from(format!("/proc/{process}/environ"));
+    let mut environment = Vec::new();
+    match File::open(file).and_then(|mut file| file.read_to_end(&mut environment)) {
+        Ok(_) => {
+            // Its name is drawn, and the path to it may be relative.
+            let folder = folder.file_name().unwrap_or_default().as_bytes();
+            let mut places = environment.windows(folder.len());
+            Some(places.any(|place| place == folder))
+        }
+        // It has ended.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(false),
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Some(false),
+        Err(_) => None,
+    }
+}
+
+/// The users that the process runs as.
+fn users(process: u32) -> Option<Vec<u32>> {
+    let status = text_of(process, "status");
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users
+        .split_whitespace()
+        .map(|user| user.parse().ok())
+        .collect()
+}
+
+/// What tells this kernel and PID namespace from others that may share the folder.
+fn namespace() -> Vec<u8> {
+    let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    [&boot, namespace.as_os_str().as_bytes()].concat()
+}
+
+fn open_folder(folder: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
+        .open(folder)
+}

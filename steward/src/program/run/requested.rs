@@ -1,0 +1,70 @@
+//! `steward report`: the report of a running program, with named functions.
+
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use super::{complain, known};
+use super::reports::Reports;
+use crate::cli::Output;
+use crate::program::processes::state_of;
+use crate::program::requests::{self, processes_named};
+use crate::program::terminal::Terminal;
+use crate::program::{Outcome, ProgramError, outputs};
+
+/// How long the processes that outlive a program may take to answer.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Requests a report of the process with this number, or of all with this name, and writes them.
+pub(in crate::program) fn report(
+    process: &str,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    let mut reports = Reports::default();
+    let mut errors = Vec::new();
+    for process in processes_named(process)? {
+        match requests::report(process) {
+            Ok(answer) => reports.add(answer),
+            Err(error) => errors.push(error),
+        }
+    }
+    if reports.json.is_empty()
+        && let Some(error) = errors.pop()
+    {
+        return Err(error.into());
+    }
+    if reports.has_findings() {
+        known::name_drivers(&mut reports, None);
+    }
+    reports.shorten_findings(output.findings);
+    reports.name_functions();
+    let printed = if outputs::is_for_programs(output) {
+        Ok(())
+    } else {
+        let text = reports.texts.join("\n");
+        let text = Terminal::of_standard_output(output).rendered(&text);
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    };
+    reports.write_files(output, out)?;
+    ProgramError::unless_closed_pipe(printed.map_err(ProgramError::from))?;
+    errors.iter().for_each(|error| complain(&error.to_string()));
+    Ok(if errors.is_empty() {
+        Outcome::Done
+    } else {
+        Outcome::Failed
+    })
+}
+
+/// Processes that outlive their program write what they have until now, if they are about to call a command.
+pub(super) fn last_reports(processes: &[u32]) {
+    let began = Instant::now();
+    for process in processes {
+        let rest = LAST_PATIENCE.saturating_sub(began.elapsed());
+        if let Some(file) = state_of(*process) {
+            // Its state says what it has otherwise.
+            let _ = requests::ask_by_state(*process, &file, rest);
+        }
+    }
+}

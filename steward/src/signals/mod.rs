@@ -1,0 +1,366 @@
+//! The signals that end programs, while a child runs: this process passes on those that the child did not get, waits for the child, and only
+//! then ends, so that it can report and remove its temporary files.
+//!
+//! ```text
+//!   terminal, kill -- -GROUP ---> the whole process group, also the child          nothing to pass on
+//!   kill PID --------------------> this process alone                    --------> passed on, once
+//! ```
+//!
+//! The kernel does not tell the two kinds of `kill` apart. [`GroupProbe`] does.
+
+mod group_probe;
+mod helper;
+
+use std::io::{self, PipeReader, Read as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, IntoRawFd as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus};
+use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(crate) use group_probe::{PROBE_COMMAND, become_probe};
+pub(crate) use helper::{HelperError, Kept, output};
+
+use group_probe::GroupProbe;
+
+/// The signals that are held. `SIGKILL` cannot be.
+const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// In a note: the kernel sent the signal, on behalf of a terminal.
+const BY_KERNEL: u8 = 0x80;
+
+/// How long a child is waited for before its `step` is called again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The writing end of the pipe of notes, which is never closed.
+static NOTES: AtomicI32 = AtomicI32::new(-1);
+/// The reading end. Locked by the one holder of the process's signals.
+static HOLDER: Mutex<Option<PipeReader>> = Mutex::new(None);
+
+/// Whether a child has handlers of its own, which must run once for each signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChildKind {
+    /// A program of the user.
+    Program,
+    /// This program, which ends by the first of these signals.
+    Helper,
+}
+
+/// The process's signals, held until this is dropped. One holder at a time; another one waits.
+pub(crate) struct HeldSignals {
+    notes: MutexGuard<'static, Option<PipeReader>>,
+    /// What the signals did before, which is what they do in children.
+    before: Vec<(i32, libc::sigaction)>,
+    mask: libc::sigset_t,
+    probe: Option<GroupProbe>,
+    /// The last that arrived.
+    last: Option<i32>,
+}
+
+impl HeldSignals {
+    /// From now on the signals are held, also after a child's end, so that a second one does not end this process before it has reported.
+    ///
+    /// # Errors
+    /// There is no pipe, or a signal cannot be handled.
+    pub(crate) fn new(kind: ChildKind) -> io::Result<Self> {
+        let mut notes = HOLDER.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.is_none() {
+            let (reader, writer) = io::pipe()?;
+            set_nonblocking(reader.as_raw_fd())?;
+            set_nonblocking(writer.as_raw_fd())?;
+            NOTES.store(writer.into_raw_fd(), Ordering::Relaxed);
+            *notes = Some(reader);
+        }
+        let mut held = Self {
+            notes,
+            before: Vec::new(),
+            mask: change_mask(libc::SIG_UNBLOCK, &[libc::SIGCHLD])?,
+            probe: None,
+            last: None,
+        };
+        // Notes of the holder before are about its child.
+        held.arrived();
+        if kind == ChildKind::Program {
+            // Without one, signals by `kill` are passed on in any case.
+            held.probe = GroupProbe::start().ok();
+        }
+        for signal in ENDING.into_iter().chain([libc::SIGCHLD]) {
+            let before = set_action(signal, &noting_action())?;
+            held.before.push((signal, before));
+        }
+        Ok(held)
+    }
+
+    /// Starts a child in which these signals do what they did before.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn spawn(&mut self, command: &mut Command) -> io::Result<Child> {
+        let (before, mask) = (self.before.clone(), self.mask);
+        let restore = move || {
+            for (signal, action) in &before {
+                set_action(*signal, action)?;
+            }
+            set_mask(&mask)
+        };
+        // SAFETY: the closure calls `sigaction` and `sigprocmask`, which a child may call between fork and exec, and allocates nothing.
+        unsafe { command.pre_exec(restore) };
+        // One that comes before the child has its own actions ends it, and is not noted by it.
+        let unblocked = change_mask(libc::SIG_BLOCK, &ENDING)?;
+        let early = self.arrived();
+        let child = command.spawn();
+        set_mask(&unblocked)?;
+        let child = child?;
+        for (signal, _) in early {
+            // It came before the child was there.
+            self.last = Some(signal);
+            send(&child, signal);
+        }
+        Ok(child)
+    }
+
+    /// Waits for the child's end, and passes on the signals that it did not get. With a time limit it is killed after it, and the result is
+    /// `None`; meanwhile `step` is called repeatedly.
+    ///
+    /// # Errors
+    /// The child cannot be waited for.
+    pub(crate) fn wait(
+        &mut self,
+        child: &mut Child,
+        limit: Option<(Duration, &dyn Fn())>,
+    ) -> io::Result<Option<ExitStatus>> {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(Some(status));
+            }
+            if let Some((limit, step)) = limit {
+                if began.elapsed() >= limit {
+                    // Refused if it has ended by itself meanwhile.
+                    let _ = child.kill();
+                    child.wait()?;
+                    return Ok(None);
+                }
+                step();
+            }
+            self.wait_for_note(limit.map(|(limit, _)| limit.saturating_sub(began.elapsed())));
+            for (signal, is_by_kernel) in self.arrived() {
+                self.last = Some(signal);
+                if !self.has_reached(child, signal, is_by_kernel) {
+                    send(child, signal);
+                }
+            }
+        }
+    }
+
+    /// `SIGQUIT` ends this process again, in case it reports for too long.
+    pub(crate) fn release_quit(&self) {
+        let quit = self.before.iter().find(|held| held.0 == libc::SIGQUIT);
+        if let Some((signal, before)) = quit {
+            // It was accepted before.
+            let _ = set_action(*signal, before);
+        }
+    }
+
+    /// The signal that arrived last while a child was waited for: whoever sent it wants this process to end.
+    pub(crate) fn last(&self) -> Option<i32> {
+        self.last
+    }
+
+    /// Whether the child got the signal as well: it is in this process's group, to which the signal was sent.
+    fn has_reached(&mut self, child: &Child, signal: i32, is_by_kernel: bool) -> bool {
+        // SAFETY: asks for a number.
+        let group = unsafe { libc::getpgid(child.id().cast_signed()) };
+        // SAFETY: as above.
+        let is_in_group = group == unsafe { libc::getpgrp() };
+        is_in_group && (is_by_kernel || self.probe.as_mut().is_some_and(|probe| probe.got(signal)))
+    }
+
+    /// Waits until a signal is noted, at most for the limit.
+    fn wait_for_note(&self, limit: Option<Duration>) {
+        let Some(reader) = self.notes.as_ref() else {
+            return;
+        };
+        let timeout = limit.map_or(-1, |limit| {
+            i32::try_from(limit.min(PAUSE).as_millis()).unwrap_or(0)
+        });
+        let mut poll = libc::pollfd {
+            fd: reader.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one struct. An interruption is as good as a note.
+        unsafe { libc::poll(&raw mut poll, 1, timeout) };
+    }
+
+    /// The signals that have come since the last call, and whether the kernel sent them.
+    fn arrived(&mut self) -> Vec<(i32, bool)> {
+        let mut notes = Vec::new();
+        if let Some(reader) = self.notes.as_mut() {
+            // It ends with an error, because the pipe has no more for now.
+            let _ = reader.read_to_end(&mut notes);
+        }
+        let signals = notes
+            .into_iter()
+            .map(|note| (i32::from(note & !BY_KERNEL), note & BY_KERNEL != 0));
+        signals
+            .filter(|(signal, _)| ENDING.contains(signal))
+            .collect()
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        for (signal, before) in &self.before {
+            // They were accepted before.
+            let _ = set_action(*signal, before);
+        }
+        let _ = set_mask(&self.mask);
+    }
+}
+
+/// Ends this process by the signal, as it would have ended if it did not hold signals.
+pub(crate) fn end_by(signal: i32) -> ! {
+    // Accepted for these signals.
+    let _ = set_action(signal, &default_action());
+    // SAFETY: its action is the default one.
+    unsafe { libc::raise(signal) };
+    std::process::exit(128 + signal)
+}
+
+/// From now on a write beyond the limit of file sizes is an error instead of this process's end. Children are ended by it as before.
+pub(crate) fn survive_file_limit() {
+    extern "C" fn ignore(_: i32) {}
+
+    let mut action = default_action();
+    action.sa_sigaction = ignore as *const () as usize;
+    // Refused for no valid signal. If the signal was ignored, children expect that as well.
+    if let Ok(before) = set_action(libc::SIGXFSZ, &action)
+        && before.sa_sigaction == libc::SIG_IGN
+    {
+        let _ = set_action(libc::SIGXFSZ, &before);
+    }
+}
+
+/// The name of a signal, as `kill -l` has it with `SIG` in front.
+pub(crate) fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGSTKFLT => "SIGSTKFLT",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        libc::SIGVTALRM => "SIGVTALRM",
+        libc::SIGPROF => "SIGPROF",
+        libc::SIGIO => "SIGIO",
+        libc::SIGPWR => "SIGPWR",
+        libc::SIGSYS => "SIGSYS",
+        _ => {
+            let first = libc::SIGRTMIN();
+            return if signal >= first {
+                format!("SIGRTMIN+{}", signal - first)
+            } else {
+                format!("signal {signal}")
+            };
+        }
+    };
+    name.to_owned()
+}
+
+/// Notes the signal. It does only what a handler may do.
+extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the address of this thread's error number.
+    let error = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *error };
+    // SAFETY: the kernel passes it to a handler that was installed with `SA_SIGINFO`.
+    let is_by_kernel = unsafe { (*info).si_code } > 0;
+    let note = signal as u8 | if is_by_kernel { BY_KERNEL } else { 0 };
+    // SAFETY: one byte. The pipe does not block.
+    unsafe {
+        libc::write(
+            NOTES.load(Ordering::Relaxed),
+            (&raw const note).cast(),
+            size_of_val(&note),
+        )
+    };
+    // SAFETY: as above.
+    unsafe { *error = before };
+}
+
+/// The child is not waited for yet, so that its number is its own.
+fn send(child: &Child, signal: i32) {
+    // SAFETY: sends a signal; no memory is touched. It is refused if the child has other users' rights now.
+    unsafe { libc::kill(child.id().cast_signed(), signal) };
+}
+
+fn default_action() -> libc::sigaction {
+    // SAFETY: a struct of numbers and addresses, of which all zeros are valid.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+fn noting_action() -> libc::sigaction {
+    let mut action = default_action();
+    action.sa_sigaction = note as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_NOCLDSTOP;
+    action
+}
+
+/// The action before.
+fn set_action(signal: i32, action: &libc::sigaction) -> io::Result<libc::sigaction> {
+    let mut before = default_action();
+    // SAFETY: a valid action: a handler above, or one that the system returned.
+    match unsafe { libc::sigaction(signal, action, &raw mut before) } {
+        0 => Ok(before),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Adds signals to this thread's mask or removes them, and returns the mask before.
+fn change_mask(how: i32, signals: &[i32]) -> io::Result<libc::sigset_t> {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: room for the set, which the call fills.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for signal in signals {
+        // SAFETY: a set, and the number of a signal.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), *signal) };
+    }
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: a set, and room for one.
+    match unsafe { libc::pthread_sigmask(how, set.as_ptr(), before.as_mut_ptr()) } {
+        // SAFETY: filled by the call.
+        0 => Ok(unsafe { before.assume_init() }),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+fn set_mask(mask: &libc::sigset_t) -> io::Result<()> {
+    // SAFETY: a set of the system's.
+    match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+fn set_nonblocking(file: i32) -> io::Result<()> {
+    // SAFETY: an open pipe.
+    match unsafe { libc::fcntl(file, libc::F_SETFL, libc::O_NONBLOCK) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,591 @@
+//! `steward run` and its siblings where signals end them or their programs: the report is there, and nothing is left behind.
+
+#![cfg(target_os = "linux")]
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use testkit::{Child, skip};
+
+use crate::ended::client;
+use crate::run::STEWARD;
+
+const SIGNALS: [(i32, &str); 4] = [
+    (libc::SIGINT, "SIGINT"),
+    (libc::SIGTERM, "SIGTERM"),
+    (libc::SIGHUP, "SIGHUP"),
+    (libc::SIGQUIT, "SIGQUIT"),
+];
+
+/// `steward` in a process group of its own, with a folder of its own for temporary files.
+struct Running {
+    steward: std::process::Child,
+    folder: TempDir,
+    output: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        Self::start_by(Command::new(STEWARD).args(arguments))
+    }
+
+    fn start_by(command: &mut Command) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("tmp")).expect("a folder");
+        let mut steward = with_layer(command, &folder)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(folder.path().join("err")).expect("a file"))
+            .spawn()
+            .expect("the program is there");
+        let output = BufReader::new(steward.stdout.take().expect("a pipe"));
+        Self {
+            steward,
+            folder,
+            output,
+        }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("its output");
+        line.trim().to_owned()
+    }
+
+    /// The number that the program prints when it works.
+    fn program(&mut self) -> i32 {
+        let line = self.line();
+        line.parse()
+            .unwrap_or_else(|_| panic!("{line:?}: {}", self.errors()))
+    }
+
+    fn number(&self) -> i32 {
+        self.steward.id().cast_signed()
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.steward.try_wait().expect("ours") {
+                return status;
+            }
+            if began.elapsed() > Duration::from_secs(60) {
+                kill(-self.number(), libc::SIGKILL);
+                panic!("it does not end: {}", self.errors());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn errors(&self) -> String {
+        fs::read_to_string(self.folder.path().join("err")).expect("a file")
+    }
+
+    /// Names of files that are left in the folder for temporary files.
+    fn left(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.folder.path().join("tmp")).expect("a folder");
+        entries
+            .map(|entry| entry.expect("an entry").path())
+            .collect()
+    }
+}
+
+fn with_layer<'c>(command: &'c mut Command, folder: &TempDir) -> &'c mut Command {
+    let test = std::env::current_exe().expect("a path");
+    command
+        .env(
+            "STEWARD_LAYER",
+            test.with_file_name("libVkLayer_steward_memory.so"),
+        )
+        .env("VK_LOADER_DRIVERS_SELECT", "lvp*")
+        .env("TMPDIR", folder.path().join("tmp"))
+}
+
+fn kill(process: i32, signal: i32) {
+    // SAFETY: sends a signal to processes of this test.
+    let sent = unsafe { libc::kill(process, signal) };
+    assert_eq!(sent, 0, "{process} is there");
+}
+
+fn is_running(process: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+fn wait_for_end(process: i32) {
+    let began = Instant::now();
+    while is_running(process) {
+        assert!(began.elapsed() < Duration::from_secs(30), "{process} runs");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn ly69_each_signal_to_group_or_steward_ends_with_a_report() {
+    let test = "ly69_each_signal_to_group_or_steward_ends_with_a_report";
+    let Some(client) = client(test) else { return };
+    let client = client.to_str().expect("a name");
+    let case = |(signal, name): (i32, &str), to_group: bool, how: &str| {
+        let case = format!(
+            "{name}, {}, {how}",
+            if to_group { "group" } else { "steward" }
+        );
+        let mut running = Running::start(&["run", "--", client, "serve", how]);
+        let program = running.program();
+        let target = running.number();
+        kill(if to_group { -target } else { target }, signal);
+        let count = running.line();
+        let status = running.wait();
+        let errors = running.errors();
+        if how == "handle" {
+            assert_eq!(count, "1", "{case}: it came once");
+            assert_eq!(status.code(), Some(0), "{case}: {errors}");
+            assert!(errors.contains("\nFindings: "), "{case}: {errors}");
+            assert!(!errors.contains("its state after"), "{case}: {errors}");
+        } else {
+            assert_eq!(status.code(), Some(128 + signal), "{case}: {errors}");
+            let ended = format!(" ended by {name}; its state after command ");
+            assert!(errors.contains(&ended), "{case}: {errors}");
+        }
+        assert_eq!(running.left(), [""; 0].map(PathBuf::from), "{case}");
+        assert!(!is_running(program), "{case}");
+    };
+    for signal in SIGNALS {
+        thread::scope(|scope| {
+            for (to_group, how) in [
+                (true, "handle"),
+                (true, "default"),
+                (false, "handle"),
+                (false, "default"),
+            ] {
+                scope.spawn(move || case(signal, to_group, how));
+            }
+        });
+    }
+}
+
+#[test]
+fn ly69_timeout_ends_a_run_with_a_report_in_its_files() {
+    let test = "ly69_timeout_ends_a_run_with_a_report_in_its_files";
+    let Some(client) = client(test) else { return };
+    if !crate::run::is_program("timeout") {
+        return skip("coreutils", test, "there is no timeout");
+    }
+    for (signal, name) in [("TERM", "SIGTERM"), ("INT", "SIGINT")] {
+        let mut command = Command::new("timeout");
+        let files = tempfile::tempdir().expect("a folder");
+        let file = |name: &str| files.path().join(name);
+        command
+            .args(["-s", signal, "2", STEWARD, "run", "--stacks", "--text"])
+            .arg(file("r.txt"))
+            .arg("--json")
+            .arg(file("r.json"))
+            .arg("--profile")
+            .arg(file("r.folded"))
+            .arg("--")
+            .args([&client, Path::new("serve"), Path::new("default")]);
+        let mut running = Running::start_by(&mut command);
+        let program = running.program();
+        assert_eq!(running.wait().code(), Some(124), "{}", running.errors());
+        let text = fs::read_to_string(file("r.txt")).expect("a report");
+        assert!(
+            text.contains(&format!("ended by {name}; its state after")),
+            "{text}"
+        );
+        assert!(text.contains("Missing: findings"), "{text}");
+        let report = crate::run::json(&file("r.json"));
+        assert_eq!(report["ended"], format!("ended by {name}"));
+        assert_eq!(running.left(), [""; 0].map(PathBuf::from));
+        assert!(!is_running(program));
+    }
+}
+
+/// Starts `steward` in a session whose terminal this is.
+fn on_terminal(arguments: &[&str]) -> (Running, File) {
+    let (mut ours, mut theirs) = (-1, -1);
+    let none = std::ptr::null_mut();
+    // SAFETY: two places for descriptors, and no name, modes and size.
+    let done = unsafe {
+        libc::openpty(
+            &raw mut ours,
+            &raw mut theirs,
+            none,
+            std::ptr::null(),
+            std::ptr::null(),
+        )
+    };
+    assert_eq!(done, 0, "a terminal");
+    // SAFETY: just opened, and nobody else's.
+    let ours = unsafe { File::from_raw_fd(ours) };
+    // SAFETY: as above.
+    let theirs = unsafe { OwnedFd::from_raw_fd(theirs) };
+    // SAFETY: an open file.
+    unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
+    let terminal = theirs.as_raw_fd();
+    // A shell in between is the leader of the session, as in a terminal's window.
+    let mut command = Command::new("sh");
+    command
+        .args([
+            "-c",
+            "trap '' INT QUIT; (trap - INT QUIT; exec \"$@\"); echo \"ended $?\" >&2",
+            "sh",
+            STEWARD,
+        ])
+        .args(arguments);
+    // SAFETY: the closure makes system calls and nothing else.
+    unsafe {
+        command.pre_exec(move || {
+            libc::setsid();
+            libc::ioctl(terminal, libc::TIOCSCTTY, 0);
+            Ok(())
+        });
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("tmp")).expect("a folder");
+    let mut steward = with_layer(&mut command, &folder)
+        .stdin(theirs)
+        .stdout(Stdio::piped())
+        .stderr(File::create(folder.path().join("err")).expect("a file"))
+        .spawn()
+        .expect("there is a shell");
+    drop(command);
+    let output = BufReader::new(steward.stdout.take().expect("a pipe"));
+    let running = Running {
+        steward,
+        folder,
+        output,
+    };
+    (running, ours)
+}
+
+#[test]
+fn ly69_ctrl_c_on_a_terminal_reaches_the_program_once() {
+    let test = "ly69_ctrl_c_on_a_terminal_reaches_the_program_once";
+    let Some(client) = client(test) else { return };
+    let client = client.to_str().expect("a name");
+    for (key, code, name) in [("\x03", 130, "SIGINT"), ("\x1c", 131, "SIGQUIT")] {
+        for how in ["handle", "default", "once"] {
+            let (mut running, mut terminal) = on_terminal(&["run", "--", client, "serve", how]);
+            running.program();
+            terminal.write_all(key.as_bytes()).expect("a key");
+            if how == "once" {
+                // The first one is handled; the second one ends the program.
+                thread::sleep(Duration::from_millis(300));
+                assert!(!running.errors().contains("ended"), "{}", running.errors());
+                terminal.write_all(key.as_bytes()).expect("a key");
+            }
+            let count = running.line();
+            running.wait();
+            let errors = running.errors();
+            if how == "handle" {
+                assert_eq!(count, "1");
+                assert!(
+                    errors.contains("\nFindings: ") && errors.ends_with("ended 0\n"),
+                    "{errors}"
+                );
+            } else {
+                let state = format!("ended by {name}; its state after");
+                assert!(errors.contains(&state), "{errors}");
+                assert!(errors.ends_with(&format!("ended {code}\n")), "{errors}");
+            }
+            assert_eq!(running.left(), [""; 0].map(PathBuf::from), "{errors}");
+        }
+    }
+}
+
+#[test]
+fn ly69_a_closed_terminal_leaves_the_report_in_its_file() {
+    let test = "ly69_a_closed_terminal_leaves_the_report_in_its_file";
+    let Some(client) = client(test) else { return };
+    let client = client.to_str().expect("a name");
+    let files = tempfile::tempdir().expect("a folder");
+    let file = files.path().join("report.txt");
+    let name = file.to_str().expect("a name");
+    let (mut running, terminal) =
+        on_terminal(&["run", "--text", name, "--", client, "serve", "default"]);
+    let program = running.program();
+    drop(terminal);
+    wait_for_end(program);
+    let began = Instant::now();
+    let is_done = || file.exists() && running.left().is_empty();
+    while !is_done() && began.elapsed() < Duration::from_secs(30) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let text = fs::read_to_string(&file).expect("a report");
+    assert!(text.contains("ended by SIGHUP; its state after"), "{text}");
+    running.wait();
+    assert_eq!(running.left(), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn ly69_a_second_signal_to_steward_ends_a_program_that_handles_the_first() {
+    let test = "ly69_a_second_signal_to_steward_ends_a_program_that_handles_the_first";
+    let Some(client) = client(test) else { return };
+    let client = client.to_str().expect("a name");
+    let mut running = Running::start(&["run", "--", client, "serve", "once"]);
+    let program = running.program();
+    kill(running.number(), libc::SIGINT);
+    thread::sleep(Duration::from_millis(300));
+    assert!(is_running(program));
+    kill(running.number(), libc::SIGINT);
+    assert_eq!(running.wait().code(), Some(130), "{}", running.errors());
+    assert!(!is_running(program));
+    // Stopping and going on are the program's and steward's own, as without steward.
+    let mut running = Running::start(&["run", "--", client, "serve", "handle"]);
+    let program = running.program();
+    kill(-running.number(), libc::SIGTSTP);
+    let state =
+        |process: i32| fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let began = Instant::now();
+    while ![program, running.number()]
+        .into_iter()
+        .all(|it| state(it).contains(") T "))
+    {
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "it is not stopped"
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+    kill(-running.number(), libc::SIGCONT);
+    kill(-running.number(), libc::SIGTERM);
+    assert_eq!(running.line(), "1");
+    assert_eq!(running.wait().code(), Some(0), "{}", running.errors());
+}
+
+/// What a parent ignores, as `nohup` and a shell's background do, the program ignores too.
+#[test]
+fn ly69_an_ignored_signal_stays_ignored_in_the_program() {
+    let run = format!(
+        "trap '' HUP INT; exec {STEWARD} run -- sh -c 'kill -HUP $$; kill -INT $$; echo went on'"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new("sh");
+    fs::create_dir(folder.path().join("tmp")).expect("a folder");
+    let done = with_layer(command.args(["-c", &run]), &folder)
+        .output()
+        .expect("a shell");
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "went on\n");
+}
+
+#[test]
+fn ly69_a_sweep_that_is_ended_says_what_it_has() {
+    let test = "ly69_a_sweep_that_is_ended_says_what_it_has";
+    let Some(client) = client(test) else { return };
+    let client = client.to_str().expect("a name");
+    for to_group in [true, false] {
+        let mut running = Running::start(&["run", "--fail=each", "--", client, "serve", "default"]);
+        let tmp = running.folder.path().join("tmp");
+        let folders = || fs::read_dir(&tmp).expect("a folder").count();
+        let began = Instant::now();
+        while folders() == 0 {
+            assert!(began.elapsed() < Duration::from_secs(30), "no run");
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(Duration::from_millis(500));
+        let target = running.number();
+        kill(if to_group { -target } else { target }, libc::SIGINT);
+        let status = running.wait();
+        let mut text = String::new();
+        running.output.read_to_string(&mut text).expect("text");
+        assert_eq!(status.code(), Some(130), "{text}{}", running.errors());
+        assert!(text.contains("The sweep was ended by SIGINT"), "{text}");
+        assert_eq!(running.left(), [""; 0].map(PathBuf::from));
+    }
+}
+
+/// Commands that run this program again: nothing is left of their children and files.
+#[test]
+fn ly69_drive_and_check_leave_no_child_and_no_file() {
+    for arguments in [
+        &[
+            "drive",
+            "--driver",
+            "reference",
+            "--rounds",
+            "100000",
+            "--fail=never",
+        ][..],
+        &[
+            "check",
+            "--driver",
+            "reference",
+            "--rounds",
+            "100000",
+            "--fail=never",
+        ],
+        &[
+            "drive",
+            "--driver",
+            "all",
+            "--rounds",
+            "100000",
+            "--no-coverage",
+        ],
+    ] {
+        for to_group in [true, false] {
+            let mut running = Running::start(arguments);
+            let children = |process: i32| {
+                let file = format!("/proc/{process}/task/{process}/children");
+                let children = fs::read_to_string(file).unwrap_or_default();
+                let children = children
+                    .split_whitespace()
+                    .map(|it| it.parse().expect("a number"));
+                children.collect::<Vec<i32>>()
+            };
+            let began = Instant::now();
+            let child = loop {
+                if let Some(child) = children(running.number()).first() {
+                    break *child;
+                }
+                if running.steward.try_wait().expect("ours").is_some() {
+                    return skip("drivers", "ly69_drive_and_check", &running.errors());
+                }
+                assert!(began.elapsed() < Duration::from_secs(30), "no child");
+                thread::sleep(Duration::from_millis(5));
+            };
+            let target = running.number();
+            kill(if to_group { -target } else { target }, libc::SIGTERM);
+            let status = running.wait();
+            assert_eq!(
+                status.signal(),
+                Some(libc::SIGTERM),
+                "{arguments:?}: {}",
+                running.errors()
+            );
+            assert!(!is_running(child), "{arguments:?}");
+            assert_eq!(running.left(), [""; 0].map(PathBuf::from), "{arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn ly70_the_next_run_removes_what_a_killed_one_left() {
+    let test = "ly70_the_next_run_removes_what_a_killed_one_left";
+    let Some(client) = client(test) else { return };
+    let client = client.to_str().expect("a name");
+    let mut running = Running::start(&["run", "--meter", "--", client, "serve", "handle"]);
+    let program = running.program();
+    kill(running.number(), libc::SIGKILL);
+    running.wait();
+    let next = |running: &Running| {
+        let mut command = Command::new(STEWARD);
+        let done = with_layer(command.args(["run", "--", "true"]), &running.folder).output();
+        assert!(done.expect("it runs").status.success());
+    };
+    // What is not a folder of a run of this user stays in any case.
+    let tmp = running.folder.path().join("tmp");
+    fs::create_dir(tmp.join("steward-run-empty")).expect("a folder");
+    std::os::unix::fs::symlink("/", tmp.join("steward-run-link")).expect("a link");
+    next(&running);
+    assert_eq!(running.left().len(), 3, "{:?}", running.left());
+    thread::sleep(Duration::from_millis(300));
+    assert!(is_running(program), "it is unharmed");
+    kill(program, libc::SIGTERM);
+    assert_eq!(running.line(), "1");
+    wait_for_end(program);
+    next(&running);
+    let mut left = running.left();
+    left.sort();
+    assert_eq!(
+        left,
+        ["steward-run-empty", "steward-run-link"].map(|name| tmp.join(name))
+    );
+}
+
+#[test]
+fn ly71_a_process_that_outlives_its_program_is_named() {
+    let test = "ly71_a_process_that_outlives_its_program_is_named";
+    let Some(client) = client(test) else { return };
+    let client = client.to_str().expect("a name");
+    for (mode, report) in [
+        ("serve", "\nFindings: "),
+        ("idle", " still runs; its state after command 7"),
+    ] {
+        let script = format!(
+            "{client} {mode} default & read -r line < {}; exit 3",
+            "\"$1\""
+        );
+        let fifo = tempfile::tempdir().expect("a folder");
+        let fifo = fifo.path().join("fifo");
+        let made = Command::new("mkfifo").arg(&fifo).status();
+        assert!(made.expect("a program").success());
+        let name = fifo.to_str().expect("a name");
+        let mut running = Running::start(&["run", "--", "sh", "-c", &script, "sh", name]);
+        let daemon = running.program();
+        fs::write(&fifo, "end\n").expect("its reader is there");
+        assert_eq!(running.wait().code(), Some(3), "{}", running.errors());
+        let errors = running.errors();
+        kill(daemon, libc::SIGKILL);
+        let named = format!("steward: process {daemon} (client) still runs after sh has ended: ");
+        assert!(
+            errors.contains(&named) && errors.contains(report),
+            "{errors}"
+        );
+        assert_eq!(running.left(), [""; 0].map(PathBuf::from));
+    }
+}
+
+#[test]
+fn ly72_a_run_whose_report_is_lost_fails() {
+    let test = "ly72_a_run_whose_report_is_lost_fails";
+    let Some(client) = client(test) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let shell = |script: &str| {
+        let layer = crate::run::with_our_layer(Child::new("sh")).env("TMPDIR", folder.path());
+        let names = [Path::new(STEWARD), &client];
+        layer.args(["-c", script, "sh"]).args(names).run()
+    };
+    shell("\"$1\" run -- \"$2\" leave 2>/dev/full").assert_code(2);
+    // What its reader does not want is not lost.
+    shell("\"$1\" run -- \"$2\" leave 2>&- ").assert_code(0);
+    let limited = shell("ulimit -f 0; \"$1\" run -- \"$2\" leave");
+    limited.assert_code(2);
+    assert!(
+        limited.stderr.contains("steward: ") && limited.stderr.contains("ulimit -f"),
+        "{limited}"
+    );
+    // The program itself is ended by the limit as without steward.
+    let program = shell("\"$1\" run -- sh -c 'ulimit -f 0; echo text > \"$TMPDIR/file\"'");
+    assert!(program.code != Some(0), "{program}");
+}
+
+#[test]
+fn ly54_stacks_leave_the_program_its_signals() {
+    let test = "ly54_stacks_leave_the_program_its_signals";
+    let Some(client) = client(test) else { return };
+    let client = client.to_str().expect("a name");
+    let folder = tempfile::tempdir().expect("a folder");
+    let profile = folder.path().join("p.folded");
+    let options = [
+        "run",
+        "--stacks",
+        "--guard=cookie",
+        "--profile",
+        profile.to_str().expect("a name"),
+    ];
+    let done = crate::run::steward(&options)
+        .args(["--", client, "usr1"])
+        .run();
+    done.assert_code(128 + libc::SIGUSR1);
+    assert!(
+        done.stderr.contains("ended by SIGUSR1; its state after"),
+        "{done}"
+    );
+    let missing = "\nMissing: findings, call stacks, reports of the guard. ";
+    assert!(done.stderr.contains(missing), "{done}");
+    assert!(
+        done.stderr
+            .contains("no profile: no report has call stacks"),
+        "{done}"
+    );
+    assert!(!profile.exists(), "{done}");
+}
