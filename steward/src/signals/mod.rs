@@ -14,7 +14,6 @@ mod helper;
 use std::io::{self, PipeReader, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _};
-use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -98,23 +97,22 @@ impl HeldSignals {
     /// # Errors
     /// It cannot be started.
     pub(crate) fn spawn(&mut self, command: &mut Command) -> io::Result<Child> {
-        let (before, mask) = (self.before.clone(), self.mask);
-        let restore = move || {
-            for (signal, action) in &before {
-                set_action(*signal, action)?;
-            }
-            set_mask(&mask)
-        };
-        // SAFETY: the closure calls `sigaction` and `sigprocmask`, which a child may call between fork and exec, and allocates nothing.
-        unsafe { command.pre_exec(restore) };
-        // One that comes before the child has its own actions ends it, and is not noted by it.
-        let unblocked = change_mask(libc::SIG_BLOCK, &ENDING)?;
-        let early = self.arrived();
+        // A handler becomes the default action in the child. What was ignored before stays ignored in it.
+        let ignored = |held: &&(i32, libc::sigaction)| held.1.sa_sigaction == libc::SIG_IGN;
+        let endings = self.before.iter().filter(|held| held.0 != libc::SIGCHLD);
+        let ignored: Vec<_> = endings.filter(ignored).copied().collect();
+        for (signal, before) in &ignored {
+            set_action(*signal, before)?;
+        }
+        set_mask(&self.mask)?;
         let child = command.spawn();
-        set_mask(&unblocked)?;
+        change_mask(libc::SIG_UNBLOCK, &[libc::SIGCHLD])?;
+        for (signal, _) in ignored {
+            set_action(signal, &noting_action())?;
+        }
         let child = child?;
-        for (signal, _) in early {
-            // It came before the child was there.
+        for (signal, _) in self.arrived() {
+            // It may have come before the child was there. A program that has just begun bears two.
             self.last = Some(signal);
             send(&child, signal);
         }
@@ -134,6 +132,8 @@ impl HeldSignals {
         let began = Instant::now();
         loop {
             if let Some(status) = child.try_wait()? {
+                // What ended the child may have come to this process as well, and not be read yet.
+                self.last = self.arrived().last().map(|note| note.0).or(self.last);
                 return Ok(Some(status));
             }
             if let Some((limit, step)) = limit {
