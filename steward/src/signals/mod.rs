@@ -221,6 +221,24 @@ impl Drop for HeldSignals {
     }
 }
 
+/// Waits for a child that ends soon, while signals do what they do. After the limit it is killed, and the result is `None`.
+///
+/// # Errors
+/// The child cannot be waited for.
+pub(crate) fn wait_briefly(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let began = Instant::now();
+    while began.elapsed() < limit {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // Refused if it has ended by itself meanwhile.
+    let _ = child.kill();
+    child.wait()?;
+    Ok(None)
+}
+
 /// Ends this process by the signal, as it would have ended if it did not hold signals.
 pub(crate) fn end_by(signal: i32) -> ! {
     // Accepted for these signals.

@@ -4,6 +4,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::io::Seek as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use serde::Deserialize;
 use vk_accounts::report::FindingRow;
 
 use super::reports::{LayerReport, Reports};
-use crate::callback_coverage::wait;
 use crate::expectations::KnownOfDrivers;
+use crate::signals::wait_briefly;
 
 /// How long the drivers may take to describe themselves.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
@@ -61,13 +62,12 @@ pub(super) fn name_drivers(reports: &mut Reports, select: Option<&OsStr>) {
 /// The installed drivers; none if they cannot be listed.
 fn list(select: Option<&OsStr>) -> Vec<Listed> {
     let listed = || {
-        let file = tempfile::NamedTempFile::new().ok()?;
+        let mut file = tempfile::tempfile().ok()?;
         let mut command = Command::new(env::current_exe().ok()?);
         command
-            .args(["drivers", "--json"])
-            .arg(file.path())
+            .args(["drivers", "--json", "-"])
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(file.try_clone().ok()?)
             .stderr(Stdio::null())
             // Layers show other devices, or none.
             .env_remove("VK_INSTANCE_LAYERS")
@@ -76,8 +76,9 @@ fn list(select: Option<&OsStr>) -> Vec<Listed> {
             command.env(super::SELECT, select);
         }
         let mut child = command.spawn().ok()?;
-        wait(&mut child, TIME_LIMIT, &|| {}).ok()??;
-        serde_json::from_slice(&std::fs::read(file.path()).ok()?).ok()
+        wait_briefly(&mut child, TIME_LIMIT).ok()??;
+        file.rewind().ok()?;
+        serde_json::from_reader(file).ok()
     };
     listed().unwrap_or_default()
 }

@@ -5,8 +5,8 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use super::{complain, known};
 use super::reports::Reports;
+use super::{complain, known};
 use crate::cli::Output;
 use crate::program::processes::state_of;
 use crate::program::requests::{self, processes_named};
