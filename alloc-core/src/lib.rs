@@ -78,6 +78,7 @@ mod collections;
 mod context;
 mod error;
 mod foreign;
+mod fork;
 mod host;
 mod json;
 mod owned;
@@ -117,6 +118,7 @@ pub use threads::{ThreadTable, after_fork, attach_thread, fold_thread, held_stat
 /// For the crates built on this one; no part of what an application needs.
 pub mod support {
     pub use crate::collections::floor_char_boundary;
+    pub use crate::fork::watch_forks;
     pub use crate::json::{EscapedJson, Json};
     pub use crate::sync::{StateGuard, StateLock, StateLockHeld, StateMutex};
 }

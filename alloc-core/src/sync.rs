@@ -1,19 +1,21 @@
 //! The atomics and the locks that the accounts, and the crates built on this one, are made of.
 
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 pub(crate) use core::sync::atomic::{
     AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 
-use crate::threads;
+use crate::{fork, threads};
 
 /// A short spin lock for state of ours; never held over a call to a host allocator, a driver or a destructor (law 5).
 ///
 /// For the crates built on this one: [`held_state_locks`](crate::held_state_locks) counts it while it is held. It guards no data by
-/// itself, is not fair, and a thread that acquires it twice waits for ever. Order here, outermost first: owned
-/// values (of two contexts, the older one's first), tree, registry, table, row, budget.
+/// itself, is not fair, and a thread that acquires it twice waits for ever. No thread holds one while another forks the process (see
+/// [`watch_forks`](crate::support::watch_forks)). Order here, outermost first: owned values (of two contexts, the older one's first), tree,
+/// registry, table, row, budget.
 ///
 /// ```
 /// let lock = alloc_core::support::StateLock::new();
@@ -29,8 +31,12 @@ pub(crate) use StateLock as Lock;
 
 /// Holds a [`StateLock`] until dropped.
 #[derive(Debug)]
-#[must_use = "dropping it gives the lock back"]
-pub struct StateLockHeld<'l>(&'l StateLock);
+#[must_use = "dropping it releases the lock"]
+pub struct StateLockHeld<'l> {
+    lock: &'l StateLock,
+    /// It is counted for the thread that acquired it.
+    of_this_thread: PhantomData<*const ()>,
+}
 
 pub(crate) use StateLockHeld as Held;
 
@@ -44,27 +50,60 @@ impl StateLock {
     /// Acquires the lock; spins while it is held, and after a while yields.
     #[inline]
     pub fn lock(&self) -> StateLockHeld<'_> {
-        if self
-            .0
-            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
+        loop {
+            let is_first = threads::lock_entered();
+            if !self.try_acquire() {
+                self.wait();
+            }
+            let held = self.held();
+            if !is_first || fork::may_hold_locks() {
+                return held;
+            }
+            drop(held);
+            fork::wait_for_gate();
+        }
+    }
+
+    /// Acquires the lock without waiting; `None` while it is held, and while the process forks.
+    pub(crate) fn try_lock(&self) -> Option<StateLockHeld<'_>> {
+        let is_first = threads::lock_entered();
+        if !self.try_acquire() {
+            threads::lock_left();
+            return None;
+        }
+        let held = self.held();
+        (!is_first || fork::may_hold_locks()).then_some(held)
+    }
+
+    /// As [`lock`](Self::lock), for the thread that forks: not counted, and whatever the gate.
+    #[cfg(feature = "std")]
+    pub(crate) fn while_held<R>(&self, run: impl FnOnce() -> R) -> R {
+        if !self.try_acquire() {
             self.wait();
         }
-        threads::lock_acquired();
-        StateLockHeld(self)
+        let result = run();
+        self.reset();
+        result
     }
 
-    /// Acquires the lock without waiting; `None` while it is held.
-    pub(crate) fn try_lock(&self) -> Option<StateLockHeld<'_>> {
+    /// The barrier of [`fork::PUBLISH`].
+    #[inline]
+    fn try_acquire(&self) -> bool {
         self.0
-            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-            .ok()?;
-        threads::lock_acquired();
-        Some(StateLockHeld(self))
+            .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
     }
 
-    /// Releases the lock of a holder that no longer exists.
+    #[inline]
+    const fn held(&self) -> StateLockHeld<'_> {
+        StateLockHeld {
+            lock: self,
+            of_this_thread: PhantomData,
+        }
+    }
+
+    /// Releases the lock, also one of a holder that no longer exists.
+    #[inline]
     pub(crate) fn reset(&self) {
         self.0.store(0, Ordering::Release);
     }
@@ -73,12 +112,7 @@ impl StateLock {
     fn wait(&self) {
         let mut tries = 0u32;
         loop {
-            if self.0.load(Ordering::Relaxed) == 0
-                && self
-                    .0
-                    .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-            {
+            if self.0.load(Ordering::Relaxed) == 0 && self.try_acquire() {
                 return;
             }
             tries = tries.saturating_add(1);
@@ -90,8 +124,8 @@ impl StateLock {
 impl Drop for StateLockHeld<'_> {
     #[inline]
     fn drop(&mut self) {
-        threads::lock_released();
-        self.0.0.store(0, Ordering::Release);
+        self.lock.reset();
+        threads::lock_left();
     }
 }
 

@@ -5,8 +5,9 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use crate::account::{self, AccountEntry, AccountTable};
+use crate::account::{AccountEntry, AccountTable};
 use crate::context::Refusal;
+use crate::fork;
 use crate::requester::Requester;
 
 #[cfg(feature = "std")]
@@ -21,7 +22,6 @@ mod local {
         static TABLE: AccountTable = const { AccountTable::new() };
         // Cold: only its destructor matters.
         static EXIT: Exit = const { Exit };
-        static LOCKS: Cell<usize> = const { Cell::new(0) };
         static REQUESTER: Cell<*const Requester<'static>> = const { Cell::new(core::ptr::null()) };
         static REFUSAL: Cell<Option<Refusal>> = const { Cell::new(None) };
     }
@@ -98,27 +98,6 @@ mod local {
             core::hint::spin_loop()
         }
     }
-
-    #[inline]
-    pub(crate) fn lock_acquired() {
-        if super::AUDIT && !are_forgone() {
-            LOCKS.with(|n| n.set(n.get().saturating_add(1)));
-        }
-    }
-
-    #[inline]
-    pub(crate) fn lock_released() {
-        if super::AUDIT && !are_forgone() {
-            LOCKS.with(|n| n.set(n.get().saturating_sub(1)));
-        }
-    }
-
-    pub(crate) fn locks() -> usize {
-        if are_forgone() {
-            return 0;
-        }
-        LOCKS.with(Cell::get)
-    }
 }
 
 #[cfg(not(feature = "std"))]
@@ -144,13 +123,6 @@ mod local {
     }
     pub(crate) fn relax(_: u32) {
         core::hint::spin_loop();
-    }
-    #[inline]
-    pub(crate) fn lock_acquired() {}
-    #[inline]
-    pub(crate) fn lock_released() {}
-    pub(crate) fn locks() -> usize {
-        0
     }
 }
 
@@ -221,13 +193,21 @@ pub(crate) fn id() -> usize {
     with_table(|table| table.map_or(0, |table| core::ptr::from_ref(table).addr()))
 }
 
-pub(crate) use local::{
-    lock_acquired, lock_released, note_refusal, on_exit, refusal, relax, requester, swap_requester,
-    with_table,
-};
+/// The thread is about to acquire a lock. True if it holds no other.
+#[inline]
+pub(crate) fn lock_entered() -> bool {
+    with_table(fork::enter)
+}
 
-#[cfg(feature = "std")]
-const AUDIT: bool = cfg!(any(debug_assertions, feature = "lock-audit"));
+/// The thread has released a lock.
+#[inline]
+pub(crate) fn lock_left() {
+    with_table(fork::leave);
+}
+
+pub(crate) use local::{
+    note_refusal, on_exit, refusal, relax, requester, swap_requester, with_table,
+};
 
 /// Makes this copy of the crate use no thread-local storage: it counts in the shared rows, as without feature `std`. Irreversible.
 ///
@@ -261,30 +241,29 @@ pub fn fold_thread() {
     });
 }
 
-/// In the child of a fork: resets the list of threads to the calling one, so that roots created from now on work as in a new process.
+/// In the child of a fork: makes contexts from before the fork usable, and new ones.
 ///
-/// Two locks that the parent's other threads may have held are released: the list's, and that of the calling thread's own table. Locks of
-/// trees, rows, budgets and owned values stay held for ever if such a thread held them: using a context from before the fork, even for a
-/// free, may then wait for ever. Nor do such contexts count exactly: unfolded counts of all threads are lost, the caller's included, and
-/// their leases stay leased.
+/// With feature `std` on a Unix, `pthread_atfork` calls it, from the first root on; and before the fork it waits until no other thread holds a
+/// lock of this crate. So a program need not call it. Only a child that is made past the C library, by a raw `clone`, must; then a lock may
+/// have been held, and using the context that it belongs to may wait for ever.
 ///
-/// It allocates nothing, waits for no lock and calls no other code, as a handler of `pthread_atfork` must. Without thread-locals (no feature
-/// `std`, or `forgo_thread_locals`) no thread is listed; the list's lock is released as well, since queries acquire it.
+/// What threads of the parent had counted is folded; what they leased is refunded, and budgets are charged with what is live. Blocks, owners
+/// and handles of these threads stay: nothing in the child frees them. A block that such a thread was allocating or freeing at the fork is
+/// counted or not. A fork within a call of a root's own allocator leaves that call's bytes out of the budgets.
+///
+/// It allocates nothing, waits for no lock and calls no other code, as a handler of `pthread_atfork` must.
 ///
 /// # Safety
 /// No other thread of the process uses this crate: in the child of a fork none but the caller exists.
 pub unsafe fn after_fork() {
-    with_table(|table| match table {
-        Some(table) => table.after_fork(),
-        None => account::after_fork(),
-    });
+    with_table(fork::in_child);
 }
 
 /// How many locks that guard Steward's state the calling thread holds.
 ///
-/// Always 0 when a host allocator, a driver or a destructor is entered (law 5); test allocators assert it. Counted in debug
-/// builds and with feature `lock-audit`; otherwise, and without `std`, always 0.
+/// Always 0 when a host allocator, a driver or a destructor is entered (law 5); test allocators assert it. Without thread-locals (no feature
+/// `std`, or `forgo_thread_locals`) always 0.
 #[must_use]
 pub fn held_state_locks() -> usize {
-    local::locks()
+    with_table(|table| table.map_or(0, fork::held))
 }

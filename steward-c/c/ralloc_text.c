@@ -23,6 +23,12 @@ static size_t text_size(size_t before, size_t length)
    return length >= SIZE_MAX - before ? TOO_LARGE : before + length + 1;
 }
 
+/* Whether a place lies behind the end of a text in a block of this size. No byte behind the block is read. */
+static bool is_behind(const char *text, size_t size, size_t place)
+{
+   return place != 0 && (place > size || text[place - 1] == 0);
+}
+
 /* Formats as vsnprintf, which keeps the arguments and errno. The text's length; TOO_LARGE where the C library cannot format it. */
 static size_t format_text(char *place, size_t size, const char *format, va_list arguments)
 {
@@ -117,6 +123,8 @@ static size_t offset_in(const char *block, size_t size, const char *text)
 bool steward_ralloc_str_append(char **text, const char *more, size_t text_length, size_t more_length)
 {
    size_t old_size = steward_ralloc_block_size(*text), size = text_size(text_length, more_length);
+   if (*text != NULL && is_behind(*text, old_size, text_length))
+      size = TOO_LARGE;
    size_t offset = offset_in(*text, old_size, more);
    /* What is appended may be a part of the text itself. It moves with the block, and must not be cut off. */
    if (offset != OUTSIDE && size < old_size)
@@ -176,7 +184,8 @@ bool steward_ralloc_vasprintf_rewrite_tail(char **text, size_t *start, const cha
          return false;
       write_text(tail, length, format, arguments);
    }
-   char *whole = steward_reralloc_size(NULL, *text, text_size(*start, length));
+   size_t size = is_behind(*text, steward_ralloc_block_size(*text), *start) ? TOO_LARGE : text_size(*start, length);
+   char *whole = steward_reralloc_size(NULL, *text, size);
    if (whole != NULL) {
       memcpy(whole + *start, tail, length);
       whole[*start + length] = 0;
@@ -270,7 +279,9 @@ bool steward_linear_vasprintf_rewrite_tail(void *handle, char **text, size_t *st
       return *text != NULL;
    }
    size_t length = measure(format, arguments);
-   char *whole = linear_begun(handle, *text, *start, text_size(*start, length));
+   /* Not all linear memory knows sizes; what is kept is read once more when it is copied. */
+   size_t size = memchr(*text, 0, *start) != NULL ? TOO_LARGE : text_size(*start, length);
+   char *whole = linear_begun(handle, *text, *start, size);
    if (whole == NULL)
       return false;
    write_text(whole + *start, length, format, arguments);

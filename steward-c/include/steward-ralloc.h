@@ -53,7 +53,8 @@ void *steward_ralloc_root(const steward_domain *domain);
 
 void *steward_ralloc_size(const void *parent, size_t size);
 void *steward_rzalloc_size(const void *parent, size_t size);
-/* old may be NULL. The block keeps its place, its parent, its children and its destructor. */
+/* old may be NULL. The block keeps its place, its parent, its children and its destructor. Where the block moves, the time grows with the number
+ * of its children, each of which names its parent: what grows often is better a child of its own, without children. */
 void *steward_reralloc_size(const void *parent, void *old, size_t size);
 void steward_ralloc_free(void *dying);
 /* Changes nothing where parent lies below the block. */
@@ -88,8 +89,8 @@ void *steward_linear_realloc(void *handle, void *old, size_t size);
 /* The block of the whole, to be freed, stolen or asked for its parent. */
 void *steward_linear_block(void *handle);
 
-/* Text: c/ralloc_text.c. NULL or false where there is no memory, or no text; a text that the C library cannot format is too large. Where *text is
- * NULL, *start is not read, and becomes the text's length. What is appended, a format and its arguments may be *text itself or parts of it. */
+/* Text: c/ralloc_text.c. NULL or false where there is no memory, or no text; a text that the C library cannot format is too large, and so is one
+ * that *start or text_length would continue behind its end. Where *text is NULL, *start is not read, and becomes the text's length. What is appended, a format and its arguments may be *text itself or parts of it. */
 void *steward_rerzalloc_size(const void *parent, void *old, size_t old_size, size_t size);
 void *steward_ralloc_array_size(const void *parent, size_t size, size_t count);
 void *steward_rzalloc_array_size(const void *parent, size_t size, size_t count);

@@ -8,8 +8,8 @@
  * of the library is printed in one line, and the process ends. Functions that are passed (an allocator's, Vulkan's callbacks, writers,
  * destructors) must not unwind, by a C++ exception or longjmp: what happens then is undefined.
  *
- * Contexts, handles, bridges and numbers may be used from any thread. No function may be called from a signal handler, nor in a forked child
- * while another thread of the parent was counting: a lock may be held for ever there.
+ * Contexts, handles, bridges and numbers may be used from any thread. No function may be called from a signal handler. A child of fork uses what
+ * its parent made, whatever other threads were doing; what they held stays allocated there. A child of a raw clone does not.
  */
 #ifndef STEWARD_H
 #define STEWARD_H

@@ -25,6 +25,8 @@ mod complete;
 mod contracts;
 mod example;
 mod fixture;
+#[cfg(target_os = "linux")]
+mod forks;
 mod frozen_global;
 mod growth;
 mod hooked;
@@ -47,6 +49,8 @@ pub use complete::{assert_bodies_call, assert_every_function_is_named};
 pub use contracts::{ContractReport, check_contracts};
 pub use example::example;
 pub use fixture::{MemoryUse, Sink, Stage, picture};
+#[cfg(target_os = "linux")]
+pub use forks::fork_while;
 pub use frozen_global::{Once, Refusing, STILL, Still};
 pub use growth::assert_linear;
 pub use hooked::{Call, HookedAllocator, Moment, Request, in_hook, run_hook, with_hook};

@@ -1,5 +1,5 @@
-//! The child of a fork starts without accounts, checker and state file. Its commands on objects of the parent work, unless another thread
-//! of the parent was in a callback at the fork: a lock that it held stays locked.
+//! The child of a fork starts without accounts, checker and state file. Its commands on objects of the parent work: alloc-core sees to
+//! its own locks.
 
 use crate::once::OnceAcrossForks;
 use crate::settings::complain;
@@ -23,8 +23,6 @@ pub(crate) fn watch() {
 
 /// In the child, on its one thread: stores and no more, as such a handler must.
 extern "C" fn start_afresh() {
-    // SAFETY: the other threads of the parent do not exist here.
-    unsafe { alloc_core::after_fork() };
     once::after_fork();
     state::after_fork();
     accounts::after_fork();

@@ -13,7 +13,9 @@ mod usage;
 
 pub(crate) use entry::{AccountEntry, Counts};
 pub(crate) use fold::{FOLD_MAX, FOLD_MIN};
-pub(crate) use registry::{after_fork, evict, read_row, try_read_row};
+#[cfg(feature = "std")]
+pub(crate) use registry::is_a_lock_held;
+pub(crate) use registry::{evict, inherit, read_row, try_read_row};
 pub(crate) use row::AccountRow;
 pub(crate) use table::{AccountTable, slot};
 pub use usage::{ScopeUsage, Usage};

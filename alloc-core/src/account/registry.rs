@@ -75,14 +75,20 @@ pub(super) fn unlist(table: &AccountTable) {
     }
 }
 
-/// In the child of a fork, whose one thread has no table.
-pub(crate) fn after_fork() {
-    restart(None);
+/// Before a fork: whether a listed thread holds a lock.
+#[cfg(feature = "std")]
+pub(crate) fn is_a_lock_held() -> bool {
+    REGISTRY.lock.while_held(|| {
+        let mut held = 0;
+        each(u64::MAX, |table| held |= table.held.load(Ordering::SeqCst));
+        held != 0
+    })
 }
 
-/// In the child of a fork, whose one thread has `table`: unlists the others and resets the lock.
-pub(super) fn restart(table: Option<&AccountTable>) {
+/// In the child of a fork: folds all threads' counts, and lists only the calling one, whose table is `own`.
+pub(crate) fn inherit(own: Option<&AccountTable>) {
     REGISTRY.lock.reset();
+    each(u64::MAX, AccountTable::inherit);
     REGISTRY
         .head
         .store(core::ptr::null_mut(), Ordering::Relaxed);
@@ -90,8 +96,8 @@ pub(super) fn restart(table: Option<&AccountTable>) {
     for residents in &REGISTRY.residents {
         residents.store(0, Ordering::Relaxed);
     }
-    if let Some(table) = table {
-        list(table);
+    if let Some(own) = own.filter(|own| own.is_listed()) {
+        list(own);
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct AccountTable {
     /// The bit of a row's `touched` for this thread (and, past 64 threads, for others as well), assigned by `registry::list`.
     pub(super) residue: AtomicU32,
     state: AtomicU8,
+    /// The locks of this crate that the thread holds, see `fork`. Written by the thread alone.
+    pub(crate) held: AtomicU32,
     pub(super) next: AtomicPtr<AccountTable>,
     pub(super) prev: AtomicPtr<AccountTable>,
 }
@@ -46,6 +48,7 @@ impl AccountTable {
             lock: Lock::new(),
             residue: AtomicU32::new(0),
             state: AtomicU8::new(FRESH),
+            held: AtomicU32::new(0),
             next: AtomicPtr::new(core::ptr::null_mut()),
             prev: AtomicPtr::new(core::ptr::null_mut()),
         }
@@ -67,7 +70,7 @@ impl AccountTable {
     /// Opens an entry for `node` and `scope`, folding its former row's counts. `None` when the thread is ending.
     #[cold]
     pub(crate) fn open(&self, node: &ContextNode, scope: Scope) -> Option<&AccountEntry> {
-        if self.state.load(Ordering::Relaxed) != LISTED && !self.attach() {
+        if !self.is_listed() && !self.attach() {
             return None;
         }
         let tag = node.tag(scope);
@@ -105,7 +108,7 @@ impl AccountTable {
 
     /// Folds all counts of the thread and refunds its leases; the entries are empty until used again.
     pub(crate) fn fold(&self) {
-        if self.state.load(Ordering::Relaxed) != LISTED {
+        if !self.is_listed() {
             return;
         }
         let _table = self.lock.lock();
@@ -114,7 +117,7 @@ impl AccountTable {
 
     /// Refunds the thread's leases from the budgets of one tree, and folds those entries.
     pub(crate) fn fold_tree(&self, root: &ContextNode) {
-        if self.state.load(Ordering::Relaxed) != LISTED {
+        if !self.is_listed() {
             return;
         }
         let _table = self.lock.lock();
@@ -129,15 +132,31 @@ impl AccountTable {
         }
     }
 
-    /// In a forked child: discards the thread's counts, because the rows' locks may be held for ever.
-    pub(crate) fn after_fork(&self) {
-        self.lock.reset();
+    /// True while the registry has the table.
+    #[inline]
+    pub(crate) fn is_listed(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == LISTED
+    }
+
+    /// In the child of a fork: adds the counts of a thread, mostly one that is gone, to the rows, and empties the entries. Leases are not
+    /// refunded: the charges are computed anew. Waits for no lock; what a held one guards stays uncounted.
+    pub(super) fn inherit(&self) {
+        let table = self.lock.try_lock();
         for entry in &self.entries {
+            let (tag, node) = (entry.tag(), entry.node());
+            if let Some(scope) = Scope::from_raw((tag & 7) as u32)
+                && tag != 0
+                && table.is_some()
+                // SAFETY: as in `retire`.
+                && let Some(row) = unsafe { &*node }.row(scope).try_lock()
+            {
+                row.fold(&entry.drain());
+            }
             let _ = entry.drain();
             entry.install(0, core::ptr::null_mut(), 0);
         }
-        let is_listed = self.state.load(Ordering::Relaxed) == LISTED;
-        registry::restart(is_listed.then_some(self));
+        drop(table);
+        self.lock.reset();
     }
 
     /// At the thread's end: as [`AccountTable::fold`]; later operations of this thread count in the rows directly.

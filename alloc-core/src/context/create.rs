@@ -13,6 +13,7 @@ use super::options::ContextOptions;
 use super::tree;
 use crate::budget::{Budget, BudgetKind};
 use crate::error::HostError;
+use crate::fork::watch_forks;
 use crate::host::HostAllocator;
 use crate::rejected::Rejected;
 use crate::requester::with_identity;
@@ -106,7 +107,7 @@ unsafe fn begin_root(
     Ok((block, node))
 }
 
-/// Counts a root's own record in it.
+/// Counts a root's own record in it, and lists the root.
 fn finish_root(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
     // SAFETY: just placed.
     let this = unsafe { node.as_ref() };
@@ -117,6 +118,8 @@ fn finish_root(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
         ..crate::account::Counts::default()
     };
     this.count_directly(this.scope, &counts);
+    tree::list_root(node);
+    watch_forks();
     node
 }
 
@@ -175,6 +178,7 @@ fn set_budget(node: &ContextNode, budget: Budget, above: Option<u64>) {
         // No limit: inherited limits hold, and this one must cost nothing.
         return;
     }
+    node.note_budget();
     node.budget.kind.store(budget.kind as u8, Ordering::Relaxed);
     node.set_flags(BUDGETED);
     node.budget.limit.store(budget.limit, Ordering::Relaxed);

@@ -49,8 +49,8 @@ use crate::sync::Ordering;
 ///
 /// To print a tree: [`snapshot`](ContextHandle::snapshot).
 ///
-/// Thread rules: `Send + Sync`; any thread may call every operation, but not from a signal handler, nor in a child forked while another
-/// thread was counting (a lock may be held for ever there).
+/// Thread rules: `Send + Sync`; any thread may call every operation, but not from a signal handler. The child of a fork may use every context
+/// of its parent (see [`after_fork`](crate::after_fork)).
 pub struct Context {
     /// The owner's own reference.
     handle: ContextHandle,

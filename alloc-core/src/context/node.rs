@@ -43,6 +43,8 @@ pub(crate) const OWNS_BACKING: u8 = 128;
 const FOREIGN: u8 = 1 << Scope::COUNT;
 /// In `parts_in_use`: ended children left sums.
 const GONE: u8 = 2 << Scope::COUNT;
+/// In `parts_in_use` of a root: a context of the tree was given a budget.
+const BUDGETS: u8 = 4 << Scope::COUNT;
 
 /// A context's record, see the file's head. `create` creates and ends it.
 #[repr(C, align(16))]
@@ -85,9 +87,9 @@ pub(crate) struct TreeLinks {
     pub(crate) first_child: AtomicPtr<ContextNode>,
     /// The oldest child.
     pub(crate) last_child: AtomicPtr<ContextNode>,
-    /// The next older sibling.
+    /// The next older sibling; of a root: the next older root of the process.
     pub(crate) next: AtomicPtr<ContextNode>,
-    /// The next newer sibling.
+    /// The next newer sibling, or root.
     pub(crate) prev: AtomicPtr<ContextNode>,
 }
 
@@ -296,6 +298,16 @@ impl ContextNode {
         self.note(GONE);
     }
 
+    /// The same for the budgets of a tree.
+    pub(super) fn note_budget(&self) {
+        self.root().note(BUDGETS);
+    }
+
+    /// True for a root if its tree has a budget.
+    pub(super) fn has_budgets(&self) -> bool {
+        self.uses(BUDGETS)
+    }
+
     /// Whether anything was ever counted in `scope`.
     pub(crate) fn counts_in(&self, scope: Scope) -> bool {
         self.uses(1 << scope.index())
@@ -331,6 +343,14 @@ impl ContextNode {
             return ScopeUsage::default();
         }
         self.row(scope).folded()
+    }
+
+    /// The folded live bytes, without waiting for a lock; `None` while one is held.
+    pub(super) fn try_live_bytes(&self) -> Option<u64> {
+        Scope::ALL.into_iter().try_fold(0_u64, |sum, scope| {
+            let live = self.row(scope).try_lock()?.live_bytes();
+            Some(sum.saturating_add_signed(live.max(0)))
+        })
     }
 
     /// Folds and closes every thread's entries of an ending or quiet node.

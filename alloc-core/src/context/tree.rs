@@ -5,7 +5,79 @@ use core::ptr::NonNull;
 use super::node::{ABANDONED, CLOSED, ContextNode, DRAINED, ORPHANED, OWNED_BY_PARENT};
 use crate::account::{ScopeUsage, Usage};
 use crate::scope::Scope;
-use crate::sync::{AtomicPtr, AtomicU64, Held, Ordering, fence};
+use crate::sync::{AtomicPtr, AtomicU64, Held, Lock, Ordering, fence};
+
+/// The roots of the process, the newest first, linked as siblings are. The lock is held together with no other.
+static ROOTS: (Lock, AtomicPtr<ContextNode>) = (Lock::new(), AtomicPtr::new(core::ptr::null_mut()));
+
+/// Lists a new root.
+pub(super) fn list_root(root: NonNull<ContextNode>) {
+    let _held = ROOTS.0.lock();
+    let older = ROOTS.1.swap(root.as_ptr(), Ordering::Relaxed);
+    // SAFETY: listed roots are alive: a root is unlisted, under the lock held here, before it is freed.
+    if let Some(older) = unsafe { older.as_ref() } {
+        older.tree.prev.store(root.as_ptr(), Ordering::Relaxed);
+    }
+    // SAFETY: the caller's new root.
+    unsafe { root.as_ref() }
+        .tree
+        .next
+        .store(older, Ordering::Relaxed);
+}
+
+fn unlist_root(root: &ContextNode) {
+    let _held = ROOTS.0.lock();
+    let (newer, older) = (
+        root.tree.prev.load(Ordering::Relaxed),
+        root.tree.next.load(Ordering::Relaxed),
+    );
+    // SAFETY: as in `list_root`.
+    match unsafe { newer.as_ref() } {
+        Some(newer) => newer.tree.next.store(older, Ordering::Relaxed),
+        None => ROOTS.1.store(older, Ordering::Relaxed),
+    }
+    // SAFETY: as in `list_root`.
+    if let Some(older) = unsafe { older.as_ref() } {
+        older.tree.prev.store(newer, Ordering::Relaxed);
+    }
+}
+
+/// In the child of a fork: charges all budgets with what is live. No entry is open, so nothing is leased. Waits for no lock; a tree with a
+/// lock that is held stays as it is.
+pub(crate) fn recharge() {
+    ROOTS.0.reset();
+    let mut at = ROOTS.1.load(Ordering::Relaxed);
+    // SAFETY: as in `list_root`; the process has no other thread.
+    while let Some(root) = unsafe { at.as_ref() } {
+        if root.has_budgets()
+            && let Some(held) = root.tree_lock.try_lock()
+            && let Some(_budget) = root.budget_lock.try_lock()
+        {
+            each_under(&held, root, |node, _| {
+                if node.is_budgeted()
+                    && let Some(live) = node.try_live_bytes()
+                {
+                    let lost = Scope::ALL.map(|scope| node.closed_children.sum(scope).live_bytes);
+                    let charged = lost.into_iter().fold(live, u64::saturating_add);
+                    node.budget.charged.store(charged, Ordering::Relaxed);
+                }
+            });
+            post_order(
+                &held,
+                root,
+                |_| true,
+                |node| {
+                    if let Some(parent) = node.parent().filter(|parent| parent.is_budgeted()) {
+                        parent
+                            .budget
+                            .add(node.budget.charged.load(Ordering::Relaxed));
+                    }
+                },
+            );
+        }
+        at = root.tree.next.load(Ordering::Relaxed);
+    }
+}
 
 /// Links a new node below `above`, as its newest child, which keeps the caller's reference on `above`.
 pub(super) fn link(above: NonNull<ContextNode>, new: NonNull<ContextNode>) {
@@ -37,6 +109,7 @@ pub(super) fn link(above: NonNull<ContextNode>, new: NonNull<ContextNode>) {
 /// Unlinks an ending node and adds its sums to its parent's. Returns the parent, whose reference the caller must release.
 pub(super) fn unlink(node: &ContextNode) -> Option<NonNull<ContextNode>> {
     if node.is_root() {
+        unlist_root(node);
         return None;
     }
     // All entries are evicted: the rows hold everything.
@@ -152,16 +225,26 @@ pub(super) fn each_under(
 /// Calls `visit` with the nodes of the subtree, children before parents, without those below budgeted nodes. `visit` must make no call out
 /// of the library.
 pub(super) fn unbudgeted_post_order(
+    held: &Held<'_>,
+    top: &ContextNode,
+    visit: impl FnMut(&ContextNode),
+) {
+    post_order(held, top, |node| !node.is_budgeted(), visit);
+}
+
+/// Calls `visit` with the nodes of the subtree, children before parents, and those below a node only if it is `open`.
+fn post_order(
     _: &Held<'_>,
     top: &ContextNode,
+    open: impl Fn(&ContextNode) -> bool,
     mut visit: impl FnMut(&ContextNode),
 ) {
-    fn down(mut at: &ContextNode) -> &ContextNode {
-        while let Some(child) = children(at).next().filter(|_| !at.is_budgeted()) {
+    let down = |mut at| {
+        while let Some(child) = children(at).next().filter(|_| open(at)) {
             at = child;
         }
         at
-    }
+    };
     let mut at = down(top);
     loop {
         // SAFETY: linked nodes are alive, see `put_first`. Read before the visit, which may make the node budgeted.

@@ -79,6 +79,9 @@ impl TaggedBlock {
 
     /// Resizes the payload, keeping what fits. The block keeps its place, its parent and its children, and may move.
     ///
+    /// O(1), and O(children) if the block moves: each child names its parent (1 ns a child, about). Keep data that grows often in a block
+    /// without children, below the one that has them.
+    ///
     /// # Errors
     /// The block is unchanged. As [`allocate`](Self::allocate); [`Misuse::Dying`] in a destructor, for a block that is being freed.
     ///

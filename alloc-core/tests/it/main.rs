@@ -9,6 +9,8 @@ mod context;
 #[cfg(not(miri))]
 mod examples;
 mod foreign;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod forks;
 mod limits;
 mod operations;
 mod owned;

@@ -359,15 +359,15 @@ static void wrong_sizes(void)
    CHECK(steward_ralloc_strdup(NULL, NULL) == NULL && steward_gc_alloc_size(NULL, 1, 1) == NULL);
 }
 
-/* A sum that wraps is refused as too large, and the reason can be asked; the text is as it was. Without a text, start is not read. */
+/* A sum that wraps and a start behind the text are refused as too large, and the reason can be asked; the text is as it was. Without a text, start is not read. */
 static void wrong_texts(void)
 {
-   const size_t starts[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 4};
+   const size_t starts[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 4, 5, 6, 100, 1 << 20};
    steward_context *root = NULL;
    char *top = steward_ralloc_size(NULL, 0), *text = steward_ralloc_strdup(top, "text");
    void *linear = steward_linear_new(top, 0);
    char *other = steward_linear_strdup(linear, "text");
-   for (int i = 0; i < 3; i++) {
+   for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
       size_t start = starts[i];
       CHECK(steward_root(NULL, NULL, &root) == -13 && noted(STEWARD_REFUSAL_MISUSE));
       CHECK(!steward_ralloc_asprintf_rewrite_tail(&text, &start, "more") && noted(STEWARD_REFUSAL_TOO_LARGE));

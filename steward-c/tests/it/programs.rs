@@ -93,6 +93,15 @@ fn ca5_ca9_ca11_ca13_ca21_ca22_ca23_ca25_ca28_the_interface_does_what_its_header
 }
 
 #[test]
+fn ca11_a_forked_child_uses_what_its_parents_threads_were_using() {
+    let Some(installed) = installed("forks") else {
+        return;
+    };
+    let program = installed.compile("tests/c/forks.c", C11, "steward");
+    succeed(&run(&program), "forks");
+}
+
+#[test]
 fn ca10_a_panic_is_one_line_and_ends_the_process() {
     const CHILD: &str = "STEWARD_C_PANICS";
     if std::env::var_os(CHILD).is_some() {

@@ -300,6 +300,11 @@ impl Lock {
         })
     }
 
+    /// For a fork, which no model has.
+    pub(crate) fn while_held<R>(&self, run: impl FnOnce() -> R) -> R {
+        run()
+    }
+
     /// For the child of a fork, which no model has.
     pub(crate) fn reset(&self) {}
 }

@@ -9,6 +9,7 @@ use core::num::NonZeroU64;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use alloc_core::support::watch_forks;
 use alloc_core::{HostAllocator, HostError, HostSource, Rejected, TryVec};
 
 use super::engine::{CallbackCall, Engine};
@@ -130,6 +131,7 @@ impl<'h> Checker<'h> {
     }
 
     fn of_engine(engine: Engine<'h, 'static>) -> Result<Self, CallbackError> {
+        watch_forks();
         let engine = engine.with_reserved_rows()?;
         let memory = engine.memory();
         let mut watched = ShardedTable::new(memory, false, usize::MAX);

@@ -14,6 +14,8 @@ mod examples;
 mod fake_driver;
 mod fallible;
 mod foreign;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod forks;
 mod hostile_traces;
 mod judge;
 mod operations;

@@ -1,0 +1,193 @@
+//! Forks: while a process is copied, no thread but the forking one holds a lock of this crate.
+//!
+//! A thread counts the locks that it holds: in its table, or, where that is not listed, in [`UNLISTED`]. Before a fork the gate is closed: a
+//! thread without a lock gets none until the gate opens. Then the fork waits until the threads that hold one have released it. They hold
+//! locks for some nanoseconds, and never over a call out of the library, so the wait is short. The child finds every structure whole; it
+//! folds what the threads that it lacks had counted.
+
+use crate::account::{self, AccountTable};
+use crate::context::tree;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::threads;
+
+/// 0: open. Else the thread that forks, see [`threads::id`]; 1 where threads cannot be told apart.
+static GATE: AtomicUsize = AtomicUsize::new(0);
+/// Threads that hold locks and are not listed; where threads cannot be told apart, the locks that are held.
+static UNLISTED: AtomicUsize = AtomicUsize::new(0);
+
+/// In a table's `held`, beside the number of locks: the thread is counted in [`UNLISTED`].
+const IS_UNLISTED: u32 = 1 << 31;
+
+/// How a thread publishes that it will hold a lock. The store must be visible before the thread reads the gate. On x86 the exchange that
+/// acquires the lock lies between them and is a full barrier; elsewhere store and load are sequentially consistent, which costs little.
+pub(crate) const PUBLISH: Ordering = if cfg!(any(target_arch = "x86", target_arch = "x86_64")) {
+    Ordering::Release
+} else {
+    Ordering::SeqCst
+};
+
+/// The thread with this table will hold one more lock. True if it holds no other: then, once it has the lock, it asks
+/// [`may_hold_locks`].
+#[inline]
+pub(crate) fn enter(table: Option<&AccountTable>) -> bool {
+    let Some(table) = table else {
+        if cfg!(feature = "std") {
+            UNLISTED.fetch_add(1, Ordering::SeqCst);
+        }
+        return cfg!(feature = "std");
+    };
+    let held = table.held.load(Ordering::Relaxed);
+    if held != 0 {
+        table.held.store(held.wrapping_add(1), Ordering::Relaxed);
+    } else if table.is_listed() {
+        table.held.store(1, PUBLISH);
+    } else {
+        UNLISTED.fetch_add(1, Ordering::SeqCst);
+        table.held.store(IS_UNLISTED | 1, Ordering::Relaxed);
+    }
+    held == 0
+}
+
+/// The thread with this table has released a lock.
+#[inline]
+pub(crate) fn leave(table: Option<&AccountTable>) {
+    let Some(table) = table else {
+        if cfg!(feature = "std") {
+            UNLISTED.fetch_sub(1, Ordering::Release);
+        }
+        return;
+    };
+    let held = table.held.load(Ordering::Relaxed).wrapping_sub(1);
+    if held == IS_UNLISTED {
+        table.held.store(0, Ordering::Relaxed);
+        UNLISTED.fetch_sub(1, Ordering::Release);
+    } else {
+        table.held.store(held, Ordering::Release);
+    }
+}
+
+/// The locks that the thread with this table holds.
+pub(crate) fn held(table: &AccountTable) -> usize {
+    (table.held.load(Ordering::Relaxed) & !IS_UNLISTED) as usize
+}
+
+/// False while another thread forks.
+#[inline]
+pub(crate) fn may_hold_locks() -> bool {
+    let gate = GATE.load(Ordering::SeqCst);
+    gate == 0 || is_forking(gate)
+}
+
+/// True for the thread that forks: other handlers of its fork may use contexts.
+#[cold]
+fn is_forking(gate: usize) -> bool {
+    gate == threads::id()
+}
+
+/// Waits while another thread forks. The caller holds no lock.
+#[cold]
+pub(crate) fn wait_for_gate() {
+    let mut tries = 0_u32;
+    while !may_hold_locks() {
+        tries = tries.wrapping_add(1);
+        threads::relax(tries);
+    }
+}
+
+/// In the child, whose one thread has this table: see [`crate::after_fork`].
+pub(crate) fn in_child(own: Option<&AccountTable>) {
+    let unlisted = own.is_some_and(|own| own.held.load(Ordering::Relaxed) & IS_UNLISTED != 0);
+    UNLISTED.store(usize::from(unlisted), Ordering::Relaxed);
+    GATE.store(0, Ordering::Relaxed);
+    account::inherit(own);
+    tree::recharge();
+}
+
+/// Registers the handlers of forks, once. Every root does; crates that use a [`StateLock`](crate::support::StateLock) without a context
+/// call it themselves. Without feature `std`, and on systems without `pthread_atfork`, it does nothing.
+///
+/// The handlers wait for locks. A lock that a program holds over calls of this crate, and acquires in a handler of its own, must be watched
+/// after the first root was created: handlers before a fork run in the reverse order.
+pub fn watch_forks() {
+    #[cfg(all(feature = "std", unix, not(miri)))]
+    handlers::watch();
+}
+
+#[cfg(all(feature = "std", unix, not(miri)))]
+mod handlers {
+    use core::ffi::c_int;
+
+    use super::{AccountTable, GATE, Ordering, UNLISTED, account, in_child, threads};
+    use crate::sync::AtomicU8;
+
+    type Handler = Option<extern "C" fn()>;
+
+    // The one function of an operating system that this crate calls. A reference to the `libc` crate would be a dependency for it alone.
+    unsafe extern "C" {
+        fn pthread_atfork(before: Handler, in_parent: Handler, in_child: Handler) -> c_int;
+    }
+
+    pub(super) fn watch() {
+        static WATCHED: AtomicU8 = AtomicU8::new(0);
+        if WATCHED.load(Ordering::Relaxed) == 0 && WATCHED.swap(1, Ordering::Relaxed) == 0 {
+            // SAFETY: the C library forgets the handlers of a library that is unloaded.
+            let refused = unsafe { pthread_atfork(Some(before), Some(after), Some(child)) } != 0;
+            // No memory: the next root tries again.
+            WATCHED.store(u8::from(!refused), Ordering::Relaxed);
+        }
+    }
+
+    /// Closes the gate, and waits until no thread holds a lock.
+    extern "C" fn before() {
+        if threads::with_table(|own| own.is_some_and(holds_locks)) {
+            // A signal handler that forks: the thread will go on with its lock, and cannot wait for those that wait for it.
+            return;
+        }
+        let own = threads::id().max(1);
+        loop {
+            wait_until(|| {
+                GATE.compare_exchange(0, own, Ordering::SeqCst, Ordering::Relaxed)
+                    .is_ok()
+            });
+            let mut turns = 0_u32;
+            let mut is_stuck = false;
+            wait_until(|| {
+                let unlisted = UNLISTED.load(Ordering::SeqCst) != 0;
+                turns = turns.saturating_add(1);
+                is_stuck = unlisted && turns > PATIENCE;
+                is_stuck || !unlisted && !account::is_a_lock_held()
+            });
+            if !is_stuck {
+                return;
+            }
+            // Where threads cannot be told apart, one that holds a lock waits at the gate for its second: let it pass.
+            GATE.store(0, Ordering::SeqCst);
+            (1..PATIENCE).for_each(threads::relax);
+        }
+    }
+
+    /// Turns of waiting; each 64th of them yields.
+    const PATIENCE: u32 = 256;
+
+    fn wait_until(mut is_done: impl FnMut() -> bool) {
+        let mut tries = 0_u32;
+        while !is_done() {
+            tries = tries.wrapping_add(1);
+            threads::relax(tries);
+        }
+    }
+
+    fn holds_locks(table: &AccountTable) -> bool {
+        super::held(table) != 0
+    }
+
+    extern "C" fn after() {
+        if GATE.load(Ordering::Relaxed) == threads::id().max(1) {
+            GATE.store(0, Ordering::Release);
+        }
+    }
+
+    extern "C" fn child() {
+        threads::with_table(in_child);
+    }
+}
