@@ -5,26 +5,44 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 /// The most bytes of a file or of the standard input that are read.
 pub(crate) const MAX_BYTES: u64 = 1 << 30;
+
+/// How long the program waits for the other end of a pipe.
+pub(crate) const PIPE_WAIT: Duration = Duration::from_secs(5);
 
 /// Reads the standard input if `name` is `-`, else the file of that name. Returns the name for messages as well.
 pub(crate) fn read(name: &str) -> (&str, io::Result<Vec<u8>>) {
     match name {
         "-" => ("the standard input", within(io::stdin().lock(), MAX_BYTES)),
-        name => (name, File::open(name).and_then(file)),
+        name => (name, open(Path::new(name)).and_then(file)),
     }
 }
 
 /// The text of a file.
 pub(crate) fn text(path: &Path) -> io::Result<String> {
-    let bytes = File::open(path).and_then(file)?;
+    let bytes = open(path).and_then(file)?;
     String::from_utf8(bytes).map_err(|error| {
         io::Error::new(
             ErrorKind::InvalidData,
             format!("it is no UTF-8: {}", error.utf8_error()),
         )
+    })
+}
+
+/// Opens a file, or a pipe as soon as it has a writer.
+fn open(path: &Path) -> io::Result<File> {
+    let (opened, when_opened) = mpsc::channel();
+    let name = path.to_owned();
+    // Where the open never ends, the thread ends with the program.
+    thread::spawn(move || opened.send(File::open(name)));
+    when_opened.recv_timeout(PIPE_WAIT).unwrap_or_else(|_| {
+        let why = "no process writes this pipe: start its writer first";
+        Err(io::Error::new(ErrorKind::NotConnected, why))
     })
 }
 

@@ -26,6 +26,8 @@
 pub mod accounting;
 mod ash;
 mod command_mark;
+#[cfg_attr(not(unix), path = "files/other.rs")]
+pub mod files;
 pub mod guard_run;
 pub mod meter;
 mod object_kind;

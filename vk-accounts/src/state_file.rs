@@ -22,12 +22,14 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use serde::Serialize;
 use vk_callbacks::CommandRow;
+
+use crate::files;
 
 /// The first word.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"STEWARD\x02");
@@ -212,7 +214,10 @@ pub enum ReadStateError {
 /// # Errors
 /// [`ReadStateError`].
 pub fn read(path: &Path) -> Result<State, ReadStateError> {
-    let mut file = File::open(path)?;
+    read_from(&mut files::open(path)?)
+}
+
+fn read_from(mut file: &mut File) -> Result<State, ReadStateError> {
     let mut bytes = Vec::new();
     let mut attempt = 1;
     loop {
@@ -255,8 +260,9 @@ impl fmt::Display for EscapedName<'_> {
 /// # Errors
 /// [`ReadStateError`]: it is no state file, or cannot be written to.
 pub fn request(path: &Path, word: usize) -> Result<(), ReadStateError> {
-    read(path)?;
-    let mut file = OpenOptions::new().write(true).open(path)?;
+    // What is written to is what was read: the name may be another user's, as that in a process's environment.
+    let mut file = files::open_to_change(path)?;
+    read_from(&mut file)?;
     file.seek(SeekFrom::Start(word as u64 * 8))?;
     // All bytes but one are 0 and stay so: the layer never sees a part of it.
     Ok(file.write_all(&1_u64.to_ne_bytes())?)

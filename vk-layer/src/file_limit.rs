@@ -26,6 +26,14 @@ pub(crate) fn remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::ResourceBusy => {
             "another process that runs writes it: name a file with %p, the number of the process"
         }
+        io::ErrorKind::AlreadyExists => {
+            "it is no state file of this layer and stays as it is: remove it, or name another file"
+        }
+        io::ErrorKind::InvalidInput => "name a plain file, or one that does not exist",
+        io::ErrorKind::NotConnected => "or name a file",
+        io::ErrorKind::PermissionDenied if error.get_ref().is_some() => {
+            "name a file in a folder of your own"
+        }
         _ => "name a file in a folder that can be written to",
     }
 }

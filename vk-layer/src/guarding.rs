@@ -3,10 +3,11 @@
 //! Both apply to the callbacks that replace NULL. The layer's own records come from [`SYSTEM`] directly, and callbacks of the program are
 //! not guarded.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
+use std::path::Path;
 
 use alloc_core::{Context, ContextOptions, HostAllocator};
+use vk_accounts::files;
 use vk_accounts::guard_run::{Guarding, Layers};
 use vk_accounts::report::{FailRun, GuardRun};
 
@@ -62,16 +63,11 @@ fn layers(guarding: &Guarding) -> Option<&'static Layers> {
     })
 }
 
-/// Opens the file for the first refusals, if the settings name one. Follows no link and creates no folder.
+/// Opens the file for the first refusals, if the settings name one.
 fn refusal_file() -> Option<File> {
     let pattern = settings().refusals.as_ref()?;
     write_named("file of refusals", pattern, |name| {
-        OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(name)
+        files::append(Path::new(name))
     })
 }
 

@@ -6,8 +6,15 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use vk_accounts::files;
+
+use crate::input;
+
+/// The most bytes of a manifest.
+const MAX_MANIFEST: u64 = 1 << 20;
 
 /// The manifest of a driver, a file `*.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +103,7 @@ fn layers_of(file: &Path) -> Vec<(String, PathBuf)> {
         name: String,
         library_path: Option<PathBuf>,
     }
-    let read = fs::read(file).ok();
+    let read = read(file).ok();
     let read = read.and_then(|text| serde_json::from_slice::<LayerManifest>(&text).ok());
     let Some(LayerManifest { layer, layers }) = read else {
         return Vec::new();
@@ -104,6 +111,11 @@ fn layers_of(file: &Path) -> Vec<(String, PathBuf)> {
     let all = layer.into_iter().chain(layers);
     all.filter_map(|layer| Some((layer.name, layer.library_path?)))
         .collect()
+}
+
+/// The bytes of a manifest.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    input::within(files::open(path)?, MAX_MANIFEST)
 }
 
 /// The paths of a list, without empty ones.
@@ -164,7 +176,7 @@ pub(super) fn parse(path: &Path) -> Result<IcdManifest, String> {
     struct Icd {
         library_path: String,
     }
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    let bytes = read(path).map_err(|error| error.to_string())?;
     let file: File = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
     let stem = path
         .file_stem()
@@ -233,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn manifests_are_read_by_name_and_other_files_passed_over() -> std::io::Result<()> {
+    fn manifests_are_read_by_name_and_other_files_passed_over() -> io::Result<()> {
         let directory = tempfile::tempdir()?;
         let at = |name: &str| directory.path().join(name);
         fs::write(

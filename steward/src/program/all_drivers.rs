@@ -8,6 +8,7 @@ use std::process::{Command, Output as Finished};
 
 use serde_json::{Value, json};
 
+use super::files::private_folder;
 use super::{Outcome, ProgramError, outputs};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, DriverInfo};
@@ -99,7 +100,7 @@ unsafe fn each(
     if listing.drivers.is_empty() {
         return Err(listing.no_driver().into());
     }
-    let folder = tempfile::tempdir()?;
+    let folder = private_folder("steward-drivers-")?;
     let mut reports = Vec::new();
     let mut checked = Vec::new();
     let mut text = Vec::new();

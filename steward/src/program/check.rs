@@ -191,7 +191,8 @@ fn report_step(
     };
     if let Some(file) = &check.page_part {
         let part = (report, checked.summary());
-        std::fs::write(file, report::json(&part).map_err(std::io::Error::from)?)?;
+        let part = report::json(&part).map_err(std::io::Error::from)?;
+        vk_accounts::files::write(file, part.as_bytes(), vk_accounts::files::PRIVATE)?;
     }
     let reports = std::slice::from_ref(report);
     let profiled = outputs::write_profile(output, reports, Some(&run.events), out);

@@ -1,74 +1,57 @@
-//! Writes files completely or not at all.
+//! The files that a command line names as outputs, and their errors. `vk_accounts::files` has the rules.
 
-use std::fs::{self, File, OpenOptions};
+#![forbid(unsafe_code)]
+
+use std::fs::Permissions;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use vk_accounts::files::{self, PRIVATE, Written};
 
 use super::ProgramError;
+use crate::input::PIPE_WAIT;
 
-/// Checks whether [`write_whole`] can write `file`, without leaving a file behind. Call it before long work.
+/// Checks whether [`write_and_say`] can write `file`, without leaving a file behind. Call it before long work.
 pub(super) fn check(file: &Path) -> Result<(), ProgramError> {
-    if fs::metadata(file).is_ok_and(|there| there.is_dir()) {
-        return Err(unwritable(file, io::ErrorKind::IsADirectory.into()));
-    }
-    // Opening a pipe would wait for its reader.
-    if in_place(file) {
-        return Ok(());
-    }
-    let tried = beside(file)
-        .and_then(|(_, beside)| File::create_new(&beside).and_then(|_| fs::remove_file(&beside)));
-    tried.map_err(|reason| unwritable(file, reason))
+    let checked = files::check(file).map(drop);
+    checked.map_err(|reason| unwritable(file, reason))
 }
 
-/// As [`write_whole`], and reports the file on the error output.
+/// Writes a report, whole or not at all, and names it on the error output.
 pub(super) fn write_and_say(file: &Path, bytes: &[u8]) -> Result<(), ProgramError> {
-    write_whole(file, bytes)?;
+    let written = write_to_reader(file, bytes).map_err(|reason| unwritable(file, reason))?;
     // The reader of a pipe or a terminal needs no message.
-    if !in_place(file) {
+    if written == Written::File {
         let _ = writeln!(io::stderr(), "wrote {}", file.display());
     }
     Ok(())
 }
 
-/// Writes a file under another name first, so that a full disk keeps the old content. Pipes and terminals are written directly.
-pub(super) fn write_whole(file: &Path, bytes: &[u8]) -> Result<(), ProgramError> {
-    let written = if in_place(file) {
-        add(file, bytes)
-    } else {
-        write_and_rename(file, bytes)
-    };
-    written.map_err(|reason| unwritable(file, reason))
-}
-
-fn in_place(file: &Path) -> bool {
-    // `/dev/stdout` may be a file with the report; `/dev/shm` is a folder of ordinary files.
-    file.starts_with("/dev") && !file.starts_with("/dev/shm")
-        || fs::metadata(file).is_ok_and(|there| !there.is_file())
-}
-
-fn add(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    OpenOptions::new().append(true).open(file)?.write_all(bytes)
-}
-
-fn write_and_rename(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (file, beside) = beside(file)?;
-    let written = File::create_new(&beside)
-        .and_then(|mut to| to.write_all(bytes).and_then(|()| to.sync_all()))
-        .and_then(|()| fs::rename(&beside, &file));
-    if written.is_err() {
-        // The file may not exist.
-        let _ = fs::remove_file(&beside);
+/// Waits for the reader of a pipe, which may be about to start, and not for ever.
+fn write_to_reader(file: &Path, bytes: &[u8]) -> io::Result<Written> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let mut waited = Duration::ZERO;
+    loop {
+        match files::write(file, bytes, PRIVATE) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected && waited < PIPE_WAIT => {
+                thread::sleep(PAUSE);
+                waited += PAUSE;
+            }
+            written => return written,
+        }
     }
-    written
 }
 
-/// The real path of the file, and an unused name beside it.
-fn beside(file: &Path) -> io::Result<(PathBuf, PathBuf)> {
-    // The target of a link is replaced, not the link.
-    let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-    let beside = file.with_file_name(format!(".{}.{}", name.display(), std::process::id()));
-    Ok((file, beside))
+/// A new folder for temporary files, which no other user can enter.
+pub(super) fn private_folder(prefix: &str) -> io::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
 }
 
 pub(super) fn unwritable(file: &Path, reason: io::Error) -> ProgramError {

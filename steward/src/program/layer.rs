@@ -8,8 +8,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use vk_accounts::files::{SHARED, create_folders, write};
 
-use super::files::{self, unwritable};
+use super::files::unwritable;
 use super::run::RunError;
 use super::{Outcome, ProgramError};
 use crate::cli::{LayerAction, LayerArgs, LayerFolder};
@@ -83,13 +84,16 @@ impl Installed {
         self.refuse_other_manifest()?;
         for file in [&self.library, &self.manifest] {
             if let Some(folder) = file.parent() {
-                fs::create_dir_all(folder).map_err(|reason| unwritable(folder, reason))?;
+                create_folders(folder).map_err(|reason| unwritable(folder, reason))?;
             }
         }
         let library = fs::read(from).map_err(|reason| unwritable(from, reason))?;
         // The library first: a manifest without one would make the loader complain.
-        files::write_whole(&self.library, &library)?;
-        files::write_whole(&self.manifest, manifest(&self.library).as_bytes())?;
+        let put = |file: &Path, bytes: &[u8]| {
+            write(file, bytes, SHARED).map_err(|reason| unwritable(file, reason))
+        };
+        put(&self.library, &library)?;
+        put(&self.manifest, manifest(&self.library).as_bytes())?;
         writeln!(out, "wrote {}", self.library.display())?;
         writeln!(out, "wrote {}", self.manifest.display())?;
         Ok(())

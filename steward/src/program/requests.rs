@@ -3,12 +3,13 @@
 //! A program that has a state file is asked through it: no signal is needed, and none that the program may use. One that has none is asked by
 //! the signal that its settings name, or, for a report, by a file beside the report.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use vk_accounts::files::{self, Place};
 use vk_accounts::state_file::{self, MARK_REQUEST, REPORT_REQUEST, ReadStateError};
 
 use super::processes::{
@@ -137,7 +138,8 @@ pub(super) fn report(process: u32) -> Result<Answer, RequestError> {
         None => ask_by_file(process, &names)?,
     };
     let read = |file: PathBuf| {
-        fs::read_to_string(&file).map_err(|reason| RequestError::NotWritten {
+        let text = files::open(&file).and_then(io::read_to_string);
+        text.map_err(|reason| RequestError::NotWritten {
             process,
             file,
             reason,
@@ -190,7 +192,8 @@ fn ask_by_file(
             let first = names(number).into_iter().flatten().next();
             let mut request = first.unwrap_or_default().into_os_string();
             request.push(".request");
-            let created = File::create_new(request);
+            let place = Place::find(Path::new(&request));
+            let created = place.and_then(|place| place.create_new());
             let is_there = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
             if let Err(error) = created
                 && !is_there(&error)

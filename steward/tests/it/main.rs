@@ -30,6 +30,7 @@ mod report_format;
 mod requests;
 mod run;
 mod shaders;
+mod shared_machine;
 mod sharing;
 mod signals;
 mod stacks;

@@ -349,6 +349,8 @@ fn ly49_no_file_socket_or_thread_but_the_named_files() {
             .args([
                 "-f",
                 "-qq",
+                // Names of the folders in which files are opened.
+                "-y",
                 "-e",
                 "trace=open,openat,creat,memfd_create,mkdir,mkdirat,socket,socketpair,clone,clone3,fork,vfork",
             ])

@@ -313,6 +313,7 @@ fn libraries_import_little() {
             "ash",
             "debug-guard",
             "libloading",
+            "rustix",
             "serde",
             "serde_json",
             "tempfile",

@@ -3,11 +3,11 @@
 //! A file of lines of JSON: first the driver, a string, then each refusal.
 
 use std::env;
-use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use crate::files;
 use crate::report::Refusal;
 
 /// The variable that names the file. It is set only in a process that the program started to refuse requests in.
@@ -28,9 +28,8 @@ pub(super) struct RefusalFile {
 impl RefusalFile {
     /// To the file that the environment names.
     pub(super) fn of_environment() -> Self {
-        let open = |file: &OsStr| OpenOptions::new().append(true).open(file).ok();
         Self {
-            file: env::var_os(FILE).and_then(|file| open(&file)),
+            file: env::var_os(FILE).and_then(|file| files::append(Path::new(&file)).ok()),
             first_only: false,
         }
     }

@@ -1,6 +1,5 @@
 //! The report: written when the last instance is destroyed, and at exit if commands came since.
 
-mod file;
 mod interval;
 mod json;
 mod leaks;
@@ -9,13 +8,16 @@ mod request;
 mod rows;
 mod text;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use alloc_core::{HostError, TryString};
+use vk_accounts::files::{self, PRIVATE};
 
 use crate::accounts::INSTANCES;
 use crate::error_output;
+use crate::file_limit;
 use crate::file_name::write_named;
 use crate::hooks::{COMMANDS, caught, has_live_instance};
 use crate::once::OnceAcrossForks;
@@ -160,7 +162,10 @@ fn write_to(target: &Target, commands: u64, render: Render) {
     match target {
         Target::ErrorOutput => error_output::write(report.as_bytes()),
         Target::File(pattern) => {
-            write_named("report", pattern, |name| file::replace(name, &report));
+            write_named("report", pattern, |name| {
+                file_limit::admit(report.len())?;
+                files::write(Path::new(name), report.as_bytes(), PRIVATE)
+            });
         }
     }
 }

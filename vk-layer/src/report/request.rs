@@ -3,9 +3,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs;
+use std::path::Path;
 
 use alloc_core::TryString;
+use vk_accounts::files::Place;
 use vk_accounts::state_file::REPORT_REQUEST;
 
 use super::interval::{Schedule, milliseconds};
@@ -56,7 +57,7 @@ pub(crate) fn write_if_requested(number: u64) {
         let looks = number.is_multiple_of(INTERVAL)
             && LOOKS.is_due(milliseconds().saturating_add(LOOK), LOOK);
         let file = looks.then(request_file).flatten();
-        file.is_some_and(|file| fs::remove_file(file.as_str()).is_ok())
+        file.is_some_and(|file| remove(Path::new(file.as_str())))
     };
     // If another thread is writing, it may have read its numbers before the request: the next command checks again.
     if REPORT.is_due() || state::is_due(REPORT_REQUEST) || is_file_there() {
@@ -87,6 +88,11 @@ fn file_pattern() -> Option<&'static str> {
         Some(Target::File(pattern)) => Some(pattern.as_str()),
         _ => None,
     })
+}
+
+/// Whether the file was there. Most looks find none.
+fn remove(file: &Path) -> bool {
+    file.is_file() && Place::find(file).is_ok_and(|place| place.remove().is_ok())
 }
 
 /// Beside the report that comes next.

@@ -1,12 +1,13 @@
 //! Settings from the environment, and from the settings file.
 
 use std::ffi::{CStr, c_char};
-use std::fs::OpenOptions;
 use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 
 use alloc_core::{HostError, TryString};
+use vk_accounts::files;
 
+use super::complain;
 use super::entries::{Entries, push_file, push_variable};
 use crate::record::{Own, own, read_to_end};
 
@@ -77,17 +78,24 @@ fn joined(parts: &[&str]) -> Result<TryString<Own>, HostError> {
     TryString::try_join_in(parts, "/", own())
 }
 
-/// Whether the file exists and could be opened. A pipe is opened without waiting for a writer, and not read.
+/// Whether the file exists. One that another user could have written is not read: the reason is reported, and no other place is searched.
 fn push_from(entries: &mut Entries, path: &str) -> Result<bool, HostError> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NONBLOCK);
-    let Ok(file) = options.open(path) else {
-        return Ok(false);
+    let file = match files::open_settings(Path::new(path)) {
+        Ok(Some(file)) => file,
+        Err(error) if error.get_ref().is_some() => {
+            complain(format_args!(
+                "the settings in {path} are left out: {error}: have the file in a folder that is yours alone, and name it with VK_LAYER_SETTINGS_PATH"
+            ));
+            return Ok(true);
+        }
+        _ => return Ok(false),
     };
-    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Ok(false);
-    }
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let before = entries.len();
     push_file(entries, &read_to_end(file.take(MAX_FILE))?)?;
+    if entries.len() > before {
+        complain(format_args!("settings are read from {}", path.display()));
+    }
     Ok(true)
 }
 

@@ -1,84 +1,67 @@
 //! The file of the state, mapped.
 
-use std::ffi::CStr;
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
-use alloc_core::TryString;
+use vk_accounts::files::Place;
 use vk_accounts::state_file::{LENGTH, WORDS};
 
 use crate::file_limit;
-use crate::record::own;
 
 /// The words of a state file.
 pub(super) type Words = [AtomicU64; WORDS];
 
-/// Creates the file, for this user alone, and maps it for as long as the process lives. A file that an earlier process left is removed. A
-/// file that a living process writes, or anything but a plain file, is an error and stays. Follows no link and creates no folder.
+/// The first bytes of a state file of any version.
+const BEGINNING: &[u8] = b"STEWARD";
+
+/// Creates the file, for this user alone, and maps it for as long as the process lives. A state file that an earlier process left is
+/// removed. A file that a living process writes, and any other file, is an error and stays. Creates no folder.
 pub(super) fn create(name: &str) -> io::Result<NonNull<Words>> {
     file_limit::admit(LENGTH)?;
-    if let Some(earlier) = earlier(name)? {
-        std::fs::remove_file(name)?;
-        // Locked until here, so that no other process removes it as well.
-        drop(earlier);
+    let place = Place::find(Path::new(name))?;
+    if place.is_there() {
+        remove_earlier(&place, place.open()?)?;
     }
-    let mut ended = TryString::new_in(own());
-    ended
-        .try_push_str(name)
-        .and_then(|()| ended.try_push('\0'))
-        .map_err(|_| io::ErrorKind::OutOfMemory)?;
-    let name =
-        CStr::from_bytes_with_nul(ended.as_bytes()).map_err(|_| io::ErrorKind::InvalidFilename)?;
-    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: a name that ends with 0.
-    let file = unsafe { libc::open(name.as_ptr(), flags, 0o600) };
-    if file < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // The mapping keeps the lock until the process ends.
-    let mapped = lock(file).and_then(|()| map(file));
-    // SAFETY: opened above; a mapping stays without it.
-    unsafe { libc::close(file) };
+    let file = place.create_new()?;
+    // The mapping keeps the lock until the process ends, and stays without the descriptor.
+    let mapped = lock(&file).and_then(|()| map(file.as_raw_fd()));
     if mapped.is_err() {
-        // SAFETY: a name that ends with 0.
-        unsafe { libc::unlink(name.as_ptr()) };
+        // The error counts.
+        let _ = place.remove();
     }
     mapped
 }
 
-/// The plain file with this name, locked, unless there is none.
+/// Removes the state file, or empty file, that an earlier process left, which is open. It is locked meanwhile, so that no other process
+/// removes it as well.
 ///
 /// # Errors
-/// [`ResourceBusy`](io::ErrorKind::ResourceBusy): a living process writes it.
-fn earlier(name: &str) -> io::Result<Option<File>> {
-    let is_plain = std::fs::symlink_metadata(name).is_ok_and(|there| there.is_file());
-    if !is_plain {
-        return Ok(None);
-    }
-    // If it is a pipe by now, the open does not wait for a writer.
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(name)?;
-    lock(file.as_raw_fd())?;
+/// [`ResourceBusy`](io::ErrorKind::ResourceBusy): a living process writes it. [`AlreadyExists`](io::ErrorKind::AlreadyExists): it is no
+/// state file.
+fn remove_earlier(place: &Place, mut file: File) -> io::Result<()> {
+    lock(&file)?;
     // Otherwise another process has replaced it meanwhile, and the locked file has no name.
-    let (ours, there) = (file.metadata()?, std::fs::symlink_metadata(name)?);
-    if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
-        Ok(Some(file))
-    } else {
-        Err(io::ErrorKind::ResourceBusy.into())
+    if !place.is_of(&file) {
+        return Err(io::ErrorKind::ResourceBusy.into());
     }
+    if file.metadata()?.len() != 0 {
+        let mut beginning = [0; BEGINNING.len()];
+        let read = file.read_exact(&mut beginning);
+        if read.is_err() || beginning != BEGINNING {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+    }
+    place.remove()
 }
 
 /// Locks the file until this process neither has it open nor mapped. Succeeds on a file system without locks.
-fn lock(file: libc::c_int) -> io::Result<()> {
+fn lock(file: &File) -> io::Result<()> {
     // SAFETY: an open file.
-    if unsafe { libc::flock(file, libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
         return Ok(());
     }
     match io::Error::last_os_error() {
@@ -103,4 +86,41 @@ fn map(file: libc::c_int) -> io::Result<NonNull<Words>> {
         return Err(io::Error::last_os_error());
     }
     NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::io::ErrorKind;
+    use std::path::Path;
+
+    use vk_accounts::files::Place;
+
+    use super::{create, lock, remove_earlier};
+
+    #[test]
+    fn ly62_a_state_that_another_process_has_put_there_meanwhile_is_not_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let (name, new) = (at("state"), at("new"));
+        fs::write(&name, "STEWARD of an earlier process").expect("a file");
+        let place = Place::find(Path::new(&name)).expect("a folder");
+        let earlier = place.open().expect("a file");
+        // Between the open and the lock the other process removes it and creates its own.
+        fs::write(&new, "STEWARD of a living process").expect("a file");
+        fs::rename(&new, &name).expect("the same folder");
+        let error = remove_earlier(&place, earlier).expect_err("it is another file");
+        assert_eq!(error.kind(), ErrorKind::ResourceBusy);
+        let left = fs::read_to_string(&name).expect("a file");
+        assert_eq!(left, "STEWARD of a living process");
+        // One that is locked, as by its mapping, stays as well.
+        let living = File::open(&name).expect("a file");
+        lock(&living).expect("nobody has it");
+        let name = name.to_str().expect("text");
+        let error = create(name).expect_err("it is in use");
+        assert_eq!(error.kind(), ErrorKind::ResourceBusy);
+        drop(living);
+        create(name).expect("it was left behind");
+        create(name).expect_err("this process maps it");
+    }
 }

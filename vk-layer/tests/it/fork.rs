@@ -269,7 +269,7 @@ fn ly37_a_child_leaves_its_parents_state_file_alone() {
     let Some(folder) = env::var_os(FOLDER).filter(|_| Child::is_child(test)) else {
         let folder = tempfile::tempdir().expect("a folder");
         // What a process that has ended left is replaced.
-        fs::write(folder.path().join("state"), "left").expect("a file");
+        fs::write(folder.path().join("state"), "STEWARD left").expect("a file");
         let child = Child::this_test(test)
             .env(FOLDER, folder.path())
             .env("VK_STEWARD_MEMORY_STATE", folder.path().join("state"));

@@ -16,6 +16,7 @@ mod memory_report;
 mod owners;
 mod panics;
 mod requests;
+mod security;
 mod stacked;
 mod state;
 mod timeline;

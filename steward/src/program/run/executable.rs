@@ -3,10 +3,12 @@
 #![forbid(unsafe_code)]
 
 use std::env;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use vk_accounts::files;
 
 /// `S_ISUID` and `S_ISGID`.
 const SET_ID: u32 = 0o6000;
@@ -47,7 +49,7 @@ fn find(program: &Path) -> Option<PathBuf> {
 
 fn head(file: &Path) -> Option<Head> {
     let mut head = Head::default();
-    File::open(file).ok()?.read_exact(&mut head).ok()?;
+    files::open(file).ok()?.read_exact(&mut head).ok()?;
     Some(head)
 }
 

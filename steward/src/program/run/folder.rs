@@ -6,10 +6,10 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{env, process};
@@ -17,6 +17,7 @@ use std::{env, process};
 use tempfile::TempDir;
 
 use super::environment::REPORTS;
+use crate::program::files::private_folder;
 use crate::program::layer::manifest;
 use crate::program::lock;
 use crate::program::processes::{processes, started, text_of};
@@ -41,10 +42,7 @@ impl RunFolder {
     /// What the operating system said.
     pub(super) fn new(layer: &Path) -> io::Result<Self> {
         remove_stale(&env::temp_dir());
-        let folder = tempfile::Builder::new()
-            .prefix(PREFIX)
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir()?;
+        let folder = private_folder(PREFIX)?;
         let held = open_folder(folder.path())?;
         lock::lock(&held)?;
         fs::write(folder.path().join(NOTE), namespace())?;

@@ -26,10 +26,11 @@ use std::process::{Command, ExitStatus};
 
 use std::time::Duration;
 
+use super::files;
 use super::layer::library;
 use super::processes::listed;
 use super::terminal::Terminal;
-use super::{Outcome, ProgramError, check, files, outputs};
+use super::{Outcome, ProgramError, check, outputs};
 use crate::cli::{Output, RunArgs};
 use crate::expectations::KnownOfDrivers;
 use crate::signals::{ChildKind, HeldSignals, signal_name};
