@@ -78,6 +78,7 @@ mod realloc_rules;
 pub mod recorder;
 pub mod replay;
 mod sink;
+mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod trace;

@@ -1,9 +1,11 @@
-//! What the layer's threads count side by side: a peak that begins anew, and kinds whose numbers an update writes; handles.
+//! What the layer's threads count side by side: a peak that begins anew, kinds whose numbers an update writes, and live blocks; handles.
 
 #[path = "../../../vk-layer/src/state/changed.rs"]
 mod changed;
 #[path = "../../../vk-layer/src/peak/count.rs"]
 mod count;
+#[path = "../../../vk-callbacks/src/check/live_blocks.rs"]
+mod live_blocks;
 #[path = "../../../vk-layer/src/handle_map/slot.rs"]
 mod slot;
 
@@ -13,6 +15,7 @@ use loom::thread;
 
 use self::changed::ChangedKinds;
 use self::count::PeakCount;
+use self::live_blocks::LiveBlocks;
 use self::slot::Slot;
 use crate::harness::{Mutant, holds_and_catches};
 use crate::sync::{AtomicU64, Ordering};
@@ -36,6 +39,30 @@ fn ly22_a_block_that_comes_while_a_phase_begins_is_in_its_peak() {
         restarting.join().expect("it ends");
         assert_eq!((count.live_bytes(), count.recent_peak_bytes()), (8, 8));
         assert_eq!(count.peak_bytes(), 8);
+    });
+}
+
+/// One block moves from address to address, in other lines, while another thread looks: there is a block at any time.
+#[test]
+fn a_block_that_moves_is_live_at_any_time() {
+    holds_and_catches(Mutant::RelaxedExchanges, || {
+        // Of the first line, and of one behind it.
+        let line = |address: &u64| address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61;
+        let in_line = |number| (1..).find(|address| line(address) == number);
+        let [first, later] = [0, 6].map(|number| in_line(number).expect("an address"));
+        let blocks = for_ever(LiveBlocks::new());
+        blocks.count(later);
+        let moving = thread::spawn(move || {
+            for (from, to) in [(later, first), (first, later)] {
+                blocks.count(to);
+                blocks.discount(from);
+            }
+        });
+        assert!(blocks.any(), "while it moves");
+        moving.join().expect("it ends");
+        assert!(blocks.any());
+        blocks.discount(later);
+        assert!(!blocks.any(), "it is freed");
     });
 }
 

@@ -1,12 +1,13 @@
 //! Loom models of the accounts, of device contexts in use and release, and of regions that
 //! are moved, and of what the layer counts and keeps: small programs of two or three threads, run in every order that the memory model allows (up to three
-//! preemptions), over the source files of alloc-core, gpu-suballoc and vk-layer.
+//! preemptions), over the source files of alloc-core, gpu-suballoc, vk-callbacks and vk-layer.
 //!
 //! ```text
 //!   alloc-core/src/account/{entry,row,table,registry,fold}.rs, scope.rs      included by path, unchanged
 //!   gpu-suballoc/src/context/{register,dispatch_lock}.rs
 //!   gpu-suballoc/src/region_metadata/root_state.rs
 //!   vk-layer/src/peak/count.rs, vk-layer/src/state/changed.rs, vk-layer/src/handle_map/slot.rs
+//!   vk-callbacks/src/check/live_blocks.rs
 //!        |                          |
 //!   crate::sync                crate::context, crate::threads
 //!   loom's atomics             a node that knows whether it is alive; threads that carry their table

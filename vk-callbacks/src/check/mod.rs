@@ -26,6 +26,7 @@ mod handed_out;
 mod handle_record;
 mod kind;
 mod lifetime_rules;
+mod live_blocks;
 mod log_checker;
 mod message;
 mod null_frees;

@@ -10,6 +10,7 @@ use alloc_core::Scope;
 use super::block::BlockRecord;
 use super::finding::CheckFinding;
 use super::kind::FindingKind;
+use super::live_blocks::LiveBlocks;
 use super::null_frees::NullFrees;
 use super::options::CheckedOwner;
 use super::owner_usage::{OwnerUsage, UsageCounters};
@@ -49,41 +50,6 @@ pub(crate) struct CallbackOwner<'t> {
     pub(crate) held: AtomicU32,
     /// Notified internal memory in bytes, by scope; the sums of a group are in its oldest owner.
     internal: [AtomicU64; Scope::COUNT],
-}
-
-/// Live blocks: counted before they are recorded and discounted after they left the record, so never too few. An address has one of eight
-/// counts, so threads with blocks of their own seldom write to the same cache line.
-struct LiveBlocks {
-    last: LineCount,
-    others: [LineCount; 7],
-}
-
-#[repr(align(64))]
-struct LineCount(AtomicU64);
-
-impl LiveBlocks {
-    const fn new() -> Self {
-        Self {
-            last: LineCount(AtomicU64::new(0)),
-            others: [const { LineCount(AtomicU64::new(0)) }; 7],
-        }
-    }
-
-    /// The count of the block's address: the upper three bits of a multiplicative hash.
-    #[inline]
-    fn of(&self, block: &BlockRecord<'_>) -> &AtomicU64 {
-        let hash = block.address().get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self
-            .others
-            .get((hash >> 61) as usize)
-            .unwrap_or(&self.last)
-            .0
-    }
-
-    fn any(&self) -> bool {
-        let mut all = self.others.iter().chain([&self.last]);
-        all.any(|LineCount(count)| count.load(Ordering::Acquire) != 0)
-    }
 }
 
 impl<'t> CallbackOwner<'t> {
@@ -165,13 +131,13 @@ impl<'t> CallbackOwner<'t> {
     /// Counts a block before it is recorded.
     #[inline]
     pub(crate) fn count_block(&self, block: &BlockRecord<'_>) {
-        self.live_blocks.of(block).fetch_add(1, Ordering::Relaxed);
+        self.live_blocks.count(block.address().get());
     }
 
     /// Discounts a block that left the record, or was not recorded.
     #[inline]
     pub(crate) fn discount_block(&self, block: &BlockRecord<'_>) {
-        self.live_blocks.of(block).fetch_sub(1, Ordering::Relaxed);
+        self.live_blocks.discount(block.address().get());
     }
 
     /// Counts the usage of a recorded block.

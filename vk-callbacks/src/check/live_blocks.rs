@@ -1,0 +1,71 @@
+//! Whether an owner may have live blocks. `testkit/models` runs it in every order of its steps.
+
+#![forbid(unsafe_code)]
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Live blocks: each is counted before it is recorded, and discounted after it left the record. An address has one of eight lines, so threads
+/// with blocks of their own seldom write to the same cache line.
+///
+/// Both sums of a line only grow. [`LiveBlocks::any`] reads all discounts first: a block that moves is counted at its new address
+/// before it is discounted at the old one, so whoever sees the discount sees that count, in whichever line.
+pub(crate) struct LiveBlocks {
+    last: Line,
+    others: [Line; 7],
+}
+
+#[repr(align(64))]
+struct Line {
+    counted: AtomicU64,
+    discounted: AtomicU64,
+}
+
+impl Line {
+    const fn new() -> Self {
+        Self {
+            counted: AtomicU64::new(0),
+            discounted: AtomicU64::new(0),
+        }
+    }
+}
+
+impl LiveBlocks {
+    pub(crate) const fn new() -> Self {
+        Self {
+            last: Line::new(),
+            others: [const { Line::new() }; 7],
+        }
+    }
+
+    /// The line of a block's address: the upper three bits of a multiplicative hash.
+    #[inline]
+    fn of(&self, address: u64) -> &Line {
+        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.others.get((hash >> 61) as usize).unwrap_or(&self.last)
+    }
+
+    /// Counts a block before it is recorded.
+    #[inline]
+    pub(crate) fn count(&self, address: u64) {
+        let counted = &self.of(address).counted;
+        counted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Discounts a block that left the record, or was not recorded.
+    #[inline]
+    pub(crate) fn discount(&self, address: u64) {
+        let discounted = &self.of(address).discounted;
+        discounted.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether a block may be live: always while one is. Several owners may have counted and discounted the blocks of one another; then one of
+    /// them answers.
+    pub(crate) fn any(&self) -> bool {
+        let lines = || self.others.iter().chain([&self.last]);
+        let sum = |sum: u64, of_line: u64| sum.wrapping_add(of_line);
+        let discounted = lines().map(|line| line.discounted.load(Ordering::Acquire));
+        let discounted = discounted.fold(0, sum);
+        let counted = lines().map(|line| line.counted.load(Ordering::Relaxed));
+        counted.fold(0, sum) != discounted
+    }
+}

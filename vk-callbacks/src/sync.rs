@@ -1,0 +1,3 @@
+//! Atomics, under the name by which the models of `testkit/models` replace them.
+
+pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
