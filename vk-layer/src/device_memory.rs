@@ -1,13 +1,12 @@
 //! Device memory: what `vkAllocateMemory` and `vkFreeMemory` say, by heap and type.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::chain::{
     MAX_HEAPS, MAX_TYPES, MEMORY_USES, MemoryAllocateInfo, MemoryProperties, MemoryUses, WHOLE_SIZE,
 };
 use crate::count::get;
-use crate::handle_map::{HandleMap, key};
-use crate::record::{free_record, new_record};
+use crate::handle_records::HandleRecords;
 
 /// The counts of one heap or type. Bytes are requested bytes.
 #[derive(Default)]
@@ -41,14 +40,15 @@ pub(crate) struct MemoryBlock {
     bytes: u64,
     memory_type: u32,
     uses: MemoryUses,
-    is_bound: AtomicBool,
+    is_bound: bool,
     /// The bytes that are mapped, if any are.
-    mapped: AtomicU64,
+    mapped: u64,
 }
 
-/// The blocks of one device that are live, and which heap its memory types are of.
+/// The blocks of one device that are live, and which heap its memory types are of. Blocks that the program never freed end with their device;
+/// they stay counted as live.
 pub(crate) struct MemoryBlocks {
-    blocks: HandleMap<MemoryBlock>,
+    blocks: HandleRecords<MemoryBlock>,
     properties: MemoryProperties,
 }
 
@@ -92,7 +92,7 @@ impl DeviceMemory {
 impl MemoryBlocks {
     pub(crate) const fn new(properties: MemoryProperties) -> Self {
         Self {
-            blocks: HandleMap::new(),
+            blocks: HandleRecords::new(),
             properties,
         }
     }
@@ -130,100 +130,71 @@ impl MemoryBlocks {
             }
             return;
         }
-        let block = new_record(MemoryBlock {
+        let block = MemoryBlock {
             bytes,
             memory_type,
             uses,
-            is_bound: AtomicBool::new(false),
-            mapped: AtomicU64::new(0),
-        });
-        let Some(block) = block else {
-            counts.lost_blocks.fetch_add(1, Ordering::Relaxed);
-            return;
+            is_bound: false,
+            mapped: 0,
         };
-        if self.blocks.insert(key(handle), block) {
+        if self.blocks.insert(handle, block) {
             self.counts(counts, (memory_type, uses))
                 .for_each(|count| count.allocated(bytes));
         } else {
             counts.lost_blocks.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: from `new_record`, and no table has it.
-            unsafe { free_record(block) };
         }
     }
 
     /// Runs before `vkFreeMemory`, since afterwards another block may have the handle.
     pub(crate) fn freed(&self, counts: &DeviceMemory, handle: u64) {
-        let Some(block) = self.blocks.remove(key(handle)) else {
+        let Some(mut block) = self.blocks.remove(handle) else {
             return;
         };
-        // SAFETY: from `new_record`; the table had it alone, and has it no longer.
-        let block = unsafe { free_record(block) };
         self.counts(counts, (block.memory_type, block.uses))
             .for_each(|count| count.freed(block.bytes));
         let [bound, mapped] = &counts.states;
-        if block.is_bound.into_inner() {
+        if block.is_bound {
             bound.freed(block.bytes);
         }
-        Self::end_mapping(mapped, &block.mapped);
-    }
-
-    /// The block with this handle. Vulkan forbids to free it while a command binds or maps it.
-    fn block(&self, handle: u64) -> Option<&MemoryBlock> {
-        let block = self.blocks.get(key(handle))?;
-        // SAFETY: from `new_record`; freed by the command that frees the memory.
-        Some(unsafe { block.as_ref() })
+        block.map(mapped, 0);
     }
 
     /// A resource was bound to the block.
     pub(crate) fn bound(&self, counts: &DeviceMemory, handle: u64) {
-        let Some(block) = self.block(handle) else {
-            return;
-        };
         let [bound, _] = &counts.states;
-        if !block.is_bound.swap(true, Ordering::Relaxed) {
-            bound.allocated(block.bytes);
-        }
+        self.blocks.with(handle, |block| {
+            if !std::mem::replace(&mut block.is_bound, true) {
+                bound.allocated(block.bytes);
+            }
+        });
     }
 
     /// The block was mapped from `offset` on; `WHOLE_SIZE` is to its end.
     pub(crate) fn mapped(&self, counts: &DeviceMemory, handle: u64, (offset, size): (u64, u64)) {
-        let Some(block) = self.block(handle) else {
-            return;
-        };
-        let rest = block.bytes.saturating_sub(offset);
-        let bytes = if size == WHOLE_SIZE { rest } else { size };
         let [_, mapped] = &counts.states;
-        Self::end_mapping(mapped, &block.mapped);
-        // A mapping of no bytes is none: its end could not be noticed.
-        if bytes != 0 {
-            block.mapped.store(bytes, Ordering::Relaxed);
-            mapped.allocated(bytes);
-        }
+        self.blocks.with(handle, |block| {
+            let rest = block.bytes.saturating_sub(offset);
+            block.map(mapped, if size == WHOLE_SIZE { rest } else { size });
+        });
     }
 
     /// The block was unmapped.
     pub(crate) fn unmapped(&self, counts: &DeviceMemory, handle: u64) {
         let [_, mapped] = &counts.states;
-        if let Some(block) = self.block(handle) {
-            Self::end_mapping(mapped, &block.mapped);
-        }
-    }
-
-    fn end_mapping(count: &MemoryCount, mapped: &AtomicU64) {
-        let bytes = mapped.swap(0, Ordering::Relaxed);
-        if bytes != 0 {
-            count.freed(bytes);
-        }
+        self.blocks.with(handle, |block| block.map(mapped, 0));
     }
 }
 
-/// Blocks that the program never freed end with their device; they stay counted as live.
-impl Drop for MemoryBlocks {
-    fn drop(&mut self) {
-        while let Some(block) = self.blocks.pop() {
-            // SAFETY: from `new_record`; the table had it alone, and has it no longer.
-            unsafe { free_record(block) };
+impl MemoryBlock {
+    /// Ends the mapping, and begins one of so many bytes. One of no bytes is none: its end could not be noticed.
+    fn map(&mut self, count: &MemoryCount, bytes: u64) {
+        if self.mapped != 0 {
+            count.freed(self.mapped);
         }
+        if bytes != 0 {
+            count.allocated(bytes);
+        }
+        self.mapped = bytes;
     }
 }
 

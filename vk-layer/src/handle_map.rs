@@ -35,7 +35,8 @@ impl<T> HandleMap<T> {
         self.0.insert(key, value.cast())
     }
 
-    /// The value of the key.
+    /// The value of the key. Of several pairs with one key any: a record that is read must be the only one with its key, since another
+    /// thread may remove the one that is found. Tables whose handles need not be unique are locked.
     #[inline]
     pub(crate) fn get(&self, key: usize) -> Option<NonNull<T>> {
         self.0.get(key).map(NonNull::cast)

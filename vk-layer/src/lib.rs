@@ -45,6 +45,7 @@ mod foreign;
 mod fork;
 mod guarding;
 mod handle_map;
+mod handle_records;
 mod hooks;
 mod leaks;
 mod memory_report;

@@ -24,6 +24,12 @@ pub(crate) fn after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
+/// How many forks led to this process.
+#[cfg(test)]
+pub(crate) fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
 /// See the module. Work done in the parent counts as done in the child.
 pub(crate) struct OnceAcrossForks(AtomicU64);
 
@@ -77,6 +83,29 @@ impl OnceAcrossForks {
     }
 }
 
+/// See [`LockAcrossForks::lock`].
+#[must_use]
+pub(crate) struct LockHeld<'l> {
+    _claim: Option<Unclaim<'l>>,
+}
+
+/// A lock. The child of a fork can acquire it, even if a thread of the parent held it: what it protects must be whole at any time.
+pub(crate) struct LockAcrossForks(OnceAcrossForks);
+
+impl LockAcrossForks {
+    pub(crate) const fn new() -> Self {
+        Self(OnceAcrossForks::new())
+    }
+
+    /// Waits for other threads. The lock is released when the answer is dropped.
+    pub(crate) fn lock(&self) -> LockHeld<'_> {
+        // It is never done, so that there is a claim.
+        LockHeld {
+            _claim: self.0.claim(own_claim()),
+        }
+    }
+}
+
 /// The claim of the calling process.
 fn own_claim() -> u64 {
     claim_of(FORKS.load(Ordering::Relaxed), process::id())
@@ -87,7 +116,7 @@ fn claim_of(forks: u32, process: u32) -> u64 {
     (u64::from(forks) << 32) + u64::from(process) + DONE + 1
 }
 
-/// Its drop releases the claim after a panic of the work.
+/// Its drop releases the claim: after a panic of the work, or at the end of a lock.
 struct Unclaim<'o>(&'o OnceAcrossForks);
 
 impl Drop for Unclaim<'_> {

@@ -86,12 +86,24 @@ fn pipelines(device: Handle, layer: &Layer, callbacks: *const RawCallbacks, way:
         }
     }
     assert_eq!(pipelines[1], 0);
-    let created = [pipelines[0], pipelines[2]];
+    let mut created = vec![pipelines[0], pipelines[2]];
     // The array is not read once the operation is known to be done.
     pipelines.fill(u64::MAX);
     if way == Way::Polled {
         // SAFETY: a live device and operation.
         assert_eq!(unsafe { result(device, operation) }, 0);
+    }
+    if way == Way::UsedAgain {
+        let mut more = [0; 3];
+        let at = more.as_mut_ptr();
+        // SAFETY: as above; the operation is done, and may be used again.
+        let result = unsafe { create(device, operation, 0, 3, ptr::null(), callbacks, at) };
+        assert_eq!(result, 1_000_268_002);
+        for expected in [1_000_268_001, 0] {
+            // SAFETY: a live device and operation.
+            assert_eq!(unsafe { join(device, operation) }, expected);
+        }
+        created.extend([more[0], more[2]]);
     }
     if way != Way::AtOnce {
         destroy_object(
@@ -114,6 +126,8 @@ enum Way {
     Deferred,
     /// Deferred; the program queries how many threads may join until none may.
     Polled,
+    /// Deferred, and the same again with the operation, which is not destroyed in between.
+    UsedAgain,
     /// Deferred, and the pipelines stay.
     LeftAlive,
 }
@@ -129,8 +143,12 @@ fn report(test: &str, way: Way) -> Option<Value> {
         pipelines(device, &layer, &raw const raw, way);
         pipelines(device, &layer, NONE, way);
         let frees = own.calls.iter().filter(|call| call.0 == "free").count();
-        let expected = if way == Way::LeftAlive { 0 } else { 2 };
-        assert_eq!((own.calls.len() - frees, frees), (2, expected));
+        let expected = match way {
+            Way::LeftAlive => (2, 0),
+            Way::UsedAgain => (4, 4),
+            _ => (2, 2),
+        };
+        assert_eq!((own.calls.len() - frees, frees), expected);
         layer.destroy_device(device, NONE);
         layer.destroy_instance(instance, NONE);
     })
@@ -285,6 +303,24 @@ fn assert_deferred_counts(test: &str, way: Way) {
     if way != Way::Polled {
         assert_eq!(report["check"]["findings"], json!([]), "{report}");
     }
+}
+
+#[test]
+fn ly16_an_operation_that_is_used_again_counts_the_new_objects() {
+    let test = "ly16_an_operation_that_is_used_again_counts_the_new_objects";
+    let Some(report) = report(test, Way::UsedAgain) else {
+        return;
+    };
+    assert_row(
+        of_device(&report, "VkPipeline"),
+        [
+            ("objects_created", 8),
+            ("objects_alive", 0),
+            ("total_blocks", 8),
+            ("live_blocks", 0),
+        ],
+    );
+    assert_eq!(report["check"]["findings"], json!([]), "{report}");
 }
 
 #[test]

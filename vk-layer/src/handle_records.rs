@@ -1,0 +1,133 @@
+//! Records by handle, where handles need not be unique.
+
+use std::mem::forget;
+use std::ptr::NonNull;
+
+use alloc_core::TryBox;
+
+use crate::handle_map::{HandleMap, key};
+use crate::once::LockAcrossForks;
+use crate::record::{free_record, own};
+
+/// A record for each live object of a kind. Vulkan allows two objects with one handle: one may end, with either record, while a command is
+/// about the other. So a record is used and removed under a lock. The map below is whole at any time, also where a fork has left behind
+/// the thread that held the lock.
+pub(crate) struct HandleRecords<T> {
+    map: HandleMap<T>,
+    lock: LockAcrossForks,
+}
+
+// SAFETY: a record is reached by one thread at a time, under the lock, or by the one that has removed it.
+unsafe impl<T: Send> Sync for HandleRecords<T> {}
+
+impl<T> HandleRecords<T> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            map: HandleMap::new(),
+            lock: LockAcrossForks::new(),
+        }
+    }
+
+    /// Adds a record. `false` where there is no memory: the value is then forgotten and not dropped, since the driver may go on to use what
+    /// it stands for.
+    pub(crate) fn insert(&self, handle: u64, value: T) -> bool {
+        let record = match TryBox::try_new_in(value, own()) {
+            Ok(record) => TryBox::into_raw_with_allocator(record).0,
+            Err(rejected) => {
+                forget(rejected.value);
+                return false;
+            }
+        };
+        let is_kept = self.map.insert(key(handle), record);
+        if !is_kept {
+            // SAFETY: from `TryBox`, as of `new_record`, and no map has it.
+            forget(unsafe { free_record(record) });
+        }
+        is_kept
+    }
+
+    /// Calls `use_it` with a record of the handle, under the lock: it calls neither the program nor the driver.
+    pub(crate) fn with<R>(&self, handle: u64, use_it: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let _held = self.lock.lock();
+        let mut record = self.map.get(key(handle))?;
+        // SAFETY: the map has it, so that it is not freed before the lock is released; no other thread reaches it before that.
+        Some(use_it(unsafe { record.as_mut() }))
+    }
+
+    /// Removes a record of the handle.
+    pub(crate) fn remove(&self, handle: u64) -> Option<T> {
+        let removed = {
+            let _held = self.lock.lock();
+            self.map.remove(key(handle))
+        };
+        removed.map(Self::freed)
+    }
+
+    fn freed(record: NonNull<T>) -> T {
+        // SAFETY: as in `insert`; the map had it alone, and has it no longer. Nobody uses it outside of the lock.
+        unsafe { free_record(record) }
+    }
+}
+
+/// Records of objects that the program never ended.
+impl<T> Drop for HandleRecords<T> {
+    fn drop(&mut self) {
+        while let Some(record) = self.map.pop() {
+            drop(Self::freed(record));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::HandleRecords;
+
+    /// Says that it was dropped, so that a use afterwards is seen.
+    struct Record {
+        uses: u64,
+        is_live: bool,
+    }
+
+    impl Drop for Record {
+        fn drop(&mut self) {
+            self.is_live = false;
+        }
+    }
+
+    /// One thread creates and ends its own object, another only uses its own, and both have one handle.
+    #[test]
+    fn ly4_a_record_that_is_in_use_does_not_end_with_another_object_of_its_handle() {
+        let records = HandleRecords::new();
+        let new = || Record {
+            uses: 0,
+            is_live: true,
+        };
+        assert!(records.insert(7, new()));
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..20_000 {
+                    assert!(records.insert(7, new()));
+                    let removed = records.remove(7).expect("one of the two");
+                    assert!(removed.is_live);
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+            while !is_over.load(Ordering::Relaxed) {
+                let is_live = records.with(7, |record| {
+                    let before = record.uses;
+                    // Room for the other thread.
+                    thread::yield_now();
+                    record.uses += 1;
+                    record.is_live && record.uses == before + 1
+                });
+                assert_eq!(is_live, Some(true));
+            }
+        });
+        assert!(records.remove(7).is_some() && records.remove(7).is_none());
+        assert!(records.insert(8, new()), "what is left ends with the table");
+    }
+}
