@@ -1,6 +1,7 @@
 //! A trace in place of a driver: the same accounts, the same report.
 
 pub mod bundled;
+mod limits;
 mod owners;
 mod sink;
 mod sites;
@@ -14,6 +15,7 @@ use vk_callbacks::{
 
 use crate::input;
 use bundled::BundledTrace;
+use limits::Named;
 use owners::OwnerContexts;
 use sites::TraceSites;
 use vk_accounts::report::origins::{EventLog, SiteRecorder};
@@ -57,6 +59,20 @@ pub enum ReplayError {
     UnpacksTooLarge {
         /// The requested name.
         file: String,
+    },
+    /// More owners, phases or threads than a trace may have.
+    #[error(
+        "{file}, line {line}: it has more than {most} {what}, the most that are read: record less at once"
+    )]
+    TooMany {
+        /// The requested name.
+        file: String,
+        /// The line that has one too many.
+        line: u64,
+        /// Of what there are too many.
+        what: &'static str,
+        /// The most that are read.
+        most: usize,
     },
     /// A line breaks the format.
     #[error("{file}, {error}")]
@@ -162,8 +178,17 @@ pub fn replay_into<A: HostAllocator + Sync>(
     let mut judge = Judge::new(&records, CheckOptions::default());
     let mut sites = TraceSites::new(recorder);
     let (mut phased, mut lost, mut lines) = (false, 0_u64, 0_u64);
+    let mut named = Named::default();
     for item in reader {
         let (line, event) = item.map_err(|error| malformed(error.into()))?;
+        named
+            .admit(&event)
+            .map_err(|(what, most)| ReplayError::TooMany {
+                file: trace.name.clone(),
+                line,
+                what,
+                most,
+            })?;
         // Reports include what precedes the first phase.
         if !phased && !matches!(event, TraceEvent::Owner { .. }) {
             phased = true;

@@ -309,6 +309,36 @@ fn compressed_data_that_grows_without_bounds_is_refused_with_a_remedy() {
     );
 }
 
+/// Each takes a thousand times the memory of its line.
+#[test]
+fn owners_phases_and_threads_are_bounded() {
+    let trace = |lines: Vec<String>| {
+        let count = lines.len() + 2;
+        let lines = lines.join("\n");
+        let text = format!("# steward host trace 2\n# driver: d\n{lines}\nz,{count}\n");
+        let trace = TraceFile {
+            name: "hostile".into(),
+            bytes: text.into_bytes(),
+        };
+        replay::replay(&SYSTEM, &trace)
+    };
+    for (what, most, line) in [
+        (
+            "owners",
+            1 << 14,
+            &(|n| format!("o,{n},0,VkBuffer")) as &dyn Fn(usize) -> String,
+        ),
+        ("phases", 1 << 16, &|_| "p,x".into()),
+        ("threads", 1 << 14, &|n| format!("e,{n},0,vkQueueSubmit")),
+    ] {
+        let refused = trace((1..=4 * most).map(line).collect());
+        let error = refused.err().expect("too many").to_string();
+        let expected = format!("hostile, line {}: it has more than {most} {what}", most + 3);
+        assert!(error.contains(&expected), "{error}");
+    }
+    assert!(trace((1..=100).map(|n| format!("o,{n},0,VkBuffer")).collect()).is_ok());
+}
+
 #[test]
 #[cfg(unix)]
 fn a_stack_that_names_a_pipe_does_not_wait_for_a_writer() {
