@@ -149,7 +149,8 @@ int32_t steward_region_alloc(const steward_gpu *gpu, const steward_region_reques
 int32_t steward_region_create_buffer(const steward_gpu *gpu, const steward_region_request *wanted, steward_region *out);
 /* The application's buffer as a region, never destroyed by it. */
 int32_t steward_region_wrap(const steward_gpu *gpu, const steward_wrap_request *wanted, steward_region *out);
-/* A part of a region, of a crop or of a wrapped buffer, which cannot be freed before it. Offset and bytes are multiples of element_bytes. */
+/* A part of a region, of a crop or of a wrapped buffer. The region or wrapped buffer cannot be freed before it; a crop can, also before crops
+ * of it. Offset and bytes are multiples of element_bytes. */
 int32_t steward_region_crop(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes, uint64_t element_bytes,
                             steward_region *out);
 /* Refused while the region has crops or is mapped. */

@@ -4,6 +4,8 @@
 //! a program's struct    | size | a | b |            what its header knows
 //! the library's struct  | size | a | b | c | d |    c and d keep their defaults, or are not written
 //! ```
+//!
+//! A size that ends within a field is no header's: it is rounded down to the alignment of the struct, so that no half of an address is read.
 
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, copy_nonoverlapping};
@@ -14,9 +16,10 @@ use std::ptr::{NonNull, copy_nonoverlapping};
 /// `repr(C)`; the first field is a `usize`, the size; any bytes that C may write are a value.
 pub unsafe trait SizedStruct: Copy + Default {}
 
-/// Bytes that both sides know, for a struct with this `size`; `None` where it is smaller than the size field.
+/// Bytes of whole fields that both sides know, for a struct with this `size`; `None` where it is smaller than the size field.
 fn common<T>(size: usize) -> Option<usize> {
-    (size >= size_of::<usize>()).then_some(size.min(size_of::<T>()))
+    let length = size.min(size_of::<T>());
+    (size >= size_of::<usize>()).then_some(length - length % align_of::<T>())
 }
 
 /// Reads the caller's struct, with defaults for the fields that its header does not have; `None` if its size is not set.
@@ -104,7 +107,11 @@ mod tests {
             (0, None, (10, 20, false)),
             (7, None, (10, 20, false)),
             (8, Some((1, 2)), (10, 20, true)),
+            // Within a field: it keeps its default, and is not written.
+            (12, Some((1, 2)), (10, 20, true)),
+            (15, Some((1, 2)), (10, 20, true)),
             (16, Some((10, 2)), (5, 20, true)),
+            (20, Some((10, 2)), (5, 20, true)),
             (24, Some((10, 20)), (5, 6, true)),
             (100, Some((10, 20)), (5, 6, true)),
         ] {

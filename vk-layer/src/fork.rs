@@ -34,3 +34,28 @@ extern "C" fn start_afresh() {
     coverage::after_fork();
     description::after_fork();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::watch;
+    use crate::once::forks;
+
+    /// Without the number a child that has its parent's id, as in a PID namespace of its own, would wait for threads that it does not have.
+    #[test]
+    fn lc9_a_child_counts_the_fork_that_led_to_it() {
+        watch();
+        let before = forks();
+        // SAFETY: the child calls nothing but the handler and `_exit`.
+        let child = unsafe { libc::fork() };
+        assert_ne!(child, -1, "no child");
+        if child == 0 {
+            let is_counted = forks() == before + 1;
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(!is_counted)) }
+        }
+        let mut status = -1;
+        // SAFETY: the child's number, and room for its status.
+        let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!((waited, status, forks()), (child, 0, before));
+    }
+}

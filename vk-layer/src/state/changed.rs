@@ -30,6 +30,17 @@ impl ChangedKinds {
         self.0.swap(0, Ordering::Acquire)
     }
 
+    /// Updates the kinds of the set and of `more` by `update`. If that is refused, the next update has those of the set. Returns whether it was
+    /// done.
+    pub(crate) fn update(&self, more: u64, update: impl FnOnce(u64) -> Option<()>) -> bool {
+        let changed = self.drain();
+        let is_done = update(changed | more).is_some();
+        if !is_done {
+            self.note(changed);
+        }
+        is_done
+    }
+
     /// In the child of a fork.
     pub(crate) fn reset(&self) {
         self.0.swap(0, Ordering::Relaxed);

@@ -159,18 +159,14 @@ fn update(words: &Words, number: u64, kinds: u64) -> bool {
     let Some(_turn) = Turn::begin(&IS_UPDATED) else {
         return false;
     };
-    let changed = CHANGED.drain();
-    let kinds = kinds | changed;
-    let is_small = kinds.count_ones() as usize <= ChangedSums::MAX;
-    let is_written = if is_small {
-        ChangedSums::of(kinds).map(|sums| write(words, number, sums.iter(), &sums.heaps))
-    } else {
-        Sums::of_all().map(|sums| write(words, number, sums.iter(), &sums.heaps))
-    };
-    if is_written.is_none() {
-        CHANGED.note(changed);
-    }
-    is_written.is_some()
+    CHANGED.update(kinds, |kinds| {
+        let is_small = kinds.count_ones() as usize <= ChangedSums::MAX;
+        if is_small {
+            ChangedSums::of(kinds).map(|sums| write(words, number, sums.iter(), &sums.heaps))
+        } else {
+            Sums::of_all().map(|sums| write(words, number, sums.iter(), &sums.heaps))
+        }
+    })
 }
 
 fn write<'s>(
@@ -221,6 +217,22 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::Turn;
+    use super::changed::ChangedKinds;
+
+    #[test]
+    fn ly35_kinds_of_an_update_that_was_refused_are_those_of_the_next_one() {
+        let changed = ChangedKinds::new();
+        changed.note(0b101);
+        let is_done = changed.update(0b1000, |kinds| {
+            assert_eq!(kinds, 0b1101);
+            // A command that ends meanwhile.
+            changed.note(0b10);
+            None
+        });
+        // What was asked for besides is not what has changed.
+        assert!(!is_done && changed.update(0, |kinds| (kinds == 0b111).then_some(())));
+        assert!(!changed.is_any());
+    }
 
     #[test]
     fn ly35_an_update_that_panicked_lets_the_next_one_on() {
