@@ -66,7 +66,7 @@ pub enum Written {
 /// Those of the operating system; [`ForeignFileError`]; [`NotConnected`](io::ErrorKind::NotConnected) if the file is a pipe that no process
 /// reads.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Written> {
-    let place = Place::find(path)?;
+    let place = FilePlace::find(path)?;
     if place.is_in_place() {
         place.open_in_place()?.write_all(bytes)?;
         return Ok(Written::InPlace);
@@ -79,7 +79,7 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Written> {
 /// # Errors
 /// As [`write()`]. A pipe without a reader is none.
 pub fn check(path: &Path) -> io::Result<Written> {
-    let place = Place::find(path)?;
+    let place = FilePlace::find(path)?;
     if place.is_in_place() {
         place.admit_owner()?;
         return Ok(Written::InPlace);
@@ -95,7 +95,7 @@ pub fn check(path: &Path) -> io::Result<Written> {
 /// # Errors
 /// As [`write()`]. A file of another user is a [`ForeignFileError`]: this user's lines would be theirs.
 pub fn append(path: &Path) -> io::Result<File> {
-    let place = Place::find(path)?;
+    let place = FilePlace::find(path)?;
     if place.there.is_some() || place.is_kernels {
         return place.open_in_place();
     }
@@ -136,7 +136,7 @@ fn open_plain(path: &Path, options: &OpenOptions) -> io::Result<File> {
 pub fn open_settings(path: &Path) -> io::Result<Option<File>> {
     // What leads to the working folder counts as well.
     let path = std::env::current_dir()?.join(path);
-    let file = Place::walk(&path, true).and_then(|place| {
+    let file = FilePlace::walk(&path, true).and_then(|place| {
         place.there.ok_or(Errno::NOENT)?;
         place.open()
     });
@@ -159,12 +159,12 @@ fn is_missing(error: &io::Error) -> bool {
 /// # Errors
 /// As [`write()`].
 pub fn create_folders(path: &Path) -> io::Result<()> {
-    let mut place = Place::find(path);
+    let mut place = FilePlace::find(path);
     if place.as_ref().is_err_and(is_missing)
         && let Some(parent) = path.parent()
     {
         create_folders(parent)?;
-        place = Place::find(path);
+        place = FilePlace::find(path);
     }
     let place = match place {
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => return Ok(()),
@@ -177,7 +177,7 @@ pub fn create_folders(path: &Path) -> io::Result<()> {
 }
 
 /// Where a path leads: an open folder, and a name in it that is no link, unless it is one of the kernel's.
-pub struct Place {
+pub struct FilePlace {
     folder: OwnedFd,
     name: OsString,
     /// What had the name at the last look.
@@ -188,7 +188,7 @@ pub struct Place {
     is_kernels: bool,
 }
 
-impl Place {
+impl FilePlace {
     /// Finds the place of a file, which need not exist.
     ///
     /// # Errors

@@ -86,12 +86,12 @@ mod tests {
     use super::HandleRecords;
 
     /// Says that it was dropped, so that a use afterwards is seen.
-    struct Record {
+    struct UsedRecord {
         uses: u64,
         is_live: bool,
     }
 
-    impl Drop for Record {
+    impl Drop for UsedRecord {
         fn drop(&mut self) {
             self.is_live = false;
         }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn ly4_a_record_that_is_in_use_does_not_end_with_another_object_of_its_handle() {
         let records = HandleRecords::new();
-        let new = || Record {
+        let new = || UsedRecord {
             uses: 0,
             is_live: true,
         };

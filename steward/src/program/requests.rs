@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use vk_accounts::files::{self, Place};
+use vk_accounts::files::{self, FilePlace};
 use vk_accounts::state_file::{self, MARK_REQUEST, REPORT_REQUEST, ReadStateError};
 
 use super::processes::{
@@ -192,7 +192,7 @@ fn ask_by_file(
             let first = names(number).into_iter().flatten().next();
             let mut request = first.unwrap_or_default().into_os_string();
             request.push(".request");
-            let place = Place::find(Path::new(&request));
+            let place = FilePlace::find(Path::new(&request));
             let created = place.and_then(|place| place.create_new());
             let is_there = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
             if let Err(error) = created

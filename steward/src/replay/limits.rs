@@ -15,13 +15,13 @@ const MAX_THREADS: usize = 1 << 14;
 
 /// What the lines until now have named.
 #[derive(Default)]
-pub(super) struct Named {
+pub(super) struct TraceLimits {
     owners: usize,
     phases: usize,
     threads: HashSet<u64>,
 }
 
-impl Named {
+impl TraceLimits {
     /// Counts what the event names.
     ///
     /// # Errors

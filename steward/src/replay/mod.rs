@@ -15,7 +15,7 @@ use vk_callbacks::{
 
 use crate::input;
 use bundled::BundledTrace;
-use limits::Named;
+use limits::TraceLimits;
 use owners::OwnerContexts;
 use sites::TraceSites;
 use vk_accounts::report::origins::{EventLog, SiteRecorder};
@@ -178,10 +178,10 @@ pub fn replay_into<A: HostAllocator + Sync>(
     let mut judge = Judge::new(&records, CheckOptions::default());
     let mut sites = TraceSites::new(recorder);
     let (mut phased, mut lost, mut lines) = (false, 0_u64, 0_u64);
-    let mut named = Named::default();
+    let mut limits = TraceLimits::default();
     for item in reader {
         let (line, event) = item.map_err(|error| malformed(error.into()))?;
-        named
+        limits
             .admit(&event)
             .map_err(|(what, most)| ReplayError::TooMany {
                 file: trace.name.clone(),

@@ -162,7 +162,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         60,
         &[
             &[
-                "commands", "fence", "header", "level", "live", "pinned", "raw",
+                "commands", "fence", "header", "level", "live", "pinned", "raw", "sync",
             ],
             &["command", "realloc_rules", "sink", "trace"],
             &["error", "keyed_hash"],
@@ -174,6 +174,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "vk-accounts",
         10,
         &[
+            &["files"],
             &["command_mark", "object_kind", "state_file", "units"],
             &["ash", "report"],
             &["accounting", "guard_run", "meter"],
@@ -183,8 +184,8 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "steward",
         50,
         &[
-            &["table"],
-            &["drivers", "expectations", "input", "profile", "symbols"],
+            &["input", "table"],
+            &["drivers", "expectations", "profile", "symbols"],
             &["device_memory", "devices", "replay", "report", "workload"],
             &["callback_coverage", "diff", "shared_context"],
             &["cli"],

@@ -8,7 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use testkit::skip;
 
-use super::{PRIVATE, Place, SHARED, Written, append, check, create_folders, open, write};
+use super::{FilePlace, PRIVATE, SHARED, Written, append, check, create_folders, open, write};
 
 /// The user `nobody`.
 const OTHER: u32 = 65534;
@@ -251,7 +251,7 @@ fn pipes_and_devices_are_written_in_place_and_nothing_waits() {
 fn a_place_is_that_of_a_file_until_another_one_has_the_name() {
     let folder = folder();
     let name = folder.path().join("file");
-    let place = Place::find(&name).expect("a folder");
+    let place = FilePlace::find(&name).expect("a folder");
     assert!(!place.is_there());
     let first = place.create_new().expect("a new file");
     assert!(place.is_of(&first) && mode(&name) == 0o600);
@@ -261,5 +261,5 @@ fn a_place_is_that_of_a_file_until_another_one_has_the_name() {
     assert!(!place.is_of(&first));
     let second = place.create_new().expect("a new file");
     assert!(place.is_of(&second) && !place.is_of(&first));
-    assert!(Place::find(&name).expect("a folder").is_there());
+    assert!(FilePlace::find(&name).expect("a folder").is_there());
 }

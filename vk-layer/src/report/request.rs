@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use alloc_core::TryString;
-use vk_accounts::files::Place;
+use vk_accounts::files::FilePlace;
 use vk_accounts::state_file::REPORT_REQUEST;
 
 use super::interval::{Schedule, milliseconds};
@@ -92,7 +92,7 @@ fn file_pattern() -> Option<&'static str> {
 
 /// Whether the file was there. Most looks find none.
 fn remove(file: &Path) -> bool {
-    file.is_file() && Place::find(file).is_ok_and(|place| place.remove().is_ok())
+    file.is_file() && FilePlace::find(file).is_ok_and(|place| place.remove().is_ok())
 }
 
 /// Beside the report that comes next.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
-use vk_accounts::files::Place;
+use vk_accounts::files::FilePlace;
 use vk_accounts::state_file::{LENGTH, WORDS};
 
 use crate::file_limit;
@@ -22,7 +22,7 @@ const BEGINNING: &[u8] = b"STEWARD";
 /// removed. A file that a living process writes, and any other file, is an error and stays. Creates no folder.
 pub(super) fn create(name: &str) -> io::Result<NonNull<Words>> {
     file_limit::admit(LENGTH)?;
-    let place = Place::find(Path::new(name))?;
+    let place = FilePlace::find(Path::new(name))?;
     if place.is_there() {
         remove_earlier(&place, place.open()?)?;
     }
@@ -42,7 +42,7 @@ pub(super) fn create(name: &str) -> io::Result<NonNull<Words>> {
 /// # Errors
 /// [`ResourceBusy`](io::ErrorKind::ResourceBusy): a living process writes it. [`AlreadyExists`](io::ErrorKind::AlreadyExists): it is no
 /// state file.
-fn remove_earlier(place: &Place, mut file: File) -> io::Result<()> {
+fn remove_earlier(place: &FilePlace, mut file: File) -> io::Result<()> {
     lock(&file)?;
     // Otherwise another process has replaced it meanwhile, and the locked file has no name.
     if !place.is_of(&file) {
@@ -94,7 +94,7 @@ mod tests {
     use std::io::ErrorKind;
     use std::path::Path;
 
-    use vk_accounts::files::Place;
+    use vk_accounts::files::FilePlace;
 
     use super::{create, lock, remove_earlier};
 
@@ -104,7 +104,7 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         let (name, new) = (at("state"), at("new"));
         fs::write(&name, "STEWARD of an earlier process").expect("a file");
-        let place = Place::find(Path::new(&name)).expect("a folder");
+        let place = FilePlace::find(Path::new(&name)).expect("a folder");
         let earlier = place.open().expect("a file");
         // Between the open and the lock the other process removes it and creates its own.
         fs::write(&new, "STEWARD of a living process").expect("a file");
