@@ -5,10 +5,11 @@ mod limits;
 mod names;
 mod several;
 
-use crate::support::full_report::{empty, full, of_trace};
+use crate::support::full_report::{empty, full, of_program, of_trace};
 use crate::support::parts::{PARTS, part, text_of};
 use vk_accounts::report::{
     ByScope, Growth, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks, Phase, Report, Source,
+    VulkanMemory, VulkanMemoryRow,
 };
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReportOrList, html};
@@ -290,4 +291,120 @@ fn scopes_have_their_colours_for_themselves() {
         let used = css.matches(&format!("var(--{scope})")).count();
         assert_eq!(used, 1, "{scope} colours its own class alone");
     }
+}
+
+/// The tiles at the head of the page.
+fn tile(page: &str, name: &str) -> Option<(bool, String)> {
+    let (before, behind) = page.split_once(&format!("><dt>{name}</dt>"))?;
+    let is_bad = before.ends_with("<div class=\"bad\"");
+    let (tile, _) = behind.split_once("</div>").expect("its end");
+    Some((is_bad, text_of(tile)))
+}
+
+#[test]
+fn the_head_has_the_device_memory_that_a_program_left_behind() {
+    let name = "Device memory left behind";
+    let mut report = of_program();
+    report.vulkan_memory = Some(Vec::new());
+    let (is_bad, text) = tile(&page(&report), name).expect("a tile");
+    assert!(!is_bad && text.contains("nothing"), "{text}");
+    let row = |index, live_blocks, live_bytes| VulkanMemoryRow {
+        index,
+        live_blocks,
+        live_bytes,
+        ..VulkanMemoryRow::default()
+    };
+    let device = VulkanMemory {
+        device: "instance 1, device 1".into(),
+        heaps: vec![row(0, 2, 5 << 20), row(1, 0, 0), row(2, 1, 1 << 20)],
+        types: vec![row(0, 2, 5 << 20), row(7, 1, 1 << 20)],
+        lost_blocks: 0,
+    };
+    // Of a type whose heap is not known.
+    let other = VulkanMemory {
+        device: "instance 1, device 2".into(),
+        types: vec![row(0, 1, 2 << 20)],
+        ..VulkanMemory::default()
+    };
+    report.vulkan_memory = Some(vec![device, other]);
+    let (is_bad, text) = tile(&page(&report), name).expect("a tile");
+    assert!(is_bad, "in red");
+    assert!(
+        text.contains("8.00 MiB") && text.contains("4 blocks"),
+        "{text}"
+    );
+    // Only a program's report knows it.
+    assert_eq!(tile(&page(&empty()), name), None);
+}
+
+/// A leak in a frame of two submits, which falls into either half of the intervals.
+#[test]
+fn growth_is_marked_by_one_rule_and_both_forms_list_the_same() {
+    let count = |live, bytes, grew| LeakCount {
+        live,
+        bytes,
+        total: live,
+        growth: Growth {
+            count: i64::try_from(live).expect("few"),
+            grew,
+            ..Growth::default()
+        },
+    };
+    let stack = |command: &str, kind: &str, objects, blocks| LeakStack {
+        command: command.into(),
+        kind: kind.into(),
+        objects,
+        blocks,
+        ..LeakStack::default()
+    };
+    let mut report = of_program();
+    let mut leaks = Leaks {
+        mark: "vkQueueSubmit".into(),
+        frames_a_mark: 1,
+        intervals: 189,
+        stacks: vec![
+            stack(
+                "vkCreateImage",
+                "VkImage",
+                count(94, 0, 94),
+                count(94, 9400, 94),
+            ),
+            stack(
+                "vkCreateBuffer",
+                "VkBuffer",
+                count(95, 950, 95),
+                LeakCount::default(),
+            ),
+            stack(
+                "vkCreateFence",
+                "VkFence",
+                count(3, 0, 1),
+                LeakCount::default(),
+            ),
+        ],
+        ..Leaks::default()
+    };
+    leaks.sort();
+    let text = leaks.to_string();
+    report.leaks = Some(leaks);
+    let page = page(&report);
+    let left = part(&page, "leftovers");
+    let marked = "class=\"cause bad\"><strong>Grows:";
+    assert_eq!(left.matches(marked).count(), 2, "{left}");
+    let left = text_of(left);
+    for (command, rest) in [
+        ("vkCreateImage", "94 of 94 VkImage alive, 94 block"),
+        ("vkCreateBuffer", "95 of 95 VkBuffer alive (950 B)"),
+        ("vkCreateFence", "3 of 3 VkFence alive"),
+    ] {
+        let said = format!("{command}: {rest}");
+        assert!(
+            left.contains(&said) && text.contains(&said),
+            "{said}: {left} {text}"
+        );
+    }
+    assert!(
+        !left.contains("(0 B)") && !text.contains("(0 B)"),
+        "{left} {text}"
+    );
 }

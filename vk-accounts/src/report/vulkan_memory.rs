@@ -17,6 +17,28 @@ pub struct VulkanMemory {
     pub lost_blocks: u64,
 }
 
+impl VulkanMemory {
+    /// Blocks that are live on these devices, and their bytes.
+    #[must_use]
+    pub fn live(devices: &[Self]) -> (u64, u64) {
+        let sum = |rows: &[VulkanMemoryRow]| {
+            rows.iter().fold((0_u64, 0_u64), |(blocks, bytes), row| {
+                (
+                    blocks.saturating_add(row.live_blocks),
+                    bytes.saturating_add(row.live_bytes),
+                )
+            })
+        };
+        // A type whose heap is not known has no row there.
+        let of_devices = devices
+            .iter()
+            .map(|device| sum(&device.heaps).max(sum(&device.types)));
+        of_devices.fold((0_u64, 0_u64), |all, one| {
+            (all.0.saturating_add(one.0), all.1.saturating_add(one.1))
+        })
+    }
+}
+
 /// A heap or memory type that was used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VulkanMemoryRow {

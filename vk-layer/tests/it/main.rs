@@ -15,6 +15,7 @@ mod judging;
 mod memory_report;
 mod owners;
 mod panics;
+mod report_numbers;
 mod requests;
 mod security;
 mod stacked;

@@ -5,7 +5,7 @@
 use super::findings::duties;
 use super::label::grouped;
 use crate::symbols::program_frames;
-use vk_accounts::report::{LeakCount, LeakFrame, LeakStack, Leaks, one_line};
+use vk_accounts::report::{LeakFrame, LeakStack, Leaks, one_line};
 use vk_accounts::units::bytes;
 
 /// The most stacks that are shown; data has all.
@@ -22,7 +22,7 @@ pub(super) struct LeakCard {
     pub(super) headline: String,
     /// The growth after each interval; empty for none.
     pub(super) growth: String,
-    /// It grew in most intervals.
+    /// [`LeakStack::is_growing`].
     pub(super) grows: bool,
     pub(super) oldest: String,
     /// Innermost first.
@@ -51,14 +51,17 @@ fn card(stack: &LeakStack, leaks: &Leaks) -> LeakCard {
     let kind = one_line(&stack.kind);
     let mut parts = Vec::new();
     if stack.objects.total > 0 {
+        let size = match stack.objects.bytes {
+            0 => String::new(),
+            size => format!(" ({})", bytes(size)),
+        };
         parts.push(format!(
-            "{} of {} {kind} alive ({})",
+            "{} of {} {kind} alive{size}",
             grouped(stack.objects.live),
             grouped(stack.objects.total),
-            bytes(stack.objects.bytes)
         ));
     }
-    if stack.blocks.live > 0 || parts.is_empty() {
+    if stack.blocks.live > 0 {
         parts.push(format!(
             "{} block{} of the driver for {kind} ({})",
             grouped(stack.blocks.live),
@@ -69,18 +72,21 @@ fn card(stack: &LeakStack, leaks: &Leaks) -> LeakCard {
     let oldest = stack.oldest.iter().map(|object| {
         let handle = one_line(&object.handle);
         match (stack.objects.total, &*object.name, &*handle) {
-            (0, _, "") => format!("{} bytes", grouped(object.bytes)),
+            (0, "", "") => format!("{} bytes", grouped(object.bytes)),
+            (0, name, "") => format!("{} bytes in {}", grouped(object.bytes), one_line(name)),
             (0, _, handle) => format!("{} bytes for {handle}", grouped(object.bytes)),
             (_, "", _) => handle,
             (_, name, _) => format!("{handle} \u{201c}{}\u{201d}", one_line(name)),
         }
     });
-    let is_growing = |count: &LeakCount| leaks.intervals > 0 && count.is_growing(leaks.intervals);
     LeakCard {
         rules: one_line(&stack.rules.join(", ")),
         duties: stack.rules.iter().flat_map(|rule| duties(rule)).collect(),
-        headline: format!("{command}: {}", parts.join(", ")),
-        grows: is_growing(&stack.objects) || is_growing(&stack.blocks),
+        headline: match parts.join(", ") {
+            parts if parts.is_empty() => command,
+            parts => format!("{command}: {parts}"),
+        },
+        grows: stack.is_growing(leaks.intervals),
         growth: leaks.growth_of(stack).unwrap_or_default(),
         oldest: oldest.collect::<Vec<_>>().join(", "),
         frames: program_frames(&stack.frames)

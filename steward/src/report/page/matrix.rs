@@ -10,7 +10,9 @@ use super::label::cell;
 use super::tables::phase_sum;
 use crate::expectations::CheckSummary;
 use crate::report::ReportOrList;
-use vk_accounts::report::{ContextRow, Coverage, CoverageRun, FindingRow, Report, one_line};
+use vk_accounts::report::{
+    ContextRow, Coverage, CoverageRun, FindingRow, Report, VulkanMemory, one_line,
+};
 use vk_accounts::units::{bytes, percent};
 
 /// The most kinds of objects that are compared.
@@ -76,6 +78,13 @@ pub(super) fn matrix(entries: &[ReportOrList], checks: &[Option<&CheckSummary>])
                 0 => "nothing".to_owned(),
                 left => bytes(left),
             }
+        }),
+        row("Device memory left behind", &|report| {
+            let live = report.vulkan_memory.as_deref().map(VulkanMemory::live);
+            or_dash(live.map(|(_, left)| match left {
+                0 => "nothing".to_owned(),
+                left => bytes(left),
+            }))
         }),
         row("Through callbacks, without the loader", &|report| {
             or_dash(coverage(report, |coverage| coverage.without_loader))

@@ -18,7 +18,7 @@ use crate::expectations::CheckSummary;
 use crate::expectations::KnownOfDrivers;
 use crate::report::ReportOrList;
 use vk_accounts::report::title_of;
-use vk_accounts::report::{FindingRow, Report, RunEnvironment, Source, one_line};
+use vk_accounts::report::{FindingRow, Report, RunEnvironment, Source, VulkanMemory, one_line};
 use vk_accounts::units::bytes;
 
 /// One driver's part of the page.
@@ -421,6 +421,25 @@ fn figures(report: &Report, findings: &[FindingLine], known: &str) -> Vec<Figure
             },
         );
     }
+    figures.extend(report.vulkan_memory.as_deref().map(device_memory));
     figures.extend(report.guard.as_ref().map(guard::figure));
     figures
+}
+
+/// The device memory that a program did not free.
+fn device_memory(devices: &[VulkanMemory]) -> Figure {
+    let (blocks, left) = VulkanMemory::live(devices);
+    Figure {
+        name: "Device memory left behind",
+        value: match left {
+            0 => "nothing".to_owned(),
+            left => bytes(left),
+        },
+        detail: match blocks {
+            0 => "every block was freed".to_owned(),
+            1 => "1 block".to_owned(),
+            blocks => format!("{} blocks", grouped(blocks)),
+        },
+        bad: blocks > 0,
+    }
 }

@@ -1,0 +1,371 @@
+//! Every number of the report of a program whose truth is known: the driver of these tests asks for 32 bytes an object.
+
+use std::collections::BTreeSet;
+use std::ptr;
+
+use serde_json::{Value, json};
+use vk_accounts::report::Report;
+use vk_callbacks::raw::RawCallbacks;
+
+use crate::driver::{Layer, create_object, destroy_object, fail_creation};
+use crate::judging::{OwnCallbacks, report_of};
+
+const NONE: *const RawCallbacks = ptr::null();
+const FORMAT: &str = include_str!("../../../steward/REPORT-FORMAT.md");
+/// A block through the layer's callbacks has a header of 16 bytes.
+const CHARGED: u64 = 32 + 16;
+
+fn object(bytes: u64) -> Value {
+    json!({ "command": 0, "object": bytes, "cache": 0, "device": 0, "instance": 0 })
+}
+
+/// Takes the members that are no numbers of the program, or that other tests read.
+fn without(mut value: Value, members: &[&str]) -> Value {
+    let object = value.as_object_mut().expect("an object");
+    for member in members {
+        assert!(object.remove(*member).is_some(), "{member}");
+    }
+    value
+}
+
+/// The program: an instance and a device; three buffers, of which one ends; then two memory objects, one with callbacks of the program, of
+/// which the other ends, and one that the driver refuses.
+fn known_program() {
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    let device = layer.create_device(instance, NONE).expect("a device");
+    let function = |name| layer.of_device(device, name).expect("a hook");
+    let (create, destroy) = (function(c"vkCreateBuffer"), function(c"vkDestroyBuffer"));
+    let buffers = [(); 3].map(|()| create_object(create, device, NONE).expect("a buffer"));
+    destroy_object(destroy, device, buffers[1], NONE);
+    let (allocate, free) = (function(c"vkAllocateMemory"), function(c"vkFreeMemory"));
+    let mut own = OwnCallbacks::default();
+    let raw = own.raw();
+    create_object(allocate, device, &raw const raw).expect("memory");
+    let memory = create_object(allocate, device, NONE).expect("memory");
+    destroy_object(free, device, memory, NONE);
+    fail_creation(true);
+    create_object(allocate, device, NONE).expect_err("refused");
+    fail_creation(false);
+    // The program ends with all of it.
+    std::mem::forget(own);
+}
+
+/// The number of commands, and the live bytes after each, from 1.
+const LIVE: [u64; 10] = {
+    let after = CHARGED;
+    [
+        after,
+        2 * after,
+        3 * after,
+        4 * after,
+        5 * after,
+        4 * after,
+        4 * after + 32,
+        5 * after + 32,
+        4 * after + 32,
+        4 * after + 32,
+    ]
+};
+
+#[test]
+fn ly64_every_number_of_a_programs_report_is_the_truth() {
+    let test = "ly64_every_number_of_a_programs_report_is_the_truth";
+    let Some(layer) = report_of(test, &[("BRACKETS", "some")], known_program) else {
+        return;
+    };
+    let report = Report::of_program(&layer.to_string()).expect("a layer's report");
+    let report = serde_json::to_value(&report).expect("JSON");
+    let commands = LIVE.len();
+    let live = LIVE[commands - 1];
+    let row = |name, depth, live, peak, blocks, total| {
+        json!({
+            "name": name, "depth": depth, "group": false, "live_bytes": live, "live_by_scope": object(live), "peak_bytes": peak,
+            "peak_slack": 0, "total_blocks": blocks, "total_bytes": total,
+        })
+    };
+    let group = |name, depth, live, blocks, total| {
+        json!({
+            "name": name, "depth": depth, "group": true, "live_bytes": live, "live_by_scope": object(live), "peak_bytes": 0,
+            "peak_slack": 0, "total_blocks": blocks, "total_bytes": total,
+        })
+    };
+    let of_device = 3 * CHARGED + 32;
+    let total_of_device = 5 * CHARGED + 32;
+    // Of two allocators of one kind the sum of the peaks is an upper bound.
+    let mut memory = row("VkDeviceMemory", 2, 32, CHARGED + 32, 2, CHARGED + 32);
+    memory["peak_slack"] = json!(32);
+    let contexts = [
+        group("instance 1", 0, live, 7, CHARGED + total_of_device),
+        row("VkInstance", 1, CHARGED, CHARGED, 1, CHARGED),
+        group("device 1", 1, of_device, 6, total_of_device),
+        memory,
+        row("VkBuffer", 2, 2 * CHARGED, 3 * CHARGED, 3, 3 * CHARGED),
+        row("VkDevice", 2, CHARGED, CHARGED, 1, CHARGED),
+    ];
+    assert_eq!(report["contexts"], json!(contexts), "{report:#}");
+    let left = |context, blocks: u64| json!({ "context": context, "blocks": blocks, "bytes": blocks * 32, "by_scope": object(blocks * 32) });
+    let leftovers = [
+        left("VkInstance", 1),
+        left("VkDeviceMemory", 1),
+        left("VkBuffer", 2),
+        left("VkDevice", 1),
+    ];
+    assert_eq!(report["leftovers"], json!(leftovers), "requested bytes");
+    let phase = |name,
+                 commands,
+                 blocks,
+                 freed,
+                 bytes,
+                 live,
+                 live_blocks,
+                 (peak, slack): (u64, u64)| {
+        json!({
+            "name": name, "commands": commands, "blocks": blocks, "blocks_by_scope": object(blocks), "freed": freed,
+            "freed_by_scope": object(freed), "bytes": bytes, "bytes_by_scope": object(bytes), "live_bytes": live,
+            "live_by_scope": object(live), "live_blocks": live_blocks, "live_blocks_by_scope": object(live_blocks),
+            "peak_bytes": peak, "peak_slack": slack,
+        })
+    };
+    let mut phases = report["phases"].clone();
+    // The peaks contain what the layer allocated for itself meanwhile, at most as much as they say.
+    for (phase, most) in phases
+        .as_array_mut()
+        .expect("phases")
+        .iter_mut()
+        .zip([2 * CHARGED, 5 * CHARGED + 32])
+    {
+        let number = |name: &str| phase[name].as_u64().expect("a number");
+        let (peak, slack) = (number("peak_bytes"), number("peak_slack"));
+        assert!(peak >= most && peak - slack <= most, "{most}: {phase:#}");
+        (phase["peak_bytes"], phase["peak_slack"]) = (json!(0), json!(0));
+    }
+    let expected = [
+        phase("run", 2, 2, 0, 2 * CHARGED, 2 * CHARGED, 2, (0, 0)),
+        phase("device created", 8, 5, 2, 4 * CHARGED + 32, live, 5, (0, 0)),
+    ];
+    assert_eq!(phases, json!(expected), "{report:#}");
+    let highest = report["phases"].as_array().expect("phases").iter();
+    let highest = highest.max_by_key(|phase| phase["peak_bytes"].as_u64());
+    let highest = highest.expect("a phase");
+    assert_eq!(report["peak_bytes"], highest["peak_bytes"]);
+    assert_eq!(report["peak_phase"], highest["name"]);
+    let least = report["peak_bytes"].as_u64().expect("a number")
+        - report["peak_slack"].as_u64().expect("a number");
+    assert!(least <= 5 * CHARGED + 32, "{report:#}");
+    assert_eq!(report["fullest_phase"], "device created");
+    let timeline = report["timeline"].as_array().expect("samples");
+    assert!(timeline.len() >= commands, "{timeline:?}");
+    for sample in timeline {
+        let at = sample["at"].as_u64().expect("a number");
+        let after = at
+            .checked_sub(1)
+            .map_or(0, |at| LIVE[usize::try_from(at).expect("few")]);
+        let phase = usize::from(sample["phase"] == 1);
+        assert_eq!(sample["live_by_scope"], object(after), "{sample}");
+        assert!(if phase == 0 { at <= 2 } else { at >= 2 }, "{sample}");
+    }
+    // The driver of these tests has one memory type, and says nothing of its heap.
+    let memory_row = json!({
+        "index": 0, "live_bytes": 4096, "live_blocks": 1, "peak_bytes": 8192, "total_bytes": 8192, "total_blocks": 2, "refusals": 1,
+    });
+    let memory = json!([{ "device": "instance 1, device 1", "heaps": [], "types": [memory_row], "lost_blocks": 0 }]);
+    assert_eq!(report["vulkan_memory"], memory, "{report:#}");
+    let source = &report["source"];
+    assert_eq!(source["commands"], commands);
+    assert_eq!(source["process"], layer["process"]);
+    assert_eq!(
+        source["devices"],
+        json!(["fake, driver 1.2.3 of vendor 0x7, Vulkan 1.2.3"])
+    );
+    // The refusal, for which the driver asked for nothing. An instance is alive: nothing is a leftover yet.
+    let finding = json!({
+        "rule": "V9", "kind": "OutOfMemoryWithoutNull", "level": "note", "owner": "", "command": "vkAllocateMemory", "scope": "",
+        "count": 1, "bytes": 0, "first_serial": 10,
+        "sentence": "V9: the implementation answered VK_ERROR_OUT_OF_HOST_MEMORY, in vkAllocateMemory, though no request on its thread \
+            had been refused",
+    });
+    let mut of_report = finding.clone();
+    of_report["thread"] = Value::Null;
+    assert_eq!(report["findings"], json!([of_report]));
+    // The layer's own members.
+    let kind = |kind,
+                live,
+                live_blocks,
+                (peak, slack),
+                total,
+                total_blocks,
+                created,
+                alive,
+                foreign,
+                requested| {
+        json!({
+            "kind": kind, "live_bytes": live, "live_blocks": live_blocks, "peak_bytes": peak, "peak_slack": slack, "total_bytes": total,
+            "total_blocks": total_blocks, "objects_created": created, "objects_alive": alive, "foreign_commands": foreign,
+            "live_by_scope": object(live), "requested_by_scope": object(requested),
+        })
+    };
+    let instance = &layer["instances"][0];
+    let of_instance = [kind(
+        "VkInstance",
+        CHARGED,
+        1,
+        (CHARGED, 0),
+        CHARGED,
+        1,
+        1,
+        1,
+        0,
+        32,
+    )];
+    assert_eq!(
+        (&instance["kinds"], &instance["in_use"]),
+        (&json!(of_instance), &json!(true))
+    );
+    let device = &instance["devices"][0];
+    let of_device = [
+        kind(
+            "VkDeviceMemory",
+            32,
+            1,
+            (CHARGED + 32, 32),
+            CHARGED + 32,
+            2,
+            2,
+            1,
+            1,
+            32,
+        ),
+        kind(
+            "VkBuffer",
+            2 * CHARGED,
+            2,
+            (3 * CHARGED, 0),
+            3 * CHARGED,
+            3,
+            3,
+            2,
+            0,
+            64,
+        ),
+        kind(
+            "VkDevice",
+            CHARGED,
+            1,
+            (CHARGED, 0),
+            CHARGED,
+            1,
+            1,
+            1,
+            0,
+            32,
+        ),
+    ];
+    assert_eq!(
+        (&device["kinds"], &device["in_use"]),
+        (&json!(of_device), &json!(true))
+    );
+    for (name, rows) in [
+        ("heaps", 0),
+        ("types", 1),
+        ("imported", 0),
+        ("exported", 0),
+        ("dedicated", 0),
+        ("bound", 0),
+        ("mapped", 0),
+    ] {
+        assert_eq!(device[name], json!(vec![&memory_row; rows]), "{name}");
+    }
+    assert_eq!(device["lost_blocks"], 0);
+    let all = &layer["all"];
+    let own = all["own_bytes"].as_u64().expect("a number");
+    assert_eq!(all["live_bytes"], live + own, "{all}");
+    let peak = all["peak_bytes"].as_u64().expect("a number");
+    assert!(
+        peak >= 5 * CHARGED + 32 && peak <= 5 * CHARGED + 32 + own,
+        "{all}"
+    );
+    let counts = json!({
+        "blocks": object(7), "bytes": object(6 * CHARGED + 32), "live_blocks": object(5), "live_bytes": object(live),
+    });
+    assert_eq!(layer["counts"], counts);
+    let check = json!({ "between_commands": 0, "lost": 0, "unchecked_kinds": 0, "findings": [finding], "without_brackets": [] });
+    assert_eq!(layer["check"], check);
+    let others = without(
+        layer.clone(),
+        &[
+            "instances",
+            "all",
+            "counts",
+            "check",
+            "phases",
+            "timeline",
+            "process",
+            "executable",
+            "commands",
+            "layers",
+        ],
+    );
+    let expected = json!({
+        "layer_format": 1, "lost_phases": 0, "passed_through": [], "settings": [], "guard": null, "fail": null, "callback_coverage": null,
+        "leaks": null,
+    });
+    assert_eq!(others, expected);
+    every_member_is_documented(&layer, &report);
+}
+
+/// The members of an object, with the way to them. Of lists of numbers that are documented elsewhere the list alone.
+fn members(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    const ELSEWHERE: [&str; 12] = [
+        "heaps",
+        "types",
+        "imported",
+        "exported",
+        "dedicated",
+        "bound",
+        "mapped",
+        "findings",
+        "counts",
+        "phases",
+        "timeline",
+        "driver_memory",
+    ];
+    let name = path.rsplit('.').next().unwrap_or_default();
+    match value {
+        Value::Object(object) if !object.contains_key("cache") && !ELSEWHERE.contains(&name) => {
+            for (name, value) in object {
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
+                members(value, &path, found);
+            }
+        }
+        Value::Array(list) if list.iter().any(Value::is_object) && !ELSEWHERE.contains(&name) => {
+            list.iter()
+                .for_each(|one| members(one, &format!("{path}[]"), found));
+        }
+        _ => drop(found.insert(path.to_owned())),
+    }
+}
+
+fn every_member_is_documented(layer: &Value, report: &Value) {
+    let (_, behind) = FORMAT.split_once("<!-- layer:begin -->").expect("the mark");
+    let (table, _) = behind.split_once("<!-- layer:end -->").expect("the mark");
+    let name = |line: &str| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned());
+    let documented: BTreeSet<String> = table.lines().filter_map(name).collect();
+    let mut found = BTreeSet::new();
+    members(layer, "", &mut found);
+    // A device's kinds are those of an instance once more, and the members of the report are documented before.
+    assert!(found.contains("instances[].devices[].kinds[].live_bytes"));
+    found.retain(|path| !path.starts_with("instances[].devices[].kinds"));
+    found.insert("instances[].devices[].kinds".to_owned());
+    let of_report = report.as_object().expect("an object");
+    found.retain(|path| !of_report.contains_key(path));
+    // What this program does not have.
+    found.extend(["arguments", "loader"].map(str::to_owned));
+    let of_device = ["driver_memory", "free_events", "lost_events"];
+    found.extend(of_device.map(|name| format!("instances[].devices[].{name}")));
+    assert_eq!(found, documented);
+}
