@@ -45,7 +45,8 @@ pub(crate) struct Accounts {
     /// Of a device that reports.
     pub(crate) memory_reports: PerProcess<MemoryReports>,
     pub(crate) description: DescriptionCell,
-    in_use: AtomicBool,
+    /// The instance or device has ended.
+    has_ended: AtomicBool,
 }
 
 /// The account of one kind of object.
@@ -203,7 +204,7 @@ impl Accounts {
             device_memory: DeviceMemory::default(),
             memory_reports: PerProcess::new(),
             description: DescriptionCell::new(),
-            in_use: AtomicBool::new(true),
+            has_ended: AtomicBool::new(false),
         }
     }
 
@@ -266,16 +267,14 @@ impl Accounts {
         live == 0 && foreign == 0 && self.device_memory.is_empty()
     }
 
-    /// The instance or device has ended. If it left something, its accounts are not used again, so that the report shows it.
+    /// The instance or device has ended. While something of it is left, its accounts are not used again, so that the report shows it.
     pub(crate) fn release(&self) {
-        if self.is_empty() {
-            self.in_use.store(false, Ordering::Release);
-        }
+        self.has_ended.store(true, Ordering::Release);
     }
 
     /// Whether an instance or device uses these accounts, or has left something.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.in_use.load(Ordering::Acquire)
+        !self.has_ended.load(Ordering::Acquire) || !self.is_empty()
     }
 
     /// Accounts for a device of this instance.
@@ -294,7 +293,7 @@ fn acquire(
 ) -> Option<&'static Accounts> {
     let unused = list
         .iter()
-        .find(|accounts| !accounts.in_use.swap(true, Ordering::AcqRel));
+        .find(|accounts| !accounts.is_in_use() && accounts.has_ended.swap(false, Ordering::AcqRel));
     unused.or_else(|| list.push(Accounts::new(context()?)))
 }
 
