@@ -160,6 +160,30 @@ pub(crate) unsafe fn advance_link(info: *const c_void, s_type: i32) -> Option<Ne
     None
 }
 
+/// How the layers below the next one, and at last the loader, look up their commands, once the link was advanced.
+///
+/// # Safety
+/// `info` is NULL or a create info as the loader hands it to a layer, and lives as long as the iterator.
+pub(crate) unsafe fn links_behind(
+    info: *const c_void,
+    s_type: i32,
+) -> impl Iterator<Item = GetProcAddr> {
+    // SAFETY: forwarded.
+    let mut structs = unsafe { structs(info) }.filter(move |(this_type, _)| *this_type == s_type);
+    let link = structs.find_map(|(_, at)| {
+        // SAFETY: structs of this type are the loader's own, and this large; no other code uses them meanwhile.
+        let layer = unsafe { at.cast::<LayerCreateInfo>().as_ref() };
+        (layer.function == LINK_INFO).then_some(layer.link)
+    });
+    let mut next = link.unwrap_or(std::ptr::null_mut());
+    std::iter::from_fn(move || {
+        // SAFETY: the loader's list, which ends with NULL.
+        let link = unsafe { next.as_ref() }?;
+        next = link.next;
+        link.get_instance_proc_addr
+    })
+}
+
 /// `VK_MAX_MEMORY_TYPES`.
 pub(crate) const MAX_TYPES: usize = 32;
 /// `VK_MAX_MEMORY_HEAPS`.

@@ -2,16 +2,21 @@
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
+use std::iter;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use alloc_core::{HostError, TryString, TryVec};
 use debug_guard::ModuleFinder;
 
-use crate::chain::{DeviceProperties, GetProcAddr, InstanceCreateInfo, slice_of};
+use crate::chain::{
+    DeviceProperties, GetProcAddr, InstanceCreateInfo, LOADER_INSTANCE, links_behind, slice_of,
+};
+use crate::hooks::get_instance_proc_addr;
 use crate::per_process::PerProcess;
 use crate::record::{Own, own};
 use crate::record_list::RecordList;
+use crate::settings::{self, LAYER};
 
 /// The vendor NVIDIA, which packs the parts of its version in a way of its own.
 const NVIDIA: u32 = 0x10de;
@@ -109,10 +114,14 @@ impl DescriptionCell {
 
 /// The loader and the layers of the process's first instance.
 pub(crate) struct Surroundings {
-    /// The loader's file; `None` where another layer is below.
+    /// The loader's file.
     pub(crate) loader: Option<TryString<Own>>,
-    /// The layers that the program itself enabled.
+    /// The other layers that the program and `VK_INSTANCE_LAYERS` name.
     pub(crate) layers: TryVec<TryString<Own>, Own>,
+    /// The files of the layers below, the next one first.
+    pub(crate) below: TryVec<TryString<Own>, Own>,
+    /// The layer's own file: of several that are installed the loader has picked this one.
+    pub(crate) library: Option<TryString<Own>>,
 }
 
 static SURROUNDINGS: PerProcess<Surroundings> = PerProcess::new();
@@ -127,21 +136,36 @@ pub(crate) fn after_fork() {
     SURROUNDINGS.forget();
 }
 
-/// Notes them before the first instance is created.
+/// Notes them before the first instance is created. `below` is the layer's below.
 ///
 /// # Safety
-/// `info` is NULL or a valid `VkInstanceCreateInfo`.
+/// `info` is NULL or a valid `VkInstanceCreateInfo`, whose link was advanced.
 pub(crate) unsafe fn note_surroundings(info: *const c_void, below: GetProcAddr) {
     SURROUNDINGS.get_or_make(|| {
         // SAFETY: forwarded.
         let layers = unsafe { enabled_layers(info.cast()) }.ok()?;
-        let mut finder = ModuleFinder::new();
-        let module = finder.find(below as *const () as usize);
-        let loader = module.map(|(path, _)| path).filter(|path| is_loader(path));
-        Some(Surroundings {
-            loader: loader.and_then(|path| TryString::try_from_str_in(path, own()).ok()),
+        // SAFETY: forwarded.
+        let behind = unsafe { links_behind(info, LOADER_INSTANCE) };
+        // The list of modules may hold few of them.
+        let file_of = |function: GetProcAddr| {
+            let mut finder = ModuleFinder::new();
+            let (path, _) = finder.find(function as *const () as usize)?;
+            TryString::try_from_str_in(path, own()).ok()
+        };
+        let mut surroundings = Surroundings {
+            loader: None,
             layers,
-        })
+            below: TryVec::new_in(own()),
+            library: file_of(get_instance_proc_addr),
+        };
+        for file in iter::once(below).chain(behind).filter_map(file_of) {
+            if is_loader(&file) {
+                surroundings.loader = Some(file);
+            } else {
+                surroundings.below.try_push(file).ok()?;
+            }
+        }
+        Some(surroundings)
     });
 }
 
@@ -150,7 +174,21 @@ pub(crate) unsafe fn note_surroundings(info: *const c_void, below: GetProcAddr) 
 unsafe fn enabled_layers(
     info: *const InstanceCreateInfo,
 ) -> Result<TryVec<TryString<Own>, Own>, HostError> {
-    let mut layers = TryVec::new_in(own());
+    let mut layers: TryVec<TryString<Own>, Own> = TryVec::new_in(own());
+    let mut push = |name: &str| -> Result<(), HostError> {
+        let is_known = layers.iter().any(|known| known.as_str() == name);
+        if name.is_empty() || is_known || LAYER.to_str() == Ok(name) {
+            return Ok(());
+        }
+        let name = TryString::try_from_str_in(name, own())?;
+        layers.try_push(name).map_err(|refused| refused.error)
+    };
+    for name in settings::variable(c"VK_INSTANCE_LAYERS")?
+        .iter()
+        .flat_map(|names| names.as_str().split(':'))
+    {
+        push(name)?;
+    }
     // SAFETY: the caller's promise.
     let Some(info) = (unsafe { info.as_ref() }) else {
         return Ok(layers);
@@ -159,8 +197,7 @@ unsafe fn enabled_layers(
     for name in unsafe { slice_of(info.layer_names, info.layer_count) } {
         // SAFETY: each ends with 0.
         if let Ok(name) = unsafe { CStr::from_ptr(*name) }.to_str() {
-            let name = TryString::try_from_str_in(name, own())?;
-            layers.try_push(name).map_err(|refused| refused.error)?;
+            push(name)?;
         }
     }
     Ok(layers)

@@ -31,6 +31,8 @@ struct LayerReport {
     /// Not the layer's: `steward run` adds it.
     #[serde(default)]
     drivers: Vec<String>,
+    #[serde(default)]
+    layers_below: Vec<String>,
     /// Each with the numbers that it began with.
     #[serde(default)]
     phases: Vec<LayerPhase>,
@@ -139,6 +141,7 @@ impl From<LayerReport> for Report {
             commands: layer.commands,
             loader: layer.loader,
             layers: layer.layers,
+            layers_below: layer.layers_below,
             devices,
             drivers: layer.drivers,
         };

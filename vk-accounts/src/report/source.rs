@@ -48,12 +48,15 @@ pub enum Source {
         process: u32,
         /// Commands that the layer hooked.
         commands: u64,
-        /// The file of the Vulkan loader; `None` if another layer was between the program and the loader.
+        /// The file of the Vulkan loader.
         #[serde(default)]
         loader: Option<String>,
-        /// The layers that the program itself enabled.
+        /// The other layers that the program or `VK_INSTANCE_LAYERS` names, whether the loader found them or not.
         #[serde(default)]
         layers: Vec<String>,
+        /// The files of the layers between Steward's and the driver, the next one first: what they create counts as the driver's.
+        #[serde(default)]
+        layers_below: Vec<String>,
         /// Each device that it created, with its driver's version.
         #[serde(default)]
         devices: Vec<String>,
@@ -86,6 +89,7 @@ struct Fields {
     process: Option<u32>,
     loader: Option<String>,
     layers: Option<Vec<String>>,
+    layers_below: Option<Vec<String>>,
     devices: Option<Vec<String>>,
     drivers: Option<Vec<String>>,
 }
@@ -118,6 +122,7 @@ impl TryFrom<Fields> for Source {
                 commands: there(fields.commands, "commands")?,
                 loader: fields.loader,
                 layers: fields.layers.unwrap_or_default(),
+                layers_below: fields.layers_below.unwrap_or_default(),
                 devices: fields.devices.unwrap_or_default(),
                 drivers: fields.drivers.unwrap_or_default(),
             }),

@@ -61,15 +61,24 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
     text.try_push_str("}\n")
 }
 
-/// The loader's file, and the layers that the program enabled.
+/// The files of the loader, of the layers below and of this layer, and the layers that are named.
 fn render_surroundings(text: &mut TryString<Own>) -> Result<(), HostError> {
-    let Some(Surroundings { loader, layers }) = surroundings() else {
+    let Some(Surroundings {
+        loader,
+        layers,
+        below,
+        library,
+    }) = surroundings()
+    else {
         return Ok(());
     };
-    if let Some(loader) = loader {
-        text.try_write_fmt(format_args!(",\"loader\":\"{}\"", Escaped(loader.as_str())))?;
+    for (name, file) in [("loader", loader), ("library", library)] {
+        if let Some(file) = file {
+            text.try_write_fmt(format_args!(",\"{name}\":\"{}\"", Escaped(file.as_str())))?;
+        }
     }
-    strings("layers", layers.iter().map(TryString::as_str), text)
+    strings("layers", layers.iter().map(TryString::as_str), text)?;
+    strings("layers_below", below.iter().map(TryString::as_str), text)
 }
 
 /// The phases, each with the numbers at its beginning, the numbers now, and the timeline.

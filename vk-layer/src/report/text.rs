@@ -15,6 +15,7 @@ use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_accounts, all_u
 use crate::chain::MEMORY_USES;
 use crate::count::get;
 use crate::coverage;
+use crate::description::surroundings;
 use crate::device_memory::MEMORY_STATES;
 use crate::guarding;
 use crate::hooks::{passed_kinds, unknown_names};
@@ -37,6 +38,18 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
         "alive",
     ))?;
     process::render_text(text)?;
+    let below = surroundings().map_or(&[][..], |surroundings| &surroundings.below);
+    for (number, file) in (0..).zip(below) {
+        let before = if number == 0 {
+            "layers below, whose own objects count and are judged as the driver's: "
+        } else {
+            ", "
+        };
+        text.try_write_fmt(format_args!("{before}{}", file.as_str()))?;
+    }
+    if !below.is_empty() {
+        text.try_push('\n')?;
+    }
     for complaint in &settings().complaints {
         text.try_write_fmt(format_args!("setting: {}\n", complaint.as_str()))?;
     }

@@ -5,12 +5,12 @@ use std::fmt;
 
 use alloc_core::{HostError, TryString};
 
-use super::entries::{Entries, Source, push};
+use super::entries::{Entries, Form, Source, push};
 use crate::chain::{BaseStruct, slice_of, structs};
 use crate::record::{Own, own};
 
 /// The layer's name, under which a program may chain settings for it.
-const LAYER: &CStr = c"VK_LAYER_STEWARD_memory";
+pub(crate) const LAYER: &CStr = c"VK_LAYER_STEWARD_memory";
 /// `VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT`.
 const LAYER_SETTINGS: i32 = 1_000_496_000;
 
@@ -65,55 +65,82 @@ pub(super) unsafe fn push_setting(
     let layer = unsafe { text_of(setting.layer_name) };
     // SAFETY: the caller's promise.
     let name = unsafe { text_of(setting.setting_name) };
-    let (Some(layer), Some(Ok(name))) = (layer, name.map(CStr::to_str)) else {
-        return Ok(());
-    };
-    if layer != LAYER {
+    if layer != Some(LAYER) {
         return Ok(());
     }
+    // No setting has an empty name: this is reported.
+    let name = name.and_then(|name| name.to_str().ok()).unwrap_or_default();
     // SAFETY: forwarded.
-    let value = unsafe { value_of(setting) }?;
-    push(entries, Source::CreateInfo, name, &value)
+    let (form, value) = unsafe { value_of(setting) }?;
+    push(entries, Source::CreateInfo, name, form, &value)
 }
 
-/// The first value as text: settings of this layer have one. Empty without a value, and for an unknown type.
+/// The value as text: settings of this layer have one. For anything else the text says what is wrong.
 ///
 /// # Safety
 /// There are `value_count` values of the type.
-unsafe fn value_of(setting: &LayerSetting) -> Result<TryString<Own>, HostError> {
+unsafe fn value_of(setting: &LayerSetting) -> Result<(Form, TryString<Own>), HostError> {
     let mut text = TryString::new_in(own());
-    if setting.value_count == 0 || setting.values.is_null() {
-        return Ok(text);
-    }
-    let values = setting.values;
-    match setting.value_type {
+    let fault = match (setting.value_type, setting.value_count) {
+        (..0 | 8.., _) => format_args!("values of the unknown type {}", setting.value_type),
+        (_, 0) => format_args!("no value: valueCount is 0"),
+        _ if setting.values.is_null() => format_args!("no value: pValues is NULL"),
+        (_, 2..) => format_args!("{} values", setting.value_count),
+        _ => {
+            // SAFETY: forwarded: one value of a known type.
+            let form = unsafe { push_value(&mut text, setting.value_type, setting.values) }?;
+            return Ok((form, text));
+        }
+    };
+    text.try_write_fmt(fault)?;
+    Ok((Form::Fault, text))
+}
+
+/// # Safety
+/// `values` points to a value of the type, which is one of `VkLayerSettingTypeEXT`.
+unsafe fn push_value(
+    text: &mut TryString<Own>,
+    value_type: i32,
+    values: *const c_void,
+) -> Result<Form, HostError> {
+    match value_type {
         0 => {
             // SAFETY: `VK_LAYER_SETTING_TYPE_BOOL32_EXT`: `VkBool32`.
             let value = unsafe { values.cast::<u32>().read() };
-            text.try_push_str(if value == 0 { "false" } else { "true" })?;
+            match value {
+                0 => text.try_push_str("false")?,
+                1 => text.try_push_str("true")?,
+                other => text.try_write_fmt(format_args!("{other}"))?,
+            }
+            return Ok(Form::Boolean);
         }
         // SAFETY: `VK_LAYER_SETTING_TYPE_INT32_EXT`.
-        1 => unsafe { push_number::<i32>(&mut text, values) }?,
+        1 => unsafe { push_number::<i32>(text, values) }?,
         // SAFETY: `VK_LAYER_SETTING_TYPE_INT64_EXT`.
-        2 => unsafe { push_number::<i64>(&mut text, values) }?,
+        2 => unsafe { push_number::<i64>(text, values) }?,
         // SAFETY: `VK_LAYER_SETTING_TYPE_UINT32_EXT`.
-        3 => unsafe { push_number::<u32>(&mut text, values) }?,
+        3 => unsafe { push_number::<u32>(text, values) }?,
         // SAFETY: `VK_LAYER_SETTING_TYPE_UINT64_EXT`.
-        4 => unsafe { push_number::<u64>(&mut text, values) }?,
+        4 => unsafe { push_number::<u64>(text, values) }?,
         // SAFETY: `VK_LAYER_SETTING_TYPE_FLOAT32_EXT`.
-        5 => unsafe { push_number::<f32>(&mut text, values) }?,
+        5 => unsafe { push_number::<f32>(text, values) }?,
         // SAFETY: `VK_LAYER_SETTING_TYPE_FLOAT64_EXT`.
-        6 => unsafe { push_number::<f64>(&mut text, values) }?,
-        7 => {
+        6 => unsafe { push_number::<f64>(text, values) }?,
+        _ => {
             // SAFETY: `VK_LAYER_SETTING_TYPE_STRING_EXT`: pointers to strings.
             let value = unsafe { values.cast::<*const c_char>().read() };
             // SAFETY: the caller's promise: NULL, or a string.
-            let value = unsafe { text_of(value) }.and_then(|value| value.to_str().ok());
-            text.try_push_str(value.unwrap_or_default())?;
+            let value = unsafe { text_of(value) }.map(CStr::to_str);
+            let (form, value) = match value {
+                Some(Ok(value)) => (Form::Text, value),
+                Some(Err(_)) => (Form::Fault, "a string that is not UTF-8"),
+                None => (Form::Fault, "no value: the string is NULL"),
+            };
+            text.try_push_str(value)?;
+            return Ok(form);
         }
-        _ => {}
     }
-    Ok(text)
+    Ok(Form::Number)
 }
 
 /// # Safety

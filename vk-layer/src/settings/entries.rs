@@ -15,10 +15,23 @@ pub(super) enum Source {
     File,
 }
 
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    /// A `VkBool32`.
+    Boolean,
+    /// An integer or a float.
+    Number,
+    /// There is no such value: the text says why.
+    Fault,
+}
+
 /// A setting with its value in a source.
 pub(super) struct Entry {
     pub(super) source: Source,
     pub(super) name: TryString<Own>,
+    pub(super) form: Form,
     pub(super) value: TryString<Own>,
 }
 
@@ -30,6 +43,7 @@ pub(super) fn push(
     entries: &mut Entries,
     source: Source,
     name: &str,
+    form: Form,
     value: &str,
 ) -> Result<(), HostError> {
     let mut small = TryString::new_in(own());
@@ -39,6 +53,7 @@ pub(super) fn push(
     let entry = Entry {
         source,
         name: small,
+        form,
         value: TryString::try_from_str_in(value.trim(), own())?,
     };
     entries.try_push(entry).map_err(|refused| refused.error)
@@ -50,7 +65,7 @@ pub(super) fn push_variable(entries: &mut Entries, variable: &str) -> Result<(),
         return Ok(());
     };
     match name.strip_prefix(ENVIRONMENT_PREFIX) {
-        Some(name) => push(entries, Source::Environment, name, value),
+        Some(name) => push(entries, Source::Environment, name, Form::Text, value),
         None => Ok(()),
     }
 }
@@ -67,7 +82,7 @@ pub(super) fn push_file(entries: &mut Entries, file: &[u8]) -> Result<(), HostEr
             continue;
         };
         let (name, value) = line.split_once('=').unwrap_or((line, ""));
-        push(entries, Source::File, name.trim(), value)?;
+        push(entries, Source::File, name.trim(), Form::Text, value)?;
     }
     Ok(())
 }

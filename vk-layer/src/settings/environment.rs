@@ -100,7 +100,7 @@ fn push_from(entries: &mut Entries, path: &str) -> Result<bool, HostError> {
 }
 
 /// The value of a variable, if it is set, not empty and text.
-fn variable(name: &CStr) -> Result<Option<TryString<Own>>, HostError> {
+pub(crate) fn variable(name: &CStr) -> Result<Option<TryString<Own>>, HostError> {
     // SAFETY: the name ends with 0. Vulkan's loader reads the environment in the same way, in the same command.
     let value = unsafe { libc::getenv(name.as_ptr()) };
     if value.is_null() {

@@ -19,8 +19,10 @@ use crate::error_output;
 use crate::leaks::Frame;
 use crate::once::ValueAcrossForks;
 use crate::record::{Own, own};
-use entries::{Entries, Entry, full_name};
+use entries::{Entries, Entry, Form, full_name};
 
+pub(crate) use create_info::LAYER;
+pub(crate) use environment::variable;
 pub use table::{ENVIRONMENT_PREFIX, FILE_PREFIX, SETTINGS, Setting};
 pub(crate) use target::Target;
 
@@ -165,12 +167,26 @@ impl Settings {
             let named = |entry: &&Entry| {
                 entry.name.as_str() == setting.name && !entry.value.as_str().is_empty()
             };
-            if let Some(entry) = entries.iter().find(named)
-                && (setting.set)(&mut settings, &entry.value).is_err()
-            {
+            let Some(entry) = entries.iter().find(named) else {
+                continue;
+            };
+            // A number or a `VkBool32` is no name of a file, nor a plan.
+            let is_of_type = match entry.form {
+                Form::Text => true,
+                Form::Boolean => setting.default.parse::<bool>().is_ok(),
+                Form::Number => setting.default.parse::<u64>().is_ok(),
+                Form::Fault => false,
+            };
+            if !is_of_type || (setting.set)(&mut settings, &entry.value).is_err() {
                 let name = full_name(entry)?;
+                let (before, after) = match entry.form {
+                    Form::Fault => ("has ", ""),
+                    Form::Text => ("is \"", "\""),
+                    Form::Boolean => ("is the VkBool32 ", ""),
+                    Form::Number => ("is the number ", ""),
+                };
                 settings.add_complaint(format_args!(
-                    "{} is \"{}\": expected {}; the default is taken: {}",
+                    "{} {before}{}{after}: expected {}; the default is taken: {}",
                     name.as_str(),
                     entry.value.as_str(),
                     setting.values,

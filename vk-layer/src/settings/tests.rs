@@ -1,7 +1,8 @@
 //! Every setting, from every source, with good, bad and empty values.
 
-use std::ffi::{CString, c_void};
+use std::ffi::{CString, c_char, c_void};
 use std::fs;
+use std::ptr;
 
 use alloc_core::TryVec;
 
@@ -315,6 +316,110 @@ fn ly39_values_of_all_types_are_read() {
         // SAFETY: one value of the type.
         unsafe { push_setting(&mut entries, &setting) }.expect("memory");
         assert_eq!(entries[0].value.as_str(), expected);
+    }
+}
+
+#[test]
+fn ly41_a_chained_setting_of_another_form_is_reported_and_not_taken() {
+    let text = c"a";
+    let strings = [text.as_ptr(), text.as_ptr()];
+    let (no_string, not_text): ([*const c_char; 1], _) = ([ptr::null()], [c"\xff".as_ptr()]);
+    let (one, two, half, numbers) = (1_u32, 2_u32, 0.5_f32, [1_u64, 2]);
+    let at = |first: *const c_void| first;
+    // The setting, the type, the number of values, where they are, and what is said of them.
+    let cases = [
+        (
+            c"check",
+            99,
+            1,
+            at((&raw const one).cast()),
+            "the unknown type 99",
+        ),
+        (
+            c"check",
+            -1,
+            1,
+            at((&raw const one).cast()),
+            "the unknown type -1",
+        ),
+        (c"check", 99, 1, ptr::null(), "the unknown type 99"),
+        (
+            c"check",
+            0,
+            0,
+            at((&raw const one).cast()),
+            "valueCount is 0",
+        ),
+        (c"check", 0, 1, ptr::null(), "pValues is NULL"),
+        (c"check", 0, 0, ptr::null(), "valueCount is 0"),
+        (c"check", 0, 1, at((&raw const two).cast()), "VkBool32 2"),
+        (c"check", 3, 1, at((&raw const one).cast()), "the number 1"),
+        (c"interval", 4, 2, at(numbers.as_ptr().cast()), "2 values"),
+        (
+            c"interval",
+            5,
+            1,
+            at((&raw const half).cast()),
+            "the number 0.5",
+        ),
+        (
+            c"interval",
+            0,
+            1,
+            at((&raw const one).cast()),
+            "VkBool32 true",
+        ),
+        (c"text", 7, 2, at(strings.as_ptr().cast()), "2 values"),
+        (
+            c"text",
+            7,
+            1,
+            at(no_string.as_ptr().cast()),
+            "the string is NULL",
+        ),
+        (c"text", 7, 1, at(not_text.as_ptr().cast()), "not UTF-8"),
+        (c"text", 0, 1, at((&raw const one).cast()), "VkBool32 true"),
+        (c"json", 1, 1, at((&raw const one).cast()), "the number 1"),
+        (c"match", 3, 1, at((&raw const one).cast()), "the number 1"),
+    ];
+    for (name, value_type, value_count, values, expected) in cases {
+        let mut entries = TryVec::new_in(own());
+        let setting = LayerSetting {
+            layer_name: c"VK_LAYER_STEWARD_memory".as_ptr(),
+            setting_name: name.as_ptr(),
+            value_type,
+            value_count,
+            values,
+        };
+        // SAFETY: so many values of the type, where it is one.
+        unsafe { push_setting(&mut entries, &setting) }.expect("memory");
+        let settings = settings_of(&entries);
+        let [line] = complaints(&settings)[..] else {
+            panic!("{name:?} {expected}: one line");
+        };
+        let row = SETTINGS
+            .iter()
+            .find(|row| row.name.as_bytes() == name.to_bytes());
+        let values = row.expect("a row").values;
+        assert!(line.contains(expected) && line.contains(values), "{line}");
+        for case in CASES {
+            let default = settings_of(&TryVec::new_in(own()));
+            assert_eq!((case.shown)(&settings), (case.shown)(&default), "{line}");
+        }
+    }
+    // A setting without a name is none of the layer's.
+    for name in [ptr::null(), c"\xff".as_ptr()] {
+        let mut entries = TryVec::new_in(own());
+        let setting = LayerSetting {
+            layer_name: c"VK_LAYER_STEWARD_memory".as_ptr(),
+            setting_name: name,
+            value_type: 0,
+            value_count: 1,
+            values: (&raw const one).cast(),
+        };
+        // SAFETY: one value of the type.
+        unsafe { push_setting(&mut entries, &setting) }.expect("memory");
+        assert_eq!(complaints(&settings_of(&entries)).len(), 1);
     }
 }
 

@@ -11,7 +11,7 @@ use testkit::{Child, Finished, compile_c_library, layer_order};
 use vk_callbacks::CommandRow;
 
 use crate::c_client::{client, program};
-use crate::client::with_layer;
+use crate::client::{library, with_layer};
 
 const OURS: &str = "VK_LAYER_STEWARD_memory";
 const ABOVE: &str = "VK_LAYER_TEST_above";
@@ -68,6 +68,24 @@ fn report(folder: &TempDir) -> Value {
     serde_json::from_slice(&report).expect("JSON")
 }
 
+/// The report names the layers of its chain, where it can, and says that those below count as the driver.
+fn assert_neighbours(report: &Value, folder: &TempDir, layers: &[&str]) {
+    let others: Vec<_> = layers.iter().filter(|layer| **layer != OURS).collect();
+    assert_eq!(report["layers"], json!(others), "{report}");
+    let below = report["layers_below"].as_array().expect("a list");
+    let is_below = layers.contains(&BELOW);
+    assert_eq!(below.len(), usize::from(is_below), "{report}");
+    assert!(below.iter().all(|file| file.to_string().contains(BELOW)));
+    let loader = report["loader"].as_str().expect("a file");
+    assert!(loader.contains("libvulkan.so"), "{loader}");
+    let file = report["library"].as_str().expect("a file");
+    let library = library().canonicalize().expect("a file");
+    assert!(library.display().to_string().ends_with(file), "{file}");
+    let text = fs::read_to_string(folder.path().join("report.txt")).expect("a report");
+    let sentence = "layers below, whose own objects count and are judged as the driver's: ";
+    assert_eq!(text.contains(sentence), is_below, "{text}");
+}
+
 const STACKS: [&[&str]; 3] = [&[ABOVE, OURS], &[OURS, BELOW], &[ABOVE, OURS, BELOW]];
 
 #[test]
@@ -105,6 +123,7 @@ fn ly2_ly9_layers_that_wrap_handles_work_above_and_below() {
                 continue;
             }
             let report = report(&folder);
+            assert_neighbours(&report, &folder, layers);
             assert_eq!(
                 report["check"]["findings"],
                 json!([]),

@@ -300,6 +300,7 @@ fn about(source: &Source) -> Vec<String> {
             commands,
             loader,
             layers,
+            layers_below,
             devices,
             ..
         } => {
@@ -316,9 +317,16 @@ fn about(source: &Source) -> Vec<String> {
             about.extend(devices.map(|device| format!("Device: {}", one_line(device))));
             let loader = loader.iter();
             about.extend(loader.map(|loader| format!("Loader: {}", one_line(loader))));
-            if !layers.is_empty() {
-                let layers = one_line(&layers.join(", "));
-                about.push(format!("Layers that the program enabled: {layers}"));
+            for (what, layers) in [
+                ("Other layers that were named", layers),
+                (
+                    "Layers below, whose own objects count and are judged as the driver's",
+                    layers_below,
+                ),
+            ] {
+                if !layers.is_empty() {
+                    about.push(format!("{what}: {}", one_line(&layers.join(", "))));
+                }
             }
             about
         }

@@ -340,6 +340,7 @@ pub(crate) fn of_program() -> Report {
         loader: Some("/usr/lib/libvulkan.so.1".into()),
         layers: vec!["VK_LAYER_X".into()],
         drivers: vec!["llvmpipe Mesa 22.3.6".into()],
+        layers_below: vec!["/usr/lib/libVkLayer_Y.so".into()],
         devices: vec!["llvmpipe, driver 0.0.1".into()],
     };
     report
