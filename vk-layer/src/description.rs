@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::iter;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -156,7 +157,7 @@ pub(crate) unsafe fn note_surroundings(info: *const c_void, below: GetProcAddr) 
             loader: None,
             layers,
             below: TryVec::new_in(own()),
-            library: file_of(get_instance_proc_addr),
+            library: own_file(),
         };
         for file in iter::once(below).chain(behind).filter_map(file_of) {
             if is_loader(&file) {
@@ -201,6 +202,24 @@ unsafe fn enabled_layers(
         }
     }
     Ok(layers)
+}
+
+/// The layer's file, as the loader has named it.
+fn own_file() -> Option<TryString<Own>> {
+    let function: GetProcAddr = get_instance_proc_addr;
+    let mut info = MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: any address is allowed, and a struct that may be written.
+    if unsafe { libc::dladdr(function as *const c_void, info.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: written, since the call succeeded.
+    let name = unsafe { info.assume_init() }.dli_fname;
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: a string of the dynamic linker, which lives as long as the library: that is never unloaded.
+    let name = unsafe { CStr::from_ptr(name) }.to_str().ok()?;
+    TryString::try_from_str_in(name, own()).ok()
 }
 
 /// Whether the file has the loader's name.

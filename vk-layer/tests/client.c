@@ -56,13 +56,21 @@ static Function of_instance(void *instance, const char *name) {
     return function;
 }
 
-static void *create_instance_with(const char *extension) {
-    struct InstanceInfo info = {.type = 1, .extensions = extension != NULL, .extension_names = &extension};
+// A layer that the program itself enables.
+static const char *named_layer;
+
+static void *create_instance_of(const char *extension, const void *next) {
+    struct InstanceInfo info = {
+        .type = 1, .next = next, .layers = named_layer != NULL, .layer_names = &named_layer,
+        .extensions = extension != NULL, .extension_names = &extension,
+    };
     void *instance = NULL;
     int (*create)(const void *, const void *, void **) = (void *)of_instance(NULL, "vkCreateInstance");
     if (create(&info, NULL, &instance) != 0) fail("no instance");
     return instance;
 }
+
+static void *create_instance_with(const char *extension) { return create_instance_of(extension, NULL); }
 
 static void *create_instance(void) { return create_instance_with(NULL); }
 
@@ -158,6 +166,21 @@ static void group(void) {
     use_buffers(instance, device, 10, 0);
     destroy_device(instance, device);
     destroy_instance(instance);
+}
+
+// With settings in the chain of the create info, and the extension that allows them; prints the layer's extensions. The report goes to `file`.
+static void chained_settings(const char *file) {
+    const char *layer = "VK_LAYER_STEWARD_memory", *extension = "VK_EXT_layer_settings";
+    struct { char name[256]; uint32_t version; } all[8];
+    uint32_t count = 8;
+    int (*enumerate)(const char *, uint32_t *, void *) = (void *)of_instance(NULL, "vkEnumerateInstanceExtensionProperties");
+    if (enumerate(layer, &count, all) != 0) fail("no extensions of the layer");
+    for (uint32_t index = 0; index < count; index++) printf("%s %u\n", all[index].name, all[index].version);
+    struct { const char *layer, *name; int type; uint32_t count; const void *values; } settings[] = {
+        {layer, "json", 7, 1, &file}, {layer, "check", 99, 1, &file}, {layer, "stacks", 0, 0, &count}, {layer, "interval", 7, 2, (const char *[]){"1", "2"}},
+    };
+    struct { int type; const void *next; uint32_t count; const void *all; } chain = {1000496000, NULL, 4, settings};
+    destroy_instance(create_instance_of(extension, &chain));
 }
 
 // A buffer of no bytes, which is against Vulkan's rules.
@@ -485,6 +508,11 @@ int main(int number, char **arguments) {
         whole_life(10);
     } else if (strcmp(mode, "group") == 0) {
         group();
+    } else if (strcmp(mode, "settings") == 0 && number > 2) {
+        chained_settings(arguments[2]);
+    } else if (strcmp(mode, "named") == 0 && number > 2) {
+        named_layer = arguments[2];
+        whole_life(10);
     } else if (strcmp(mode, "mistake") == 0) {
         mistake();
     } else if (strcmp(mode, "layouts") == 0) {

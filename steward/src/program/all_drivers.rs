@@ -100,7 +100,7 @@ unsafe fn each(
     if listing.drivers.is_empty() {
         return Err(listing.no_driver().into());
     }
-    let folder = private_folder("steward-drivers-")?;
+    let folder = private_folder("steward-drivers-", &env::temp_dir())?;
     let mut reports = Vec::new();
     let mut checked = Vec::new();
     let mut text = Vec::new();

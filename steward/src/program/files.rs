@@ -46,12 +46,12 @@ fn write_to_reader(file: &Path, bytes: &[u8]) -> io::Result<Written> {
     }
 }
 
-/// A new folder for temporary files, which no other user can enter.
-pub(super) fn private_folder(prefix: &str) -> io::Result<TempDir> {
+/// A new folder in `parent`, which no other user can enter.
+pub(super) fn private_folder(prefix: &str, parent: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new()
         .prefix(prefix)
         .permissions(Permissions::from_mode(0o700))
-        .tempdir()
+        .tempdir_in(parent)
 }
 
 pub(super) fn unwritable(file: &Path, reason: io::Error) -> ProgramError {

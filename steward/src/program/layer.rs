@@ -21,6 +21,8 @@ pub(super) const LAYER: &str = "VK_LAYER_STEWARD_memory";
 pub(super) const LIBRARY: &str = "libVkLayer_steward_memory.so";
 /// The manifest below a data folder, where the loader finds explicit layers.
 const MANIFEST: &str = "vulkan/explicit_layer.d/VkLayer_steward_memory.json";
+/// The loader cuts off longer paths; in bytes.
+pub(super) const MAX_PATH: usize = 900;
 /// The folder of the library below it.
 const LIBRARY_FOLDER: &str = "steward";
 
@@ -33,6 +35,11 @@ pub enum LayerError {
         "there is no folder for the user's data: set HOME or XDG_DATA_HOME, or name a folder with --dir"
     )]
     NoDataFolder,
+    /// The loader does not find a library of this path.
+    #[error(
+        "{0} cannot be named in a manifest: put the layer's library where the path is UTF-8 text of at most 900 bytes without quotes, backslashes and control characters"
+    )]
+    Unnameable(String),
     /// The existing manifest is not from `steward layer install`.
     #[error(
         "{0} is not a manifest of this layer for the library beside it: it was left as it is; remove it yourself"
@@ -50,9 +57,9 @@ pub(super) fn layer(options: &LayerArgs, out: &mut dyn Write) -> Result<Outcome,
         None => {
             let library = library().ok_or(RunError::NoLayer)?;
             let manifest = if options.implicit {
-                implicit_manifest(&library)
+                implicit_manifest(&library)?
             } else {
-                manifest(&library)
+                manifest(&library)?
             };
             writeln!(out, "{manifest}")?;
         }
@@ -87,13 +94,14 @@ impl Installed {
                 create_folders(folder).map_err(|reason| unwritable(folder, reason))?;
             }
         }
+        let manifest = manifest(&self.library)?;
         let library = fs::read(from).map_err(|reason| unwritable(from, reason))?;
         // The library first: a manifest without one would make the loader complain.
         let put = |file: &Path, bytes: &[u8]| {
             write(file, bytes, SHARED).map_err(|reason| unwritable(file, reason))
         };
         put(&self.library, &library)?;
-        put(&self.manifest, manifest(&self.library).as_bytes())?;
+        put(&self.manifest, manifest.as_bytes())?;
         writeln!(out, "wrote {}", self.library.display())?;
         writeln!(out, "wrote {}", self.manifest.display())?;
         Ok(())
@@ -128,7 +136,10 @@ impl Installed {
         let Ok(text) = fs::read_to_string(&self.manifest) else {
             return Ok(());
         };
-        if text == manifest(&self.library) {
+        // Of another version of this program, too.
+        let layer = &serde_json::from_str::<Value>(&text).unwrap_or_default()["layer"];
+        let library = layer["library_path"].as_str().map(Path::new);
+        if layer["name"] == LAYER && library == Some(&*self.library) {
             return Ok(());
         }
         Err(LayerError::NotOurs(self.manifest.display().to_string()))
@@ -161,26 +172,37 @@ fn data_folder() -> Option<PathBuf> {
 }
 
 /// The manifest of the explicit layer.
-pub(super) fn manifest(library: &Path) -> String {
-    json!({ "file_format_version": "1.2.1", "layer": description(library) }).to_string()
+pub(super) fn manifest(library: &Path) -> Result<String, LayerError> {
+    let mut layer = description(library)?;
+    // For programs that chain `VkLayerSettingsCreateInfoEXT`. The loader reads the version as a string. An implicit layer does not offer it:
+    // loaders of 2023 list its extensions to every program, and then refuse those that they do not know.
+    layer["instance_extensions"] =
+        json!([{ "name": "VK_EXT_layer_settings", "spec_version": "2" }]);
+    Ok(json!({ "file_format_version": "1.2.1", "layer": layer }).to_string())
 }
 
 /// The manifest of an implicit layer, for packagers: off, unless a variable switches it on.
-fn implicit_manifest(library: &Path) -> String {
-    let mut layer = description(library);
+fn implicit_manifest(library: &Path) -> Result<String, LayerError> {
+    let mut layer = description(library)?;
     layer["enable_environment"] = json!({ format!("ENABLE_{LAYER}"): "1" });
     layer["disable_environment"] = json!({ format!("DISABLE_{LAYER}"): "1" });
-    json!({ "file_format_version": "1.2.1", "layer": layer }).to_string()
+    Ok(json!({ "file_format_version": "1.2.1", "layer": layer }).to_string())
 }
 
-fn description(library: &Path) -> Value {
-    json!({
+fn description(library: &Path) -> Result<Value, LayerError> {
+    // Loaders of 2023 keep the backslash of what JSON escapes.
+    let path = library.to_str().filter(|path| {
+        path.len() <= MAX_PATH
+            && !path.contains(|one: char| one == '"' || one == '\\' || one.is_control())
+    });
+    let path = path.ok_or_else(|| LayerError::Unnameable(library.display().to_string()))?;
+    Ok(json!({
         "name": LAYER,
         "type": "GLOBAL",
-        "library_path": library,
+        "library_path": path,
         "library_arch": "64",
         "api_version": "1.4.0",
         "implementation_version": "1",
         "description": "Host memory that drivers allocate through callbacks",
-    })
+    }))
 }

@@ -20,6 +20,8 @@ mod hostile_input;
 mod leaks;
 mod metered;
 mod named_files;
+mod neighbours;
+mod overlays;
 mod page;
 mod past_callbacks;
 mod profile;

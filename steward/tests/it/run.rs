@@ -66,6 +66,9 @@ fn ly42_what_is_set_stays_and_drivers_are_not_chosen() {
         .env("VK_ADD_LAYER_PATH", "/added")
         .env("VK_LAYER_PATH", "/only")
         .env("VK_INSTANCE_LAYERS", "VK_LAYER_A:VK_LAYER_B")
+        .env("XDG_DATA_HOME", "/data")
+        .env("XDG_DATA_DIRS", "/one:/two")
+        .env_remove("XDG_CONFIG_DIRS")
         .env_remove("VK_DRIVER_FILES")
         .env_remove("VK_ICD_FILENAMES")
         .env_remove("VK_LOADER_LAYERS_DISABLE")
@@ -75,8 +78,10 @@ fn ly42_what_is_set_stays_and_drivers_are_not_chosen() {
     let [added, only, layers] = first.split(' ').collect::<Vec<_>>()[..] else {
         panic!("{first}");
     };
-    let folder = added.strip_suffix(":/added").expect("in front");
-    assert_eq!(only, format!("{folder}:/only"));
+    // First and last: loaders take the first manifest of a name or the last one, and order layers as they find them.
+    let (folder, _) = added.split_once(":/added:").expect("in front");
+    assert!(added.ends_with(&format!(":/etc/xdg/vulkan/explicit_layer.d:/etc/vulkan/explicit_layer.d:/data/vulkan/explicit_layer.d:/one/vulkan/explicit_layer.d:/two/vulkan/explicit_layer.d:{folder}/.")), "{added}");
+    assert_eq!(only, format!("{folder}:/only:{folder}/."));
     assert_eq!(layers, format!("VK_LAYER_A:VK_LAYER_B:{LAYER}"));
     for name in [
         "VK_DRIVER_FILES=",
@@ -85,6 +90,13 @@ fn ly42_what_is_set_stays_and_drivers_are_not_chosen() {
     ] {
         assert!(!done.stdout.contains(name), "{done}");
     }
+    let again = shell("echo \"$VK_INSTANCE_LAYERS\"")
+        .env("VK_INSTANCE_LAYERS", format!("{LAYER}::VK_LAYER_A"));
+    assert_eq!(
+        again.run().stdout,
+        format!("VK_LAYER_A:{LAYER}\n"),
+        "the last one"
+    );
     let bare = shell("echo \"[$VK_LAYER_PATH]$VK_INSTANCE_LAYERS\"").run();
     assert_eq!(bare.stdout, format!("[]{LAYER}\n"), "no other is hidden");
     let driver = ["run", "--driver", "x*", "--", "sh", "-c"];

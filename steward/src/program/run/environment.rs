@@ -4,14 +4,15 @@
 #![forbid(unsafe_code)]
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::process::Command;
 
 use vk_accounts::files;
 
-use super::complain;
+use super::{complain, search_path};
 use crate::cli::RunArgs;
 use crate::program::layer::LAYER;
 
@@ -20,19 +21,20 @@ pub(super) const REPORTS: &str = "reports";
 
 /// Adds the layer, its manifest's folder and its settings to the existing variables.
 pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
-    let mut join = |name: &str, with: &dyn Fn(OsString) -> OsString| {
-        let set = env::var_os(name).filter(|set| !set.is_empty());
-        command.env(name, with(set.unwrap_or_default()));
-    };
-    let in_front = |paths: OsString| joined(folder.as_os_str(), &paths);
-    join("VK_ADD_LAYER_PATH", &in_front);
-    // If it is set, the loader searches nowhere else.
-    if env::var_os("VK_LAYER_PATH").is_some_and(|paths| !paths.is_empty()) {
-        join("VK_LAYER_PATH", &in_front);
+    for name in ["VK_ADD_LAYER_PATH", "VK_LAYER_PATH"] {
+        let set = env::var_os(name).unwrap_or_default();
+        // If the second is set, the loader searches nowhere else.
+        if name == "VK_ADD_LAYER_PATH" || !set.is_empty() {
+            command.env(name, search_path::with_folder(name, &set, folder));
+        }
     }
-    join("VK_INSTANCE_LAYERS", &|layers| {
-        joined(&layers, OsStr::new(LAYER))
-    });
+    // The last one is next to the driver.
+    let layers = env::var_os("VK_INSTANCE_LAYERS").unwrap_or_default();
+    let others = layers.as_bytes().split(|byte| *byte == b':');
+    let others = others.filter(|name| !name.is_empty() && *name != LAYER.as_bytes());
+    let mut layers: Vec<_> = others.collect();
+    layers.push(LAYER.as_bytes());
+    command.env("VK_INSTANCE_LAYERS", OsString::from_vec(layers.join(&b':')));
     let reports = folder.join(REPORTS);
     command.env("VK_STEWARD_MEMORY_TEXT", reports.join("%p.txt"));
     command.env("VK_STEWARD_MEMORY_JSON", reports.join("%p.json"));
@@ -71,14 +73,4 @@ pub(super) fn set_stacks(command: &mut Command, options: &RunArgs) {
     if let Some(frame) = &options.frame {
         command.env("VK_STEWARD_MEMORY_FRAME", frame);
     }
-}
-
-/// Joins two parts of a loader's list; either may be empty.
-fn joined(first: &OsStr, second: &OsStr) -> OsString {
-    let between = if first.is_empty() || second.is_empty() {
-        ""
-    } else {
-        ":"
-    };
-    [first, OsStr::new(between), second].into_iter().collect()
 }

@@ -17,8 +17,7 @@ use std::{env, process};
 use tempfile::TempDir;
 
 use super::environment::REPORTS;
-use crate::program::files::private_folder;
-use crate::program::layer::manifest;
+use super::place;
 use crate::program::lock;
 use crate::program::processes::{processes, started, text_of};
 
@@ -42,12 +41,13 @@ impl RunFolder {
     /// What the operating system said.
     pub(super) fn new(layer: &Path) -> io::Result<Self> {
         remove_stale(&env::temp_dir());
-        let folder = private_folder(PREFIX)?;
+        remove_stale(Path::new(place::FALLBACK));
+        let folder = place::new_folder(PREFIX)?;
         let held = open_folder(folder.path())?;
         lock::lock(&held)?;
         fs::write(folder.path().join(NOTE), namespace())?;
         fs::create_dir(folder.path().join(REPORTS))?;
-        fs::write(folder.path().join("steward.json"), manifest(layer))?;
+        place::write_manifest(folder.path(), layer)?;
         Ok(Self {
             folder,
             _held: held,

@@ -10,14 +10,16 @@ mod gate;
 mod known;
 mod leaks;
 mod metered;
+mod no_report;
+mod place;
 mod reports;
 mod requested;
+mod search_path;
 mod state_report;
 mod sweep;
 mod workload;
 mod write_expect;
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt as _;
@@ -33,8 +35,9 @@ use super::terminal::Terminal;
 use super::{Outcome, ProgramError, check, outputs};
 use crate::cli::{Output, RunArgs};
 use crate::expectations::KnownOfDrivers;
-use crate::signals::{ChildKind, HeldSignals, signal_name};
+use crate::signals::{ChildKind, HeldSignals};
 use folder::RunFolder;
+use no_report::{no_report, other_libraries};
 use reports::Reports;
 use state_report::Missing;
 use vk_accounts::guard_run::Guarding;
@@ -79,7 +82,7 @@ pub enum RunError {
 fn folder_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",
-        _ => "name one that can be written to with TMPDIR",
+        _ => "name one that can be written to with TMPDIR, without `:`, `%` and control characters",
     }
 }
 
@@ -246,6 +249,11 @@ fn with_layer(
     }
     reports.shorten_findings(output.findings);
     wrong.extend(faults::faults(&wanted.guarding, &reports));
+    if let Some(layer) = library() {
+        other_libraries(&reports, &layer)
+            .iter()
+            .for_each(|line| complain(line));
+    }
     let missing = Missing {
         findings: !wanted.no_check,
         stacks: wanted.stacks,
@@ -304,26 +312,6 @@ fn still_running(program: &Path, living: &[u32]) -> String {
         program.display(),
         if living.len() == 1 { "s" } else { "" },
     )
-}
-
-/// The known reason why there is no report.
-fn no_report(program: &Path, status: ExitStatus) -> String {
-    let program = program.display();
-    match status.signal() {
-        Some(signal) => format!(
-            "no report: {program} was ended by {}, and had created no instance through the Vulkan loader",
-            signal_name(signal)
-        ),
-        None => format!(
-            "no report: {program} created no instance through the Vulkan loader, or ended without running its exit handlers; a program may \
-             also open drivers itself, clear its environment, have raised privileges, or be left out by the setting `match`{}",
-            if env::var_os("VK_LOADER_LAYERS_DISABLE").is_some() {
-                "; VK_LOADER_LAYERS_DISABLE is set, and may switch the layer off"
-            } else {
-                ""
-            }
-        ),
-    }
 }
 
 fn complain(what: &str) {

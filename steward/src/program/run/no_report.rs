@@ -1,0 +1,95 @@
+//! Why a run has no report, or one of another library than the named one.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use serde_json::Value;
+
+use super::reports::Reports;
+use super::search_path::installed_manifests;
+use crate::signals::signal_name;
+
+/// The known reason why there is no report.
+pub(super) fn no_report(program: &Path, status: ExitStatus) -> String {
+    let program = program.display();
+    match status.signal() {
+        Some(signal) => format!(
+            "no report: {program} was ended by {}, and had created no instance through the Vulkan loader",
+            signal_name(signal)
+        ),
+        None => format!(
+            "no report: {program} created no instance through the Vulkan loader, or ended without running its exit handlers; a program may \
+             also open drivers itself, clear its environment, have raised privileges, become another user (sudo, su, setpriv) or have another \
+             folder for temporary files (a sandbox), in which it does not find the layer: then call `steward run` as that user, behind what \
+             changes it; or be left out by the setting `match`{}",
+            causes()
+        ),
+    }
+}
+
+/// What is set or installed here that may keep the loader from the run's layer.
+fn causes() -> String {
+    let mut causes = String::new();
+    let mut variables: Vec<_> = env::vars_os().collect();
+    variables.sort();
+    for (name, value) in variables {
+        let (name, value) = (name.display(), value.display());
+        if ["VK_LOADER_LAYERS_DISABLE", "VK_LOADER_LAYERS_ALLOW"].contains(&&*name.to_string()) {
+            causes += &format!("; {name} is set ({value}), and may switch the layer off");
+        } else if name.to_string() == "VK_STEWARD_MEMORY_MATCH" {
+            causes += &format!("; {name} is set ({value}), and leaves other programs out");
+        }
+    }
+    for manifest in installed_manifests() {
+        causes += &format!(
+            "; {} names the layer, too, and perhaps another library",
+            manifest.display()
+        );
+    }
+    causes
+}
+
+/// A line for each library of the layer that was loaded instead of `expected`.
+pub(super) fn other_libraries(reports: &Reports, expected: &Path) -> Vec<String> {
+    // The run's folder may have a link to it.
+    let real = |file: &Path| fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let mut lines = Vec::new();
+    for json in &reports.json {
+        let library = serde_json::from_str::<Value>(json).ok();
+        let library = library
+            .as_ref()
+            .and_then(|report| report["library"].as_str());
+        let what = match library {
+            Some(library) if real(Path::new(library)) == real(expected) => continue,
+            Some(library) => library,
+            None => "another file, of an older version",
+        };
+        let line = format!(
+            "the loader has loaded the layer from {what}, and not from {}: another manifest of its name is in its way{}",
+            expected.display(),
+            manifests()
+        );
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+fn manifests() -> String {
+    let manifests: Vec<_> = installed_manifests()
+        .map(|file| file.display().to_string())
+        .collect();
+    if manifests.is_empty() {
+        return String::new();
+    }
+    format!(
+        " ({}); `steward layer uninstall --user` removes that of a user",
+        manifests.join(", ")
+    )
+}

@@ -1,0 +1,78 @@
+//! Where a run's folder is, and its manifest: both come through the loader's lists and the layer's settings.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::program::files::private_folder;
+use crate::program::layer::{LIBRARY, MAX_PATH, manifest};
+
+/// Where the folder is if `TMPDIR` does not come through.
+pub(super) const FALLBACK: &str = "/tmp";
+
+/// A new folder in `TMPDIR` or the fallback, which other users cannot read.
+pub(super) fn new_folder(prefix: &str) -> io::Result<TempDir> {
+    let folder = private_folder(prefix, &env::temp_dir())?;
+    if comes_through(folder.path()) {
+        return Ok(folder);
+    }
+    private_folder(prefix, Path::new(FALLBACK))
+}
+
+/// Writes the manifest for the layer's library into the folder.
+pub(super) fn write_manifest(folder: &Path, layer: &Path) -> io::Result<()> {
+    let manifest = match manifest(layer) {
+        Ok(manifest) => manifest,
+        // A path that a manifest cannot name: the loader takes a link beside the manifest.
+        Err(_) => {
+            symlink(layer, folder.join(LIBRARY))?;
+            manifest(&Path::new(".").join(LIBRARY)).map_err(io::Error::other)?
+        }
+    };
+    fs::write(folder.join("steward.json"), manifest)
+}
+
+/// Whether the path can be part of the loader's lists, in which `:` separates, and of the layer's settings, which are text and in which `%`
+/// begins a placeholder.
+fn comes_through(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| {
+        path.len() <= MAX_PATH
+            && !path.contains(|one: char| one == ':' || one == '%' || one.is_control())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::comes_through;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::path::Path;
+
+    #[test]
+    fn ly43_paths_that_a_list_or_a_setting_would_change_do_not_come_through() {
+        for path in [
+            "/tmp/x",
+            "/tmp/with space",
+            "/tmp/\u{e9}\"\\;,#'",
+            "relative",
+        ] {
+            assert!(comes_through(Path::new(path)), "{path}");
+        }
+        for path in [
+            "/tmp/co:lon",
+            "/tmp/100%",
+            "/tmp/%p",
+            "/tmp/a\nb",
+            &"/long".repeat(300),
+        ] {
+            assert!(!comes_through(Path::new(path)), "{path}");
+        }
+        assert!(!comes_through(Path::new(OsStr::from_bytes(b"/tmp/\xff"))));
+    }
+}

@@ -1,0 +1,104 @@
+//! Where Vulkan's loader finds explicit layers, and so in which order, and which manifest it takes for a name.
+//!
+//! The loader of 2023 orders layers as it finds their manifests, and takes the last manifest of a name; later ones take the order of
+//! `VK_INSTANCE_LAYERS`, and the first manifest. So where there are other layers, or an installed copy of this one, the run's folder is the
+//! first and the last of the list: its layer ends up next to the driver, and is the one that is loaded.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::program::layer::LAYER;
+
+const EXPLICIT: &str = "vulkan/explicit_layer.d";
+const IMPLICIT: &str = "vulkan/implicit_layer.d";
+/// More than any manifest.
+const MAX_MANIFEST: u64 = 1 << 20;
+
+/// The value of `VK_ADD_LAYER_PATH` or `VK_LAYER_PATH` with the run's folder; `set` is what it has now.
+pub(super) fn with_folder(variable: &str, set: &OsStr, folder: &Path) -> OsString {
+    let mut paths = vec![folder.to_owned()];
+    paths.extend(split(set));
+    if has_other_layers() {
+        if variable == "VK_ADD_LAYER_PATH" {
+            // The loader drops the second of two equal paths, so these come before the last one.
+            paths.extend(data_folders(EXPLICIT));
+        }
+        // Another spelling, for the same reason.
+        paths.push(folder.join("."));
+    }
+    let paths: Vec<_> = paths.iter().map(|path| path.as_os_str()).collect();
+    paths.join(OsStr::new(":"))
+}
+
+/// Whether the order of layers, or the choice of a manifest, matters.
+fn has_other_layers() -> bool {
+    let is_set = |name| set(name).is_some();
+    is_set("VK_INSTANCE_LAYERS")
+        || is_set("VK_LOADER_LAYERS_ENABLE")
+        || installed_manifests().next().is_some()
+}
+
+/// The manifests of a layer of this name that the loader finds beside the run's own.
+pub(super) fn installed_manifests() -> impl Iterator<Item = PathBuf> {
+    let named = ["VK_LAYER_PATH", "VK_ADD_LAYER_PATH"]
+        .into_iter()
+        .flat_map(|name| split(&set(name).unwrap_or_default()));
+    let folders = named
+        .chain(data_folders(EXPLICIT))
+        .chain(data_folders(IMPLICIT));
+    let files = folders.flat_map(|path| match fs::read_dir(&path) {
+        Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
+        // The loader takes single manifests, too.
+        Err(_) => vec![path],
+    });
+    files.filter(|file| file.extension() == Some(OsStr::new("json")) && names_the_layer(file))
+}
+
+fn names_the_layer(manifest: &Path) -> bool {
+    // No pipe, for which a reader would wait.
+    let is_read =
+        fs::metadata(manifest).is_ok_and(|file| file.is_file() && file.len() < MAX_MANIFEST);
+    let text = is_read
+        .then(|| fs::read(manifest).ok())
+        .flatten()
+        .unwrap_or_default();
+    let name = format!("\"{LAYER}\"");
+    text.windows(name.len()).any(|part| part == name.as_bytes())
+}
+
+/// The user's and the system's folders, in the loader's order and spelling.
+fn data_folders(below: &'static str) -> impl Iterator<Item = PathBuf> {
+    let of_user = |name, default: &str| {
+        set(name)
+            .or_else(|| Some(PathBuf::from(set("HOME")?).join(default).into_os_string()))
+            .unwrap_or_default()
+    };
+    let of_system = |name, default: &str| set(name).unwrap_or_else(|| default.into());
+    let lists = [
+        of_user("XDG_CONFIG_HOME", ".config"),
+        of_system("XDG_CONFIG_DIRS", "/etc/xdg"),
+        "/etc".into(),
+        of_user("XDG_DATA_HOME", ".local/share"),
+        of_system("XDG_DATA_DIRS", "/usr/local/share:/usr/share"),
+    ];
+    let paths = lists.into_iter().flat_map(|list| split(&list));
+    paths.map(move |path| path.join(below))
+}
+
+/// The variable, unless it is empty.
+fn set(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn split(paths: &OsStr) -> Vec<PathBuf> {
+    let parts = paths.as_bytes().split(|byte| *byte == b':');
+    let parts = parts.filter(|part| !part.is_empty());
+    parts
+        .map(|part| PathBuf::from(OsStr::from_bytes(part)))
+        .collect()
+}
