@@ -183,7 +183,8 @@ int32_t steward_snapshot_text(const steward_context *owner, steward_writer_fn wr
  * a thread, for what is done when the thread ends. False on a thread that is ending. */
 bool steward_attach_thread(void);
 
-/* The application's side: the context becomes the bridge's, and *out what to pass as pAllocator. The context must be unused. */
+/* The application's side: the context becomes the bridge's, and *out what to pass as pAllocator. The context must be unused. A callback that is
+ * called with a wrong pUserData, alignment, size, scope or pointer is answered with NULL or ignored, and told in a line on the standard error. */
 int32_t steward_bridge_init(steward_bridge *place, steward_context *owner, struct VkAllocationCallbacks *out);
 /* Gives the context back. VK_NOT_READY, and the bridge stays, while Vulkan holds blocks or a callback runs on this thread; *out is NULL then. */
 int32_t steward_bridge_close(steward_bridge *place, steward_context **out);

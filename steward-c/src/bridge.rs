@@ -1,9 +1,12 @@
 //! Contexts as callbacks for Vulkan.
 
+use std::io::Write;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use alloc_core::Context;
+use vk_callbacks::bridge::{CallMistake, on_call_mistake};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{Bridge, CallbackError};
 
@@ -31,6 +34,7 @@ pub unsafe extern "C" fn steward_bridge_init(
         else {
             return misused();
         };
+        on_call_mistake(tell);
         // SAFETY: the caller's owner, which the bridge gets when this succeeds.
         match Bridge::new(unsafe { Context::from_raw(owner.cast()) }) {
             Ok(bridge) => {
@@ -53,6 +57,31 @@ pub unsafe extern "C" fn steward_bridge_init(
             }
         }
     })
+}
+
+/// Writes a line about a wrong call of a callback on the standard error, for the first, second, fourth, .. of its kind.
+fn tell(mistake: &CallMistake) {
+    const KINDS: usize = 8;
+    static TIMES: [AtomicU32; KINDS * KINDS] = [const { AtomicU32::new(0) }; KINDS * KINDS];
+    enter("a callback", || {
+        let place = mistake.callback as usize * KINDS + mistake.kind as usize;
+        let times = TIMES.get(place).map_or(1, |times| {
+            times.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+        });
+        if !times.is_power_of_two() {
+            return;
+        }
+        let mut line = [0_u8; 320];
+        let mut rest = line.as_mut_slice();
+        let _ = write!(rest, "steward: {mistake}");
+        if times > 1 {
+            let _ = write!(rest, "; so far {times} times");
+        }
+        let _ = writeln!(rest);
+        let left = rest.len();
+        let length = line.len().saturating_sub(left);
+        let _ = std::io::stderr().write_all(line.get(..length).unwrap_or_default());
+    });
 }
 
 #[unsafe(no_mangle)]

@@ -5,20 +5,26 @@ use core::ptr;
 
 use alloc_core::NoticeEvent;
 
+use crate::call_mistake::{CallMistakeKind, Callback, tell};
 use crate::raw::{RawCallbacks, RawInternalType, RawNotice, RawRequest, RawScope};
 
 /// The receiver of callbacks, which the user data identifies. [`RawCallbacks::of_sink`] returns the callbacks of a sink.
 ///
 /// [`RawCallbacks`] are a sink themselves: a call calls their function with their user data. A NULL function refuses, or does nothing.
 pub trait CallbackSink {
-    /// The sink of this user data. If there is none, a request is answered with NULL.
+    /// The sink of this user data. If there is none, a request is answered with NULL, and the mistake is told
+    /// ([`on_call_mistake`](crate::bridge::on_call_mistake)).
     ///
     /// # Safety
-    /// `user_data` is the address of a `Self` that lives through the call, unless the sink overrides this function.
+    /// `user_data` is the address of a `Self` that lives through the call, or one that [`is_no_address_of`]; unless the sink overrides this
+    /// function.
     unsafe fn of_user_data<'a>(user_data: *mut c_void) -> Option<&'a Self>
     where
         Self: Sized + 'a,
     {
+        if is_no_address_of::<Self>(user_data) {
+            return None;
+        }
         // SAFETY: the caller's promise; it is only shared.
         Some(unsafe { &*user_data.cast::<Self>() })
     }
@@ -46,6 +52,33 @@ pub trait CallbackSink {
     /// # Safety
     /// As [`allocation`](Self::allocation).
     unsafe fn notification(&self, notice: RawNotice);
+}
+
+/// Whether no `T` can be at this address: it is NULL, not aligned, in the first page, or of no program's memory.
+#[inline]
+pub(crate) fn is_no_address_of<T>(address: *mut c_void) -> bool {
+    // Nothing is read through the address of a type without size, which may be any number.
+    address.is_null()
+        || size_of::<T>() != 0
+            && (!address.cast::<T>().is_aligned() || is_no_memory(address.addr()))
+}
+
+/// Whether no program has memory there.
+#[inline]
+pub(crate) const fn is_no_memory(address: usize) -> bool {
+    const FIRST: usize = if cfg!(any(unix, windows)) { 4096 } else { 1 };
+    // The upper half is the kernel's. Elsewhere the upper bits may be tags.
+    const LAST: usize = if cfg!(target_arch = "x86_64") {
+        isize::MAX.cast_unsigned()
+    } else {
+        usize::MAX
+    };
+    address.wrapping_sub(FIRST) > LAST - FIRST
+}
+
+#[cold]
+fn unknown_user_data(callback: Callback, user_data: *mut c_void) {
+    tell(callback, CallMistakeKind::UserData, user_data.addr());
 }
 
 impl RawCallbacks {
@@ -135,6 +168,7 @@ unsafe extern "system" fn allocation<S: CallbackSink>(
 ) -> *mut c_void {
     // SAFETY: forwarded.
     let Some(sink) = (unsafe { S::of_user_data(user_data) }) else {
+        unknown_user_data(Callback::Allocation, user_data);
         return ptr::null_mut();
     };
     // SAFETY: forwarded.
@@ -150,6 +184,7 @@ unsafe extern "system" fn reallocation<S: CallbackSink>(
 ) -> *mut c_void {
     // SAFETY: forwarded.
     let Some(sink) = (unsafe { S::of_user_data(user_data) }) else {
+        unknown_user_data(Callback::Reallocation, user_data);
         return ptr::null_mut();
     };
     // SAFETY: forwarded.
@@ -161,6 +196,8 @@ unsafe extern "system" fn free<S: CallbackSink>(user_data: *mut c_void, block: *
     if let Some(sink) = unsafe { S::of_user_data(user_data) } {
         // SAFETY: forwarded.
         unsafe { sink.free(block) }
+    } else {
+        unknown_user_data(Callback::Free, user_data);
     }
 }
 
@@ -170,13 +207,13 @@ unsafe extern "system" fn notification<S: CallbackSink, const IS_FREE: bool>(
     kind: RawInternalType,
     scope: RawScope,
 ) {
+    let event = if IS_FREE {
+        NoticeEvent::Freed
+    } else {
+        NoticeEvent::Allocated
+    };
     // SAFETY: forwarded.
     if let Some(sink) = unsafe { S::of_user_data(user_data) } {
-        let event = if IS_FREE {
-            NoticeEvent::Freed
-        } else {
-            NoticeEvent::Allocated
-        };
         let notice = RawNotice {
             event,
             size,
@@ -185,5 +222,7 @@ unsafe extern "system" fn notification<S: CallbackSink, const IS_FREE: bool>(
         };
         // SAFETY: forwarded.
         unsafe { sink.notification(notice) }
+    } else {
+        unknown_user_data(Callback::of_notice(event), user_data);
     }
 }

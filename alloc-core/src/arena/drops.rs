@@ -107,7 +107,7 @@ impl<A: HostSource> Arena<A> {
     }
 
     /// As [`try_own`](Arena::try_own), with the value that `make` gives once there is room. It may use the arena too: what it
-    /// puts there is older, and dropped later, than the value.
+    /// puts there is older, and dropped later, than the value. If it unwinds, the room is free again, unless it has used the arena.
     ///
     /// # Errors
     /// As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
@@ -116,9 +116,22 @@ impl<A: HostSource> Arena<A> {
         &self,
         make: impl FnOnce() -> T,
     ) -> Result<&mut T, HostError> {
-        let block = self.try_alloc_layout(Dropped::<T>::LAYOUT)?;
+        self.try_own_try_with(|| Ok(make()))
+    }
+
+    /// As [`try_own_with`](Arena::try_own_with), with a `make` that may fail. Then, too, the room is free again, unless `make` has used the arena.
+    ///
+    /// # Errors
+    /// That of `make`. As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
+    #[inline]
+    pub fn try_own_try_with<T: Send + 'static, E: From<HostError>>(
+        &self,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<&mut T, E> {
+        let place = self.place(Dropped::<T>::LAYOUT)?;
+        let value = make()?;
         // SAFETY: a new block of this layout.
-        Ok(unsafe { self.put(block, make()) })
+        Ok(unsafe { self.put(place.keep(), value) })
     }
 
     /// # Safety

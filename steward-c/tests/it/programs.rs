@@ -93,6 +93,40 @@ fn ca5_ca9_ca11_ca13_ca21_ca22_ca23_ca25_ca28_the_interface_does_what_its_header
 }
 
 #[test]
+fn v5_v7_v19_a_wrong_call_of_a_callback_is_one_line() {
+    let Some(installed) = installed("v5") else {
+        return;
+    };
+    let program = installed.compile("tests/c/wrong_calls.c", C11, "steward");
+    let output = run(&program);
+    succeed(&output, "wrong calls");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines: Vec<_> = said.lines().collect();
+    for (beginning, times) in [
+        // The first, second, fourth, eighth and sixteenth call.
+        ("steward: pfnAllocation was called with pUserData NULL: ", 5),
+        ("steward: pfnAllocation was called with alignment 0: ", 1),
+        (
+            "steward: pfnReallocation was called with pUserData NULL: ",
+            1,
+        ),
+        ("steward: pfnReallocation was called with pUserData 0x", 1),
+        ("steward: pfnFree was called with pUserData NULL: ", 1),
+        ("steward: pfnFree was called with 0x", 1),
+        (
+            "steward: pfnInternalAllocation was called with pUserData NULL: ",
+            1,
+        ),
+        ("steward: pfnInternalFree was called with pUserData 0x", 1),
+    ] {
+        let found = lines.iter().filter(|line| line.starts_with(beginning));
+        assert_eq!(found.count(), times, "{beginning}: {said}");
+    }
+    assert_eq!(lines.len(), 12, "{said}");
+    assert!(said.contains("; so far 16 times\n"), "{said}");
+}
+
+#[test]
 fn ca11_a_forked_child_uses_what_its_parents_threads_were_using() {
     let Some(installed) = installed("forks") else {
         return;

@@ -38,6 +38,12 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 /// frees the new block. A block of another bridge is counted too, and freed or reallocated there: memory goes back through the bridge
 /// that allocated it.
 ///
+/// A callback that is called with a `pUserData` that is NULL, or provably that of no bridge, is answered with NULL, or ignored. This and every
+/// other wrong call can be [told](super::on_call_mistake) in one line.
+///
+/// 0 bytes are a real block of 16 bytes of overhead, which is freed as every other: NULL would be a failure to Vulkan. A reallocation to 0
+/// bytes is `pfnFree`, also of NULL, and answers NULL (V14).
+///
 /// Panics of the context's backing are caught, counted and answered with NULL.
 ///
 /// ```
@@ -211,6 +217,7 @@ impl Bridge {
     /// Nothing uses the state afterwards.
     unsafe fn free_state(&self) {
         live_bridges::remove(self.state().cookie_key.owner);
+        self.state().end();
         // SAFETY: placed by `new`; the caller's promise makes this the only and last read.
         drop(unsafe { self.pinned.read() });
         // SAFETY: taken in `new` from this context with this layout and scope.

@@ -6,10 +6,11 @@ use core::marker::PhantomData;
 use alloc_core::{HostAllocator, Notice, NoticeEvent, NoticeKind};
 
 use super::state::{BridgeState, scope_from};
+use crate::call_mistake::{CallMistakeKind, Callback, tell};
 use crate::command::thread;
 use crate::fence::{Care, CareKind, FencedCare, GuardedCare, PlainCare, fenced};
 use crate::raw::{INTERNAL_EXECUTABLE, RawCallbacks, RawNotice, RawRequest};
-use crate::sink::CallbackSink;
+use crate::sink::{CallbackSink, is_no_address_of};
 
 /// The callbacks of the state at `place`, valid while it does not move. They depend on the backing's traits.
 pub(crate) fn callbacks_of<A: HostAllocator + Sync>(
@@ -32,10 +33,32 @@ fn functions<A: HostAllocator + Sync, C: Care>(state: *const BridgeState<A>) -> 
 }
 
 impl<A: HostAllocator + Sync, C: Care> CallbackSink for Careful<A, C> {
+    /// Also none where the memory there can be read and is no bridge's: another object's, or that of a bridge that has ended.
+    #[inline]
+    unsafe fn of_user_data<'a>(user_data: *mut c_void) -> Option<&'a Self>
+    where
+        Self: 'a,
+    {
+        let state = user_data.cast::<BridgeState<A>>();
+        if is_no_address_of::<BridgeState<A>>(user_data)
+            // SAFETY: it can be read: the caller's promise.
+            || !unsafe { BridgeState::is_marked(state) }
+        {
+            return None;
+        }
+        // SAFETY: the caller's promise, which the mark confirms; it is only shared.
+        Some(unsafe { &*user_data.cast::<Self>() })
+    }
+
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
         let _inside = thread::enter_callback();
         self.0
-            .allocate::<C>(request.size, request.align, request.scope)
+            .allocate::<C>(
+                Callback::Allocation,
+                request.size,
+                request.align,
+                request.scope,
+            )
             .cast()
     }
 
@@ -64,6 +87,13 @@ impl<A: HostAllocator + Sync, C: Care> CallbackSink for Careful<A, C> {
 fn notified<A: HostAllocator + Sync>(state: &BridgeState<A>, notice: RawNotice) {
     let (INTERNAL_EXECUTABLE, Some(scope)) = (notice.kind, scope_from(notice.scope)) else {
         state.counters.bad_notifications.one_more();
+        let wrong = match notice.kind {
+            INTERNAL_EXECUTABLE => notice.scope,
+            kind => kind,
+        };
+        let wrong = wrong as isize;
+        let callback = Callback::of_notice(notice.event);
+        tell(callback, CallMistakeKind::Scope, wrong.cast_unsigned());
         return;
     };
     let notice = Notice {

@@ -10,6 +10,9 @@ mod leaked;
 mod live_bridges;
 mod state;
 
+pub use crate::call_mistake::{
+    CallMistake, CallMistakeKind, CallMistakeListener, Callback, on_call_mistake,
+};
 pub use bare_bridge::BareBridge;
 pub use context_bridge::{Bridge, leaked_bridges};
 pub use counters::{BridgeCounters, Internal};

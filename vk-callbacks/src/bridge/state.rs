@@ -4,12 +4,14 @@
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use alloc_core::{HostAllocator, PointerStatus, Scope, with_front};
 
 use super::block_header::{read_words, write_word1};
 use super::counters::CounterCells;
 use super::live_bridges;
+use crate::call_mistake::{CallMistakeKind, Callback, tell};
 use crate::command::note_null_answer;
 use crate::fence::{Care, CareKind, Panicked, fence, fenced};
 use crate::header::{
@@ -17,14 +19,38 @@ use crate::header::{
 };
 use crate::raw::{RawCallbacks, RawRequest, RawScope};
 use crate::realloc_rules::{Action, IgnoredArguments, Original, OriginalBlock, decide};
-use crate::sink::CallbackSink as _;
+use crate::sink::{CallbackSink as _, is_no_memory};
 
 /// A bridge's state over the allocator `A`. Never moved while callbacks may come.
 pub(crate) struct BridgeState<A> {
+    /// [`MARK`] until the bridge ends.
+    mark: AtomicUsize,
     pub(crate) backing: A,
     pub(crate) cookie_key: CookieKey,
     mode: Mode,
     pub(crate) counters: CounterCells,
+}
+
+/// Some number that memory of anything else hardly has.
+const MARK: usize = 0x6b1d_9e37_c2a5_40f3_u64 as usize;
+
+impl<A> BridgeState<A> {
+    /// Whether a bridge is there, and has not ended.
+    ///
+    /// # Safety
+    /// `state` is aligned, and can be read.
+    #[inline]
+    pub(super) unsafe fn is_marked(state: *const Self) -> bool {
+        // SAFETY: the caller's promise; within what is read.
+        let mark = unsafe { &raw const (*state).mark };
+        // SAFETY: as above: a number, whatever it is.
+        unsafe { &*mark }.load(Relaxed) == MARK
+    }
+
+    /// The bridge ends: calls that come nevertheless are answered with NULL, as long as the memory can be read and is no other's.
+    pub(super) fn end(&self) {
+        self.mark.store(0, Relaxed);
+    }
 }
 
 impl<A: HostAllocator + Sync> BridgeState<A> {
@@ -34,6 +60,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         let exact = traits.exact_alignment || traits.tracks_requester;
         let mode = if exact { Mode::Exact } else { Mode::Own };
         Self {
+            mark: AtomicUsize::new(MARK),
             backing,
             cookie_key,
             mode,
@@ -52,18 +79,26 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
 
     /// `pfnAllocation`. NULL when refused.
     #[inline(always)]
-    pub(crate) fn allocate<C: Care>(&self, size: usize, align: usize, scope: RawScope) -> *mut u8 {
-        let Some(scope) = scope_from(scope) else {
-            return self.refuse(HeaderError::BadScope);
+    pub(crate) fn allocate<C: Care>(
+        &self,
+        callback: Callback,
+        size: usize,
+        align: usize,
+        scope: RawScope,
+    ) -> *mut u8 {
+        let Some(known) = scope_from(scope) else {
+            let scope = (scope as isize).cast_unsigned();
+            return self.refuse(callback, HeaderError::BadScope, scope);
         };
+        let scope = known;
         // A branch instead of a computed pad, which would be on the critical path of every request.
         if align > SMALL_ALIGN || C::GUARDED {
-            return self.allocate_aligned::<C>(size, align, scope);
+            return self.allocate_aligned::<C>(callback, size, align, scope);
         }
         match HeaderPlan::small(size, align) {
             // The word is computed before the call: one value to keep across it instead of three.
             Ok(layout) => self.allocate_small::<C>(layout, scope, Word0::small(size, align, scope)),
-            Err(refusal) => self.refuse(refusal),
+            Err(refusal) => self.refuse_layout(callback, refusal, size, align),
         }
     }
 
@@ -79,10 +114,16 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
 
     #[cold]
     #[inline(never)]
-    fn allocate_aligned<C: Care>(&self, size: usize, align: usize, scope: Scope) -> *mut u8 {
+    fn allocate_aligned<C: Care>(
+        &self,
+        callback: Callback,
+        size: usize,
+        align: usize,
+        scope: Scope,
+    ) -> *mut u8 {
         match HeaderPlan::new(size, align, self.mode) {
             Ok(plan) => self.allocate_with_plan::<C>(&plan, OriginalBlock { size, align, scope }),
-            Err(refusal) => self.refuse(refusal),
+            Err(refusal) => self.refuse_layout(callback, refusal, size, align),
         }
     }
 
@@ -116,6 +157,10 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         let original = match NonNull::new(payload) {
             None => Original::Null,
             Some(payload) if self.is_refused::<C>(payload) => return ptr::null_mut(),
+            Some(payload) if is_no_memory(payload.addr().get()) => {
+                self.unknown(Callback::Reallocation, payload.as_ptr());
+                return ptr::null_mut();
+            }
             // SAFETY: forwarded from this function's contract.
             Some(payload) => match unsafe { self.read(payload) } {
                 Some((word0, scope)) => Original::Ours(OriginalBlock {
@@ -128,29 +173,33 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         };
         match decide(original, size, align, scope, self.mode) {
             Action::Nothing => ptr::null_mut(),
-            Action::Allocate => self.allocate::<C>(size, align, scope),
+            Action::Allocate => self.allocate::<C>(Callback::Reallocation, size, align, scope),
             Action::Free => {
                 // SAFETY: forwarded; the header was just found to be that of a live block.
                 unsafe { self.free_believed::<C>(payload) };
                 ptr::null_mut()
             }
-            Action::Refuse(refusal) => self.refuse(refusal),
+            Action::Refuse(refusal) => {
+                self.refuse_layout(Callback::Reallocation, refusal, size, align)
+            }
             // SAFETY: forwarded.
-            Action::RefuseNotOurs => match unsafe { self.own_callbacks_of(payload) } {
-                // SAFETY: the block is theirs and live.
-                Some(own) => {
-                    unsafe { own.reallocation(payload.cast(), RawRequest { size, align, scope }) }
-                        .cast()
+            Action::RefuseNotOurs => {
+                match unsafe { self.own_callbacks_of(Callback::Reallocation, payload) } {
+                    // SAFETY: the block is theirs and live.
+                    Some(own) => unsafe {
+                        own.reallocation(payload.cast(), RawRequest { size, align, scope })
+                    }
+                    .cast(),
+                    None => ptr::null_mut(),
                 }
-                None => ptr::null_mut(),
-            },
+            }
             Action::Resize {
                 old,
                 new,
                 size,
                 ignored,
             } => {
-                self.count_ignored(ignored);
+                self.count_ignored(ignored, align);
                 // SAFETY: `payload` is a live block of this bridge whose header says `old`; see `Original::Ours`.
                 unsafe { self.resize::<C>(payload, &old, &new, size) }
             }
@@ -177,13 +226,17 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     /// As [`reallocate`](Self::reallocate).
     #[inline(always)]
     unsafe fn free_believed<C: Care>(&self, payload: *mut u8) {
-        let Some(live) = NonNull::new(payload) else {
+        let Some(live) = NonNull::new(payload).filter(|live| !is_no_memory(live.addr().get()))
+        else {
+            if !payload.is_null() {
+                self.unknown(Callback::Free, payload);
+            }
             return;
         };
         // SAFETY: forwarded.
         let Some((word0, scope)) = (unsafe { self.read(live) }) else {
             // SAFETY: forwarded.
-            if let Some(own) = unsafe { self.own_callbacks_of(payload) } {
+            if let Some(own) = unsafe { self.own_callbacks_of(Callback::Free, payload) } {
                 // SAFETY: the block is theirs and live.
                 unsafe { own.free(payload.cast()) };
             }
@@ -333,29 +386,59 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     /// # Safety
     /// As [`read`](Self::read).
     #[cold]
-    unsafe fn own_callbacks_of(&self, payload: *mut u8) -> Option<RawCallbacks> {
+    unsafe fn own_callbacks_of(
+        &self,
+        callback: Callback,
+        payload: *mut u8,
+    ) -> Option<RawCallbacks> {
         let payload = NonNull::new(payload)?;
         // SAFETY: forwarded.
         let (word0, word1) = unsafe { read_words(payload) };
         if self.cookie_key.judge(payload.addr().get(), word0, word1) == Mark::Freed {
             self.counters.freed_pointers.one_more();
+            tell(callback, CallMistakeKind::Pointer, payload.addr().get());
             return None;
         }
         let own = live_bridges::callbacks_of_block(payload, word0, word1);
         match own {
             Some(_) => self.counters.foreign_pointers.one_more(),
-            None => self.counters.unknown_pointers.one_more(),
+            None => self.unknown(callback, payload.as_ptr()),
         }
         own
     }
 
     #[cold]
-    fn refuse(&self, refusal: HeaderError) -> *mut u8 {
-        match refusal {
-            HeaderError::TooLarge => self.counters.too_large.one_more(),
-            HeaderError::BadAlignment => self.counters.bad_alignments.one_more(),
-            HeaderError::BadScope => self.counters.bad_scopes.one_more(),
-        }
+    fn unknown(&self, callback: Callback, payload: *mut u8) {
+        self.counters.unknown_pointers.one_more();
+        tell(callback, CallMistakeKind::Pointer, payload.addr());
+    }
+
+    #[cold]
+    fn refuse_layout(
+        &self,
+        callback: Callback,
+        refusal: HeaderError,
+        size: usize,
+        align: usize,
+    ) -> *mut u8 {
+        let value = match refusal {
+            HeaderError::BadAlignment => align,
+            HeaderError::TooLarge | HeaderError::BadScope => size,
+        };
+        self.refuse(callback, refusal, value)
+    }
+
+    #[cold]
+    fn refuse(&self, callback: Callback, refusal: HeaderError, value: usize) -> *mut u8 {
+        let (counter, kind) = match refusal {
+            HeaderError::TooLarge => (&self.counters.too_large, CallMistakeKind::Size),
+            HeaderError::BadAlignment => {
+                (&self.counters.bad_alignments, CallMistakeKind::Alignment)
+            }
+            HeaderError::BadScope => (&self.counters.bad_scopes, CallMistakeKind::Scope),
+        };
+        counter.one_more();
+        tell(callback, kind, value);
         note_null_answer();
         ptr::null_mut()
     }
@@ -374,9 +457,10 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         ptr::null_mut()
     }
 
-    fn count_ignored(&self, ignored: IgnoredArguments) {
+    fn count_ignored(&self, ignored: IgnoredArguments, align: usize) {
         if ignored.alignment {
             self.counters.alignment_changes.one_more();
+            tell(Callback::Reallocation, CallMistakeKind::Alignment, align);
         }
         if ignored.scope {
             self.counters.scope_changes.one_more();

@@ -128,3 +128,49 @@ fn a_refused_value_comes_back() {
     );
     arena.try_alloc([7_u8; 64]).unwrap();
 }
+
+/// By an error and by a panic; of small blocks, of such that need a new chunk, and of such that get a chunk of their own.
+#[test]
+fn m11_an_initialiser_that_fails_gives_its_place_back() {
+    testkit::silence_panics("an initialiser");
+    let w = Witness::new();
+    let arena = Arena::new_in(w.source());
+    arena.try_alloc(1_u8).unwrap();
+    fn fails<T>(arena: &Arena<impl HostSource>, make: impl Fn() -> T + Copy) {
+        let used = arena.bytes_used();
+        for _ in 0..100 {
+            let refused = arena.try_alloc_try_with(|| {
+                let _ = make();
+                Err::<[T; 2], _>(HostError::TooLarge)
+            });
+            assert_eq!(refused.err(), Some(HostError::TooLarge));
+            let unwound = |call: &dyn Fn()| {
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_err();
+            };
+            unwound(&|| _ = arena.try_alloc_with(|| -> T { panic!("an initialiser") }));
+            unwound(&|| {
+                _ = arena.try_alloc_slice_fill_with(9, |_| -> T { panic!("an initialiser") })
+            });
+            unwound(&|| _ = arena.try_own_with(|| -> String { panic!("an initialiser") }));
+            let refused = arena.try_own_try_with(|| Err::<String, _>(HostError::TooLarge));
+            assert_eq!(refused, Err(HostError::TooLarge));
+        }
+        assert_eq!(arena.bytes_used(), used);
+    }
+    fails(&arena, || [0_u8; 100]);
+    fails(&arena, || [0_u8; 700]);
+    fails(&arena, || [0_u8; 20_000]);
+    assert_eq!(arena.chunks_held(), 2, "and a spare one");
+    assert_eq!(*arena.try_alloc(3_u8).unwrap(), 3);
+    // What it allocated itself stays, and so does its place.
+    let used = arena.bytes_used();
+    let refused = arena.try_alloc_try_with(|| {
+        arena.try_alloc(7_u64)?;
+        Err::<u64, HostError>(HostError::TooLarge)
+    });
+    assert!(refused.is_err() && arena.bytes_used() > used);
+    assert_eq!(
+        *arena.try_alloc_try_with(|| Ok::<_, HostError>(5)).unwrap(),
+        5
+    );
+}

@@ -47,6 +47,20 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
         smaller(&["Arena::try_alloc_with"], "", |s, g| {
             first(s, g, |arena| arena.try_alloc_with(|| 7_u64).map(drop))
         }),
+        smaller(&["Arena::try_alloc_try_with"], "", |s, g| {
+            first(s, g, |arena| {
+                arena
+                    .try_alloc_try_with(|| Ok::<_, HostError>(7_u64))
+                    .map(drop)
+            })
+        }),
+        smaller(&["Arena::try_own_try_with"], "", |s, g| {
+            first(s, g, |arena| {
+                arena
+                    .try_own_try_with(|| Ok::<_, HostError>(Noisy([7; 300])))
+                    .map(drop)
+            })
+        }),
         smaller(&["Arena::try_alloc_slice_copy"], "", |s, g| {
             first(s, g, |arena| {
                 arena.try_alloc_slice_copy(&[1_u32, 2, 3]).map(drop)

@@ -6,3 +6,4 @@ mod guarded;
 mod reallocation;
 mod requests;
 mod support;
+mod wrong_calls;

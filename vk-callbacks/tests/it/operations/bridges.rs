@@ -5,7 +5,7 @@ use std::pin::pin;
 use alloc_core::{Budget, ContextOptions, Scope};
 use testkit::{Sink, Stage};
 use vk_callbacks::Bridge;
-use vk_callbacks::bridge::{BareBridge, leaked_bridges};
+use vk_callbacks::bridge::{BareBridge, Callback, leaked_bridges, on_call_mistake};
 use vk_callbacks::raw::RawCallbacks;
 
 use super::{Ground, Operation, nothing, takes};
@@ -61,6 +61,8 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "BareBridge::owner",
                 "BareBridge::counters",
                 "BareBridge::backing",
+                "Callback::name",
+                "on_call_mistake",
             ],
             "it lies where its owner puts it",
             bare::<S>,
@@ -132,6 +134,8 @@ fn close<S: Stage>(stage: &S, ground: &Ground<'_>) {
 
 fn bare<S: Stage>(stage: &S, ground: &Ground<'_>) {
     stage.attempt_plainly(|| {
+        on_call_mistake(|mistake| assert!(!mistake.callback.name().is_empty()));
+        assert_eq!(Callback::Free.name(), "pfnFree");
         let bare = pin!(BareBridge::new(ground.root));
         assert!(bare.as_ref().raw().pfn_free.is_some() && bare.owner().get() != 0);
         assert_eq!(
