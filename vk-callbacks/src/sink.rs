@@ -58,9 +58,10 @@ pub trait CallbackSink {
 #[inline]
 pub(crate) fn is_no_address_of<T>(address: *mut c_void) -> bool {
     // Nothing is read through the address of a type without size, which may be any number.
-    address.is_null()
-        || size_of::<T>() != 0
-            && (!address.cast::<T>().is_aligned() || is_no_memory(address.addr()))
+    if size_of::<T>() == 0 {
+        return address.is_null();
+    }
+    !address.cast::<T>().is_aligned() || is_no_memory(address.addr())
 }
 
 /// Whether no program has memory there.

@@ -50,6 +50,7 @@ impl<A: HostAllocator + Sync, C: Care> CallbackSink for Careful<A, C> {
         Some(unsafe { &*user_data.cast::<Self>() })
     }
 
+    #[inline(always)]
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
         let _inside = thread::enter_callback();
         self.0
@@ -71,6 +72,7 @@ impl<A: HostAllocator + Sync, C: Care> CallbackSink for Careful<A, C> {
     }
 
     /// As [`reallocation`](Self::reallocation), with `block` for `original`.
+    #[inline(always)]
     unsafe fn free(&self, block: *mut c_void) {
         let _inside = thread::enter_callback();
         // SAFETY: the caller's promise.
