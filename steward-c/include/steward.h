@@ -150,8 +150,8 @@ int32_t steward_child(steward_context *parent, const char *name, const steward_o
 
 /* Ends a context. VK_NOT_READY while blocks, contexts or handles are left; left, which may be NULL, says what, and the owner stays. */
 int32_t steward_close(steward_context *owner, steward_outstanding *left);
-/* Ends a context whose allocator is about to go: once this has returned, and with it what other threads do with the tree, the allocator's
- * functions are not called any more. The records of contexts lie in memory that it gave, which stays readable and writable until every context, handle,
+/* Call this before a context's allocator goes away. After it returns and other threads are done with the tree, the allocator is not called
+ * again. The records of contexts lie in memory that it gave, which stays readable and writable until every context, handle,
  * block and domain of the tree is gone. */
 void steward_abandon(steward_context *owner, steward_outstanding *left);
 
@@ -159,7 +159,7 @@ steward_handle *steward_retain(const steward_context *owner);
 void steward_release(steward_handle *handle);
 
 /* Blocks. align is a power of two, scope a STEWARD_SCOPE_*. Nothing stands in front of a block, so free and realloc name its size, alignment
- * and scope. Size 0 is an address that is not NULL and must not be read. */
+ * and scope. Size 0 is an address that is not NULL and must not be read. NULL for an alignment or a scope that does not exist. */
 void *steward_alloc(const steward_context *owner, size_t size, size_t align, int32_t scope);
 void *steward_zalloc(const steward_context *owner, size_t size, size_t align, int32_t scope);
 void *steward_realloc(const steward_context *owner, void *block, size_t old_size, size_t size, size_t align, int32_t scope);

@@ -378,7 +378,10 @@ fn place(
     scope: i32,
     context: &ContextHandle,
 ) -> Result<(Layout, Scope), HostError> {
-    let scope = scope_of(scope).unwrap_or(context.scope());
+    let scope = match scope {
+        ..0 => context.scope(),
+        scope => scope_of(scope).ok_or(HostError::Misuse(Misuse::OtherScope))?,
+    };
     layout_of(size, align).map(|layout| (layout, scope))
 }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod help;
+mod hinted;
 mod output;
 mod parse;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use hinted::Hinted;
 pub use output::{ColorWhen, FailArg, GuardArgs, Output};
 
 /// Shows where the host memory of Vulkan drivers and programs goes, and what was never freed.
@@ -106,7 +108,7 @@ pub const LAYER_CHILD_COMMAND: &str = "layer-child";
 #[derive(Args, Clone, Debug, Default)]
 pub struct Drive {
     /// Name, id, alias, index or manifest of a driver; `all` for each; `reference` for Steward's own.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = Hinted::<String>::new(DRIVERS), hide_possible_values = true)]
     pub driver: Option<String>,
     /// What all computed values depend on; drawn from the clock if absent.
     #[arg(long, value_name = "N", value_parser = number::<u32>(0..=MAX))]
@@ -157,8 +159,8 @@ pub struct RunArgs {
     /// Write the report to this file instead of the error output.
     #[arg(long, value_name = "FILE")]
     pub text: Option<PathBuf>,
-    /// Only drivers whose manifest's name fits this pattern, such as `lvp*`.
-    #[arg(long, value_name = "GLOB")]
+    /// Only this driver: a name such as `lavapipe`, or a pattern of manifests such as `lvp*`.
+    #[arg(long, value_name = "NAME")]
     pub driver: Option<OsString>,
     /// Do not judge callbacks by Vulkan's rules.
     #[arg(long)]
@@ -233,10 +235,10 @@ pub enum LayerAction {
 /// The folder for data below which the layer's files lie.
 #[derive(Args, Clone, Debug)]
 pub struct LayerFolder {
-    /// $XDG_DATA_HOME, or ~/.local/share.
+    /// Below the user's folder for data: $XDG_DATA_HOME, or ~/.local/share.
     #[arg(long, required_unless_present = "dir")]
     pub user: bool,
-    /// This folder.
+    /// Below another folder for data, such as /usr/local/share.
     #[arg(long, value_name = "DIR", conflicts_with = "user")]
     pub dir: Option<PathBuf>,
 }
@@ -245,7 +247,7 @@ pub struct LayerFolder {
 #[derive(Args, Clone, Debug)]
 pub struct Check {
     /// As of `drive`; `all` for each.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = Hinted::<String>::new(DRIVERS), hide_possible_values = true)]
     pub driver: Option<String>,
     /// Judge this trace, or a bundled one, instead of a driver; `-` for the standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["driver", "rounds", "seed"])]
@@ -310,6 +312,20 @@ pub struct SymbolsArgs {
     #[arg(long)]
     pub all_frames: bool,
 }
+
+/// The drivers that completions offer.
+const DRIVERS: &[&str] = &[
+    "all",
+    "reference",
+    "lavapipe",
+    "radv",
+    "anv",
+    "nvidia",
+    "nvk",
+    "turnip",
+    "venus",
+    "swiftshader",
+];
 
 /// The largest number of an option.
 const MAX: u64 = u32::MAX as u64;

@@ -26,6 +26,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
+use alloc_core::ByteCount;
 use serde::Serialize;
 use vk_callbacks::CommandRow;
 
@@ -113,7 +114,10 @@ impl StateUsage {
             ..
         } = self;
         format!(
-            "  {name:<32}{live_bytes:>14}{peak_bytes:>14}{total_bytes:>16}{total_blocks:>10}{objects:>9}{alive:>9}"
+            "  {name:<32}{:>14}{:>14}{:>16}{total_blocks:>10}{objects:>9}{alive:>9}",
+            ByteCount(*live_bytes),
+            ByteCount(*peak_bytes),
+            ByteCount(*total_bytes),
         )
     }
 }

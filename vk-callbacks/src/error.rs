@@ -132,7 +132,12 @@ pub enum CallbacksInUse {
     /// A callback runs on this thread, perhaps one of these.
     InCallback,
     /// Vulkan holds this much of the bridge's context.
-    Live(Live),
+    Live {
+        /// The context's name.
+        context: &'static str,
+        /// What it holds.
+        live: Live,
+    },
     /// As many blocks that passed through the callbacks are live.
     LiveBlocks(usize),
 }
@@ -153,9 +158,9 @@ impl fmt::Display for CallbacksInUse {
             Self::InCallback => {
                 f.write_str("a callback runs on this thread: close again when it has returned")
             }
-            Self::Live(live) => write!(
+            Self::Live { context, live } => write!(
                 f,
-                "Vulkan still holds {live}: destroy its objects first, then close again"
+                "Vulkan still holds {live} of the context {context:?}: destroy its objects first, then close again"
             ),
             Self::LiveBlocks(1) => f.write_str(
                 "1 block that passed through is live: destroy its object first, then close again",

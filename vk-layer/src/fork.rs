@@ -4,7 +4,7 @@
 use crate::once::OnceAcrossForks;
 use crate::settings::complain;
 use crate::{
-    accounts, coverage, description, guarding, hooks, leaks, once, report, state, timeline,
+    accounts, coverage, description, growth, guarding, hooks, leaks, once, report, state, timeline,
 };
 
 /// Registers the handler in which a child starts afresh.
@@ -30,6 +30,7 @@ extern "C" fn start_afresh() {
     report::after_fork();
     timeline::after_fork();
     leaks::after_fork();
+    growth::after_fork();
     guarding::after_fork();
     coverage::after_fork();
     description::after_fork();

@@ -43,6 +43,7 @@ mod file_limit;
 mod file_name;
 mod foreign;
 mod fork;
+mod growth;
 mod guarding;
 mod handle_map;
 mod handle_records;

@@ -105,3 +105,40 @@ pub(crate) fn succeed(output: &Output, what: &str) {
         String::from_utf8_lossy(&output.stderr)
     );
 }
+
+/// Cargo's folder is found, what is missing is said before anything is written, and an installation is renewed.
+#[test]
+fn install_finds_the_archive_and_leaves_nothing_half_made() {
+    if installed("install_finds_the_archive_and_leaves_nothing_half_made").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let [target, prefix] = ["target", "prefix"].map(|name| folder.path().join(name));
+    let install = |flags: &str| {
+        let mut command = Command::new(package("install.sh"));
+        command
+            .arg(&prefix)
+            .env("CARGO_TARGET_DIR", &target)
+            .env("CFLAGS", flags);
+        command.output().expect("a shell")
+    };
+    let missing = install("-O0");
+    assert_eq!(missing.status.code(), Some(1), "{missing:?}");
+    assert!(
+        String::from_utf8_lossy(&missing.stderr).contains("cargo build --release -p steward-c"),
+        "{missing:?}"
+    );
+    assert!(!prefix.exists(), "nothing was written");
+    std::fs::create_dir_all(target.join("release")).expect("a folder");
+    std::os::unix::fs::symlink(archive(), target.join("release/libsteward_c.a")).expect("a link");
+    let broken = install("-O0 --no-such-flag");
+    assert!(!broken.status.success() && !prefix.exists(), "{broken:?}");
+    succeed(&install("-O0"), "install.sh");
+    let library = prefix.join("lib/libsteward.so.0");
+    let stripped = std::fs::metadata(&library).expect("a library").len();
+    // Again into the same folder, with symbols.
+    succeed(&install("-g"), "install.sh");
+    let whole = std::fs::metadata(&library).expect("a library").len();
+    assert!(stripped * 2 < whole, "{stripped} of {whole} bytes");
+    assert!(prefix.join("lib/libsteward.so").is_symlink());
+}

@@ -59,7 +59,7 @@ pub enum CoverageError {
     },
     /// The library could not be written to a file.
     #[error(
-        "the meter's library cannot be written ({reason}): point TMPDIR to a folder that can be written to"
+        "the meter's library cannot be written ({reason}): point TMPDIR to a folder that has room and can be written to"
     )]
     Unwritable {
         /// The error of the operating system.

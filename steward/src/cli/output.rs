@@ -8,6 +8,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use debug_guard::{BackEnd, Fault};
 
+use super::hinted::Hinted;
 use vk_accounts::guard_run::{GuardChoice, Guarding, parse_back_end};
 
 /// Outputs besides the terminal, and how the terminal shows results.
@@ -54,13 +55,13 @@ pub enum ColorWhen {
 #[command(next_help_heading = "Guard and faults")]
 pub struct GuardArgs {
     /// Guard each block of the driver: fence, strict, cookie or sampled[=N].
-    #[arg(long, global = true, value_name = "MODE")]
+    #[arg(long, global = true, value_name = "MODE", value_parser = Hinted::<GuardChoice>::new(&["fence", "strict", "cookie", "sampled"]), hide_possible_values = true)]
     pub guard: Option<GuardChoice>,
     /// userfaultfd-move, userfaultfd-copy, guard-markers or mprotect.
     #[arg(long, global = true, value_name = "NAME", value_parser = parse_back_end)]
     pub guard_back_end: Option<BackEnd>,
     /// Refuse requests of the driver: nth=N, scope=S, context=C, each, ..
-    #[arg(long, global = true, value_name = "FAULT")]
+    #[arg(long, global = true, value_name = "FAULT", value_parser = Hinted::<FailArg>::new(&["each", "nth=", "from=", "scope=", "context=", "size>", "live-bytes=", "total-bytes=", "one-in=", "per-million=", "never"]), hide_possible_values = true)]
     pub fail: Option<FailArg>,
 }
 

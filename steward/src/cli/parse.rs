@@ -321,6 +321,38 @@ mod tests {
     }
 
     #[test]
+    fn completions_offer_values_and_others_are_parsed() {
+        let mut script = Vec::new();
+        clap_complete::generate(
+            clap_complete::Shell::Bash,
+            &mut Cli::for_completions(),
+            "steward",
+            &mut script,
+        );
+        let script = String::from_utf8(script).expect("text");
+        for values in [
+            "fence strict cookie sampled",
+            "all reference lavapipe radv",
+            "each nth=",
+        ] {
+            assert!(script.contains(values), "{values}");
+        }
+        for line in [
+            "steward drive --driver /path/icd.json --guard=sampled=7 --fail=nth=9",
+            "steward check --driver 1 --guard=STRICT",
+        ] {
+            assert!(read(line).is_ok(), "{line}");
+        }
+        let wrong = read("steward drive --guard=x")
+            .expect_err("no mode")
+            .to_string();
+        assert!(
+            wrong.contains("expected fence, strict, cookie, sampled or sampled=N"),
+            "{wrong}"
+        );
+    }
+
+    #[test]
     fn help_is_no_longer_than_a_screen() {
         let mut command = Cli::shown().term_width(100);
         let lines = |command: &mut clap::Command| command.render_help().to_string();

@@ -32,6 +32,32 @@ pub(super) const ALIASES: [(&str, &str); 26] = [
     ("xclipse", "SAMSUNG_PROPRIETARY"),
 ];
 
+/// The beginnings of the names of manifests, each with the `VkDriverId` of its driver.
+const MANIFESTS: [(&str, &str); 16] = [
+    ("amd_icd", "AMD_OPEN_SOURCE"),
+    ("amd_pro_icd", "AMD_PROPRIETARY"),
+    ("asahi_icd", "MESA_AGXV"),
+    ("broadcom_icd", "MESA_V3DV"),
+    ("dzn_icd", "MESA_DOZEN"),
+    ("freedreno_icd", "MESA_TURNIP"),
+    ("intel_hasvk_icd", "INTEL_OPEN_SOURCE_MESA"),
+    ("intel_icd", "INTEL_OPEN_SOURCE_MESA"),
+    ("lvp_icd", "MESA_LLVMPIPE"),
+    ("nouveau_icd", "MESA_NVK"),
+    ("nvidia_icd", "NVIDIA_PROPRIETARY"),
+    ("panfrost_icd", "MESA_PANVK"),
+    ("powervr_mesa_icd", "IMAGINATION_OPEN_SOURCE_MESA"),
+    ("radeon_icd", "MESA_RADV"),
+    ("virtio_icd", "MESA_VENUS"),
+    ("vk_swiftshader_icd", "GOOGLE_SWIFTSHADER"),
+];
+
+/// Whether the manifest of this name is that of the driver with this `VkDriverId`.
+pub(super) fn is_manifest_of(stem: &str, id: &str) -> bool {
+    let mut known = MANIFESTS.iter();
+    known.any(|(start, of)| stem.starts_with(start) && of.eq_ignore_ascii_case(id))
+}
+
 /// The `VkDriverId` of a common name, in any case of letters.
 pub(super) fn driver_id(name: &str) -> Option<&'static str> {
     ALIASES

@@ -48,6 +48,20 @@ pub enum DriverError {
         /// Why not.
         reason: String,
     },
+    /// The driver of that name is installed, and shows no device.
+    #[error(
+        "{name:?} is installed ({}), and shows no device: {}; plug its device in, or choose one of these by index, driver, id, file or alias, \
+         or name the path of a manifest:\n{}",
+        .refused.title(), .refused.reason, DriverTable(.known)
+    )]
+    Deviceless {
+        /// The name.
+        name: String,
+        /// The driver.
+        refused: LoaderRefusal,
+        /// The drivers that show devices.
+        known: Vec<DriverInfo>,
+    },
     /// No driver has the name.
     #[error(
         "no driver is called {name:?}{}; choose one of these by index, driver, id, file or alias (lavapipe, nvidia, radv, ..), or name \
@@ -72,6 +86,16 @@ pub struct LoaderRefusal {
     pub reason: String,
 }
 
+impl LoaderRefusal {
+    /// The manifest's name without its ending.
+    pub(super) fn title(&self) -> String {
+        let stem = self.manifest.as_deref().and_then(|path| path.file_stem());
+        stem.unwrap_or_else(|| "the loader".as_ref())
+            .to_string_lossy()
+            .into_owned()
+    }
+}
+
 fn instead(narrowed: &Option<(String, String)>) -> String {
     let text = |(name, value): &(String, String)| {
         format!("{name} names {value}: unset it, or name a manifest that is there; or ")
@@ -81,14 +105,10 @@ fn instead(narrowed: &Option<(String, String)>) -> String {
 
 fn because(refused: &[LoaderRefusal]) -> String {
     let mut text = String::new();
-    for (number, LoaderRefusal { manifest, reason }) in refused.iter().enumerate() {
-        let name = manifest
-            .as_deref()
-            .and_then(|path| path.file_stem())
-            .unwrap_or_else(|| "the loader".as_ref());
+    for (number, one) in refused.iter().enumerate() {
         let before = if number == 0 { " (" } else { ", " };
         // Writing to a String cannot fail.
-        let _ = write!(text, "{before}{}: {reason}", name.display());
+        let _ = write!(text, "{before}{}: {}", one.title(), one.reason);
     }
     if !text.is_empty() {
         text.push(')');

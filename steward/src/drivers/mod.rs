@@ -25,6 +25,7 @@ pub use error::{DriverError, LoaderRefusal};
 pub use info::{DriverInfo, DriverTable};
 pub(crate) use instance::{DriverProperties, PlainInstance, text, version_text};
 pub use manifest::IcdManifest;
+pub(crate) use names::selection;
 pub use names::{find, is_called};
 pub use reference::{REFERENCE, is_reference, reference};
 pub use reopen::{ReopenError, directly, through_loader};

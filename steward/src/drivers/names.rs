@@ -4,6 +4,8 @@
 
 use super::alias;
 use super::info::DriverInfo;
+use super::manifest;
+use crate::expectations::matches;
 
 /// The first of `known` that `name` means. A number is only an index.
 #[must_use]
@@ -40,6 +42,44 @@ pub fn is_called(driver: &DriverInfo, name: &str) -> bool {
         || same(&driver.stem, file)
         || same(short_stem, file)
         || alias::driver_id(name).is_some_and(|id| same(&driver.driver_id, id))
+}
+
+/// Whether `name` means the driver of this manifest, as far as the manifest's file name tells: a driver without a device has no other name.
+pub(super) fn is_manifest_of(stem: &str, name: &str) -> bool {
+    let name = name.trim();
+    let bare_id = without_prefix(name, "VK_DRIVER_ID_").unwrap_or(name);
+    let file = without_suffix(name, ".json").unwrap_or(name);
+    let short_stem = stem.split('.').next().unwrap_or_default();
+    [stem, short_stem]
+        .iter()
+        .any(|own| own.eq_ignore_ascii_case(file))
+        || alias::is_manifest_of(stem, alias::driver_id(name).unwrap_or(bare_id))
+}
+
+/// The loader's filter for a name or pattern: of manifests' names, or else a driver's name (`lavapipe` is `lvp_icd*`).
+///
+/// # Errors
+/// The names of all manifests, if none fits. Without a manifest nothing is known.
+pub(crate) fn selection(pattern: &str) -> Result<String, Vec<String>> {
+    let stems: Vec<_> = manifest::find_all()
+        .into_iter()
+        .map(|manifest| manifest.stem)
+        .collect();
+    select(&stems, pattern).ok_or(stems)
+}
+
+fn select(stems: &[String], pattern: &str) -> Option<String> {
+    let fits = |stem: &String| {
+        let file = format!("{stem}.json").to_lowercase();
+        let mut patterns = pattern.split(',');
+        patterns.any(|one| matches(&one.trim().to_lowercase(), &file))
+    };
+    if stems.is_empty() || stems.iter().any(fits) {
+        return Some(pattern.to_owned());
+    }
+    let named = stems.iter().filter(|stem| is_manifest_of(stem, pattern));
+    let named: Vec<_> = named.map(|stem| format!("{stem}.json")).collect();
+    (!named.is_empty()).then(|| named.join(","))
 }
 
 /// The name of one of `known` that is most similar to `name`; none if no name is similar.
@@ -146,6 +186,45 @@ mod tests {
     fn of_two_devices_of_one_driver_the_first_is_meant_and_the_index_tells_them_apart() {
         assert_eq!(index_of("radv"), Some(0));
         assert_eq!(index_of("1"), Some(1));
+    }
+
+    #[test]
+    fn a_filter_is_a_pattern_or_a_name() {
+        let stems = ["lvp_icd.x86_64", "radeon_icd.x86_64"].map(str::to_owned);
+        for (pattern, filter) in [
+            ("lvp*", Some("lvp*")),
+            ("LVP*", Some("LVP*")),
+            ("foo*,*radeon*", Some("foo*,*radeon*")),
+            ("lavapipe", Some("lvp_icd.x86_64.json")),
+            ("lvp_icd", Some("lvp_icd.x86_64.json")),
+            ("foo*", None),
+            ("nvidia", None),
+        ] {
+            assert_eq!(select(&stems, pattern).as_deref(), filter, "{pattern}");
+        }
+        assert_eq!(
+            select(&[], "foo*").as_deref(),
+            Some("foo*"),
+            "nothing is known"
+        );
+    }
+
+    #[test]
+    fn a_driver_without_a_device_is_known_by_its_manifest() {
+        for name in [
+            "radv",
+            "RADV",
+            "MESA_RADV",
+            "VK_DRIVER_ID_MESA_RADV",
+            "radeon_icd",
+            "radeon_icd.x86_64.json",
+        ] {
+            assert!(is_manifest_of("radeon_icd.x86_64", name), "{name}");
+        }
+        for name in ["", "anv", "radeon", "lavapipe", "mesa"] {
+            assert!(!is_manifest_of("radeon_icd.x86_64", name), "{name}");
+        }
+        assert!(is_manifest_of("intel_icd.x86_64", "anv") && is_manifest_of("own", "own.json"));
     }
 
     #[test]

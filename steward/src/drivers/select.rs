@@ -89,6 +89,14 @@ pub unsafe fn select(name: Option<&str>) -> Result<Selected, DriverError> {
     let info = match (chosen.cloned(), name) {
         (Some(info), _) => info,
         (None, Some(name)) if !listing.drivers.is_empty() => {
+            let names = |refused: &&LoaderRefusal| names::is_manifest_of(&refused.title(), name);
+            if let Some(refused) = listing.refused.iter().find(names) {
+                return Err(DriverError::Deviceless {
+                    name: name.into(),
+                    refused: refused.clone(),
+                    known: listing.drivers,
+                });
+            }
             return Err(DriverError::UnknownName {
                 name: name.into(),
                 known: listing.drivers,

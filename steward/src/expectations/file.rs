@@ -196,7 +196,7 @@ impl fmt::Display for FileFault {
 }
 
 /// Whether `text` matches `pattern`, in which `*` stands for any text.
-fn matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else {
         return pattern == text;
     };

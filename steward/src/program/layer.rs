@@ -146,7 +146,8 @@ impl Installed {
     }
 }
 
-/// The layer's library: from the variable, beside the program, or in the folders of cargo and of packages.
+/// The layer's library: from the variable, beside the program, in the folders of cargo and of packages, or where `steward layer install --user`
+/// copied it.
 pub(super) fn library() -> Option<PathBuf> {
     if let Some(named) = env::var_os("STEWARD_LAYER").filter(|named| !named.is_empty()) {
         return fs::canonicalize(named).ok().filter(|file| file.is_file());
@@ -158,7 +159,9 @@ pub(super) fn library() -> Option<PathBuf> {
         beside.join("deps"),
         beside.join("../lib/steward"),
     ];
-    let mut files = folders.into_iter().map(|folder| folder.join(LIBRARY));
+    let installed = data_folder().map(|folder| folder.join(LIBRARY_FOLDER));
+    let folders = folders.into_iter().chain(installed);
+    let mut files = folders.map(|folder| folder.join(LIBRARY));
     files.find(|file| file.is_file())
 }
 

@@ -65,6 +65,17 @@ impl Outcome {
     }
 }
 
+/// What helps if a file cannot be written.
+fn remedy(reason: &io::Error) -> &'static str {
+    match reason.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space, or name a file on another disk"
+        }
+        io::ErrorKind::FileTooLarge => "raise the limit of file sizes (`ulimit -f`)",
+        _ => "name a file in a folder that can be written to",
+    }
+}
+
 /// An error of the program: one sentence that says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -110,7 +121,7 @@ pub enum ProgramError {
     #[error(transparent)]
     Replay(#[from] ReplayError),
     /// A file cannot be written.
-    #[error("{file} cannot be written ({reason}): name a file in a folder that can be written to")]
+    #[error("{file} cannot be written ({reason}): {}", remedy(.reason))]
     Unwritable {
         /// The file.
         file: String,
@@ -155,7 +166,7 @@ pub enum ProgramError {
     ReadTwice,
     /// `--write-expect` would overwrite a file of another kind.
     #[error(
-        "{file} holds something else than expectations ({reason}): --write-expect would destroy it; delete it, or name another file"
+        "{file} holds something else than expectations ({reason}): --write-expect would destroy it; name another file"
     )]
     NotExpectations {
         /// The file.
@@ -245,7 +256,9 @@ pub enum ProgramError {
         reason: io::Error,
     },
     /// The file is invalid.
-    #[error("{file}, {fault}: correct it, delete it, or name another file")]
+    #[error(
+        "{file}, {fault}: if it is a list of --write-expect, correct that line; else name another file"
+    )]
     Expectations {
         /// The file.
         file: String,

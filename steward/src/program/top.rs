@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use vk_accounts::state_file::{self, ReadStateError, State};
+use vk_accounts::units::bytes;
 
 use super::processes::{own_number, processes, state_of};
 use super::{Outcome, ProgramError};
@@ -105,9 +106,9 @@ fn head(state: &State, process: Whereabouts, since: Option<(Duration, &State)>) 
     if let Some((time, before)) = since {
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / time.as_secs_f64();
         head += &format!(
-            ", {:.0} commands and {:.0} bytes a second",
+            ", {:.0} commands and {} a second",
             rate(state.commands, before.commands),
-            rate(total(state), total(before)),
+            bytes(rate(total(state), total(before)) as u64),
         );
     }
     match process {

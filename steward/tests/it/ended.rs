@@ -77,7 +77,8 @@ fn ly44_a_program_without_a_report_has_its_state_or_a_reason() {
     let ran = run(&[client, "leave"]);
     ran.assert_code(0);
     assert!(
-        ran.stderr.contains("The program ended with 1 instance"),
+        ran.stderr
+            .contains("The program never destroyed 1 instance"),
         "{ran}"
     );
     assert!(!ran.stderr.contains("its state after"), "{ran}");

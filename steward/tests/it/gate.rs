@@ -397,3 +397,196 @@ fn json_to_the_standard_output_is_all_that_is_there() {
         .run();
     assert_eq!(own.stdout, "mine\n");
 }
+
+#[test]
+fn a_manifest_that_fits_nothing_and_a_full_disk_are_said_as_such() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let manifest = folder.path().join("own_icd.x86_64.json");
+    let text = "{\"file_format_version\": \"1.0.0\", \"ICD\": {\"library_path\": \"libnone.so\", \"api_version\": \"1.1.0\"}}";
+    fs::write(&manifest, text).expect("a manifest");
+    let driver = |name: &str| {
+        let done = steward(&[
+            "run",
+            "--driver",
+            name,
+            "sh",
+            "-c",
+            "echo $VK_LOADER_DRIVERS_SELECT",
+        ]);
+        done.env("VK_DRIVER_FILES", &manifest).run()
+    };
+    let none = driver("foo*");
+    none.assert_code(2);
+    assert!(
+        none.stderr
+            .contains("no manifest of a driver fits --driver \"foo*\": there are own_icd.x86_64"),
+        "{none}"
+    );
+    assert_eq!(driver("own*").stdout, "own*\n");
+    assert_eq!(driver("own_icd").stdout, "own_icd.x86_64.json\n");
+
+    let full = steward(&["run", "--write-expect", "/dev/full/x", "true"]).run();
+    full.assert_code(2);
+    if Path::new("/dev/full").exists() {
+        let full = steward(&["rules", "--json", "/dev/full"]).run();
+        full.assert_code(2);
+        assert!(
+            full.stderr
+                .contains("free some space, or name a file on another disk"),
+            "{full}"
+        );
+    }
+}
+
+#[test]
+fn the_layer_is_found_where_install_writes_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let installed = steward(&["layer", "install", "--user"])
+        .env("XDG_DATA_HOME", folder.path())
+        .run();
+    installed.assert_code(0);
+    // A copy of the program, with no layer beside it.
+    let copy = folder.path().join("steward-copy");
+    fs::copy(crate::run::STEWARD, &copy).expect("a copy");
+    let run = |data: &Path| {
+        let copy = testkit::Child::new(copy.to_str().expect("a name")).args(["run", "true"]);
+        copy.env_remove("STEWARD_LAYER")
+            .env("XDG_DATA_HOME", data)
+            .run()
+    };
+    let done = run(folder.path());
+    done.assert_code(0);
+    assert!(
+        done.stderr.contains("no report: true created no instance"),
+        "{done}"
+    );
+    let done = run(&folder.path().join("nothing"));
+    done.assert_code(2);
+    assert!(
+        done.stderr.contains("steward layer install --user"),
+        "{done}"
+    );
+}
+
+#[test]
+fn the_meter_is_not_loaded_where_it_cannot_work() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("checked.c");
+    fs::write(&source, "int main(void) { return 7; }\n").expect("a file");
+    let program = folder.path().join("checked");
+    let built = std::process::Command::new("cc")
+        .arg("-fsanitize=address")
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .output();
+    if !built.is_ok_and(|built| built.status.success()) {
+        return skip(
+            "asan",
+            "the_meter_is_not_loaded_where_it_cannot_work",
+            "no compiler with AddressSanitizer",
+        );
+    }
+    let done = steward(&["run", "--meter"]).args([&program]).run();
+    done.assert_code(7);
+    assert!(
+        done.stderr
+            .contains("is built with AddressSanitizer, whose allocator must come first"),
+        "{done}"
+    );
+    assert!(
+        !done.stderr.contains("ASan runtime does not come first"),
+        "{done}"
+    );
+    let plain = steward(&["run", "--meter", "sh", "-c", "echo $LD_PRELOAD"]).run();
+    assert!(plain.stdout.contains("steward-meter-"), "{plain}");
+}
+
+#[test]
+fn memory_that_callbacks_do_not_see_has_a_hint() {
+    let test = "memory_that_callbacks_do_not_see_has_a_hint";
+    if !is_lavapipe_there(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("grow.c");
+    let code = "#include <dlfcn.h>\n#include <stdlib.h>\n#include <string.h>\n\
+        struct Info { int type; const void *next; unsigned flags; const void *application; unsigned layers; const void *names; unsigned extensions; const void *more; };\n\
+        int main(int number, char **words) {\n\
+        void *(*get)(void *, const char *) = dlsym(dlopen(\"libvulkan.so.1\", RTLD_NOW), \"vkGetInstanceProcAddr\");\n\
+        (void)number; struct Info info = {.type = 1}; void *instance = 0;\n\
+        if (((int (*)(void *, void *, void **))get(0, \"vkCreateInstance\"))(&info, 0, &instance)) return 9;\n\
+        size_t size = (size_t)atoi(words[1]) << 20; char *lost = malloc(size); memset(lost, 1, size);\n\
+        ((void (*)(void *, void *))get(instance, \"vkDestroyInstance\"))(instance, 0); return lost[size / 2] - 1; }\n";
+    fs::write(&source, code).expect("a file");
+    let Some(program) = compile_c(&source, folder.path()) else {
+        return skip("cc", test, "there is no C compiler");
+    };
+    for (mebibytes, is_said) in [("1", false), ("64", true)] {
+        let done = steward(&["run"])
+            .args([program.as_os_str(), mebibytes.as_ref()])
+            .run();
+        done.assert_code(0);
+        let line = done
+            .stderr
+            .lines()
+            .find(|line| line.starts_with("The process grew by "));
+        assert_eq!(line.is_some(), is_said, "{done}");
+        assert!(
+            line.is_none_or(|line| line.contains(" MiB ") && line.contains("heaptrack")),
+            "{done}"
+        );
+    }
+}
+
+/// The same unit in the report of a program and in those of drivers: nobody compares bytes with KiB.
+#[test]
+fn bytes_have_units_in_the_report_of_a_program() {
+    let Some(client) = client("bytes_have_units_in_the_report_of_a_program") else {
+        return;
+    };
+    for mode in ["plain", "_exit"] {
+        let done = run(&[], &client, mode);
+        let row = done
+            .stderr
+            .lines()
+            .find(|line| line.contains("  VkDevice "))
+            .expect("a row");
+        assert!(row.contains("39.8 KiB") && !row.contains("40768"), "{done}");
+    }
+    let done = run(&[], &client, "plain");
+    assert!(
+        done.stderr.contains("\nLive: ") && done.stderr.contains(" of Steward's.\n"),
+        "{done}"
+    );
+}
+
+#[test]
+fn a_full_folder_for_reports_is_said_as_such() {
+    let test = "a_full_folder_for_reports_is_said_as_such";
+    let Some(client) = client(test) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    // A disk of its own, in a namespace of its own.
+    let script = "mount -t tmpfs -o size=200k none \"$1\" || exit 77; head -c 180k /dev/zero > \"$1/filled\"\n\
+                  TMPDIR=\"$1\" exec \"$2\" run \"$3\" plain";
+    let library = std::env::current_exe()
+        .expect("a path")
+        .with_file_name("libVkLayer_steward_memory.so");
+    let done = testkit::Child::new("unshare")
+        .args(["-rm", "sh", "-c", script, "sh"])
+        .args([folder.path(), Path::new(crate::run::STEWARD), &client])
+        .env("STEWARD_LAYER", library)
+        .env("VK_LOADER_DRIVERS_SELECT", "lvp*")
+        .run();
+    if done.code == Some(77) || done.stderr.contains("unshare") {
+        return skip("mount", test, "no file system can be mounted here");
+    }
+    assert!(
+        done.stderr.contains("has no room for it")
+            || done.stderr.contains("has room and can be written to"),
+        "{done}"
+    );
+    assert!(!done.stderr.contains("created no instance"), "{done}");
+}

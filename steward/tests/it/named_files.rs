@@ -62,7 +62,7 @@ fn a_file_of_another_kind_is_not_written_over_with_expectations() {
             &[
                 "precious holds something else than expectations",
                 why,
-                "delete it, or name another file",
+                "would destroy it; name another file",
             ],
         );
         assert_eq!(fs::read(&file).expect("a file"), bytes, "left as it was");
@@ -90,7 +90,7 @@ fn a_file_of_another_kind_is_not_written_over_with_expectations() {
         done.stderr.contains("line 2: ")
             && done
                 .stderr
-                .contains("correct it, delete it, or name another"),
+                .contains("correct that line; else name another file"),
         "{done}"
     );
     // What is empty, or not there, loses nothing; what was written is written again.

@@ -192,7 +192,8 @@ impl Bridge {
     pub fn close(self) -> Result<Context, Rejected<Self, CallbacksInUse>> {
         let live = self.live();
         if !live.is_empty() {
-            return Err(Rejected::new(self, CallbacksInUse::Live(live)));
+            let context = self.context.name();
+            return Err(Rejected::new(self, CallbacksInUse::Live { context, live }));
         }
         if is_busy() {
             return Err(Rejected::new(self, CallbacksInUse::InCallback));

@@ -68,14 +68,15 @@ fn closing_with_live_blocks_gives_the_bridge_back_with_counts() {
     assert_eq!(busy.value.live().scope(Scope::Cache).bytes, 74);
     assert_eq!(
         busy.to_string(),
-        "Vulkan still holds 2 blocks (190 bytes): 1 object, 1 cache: destroy its objects first, then close again"
+        "Vulkan still holds 2 blocks (190 bytes): 1 object, 1 cache of the context \"vulkan\": destroy its objects first, then close again"
     );
     let [object, cache] = blocks;
     driver(&busy.value).free(object);
     let busy = busy.value.close().expect_err("one block is live");
     assert!(
-        busy.to_string()
-            .starts_with("Vulkan still holds 1 block (74 bytes): 1 cache: "),
+        busy.to_string().starts_with(
+            "Vulkan still holds 1 block (74 bytes): 1 cache of the context \"vulkan\": "
+        ),
         "{busy}"
     );
     driver(&busy.value).free(cache);

@@ -24,6 +24,7 @@ use crate::coverage;
 use crate::description::{DeviceDescription, note_surroundings};
 use crate::device_memory::MemoryBlocks;
 use crate::fork;
+use crate::growth;
 use crate::handle_map::HandleMap;
 use crate::leaks;
 use crate::memory_report::{ReportingDevice, reporting_device};
@@ -79,6 +80,7 @@ pub(super) unsafe extern "system" fn create_instance(
         caught(report::listen);
         caught(coverage::start);
         caught(timeline::start);
+        caught(growth::start);
         // SAFETY: the caller's promise: the command's create info.
         caught(|| unsafe { note_surroundings(info, look_up) });
     }

@@ -59,11 +59,14 @@ impl KindRow {
         }
     }
 
-    /// The rows of an instance or device, in the order of the table of commands.
+    /// The rows of an instance or device, in the order of the table of commands. A kind of which only NULL was destroyed has none.
     pub(super) fn all(accounts: &Accounts) -> impl Iterator<Item = Self> {
-        accounts
+        let rows = accounts
             .known_kinds()
-            .map(|(kind, account)| Self::new(kind, account))
+            .map(|(kind, account)| Self::new(kind, account));
+        rows.filter(|row| {
+            row.objects_created != 0 || row.usage.total_blocks != 0 || row.foreign_commands != 0
+        })
     }
 }
 

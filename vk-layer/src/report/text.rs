@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use alloc_core::{HostError, TryString};
+use alloc_core::{ByteCount, HostError, TryString};
 
 use super::rows::{Findings, KindRow, memory_row, memory_rows};
 use super::{HAS_ENDED, process};
@@ -17,6 +17,7 @@ use crate::count::get;
 use crate::coverage;
 use crate::description::surroundings;
 use crate::device_memory::MEMORY_STATES;
+use crate::growth;
 use crate::guarding;
 use crate::hooks::{passed_kinds, unknown_names};
 use crate::record::Own;
@@ -26,7 +27,7 @@ use crate::settings::settings;
 pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
     text.try_write_fmt(format_args!(
         "Host memory that Vulkan allocated through callbacks: process {}, {commands} commands\n\
-         (bytes, with the 16 in front of each block)\n\n\
+         (with the 16 bytes in front of each block)\n\n\
          {:<36}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}\n",
         std::process::id(),
         "",
@@ -68,11 +69,14 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
     }
     if let Some(all) = all_usage() {
         text.try_write_fmt(format_args!(
-            "\nAll together: {} live, {} at most at once; {} of each are the layer's own.\n",
-            all.live_bytes, all.peak_bytes, all.own_bytes
+            "\nLive: {}. Peak: {}. Both include {} of Steward's.\n",
+            ByteCount(all.live_bytes),
+            ByteCount(all.peak_bytes),
+            ByteCount(all.own_bytes)
         ))?;
     }
     alive_at_end(text)?;
+    unseen_growth(text)?;
     for kind in passed_kinds() {
         text.try_write_fmt(format_args!(
             "\nThe layer panicked: since then {kind} is passed through, neither counted nor judged.\n"
@@ -88,7 +92,7 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
     })?;
     coverage::measured().map_or(Ok(()), |coverage| {
         text.try_write_fmt(format_args!(
-            "\n{coverage}(past them: the heap in hooked commands, and on threads that never called one, also if they are the program's)\n"
+            "\n{coverage}(bypassing: malloc in Vulkan calls, and on threads that never call Vulkan, even the program's)\n"
         ))
     })
 }
@@ -107,11 +111,20 @@ fn alive_at_end(text: &mut TryString<Own>) -> Result<(), HostError> {
     }
     let s = |number: u64| if number == 1 { "" } else { "s" };
     text.try_write_fmt(format_args!(
-        "\nThe program ended with {instances} instance{} and {devices} device{} alive: what is live below them the program did not destroy, \
-         and the driver is not to blame for it.\n",
+        "\nThe program never destroyed {instances} instance{} and {devices} device{}, so what belongs to them was not freed either.\n",
         s(instances),
         s(devices),
     ))
+}
+
+/// Says that the process grew by memory of others, and which tool shows it.
+fn unseen_growth(text: &mut TryString<Own>) -> Result<(), HostError> {
+    growth::unseen_bytes().map_or(Ok(()), |unseen| {
+        text.try_write_fmt(format_args!(
+            "\nThe process grew by {} since its first instance that Vulkan's callbacks did not see: memory of `malloc`, which heaptrack shows.\n",
+            ByteCount(unseen)
+        ))
+    })
 }
 
 fn kinds(accounts: &Accounts, indent: usize, text: &mut TryString<Own>) -> Result<(), HostError> {
@@ -120,9 +133,9 @@ fn kinds(accounts: &Accounts, indent: usize, text: &mut TryString<Own>) -> Resul
             "{:indent$}{:<width$}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}",
             "",
             row.kind,
-            row.usage.live_bytes,
-            row.usage.peak_bytes,
-            row.usage.total_bytes,
+            ByteCount(row.usage.live_bytes),
+            ByteCount(row.usage.peak_bytes),
+            ByteCount(row.usage.total_bytes),
             row.usage.total_blocks,
             row.objects_created,
             row.objects_alive,
@@ -184,9 +197,9 @@ fn write_memory(
 ) -> Result<(), HostError> {
     text.try_write_fmt(format_args!(
         "    {name}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}",
-        row.live_bytes,
-        row.peak_bytes,
-        row.total_bytes,
+        ByteCount(row.live_bytes),
+        ByteCount(row.peak_bytes),
+        ByteCount(row.total_bytes),
         row.total_blocks,
         row.total_blocks,
         row.live_blocks,

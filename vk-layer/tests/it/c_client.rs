@@ -354,7 +354,7 @@ fn ly36_a_program_that_destroys_nothing_is_told_so_and_the_driver_not_blamed() {
         assert_eq!(report["check"]["findings"], json!([]), "{guard}");
         let text = files(folder.path(), "txt").remove(0);
         let text = fs::read_to_string(text).expect("a report");
-        let sentence = "The program ended with 1 instance and 1 device alive";
+        let sentence = "The program never destroyed 1 instance and 1 device";
         assert!(text.contains(sentence), "{guard}: {text}");
     }
 }

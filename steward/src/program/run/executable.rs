@@ -36,6 +36,35 @@ pub(super) fn why_no_layer(program: &Path) -> Option<String> {
     })
 }
 
+/// Why the meter cannot be loaded into the program; `None` if there is no known obstacle.
+pub(super) fn why_no_meter(program: &Path) -> Option<String> {
+    /// A sanitizer's own allocator, and the name of the sanitizer.
+    const RUNTIMES: [(&[u8], &str); 4] = [
+        (b"__asan_init", "AddressSanitizer"),
+        (b"__hwasan_init", "HWAddressSanitizer"),
+        (b"__msan_init", "MemorySanitizer"),
+        (b"__tsan_init", "ThreadSanitizer"),
+    ];
+    let file = find(program)?;
+    let own = head(Path::new("/proc/self/exe"));
+    if let (Some(own), Some(theirs)) = (own, head(&file))
+        && is_other_architecture(&own, &theirs)
+    {
+        return Some(format!(
+            "{} is for another architecture than the meter",
+            file.display()
+        ));
+    }
+    // The dynamic linker's table of names ends each with 0, whether the runtime is in the file or in a library.
+    let bytes = fs::read(&file).ok()?;
+    let mut names = bytes.split(|byte| *byte == 0);
+    let (_, runtime) = names.find_map(|name| RUNTIMES.into_iter().find(|(of, _)| *of == name))?;
+    Some(format!(
+        "{} is built with {runtime}, whose allocator must come first: measure a build without it",
+        file.display()
+    ))
+}
+
 /// The file that the system will run.
 fn find(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 || program.is_absolute() {

@@ -6,7 +6,7 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-use super::complain;
+use super::{complain, executable};
 use crate::callback_coverage::Preload;
 
 /// Makes the program load the meter. Keep the returned value until the program has ended. If this fails, it is reported and the program runs
@@ -16,6 +16,10 @@ pub(super) fn preload(command: &mut Command, folder: &Path) -> Option<Preload> {
         complain(
             "callback coverage is not measured: LD_PRELOAD is set, and the meter must be the only library that it names",
         );
+        return None;
+    }
+    if let Some(reason) = executable::why_no_meter(Path::new(command.get_program())) {
+        complain(&format!("callback coverage is not measured: {reason}"));
         return None;
     }
     match Preload::new_in(folder) {

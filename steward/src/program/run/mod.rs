@@ -34,6 +34,7 @@ use super::processes::listed;
 use super::terminal::Terminal;
 use super::{Outcome, ProgramError, check, outputs};
 use crate::cli::{Output, RunArgs};
+use crate::drivers;
 use crate::expectations::KnownOfDrivers;
 use crate::signals::{ChildKind, HeldSignals};
 use folder::RunFolder;
@@ -61,10 +62,19 @@ const SELECT: &str = "VK_LOADER_DRIVERS_SELECT";
 pub enum RunError {
     /// The layer is another package, which `cargo install` of the program does not build.
     #[error(
-        "the layer {} was not found beside the program: build it with `cargo build --release -p vk-layer`, and name it with STEWARD_LAYER or put it beside the program",
+        "the layer {} was found neither beside the program nor where `steward layer install --user` puts it: build it with \
+         `cargo build --release -p vk-layer`, and name it with STEWARD_LAYER or put it beside the program",
         super::layer::LIBRARY
     )]
     NoLayer,
+    /// No driver would be left.
+    #[error("no manifest of a driver fits --driver {pattern:?}: there are {manifests}")]
+    NoManifest {
+        /// The pattern.
+        pattern: String,
+        /// The names of all manifests.
+        manifests: String,
+    },
     /// The folder for the layer's manifest and reports could not be created.
     #[error(
         "no folder for the reports could be made ({reason}): {}",
@@ -82,7 +92,7 @@ pub enum RunError {
 fn folder_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",
-        _ => "name one that can be written to with TMPDIR, without `:`, `%` and control characters",
+        _ => "name one with TMPDIR that has room and can be written to, without `:`, `%` and control characters",
     }
 }
 
@@ -119,7 +129,7 @@ pub(super) fn run(
     // Refuse an invalid file before the run.
     let write_expect = options.write_expect.as_deref();
     write_expect.map_or(Ok(None), check::written_before)?;
-    let mut options = options.clone();
+    let mut options = with_filter(options)?;
     // A profile needs stacks.
     options.stacks |= output.profile.is_some();
     let wanted = Wanted {
@@ -155,6 +165,7 @@ pub(super) fn sweep(
         guarding: *guarding,
         ..Wanted::default()
     };
+    let options = &with_filter(options)?;
     let limits = SweepLimits {
         runs,
         time: options.time_limit.map_or(TIME_LIMIT, Duration::from_secs),
@@ -166,6 +177,19 @@ pub(super) fn sweep(
         limits,
     };
     swept.run(output, out)
+}
+
+/// The options with the loader's filter for `--driver`.
+fn with_filter(options: &RunArgs) -> Result<RunArgs, ProgramError> {
+    let mut options = options.clone();
+    if let Some(driver) = options.driver.as_ref().and_then(|driver| driver.to_str()) {
+        let filter = drivers::selection(driver).map_err(|manifests| RunError::NoManifest {
+            pattern: driver.to_owned(),
+            manifests: manifests.join(", "),
+        })?;
+        options.driver = Some(filter.into());
+    }
+    Ok(options)
 }
 
 /// The command for the program and its options.
@@ -275,7 +299,8 @@ fn with_layer(
     let mut lost = None;
     let has_report = !reports.texts.is_empty();
     if !has_report {
-        complain(&no_report(&program, status));
+        let no_room = no_room(folder.path());
+        complain(&no_room.unwrap_or_else(|| no_report(&program, status)));
     } else if let Some(file) = wanted.text {
         files::write_and_say(file, reports.texts.join("\n").as_bytes())?;
     } else if !outputs::is_for_programs(output) {
@@ -312,6 +337,19 @@ fn still_running(program: &Path, living: &[u32]) -> String {
         program.display(),
         if living.len() == 1 { "s" } else { "" },
     )
+}
+
+/// Whether the disk is full on which the layer would have written its report.
+fn no_room(folder: &Path) -> Option<String> {
+    // More than the state file takes.
+    let tried = fs::write(folder.join("room"), [1; 1 << 16]);
+    let is_full = tried.is_err_and(|error| error.kind() == io::ErrorKind::StorageFull);
+    is_full.then(|| {
+        format!(
+            "no report: {} has no room for it: free some space, or name a folder on another disk with TMPDIR",
+            folder.display()
+        )
+    })
 }
 
 fn complain(what: &str) {

@@ -105,7 +105,7 @@ fn report(state: &State, ended: &str, missing: Missing) -> StateReport {
     } = state;
     let mut text = format!(
         "Host memory that Vulkan allocated through callbacks: process {process} {ended}; its state after command {commands}\n\
-         (bytes, with the 16 in front of each block; all instances and devices together; nothing was judged)\n"
+         (with the 16 bytes in front of each block; all instances and devices together; nothing was judged)\n"
     );
     if started_commands > commands {
         let name = state.last_command.unwrap_or("a command");

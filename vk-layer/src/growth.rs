@@ -1,0 +1,75 @@
+//! How much the process grew since its first instance: memory that neither callbacks nor device memory account for is `malloc`'s.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+
+use crate::accounts::{INSTANCES, all_usage};
+use crate::per_process::PerProcess;
+
+/// Less than this a program that only opens a driver takes as well.
+const WORTH_TELLING: u64 = 8 << 20;
+
+/// Bytes of anonymous memory at the first instance.
+static AT_START: PerProcess<u64> = PerProcess::new();
+
+/// Notes the process's memory before the first instance is created.
+pub(crate) fn start() {
+    AT_START.get_or_make(anonymous_bytes);
+}
+
+/// In the child of a fork.
+pub(crate) fn after_fork() {
+    AT_START.forget();
+}
+
+/// The growth that is worth telling, without what is live in callbacks and device memory.
+pub(crate) fn unseen_bytes() -> Option<u64> {
+    let grown = anonymous_bytes()?.saturating_sub(*AT_START.get()?);
+    let of_callbacks = all_usage().map_or(0, |all| all.live_bytes);
+    let devices = INSTANCES
+        .iter()
+        .flat_map(|instance| instance.devices.iter());
+    let heaps = devices.flat_map(|device| &device.device_memory.heaps);
+    let of_devices = heaps
+        .map(|heap| heap.numbers()[0])
+        .fold(0, u64::saturating_add);
+    let seen = of_callbacks.saturating_add(of_devices);
+    Some(grown.saturating_sub(seen)).filter(|unseen| *unseen >= WORTH_TELLING)
+}
+
+/// `RssAnon` of the process; `None` where the system does not say.
+fn anonymous_bytes() -> Option<u64> {
+    parse(&fs::read_to_string("/proc/self/status").ok()?)
+}
+
+fn parse(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_line_is_read() {
+        assert_eq!(
+            parse("Name:\tx\nRssAnon:\t    1234 kB\nRssFile:\t 9 kB\n"),
+            Some(1234 * 1024)
+        );
+        for wrong in [
+            "",
+            "RssAnon:",
+            "RssAnon: 12",
+            "RssAnon: x kB",
+            "RssAnon: 99999999999999999999 kB",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+        assert!(anonymous_bytes() > Some(4096), "of these tests");
+    }
+}
