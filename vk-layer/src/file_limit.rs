@@ -23,6 +23,9 @@ pub(crate) fn admit(bytes: usize) -> io::Result<()> {
 pub(crate) fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space, or name a file on another disk"
+        }
         io::ErrorKind::ResourceBusy => {
             "another process that runs writes it: name a file with %p, the number of the process"
         }

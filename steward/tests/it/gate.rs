@@ -290,7 +290,17 @@ fn what_is_known_of_the_driver_is_not_the_programs_fault() {
         text.contains("driver = \"llvmpipe Mesa 22.3") && text.contains("cause = \"lvp_"),
         "{text}"
     );
-    program(&["--exit-code"], &[("--expect", &written)]).assert_code(0);
+    let own = folder.path().join("own.html");
+    program(
+        &["--exit-code"],
+        &[("--expect", &written), ("--html", &own)],
+    )
+    .assert_code(0);
+    let own = text_of(&fs::read_to_string(&own).expect("a page"));
+    assert!(
+        own.contains(&format!("All are known of {}.", written.display())),
+        "{own}"
+    );
     // Nothing in it is required, of another program either.
     if let Some(client) = client(test) {
         let option = format!("--expect={}", written.display());
@@ -589,4 +599,37 @@ fn a_full_folder_for_reports_is_said_as_such() {
         "{done}"
     );
     assert!(!done.stderr.contains("created no instance"), "{done}");
+}
+
+#[test]
+fn a_program_of_32_bits_is_named_where_nothing_is_tested_or_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [source, program] = ["small.c", "small"].map(|name| folder.path().join(name));
+    fs::write(&source, "int main(void) { return 0; }\n").expect("a file");
+    let built = std::process::Command::new("cc")
+        .arg("-m32")
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .output();
+    if !built.is_ok_and(|built| built.status.success()) {
+        let test = "a_program_of_32_bits_is_named_where_nothing_is_tested_or_measured";
+        return skip("m32", test, "no compiler for 32 bits");
+    }
+    for (options, code) in [
+        (&["--fail=each"][..], 1),
+        (&["--exit-code"], 1),
+        (&["--guard=fence"], 1),
+        (&["--meter"], 0),
+    ] {
+        let done = steward(&["run"]).args(options).args([&program]).run();
+        done.assert_code(code);
+        assert!(
+            done.stderr
+                .contains("is for another architecture than the layer"),
+            "{options:?}: {done}"
+        );
+        // The dynamic linker would complain.
+        assert!(!done.stderr.contains("ld.so"), "{options:?}: {done}");
+    }
 }

@@ -292,6 +292,12 @@ fn a_leftover_fails_a_run_that_asks_for_an_exit_code() {
         "{done}"
     );
     run(&[], leaves).assert_code(0);
+    // A finding that is not known of the driver, which leaves nothing.
+    let breaks = Some(Defect::CacheAsObject);
+    let broken = run(&["--exit-code"], breaks);
+    broken.assert_code(1);
+    assert!(broken.stdout.contains("\nleftovers: none"), "{broken}");
+    run(&[], breaks).assert_code(0);
     let clean = run(&["--exit-code"], None);
     clean.assert_code(0);
     assert!(clean.stdout.contains("\nleftovers: none"), "{clean}");

@@ -19,7 +19,7 @@ use crate::cli::Output;
 use crate::expectations::{self, KnownOfDrivers};
 use crate::program::requests::Answer;
 use crate::program::{ProgramError, outputs};
-use crate::report::{ReportOrList, html};
+use crate::report::{ReportOrList, html_knowing};
 use crate::symbols::Symbols;
 
 /// Text and JSON of each process, in the order of the files' names.
@@ -215,7 +215,7 @@ impl Reports {
         let json = self.to_json();
         if let Some(file) = output.html.as_ref().filter(|_| !self.json.is_empty()) {
             let entries = ReportOrList::parse("the layer's report", json.as_bytes())?;
-            outputs::put(file, html(&entries)?, out)?;
+            outputs::put(file, html_knowing(&entries, self.known.as_ref())?, out)?;
         }
         if output.profile.is_some() && !self.json.is_empty() {
             let parsed = self.parsed();

@@ -30,6 +30,7 @@ use askama::Template;
 pub(crate) use label::grouped;
 
 use super::{CheckedDriver, ReportOrList};
+use crate::expectations::KnownOfDrivers;
 use matrix::Matrix;
 use section::Section;
 
@@ -49,8 +50,19 @@ struct ReportPage {
 /// # Errors
 /// Never: it writes into memory.
 pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
+    html_knowing(entries, None)
+}
+
+/// As [`html`], with what is known of the drivers; `None`: the bundled expectations about them.
+///
+/// # Errors
+/// As [`html`].
+pub fn html_knowing(
+    entries: &[ReportOrList],
+    known: Option<&KnownOfDrivers>,
+) -> Result<String, askama::Error> {
     let sections = entries.iter().enumerate();
-    let sections = sections.map(|(index, entry)| Section::new(index, entry));
+    let sections = sections.map(|(index, entry)| Section::new(index, entry, known));
     page(sections.collect(), matrix::matrix(entries, &[]))
 }
 
@@ -60,7 +72,7 @@ pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
 /// As [`html`].
 pub fn html_of_checks(drivers: &[CheckedDriver]) -> Result<String, askama::Error> {
     let sections = drivers.iter().enumerate().map(|(index, driver)| {
-        let section = Section::new(index, &driver.report);
+        let section = Section::new(index, &driver.report, None);
         match &driver.check {
             Some(check) => section.checked(check.clone()),
             None => section,

@@ -89,7 +89,8 @@ pub(super) struct Figure {
 }
 
 impl Section {
-    pub(super) fn new(index: usize, entry: &ReportOrList) -> Self {
+    /// `known` is what may be found; `None`: what is known of the driver.
+    pub(super) fn new(index: usize, entry: &ReportOrList, known: Option<&KnownOfDrivers>) -> Self {
         let prefix = if index == 0 {
             String::new()
         } else {
@@ -98,7 +99,7 @@ impl Section {
         match entry {
             ReportOrList::Report(report) => Self {
                 prefix,
-                ..Self::of(report)
+                ..Self::of(report, known)
             },
             ReportOrList::Failed(failed) => Self {
                 prefix,
@@ -127,13 +128,14 @@ impl Section {
         }
     }
 
-    fn of(report: &Report) -> Self {
+    fn of(report: &Report, known: Option<&KnownOfDrivers>) -> Self {
+        let known = known.cloned();
+        let known = known.or_else(|| KnownOfDrivers::of_source(&report.source));
         let (contexts, unused) = tables::contexts(report);
         let coverage = report.callback_coverage.clone().unwrap_or_default();
         let (memory, memory_more) = blocks::blocks(report.device_memory.as_ref());
         let live = !matches!(report.source, Source::Trace { .. });
-        let (findings, known) =
-            findings(report, KnownOfDrivers::of_source(&report.source).as_ref());
+        let (findings, known) = findings(report, known.as_ref());
         let (leaks, leaks_more) = leaks(report.leaks.as_ref());
         let rounds = folded(&report.phases);
         let samples = rounds.samples(&report.timeline);
