@@ -579,7 +579,7 @@ fn a_full_folder_for_reports_is_said_as_such() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     // A disk of its own, in a namespace of its own.
-    let script = "mount -t tmpfs -o size=200k none \"$1\" || exit 77; head -c 180k /dev/zero > \"$1/filled\"\n\
+    let script = "mount -t tmpfs -o size=200k none \"$1\" || exit 77; head -c 196k /dev/zero > \"$1/filled\"\n\
                   TMPDIR=\"$1\" exec \"$2\" run \"$3\" plain";
     let library = std::env::current_exe()
         .expect("a path")
