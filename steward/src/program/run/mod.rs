@@ -21,6 +21,7 @@ mod workload;
 mod write_expect;
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -285,6 +286,7 @@ fn with_layer(
     };
     let states = state_report::of_folder(folder.path(), (process, status), missing);
     // All is read. A signal that ends this process from now on leaves nothing behind.
+    let no_room = no_room(folder.path());
     drop((preload, folder));
     if wanted.stacks {
         reports.name_functions();
@@ -299,7 +301,6 @@ fn with_layer(
     let mut lost = None;
     let has_report = !reports.texts.is_empty();
     if !has_report {
-        let no_room = no_room(folder.path());
         complain(&no_room.unwrap_or_else(|| no_report(&program, status)));
     } else if let Some(file) = wanted.text {
         files::write_and_say(file, reports.texts.join("\n").as_bytes())?;
