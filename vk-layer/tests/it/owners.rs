@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::fs;
 use std::ptr;
+use vk_accounts::units::bytes;
 
 use serde_json::{Value, json};
 use vk_accounts::state_file;
@@ -387,10 +388,10 @@ fn ly63_totals_are_those_of_the_table_where_the_program_passes_callbacks_too() {
     );
     let text = fs::read_to_string(&file).expect("a report");
     let sentence = format!(
-        "All together: {} live, {} at most at once; {} of each are the layer's own.",
-        number("live_bytes"),
-        number("peak_bytes"),
-        number("own_bytes")
+        "Live: {}. Peak: {}. Both include {} of Steward's.",
+        bytes(number("live_bytes")),
+        bytes(number("peak_bytes")),
+        bytes(number("own_bytes"))
     );
     assert!(text.contains(&sentence), "{text}");
     // The state file has the same rows.

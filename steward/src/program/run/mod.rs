@@ -93,7 +93,9 @@ pub enum RunError {
 fn folder_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",
-        _ => "name one with TMPDIR that has room and can be written to, without `:`, `%` and control characters",
+        _ => {
+            "name one with TMPDIR that has room and can be written to, without `:`, `%` and control characters"
+        }
     }
 }
 
