@@ -277,6 +277,7 @@ static void leave(void) {
     use_buffers(instance, create_device(instance), 4, 3);
 }
 
+extern char **environ;
 static volatile sig_atomic_t signals_seen;
 
 static void count_signal(int number) {
@@ -285,7 +286,7 @@ static void count_signal(int number) {
 }
 
 // Works until a signal ends it. With `handle` it ends by itself a moment after the first one and says how many came; with `once` the second
-// one ends it.
+// one ends it. With `retitle` it overwrites its environment, as programs do that show a title of their own.
 static void serve(const char *how) {
     int is_once = strcmp(how, "once") == 0;
     struct sigaction action = {.sa_handler = count_signal, .sa_flags = is_once ? (int)SA_RESETHAND : 0};
@@ -293,6 +294,7 @@ static void serve(const char *how) {
     for (int index = 0; index < 4 && strcmp(how, "default") != 0; index++) sigaction(numbers[index], &action, NULL);
     void *instance = create_instance(), *device = create_device(instance);
     use_buffers(instance, device, 4, 3);
+    for (char **variable = environ; strcmp(how, "retitle") == 0 && *variable; variable++) memset(*variable, 0, strlen(*variable));
     printf("%d\n", getpid());
     fflush(stdout);
     for (int after = 0; after < 40; after += signals_seen && !is_once) {

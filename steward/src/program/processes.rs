@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{env, fs};
 
-use vk_accounts::state_file::EscapedName;
+use vk_accounts::state_file::{self, EscapedName};
 
 use super::layer::LIBRARY;
 
@@ -151,13 +151,32 @@ pub(super) fn named_file(process: u32, name: &str, number: u64) -> Option<PathBu
     Some(PathBuf::from(format!("/proc/{process}/cwd")).join(file))
 }
 
-/// The state file of a process: in the default folder, or where its environment says.
+/// The state file of a process: one that it has mapped, in the default folder, or where its environment says. Programs that change their title,
+/// such as chromium, overwrite the environment that others see.
 pub(super) fn state_of(process: u32) -> Option<PathBuf> {
     let folder = default_folder().into_iter();
-    let mut files = folder
-        .map(|folder| folder.join(process.to_string()))
+    let mut files = mapped_files(process)
+        .into_iter()
+        .filter(|file| is_state_of(process, file))
+        .chain(folder.map(|folder| folder.join(process.to_string())))
         .chain(named_file(process, "STATE", 1));
     files.find(|file| file.is_file())
+}
+
+/// The files that a process has mapped to write to them together with others.
+pub(super) fn mapped_files(process: u32) -> Vec<PathBuf> {
+    let maps = text_of(process, "maps");
+    let shared = maps.lines().filter(|line| line.contains(" rw-s "));
+    let names = shared.filter_map(|line| Some(&line[line.find('/')?..]));
+    let mut files: Vec<_> = names.map(PathBuf::from).collect();
+    files.dedup();
+    files
+}
+
+fn is_state_of(process: u32, file: &Path) -> bool {
+    // Devices are mapped as well, and opening one may do something.
+    let is_file = file.is_file();
+    is_file && state_file::read(file).is_ok_and(|state| state.process == own_number(process))
 }
 
 /// The default folder of state files.

@@ -4,6 +4,7 @@
 //! the signal that its settings name, or, for a report, by a file beside the report.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use vk_accounts::state_file::{self, MARK_REQUEST, REPORT_REQUEST, ReadStateError
 use super::processes::{
     executable, has_signal, is_stopped, listed, named_file, setting, state_of, with_layer,
 };
+use super::run::FOLDER_PREFIX;
 
 /// How long a program may take to answer: until its next command.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -125,17 +127,32 @@ pub(super) fn mark(process: u32) -> Result<(), RequestError> {
 
 /// Requests a report and waits for it.
 pub(super) fn report(process: u32) -> Result<Answer, RequestError> {
-    let names = |number| ["TEXT", "JSON"].map(|name| named_file(process, name, number));
+    let state = state_of(process);
+    // A run has all files beside each other.
+    let beside = |extension| Some(state.as_ref()?.with_extension(extension));
+    let is_of_run = state.as_ref().is_some_and(|file| {
+        let folder = file
+            .parent()
+            .and_then(Path::parent)
+            .and_then(Path::file_name);
+        folder.is_some_and(|folder| folder.as_bytes().starts_with(FOLDER_PREFIX.as_bytes()))
+    });
+    let names = |number| {
+        if is_of_run {
+            return ["txt", "json"].map(beside);
+        }
+        ["TEXT", "JSON"].map(|name| named_file(process, name, number))
+    };
     if names(1).iter().all(Option::is_none) {
-        return Err(if setting(process, "STATE").is_some() {
+        return Err(if state.is_some() {
             RequestError::NoFile(process)
         } else {
             RequestError::NoChannel(process)
         });
     }
-    let number = match state_of(process) {
-        Some(file) => ask_by_state(process, &file, PATIENCE)?,
-        None => ask_by_file(process, &names)?,
+    let number = match &state {
+        Some(file) => request_by_state(process, file, PATIENCE)?,
+        None => request_by_file(process, &names)?,
     };
     let read = |file: PathBuf| {
         let text = files::open(&file).and_then(io::read_to_string);
@@ -153,7 +170,7 @@ pub(super) fn report(process: u32) -> Result<Answer, RequestError> {
 }
 
 /// Requests a report by the state file, and waits until it is written. Returns the report's number.
-pub(super) fn ask_by_state(
+pub(super) fn request_by_state(
     process: u32,
     file: &Path,
     patience: Duration,
@@ -168,7 +185,7 @@ pub(super) fn ask_by_state(
 }
 
 /// Requests a report by a signal or a file, and waits until the file of the report is another one.
-fn ask_by_file(
+fn request_by_file(
     process: u32,
     names: &dyn Fn(u64) -> [Option<PathBuf>; 2],
 ) -> Result<u64, RequestError> {

@@ -43,12 +43,13 @@ static HOLDER: Mutex<Option<PipeReader>> = Mutex::new(None);
 pub(crate) enum ChildKind {
     /// A program of the user.
     Program,
-    /// This program, which ends by the first of these signals.
+    /// This program, which ends by the first of these signals, unless it is ignored.
     Helper,
 }
 
 /// The process's signals, held until this is dropped. One holder at a time; another one waits.
 pub(crate) struct HeldSignals {
+    kind: ChildKind,
     notes: MutexGuard<'static, Option<PipeReader>>,
     /// What the signals did before, which is what they do in children.
     before: Vec<(i32, libc::sigaction)>,
@@ -73,6 +74,7 @@ impl HeldSignals {
             *notes = Some(reader);
         }
         let mut held = Self {
+            kind,
             notes,
             before: Vec::new(),
             mask: change_mask(libc::SIG_UNBLOCK, &[libc::SIGCHLD])?,
@@ -88,6 +90,11 @@ impl HeldSignals {
         for signal in ENDING.into_iter().chain([libc::SIGCHLD]) {
             let before = set_action(signal, &noting_action())?;
             held.before.push((signal, before));
+            let is_ignored = signal != libc::SIGCHLD && before.sa_sigaction == libc::SIG_IGN;
+            if is_ignored && kind == ChildKind::Helper {
+                // As in the background of a shell: it ends neither of the two.
+                set_action(signal, &before)?;
+            }
         }
         Ok(held)
     }
@@ -107,8 +114,10 @@ impl HeldSignals {
         set_mask(&self.mask)?;
         let child = command.spawn();
         change_mask(libc::SIG_UNBLOCK, &[libc::SIGCHLD])?;
-        for (signal, _) in ignored {
-            set_action(signal, &noting_action())?;
+        if self.kind == ChildKind::Program {
+            for (signal, _) in ignored {
+                set_action(signal, &noting_action())?;
+            }
         }
         let child = child?;
         for (signal, _) in self.arrived() {

@@ -120,6 +120,10 @@ fn ly73_a_running_program_is_asked_for_its_report() {
             "{report}"
         );
     }
+    let retitled = run(&[], &client, &["serve", "retitle"]);
+    let (done, report) = asked(&retitled.name());
+    done.assert_code(0);
+    assert!(live_buffers(&report) >= Some(3), "{report}");
     let text = steward(&["report", &program.name()]).run();
     text.assert_code(0);
     assert!(

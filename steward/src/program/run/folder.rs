@@ -19,9 +19,10 @@ use tempfile::TempDir;
 use super::environment::REPORTS;
 use super::place;
 use crate::program::lock;
-use crate::program::processes::{processes, started, text_of};
+use crate::program::processes::{mapped_files, processes, started, text_of};
 
-const PREFIX: &str = "steward-run-";
+/// How the names of the folders begin.
+pub(in crate::program) const FOLDER_PREFIX: &str = "steward-run-";
 /// Written when the folder is locked: without it a folder is not looked at.
 const NOTE: &str = "run";
 /// How far the time of a file and the start of a process may be off.
@@ -42,7 +43,7 @@ impl RunFolder {
     pub(super) fn new(layer: &Path) -> io::Result<Self> {
         remove_stale(&env::temp_dir());
         remove_stale(Path::new(place::FALLBACK));
-        let folder = place::new_folder(PREFIX)?;
+        let folder = place::new_folder(FOLDER_PREFIX)?;
         let held = open_folder(folder.path())?;
         lock::lock(&held)?;
         fs::write(folder.path().join(NOTE), namespace())?;
@@ -59,12 +60,26 @@ impl RunFolder {
     }
 }
 
-/// The processes, except this one, that were started with the folder in their environment.
+/// The processes, except this one, that were started with the folder in their environment, or have a state file in it.
 pub(super) fn processes_of(folder: &Path) -> Vec<u32> {
+    let has_state = has_living_state(folder);
+    let maps_state = |process| {
+        has_state
+            && mapped_files(process)
+                .iter()
+                .any(|file| file.starts_with(folder))
+    };
     let others = processes().filter(|process| *process != process::id());
     others
-        .filter(|process| names_folder(*process, folder).unwrap_or(false))
+        .filter(|process| names_folder(*process, folder).unwrap_or(false) || maps_state(*process))
         .collect()
+}
+
+/// Whether the folder has the state file of a living process.
+fn has_living_state(folder: &Path) -> bool {
+    let files = fs::read_dir(folder.join(REPORTS)).into_iter().flatten();
+    let mut files = files.flatten().map(|entry| entry.path());
+    files.any(|file| file.extension() == Some(OsStr::new("state")) && is_locked(&file))
 }
 
 /// Whether a process has the file locked, as the layer has the state file of a living process.
@@ -76,7 +91,10 @@ pub(super) fn is_locked(file: &Path) -> bool {
 
 fn remove_stale(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        if entry.file_name().as_bytes().starts_with(PREFIX.as_bytes())
+        if entry
+            .file_name()
+            .as_bytes()
+            .starts_with(FOLDER_PREFIX.as_bytes())
             && let Some(_held) = stale(&entry.path())
         {
             // Locked, so that no other run removes it as well. What cannot be removed is tried again by the next run.
@@ -95,13 +113,8 @@ fn stale(folder: &Path) -> Option<File> {
         return None;
     }
     let is_same_place = fs::read(folder.join(NOTE)).ok()? == namespace();
-    let has_living_state = || {
-        let files = fs::read_dir(folder.join(REPORTS)).into_iter().flatten();
-        let mut files = files.flatten().map(|entry| entry.path());
-        files.any(|file| file.extension() == Some(OsStr::new("state")) && is_locked(&file))
-    };
-    let is_used =
-        has_living_state() || processes().any(|process| may_use(process, folder, &metadata, user));
+    let is_used = has_living_state(folder)
+        || processes().any(|process| may_use(process, folder, &metadata, user));
     (is_same_place && !is_used).then_some(held)
 }
 

@@ -44,6 +44,7 @@ use reports::Reports;
 use state_report::Missing;
 use vk_accounts::guard_run::Guarding;
 
+pub(super) use folder::FOLDER_PREFIX;
 pub(super) use requested::report;
 pub(super) use sweep::SweepLimits;
 pub(super) use workload::{answer, drive, sweep_drive};

@@ -64,7 +64,7 @@ pub(super) fn last_reports(processes: &[u32]) {
         let rest = LAST_PATIENCE.saturating_sub(began.elapsed());
         if let Some(file) = state_of(*process) {
             // Its state says what it has otherwise.
-            let _ = requests::ask_by_state(*process, &file, rest);
+            let _ = requests::request_by_state(*process, &file, rest);
         }
     }
 }

@@ -119,7 +119,7 @@ fn report(state: &State, ended: &str, missing: Missing) -> StateReport {
     let missing = missing.parts();
     if !missing.is_empty() {
         text += &format!(
-            "Missing: {}. They are in the memory of the process, and written when it exits or when `steward report` asks for them.\n",
+            "Missing: {}. A process writes them when it exits; while it runs, `steward report` asks for them.\n",
             missing.join(", ")
         );
     }
@@ -172,7 +172,7 @@ mod tests {
             guard: false,
         };
         let report = report(&state, &ended(Some(ExitStatus::from_raw(9))), missing);
-        let lost = "\nMissing: findings, call stacks. They are in the memory";
+        let lost = "\nMissing: findings, call stacks. A process writes them";
         assert!(report.text.contains(lost), "{}", report.text);
         let json = report.json;
         let entries = ReportOrList::parse("a file", json.as_bytes()).expect("JSON of the program");
