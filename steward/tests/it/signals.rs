@@ -25,13 +25,13 @@ const SIGNALS: [(i32, &str); 4] = [
 ];
 
 /// `steward` in a process group of its own, with a folder of its own for temporary files.
-struct Running {
+struct StewardRun {
     steward: std::process::Child,
     folder: TempDir,
     output: BufReader<ChildStdout>,
 }
 
-impl Running {
+impl StewardRun {
     fn start(arguments: &[&str]) -> Self {
         Self::start_by(Command::new(STEWARD).args(arguments))
     }
@@ -138,7 +138,7 @@ fn ly69_each_signal_to_group_or_steward_ends_with_a_report() {
             "{name}, {}, {how}",
             if to_group { "group" } else { "steward" }
         );
-        let mut running = Running::start(&["run", "--", client, "serve", how]);
+        let mut running = StewardRun::start(&["run", "--", client, "serve", how]);
         let program = running.program();
         let target = running.number();
         kill(if to_group { -target } else { target }, signal);
@@ -192,7 +192,7 @@ fn ly69_timeout_ends_a_run_with_a_report_in_its_files() {
             .arg(file("r.folded"))
             .arg("--")
             .args([&client, Path::new("serve"), Path::new("default")]);
-        let mut running = Running::start_by(&mut command);
+        let mut running = StewardRun::start_by(&mut command);
         let program = running.program();
         assert_eq!(running.wait().code(), Some(124), "{}", running.errors());
         let text = fs::read_to_string(file("r.txt")).expect("a report");
@@ -209,7 +209,7 @@ fn ly69_timeout_ends_a_run_with_a_report_in_its_files() {
 }
 
 /// Starts `steward` in a session whose terminal this is.
-fn on_terminal(arguments: &[&str]) -> (Running, File) {
+fn on_terminal(arguments: &[&str]) -> (StewardRun, File) {
     let (mut ours, mut theirs) = (-1, -1);
     let none = std::ptr::null_mut();
     // SAFETY: two places for descriptors, and no name, modes and size.
@@ -258,7 +258,7 @@ fn on_terminal(arguments: &[&str]) -> (Running, File) {
         .expect("there is a shell");
     drop(command);
     let output = BufReader::new(steward.stdout.take().expect("a pipe"));
-    let running = Running {
+    let running = StewardRun {
         steward,
         folder,
         output,
@@ -330,7 +330,7 @@ fn ly69_a_second_signal_to_steward_ends_a_program_that_handles_the_first() {
     let test = "ly69_a_second_signal_to_steward_ends_a_program_that_handles_the_first";
     let Some(client) = client(test) else { return };
     let client = client.to_str().expect("a name");
-    let mut running = Running::start(&["run", "--", client, "serve", "once"]);
+    let mut running = StewardRun::start(&["run", "--", client, "serve", "once"]);
     let program = running.program();
     kill(running.number(), libc::SIGINT);
     thread::sleep(Duration::from_millis(300));
@@ -339,7 +339,7 @@ fn ly69_a_second_signal_to_steward_ends_a_program_that_handles_the_first() {
     assert_eq!(running.wait().code(), Some(130), "{}", running.errors());
     assert!(!is_running(program));
     // Stopping and going on are the program's and steward's own, as without steward.
-    let mut running = Running::start(&["run", "--", client, "serve", "handle"]);
+    let mut running = StewardRun::start(&["run", "--", client, "serve", "handle"]);
     let program = running.program();
     kill(-running.number(), libc::SIGTSTP);
     let state =
@@ -382,7 +382,8 @@ fn ly69_a_sweep_that_is_ended_says_what_it_has() {
     let Some(client) = client(test) else { return };
     let client = client.to_str().expect("a name");
     for to_group in [true, false] {
-        let mut running = Running::start(&["run", "--fail=each", "--", client, "serve", "default"]);
+        let mut running =
+            StewardRun::start(&["run", "--fail=each", "--", client, "serve", "default"]);
         let tmp = running.folder.path().join("tmp");
         let folders = || fs::read_dir(&tmp).expect("a folder").count();
         let began = Instant::now();
@@ -432,7 +433,7 @@ fn ly69_drive_and_check_leave_no_child_and_no_file() {
         ],
     ] {
         for to_group in [true, false] {
-            let mut running = Running::start(arguments);
+            let mut running = StewardRun::start(arguments);
             let children = |process: i32| {
                 let file = format!("/proc/{process}/task/{process}/children");
                 let children = fs::read_to_string(file).unwrap_or_default();
@@ -472,11 +473,11 @@ fn ly70_the_next_run_removes_what_a_killed_one_left() {
     let test = "ly70_the_next_run_removes_what_a_killed_one_left";
     let Some(client) = client(test) else { return };
     let client = client.to_str().expect("a name");
-    let mut running = Running::start(&["run", "--meter", "--", client, "serve", "handle"]);
+    let mut running = StewardRun::start(&["run", "--meter", "--", client, "serve", "handle"]);
     let program = running.program();
     kill(running.number(), libc::SIGKILL);
     running.wait();
-    let next = |running: &Running| {
+    let next = |running: &StewardRun| {
         let mut command = Command::new(STEWARD);
         let done = with_layer(command.args(["run", "--", "true"]), &running.folder).output();
         assert!(done.expect("it runs").status.success());
@@ -519,7 +520,7 @@ fn ly71_a_process_that_outlives_its_program_is_named() {
         let made = Command::new("mkfifo").arg(&fifo).status();
         assert!(made.expect("a program").success());
         let name = fifo.to_str().expect("a name");
-        let mut running = Running::start(&["run", "--", "sh", "-c", &script, "sh", name]);
+        let mut running = StewardRun::start(&["run", "--", "sh", "-c", &script, "sh", name]);
         let daemon = running.program();
         fs::write(&fifo, "end\n").expect("its reader is there");
         assert_eq!(running.wait().code(), Some(3), "{}", running.errors());
