@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Accounts are never freed. When an instance or device has ended without leftovers, the next one uses its accounts: their number is
-//! bounded by the instances and devices that live at once, and totals are those of all objects. The peak of all is exact; that of a kind is
+//! bounded by the instances and devices that live at once and some that left something, and totals are those of all objects. The peak of all is exact; that of a kind is
 //! its context's, which is exact as long as one thread uses the kind in one scope; otherwise it has a slack.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,6 +48,10 @@ pub(crate) struct Accounts {
     /// The instance or device has ended.
     has_ended: AtomicBool,
 }
+
+/// The most accounts with leftovers in a list. Further instances or devices are counted with the last of these: with a driver that leaves
+/// something of each, a program that creates them in a loop would take memory without bound.
+const MAX_LEFT: usize = 64;
 
 /// The account of one kind of object.
 pub(crate) struct KindAccount {
@@ -267,7 +271,8 @@ impl Accounts {
         live == 0 && foreign == 0 && self.device_memory.is_empty()
     }
 
-    /// The instance or device has ended. While something of it is left, its accounts are not used again, so that the report shows it.
+    /// The instance or device has ended. While something of it is left, its accounts are not used again until there are [`MAX_LEFT`] such, so that
+    /// the report shows it.
     pub(crate) fn release(&self) {
         self.has_ended.store(true, Ordering::Release);
     }
@@ -286,15 +291,19 @@ impl Accounts {
     }
 }
 
-/// Unused accounts of the list, or new ones.
+/// Unused accounts of the list, or new ones; those of the last that left something where too many did.
 fn acquire(
     list: &RecordList<Accounts>,
     context: impl FnOnce() -> Option<Context>,
 ) -> Option<&'static Accounts> {
-    let unused = list
-        .iter()
-        .find(|accounts| !accounts.is_in_use() && accounts.has_ended.swap(false, Ordering::AcqRel));
-    unused.or_else(|| list.push(Accounts::new(context()?)))
+    let acquired = |accounts: &&Accounts| accounts.has_ended.swap(false, Ordering::AcqRel);
+    let mut unused = list.iter().filter(|accounts| !accounts.is_in_use());
+    let has_ended = |accounts: &&Accounts| accounts.has_ended.load(Ordering::Relaxed);
+    let is_full = || list.iter().filter(has_ended).count() >= MAX_LEFT;
+    unused
+        .find(acquired)
+        .or_else(|| is_full().then(|| list.iter().find(acquired)).flatten())
+        .or_else(|| list.push(Accounts::new(context()?)))
 }
 
 /// The accounts of all instances.

@@ -80,54 +80,35 @@ impl<T> Drop for HandleRecords<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
+    use std::time::Duration;
 
     use super::HandleRecords;
 
-    /// Says that it was dropped, so that a use afterwards is seen.
-    struct UsedRecord {
-        uses: u64,
-        is_live: bool,
-    }
-
-    impl Drop for UsedRecord {
-        fn drop(&mut self) {
-            self.is_live = false;
-        }
-    }
-
-    /// One thread creates and ends its own object, another only uses its own, and both have one handle.
+    /// Two objects have one handle. While a command is about one of them, another thread ends the other one, with whichever record.
     #[test]
     fn ly4_a_record_that_is_in_use_does_not_end_with_another_object_of_its_handle() {
         let records = HandleRecords::new();
-        let new = || UsedRecord {
-            uses: 0,
-            is_live: true,
-        };
-        assert!(records.insert(7, new()));
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..20_000 {
-                    assert!(records.insert(7, new()));
-                    let removed = records.remove(7).expect("one of the two");
-                    assert!(removed.is_live);
-                }
-                is_over.store(true, Ordering::Relaxed);
+        assert!(records.insert(7, 1_u64) && records.insert(7, 2));
+        let (is_used, has_ended) = (Barrier::new(2), AtomicBool::new(false));
+        let ended = thread::scope(|scope| {
+            let ends = scope.spawn(|| {
+                is_used.wait();
+                let ended = records.remove(7);
+                has_ended.store(true, Ordering::Relaxed);
+                ended.expect("one of the two")
             });
-            while !is_over.load(Ordering::Relaxed) {
-                let is_live = records.with(7, |record| {
-                    let before = record.uses;
-                    // Room for the other thread.
-                    thread::yield_now();
-                    record.uses += 1;
-                    record.is_live && record.uses == before + 1
-                });
-                assert_eq!(is_live, Some(true));
-            }
+            records.with(7, |_| {
+                is_used.wait();
+                thread::sleep(Duration::from_millis(200));
+                assert!(!has_ended.load(Ordering::Relaxed), "it waits");
+            });
+            ends.join().expect("it ends")
         });
-        assert!(records.remove(7).is_some() && records.remove(7).is_none());
-        assert!(records.insert(8, new()), "what is left ends with the table");
+        assert_eq!(records.remove(7).map(|left| left + ended), Some(3));
+        assert!(records.remove(7).is_none() && records.with(7, |_| ()).is_none());
+        assert!(records.insert(8, 3), "what is left ends with the table");
     }
 }

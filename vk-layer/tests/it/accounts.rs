@@ -198,6 +198,37 @@ fn ly21_what_the_layer_keeps_is_bounded_by_what_lives() {
 }
 
 /// Each object may bring callbacks of its own (V5). A plan stands in front of them for as long as the object lives.
+/// The program frees the memory of none of its devices: each leaves something, and the accounts are bounded all the same.
+#[test]
+fn ly21_devices_that_leave_something_are_counted_together_after_the_first_64() {
+    const DEVICES: u64 = 200;
+    let test = "ly21_devices_that_leave_something_are_counted_together_after_the_first_64";
+    let Some(report) = report_of(test, &[], || {
+        let layer = Layer::new();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        for _ in 0..DEVICES {
+            let device = layer.create_device(instance, NONE).expect("a device");
+            let allocate = layer.of_device(device, c"vkAllocateMemory");
+            create_object(allocate.expect("a hook"), device, NONE).expect("memory");
+            layer.destroy_device(device, NONE);
+        }
+        layer.destroy_instance(instance, NONE);
+    }) else {
+        return;
+    };
+    let devices = report["instances"][0]["devices"].as_array();
+    let devices = devices.expect("devices");
+    assert_eq!(devices.len(), 64);
+    let rows = devices.iter().map(|device| {
+        let kinds = device["kinds"].as_array().expect("kinds");
+        let row = kinds.iter().find(|row| row["kind"] == "VkDeviceMemory");
+        row.expect("a row")["objects_alive"]
+            .as_u64()
+            .expect("a number")
+    });
+    assert_eq!(rows.sum::<u64>(), DEVICES, "nothing is lost");
+}
+
 #[test]
 fn ly21_callbacks_of_objects_that_are_gone_take_no_memory_with_faults() {
     const FEW: usize = 3_000;
