@@ -34,7 +34,7 @@ pub unsafe extern "C" fn steward_bridge_init(
         else {
             return misused();
         };
-        on_call_mistake(tell);
+        on_call_mistake(report);
         // SAFETY: the caller's owner, which the bridge gets when this succeeds.
         match Bridge::new(unsafe { Context::from_raw(owner.cast()) }) {
             Ok(bridge) => {
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn steward_bridge_init(
 }
 
 /// Writes a line about a wrong call of a callback on the standard error, for the first, second, fourth, .. of its kind.
-fn tell(mistake: &CallMistake) {
+fn report(mistake: &CallMistake) {
     const KINDS: usize = 8;
     static TIMES: [AtomicU32; KINDS * KINDS] = [const { AtomicU32::new(0) }; KINDS * KINDS];
     enter("a callback", || {

@@ -62,7 +62,6 @@
 #[cfg(feature = "ash")]
 mod ash;
 pub mod bridge;
-mod call_mistake;
 pub mod check;
 pub mod command;
 pub mod commands;

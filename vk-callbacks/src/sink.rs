@@ -1,11 +1,14 @@
 //! The C functions of `VkAllocationCallbacks` over a Rust value, and calls of such functions.
 
+pub(crate) mod call_mistake;
+
 use core::ffi::c_void;
 use core::ptr;
 
 use alloc_core::NoticeEvent;
 
-use crate::call_mistake::{CallMistakeKind, Callback, tell};
+use call_mistake::{CallMistakeKind, Callback, report_mistake};
+
 use crate::raw::{RawCallbacks, RawInternalType, RawNotice, RawRequest, RawScope};
 
 /// The receiver of callbacks, which the user data identifies. [`RawCallbacks::of_sink`] returns the callbacks of a sink.
@@ -79,7 +82,7 @@ pub(crate) const fn is_no_memory(address: usize) -> bool {
 
 #[cold]
 fn unknown_user_data(callback: Callback, user_data: *mut c_void) {
-    tell(callback, CallMistakeKind::UserData, user_data.addr());
+    report_mistake(callback, CallMistakeKind::UserData, user_data.addr());
 }
 
 impl RawCallbacks {

@@ -6,10 +6,10 @@ use core::marker::PhantomData;
 use alloc_core::{HostAllocator, Notice, NoticeEvent, NoticeKind};
 
 use super::state::{BridgeState, scope_from};
-use crate::call_mistake::{CallMistakeKind, Callback, tell};
 use crate::command::thread;
 use crate::fence::{Care, CareKind, FencedCare, GuardedCare, PlainCare, fenced};
 use crate::raw::{INTERNAL_EXECUTABLE, RawCallbacks, RawNotice, RawRequest};
+use crate::sink::call_mistake::{CallMistakeKind, Callback, report_mistake};
 use crate::sink::{CallbackSink, is_no_address_of};
 
 /// The callbacks of the state at `place`, valid while it does not move. They depend on the backing's traits.
@@ -95,7 +95,7 @@ fn notified<A: HostAllocator + Sync>(state: &BridgeState<A>, notice: RawNotice) 
         };
         let wrong = wrong as isize;
         let callback = Callback::of_notice(notice.event);
-        tell(callback, CallMistakeKind::Scope, wrong.cast_unsigned());
+        report_mistake(callback, CallMistakeKind::Scope, wrong.cast_unsigned());
         return;
     };
     let notice = Notice {

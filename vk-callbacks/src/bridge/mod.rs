@@ -10,7 +10,7 @@ mod leaked;
 mod live_bridges;
 mod state;
 
-pub use crate::call_mistake::{
+pub use crate::sink::call_mistake::{
     CallMistake, CallMistakeKind, CallMistakeListener, Callback, on_call_mistake,
 };
 pub use bare_bridge::BareBridge;

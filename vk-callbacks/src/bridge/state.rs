@@ -11,7 +11,6 @@ use alloc_core::{HostAllocator, PointerStatus, Scope, with_front};
 use super::block_header::{read_words, write_word1};
 use super::counters::CounterCells;
 use super::live_bridges;
-use crate::call_mistake::{CallMistakeKind, Callback, tell};
 use crate::command::note_null_answer;
 use crate::fence::{Care, CareKind, Panicked, fence, fenced};
 use crate::header::{
@@ -19,6 +18,7 @@ use crate::header::{
 };
 use crate::raw::{RawCallbacks, RawRequest, RawScope};
 use crate::realloc_rules::{Action, IgnoredArguments, Original, OriginalBlock, decide};
+use crate::sink::call_mistake::{CallMistakeKind, Callback, report_mistake};
 use crate::sink::{CallbackSink as _, is_no_memory};
 
 /// A bridge's state over the allocator `A`. Never moved while callbacks may come.
@@ -396,7 +396,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         let (word0, word1) = unsafe { read_words(payload) };
         if self.cookie_key.judge(payload.addr().get(), word0, word1) == Mark::Freed {
             self.counters.freed_pointers.one_more();
-            tell(callback, CallMistakeKind::Pointer, payload.addr().get());
+            report_mistake(callback, CallMistakeKind::Pointer, payload.addr().get());
             return None;
         }
         let own = live_bridges::callbacks_of_block(payload, word0, word1);
@@ -410,7 +410,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     #[cold]
     fn unknown(&self, callback: Callback, payload: *mut u8) {
         self.counters.unknown_pointers.one_more();
-        tell(callback, CallMistakeKind::Pointer, payload.addr());
+        report_mistake(callback, CallMistakeKind::Pointer, payload.addr());
     }
 
     #[cold]
@@ -438,7 +438,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
             HeaderError::BadScope => (&self.counters.bad_scopes, CallMistakeKind::Scope),
         };
         counter.one_more();
-        tell(callback, kind, value);
+        report_mistake(callback, kind, value);
         note_null_answer();
         ptr::null_mut()
     }
@@ -460,7 +460,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     fn count_ignored(&self, ignored: IgnoredArguments, align: usize) {
         if ignored.alignment {
             self.counters.alignment_changes.one_more();
-            tell(Callback::Reallocation, CallMistakeKind::Alignment, align);
+            report_mistake(Callback::Reallocation, CallMistakeKind::Alignment, align);
         }
         if ignored.scope {
             self.counters.scope_changes.one_more();

@@ -68,7 +68,7 @@ pub fn on_call_mistake(listener: CallMistakeListener) {
 /// Calls the listener, if there is one.
 #[cold]
 #[inline(never)]
-pub(crate) fn tell(callback: Callback, kind: CallMistakeKind, value: usize) {
+pub(crate) fn report_mistake(callback: Callback, kind: CallMistakeKind, value: usize) {
     let listener = LISTENER.load(Ordering::Acquire);
     if !listener.is_null() {
         // SAFETY: only a `CallMistakeListener` is ever stored.
