@@ -10,7 +10,7 @@
 //!        |
 //!      blocks: ranges in any order, or a stack or ring             Lifetime chooses the end
 //!        |
-//!   DeviceMemory: a Vulkan device (feature `ash`), MockDevice (feature `testing`), the program's own
+//!   DeviceMemory: a Vulkan device (feature `ash`), the program's own
 //! ```
 //!
 //! - The requirements of a resource ([`ResourceRequirements`]) and the options of its user ([`RegionOptions`], [`MemoryPreference`]) choose the memory type
@@ -38,10 +38,9 @@
 //! region or device memory leaks; at most one block of host memory does, which the call had just allocated.
 //!
 //! ```
-//! # #[cfg(feature = "testing")] {
 //! use alloc_core::FromGlobalAlloc;
 //! use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, GpuMisuse, PropertyFlags, RegionOptions, MemoryPreference};
-//! use gpu_suballoc::mock::{MockDevice, MockProfile};
+//! use mock_device::{MockDevice, MockProfile}; // in host memory, for tests; a real one: `AshDevice`
 //!
 //! let device = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::SYSTEM);
 //! // SAFETY: infos below are valid for the device, nothing is wrapped, and nothing runs on the device.
@@ -70,7 +69,6 @@
 //! assert_eq!(gpu.free_id(id), Err(GpuMisuse::Stale.into()));
 //! gpu.free(buffer)?;
 //! assert!(gpu.close().is_ok(), "Err, with the allocator, while anything is left");
-//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![no_std]
@@ -126,9 +124,6 @@ pub mod virtual_block {
     };
 }
 
-#[cfg(feature = "testing")]
-pub use device::mock;
-
 #[cfg(feature = "ash")]
 pub use crate::ash::AshDevice;
 pub use allocator::{AllocatorOptions, GpuAllocator};
@@ -149,6 +144,6 @@ pub use region::Region;
 pub use request::{Lifetime, RegionOptions, ResourceKind};
 
 /// The samples of README.md, tested.
-#[cfg(all(doctest, feature = "std", feature = "testing"))]
+#[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

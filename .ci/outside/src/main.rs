@@ -2,8 +2,7 @@
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use debug_guard::{Guard, GuardOptions, Mode};
-use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, RegionOptions};
-use gpu_suballoc::mock::{MockDevice, MockProfile};
+use gpu_suballoc::VirtualBlock;
 use vk_callbacks::Bridge;
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
@@ -16,14 +15,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(bridge.callbacks().raw().pfn_allocation.is_some());
     bridge.close().map_err(|refused| refused.to_string())?;
 
-    let device = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::SYSTEM);
-    // SAFETY: infos are valid for the device, and nothing runs on it.
-    let gpu = unsafe { GpuAllocator::new(&device, root.child("regions")?, AllocatorOptions::default()) }
-        .map_err(|refused| refused.error)?;
-    let buffer = gpu.create_buffer(&BufferInfo::new(4096, BufferUsage::TRANSFER_SRC), &RegionOptions::new())?;
-    assert!(root.usage().total().live_bytes > 0 || gpu.stats().host_bytes > 0);
-    gpu.free(buffer)?;
-    gpu.close().map_err(|refused| refused.to_string())?;
+    let mut block = VirtualBlock::new(root.child("regions")?, 1 << 20, 256)?;
+    let range = block.allocate(4096, 256)?;
+    assert!(root.usage().total().live_bytes > 0);
+    block.free(range.allocation)?;
+    drop(block);
     println!("built from the packed crates: {} bytes are left", root.usage().total().live_bytes);
     Ok(())
 }

@@ -157,6 +157,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         drop(shards);
         // Before any destructor runs, because a destructor may unwind.
         self.is_released = true;
+        core.free_empty();
         Ok(going.destroy())
     }
 
@@ -170,6 +171,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         }
         // With those that were removed before.
         going.counts.held = self.owner.dead.load(Relaxed);
+        core.free_empty();
         going.destroy()
     }
 

@@ -365,6 +365,18 @@ impl<P, E> Core<P, E> {
         if is_smaller { saved as u64 } else { 0 }
     }
 
+    /// Frees the indexes of shards without shaders, so that owners that come and go leave no memory.
+    pub(super) fn free_empty(&self) {
+        for shard in self.shards() {
+            let mut none = TryMap::new_in(self.memory.clone());
+            let mut locked = shard.lock();
+            if locked.index.is_empty() && locked.stats.compiling == 0 {
+                core::mem::swap(&mut locked.index, &mut none);
+            }
+            drop(locked);
+        }
+    }
+
     fn index_of(
         &self,
         room: usize,

@@ -28,6 +28,5 @@ pub use error::{CommandSource, ContextError};
 pub use handles::{ContextHandle, VulkanHandles};
 pub use loss_aware_device::{ContextDevice, LossAwareDevice};
 pub use release::{ContextOutstanding, ForcedRelease, ReleaseBlocker, ReleaseReport};
-#[cfg(feature = "ash")]
 pub(crate) use shared_box::SharedBox;
 pub use table::{AcquireContext, ContextHandlers, ContextTable, ReleaseContext};

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   pools, facade ---> DeviceMemory <--- ash::AshDevice   a real device (feature `ash`)
-//!                                   <--- MockDevice       six profiles, failures, a log (feature `testing`)
+//!                                   <--- MockDevice       six profiles, failures, a log (testkit/mock-device, for tests)
 //! ```
 
 mod error;
 mod forward;
 mod handle;
-#[cfg(feature = "testing")]
+#[cfg(test)]
+#[path = "../../../testkit/mock-device/src/mock/mod.rs"]
 pub mod mock;
 mod properties;
 mod request;

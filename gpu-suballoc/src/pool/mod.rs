@@ -37,7 +37,7 @@ mod place_at;
 mod request;
 mod reserve;
 mod state;
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
 mod tests;
 mod trim;
 mod turnover;

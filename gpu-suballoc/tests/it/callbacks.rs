@@ -8,13 +8,13 @@ use crate::fake_vulkan::{Fake, fake, set, vulkan};
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
 use gpu_suballoc::ash::AshOptions;
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::report::MemoryTotals;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, AshDevice, BufferInfo, BufferUsage, GpuAllocator, ImageInfo, ImageUsage,
     RegionOptions, ResourceRequirements,
 };
+use mock_device::{MockDevice, MockProfile};
 
 /// A device made with callbacks whose user data is `user`; the struct that they stood in is overwritten afterwards.
 fn device(user: *mut c_void) -> (AshDevice, usize) {

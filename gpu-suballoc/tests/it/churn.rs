@@ -3,11 +3,11 @@
 use std::alloc::System;
 
 use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::{
     AllocatorOptions, GpuAllocator, GpuError, Region, RegionOptions, ResourceRequirements,
 };
+use mock_device::{MockDevice, MockProfile};
 use testkit::Rng;
 
 const LIVE: usize = 10_000;

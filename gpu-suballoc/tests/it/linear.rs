@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use alloc_core::FromGlobalAlloc;
 use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::virtual_block::{
     VirtualAllocationOptions, VirtualBlockError, VirtualPiece, VirtualRange,
 };
@@ -12,6 +11,7 @@ use gpu_suballoc::{
     AllocatorOptions, BlockAlgorithm, GpuAllocator, GpuMisuse, PoolOptions, Region, RegionOptions,
     ResourceRequirements, VirtualBlock,
 };
+use mock_device::{MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
 const LINEAR: [BlockAlgorithm; 3] = [

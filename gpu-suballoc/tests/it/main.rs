@@ -14,7 +14,7 @@ mod group;
 mod lifecycle;
 mod lifecycle_model;
 mod linear;
-mod mock_device;
+mod mock_rules;
 mod operations;
 mod pairs;
 mod pool_ends;

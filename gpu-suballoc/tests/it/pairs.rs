@@ -6,7 +6,6 @@ use std::alloc::System;
 use alloc_core::FromGlobalAlloc;
 use debug_guard::{FailingAllocator, Fault as HostFault};
 use gpu_suballoc::allocator::WrapInfo;
-use gpu_suballoc::mock::{MockDevice, MockFault, MockProfile};
 use gpu_suballoc::report::MemoryTotals;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
@@ -14,6 +13,7 @@ use gpu_suballoc::{
     Lifetime, MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions,
     ResourceRequirements,
 };
+use mock_device::{MockDevice, MockFault, MockProfile};
 use testkit::{RecordingAllocator, Rng};
 
 type Mock = MockDevice<FromGlobalAlloc<System>>;
@@ -200,7 +200,7 @@ fn ten_thousand_pairs_of_refusals() {
         );
         assert_eq!(
             mock.live_counts(),
-            gpu_suballoc::mock::MockLiveCounts::default(),
+            mock_device::MockLiveCounts::default(),
             "{what}"
         );
         host.inner().assert_empty(&what);

@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, BlockAlgorithm, GpuAllocator, PoolOptions, RegionOptions,
     ResourceRequirements,
 };
+use mock_device::{MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
 #[test]

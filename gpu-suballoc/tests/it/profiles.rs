@@ -3,7 +3,7 @@
 use crate::pools_of::{CASES, Machine};
 use gpu_suballoc::DeviceMemory;
 use gpu_suballoc::device::BufferHandle;
-use gpu_suballoc::mock::{MockDevice, MockLiveCounts, MockProfile};
+use mock_device::{MockDevice, MockLiveCounts, MockProfile};
 use testkit::RecordingAllocator;
 
 struct Mock<'w>(MockDevice<&'w RecordingAllocator>);

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::region::Ownership;
 use gpu_suballoc::{
     AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, Lifetime, MemoryPreference,
     PropertyFlags, Region, RegionOptions, ResourceRequirements,
 };
+use mock_device::{MockDevice, MockProfile};
 use testkit::{RecordingAllocator, Rng};
 
 type Mock = MockDevice<FromGlobalAlloc<System>>;

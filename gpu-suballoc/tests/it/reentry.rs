@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
 use gpu_suballoc::allocator::{Backing, WrapInfo};
 use gpu_suballoc::device::MemoryRequest;
-use gpu_suballoc::mock::{MockCall, MockDevice, MockProfile};
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::report::{CorruptedMargin, RangeUse};
 use gpu_suballoc::request::DedicatedPolicy;
@@ -23,6 +22,7 @@ use gpu_suballoc::{
     Lifetime, MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions,
     ResourceRequirements,
 };
+use mock_device::{MockCall, MockDevice, MockProfile};
 
 type System = FromGlobalAlloc<std::alloc::System>;
 type Mock = MockDevice<System>;
@@ -539,7 +539,7 @@ fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a
             scene.gpu().trim(u64::MAX);
             assert_eq!(
                 scene.mock.live_counts(),
-                gpu_suballoc::mock::MockLiveCounts::default()
+                mock_device::MockLiveCounts::default()
             );
             scene.end();
         });

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use gpu_suballoc::allocator::WrapInfo;
 use gpu_suballoc::device::BufferHandle;
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::report::{
     BlockContent, MemoryMap, RangePlacement, RangeUse, RangeView, RegionLeakKind, RegionResource,
@@ -14,6 +13,7 @@ use gpu_suballoc::{
     AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, ImageInfo, ImageUsage, Lifetime,
     PoolOptions, Region, RegionOptions, ResourceRequirements,
 };
+use mock_device::{MockDevice, MockProfile};
 use serde_json::Value;
 use testkit::RecordingAllocator;
 

@@ -3,10 +3,10 @@
 use std::alloc::System;
 
 use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::{
     AllocatorOptions, GpuAllocator, Lifetime, Region, RegionOptions, ResourceRequirements,
 };
+use mock_device::{MockDevice, MockProfile};
 use testkit::Rng;
 
 type Mock = MockDevice<FromGlobalAlloc<System>>;

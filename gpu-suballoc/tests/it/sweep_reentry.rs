@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::region_model::subject::again::{Again, How, TIMES};
 use alloc_core::FromGlobalAlloc;
 use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::pool::MapPolicy;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, GpuError, Lifetime, MemoryPreference,
     PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
 };
+use mock_device::{MockDevice, MockProfile};
 use testkit::{Counted, RecordingAllocator, Sweep};
 
 type Host = Counted<FailingAllocator<RecordingAllocator>>;

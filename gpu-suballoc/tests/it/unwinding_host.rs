@@ -10,13 +10,13 @@ use std::rc::Rc;
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use gpu_suballoc::allocator::WrapInfo;
 use gpu_suballoc::device::BufferHandle;
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
     Lifetime, MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions,
     ResourceRequirements, VirtualBlock,
 };
+use mock_device::{MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
 /// Unwinds at the n-th request, counted from 0.

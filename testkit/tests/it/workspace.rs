@@ -429,6 +429,7 @@ fn what_serves_ourselves_is_not_published() {
     for directory in [
         "testkit",
         "testkit/models",
+        "testkit/mock-device",
         "fuzz",
         "benches",
         "steward/meter",

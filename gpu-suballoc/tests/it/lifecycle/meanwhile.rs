@@ -11,8 +11,8 @@ use gpu_suballoc::cache::{CacheLimits, CompiledShader, ShaderKey};
 use gpu_suballoc::context::{
     ContextError, ContextHandlers, ContextTable, DeviceContext, DeviceContextId, VulkanHandles,
 };
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::{AllocatorOptions, DeviceContexts};
+use mock_device::{MockDevice, MockProfile};
 
 use super::fake::LifecycleDriver;
 use super::scene::{SYSTEM, SceneHost, SceneMemory, acquire, info, kernel, try_acquire};

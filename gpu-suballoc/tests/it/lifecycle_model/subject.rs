@@ -24,12 +24,12 @@ use gpu_suballoc::context::{
     ContextTable, DeviceContext, DeviceContextId, DeviceState, ReleaseReport, VulkanHandles,
 };
 use gpu_suballoc::device::DeviceError;
-use gpu_suballoc::mock::{Breach, MockCall, MockDevice, MockFault, MockHook, MockProfile};
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::{
     AllocatorOptions, BufferInfo, BufferUsage, DeviceContexts, GpuError, GpuMisuse,
     MemoryPreference, PropertyFlags, Region, RegionOptions,
 };
+use mock_device::{Breach, MockCall, MockDevice, MockFault, MockHook, MockProfile};
 use testkit::programs::{
     ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles, Refusal,
     ReleaseOutcome, SubjectAnswer,

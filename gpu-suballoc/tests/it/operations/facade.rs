@@ -1,13 +1,13 @@
 //! Allocators, bare regions, pools.
 
 use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::report::MemoryTotals;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, DeviceMemory, GpuAllocator, GpuMisuse, Lifetime, MemoryPreference,
     PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
 };
+use mock_device::{MockDevice, MockProfile};
 use testkit::{MemoryUse, Stage};
 
 use super::GpuOperation;

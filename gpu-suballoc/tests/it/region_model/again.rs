@@ -5,12 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use alloc_core::HostAllocator;
-use gpu_suballoc::mock::MockCall;
 use gpu_suballoc::report::RangeUse;
 use gpu_suballoc::{
     BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, GpuMisuse, Lifetime,
     MemoryPreference, PropertyFlags, Region, RegionId, RegionOptions, ResourceRequirements,
 };
+use mock_device::MockCall;
 
 /// How often any of them did something.
 pub(crate) static TIMES: AtomicU64 = AtomicU64::new(0);

@@ -15,7 +15,6 @@ use gpu_suballoc::allocator::{
     Backing, DefragmentationOptions, DefragmentationPass, MoveOutcome, MoveResult, WrapInfo,
 };
 use gpu_suballoc::device::{BufferHandle, MemoryHandle, MemoryRequest};
-use gpu_suballoc::mock::{MockDevice, MockFault, MockHook, MockProfile};
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::report::{BlockContent, RangePlacement, RangeUse};
 use gpu_suballoc::request::DedicatedPolicy;
@@ -24,6 +23,7 @@ use gpu_suballoc::{
     GpuError, GpuMisuse, Lifetime, MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region,
     RegionId, RegionOptions, ResourceKind, ResourceRequirements,
 };
+use mock_device::{MockDevice, MockFault, MockHook, MockProfile};
 use testkit::RecordingAllocator;
 use testkit::programs::{
     Class, DeviceTraits, FreeMethod, Life, Memory, MoveEnd, MovePlay, PassStep, Piece, PlannedMove,
@@ -711,7 +711,7 @@ impl Regions for RegionSubject {
         unsafe { device.free(self.backing) };
         assert_eq!(
             device.live_counts(),
-            gpu_suballoc::mock::MockLiveCounts::default(),
+            mock_device::MockLiveCounts::default(),
             "the device has everything back"
         );
         assert!(device.violations().is_empty(), "{}", device.violations());

@@ -1,12 +1,12 @@
 //! Device addresses: memory with the flag, or a typed error, on every profile and with every option.
 
-use gpu_suballoc::mock::MockProfile;
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, BufferInfo, BufferUsage, DeviceMemory, GpuError, GpuMisuse, Lifetime,
     PoolOptions, Region, RegionOptions,
 };
+use mock_device::MockProfile;
 use testkit::RecordingAllocator;
 
 use super::{COPIED, Mock, Scene, any, bytes, scene_on};

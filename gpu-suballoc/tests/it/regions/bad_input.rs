@@ -2,11 +2,11 @@
 
 use alloc_core::Rejected;
 use gpu_suballoc::allocator::{OutstandingRegions, WrapInfo};
-use gpu_suballoc::mock::{MockCall, MockProfile};
 use gpu_suballoc::{
     BufferInfo, GpuAllocator, GpuError, GpuMisuse, Lifetime, PoolId, PoolOptions, Region,
     RegionOptions, ResourceRequirements,
 };
+use mock_device::{MockCall, MockProfile};
 use testkit::RecordingAllocator;
 
 use super::{AllocatorOptions, COPIED, Mock, any, bytes, nvidia, scene, visible};

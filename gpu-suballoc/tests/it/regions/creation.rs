@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use gpu_suballoc::device::{BufferHandle, DeviceError, HeapBudget, ImageHandle, MemoryHandle};
 use gpu_suballoc::error::Limit;
-use gpu_suballoc::mock::{MockCall, MockFault, MockProfile};
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, GpuMisuse, ImageInfo,
     ImageUsage, MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions,
     ResourceRequirements,
 };
+use mock_device::{MockCall, MockFault, MockProfile};
 use testkit::RecordingAllocator;
 
 use super::{AllocatorOptions, COPIED, Mock, any, bytes, nvidia, scene};

@@ -1,9 +1,9 @@
 //! Parts of regions.
 
 use gpu_suballoc::allocator::WrapInfo;
-use gpu_suballoc::mock::{MockCall, MockProfile};
 use gpu_suballoc::region::Ownership;
 use gpu_suballoc::{BufferInfo, GpuMisuse, Lifetime, Region, RegionOptions};
+use mock_device::{MockCall, MockProfile};
 
 use super::{AllocatorOptions, COPIED, Scene, any, bytes, nvidia, scene, visible};
 
@@ -272,7 +272,7 @@ fn h54_a_buffer_that_is_large_enough_is_used_again() {
         // A refusal by the device leaves the old one.
         let region = s.buffer(64);
         s.mock
-            .plant(gpu_suballoc::mock::MockFault::always().of(MockCall::CreateBuffer));
+            .plant(mock_device::MockFault::always().of(MockCall::CreateBuffer));
         let refused = ensure(region, 128).unwrap_err();
         s.mock.clear_faults();
         assert_eq!(s.gpu.info(refused.value.id()).unwrap().size, 64);

@@ -1,13 +1,13 @@
 //! Law 2: every call of the device may fail: an error or a way round it, everything as before, and the next try succeeds.
 
 use gpu_suballoc::device::DeviceError;
-use gpu_suballoc::mock::{MockFault, MockProfile};
 use gpu_suballoc::report::MemoryTotals;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     BufferInfo, GpuError, ImageInfo, ImageUsage, Lifetime, MemoryPreference, PoolOptions,
     PropertyFlags, Region, RegionOptions,
 };
+use mock_device::{MockFault, MockProfile};
 
 use super::{AllocatorOptions, COPIED, Scene, any, bytes, scene};
 

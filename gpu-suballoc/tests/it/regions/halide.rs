@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use gpu_suballoc::mock::{MockCall, MockProfile};
 use gpu_suballoc::{BufferInfo, Region, ResourceRequirements};
+use mock_device::{MockCall, MockProfile};
 use testkit::Rng;
 
 use super::{AllocatorOptions, COPIED, any, bytes, nvidia, scene};

@@ -1,11 +1,11 @@
 //! Ids: stale, foreign, made up.
 
 use gpu_suballoc::allocator::WrapInfo;
-use gpu_suballoc::mock::MockProfile;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     BlockAlgorithm, GpuAllocator, GpuMisuse, Lifetime, PoolOptions, Region, RegionId, RegionOptions,
 };
+use mock_device::MockProfile;
 use testkit::RecordingAllocator;
 
 use super::{AllocatorOptions, Mock, any, bytes, nvidia, scene, visible};

@@ -1,7 +1,7 @@
 //! Counts of users, and buffers that are kept for the next exact fit.
 
-use gpu_suballoc::mock::{MockCall, MockFault, MockProfile};
 use gpu_suballoc::{BufferInfo, BufferUsage, GpuMisuse, Lifetime, Region, ResourceRequirements};
+use mock_device::{MockCall, MockFault, MockProfile};
 
 use super::{AllocatorOptions, COPIED, Mock, Scene, any, bytes, nvidia, scene, scene_on, visible};
 use testkit::RecordingAllocator;

@@ -1,10 +1,10 @@
 //! Sizes and counts at their limits.
 
 use gpu_suballoc::error::Limit;
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{AllocatorOptions, DeviceMemory, GpuAllocator, GpuMisuse, PoolOptions};
+use mock_device::{MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
 use super::{Mock, any, bytes, scene_on, visible};

@@ -3,11 +3,11 @@
 use std::thread;
 
 use gpu_suballoc::error::MapRefusal;
-use gpu_suballoc::mock::{MockCall, MockProfile};
 use gpu_suballoc::{
     BufferInfo, GpuError, GpuMisuse, Lifetime, MemoryPreference, PropertyFlags, Region,
     RegionOptions,
 };
+use mock_device::{MockCall, MockProfile};
 
 use super::{AllocatorOptions, COPIED, any, bytes, nvidia, scene, visible};
 
@@ -163,7 +163,7 @@ fn a_refused_map_is_not_counted() {
     nvidia(|s| {
         let region = s.visible_buffer(64);
         s.mock
-            .plant(gpu_suballoc::mock::MockFault::nth(1).of(MockCall::Map));
+            .plant(mock_device::MockFault::nth(1).of(MockCall::Map));
         assert!(s.gpu.map(&region).is_err());
         assert_eq!(s.gpu.info(region.id()).unwrap().maps(), 0);
         let mapping = s.gpu.map(&region).unwrap();

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gpu_suballoc::mock::MockProfile;
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::report::CorruptedMargin;
 use gpu_suballoc::request::DedicatedPolicy;
@@ -10,6 +9,7 @@ use gpu_suballoc::{
     AllocatorOptions, BlockAlgorithm, BufferInfo, DeviceMemory, GpuMisuse, Lifetime,
     MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
 };
+use mock_device::MockProfile;
 
 use super::{COPIED, Scene, any, bytes, scene};
 

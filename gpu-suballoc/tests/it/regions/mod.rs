@@ -72,11 +72,11 @@ mod users_meet;
 mod wrapping;
 
 use gpu_suballoc::device::BufferHandle;
-use gpu_suballoc::mock::{MockDevice, MockProfile};
 use gpu_suballoc::{
     AllocatorOptions, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, MemoryPreference,
     PropertyFlags, Region, RegionOptions, ResourceRequirements,
 };
+use mock_device::{MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
 type Mock = MockDevice<RecordingAllocator>;

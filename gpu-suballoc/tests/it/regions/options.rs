@@ -119,7 +119,7 @@ fn h116_what_is_not_said_is_the_default() {
 #[test]
 fn options_out_of_range_give_device_and_memory_back() {
     let mock = super::Mock::new(
-        gpu_suballoc::mock::MockProfile::Nvidia,
+        mock_device::MockProfile::Nvidia,
         testkit::RecordingAllocator::system(),
     );
     let mut bad = [AllocatorOptions::default(); 3];

@@ -2,10 +2,10 @@
 
 use gpu_suballoc::allocator::DefragmentationOptions;
 use gpu_suballoc::error::Limit;
-use gpu_suballoc::mock::MockCall;
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{BlockAlgorithm, GpuError, PoolOptions};
+use mock_device::MockCall;
 
 use super::*;
 

@@ -5,9 +5,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use gpu_suballoc::allocator::{Backing, WrapInfo};
-use gpu_suballoc::mock::MockProfile;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{GpuError, GpuMisuse, MemoryPreference, PropertyFlags, Region, RegionOptions};
+use mock_device::MockProfile;
 
 use super::{AllocatorOptions, Foreign, Scene, any, bytes, nvidia, scene};
 

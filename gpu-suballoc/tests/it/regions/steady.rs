@@ -3,7 +3,7 @@
 use gpu_suballoc::{AllocatorOptions, ResourceRequirements};
 
 use super::{any, scene};
-use gpu_suballoc::mock::MockProfile;
+use mock_device::MockProfile;
 
 #[test]
 fn ge15_regions_are_freed_in_any_order_in_linear_time() {

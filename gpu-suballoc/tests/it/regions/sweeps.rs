@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use alloc_core::HostAllocator;
 use debug_guard::{FailingAllocator, Fault as HostFault};
 use gpu_suballoc::allocator::{Backing, WrapInfo};
-use gpu_suballoc::mock::MockProfile;
 use gpu_suballoc::{
     AllocatorOptions, BufferInfo, GpuAllocator, GpuError, ImageInfo, ImageUsage, Lifetime, Region,
 };
+use mock_device::MockProfile;
 use testkit::{RecordingAllocator, Sweep, Swept};
 
 use super::{COPIED, Foreign, Mock, VISIBLE, any, bytes, visible};

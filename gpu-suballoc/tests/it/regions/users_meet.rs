@@ -4,12 +4,12 @@ use alloc_core::FromGlobalAlloc;
 use gpu_suballoc::device::{
     DeviceError, DeviceProperties, MappedRange, MemoryHandle, MemoryRequest,
 };
-use gpu_suballoc::mock::MockProfile;
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::{
     AllocatorOptions, DeviceMemory, GpuAllocator, GpuMisuse, MemoryPreference, PropertyFlags,
     RegionOptions, ResourceRequirements,
 };
+use mock_device::MockProfile;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use testkit::RecordingAllocator;

@@ -5,12 +5,12 @@ mod mapped;
 use gpu_suballoc::allocator::{Backing, DescriptorUse, WrapInfo};
 use gpu_suballoc::device::BufferHandle;
 use gpu_suballoc::error::{Limit, MapRefusal};
-use gpu_suballoc::mock::{MockCall, MockProfile};
 use gpu_suballoc::region::Ownership;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     BufferInfo, DeviceMemory, GpuError, GpuMisuse, Lifetime, PropertyFlags, RegionOptions,
 };
+use mock_device::{MockCall, MockProfile};
 
 use super::{AllocatorOptions, COPIED, Scene, VISIBLE, any, bytes, nvidia, scene, visible};
 

@@ -17,12 +17,12 @@ mod values;
 use gpu_suballoc::allocator::{
     DefragmentationOptions, DefragmentationPass, DefragmentationTotals, MoveOutcome, MoveResult,
 };
-use gpu_suballoc::mock::MockProfile;
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, BufferInfo, DeviceMemory, GpuAllocator, Region, RegionOptions,
 };
+use mock_device::MockProfile;
 
 use super::{COPIED, Mock, Scene, any, scene, visible};
 use testkit::RecordingAllocator;

@@ -3,8 +3,8 @@
 use super::*;
 use gpu_suballoc::allocator::{SkippedRegions, WrapInfo};
 use gpu_suballoc::device::ExternalHandleTypes;
-use gpu_suballoc::mock::MockDevice;
 use gpu_suballoc::{BlockAlgorithm, BufferUsage, Lifetime, PoolOptions, ResourceRequirements};
+use mock_device::MockDevice;
 
 /// Two blocks; what `put` adds lies in the one with less in it, so that this one would be emptied.
 fn pinned(

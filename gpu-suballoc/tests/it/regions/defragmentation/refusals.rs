@@ -3,8 +3,8 @@
 use super::*;
 use alloc_core::HostAllocator;
 use debug_guard::{FailingAllocator, Fault as HostFault};
-use gpu_suballoc::mock::{MockCall, MockFault};
 use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage, Lifetime, PoolOptions};
+use mock_device::{MockCall, MockFault};
 
 type Failing = FailingAllocator<RecordingAllocator>;
 
@@ -102,10 +102,7 @@ fn refused(
         (errors, totals, was_met)
     };
     assert!(mock.violations().is_empty(), "{}", mock.violations());
-    assert_eq!(
-        mock.live_counts(),
-        gpu_suballoc::mock::MockLiveCounts::default()
-    );
+    assert_eq!(mock.live_counts(), mock_device::MockLiveCounts::default());
     host.inner().assert_empty("defragmentation");
     result
 }

@@ -2,7 +2,7 @@
 
 use gpu_suballoc::BufferUsage;
 use gpu_suballoc::device::MemoryRequest;
-use gpu_suballoc::mock::{MockDevice, MockProfile};
+use mock_device::{MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
 use super::*;

@@ -16,8 +16,10 @@ use crate::property_flags::PropertyFlags;
 /// What a driver might answer where the specification says nothing: `VK_ERROR_UNKNOWN`.
 pub(super) const UNKNOWN: DeviceError = DeviceError::Other(-13);
 
-const AMD: PropertyFlags =
-    PropertyFlags::DEVICE_COHERENT_AMD.union(PropertyFlags::DEVICE_UNCACHED_AMD);
+const AMD: PropertyFlags = super::profile::all([
+    PropertyFlags::DEVICE_COHERENT_AMD,
+    PropertyFlags::DEVICE_UNCACHED_AMD,
+]);
 
 impl<A: HostAllocator> MockState<A> {
     pub(super) fn allocate(&mut self, request: &MemoryRequest) -> Result<u64, DeviceError> {

@@ -10,10 +10,10 @@ use std::ptr::NonNull;
 use gpu_suballoc::device::{
     BufferHandle, DeviceError, ImageHandle, MappedRange, MemoryHandle, MemoryRequest,
 };
-use gpu_suballoc::mock::{Breach, MockDevice, MockProfile};
 use gpu_suballoc::{
     BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage, ResourceRequirements,
 };
+use mock_device::{Breach, MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
 const COPIED: BufferUsage =
@@ -190,7 +190,7 @@ fn right_use_is_silent_on_every_profile_and_leaves_nothing() {
         );
         assert_eq!(
             mock.live_counts(),
-            gpu_suballoc::mock::MockLiveCounts::default(),
+            mock_device::MockLiveCounts::default(),
             "{profile:?}"
         );
         drop(mock);

@@ -144,7 +144,7 @@ impl SyncedObject {
     pub(super) const fn number(self) -> u64 {
         match self {
             Self::Memory(number) => number,
-            Self::Resource(name) => name.as_raw(),
+            Self::Resource(name) => super::raw(name),
         }
     }
 }

@@ -151,13 +151,23 @@ impl MockConfig {
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-const VISIBLE: P = P::HOST_VISIBLE.union(P::HOST_COHERENT);
-const CACHED: P = VISIBLE.union(P::HOST_CACHED);
-const BAR: P = VISIBLE.union(P::DEVICE_LOCAL);
-const UNIFIED: P = CACHED.union(P::DEVICE_LOCAL);
-const TILE: P = P::DEVICE_LOCAL.union(P::LAZILY_ALLOCATED);
-const NON_COHERENT: P = P::DEVICE_LOCAL.union(P::HOST_VISIBLE).union(P::HOST_CACHED);
-const AMD_COHERENT: P = P::DEVICE_COHERENT_AMD.union(P::DEVICE_UNCACHED_AMD);
+/// All of these.
+pub(super) const fn all<const N: usize>(of: [P; N]) -> P {
+    let (mut bits, mut at) = (0, 0);
+    while at < N {
+        bits |= of[at].as_raw();
+        at += 1;
+    }
+    P::from_raw(bits)
+}
+
+const VISIBLE: P = all([P::HOST_VISIBLE, P::HOST_COHERENT]);
+const CACHED: P = all([VISIBLE, P::HOST_CACHED]);
+const BAR: P = all([VISIBLE, P::DEVICE_LOCAL]);
+const UNIFIED: P = all([CACHED, P::DEVICE_LOCAL]);
+const TILE: P = all([P::DEVICE_LOCAL, P::LAZILY_ALLOCATED]);
+const NON_COHERENT: P = all([P::DEVICE_LOCAL, P::HOST_VISIBLE, P::HOST_CACHED]);
+const AMD_COHERENT: P = all([P::DEVICE_COHERENT_AMD, P::DEVICE_UNCACHED_AMD]);
 
 const fn of(properties: P, heap_index: u32) -> MemoryType {
     MemoryType {
@@ -241,8 +251,8 @@ fn amd() -> MockConfig {
         of(VISIBLE, 1),
         of(BAR, 2),
         of(CACHED, 1),
-        of(P::DEVICE_LOCAL.union(AMD_COHERENT), 0),
-        of(VISIBLE.union(AMD_COHERENT), 1),
+        of(all([P::DEVICE_LOCAL, AMD_COHERENT]), 0),
+        of(all([VISIBLE, AMD_COHERENT]), 1),
     ];
     let mut config = NOTHING.with_memory(
         &types,

@@ -4,7 +4,7 @@ use debug_guard::{FailingAllocator, Fault as Refuse};
 use gpu_suballoc::PropertyFlags;
 use gpu_suballoc::device::{HeapBudget, HeapFlags, MemoryHeap, MemoryRequest};
 use gpu_suballoc::memory_type::MemoryType;
-use gpu_suballoc::mock::{MockCall, MockDevice, MockFault, MockProfile};
+use mock_device::{MockCall, MockDevice, MockFault, MockProfile};
 use testkit::RecordingAllocator;
 
 use super::*;

@@ -29,7 +29,7 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use alloc_core::HostAllocator;
 
-use super::{
+use crate::device::{
     BufferHandle, BufferInfo, DeviceError, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle,
     ImageInfo, MappedRange, MemoryHandle, MemoryRequest, ResourceHandle, ResourceRequirements,
 };
@@ -50,7 +50,7 @@ use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, SyncedObje
 /// use alloc_core::FromGlobalAlloc;
 /// use gpu_suballoc::{BufferInfo, BufferUsage, DeviceMemory};
 /// use gpu_suballoc::device::MemoryRequest;
-/// use gpu_suballoc::mock::{Breach, MockDevice, MockProfile};
+/// use mock_device::{Breach, MockDevice, MockProfile};
 ///
 /// let device = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::SYSTEM);
 /// // SAFETY: a mock, which reports wrong calls.
@@ -73,6 +73,14 @@ pub struct MockDevice<A: HostAllocator + Clone + Send + Sync> {
     hook: MockLock<Option<MockHook>>,
 }
 
+/// The handle's number.
+const fn raw(of: ResourceHandle) -> u64 {
+    match of {
+        ResourceHandle::Buffer(buffer) => buffer.as_raw(),
+        ResourceHandle::Image(image) => image.as_raw(),
+    }
+}
+
 /// A function that a [`MockDevice`] calls at the beginning of each call, without a lock of its own: it may call the device and its user.
 pub type MockHook = &'static (dyn Fn(MockCall) + Sync);
 
@@ -93,7 +101,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
             memory: HandleTable::new(owner, MEMORY, memory.clone()),
             buffers: HandleTable::new(owner, BUFFER, memory.clone()),
             images: HandleTable::new(owner, IMAGE, memory.clone()),
-            heaps: [MockHeap::default(); super::MAX_MEMORY_HEAPS],
+            heaps: [MockHeap::default(); crate::device::MAX_MEMORY_HEAPS],
             violations: Violations::NONE,
             counts: [0; MockCall::ALL.len()],
             faults: MockFaults::NONE,
@@ -165,14 +173,14 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
 
     fn destroy(&self, call: MockCall, name: ResourceHandle) {
         // It cannot fail.
-        drop(self.begin(call, name.as_raw()));
+        drop(self.begin(call, raw(name)));
         self.with_exclusive(call, SyncedObject::Resource(name), |state| {
             state.destroy(call, name)
         });
     }
 
     fn requirements(&self, call: MockCall, name: ResourceHandle) -> ResourceRequirements {
-        drop(self.begin(call, name.as_raw()));
+        drop(self.begin(call, raw(name)));
         self.state.lock().requirements(call, name)
     }
 
@@ -183,7 +191,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         memory: MemoryHandle,
         offset: u64,
     ) -> Result<(), DeviceError> {
-        drop(self.begin(call, name.as_raw())?);
+        drop(self.begin(call, raw(name))?);
         let bound = self.with_exclusive(call, SyncedObject::Resource(name), |state| {
             state.bind(call, name, memory.as_raw(), offset)
         });
@@ -318,7 +326,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
                     (ResourceInfo::Buffer(info), Some(bound))
                         if info
                             .usage
-                            .contains(super::BufferUsage::SHADER_DEVICE_ADDRESS) =>
+                            .contains(crate::device::BufferUsage::SHADER_DEVICE_ADDRESS) =>
                     {
                         Ok((bound.memory & 0xffff_ffff, bound.offset))
                     }

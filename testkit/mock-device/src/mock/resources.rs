@@ -130,7 +130,7 @@ impl<A: HostAllocator> MockState<A> {
         match self.resource(name).map(|resource| resource.needs) {
             Ok(needs) => needs,
             Err(breach) => {
-                self.breach(breach, call, name.as_raw());
+                self.breach(breach, call, super::raw(name));
                 ResourceRequirements {
                     size: 0,
                     alignment: 1,
@@ -152,7 +152,7 @@ impl<A: HostAllocator> MockState<A> {
                 bound: Some(bound), ..
             }) => self.unlink(&bound),
             Ok(_) => {}
-            Err(breach) => self.breach(breach, call, name.as_raw()),
+            Err(breach) => self.breach(breach, call, super::raw(name)),
         }
     }
 
@@ -187,13 +187,13 @@ impl<A: HostAllocator> MockState<A> {
         offset: u64,
     ) -> Result<(), DeviceError> {
         if let Err(breach) = self.check_bind(name, memory, offset) {
-            self.breach(breach, call, name.as_raw());
+            self.breach(breach, call, super::raw(name));
             return Err(UNKNOWN);
         }
         if !self.aliasing
             && let Some(breach) = self.collides(name, memory, offset)
         {
-            self.breach(breach, call, name.as_raw());
+            self.breach(breach, call, super::raw(name));
         }
         let first = self
             .memory

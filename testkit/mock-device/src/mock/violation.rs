@@ -35,7 +35,7 @@ macro_rules! closed_enum {
 }
 
 closed_enum! {
-    /// An entry point of a [`MockDevice`](crate::mock::MockDevice).
+    /// An entry point of a [`MockDevice`](super::MockDevice).
     MockCall {
         /// `allocate`.
         Allocate = "allocate",

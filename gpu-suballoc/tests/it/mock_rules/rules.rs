@@ -1,8 +1,8 @@
 //! Every kind of breach is provoked once and seen as itself.
 
 use gpu_suballoc::device::{ExternalHandleTypes, ImageTiling, MemoryRequest, ResourceHandle};
-use gpu_suballoc::mock::{Breach, MockDevice, MockProfile};
 use gpu_suballoc::{BufferInfo, BufferUsage, DeviceMemory};
+use mock_device::{Breach, MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use gpu_suballoc::mock::{Breach, MockDevice, MockProfile};
+use mock_device::{Breach, MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
 use super::*;
