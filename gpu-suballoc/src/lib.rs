@@ -113,6 +113,7 @@ mod region_metadata;
 pub mod report;
 pub mod request;
 mod setters;
+mod shared_box;
 mod sync;
 mod threads;
 

@@ -5,9 +5,10 @@ use ash::vk;
 
 use super::kernel::{KernelError, KernelStep};
 use super::layout::{check, new_handle, pointer_to};
-use crate::context::{DeviceState, SharedBox};
+use crate::context::DeviceState;
 use crate::device::DeviceError;
 use crate::error::GpuError;
+use crate::shared_box::SharedBox;
 
 /// A reference; the context has one, and so has each kernel that was compiled with it.
 #[derive(Clone)]

@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use alloc_core::TryBox;
 
-use super::entry::{Entry, EntryRoom};
+use super::entry::{CacheEntry, EntryRoom};
 use super::error::CacheError;
 use super::key::ShaderKey;
 use super::owner::{CacheOwner, Owner};
@@ -40,7 +40,7 @@ pub struct CompiledShader<P> {
     pub bytes: u64,
 }
 
-type Outcome<P, E> = Result<NonNull<Entry<P>>, E>;
+type Outcome<P, E> = Result<NonNull<CacheEntry<P>>, E>;
 
 /// A compile in flight, on the compiling thread's stack. Its cells are used under the shard's lock.
 pub(super) struct Compile<P, E> {
@@ -208,7 +208,7 @@ impl<'o, 'f, P: Send + Sync, E: Copy + Send + Sync> Leader<'o, 'f, P, E> {
         let mut shard = self.shard.lock();
         let references = 1 + self.flight.waiters().count() as u64;
         let is_dead = self.flight.is_released.get();
-        let entry = room.fill(Entry::new(
+        let entry = room.fill(CacheEntry::new(
             self.flight.key,
             (value, bytes),
             content,

@@ -11,13 +11,13 @@ use alloc_core::{ContextHandle, HostAllocator, HostError, Scope, TryBox};
 use super::key::ShaderKey;
 use super::owner::Owner;
 use super::shader_cache::RemovalCounts;
-use crate::context::SharedBox;
+use crate::shared_box::SharedBox;
 
 /// Added to the references of an entry that lookups no longer find.
 const DEAD: u64 = 1 << 63;
 
 /// All but the references is written once, or under the shard's lock.
-pub(super) struct Entry<P> {
+pub(super) struct CacheEntry<P> {
     /// The number of references, and [`DEAD`]. Grows under the shard's lock only.
     refs: AtomicU64,
     /// It was found since the eviction's hand last passed.
@@ -34,9 +34,9 @@ pub(super) struct Entry<P> {
     pub(super) owner: SharedBox<Owner>,
 }
 
-pub(super) type EntryLink<P> = Option<NonNull<Entry<P>>>;
+pub(super) type EntryLink<P> = Option<NonNull<CacheEntry<P>>>;
 
-impl<P> Entry<P> {
+impl<P> CacheEntry<P> {
     /// Created dead, it is found by nobody.
     pub(super) fn new(
         key: ShaderKey,
@@ -116,20 +116,20 @@ pub(super) enum Released {
 
 /// A block in an owner's memory for an entry, allocated before the compile.
 pub(super) struct EntryRoom<'m, P> {
-    block: NonNull<Entry<P>>,
+    block: NonNull<CacheEntry<P>>,
     memory: &'m ContextHandle,
 }
 
 impl<'m, P> EntryRoom<'m, P> {
     pub(super) fn new(memory: &'m ContextHandle) -> Result<Self, HostError> {
-        let block = memory.try_allocate(Layout::new::<Entry<P>>(), Scope::Cache)?;
+        let block = memory.try_allocate(Layout::new::<CacheEntry<P>>(), Scope::Cache)?;
         Ok(Self {
             block: block.cast(),
             memory,
         })
     }
 
-    pub(super) fn fill(self, entry: Entry<P>) -> NonNull<Entry<P>> {
+    pub(super) fn fill(self, entry: CacheEntry<P>) -> NonNull<CacheEntry<P>> {
         let this = ManuallyDrop::new(self);
         // SAFETY: a block of this layout, which only this value owns.
         unsafe { this.block.write(entry) };
@@ -141,8 +141,11 @@ impl<P> Drop for EntryRoom<'_, P> {
     fn drop(&mut self) {
         // SAFETY: allocated by `memory` with this layout and scope; it has no value.
         unsafe {
-            self.memory
-                .deallocate(self.block.cast(), Layout::new::<Entry<P>>(), Scope::Cache)
+            self.memory.deallocate(
+                self.block.cast(),
+                Layout::new::<CacheEntry<P>>(),
+                Scope::Cache,
+            )
         };
     }
 }
@@ -166,7 +169,7 @@ impl<P> DestroyList<P> {
 
     /// # Safety
     /// The entry is in no list, nobody reaches it, and it is added once.
-    pub(super) unsafe fn add(&mut self, entry: NonNull<Entry<P>>) {
+    pub(super) unsafe fn add(&mut self, entry: NonNull<CacheEntry<P>>) {
         // SAFETY: the caller's promise.
         unsafe { entry.as_ref() }
             .older

@@ -5,7 +5,7 @@
 //!                                                                                entries  all that are not destroyed
 //!                                                                                compiles those in flight, on the stacks of their threads
 //!   CacheOwner --> Owner: counts, and the memory of its entries
-//!   ShaderRef, WorkRef -> Entry, in its owner's memory; it counts its references itself
+//!   ShaderRef, WorkRef -> CacheEntry, in its owner's memory; it counts its references itself
 //! ```
 //! No compile, destructor or host allocator is called while a lock is held: memory is allocated before, and freed after. Two locks are held
 //! at once by [`CacheOwner::release_unused`] alone, which acquires all of them in their order.

@@ -6,13 +6,13 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use alloc_core::{ContextHandle, HostError};
 
 use super::compile::CompiledShader;
-use super::entry::{DestroyList, Entry};
+use super::entry::{CacheEntry, DestroyList};
 use super::error::CacheError;
 use super::key::{CacheDevice, ShaderKey};
 use super::persist::StoredShaders;
 use super::shader_cache::{Cursor, RemovalCounts, ShaderCache};
 use super::shader_ref::ShaderRef;
-use crate::context::SharedBox;
+use crate::shared_box::SharedBox;
 
 /// What an owner and its entries share. The numbers are exact while nothing changes.
 pub(super) struct Owner {
@@ -180,7 +180,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         let mut cursor = Cursor::new(&self.cache);
         core::iter::from_fn(move || {
             let is_held =
-                |entry: &Entry<P>| entry.is_owned_by(&self.owner) && entry.references() != 0;
+                |entry: &CacheEntry<P>| entry.is_owned_by(&self.owner) && entry.references() != 0;
             cursor.advance(is_held).map(ShaderRef::key)
         })
     }

@@ -6,13 +6,13 @@ use core::sync::atomic::Ordering::SeqCst;
 
 use alloc_core::{ContextHandle, HostError};
 
-use super::entry::{DestroyList, Entry};
+use super::entry::{CacheEntry, DestroyList};
 use super::key::{CacheDevice, ShaderKey};
 use super::owner::CacheOwner;
 use super::persist::{StoreSink, StoreWriter, WriteError};
 use super::shader_ref::ShaderRef;
 use super::shard::Core;
-use crate::context::SharedBox;
+use crate::shared_box::SharedBox;
 
 /// Compiled shaders, shared by all contexts of a device, each allocated and freed in its owner's memory.
 ///
@@ -122,7 +122,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     }
 
     /// A new reference to a live entry. Requires its shard's lock.
-    pub(super) fn reference(&self, entry: &Entry<P>) -> ShaderRef<'_, P, E> {
+    pub(super) fn reference(&self, entry: &CacheEntry<P>) -> ShaderRef<'_, P, E> {
         entry.touched.set(true);
         entry.reference();
         ShaderRef::new(self, NonNull::from(entry))
@@ -144,7 +144,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         mut binary: impl for<'p> FnMut(ShaderKey, &'p P) -> Option<&'p [u8]>,
     ) -> Result<(), WriteError<S::Error>> {
         let mut cursor = Cursor::new(self);
-        let is_saved = |entry: &Entry<P>| entry.is_live() && entry.key.device() == device;
+        let is_saved = |entry: &CacheEntry<P>| entry.is_live() && entry.key.device() == device;
         while let Some(held) = cursor.advance(is_saved) {
             if let Some(binary) = binary(held.key(), held) {
                 writer.add(held.key(), held.content(), binary)?;
@@ -158,7 +158,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         let core = self.core();
         let mut counts = RemovalCounts::default();
         let mut cursor = Cursor::new(self);
-        while let Some(held) = cursor.advance(Entry::is_live) {
+        while let Some(held) = cursor.advance(CacheEntry::is_live) {
             if !unwanted(held.key(), held) {
                 continue;
             }
@@ -180,7 +180,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         let mut going = DestroyList::new();
         for shard in self.core().shards() {
             let mut shard = shard.lock();
-            let is_of_device = |entry: &Entry<P>| entry.key.device() == device;
+            let is_of_device = |entry: &CacheEntry<P>| entry.key.device() == device;
             self.core()
                 .remove_where(&mut shard, &mut going, is_of_device);
             let compiles = shard.compiles();
@@ -245,11 +245,11 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Cursor<'c, P, E> {
     /// The next entry that `which` selects, under the lock.
     pub(super) fn advance(
         &mut self,
-        which: impl Fn(&Entry<P>) -> bool,
+        which: impl Fn(&CacheEntry<P>) -> bool,
     ) -> Option<&ShaderRef<'c, P, E>> {
         loop {
             let shard = self.cache.core().shards().nth(self.shard)?.lock();
-            let is_next = |entry: &&Entry<P>| which(entry) && entry.reference();
+            let is_next = |entry: &&CacheEntry<P>| which(entry) && entry.reference();
             let found = match &self.current {
                 Some(current) => shard.entries_after(current.entry()).find(is_next),
                 None => shard.entries().find(is_next),

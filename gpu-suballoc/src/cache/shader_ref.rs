@@ -5,7 +5,7 @@ use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::entry::Entry;
+use super::entry::CacheEntry;
 use super::key::ShaderKey;
 use super::shader_cache::ShaderCache;
 
@@ -14,7 +14,7 @@ use super::shader_cache::ShaderCache;
 #[must_use = "dropping it says that the shader is not used any more"]
 pub struct ShaderRef<'c, P: Send + Sync, E: Copy + Send + Sync> {
     cache: &'c ShaderCache<P, E>,
-    entry: NonNull<Entry<P>>,
+    entry: NonNull<CacheEntry<P>>,
 }
 
 // SAFETY: the payload is `Send + Sync`; all else of the entry is used under the lock.
@@ -24,15 +24,15 @@ unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Sync for ShaderRef<'_, P, E> 
 
 impl<'c, P: Send + Sync, E: Copy + Send + Sync> ShaderRef<'c, P, E> {
     /// Of a reference that was counted.
-    pub(super) const fn new(cache: &'c ShaderCache<P, E>, entry: NonNull<Entry<P>>) -> Self {
+    pub(super) const fn new(cache: &'c ShaderCache<P, E>, entry: NonNull<CacheEntry<P>>) -> Self {
         Self { cache, entry }
     }
 
-    pub(super) const fn pointer(&self) -> NonNull<Entry<P>> {
+    pub(super) const fn pointer(&self) -> NonNull<CacheEntry<P>> {
         self.entry
     }
 
-    pub(super) fn entry(&self) -> &Entry<P> {
+    pub(super) fn entry(&self) -> &CacheEntry<P> {
         // SAFETY: it is referenced, so it exists until the release.
         unsafe { self.entry.as_ref() }
     }
@@ -85,7 +85,7 @@ impl<P: Send + Sync + fmt::Debug, E: Copy + Send + Sync> fmt::Debug for ShaderRe
 pub struct WorkRef<P: Send + Sync, E: Copy + Send + Sync> {
     /// Dropped after the reference is released, even if the shader's destructor unwinds.
     cache: ShaderCache<P, E>,
-    entry: NonNull<Entry<P>>,
+    entry: NonNull<CacheEntry<P>>,
 }
 
 // SAFETY: as for `ShaderRef`.
@@ -94,7 +94,7 @@ unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Send for WorkRef<P, E> {}
 unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Sync for WorkRef<P, E> {}
 
 impl<P: Send + Sync, E: Copy + Send + Sync> WorkRef<P, E> {
-    fn entry(&self) -> &Entry<P> {
+    fn entry(&self) -> &CacheEntry<P> {
         // SAFETY: it is referenced, so it exists until the release.
         unsafe { self.entry.as_ref() }
     }

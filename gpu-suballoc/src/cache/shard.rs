@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Se
 use alloc_core::{ContextHandle, HostError, TryMap};
 
 use super::compile::Compile;
-use super::entry::{DestroyList, Entry, EntryLink, Released};
+use super::entry::{CacheEntry, DestroyList, EntryLink, Released};
 use super::key::ShaderKey;
 use super::owner::Owner;
 use super::shader_cache::{CacheLimits, CacheStats};
@@ -34,7 +34,7 @@ pub(super) struct Core<P, E> {
 struct PaddedShard<P, E>(StateMutex<Shard<P, E>>);
 
 pub(super) struct Shard<P, E> {
-    index: TryMap<ShaderKey, NonNull<Entry<P>>, ContextHandle>,
+    index: TryMap<ShaderKey, NonNull<CacheEntry<P>>, ContextHandle>,
     pub(super) first: EntryLink<P>,
     /// The entry that the eviction looks at next.
     hand: EntryLink<P>,
@@ -58,7 +58,7 @@ impl<P, E> Shard<P, E> {
         }
     }
 
-    pub(super) fn find(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<&Entry<P>> {
+    pub(super) fn find(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<&CacheEntry<P>> {
         let mut at = self.index.get(&key).copied();
         while let Some(entry) = at {
             // SAFETY: entries in the index are live, and die under the lock only.
@@ -72,16 +72,22 @@ impl<P, E> Shard<P, E> {
     }
 
     /// All entries that are not destroyed.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry<P>> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &CacheEntry<P>> {
         self.entries_from(self.first)
     }
 
     /// Those behind this one, which is in the list.
-    pub(super) fn entries_after(&self, entry: &Entry<P>) -> impl Iterator<Item = &Entry<P>> {
+    pub(super) fn entries_after(
+        &self,
+        entry: &CacheEntry<P>,
+    ) -> impl Iterator<Item = &CacheEntry<P>> {
         self.entries_from(entry.next.get())
     }
 
-    fn entries_from(&self, first: EntryLink<P>) -> impl Iterator<Item = &Entry<P>> + use<'_, P, E> {
+    fn entries_from(
+        &self,
+        first: EntryLink<P>,
+    ) -> impl Iterator<Item = &CacheEntry<P>> + use<'_, P, E> {
         // SAFETY: entries in the list are destroyed after they left it, under the lock.
         let entry = |at: EntryLink<P>| at.map(|at| unsafe { at.as_ref() });
         core::iter::successors(entry(first), move |at| entry(at.next.get()))
@@ -95,7 +101,7 @@ impl<P, E> Shard<P, E> {
 
     /// References and compiles of an owner.
     pub(super) fn in_use(&self, owner: &Owner) -> u64 {
-        let is_held = |entry: &&Entry<P>| entry.is_owned_by(owner) && entry.references() != 0;
+        let is_held = |entry: &&CacheEntry<P>| entry.is_owned_by(owner) && entry.references() != 0;
         let compiles = self.compiles();
         let compiles = compiles.filter(|compile| ptr::eq(compile.owner, owner));
         (self.entries().filter(is_held).count() + compiles.count()) as u64
@@ -108,7 +114,7 @@ impl<P, E> Shard<P, E> {
     }
 
     /// Adds an entry, which lookups find unless it is dead.
-    pub(super) fn add(&mut self, entry: NonNull<Entry<P>>) {
+    pub(super) fn add(&mut self, entry: NonNull<CacheEntry<P>>) {
         // SAFETY: not destroyed, and seen by nobody else yet.
         let added = unsafe { entry.as_ref() };
         if let Some(next) = self.first.replace(entry) {
@@ -179,7 +185,7 @@ impl<P, E> Core<P, E> {
     pub(super) fn remove(
         &self,
         shard: &mut Shard<P, E>,
-        entry: NonNull<Entry<P>>,
+        entry: NonNull<CacheEntry<P>>,
         going: &mut DestroyList<P>,
     ) -> bool {
         // SAFETY: a live entry of this shard, whose lock is held.
@@ -222,7 +228,7 @@ impl<P, E> Core<P, E> {
     fn forget(
         &self,
         shard: &mut Shard<P, E>,
-        entry: NonNull<Entry<P>>,
+        entry: NonNull<CacheEntry<P>>,
         going: &mut DestroyList<P>,
     ) {
         // SAFETY: not destroyed yet.
@@ -253,7 +259,7 @@ impl<P, E> Core<P, E> {
         &self,
         shard: &mut Shard<P, E>,
         going: &mut DestroyList<P>,
-        which: impl Fn(&Entry<P>) -> bool,
+        which: impl Fn(&CacheEntry<P>) -> bool,
     ) {
         let mut at = shard.first;
         while let Some(entry) = at {
@@ -315,11 +321,11 @@ impl<P, E> Core<P, E> {
     }
 
     /// Drops a reference.
-    pub(super) fn release(&self, entry: NonNull<Entry<P>>) {
+    pub(super) fn release(&self, entry: NonNull<CacheEntry<P>>) {
         // SAFETY: referenced until it is released.
         let key = unsafe { entry.as_ref() }.key;
         // SAFETY: as above.
-        match unsafe { Entry::release(entry) } {
+        match unsafe { CacheEntry::release(entry) } {
             Released::LastOfDead => {
                 let mut going = DestroyList::new();
                 self.forget(&mut self.shard(key).lock(), entry, &mut going);
@@ -380,7 +386,7 @@ impl<P, E> Core<P, E> {
     fn index_of(
         &self,
         room: usize,
-    ) -> Result<TryMap<ShaderKey, NonNull<Entry<P>>, ContextHandle>, HostError> {
+    ) -> Result<TryMap<ShaderKey, NonNull<CacheEntry<P>>, ContextHandle>, HostError> {
         let mut index = TryMap::new_in(self.memory.clone());
         index.try_reserve(room)?;
         Ok(index)
@@ -389,7 +395,7 @@ impl<P, E> Core<P, E> {
 
 impl<P, E> Shard<P, E> {
     /// Moves everything to an index that is large enough; the former one is left in its place.
-    fn swap_index(&mut self, index: &mut TryMap<ShaderKey, NonNull<Entry<P>>, ContextHandle>) {
+    fn swap_index(&mut self, index: &mut TryMap<ShaderKey, NonNull<CacheEntry<P>>, ContextHandle>) {
         for (key, entry) in self.index.drain() {
             let _ = index.try_insert(key, entry);
         }

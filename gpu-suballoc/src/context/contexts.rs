@@ -9,10 +9,10 @@ use super::device_context::DeviceContext;
 use super::error::ContextError;
 use super::handles::VulkanHandles;
 use super::loss_aware_device::{ContextDevice, LossAwareDevice};
-use super::shared_box::SharedBox;
 use crate::allocator::{AllocatorOptions, GpuAllocator};
 use crate::cache::{CacheDevice, CacheLimits, ShaderCache};
 use crate::group::MAX_DEVICES;
+use crate::shared_box::SharedBox;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, StateMutex};
 
 /// The contexts of an application's devices, with the shader cache that they share.

@@ -19,7 +19,6 @@ mod handles;
 mod loss_aware_device;
 mod register;
 mod release;
-mod shared_box;
 mod table;
 
 pub use contexts::{DeviceContexts, DeviceState};
@@ -28,5 +27,4 @@ pub use error::{CommandSource, ContextError};
 pub use handles::{ContextHandle, VulkanHandles};
 pub use loss_aware_device::{ContextDevice, LossAwareDevice};
 pub use release::{ContextOutstanding, ForcedRelease, ReleaseBlocker, ReleaseReport};
-pub(crate) use shared_box::SharedBox;
 pub use table::{AcquireContext, ContextHandlers, ContextTable, ReleaseContext};

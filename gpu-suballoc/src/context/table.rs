@@ -12,7 +12,7 @@ use super::handles::VulkanHandles;
 use super::loss_aware_device::ContextDevice;
 use super::register::ContextRegister;
 use super::release::ReleaseReport;
-use super::shared_box::SharedBox;
+use crate::shared_box::SharedBox;
 
 /// A table of contexts by [`DeviceContextId`], and the handlers that choose the context of a dispatch.
 ///

@@ -179,26 +179,21 @@ fn what_a_readmes_samples_import_is_among_its_dependencies() {
         }
     }
     assert!(readmes > 5, "{readmes}");
-    let lacking = |dependencies| lacking_imports("```rust\nuse a_b::mock;\n```\n", dependencies);
-    assert_eq!(lacking("a-c = 1\n"), ["a-b", "testing"]);
-    assert_eq!(lacking("a-b = 1\n"), ["testing"]);
-    assert_eq!(lacking("a-b = [\"testing\"]\n"), [""; 0]);
+    let lacking = |dependencies| lacking_imports("```rust\nuse a_b::c;\n```\n", dependencies);
+    assert_eq!(lacking("a-c = 1\n"), ["a-b"]);
+    assert_eq!(lacking("a-b = 1\n"), [""; 0]);
 }
 
-/// Crates, and the feature of mock devices, that the samples of `text` use and `dependencies` does not name.
+/// Crates that the samples of `text` use and `dependencies` does not name.
 fn lacking_imports(text: &str, dependencies: &str) -> Vec<String> {
     let samples: String = code_blocks(text, "rust").collect();
-    let imports = || samples.lines().filter_map(|line| line.strip_prefix("use "));
-    let crates = imports().filter_map(|path| path.split("::").next());
-    let mut lacking: Vec<String> = crates
+    let imports = samples.lines().filter_map(|line| line.strip_prefix("use "));
+    let crates = imports.filter_map(|path| path.split("::").next());
+    crates
         .filter(|name| !["std", "core"].contains(name))
         .map(|name| name.replace('_', "-"))
         .filter(|name| !dependencies.contains(&format!("{name} = ")))
-        .collect();
-    if imports().any(|path| path.contains("::mock")) && !dependencies.contains("\"testing\"") {
-        lacking.push("testing".to_owned());
-    }
-    lacking
+        .collect()
 }
 
 /// The blocks of code in a language.

@@ -204,6 +204,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
                 "map_count",
                 "prefetch",
                 "property_flags",
+                "shared_box",
                 "sync",
                 "threads",
             ],
