@@ -99,7 +99,7 @@ mod tests {
     use super::{create, lock, remove_earlier};
 
     #[test]
-    fn ly62_a_state_that_another_process_has_put_there_meanwhile_is_not_removed() {
+    fn ly82_a_state_that_another_process_has_put_there_meanwhile_is_not_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
         let (name, new) = (at("state"), at("new"));

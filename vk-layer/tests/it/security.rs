@@ -103,8 +103,8 @@ fn folder_with_mode(folder: &Path, name: &str, mode: u32) -> PathBuf {
 }
 
 #[test]
-fn ly60_settings_that_another_user_could_have_written_are_left_out() {
-    let test = "ly60_settings_that_another_user_could_have_written_are_left_out";
+fn ly80_settings_that_another_user_could_have_written_are_left_out() {
+    let test = "ly80_settings_that_another_user_could_have_written_are_left_out";
     if is_child(test) {
         return;
     }
@@ -194,8 +194,8 @@ fn ly60_settings_that_another_user_could_have_written_are_left_out() {
 }
 
 #[test]
-fn ly61_reports_states_and_refusals_pass_no_link_of_another_user() {
-    let test = "ly61_reports_states_and_refusals_pass_no_link_of_another_user";
+fn ly81_reports_states_and_refusals_pass_no_link_of_another_user() {
+    let test = "ly81_reports_states_and_refusals_pass_no_link_of_another_user";
     if is_child(test) {
         return;
     }
@@ -274,8 +274,8 @@ fn ly61_reports_states_and_refusals_pass_no_link_of_another_user() {
 }
 
 #[test]
-fn ly62_only_a_state_file_or_an_empty_one_is_replaced_by_a_state() {
-    let test = "ly62_only_a_state_file_or_an_empty_one_is_replaced_by_a_state";
+fn ly82_only_a_state_file_or_an_empty_one_is_replaced_by_a_state() {
+    let test = "ly82_only_a_state_file_or_an_empty_one_is_replaced_by_a_state";
     if is_child(test) {
         return;
     }
