@@ -171,7 +171,7 @@ pub use mode::{BackEnd, Mode, Placement, Stacks};
 pub use os::{Access, BackEnds, OsRefusal};
 pub use profile::{FrameNames, Measure, Weight};
 pub use report::{
-    Actor, AddressPosition, BlockInfo, DetectedAt, FreeArgs, Leak, OnReport, Report, Stack,
+    Actor, AddressPosition, BlockInfo, DetectedAt, FreeArgs, Leak, Module, OnReport, Report, Stack,
 };
 pub use report_kind::ReportKind;
 pub use stack_depot::{ModuleFinder, StackDepot, StackId};

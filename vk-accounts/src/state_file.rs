@@ -3,7 +3,7 @@
 //! The layer writes it through a shared mapping; [`read`] reads it. Every field is a word of 64 bits in the machine's order:
 //!
 //! ```text
-//! word  0 MAGIC      1 LENGTH in bytes   2 SEQUENCE: odd while the numbers are written
+//! word  0 MAGIC      1 length in bytes: LENGTH, with stacks LENGTH + STACKS_LENGTH   2 SEQUENCE: odd while the numbers are written
 //!       3 PROCESS, in its own PID namespace
 //!       4 COMMANDS that had begun when the numbers were written, those under way included
 //!       5 REPORTED: those that had begun at the last report
@@ -17,9 +17,13 @@
 //!                                objects created, objects ended, commands with callbacks of the program, 0, 0, 0
 //! ```
 //!
+//! With the setting `stacks` the [stacks](stacks) follow.
+//!
 //! Numbers of a kind are sums over all instances and devices; so are peaks, which are exact as long as there is one of each.
 
 #![forbid(unsafe_code)]
+
+pub mod stacks;
 
 use std::fmt;
 use std::fs::File;
@@ -36,8 +40,10 @@ use crate::files;
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"STEWARD\x02");
 /// The number of words.
 pub const WORDS: usize = KINDS + MAX_KINDS * KIND_WORDS;
-/// The length in bytes.
+/// The length in bytes, without stacks.
 pub const LENGTH: usize = WORDS * 8;
+/// The length with stacks.
+pub const LENGTH_WITH_STACKS: usize = LENGTH + stacks::LENGTH;
 
 /// Where the sequence number is.
 pub const SEQUENCE: usize = 2;
@@ -188,7 +194,7 @@ pub enum StateError {
     #[error("it is no state file of this version of the layer")]
     NotState,
     /// Part of one.
-    #[error("it has {bytes} bytes instead of {LENGTH}")]
+    #[error("it has {bytes} bytes instead of {LENGTH}, or with stacks {LENGTH_WITH_STACKS}")]
     WrongLength {
         /// How many bytes there are.
         bytes: usize,
@@ -222,15 +228,14 @@ pub fn read(path: &Path) -> Result<State, ReadStateError> {
 }
 
 fn read_from(mut file: &mut File) -> Result<State, ReadStateError> {
+    let length = file.metadata()?.len();
     let mut bytes = Vec::new();
     let mut attempt = 1;
     loop {
         bytes.clear();
         file.rewind()?;
-        (&mut file)
-            .take(LENGTH as u64 + 1)
-            .read_to_end(&mut bytes)?;
-        let mut state = State::parse(&bytes)?;
+        (&mut file).take(LENGTH as u64).read_to_end(&mut bytes)?;
+        let mut state = State::parse_first(&bytes, length)?;
         let mut again = [0; (SEQUENCE + 1) * 8];
         file.rewind()?;
         file.read_exact(&mut again)?;
@@ -278,12 +283,12 @@ impl State {
     /// # Errors
     /// [`StateError`].
     pub fn parse(bytes: &[u8]) -> Result<Self, StateError> {
-        if word(bytes, 0) != MAGIC {
-            return Err(StateError::NotState);
-        }
-        if bytes.len() != LENGTH || word(bytes, 1) != LENGTH as u64 {
-            return Err(StateError::WrongLength { bytes: bytes.len() });
-        }
+        Self::parse_first(bytes, bytes.len() as u64)
+    }
+
+    /// As [`State::parse`], of the first bytes of a file of this length.
+    fn parse_first(bytes: &[u8], length: u64) -> Result<Self, StateError> {
+        check_length(bytes, length)?;
         let kinds = (0..MAX_KINDS).map(|index| kind(bytes, index));
         let kinds = kinds
             .filter_map(Result::transpose)
@@ -303,6 +308,20 @@ impl State {
             heaps: heaps.collect(),
         })
     }
+}
+
+/// Checks the length of a file with these first bytes.
+fn check_length(bytes: &[u8], length: u64) -> Result<(), StateError> {
+    if word(bytes, 0) != MAGIC {
+        return Err(StateError::NotState);
+    }
+    let lengths = [LENGTH as u64, LENGTH_WITH_STACKS as u64];
+    let is_known = lengths.contains(&length) && word(bytes, 1) == length;
+    if is_known && bytes.len() >= LENGTH {
+        return Ok(());
+    }
+    let bytes = usize::try_from(length).unwrap_or(usize::MAX);
+    Err(StateError::WrongLength { bytes })
 }
 
 /// The word with this index; 0 beyond the end.

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define KEPT __attribute__((noinline, noclone))
@@ -168,6 +169,19 @@ int main(int number, char **arguments) {
         keep_one();
         if (strcmp(mode, "die-of-plugin") == 0 && number > 3) {
             use_plugin(arguments[2], arguments[3]);
+            raise(SIGKILL);
+        }
+        if (strcmp(mode, "fork") == 0) {
+            // What a child does to its parent's objects is not the parent's.
+            fill_scene();
+            pid_t child = fork();
+            if (child == 0) {
+                empty_scene();
+                unload();
+                _exit(0);
+            }
+            int status = 0;
+            if (waitpid(child, &status, 0) != child || status != 0) fail("the child failed");
             raise(SIGKILL);
         }
         if (strcmp(mode, "segv") == 0) *(volatile int *)8 = 1;

@@ -35,6 +35,7 @@ use alloc_core::{AllocError, HostAllocator, Scope};
 use crate::block::SiteId;
 use crate::mode::Stacks;
 use crate::os;
+use crate::report::note_modules;
 
 use arena::{ArenaOffset, SiteArena};
 pub(crate) use caller_hash::call_site;
@@ -463,6 +464,7 @@ impl Sites {
             requester: request.requester,
             frames,
             whole,
+            modules: note_modules(frames),
             counters: None,
         };
         let place = match (self.put(made, request.keep()), request.memory) {

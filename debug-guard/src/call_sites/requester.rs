@@ -47,6 +47,8 @@ pub(crate) struct SiteView<'a> {
     pub(crate) frames: &'a [usize],
     /// True when `frames` reach the frame of the command, or the thread's first where there is no command.
     pub(crate) whole: bool,
+    /// The modules of the frames are among the first so many that were noted.
+    pub(crate) modules: u16,
 }
 
 /// The beginning of `text` that is kept.

@@ -36,6 +36,8 @@ pub(crate) struct Site {
     label: u8,
     flags: u8,
     scope: Scope,
+    /// Noted modules when it was made.
+    modules: u16,
     pub(super) tally: Tally,
     /// What a profile counts, where one is kept.
     counters: Option<NonNull<Counters>>,
@@ -69,6 +71,8 @@ pub(super) struct NewSite<'a> {
     pub(super) requester: &'a RequesterInfo<'a>,
     pub(super) frames: &'a [usize],
     pub(super) whole: bool,
+    /// Noted modules, those of the frames among them.
+    pub(super) modules: u16,
     pub(super) counters: Option<NonNull<Counters>>,
 }
 
@@ -100,6 +104,7 @@ impl NewSite<'_> {
             label: short(label.map_or(0, str::len)),
             flags: if self.whole { WHOLE } else { 0 } | if label.is_some() { LABELLED } else { 0 },
             scope: self.requester.scope,
+            modules: self.modules,
             tally: Tally::default(),
             counters: self.counters,
             before: AtomicU32::new(0),
@@ -225,6 +230,7 @@ impl<'a> SiteRef<'a> {
             command: site.command,
             frames,
             whole: site.whole(),
+            modules: site.modules,
         }
     }
 }

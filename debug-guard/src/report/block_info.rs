@@ -64,6 +64,8 @@ pub struct Stack<'a> {
     pub frames: &'a [usize],
     /// Whether it reaches the command's own frame, or the stack's end.
     pub whole: bool,
+    /// Its modules are among the first so many that were noted; 0 if they were not.
+    pub(super) modules: u16,
 }
 
 impl<'a> BlockInfo<'a> {
@@ -116,6 +118,7 @@ impl<'a> Stack<'a> {
         Self {
             frames: site.frames,
             whole: site.whole,
+            modules: site.modules,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use core::fmt::{self, Write};
 
+use super::block_info::Stack;
 use super::detected_at::DetectedAt;
 use super::guard_report::Report;
 use super::leak::Leak;
@@ -103,10 +104,10 @@ fn write_with(
     let known = [case.finding.block, case.other].into_iter().flatten();
     for id in known.flat_map(|known| [known.allocated.site, known.freed.site]) {
         if let Some(site) = home.and_then(|home| home.site(id)) {
-            modules.note_all(site.frames);
+            modules.note_all(Stack::of(site));
         }
     }
-    modules.note_all(case.stack.frames);
+    modules.note_all(case.stack);
     let report = Report::new(guard, home, case, modules, mapping);
     if let OnReport::Call(function) = guard.on_report() {
         return function(&report);
@@ -154,11 +155,11 @@ pub(crate) fn list(
     notice(guard, headline);
     let mut has_frames = false;
     leaks(&mut |leak| {
-        let frames = leak.stack().frames;
-        has_frames |= !frames.is_empty();
+        let stack = leak.stack();
+        has_frames |= !stack.frames.is_empty();
         let _ = exclusively(|Scratch { modules, out, .. }| {
             modules.clear();
-            modules.note_all(frames);
+            modules.note_all(stack);
             let mut out = Out::new(guard.report_to(), out);
             let _ = leak.write((guard.name(), guard.json()), modules, &mut out);
         });

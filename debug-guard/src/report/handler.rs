@@ -26,6 +26,7 @@ fn stopped(guard: &dyn ReportingGuard, trap: &Trap) -> Handled {
     let stack = Stack {
         frames: frames.get(..len).unwrap_or_default(),
         whole,
+        ..Stack::default()
     };
     deliver(
         guard,

@@ -166,7 +166,7 @@ fn stack(json: &mut Json<'_>, stack: Stack<'_>, modules: &Modules) -> Result {
         stack.frames.iter().try_for_each(|pc| {
             json.object(|json| {
                 address(json, "address", *pc)?;
-                let Some((path, offset)) = modules.find(*pc) else {
+                let Some((path, offset)) = modules.place(stack, *pc) else {
                     return Ok(());
                 };
                 json.string("module", path)?;

@@ -5,6 +5,7 @@
 use core::fmt::{Display, Formatter, Result, Write};
 
 use super::block_info::{BlockInfo, Stack};
+use super::deliver::NAMES;
 use super::modules::Modules;
 use super::text::{BlockLine, write_stack};
 
@@ -19,14 +20,18 @@ pub struct Leak<'a> {
     pub bytes: u64,
 }
 
-/// As reports write it: the blocks, and the stack that allocated them, so that `steward symbols` can name its functions. Allocates
-/// nothing.
+/// As reports write it: the blocks, the stack that allocated them, and how to get the names of its functions (`steward symbols`, which also
+/// leaves out the frames of the guard and of the runtime). Allocates nothing.
 impl Display for Leak<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let mut modules = Modules::NONE;
-        modules.note_all(self.stack().frames);
+        modules.note_all(self.stack());
         self.headline(f)?;
-        self.frames(&modules, f)
+        self.frames(&modules, f)?;
+        if self.stack().frames.is_empty() {
+            return Ok(());
+        }
+        write!(f, "\n{}", NAMES.trim_end())
     }
 }
 

@@ -53,6 +53,7 @@ impl ReportContext<'_> {
             stack: Stack {
                 frames: &[],
                 whole: false,
+                modules: 0,
             },
             as_called: false,
         }

@@ -216,7 +216,11 @@ pub(super) fn write_stack(
     let end = if stack.whole { "" } else { " (not to its end)" };
     write!(out, "\n  stack of {event}{end}:")?;
     for (number, pc) in stack.frames.iter().enumerate() {
-        write!(out, "\n    #{number:<2} {}", ModuleFrame(modules, *pc))?;
+        write!(
+            out,
+            "\n    #{number:<2} {}",
+            ModuleFrame(modules, stack, *pc)
+        )?;
     }
     Ok(())
 }

@@ -18,3 +18,4 @@ mod sweep;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod terminal;
 mod traits;
+mod unloaded;

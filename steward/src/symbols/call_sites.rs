@@ -62,6 +62,10 @@ impl Symbols {
 
     /// Names the functions of a frame, innermost first.
     pub(super) fn name_frame(&mut self, frame: &mut LeakFrame) -> Vec<Function> {
+        frame.is_replaced = self.is_replaced(&frame.module, &frame.build_id);
+        if frame.is_replaced {
+            return Vec::new();
+        }
         // A return address follows the call.
         let before = number(&frame.offset).unwrap_or(0).saturating_sub(1);
         let found = self.functions(&frame.module, before);

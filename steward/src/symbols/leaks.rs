@@ -1,6 +1,6 @@
 //! Function names for the stacks of a program's leaks.
 
-use vk_accounts::report::Leaks;
+use vk_accounts::report::{LeakFrame, Leaks};
 
 use super::Symbols;
 
@@ -11,13 +11,21 @@ impl Symbols {
         leaks.sort();
         let mut shown = leaks.clone();
         for (stack, shown) in leaks.stacks.iter_mut().zip(&mut shown.stacks) {
-            let mut functions = Vec::new();
-            for frame in &mut stack.frames {
-                functions.push(self.name_frame(frame));
+            shown.frames = self.name_stack(&mut stack.frames);
+        }
+        for (peak, shown) in leaks.peaks.iter_mut().zip(&mut shown.peaks) {
+            for (stack, shown) in peak.stacks.iter_mut().zip(&mut shown.stacks) {
+                shown.frames = self.name_stack(&mut stack.frames);
             }
-            let range = self.shown(&functions, false).frames;
-            shown.frames = stack.frames.get(range).unwrap_or_default().to_vec();
         }
         shown
+    }
+
+    /// Names all frames, and returns those to show.
+    fn name_stack(&mut self, frames: &mut [LeakFrame]) -> Vec<LeakFrame> {
+        let functions = frames.iter_mut().map(|frame| self.name_frame(frame));
+        let functions: Vec<_> = functions.collect();
+        let range = self.shown(&functions, false).frames;
+        frames.get(range).unwrap_or_default().to_vec()
     }
 }

@@ -20,10 +20,13 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::fs::File;
 use std::path::Path;
 use std::time::SystemTime;
 
 use addr2line::{Loader, demangle_auto};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object as _, ReadCache};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vk_accounts::report::GuardRun;
@@ -34,6 +37,8 @@ pub use fold::program_frames;
 #[derive(Default)]
 pub struct Symbols {
     files: HashMap<String, Option<Loader>>,
+    /// Those of the files as they are now; `None` for files that are not there.
+    build_ids: HashMap<String, Option<String>>,
     all_frames: bool,
 }
 
@@ -113,11 +118,20 @@ impl Symbols {
         read.filter(move |path| written(path).is_some_and(|written| written > when))
     }
 
+    /// Whether the file has another build id than this one, which it had when it was mapped. `false` if it is not there.
+    pub(crate) fn is_replaced(&mut self, module: &str, build_id: &str) -> bool {
+        if build_id.is_empty() {
+            return false;
+        }
+        let now = self
+            .build_ids
+            .entry(module.to_owned())
+            .or_insert_with(|| is_regular(module).then(|| build_id_of(module)));
+        now.as_ref().is_some_and(|now| now != build_id)
+    }
+
     /// The functions at an address of `module`, innermost first. Empty if unknown.
     pub fn functions(&mut self, module: &str, address: u64) -> Vec<Function> {
-        // A pipe would wait for its writer; only files have tables.
-        let is_regular =
-            |path: &str| is_file(path) && std::fs::metadata(path).is_ok_and(|file| file.is_file());
         let open = |path: &str| is_regular(path).then(|| Loader::new(path).ok()).flatten();
         let file = self
             .files
@@ -163,6 +177,23 @@ impl fmt::Display for Function {
         }
         Ok(())
     }
+}
+
+/// A pipe would wait for its writer; only files have tables.
+fn is_regular(path: &str) -> bool {
+    is_file(path) && std::fs::metadata(path).is_ok_and(|file| file.is_file())
+}
+
+/// The build id of an ELF file, in hexadecimal digits; empty where it has none, or is no such file.
+fn build_id_of(path: &str) -> String {
+    let Ok(file) = File::open(path) else {
+        return String::new();
+    };
+    let data = ReadCache::new(file);
+    let elf = ElfFile64::<Endianness, _>::parse(&data);
+    let id = elf.ok().and_then(|elf| elf.build_id().ok().flatten());
+    let id = id.unwrap_or_default();
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Otherwise it is a name of the kernel, such as `[vdso]`.

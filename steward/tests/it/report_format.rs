@@ -67,6 +67,7 @@ fn every_field_is_documented_and_nothing_else_is() {
         "defragmentation.after.",
         "leaks.stacks[].objects.",
         "leaks.stacks[].blocks.",
+        "leaks.peaks[].stacks[].frames[].",
         "call_sites.sites[].total.",
         "call_sites.sites[].live.",
         "call_sites.sites[].at_peak.",

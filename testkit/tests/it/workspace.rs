@@ -175,9 +175,9 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         10,
         &[
             &["files"],
-            &["command_mark", "object_kind", "state_file", "units"],
+            &["command_mark", "object_kind", "units"],
             &["ash", "report"],
-            &["accounting", "guard_run", "meter"],
+            &["accounting", "guard_run", "meter", "state_file"],
         ],
     ),
     (

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use vk_callbacks::check::FindingKind;
 
@@ -22,6 +24,41 @@ pub struct Leaks {
     pub lost: u64,
     /// The stacks that something is alive of. See [`Leaks::sort`].
     pub stacks: Vec<LeakStack>,
+    /// When the program had most device memory, and most host memory of the driver; empty of other sources.
+    #[serde(default)]
+    pub peaks: Vec<LeakPeak>,
+}
+
+/// The highest moment of something, and the call stacks that held it then.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeakPeak {
+    /// `device memory`, or `host memory of the driver`.
+    pub of: String,
+    /// The most bytes that were live at once, as they were requested.
+    pub bytes: u64,
+    /// When that was: nanoseconds after the first instance.
+    pub nanoseconds: u64,
+    /// What marks were then, as in [`Leaks::mark`].
+    pub mark: String,
+    /// The frames, or requested marks, until then.
+    pub frame: u64,
+    /// The stacks that held it, those with most bytes first.
+    pub stacks: Vec<PeakStack>,
+}
+
+/// What one call stack held at a peak.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeakStack {
+    /// As [`LeakStack::command`].
+    pub command: String,
+    /// As [`LeakStack::kind`].
+    pub kind: String,
+    /// Memory objects, or blocks.
+    pub live: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// As [`LeakStack::frames`].
+    pub frames: Vec<LeakFrame>,
 }
 
 /// One call stack of the program, in one command.
@@ -90,6 +127,12 @@ pub struct LeakFrame {
     pub module: String,
     /// What the file's own tables call the address.
     pub offset: String,
+    /// The build id of the file when the frame was seen first, in hexadecimal digits; empty where it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub build_id: String,
+    /// The file has another build id now: it was replaced, and its functions are not named.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_replaced: bool,
     /// The functions there, with file and line where they are known: of inlined ones the innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
@@ -107,11 +150,84 @@ impl LeakCount {
     }
 }
 
+impl LeakCount {
+    fn add(&mut self, other: &Self, intervals: u64) {
+        self.live = self.live.saturating_add(other.live);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.total = self.total.saturating_add(other.total);
+        let (growth, more) = (&mut self.growth, &other.growth);
+        growth.count = growth.count.saturating_add(more.count);
+        growth.bytes = growth.bytes.saturating_add(more.bytes);
+        growth.grew = growth.grew.saturating_add(more.grew).min(intervals);
+        growth.shrank = growth.shrank.saturating_add(more.shrank).min(intervals);
+    }
+}
+
+/// What makes two stacks the same: command, kind, and the place of each frame.
+type StackPlace = (String, String, Vec<(String, String, String)>);
+
+fn place(command: &str, kind: &str, frames: &[LeakFrame]) -> StackPlace {
+    let frames = frames.iter().map(|frame| {
+        let address = if frame.module.is_empty() {
+            &frame.address
+        } else {
+            &frame.offset
+        };
+        (
+            frame.module.clone(),
+            frame.build_id.clone(),
+            address.clone(),
+        )
+    });
+    (command.to_owned(), kind.to_owned(), frames.collect())
+}
+
+impl LeakPeak {
+    /// The name of the memory that `vkAllocateMemory` allocates.
+    pub const DEVICE_MEMORY: &str = "device memory";
+    /// The name of the driver's blocks.
+    pub const BLOCKS: &str = "host memory of the driver";
+
+    fn merge(&mut self) {
+        let mut places = HashMap::new();
+        let mut merged: Vec<PeakStack> = Vec::new();
+        for stack in std::mem::take(&mut self.stacks) {
+            let key = place(&stack.command, &stack.kind, &stack.frames);
+            let at = *places.entry(key).or_insert(merged.len());
+            match merged.get_mut(at) {
+                None => merged.push(stack),
+                Some(first) => {
+                    first.live = first.live.saturating_add(stack.live);
+                    first.bytes = first.bytes.saturating_add(stack.bytes);
+                }
+            }
+        }
+        self.stacks = merged;
+        self.sort();
+    }
+
+    /// Those with most bytes come first.
+    pub fn sort(&mut self) {
+        self.stacks
+            .sort_by_key(|stack| std::cmp::Reverse((stack.bytes, stack.live)));
+    }
+}
+
+/// The most objects that are listed of a stack.
+const MAX_OLDEST: usize = 4;
+
 impl LeakStack {
     /// Whether its objects or its blocks seem to grow without end. What grows comes first in lists, and is marked as such.
     #[must_use]
     pub const fn is_growing(&self, intervals: u64) -> bool {
         intervals > 0 && (self.objects.is_growing(intervals) || self.blocks.is_growing(intervals))
+    }
+
+    fn add(&mut self, other: Self, intervals: u64) {
+        self.objects.add(&other.objects, intervals);
+        self.blocks.add(&other.blocks, intervals);
+        self.oldest.extend(other.oldest);
+        self.oldest.truncate(MAX_OLDEST);
     }
 
     /// Bytes of its objects and blocks.
@@ -131,6 +247,25 @@ impl Leaks {
             });
             stack.rules = broken.map(|row| row.rule.clone()).collect();
             stack.rules.dedup();
+        }
+    }
+
+    /// Adds up stacks of one command, kind and place: a library that is loaded a second time has other addresses.
+    pub fn merge(&mut self) {
+        let intervals = self.intervals;
+        let mut places = HashMap::new();
+        let mut merged: Vec<LeakStack> = Vec::new();
+        for stack in std::mem::take(&mut self.stacks) {
+            let key = place(&stack.command, &stack.kind, &stack.frames);
+            let at = *places.entry(key).or_insert(merged.len());
+            match merged.get_mut(at) {
+                None => merged.push(stack),
+                Some(first) => first.add(stack, intervals),
+            }
+        }
+        self.stacks = merged;
+        for peak in &mut self.peaks {
+            peak.merge();
         }
     }
 

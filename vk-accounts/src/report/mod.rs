@@ -41,7 +41,7 @@ pub use finding::FindingRow;
 pub use guard::{FailRun, GuardReport, GuardRun, Refusal, Refusals};
 pub use json::{CompactJson, json};
 pub use known::KnownFindings;
-pub use leaks::{Growth, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks};
+pub use leaks::{Growth, LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, PeakStack};
 pub use phase::{Counts, Phase, PhaseStart, title_of};
 pub use rows::{ContextRow, HEADER_BYTES, Leftover};
 pub use sample::{Sample, Sampler};

@@ -102,6 +102,26 @@ impl Report {
     pub fn of_program(json: &str) -> serde_json::Result<Self> {
         serde_json::from_str::<LayerReport>(json).map(Self::from)
     }
+
+    /// The stacks of a process that ended without a report: nothing else is in it.
+    #[must_use]
+    pub fn of_stacks(process: u64, commands: u64, leaks: &Leaks) -> Self {
+        let source = Source::Program {
+            executable: "a program".to_owned(),
+            arguments: None,
+            process: u32::try_from(process).unwrap_or_default(),
+            commands,
+            loader: None,
+            layers: Vec::new(),
+            layers_below: Vec::new(),
+            devices: Vec::new(),
+            drivers: Vec::new(),
+        };
+        Self {
+            leaks: Some(leaks.clone()),
+            ..Self::of_trace(source, Vec::new(), 0)
+        }
+    }
 }
 
 impl From<LayerReport> for Report {

@@ -14,7 +14,7 @@ use crate::commands::{is_about_loader, row};
 use crate::count::Count;
 use crate::coverage::{in_command, this_thread_issues_commands};
 use crate::foreign::{EndedObject, ForeignRecord, ForeignUse};
-use crate::leaks::{self, CalledCommand};
+use crate::leaks::{self, CalledCommand, CommandScope};
 use crate::settings::settings;
 use crate::{report, state, timeline};
 
@@ -126,7 +126,7 @@ fn run_once<'a>(
     }
     // The first time where nothing is judged.
     let result = call_once();
-    let called = scope.as_ref().and_then(|scope| scope.called);
+    let called = scope.as_ref().and_then(CommandScope::called);
     if scope.is_some() {
         caught(|| drop(scope));
     }

@@ -69,13 +69,14 @@ pub(super) unsafe extern "system" fn create_instance(
     // Before anything exists that a child of a fork must not have.
     if !settings().passes_through {
         caught(fork::watch);
+        // Before the first stack, which lies in it.
+        caught(state::open);
     }
     let Some(accounts) = caught(accounts::for_instance).flatten() else {
         return ERROR_OUT_OF_HOST_MEMORY;
     };
     if !settings().passes_through {
         caught(report::at_exit);
-        caught(state::open);
         caught(leaks::start);
         caught(report::listen);
         caught(coverage::start);

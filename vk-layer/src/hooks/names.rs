@@ -12,7 +12,7 @@ use super::forward::hook_of_slot;
 use super::memory::MemoryCommand;
 use crate::accounts::checker;
 use crate::chain::{NOT_READY, SUCCESS, VoidFunction};
-use crate::leaks::leaks;
+use crate::leaks;
 use crate::parent::{CommandName, Parent};
 use crate::record::{free_record, new_record};
 use crate::report;
@@ -79,8 +79,8 @@ impl Role {
     /// Whether the command is hooked even if it is not bracketed.
     fn is_wanted(self) -> bool {
         match self {
-            Self::Submit => leaks().is_some() || settings().state.is_some() || report::can_be_due(),
-            Self::Present | Self::NameObject => leaks().is_some(),
+            Self::Submit => leaks::is_on() || settings().state.is_some() || report::can_be_due(),
+            Self::Present | Self::NameObject => leaks::is_on(),
             Self::Join | Self::DeferredResult | Self::Concurrency | Self::Memory(_) => true,
             Self::None => false,
         }

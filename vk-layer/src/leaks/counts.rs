@@ -5,11 +5,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use vk_accounts::report::Growth;
+use vk_accounts::state_file::stacks::COUNT_WORDS;
 
 use crate::count::get;
 
-/// A count of objects or blocks with their bytes. Exact when no command runs.
+/// A count of objects or blocks with their bytes. Exact when no command runs. `vk_accounts::state_file::stacks` has the layout.
 #[derive(Default)]
+#[repr(C)]
 pub(crate) struct LiveCount {
     live: AtomicU64,
     bytes: AtomicU64,
@@ -23,7 +25,13 @@ pub(crate) struct LiveCount {
     /// Intervals at whose end there were more, and fewer, than at their beginning.
     grew: AtomicU64,
     shrank: AtomicU64,
+    /// The number of the last peak when the count changed last; what there was before that change.
+    peak: AtomicU64,
+    at_peak: AtomicU64,
+    bytes_at_peak: AtomicU64,
 }
+
+const _: () = assert!(size_of::<LiveCount>() == COUNT_WORDS * 8);
 
 impl LiveCount {
     pub(crate) fn add(&self, bytes: u64) {
@@ -40,6 +48,25 @@ impl LiveCount {
     pub(crate) fn remove(&self, bytes: u64) {
         self.live.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Runs before each change: keeps what there was at the peak with this number, unless an earlier change has.
+    ///
+    /// Exact if one thread at a time changes the count; else blocks that other threads allocate or free at this moment may be missing.
+    pub(super) fn keep_peak(&self, number: u64) {
+        if get(&self.peak) != number && self.peak.swap(number, Ordering::Relaxed) != number {
+            set(&self.at_peak, self.live());
+            set(&self.bytes_at_peak, self.bytes());
+        }
+    }
+
+    /// How many there were at the peak with this number, which is the last one, and their bytes.
+    pub(crate) fn at_peak(&self, number: u64) -> (u64, u64) {
+        if get(&self.peak) == number {
+            (get(&self.at_peak), get(&self.bytes_at_peak))
+        } else {
+            (self.live(), self.bytes())
+        }
     }
 
     pub(crate) fn live(&self) -> u64 {

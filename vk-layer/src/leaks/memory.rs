@@ -66,7 +66,7 @@ impl<B> TrackedMemory<B> {
         let start = allocate(whole)?;
         let header = Self::new_header(layout);
         if let Some(origin) = header.origin {
-            origin.blocks.add(header.bytes);
+            origin.add_block(header.bytes);
         }
         // SAFETY: the beginning of a block with room for the header, aligned for it.
         unsafe { start.cast::<BlockHeader>().write(header) };
@@ -99,7 +99,7 @@ unsafe impl<B: HostAllocator + Sync> HostAllocator for TrackedMemory<B> {
         // SAFETY: `allocate_with` wrote it.
         let header = unsafe { start.cast::<BlockHeader>().read() };
         if let Some(origin) = header.origin {
-            origin.blocks.remove(header.bytes);
+            origin.remove_block(header.bytes);
         }
         // SAFETY: the inner allocator's block, with the layout that it was allocated with.
         unsafe { self.0.deallocate(start, whole, scope) };

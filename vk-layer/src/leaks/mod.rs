@@ -5,39 +5,46 @@
 //!       driver's block (TrackedMemory) --counted--------------->   | blocks: live, bytes, total
 //!       created object (ObjectTable: handle, size, name) ------>   | objects: live, bytes, total
 //!       mark: a frame, or a request --------------------------->   | growth since the mark before
+//!                                                                      | the same at the peak of their bytes
 //! ```
+//! Counts and frames lie in the state file (`store`), so that they are known of a process that died.
 
 mod counts;
 mod marks;
 mod memory;
+mod modules;
 mod object_type;
 mod objects;
 mod origins;
+mod store;
 
 use std::alloc::System;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use alloc_core::FromGlobalAlloc;
-use debug_guard::{Stack, StackDepot, StackId};
+use debug_guard::{StackDepot, StackId};
 
 pub(crate) use counts::LiveCount;
 pub(crate) use marks::{Frame, MarkKind};
 pub(crate) use memory::{TRACKED, TrackedMemory};
 pub(crate) use object_type::object_kind;
 pub(crate) use objects::OldestObjects;
-pub(crate) use origins::Origin;
+pub(crate) use origins::{Origin, StackFrame};
+pub(crate) use store::{StackHead, StackWords};
 
 use crate::commands::{KINDS, row};
 use crate::once::OnceAcrossForks;
 use crate::per_process::PerProcess;
-use crate::record::SYSTEM;
+use crate::record::{SYSTEM, new_static};
 use crate::request::{install_handler, request_mark};
 use crate::settings::settings;
+use crate::state;
 use crate::timeline::begin_phase;
 use marks::Marks;
 use objects::ObjectTable;
 use origins::OriginTable;
+use store::StackStore;
 
 /// The live objects and blocks, by the call stack that created them.
 pub(crate) struct Leaks {
@@ -45,8 +52,7 @@ pub(crate) struct Leaks {
     origins: OriginTable,
     pub(crate) objects: ObjectTable,
     pub(crate) marks: Marks,
-    /// Objects and blocks without a record, because there was no memory for it.
-    pub(crate) lost: AtomicU64,
+    store: &'static StackStore,
 }
 
 /// A command that the program called, with its call stack.
@@ -100,8 +106,6 @@ pub(crate) fn start() {
 /// A hooked command that is being executed; its drop is the command's end.
 pub(crate) struct CommandScope {
     before: Option<CalledCommand>,
-    /// `None` when there was no memory for the stack.
-    pub(crate) called: Option<CalledCommand>,
 }
 
 /// The command with this name begins on this thread. `None` without the setting `stacks`.
@@ -124,7 +128,14 @@ fn capture(name: &'static str) -> Option<CommandScope> {
         })
     });
     CURRENT.set(called);
-    Some(CommandScope { before, called })
+    Some(CommandScope { before })
+}
+
+impl CommandScope {
+    /// The command. `None` when there was no memory for the stack.
+    pub(crate) fn called(&self) -> Option<CalledCommand> {
+        CURRENT.get()
+    }
 }
 
 impl Drop for CommandScope {
@@ -169,12 +180,13 @@ fn kind(index: usize) -> usize {
 
 impl Leaks {
     fn new() -> Option<Self> {
+        let store = new_static(StackStore::new(state::stack_words())?)?;
         Some(Self {
             depot: StackDepot::new(&SYSTEM).ok()?,
-            origins: OriginTable::new(),
+            origins: OriginTable::new(store),
             objects: ObjectTable::new(),
             marks: Marks::new(settings().frame),
-            lost: AtomicU64::new(0),
+            store,
         })
     }
 
@@ -182,8 +194,11 @@ impl Leaks {
     fn origin_of(&self, called: CalledCommand, kind: &'static str) -> Option<&'static Origin> {
         let known = called.origin.filter(|origin| origin.kind == kind);
         known.or_else(|| {
+            let stack = || self.depot.get(called.stack);
+            let frames = || stack().map_or(&[][..], |(_, stack)| stack.frames);
+            let names = (called.name, kind);
             self.origins
-                .get_or_insert(Some(called.stack), called.name, kind)
+                .get_or_insert(Some(called.stack), frames, names)
         })
     }
 
@@ -196,7 +211,7 @@ impl Leaks {
                 CURRENT.set(Some(CalledCommand { origin, ..called }));
                 origin
             }
-            None => self.origins.get_or_insert(None, "", kind),
+            None => self.origins.get_or_insert(None, || &[], ("", kind)),
         };
         self.count_lost(origin.is_none());
         origin
@@ -204,7 +219,7 @@ impl Leaks {
 
     fn count_lost(&self, is_lost: bool) {
         if is_lost {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.head().lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -225,19 +240,25 @@ impl Leaks {
     fn mark(&self) {
         self.marks.mark_once(|is_first| {
             for origin in self.origins.iter() {
-                origin.objects.mark(is_first);
-                origin.blocks.mark(is_first);
+                origin.objects().mark(is_first);
+                origin.blocks().mark(is_first);
             }
         });
+        self.store.set_marks(&self.marks);
     }
 
     /// The origins with live objects or blocks, the oldest first.
     pub(crate) fn live_origins(&self) -> impl Iterator<Item = &'static Origin> {
         let all = self.origins.iter();
-        all.filter(|origin| origin.objects.live() != 0 || origin.blocks.live() != 0)
+        all.filter(|origin| origin.objects().live() != 0 || origin.blocks().live() != 0)
     }
 
-    pub(crate) fn stack(&self, origin: &Origin) -> Option<Stack<'_>> {
-        self.depot.get(origin.stack?).map(|(_, stack)| stack)
+    /// All origins, the oldest first.
+    pub(crate) fn origins(&self) -> impl Iterator<Item = &'static Origin> {
+        self.origins.iter()
+    }
+
+    pub(crate) const fn head(&self) -> &'static StackHead {
+        self.store.head
     }
 }

@@ -27,7 +27,7 @@ type Key = (usize, u64);
 impl AliveObject {
     /// Removes it from the counts of its origin.
     fn uncount(&self) {
-        self.origin.objects.remove(self.bytes);
+        self.origin.remove_object(self.bytes);
     }
 }
 
@@ -85,7 +85,7 @@ impl ObjectTable {
         };
         let inserted = self.with(key, |shard| {
             let inserted = shard.try_insert(key, object).ok()?;
-            origin.objects.add(0);
+            origin.add_object();
             Some(inserted)
         });
         let Some(former) = inserted.flatten() else {
@@ -107,7 +107,7 @@ impl ObjectTable {
         self.with(key, |shard| {
             if let Some(object) = shard.get_mut(&key) {
                 object.bytes = bytes;
-                object.origin.objects.add_bytes(bytes);
+                object.origin.set_object_size(bytes);
             }
         });
     }
@@ -167,15 +167,26 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::origins::OriginTable;
+    use super::super::origins::{Origin, OriginTable};
+    use super::super::store::StackStore;
     use super::{ObjectTable, lock};
+    use crate::record::new_static;
+
+    fn origins() -> OriginTable {
+        let store = StackStore::new(None).and_then(new_static);
+        OriginTable::new(store.expect("memory"))
+    }
+
+    /// A kind stands for a stack here.
+    fn origin(origins: &OriginTable, kind: &'static str) -> &'static Origin {
+        let origin = origins.get_or_insert(None, || &[], ("", kind));
+        origin.expect("memory")
+    }
 
     #[test]
     fn ly21_objects_that_were_destroyed_are_kept_nowhere() {
-        let origins = OriginTable::new();
-        let origin = origins
-            .get_or_insert(None, "vkCreateBuffer", "VkBuffer")
-            .expect("memory");
+        let origins = origins();
+        let origin = origin(&origins, "VkBuffer");
         let table = ObjectTable::new();
         let alive = |table: &ObjectTable| -> usize {
             table.shards.iter().map(|shard| lock(shard).len()).sum()
@@ -199,15 +210,11 @@ mod tests {
 
     #[test]
     fn ly36_two_objects_with_one_handle_are_counted_as_the_one_that_is_kept() {
-        let origins = OriginTable::new();
-        // A kind stands for a stack here.
-        let [first, second] = ["VkSampler", "VkImage"].map(|kind| {
-            let origin = origins.get_or_insert(None, "", kind);
-            origin.expect("memory")
-        });
+        let origins = origins();
+        let [first, second] = ["VkSampler", "VkImage"].map(|kind| origin(&origins, kind));
         let table = ObjectTable::new();
         let counted =
-            || [first, second].map(|origin| (origin.objects.live(), origin.objects.bytes()));
+            || [first, second].map(|origin| (origin.objects().live(), origin.objects().bytes()));
         assert!(table.insert((1, 7), first));
         table.set_size((1, 7), 64);
         assert_eq!(counted(), [(1, 64), (0, 0)]);
@@ -219,17 +226,13 @@ mod tests {
     }
     #[test]
     fn ly36_the_oldest_objects_of_each_origin_are_found_in_linear_time() {
-        let origins = OriginTable::new();
+        let origins = origins();
         testkit::assert_linear("objects, each with an origin", 500, |count| {
             let table = ObjectTable::new();
-            // A kind stands for a stack here.
             let kinds: Vec<&'static str> = (0..count)
                 .map(|number| &*Box::leak(format!("kind {number}").into_boxed_str()))
                 .collect();
-            let of_kind: Vec<_> = kinds
-                .iter()
-                .map(|kind| origins.get_or_insert(None, "", kind).expect("memory"))
-                .collect();
+            let of_kind: Vec<_> = kinds.iter().map(|kind| origin(&origins, kind)).collect();
             for (handle, origin) in (1_u64..).zip(&of_kind) {
                 assert!(table.insert((1, handle), origin));
             }

@@ -1,65 +1,197 @@
 //! The origins: one for each call stack and kind of object. They are never freed, so that a block can store a reference to its origin.
 
+use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-use alloc_core::TryMap;
+use alloc_core::{TryMap, TryVec};
 use debug_guard::StackId;
+use vk_accounts::state_file::stacks::DEVICE_MEMORY_KIND;
 
 use super::counts::LiveCount;
+use super::modules::{ModuleTable, StackModule, unloads};
+use super::store::{HighestMoment, OriginCounts, StackStore};
 use crate::record::{Own, own};
 use crate::record_list::RecordList;
 
 /// A call stack of the program, with the counts of its live objects and blocks.
 pub(crate) struct Origin {
-    /// `None` of blocks that the driver allocated outside of hooked commands.
-    pub(super) stack: Option<StackId>,
     pub(crate) command: &'static str,
     pub(crate) kind: &'static str,
-    pub(crate) objects: LiveCount,
-    pub(crate) blocks: LiveCount,
+    /// The program's frames, innermost first: without those of this layer and of the loader, at the inner end. None of blocks that the driver
+    /// allocated outside of hooked commands.
+    pub(crate) frames: TryVec<StackFrame, Own>,
+    counts: &'static OriginCounts,
+    store: &'static StackStore,
+    /// The one whose addresses and kind are the same, in files that are unloaded.
+    before: Option<&'static Self>,
+}
+
+/// Where a call returns to, and the file that was there.
+#[derive(Clone, Copy)]
+pub(crate) struct StackFrame {
+    pub(crate) address: usize,
+    pub(crate) module: Option<&'static StackModule>,
 }
 
 type Key = (Option<StackId>, &'static str);
 
 pub(super) struct OriginTable {
-    by_key: Mutex<TryMap<Key, &'static Origin, Own>>,
+    /// Each with the number of unloads after which its files were there.
+    by_key: Mutex<TryMap<Key, (&'static Origin, u64), Own>>,
     all: RecordList<Origin>,
+    modules: ModuleTable,
+    store: &'static StackStore,
 }
 
-impl OriginTable {
-    pub(super) const fn new() -> Self {
-        Self {
-            by_key: Mutex::new(TryMap::new_in(own())),
-            all: RecordList::new(),
+impl Origin {
+    pub(crate) const fn objects(&self) -> &LiveCount {
+        &self.counts.objects
+    }
+
+    pub(crate) const fn blocks(&self) -> &LiveCount {
+        &self.counts.blocks
+    }
+
+    /// How many objects, at the peak of device memory, or blocks, at theirs, there were, and their bytes.
+    pub(crate) fn at_peaks(&self) -> [(u64, u64); 2] {
+        let [memory, blocks] = &self.store.head.peaks;
+        let is_memory = self.kind == DEVICE_MEMORY_KIND;
+        let objects = is_memory.then(|| self.objects().at_peak(memory.number()));
+        [
+            objects.unwrap_or_default(),
+            self.blocks().at_peak(blocks.number()),
+        ]
+    }
+
+    /// The peak that bytes of objects count for.
+    fn object_peak(&self) -> Option<&'static HighestMoment> {
+        let [memory, _] = &self.store.head.peaks;
+        (self.kind == DEVICE_MEMORY_KIND).then_some(memory)
+    }
+
+    fn block_peak(&self) -> Option<&'static HighestMoment> {
+        let [_, blocks] = &self.store.head.peaks;
+        Some(blocks)
+    }
+
+    pub(super) fn add_object(&self) {
+        self.change(self.object_peak(), self.objects(), |count| count.add(0));
+    }
+
+    /// The object that was added last has this size.
+    pub(super) fn set_object_size(&self, bytes: u64) {
+        let peak = self.object_peak();
+        self.change(peak, self.objects(), |count| count.add_bytes(bytes));
+        self.grow(peak, bytes);
+    }
+
+    pub(super) fn remove_object(&self, bytes: u64) {
+        let peak = self.object_peak();
+        self.change(peak, self.objects(), |count| count.remove(bytes));
+        if let Some(peak) = peak {
+            peak.subtract(bytes);
         }
     }
 
-    /// `None` when there is no memory for a new one.
-    pub(super) fn get_or_insert(
+    pub(super) fn add_block(&self, bytes: u64) {
+        let peak = self.block_peak();
+        self.change(peak, self.blocks(), |count| count.add(bytes));
+        self.grow(peak, bytes);
+    }
+
+    pub(super) fn remove_block(&self, bytes: u64) {
+        let peak = self.block_peak();
+        self.change(peak, self.blocks(), |count| count.remove(bytes));
+        if let Some(peak) = peak {
+            peak.subtract(bytes);
+        }
+    }
+
+    fn change(
+        &self,
+        peak: Option<&HighestMoment>,
+        count: &LiveCount,
+        change: impl FnOnce(&LiveCount),
+    ) {
+        if let Some(peak) = peak {
+            count.keep_peak(peak.number());
+        }
+        change(count);
+    }
+
+    fn grow(&self, peak: Option<&HighestMoment>, bytes: u64) {
+        if let Some(peak) = peak.filter(|peak| peak.add(bytes)) {
+            self.store.note_moment(peak);
+        }
+    }
+}
+
+impl OriginTable {
+    pub(super) const fn new(store: &'static StackStore) -> Self {
+        Self {
+            by_key: Mutex::new(TryMap::new_in(own())),
+            all: RecordList::new(),
+            modules: ModuleTable::new(),
+            store,
+        }
+    }
+
+    /// `frames` are those of the stack, which is the calling thread's. `None` when there is no memory for a new one.
+    pub(super) fn get_or_insert<'f>(
         &self,
         stack: Option<StackId>,
-        command: &'static str,
-        kind: &'static str,
+        frames: impl FnOnce() -> &'f [usize],
+        (command, kind): (&'static str, &'static str),
     ) -> Option<&'static Origin> {
-        // Under the lock only the system's allocator is called.
+        let unloads = unloads();
+        // Under the lock only the system is called: its allocator, and for its list of mappings.
         let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(origin) = by_key.get(&(stack, kind)) {
+        let known = by_key.get(&(stack, kind)).copied();
+        if let Some((origin, _)) = known.filter(|(_, checked)| *checked == unloads) {
             return Some(origin);
         }
-        by_key.try_reserve(1).ok()?;
-        let origin = self.all.push(Origin {
-            stack,
-            command,
-            kind,
-            objects: LiveCount::default(),
-            blocks: LiveCount::default(),
-        })?;
-        by_key.try_insert((stack, kind), origin).ok()?;
+        let frames = self.frames(frames(), unloads)?;
+        let last = known.map(|(origin, _)| origin);
+        let mut alike = std::iter::successors(last, |origin| origin.before);
+        let origin = match alike.find(|origin| is_same(&origin.frames, &frames)) {
+            Some(origin) => origin,
+            None => {
+                by_key.try_reserve(1).ok()?;
+                self.all.push(Origin {
+                    command,
+                    kind,
+                    counts: self.store.add_origin((command, kind), &frames)?,
+                    frames,
+                    store: self.store,
+                    before: last,
+                })?
+            }
+        };
+        by_key.try_insert((stack, kind), (origin, unloads)).ok()?;
         Some(origin)
+    }
+
+    fn frames(&self, addresses: &[usize], unloads: u64) -> Option<TryVec<StackFrame, Own>> {
+        let mut frames = TryVec::new_in(own());
+        for address in addresses {
+            let module = self.modules.of(*address, unloads, self.store);
+            let is_inner = module.is_some_and(StackModule::is_inner);
+            if !frames.is_empty() || !is_inner {
+                let address = *address;
+                frames.try_push(StackFrame { address, module }).ok()?;
+            }
+        }
+        Some(frames)
     }
 
     /// All of them, the oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &'static Origin> + use<> {
         self.all.iter()
     }
+}
+
+/// Whether the frames of one stack lie in the same files.
+fn is_same(one: &[StackFrame], other: &[StackFrame]) -> bool {
+    let file = |frame: &StackFrame| frame.module.map(ptr::from_ref);
+    one.iter().map(file).eq(other.iter().map(file))
 }

@@ -3,12 +3,11 @@
 #![forbid(unsafe_code)]
 
 use alloc_core::{HostError, TryString};
-use debug_guard::ModuleFinder;
+use vk_accounts::state_file::stacks::{MARKS, PEAK_NAMES};
 
 use super::json::{Escaped, list};
 use crate::count::get;
-use crate::description::is_loader;
-use crate::leaks::{Leaks, LiveCount, OldestObjects, Origin, leaks};
+use crate::leaks::{Leaks, LiveCount, OldestObjects, Origin, StackFrame, leaks};
 use crate::record::Own;
 
 /// Appends the member `leaks`.
@@ -24,25 +23,52 @@ pub(super) fn render(text: &mut TryString<Own>) -> Result<(), HostError> {
         marks.frames_a_mark(),
         marks.count().saturating_sub(kind.warm_up().saturating_add(1)),
         kind.warm_up(),
-        get(&leaks.lost),
+        get(&leaks.head().lost),
     ))?;
-    let mut modules = ModuleFinder::new();
-    let layer = modules.find(render as *const () as usize);
-    let mut own_module = TryString::new_in(crate::record::own());
-    own_module.try_push_str(layer.map_or("", |(path, _)| path))?;
     let oldest = leaks.objects.oldest()?;
     list("stacks", leaks.live_origins(), text, |origin, text| {
         text.try_write_fmt(format_args!(
             "{{\"command\":\"{}\",\"kind\":\"{}\"",
             origin.command, origin.kind
         ))?;
-        count("objects", &origin.objects, text)?;
-        count("blocks", &origin.blocks, text)?;
+        count("objects", origin.objects(), text)?;
+        count("blocks", origin.blocks(), text)?;
         objects(leaks, &oldest, origin, text)?;
-        frames(leaks, origin, (&mut modules, &own_module), text)?;
+        frames(&origin.frames, text)?;
         text.try_push('}')
     })?;
+    peaks(leaks, text)?;
     text.try_push('}')
+}
+
+/// What was held at each peak, and by which stacks.
+fn peaks(leaks: &Leaks, text: &mut TryString<Own>) -> Result<(), HostError> {
+    let all = PEAK_NAMES.iter().zip(&leaks.head().peaks).enumerate();
+    let reached = all.filter(|(_, (_, peak))| peak.highest() != 0);
+    list("peaks", reached, text, |(place, (name, peak)), text| {
+        let (mark, marks) = peak.mark();
+        let mark = usize::try_from(mark).ok().and_then(|mark| MARKS.get(mark));
+        text.try_write_fmt(format_args!(
+            "{{\"of\":\"{name}\",\"bytes\":{},\"nanoseconds\":{},\"mark\":\"{}\",\"frame\":{}",
+            peak.highest(),
+            peak.nanoseconds(),
+            mark.unwrap_or(&"none"),
+            marks.saturating_mul(leaks.marks.frames_a_mark()),
+        ))?;
+        let held = leaks.origins().filter_map(|origin| {
+            let (live, bytes) = *origin.at_peaks().get(place)?;
+            (live != 0).then_some((origin, live, bytes))
+        });
+        list("stacks", held, text, |(origin, live, bytes), text| {
+            text.try_write_fmt(format_args!(
+                "{{\"command\":\"{}\",\"kind\":\"{}\",\"live\":{live},\"bytes\":{bytes}",
+                origin.command, origin.kind
+            ))?;
+            frames(&origin.frames, text)?;
+            text.try_push('}')
+        })?;
+        text.try_push('}')
+    })
 }
 
 fn count(name: &str, count: &LiveCount, text: &mut TryString<Own>) -> Result<(), HostError> {
@@ -83,25 +109,22 @@ fn objects(
     text.try_push(']')
 }
 
-/// The program's frames: those of this layer and of the loader, at the inner end, are left out.
-fn frames(
-    leaks: &Leaks,
-    origin: &Origin,
-    (modules, own_module): (&mut ModuleFinder, &str),
-    text: &mut TryString<Own>,
-) -> Result<(), HostError> {
-    let stack = leaks.stack(origin).unwrap_or_default();
-    let is_inner = |address: &&usize| {
-        let (module, _) = modules.find(**address).unwrap_or_default();
-        module == own_module || is_loader(module)
-    };
-    let inner = stack.frames.iter().take_while(is_inner).count();
-    let frames = stack.frames.get(inner..).unwrap_or_default();
-    list("frames", frames, text, |address, text| {
-        let (module, offset) = modules.find(*address).unwrap_or_default();
+fn frames(frames: &[StackFrame], text: &mut TryString<Own>) -> Result<(), HostError> {
+    list("frames", frames, text, |frame, text| {
+        let (address, module) = (frame.address, frame.module);
+        let offset = module.map_or(0, |module| address.wrapping_sub(module.bias()));
         text.try_write_fmt(format_args!(
-            "{{\"address\":\"{address:#x}\",\"module\":\"{}\",\"offset\":\"{offset:#x}\"}}",
-            Escaped(module),
-        ))
+            "{{\"address\":\"{address:#x}\",\"module\":\"{}\",\"offset\":\"{offset:#x}\"",
+            Escaped(module.map_or("", |module| module.path())),
+        ))?;
+        let id = module.map_or(&[][..], |module| module.build_id());
+        if !id.is_empty() {
+            text.try_push_str(",\"build_id\":\"")?;
+            for byte in id {
+                text.try_write_fmt(format_args!("{byte:02x}"))?;
+            }
+            text.try_push('"')?;
+        }
+        text.try_push('}')
     })
 }

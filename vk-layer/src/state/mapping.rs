@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
 use vk_accounts::files::FilePlace;
-use vk_accounts::state_file::{LENGTH, WORDS};
+use vk_accounts::state_file::{LENGTH, LENGTH_WITH_STACKS, WORDS};
 
 use crate::file_limit;
 
@@ -18,9 +18,18 @@ pub(super) type Words = [AtomicU64; WORDS];
 /// The first bytes of a state file of any version.
 const BEGINNING: &[u8] = b"STEWARD";
 
-/// Creates the file, for this user alone, and maps it for as long as the process lives. A state file that an earlier process left is
-/// removed. A file that a living process writes, and any other file, is an error and stays. Creates no folder.
-pub(super) fn create(name: &str) -> io::Result<NonNull<Words>> {
+/// A file that is mapped.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MappedState {
+    pub(super) words: NonNull<Words>,
+    /// In bytes: [`LENGTH`], or [`LENGTH_WITH_STACKS`].
+    pub(super) length: usize,
+}
+
+/// Creates the file, for this user alone, and maps it for as long as the process lives: with stacks, unless there is no room for them. A
+/// state file that an earlier process left is removed. A file that a living process writes, and any other file, is an error and stays.
+/// Creates no folder.
+pub(super) fn create(name: &str, stacks: bool) -> io::Result<MappedState> {
     file_limit::admit(LENGTH)?;
     let place = FilePlace::find(Path::new(name))?;
     if place.is_there() {
@@ -28,7 +37,15 @@ pub(super) fn create(name: &str) -> io::Result<NonNull<Words>> {
     }
     let file = place.create_new()?;
     // The mapping keeps the lock until the process ends, and stays without the descriptor.
-    let mapped = lock(&file).and_then(|()| map(file.as_raw_fd()));
+    let mapped = lock(&file).and_then(|()| {
+        let with_stacks = if stacks {
+            file_limit::admit(LENGTH_WITH_STACKS)
+                .and_then(|()| map(file.as_raw_fd(), LENGTH_WITH_STACKS))
+        } else {
+            Err(io::ErrorKind::Unsupported.into())
+        };
+        with_stacks.or_else(|_| map(file.as_raw_fd(), LENGTH))
+    });
     if mapped.is_err() {
         // The error counts.
         let _ = place.remove();
@@ -72,20 +89,35 @@ fn lock(file: &File) -> io::Result<()> {
     }
 }
 
-fn map(file: libc::c_int) -> io::Result<NonNull<Words>> {
+fn map(file: libc::c_int, length: usize) -> io::Result<MappedState> {
+    // Cut off what an attempt with another length has left.
+    // SAFETY: an open file, and a length.
+    if unsafe { libc::ftruncate(file, length as libc::off_t) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
     // A file with holes would end the process at the first store for which the disk has no room.
     // SAFETY: an open file, and lengths.
-    let error = unsafe { libc::posix_fallocate(file, 0, LENGTH as libc::off_t) };
+    let error = unsafe { libc::posix_fallocate(file, 0, length as libc::off_t) };
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));
     }
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping, wherever the kernel has room for it.
-    let at = unsafe { libc::mmap(ptr::null_mut(), LENGTH, access, libc::MAP_SHARED, file, 0) };
+    let at = unsafe { libc::mmap(ptr::null_mut(), length, access, libc::MAP_SHARED, file, 0) };
     if at == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)
+    let words = NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)?;
+    Ok(MappedState { words, length })
+}
+
+/// In the child of a fork: what follows from here on is the child's alone, and the parent's file stays as it is. All words are 0.
+pub(super) fn detach(words: NonNull<Words>, length: usize) {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    // SAFETY: takes the place of the mapping that `map` has created, which stays mapped: every word may have any value. Where the kernel
+    // refuses, the mapping stays as it is.
+    unsafe { libc::mmap(words.as_ptr().cast(), length, access, flags, -1, 0) };
 }
 
 #[cfg(test)]
@@ -117,10 +149,10 @@ mod tests {
         let living = File::open(&name).expect("a file");
         lock(&living).expect("nobody has it");
         let name = name.to_str().expect("text");
-        let error = create(name).expect_err("it is in use");
+        let error = create(name, false).expect_err("it is in use");
         assert_eq!(error.kind(), ErrorKind::ResourceBusy);
         drop(living);
-        create(name).expect("it was left behind");
-        create(name).expect_err("this process maps it");
+        create(name, false).expect("it was left behind");
+        create(name, false).expect_err("this process maps it");
     }
 }

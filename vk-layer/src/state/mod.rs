@@ -9,20 +9,22 @@ mod mapping;
 mod sums;
 
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 
 use vk_accounts::state_file::{
-    ANSWERS, COMMANDS, HAS_STACKS, HEAP_WORDS, HEAPS, KIND_WORDS, KINDS, LENGTH, MAGIC, MAX_HEAPS,
-    MAX_KINDS, NAME_WORDS, PROCESS, REPORTED, REPORTS, ROWS, SEQUENCE, STARTED, started,
+    ANSWERS, COMMANDS, HAS_STACKS, HEAP_WORDS, HEAPS, KIND_WORDS, KINDS, LENGTH_WITH_STACKS, MAGIC,
+    MAX_HEAPS, MAX_KINDS, NAME_WORDS, PROCESS, REPORTED, REPORTS, ROWS, SEQUENCE, STARTED, stacks,
+    started,
 };
 
 use crate::commands::{self, FIRST_ROWS, kind_bit, row};
 use crate::file_name::write_named;
 use crate::hooks::{self, HookPhase};
+use crate::leaks::StackWords;
 use crate::settings::settings;
 use crate::turn::Turn;
 use changed::ChangedKinds;
-use mapping::Words;
+use mapping::{MappedState, Words};
 use sums::{ChangedSums, HeapNumbers, KindNumbers, Sums};
 
 /// Every one of the first commands is followed by an update.
@@ -32,6 +34,8 @@ const INTERVAL: u64 = 64;
 const _: () = assert!(crate::chain::MAX_HEAPS == MAX_HEAPS && commands::MAX_KINDS == MAX_KINDS);
 
 static STATE: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
+/// The bytes that are mapped.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
 static IS_OPENED: AtomicBool = AtomicBool::new(false);
 static IS_UPDATED: AtomicBool = AtomicBool::new(false);
 
@@ -46,8 +50,9 @@ pub(crate) fn open() {
     if IS_OPENED.swap(true, Ordering::Relaxed) {
         return;
     }
-    if let Some(words) = write_named("state file", pattern, mapping::create) {
-        init(words);
+    let create = |name: &str| mapping::create(name, settings().stacks);
+    if let Some(state) = write_named("state file", pattern, create) {
+        init(state);
     }
 }
 
@@ -56,8 +61,23 @@ pub(crate) fn is_open() -> bool {
     !STATE.load(Ordering::Relaxed).is_null()
 }
 
-/// In the child of a fork: the mapping is the parent's.
+/// The part of the file for stacks; `None` where there is none. It stays mapped for as long as the process lives.
+pub(crate) fn stack_words() -> Option<&'static StackWords> {
+    let state = NonNull::new(STATE.load(Ordering::Acquire))?;
+    if MAPPED.load(Ordering::Relaxed) != LENGTH_WITH_STACKS {
+        return None;
+    }
+    // SAFETY: the mapping has so many words behind the numbers.
+    let first = unsafe { state.add(1) }.cast();
+    // SAFETY: as above; it is never undone, and zero is a value of every word.
+    Some(unsafe { std::slice::from_raw_parts(first.as_ptr(), stacks::WORDS) })
+}
+
+/// In the child of a fork: the file is the parent's.
 pub(crate) fn after_fork() {
+    if let Some(state) = NonNull::new(STATE.load(Ordering::Relaxed)) {
+        mapping::detach(state, MAPPED.load(Ordering::Relaxed));
+    }
     STATE.store(ptr::null_mut(), Ordering::Relaxed);
     IS_OPENED.store(false, Ordering::Relaxed);
     IS_UPDATED.store(false, Ordering::Relaxed);
@@ -131,10 +151,11 @@ fn words() -> Option<&'static Words> {
     unsafe { STATE.load(Ordering::Acquire).as_ref() }
 }
 
-fn init(mapping: NonNull<Words>) {
+fn init(state: MappedState) {
     // SAFETY: a mapping of this size that is never undone; zero is a value of every word.
-    let words = unsafe { mapping.as_ref() };
-    put(words, 1, LENGTH as u64);
+    let words = unsafe { state.words.as_ref() };
+    MAPPED.store(state.length, Ordering::Relaxed);
+    put(words, 1, state.length as u64);
     put(words, PROCESS, std::process::id().into());
     put(words, ROWS, commands::ROWS as u64);
     put(words, HAS_STACKS, settings().stacks.into());
@@ -151,7 +172,7 @@ fn init(mapping: NonNull<Words>) {
     }
     // Last: a file without it is not valid.
     put(words, 0, MAGIC);
-    STATE.store(mapping.as_ptr(), Ordering::Release);
+    STATE.store(state.words.as_ptr(), Ordering::Release);
 }
 
 /// Updates the numbers of the kinds that have changed, and of those with these bits. Returns whether they were written.

@@ -143,6 +143,7 @@ fn the_lines_below_tell_the_block_s_life() {
         stack: Stack {
             frames: &[0xabc],
             whole: true,
+            modules: 0,
         },
         ..ReportContext::new(
             GuardFinding {

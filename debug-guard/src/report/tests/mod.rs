@@ -101,6 +101,7 @@ impl ReportingGuard for Fake {
                 command: Some("vkCreateImage"),
                 frames: &TAKEN,
                 whole: true,
+                modules: 0,
             }),
             2 => Some(SiteView {
                 context: ContextId::from_raw(8),
@@ -111,6 +112,7 @@ impl ReportingGuard for Fake {
                 command: Some("vkDestroyImage"),
                 frames: &GIVEN,
                 whole: false,
+                modules: 0,
             }),
             // Through a C bridge with a header of 16 bytes.
             3 => Some(SiteView {

@@ -1,7 +1,8 @@
 //! Making and ending guards, and asking them.
 
 use debug_guard::{
-    CommandMark, Guard, GuardOptions, LeakMark, Measure, Mode, ModuleFinder, StackDepot, Weight,
+    CommandMark, Guard, GuardOptions, LeakMark, Measure, Mode, Module, ModuleFinder, StackDepot,
+    Weight,
 };
 use testkit::{MemoryUse, Sink, Stage};
 
@@ -23,6 +24,11 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                 "StackDepot::get",
                 "ModuleFinder::new",
                 "ModuleFinder::find",
+                "Module::at",
+                "Module::path",
+                "Module::addresses",
+                "Module::bias",
+                "Module::build_id",
             ],
             how: "",
             takes: |_| MemoryUse::Nothing("what is stored is read where it lies"),
@@ -36,6 +42,11 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                     let mut modules = ModuleFinder::new();
                     for frame in stack.frames {
                         modules.find(*frame);
+                        let mut name = [0; 4096];
+                        if let Some(module) = Module::at(*frame, &mut name) {
+                            assert!(module.addresses().contains(frame), "{}", module.path());
+                            assert!(module.bias() <= *frame && module.build_id().len() <= 32);
+                        }
                     }
                 });
             },

@@ -20,6 +20,7 @@ pub(super) fn name(report: &mut Value, symbols: &mut Symbols) -> String {
             );
         }
     };
+    leaks.merge();
     let text = symbols.name_leaks(&mut leaks).to_string();
     if let Ok(named) = serde_json::to_value(leaks) {
         *member = named;

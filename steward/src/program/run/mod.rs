@@ -287,7 +287,8 @@ fn with_layer(
         stacks: wanted.stacks,
         guard: wanted.guarding.guard.is_some(),
     };
-    let states = state_report::of_folder(folder.path(), (process, status), missing);
+    let ended = (process, status);
+    let states = state_report::of_folder(folder.path(), ended, missing, &mut reports.symbols);
     // All is read. A signal that ends this process from now on leaves nothing behind.
     let no_room = no_room(folder.path());
     drop((preload, folder));

@@ -33,6 +33,9 @@ pub(super) struct Reports {
     pub(super) states: Vec<String>,
     /// What may be found, if `--expect` names it.
     pub(super) known: Option<KnownOfDrivers>,
+    /// The stacks of processes without a report.
+    pub(super) of_states: Vec<Report>,
+    pub(super) symbols: Symbols,
 }
 
 /// The part of a layer's report that the program itself uses.
@@ -183,12 +186,11 @@ impl Reports {
 
     /// Appends the list of live objects and blocks, with names of functions, to each text, and adds the names to the JSON.
     pub(super) fn name_functions(&mut self) {
-        let mut symbols = Symbols::default();
         for (text, json) in self.texts.iter_mut().zip(&mut self.json) {
             let Ok(mut report) = serde_json::from_str(json) else {
                 continue;
             };
-            text.push_str(&leaks::name(&mut report, &mut symbols));
+            text.push_str(&leaks::name(&mut report, &mut self.symbols));
             *json = format!("{report}\n");
         }
     }
@@ -238,13 +240,15 @@ impl Reports {
             self.texts.push(state.text);
             self.json.push(state.json);
             self.states.push(state.sentence);
+            self.of_states.extend(state.report);
         }
     }
 
-    /// The reports that can be parsed.
+    /// The reports that can be parsed, and the stacks of processes without one.
     pub(super) fn parsed(&self) -> Vec<Report> {
         let reports = self.json.iter().map(|json| self.report(json));
-        reports.filter_map(Result::ok).collect()
+        let reports = reports.filter_map(Result::ok);
+        reports.chain(self.of_states.iter().cloned()).collect()
     }
 
     fn report(&self, json: &str) -> serde_json::Result<Report> {

@@ -7,13 +7,15 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use serde::Serialize;
-use vk_accounts::report::Report;
+use vk_accounts::report::{Leaks, Report};
+use vk_accounts::state_file::stacks::{self, StoredStacks};
 use vk_accounts::state_file::{self, State};
 
 use super::folder::is_locked;
 use super::reports::paths_with_extension;
 use crate::report::Failed;
 use crate::signals::signal_name;
+use crate::symbols::Symbols;
 
 /// A report from a state, as text and as JSON.
 pub(super) struct StateReport {
@@ -21,6 +23,8 @@ pub(super) struct StateReport {
     pub(super) json: String,
     /// Which process, how it ended, and that nothing was judged.
     pub(super) sentence: String,
+    /// With the stacks of what was alive, where the state has them, for a profile.
+    pub(super) report: Option<Report>,
 }
 
 /// What the user asked for and a state does not have.
@@ -57,6 +61,8 @@ struct JsonReport<'a> {
     missing: &'a [&'static str],
     #[serde(flatten)]
     state: &'a State,
+    /// The stacks of what was alive; null where the state has none.
+    leaks: Option<&'a Leaks>,
 }
 
 /// The reports of all processes whose state has unreported commands. `child` is the program's own process, which ended with its status.
@@ -64,6 +70,7 @@ pub(super) fn of_folder(
     folder: &Path,
     (child, status): (u32, ExitStatus),
     missing: Missing,
+    symbols: &mut Symbols,
 ) -> Vec<StateReport> {
     let paths = paths_with_extension(folder, "state");
     let states = paths
@@ -77,7 +84,13 @@ pub(super) fn of_folder(
         } else {
             ended(own)
         };
-        report(&state, &ended, missing)
+        let stacks = stacks::read(path).ok().flatten();
+        report(
+            &state,
+            &ended,
+            missing,
+            stacks.map(|stacks| (stacks, &mut *symbols)),
+        )
     });
     reports.collect()
 }
@@ -96,7 +109,12 @@ fn ended(status: Option<ExitStatus>) -> String {
     }
 }
 
-fn report(state: &State, ended: &str, missing: Missing) -> StateReport {
+fn report(
+    state: &State,
+    ended: &str,
+    missing: Missing,
+    stacks: Option<(StoredStacks, &mut Symbols)>,
+) -> StateReport {
     let State {
         process,
         commands,
@@ -116,6 +134,10 @@ fn report(state: &State, ended: &str, missing: Missing) -> StateReport {
     if !state.is_whole {
         text += "It ended during an update: some rows are a command older than others.\n";
     }
+    let missing = Missing {
+        stacks: missing.stacks && stacks.is_none(),
+        ..missing
+    };
     let missing = missing.parts();
     if !missing.is_empty() {
         text += &format!(
@@ -126,6 +148,7 @@ fn report(state: &State, ended: &str, missing: Missing) -> StateReport {
     text += &format!("\n{state}");
     let how =
         format!("{ended}: its state after command {commands} is known, and nothing was judged");
+    let leaks = stacks.map(|(stacks, symbols)| name_stacks(stacks, symbols, &mut text));
     let json = JsonReport {
         failed: Failed {
             format: Report::FORMAT.to_owned(),
@@ -137,13 +160,38 @@ fn report(state: &State, ended: &str, missing: Missing) -> StateReport {
         ended,
         missing: &missing,
         state,
+        leaks: leaks.as_ref(),
     };
     StateReport {
         text,
+        report: leaks
+            .as_ref()
+            .map(|leaks| Report::of_stacks(*process, *commands, leaks)),
         // Numbers and texts: JSON can express them all.
         json: serde_json::to_string(&json).unwrap_or_default() + "\n",
         sentence: format!("process {process} {how}"),
     }
+}
+
+/// Names the functions of the stacks, and appends them to the text.
+fn name_stacks(stacks: StoredStacks, symbols: &mut Symbols, text: &mut String) -> Leaks {
+    let StoredStacks {
+        mut leaks,
+        unstored,
+        is_damaged,
+    } = stacks;
+    leaks.merge();
+    *text += &symbols.name_leaks(&mut leaks).to_string();
+    if !leaks.stacks.is_empty() {
+        *text += "  which objects these were is not known: their handles and debug names ended with the process\n";
+    }
+    if unstored > 0 {
+        *text += &format!("  {unstored} more call stacks had no room in the state file\n");
+    }
+    if is_damaged {
+        *text += "  the rest of the stacks cannot be read: something else has written into the state file\n";
+    }
+    leaks
 }
 
 #[cfg(test)]
@@ -171,7 +219,8 @@ mod tests {
             stacks: true,
             guard: false,
         };
-        let report = report(&state, &ended(Some(ExitStatus::from_raw(9))), missing);
+        let ended = ended(Some(ExitStatus::from_raw(9)));
+        let report = report(&state, &ended, missing, None);
         let lost = "\nMissing: findings, call stacks. A process writes them";
         assert!(report.text.contains(lost), "{}", report.text);
         let json = report.json;

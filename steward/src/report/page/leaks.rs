@@ -5,7 +5,7 @@
 use super::findings::duties;
 use super::label::grouped;
 use crate::symbols::program_frames;
-use vk_accounts::report::{LeakFrame, LeakStack, Leaks, one_line};
+use vk_accounts::report::{LeakFrame, LeakPeak, LeakStack, Leaks, PeakStack, one_line};
 use vk_accounts::units::bytes;
 
 /// The most stacks that are shown; data has all.
@@ -40,6 +40,62 @@ pub(super) fn leaks(leaks: Option<&Leaks>) -> (Vec<LeakCard>, usize) {
         .take(STACKS)
         .map(|stack| card(stack, leaks));
     (cards.collect(), leaks.stacks.len().saturating_sub(STACKS))
+}
+
+/// The highest moment of something.
+pub(super) struct PeakCard {
+    pub(super) headline: String,
+    /// When it was, and how much is left out.
+    pub(super) moment: String,
+    pub(super) stacks: Vec<LeakCard>,
+}
+
+/// The most stacks of a peak that are shown; data has all.
+const PEAK_STACKS: usize = 20;
+
+/// The peaks that the report has.
+pub(super) fn peaks(leaks: Option<&Leaks>) -> Vec<PeakCard> {
+    let peaks = leaks.map_or(&[][..], |leaks| &leaks.peaks);
+    peaks.iter().map(peak).collect()
+}
+
+fn peak(peak: &LeakPeak) -> PeakCard {
+    let more = match peak.stacks.len().saturating_sub(PEAK_STACKS) {
+        0 => String::new(),
+        more => format!("; {more} more call stacks are left out here, --json has them"),
+    };
+    PeakCard {
+        headline: format!(
+            "At the peak of {}: {}",
+            one_line(&peak.of),
+            bytes(peak.bytes)
+        ),
+        moment: format!("{}: these call stacks held it{more}.", peak.moment()),
+        stacks: peak.stacks.iter().take(PEAK_STACKS).map(held).collect(),
+    }
+}
+
+fn held(stack: &PeakStack) -> LeakCard {
+    let what = if stack.command.is_empty() {
+        "Outside of commands".to_owned()
+    } else {
+        one_line(&stack.command)
+    };
+    let (live, kind) = (grouped(stack.live), one_line(&stack.kind));
+    LeakCard {
+        rules: String::new(),
+        duties: Vec::new(),
+        headline: format!("{what}: {live} for {kind} ({})", bytes(stack.bytes)),
+        growth: String::new(),
+        grows: false,
+        oldest: String::new(),
+        frames: card_frames(&stack.frames),
+    }
+}
+
+fn card_frames(frames: &[LeakFrame]) -> Vec<String> {
+    let frames = program_frames(frames).iter().take(FRAMES);
+    frames.flat_map(frame_lines).collect()
 }
 
 fn card(stack: &LeakStack, leaks: &Leaks) -> LeakCard {
@@ -89,11 +145,7 @@ fn card(stack: &LeakStack, leaks: &Leaks) -> LeakCard {
         grows: stack.is_growing(leaks.intervals),
         growth: leaks.growth_of(stack).unwrap_or_default(),
         oldest: oldest.collect::<Vec<_>>().join(", "),
-        frames: program_frames(&stack.frames)
-            .iter()
-            .take(FRAMES)
-            .flat_map(frame_lines)
-            .collect(),
+        frames: card_frames(&stack.frames),
     }
 }
 
@@ -104,6 +156,9 @@ pub(super) fn frame_lines(frame: &LeakFrame) -> Vec<String> {
     }
     vec![one_line(&match frame.module.as_str() {
         "" => frame.address.clone(),
+        file if frame.is_replaced => {
+            format!("{file}+{} (another file has this name now)", frame.offset)
+        }
         file => format!("{file}+{}", frame.offset),
     })]
 }

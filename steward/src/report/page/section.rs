@@ -9,7 +9,7 @@ use super::findings::{FindingLine, findings};
 use super::growth::{GrowthRows, growth};
 use super::guard::{self, GuardSection};
 use super::label::{capitalised, grouped};
-use super::leaks::{LeakCard, leaks};
+use super::leaks::{LeakCard, PeakCard, leaks, peaks};
 use super::rounds::folded;
 use super::tables::{self, Bar, FigureTable};
 use super::timeline_chart::{Course, course};
@@ -69,6 +69,8 @@ pub(super) struct Section {
     pub(super) leaks: Vec<LeakCard>,
     /// Call stacks that were omitted.
     pub(super) leaks_more: usize,
+    /// What was held at the highest moments.
+    pub(super) peaks: Vec<PeakCard>,
     /// Device memory that a program allocated.
     pub(super) vulkan: FigureTable,
     pub(super) coverage_absent: String,
@@ -220,6 +222,7 @@ impl Section {
             known,
             leaks,
             leaks_more,
+            peaks: peaks(report.leaks.as_ref()),
             vulkan: vulkan_memory(report),
             coverage_absent: absent,
             bars,

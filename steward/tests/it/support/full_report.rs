@@ -4,9 +4,9 @@ use alloc_core::FromGlobalAlloc;
 use vk_accounts::report::{
     ActiveLayer, ByScope, CallSite, CallSites, Coverage, CoverageRun, Defragmentation,
     DeviceMemory, DiskCache, FailRun, FindingRow, GuardReport, GuardRun, KnownFindings, LeakFrame,
-    LeakObject, LeakStack, Leaks, Leftover, LoaderFile, MemoryBlock, MemoryCrop, MemoryRange,
-    Refusal, Report, RunEnvironment, SharedContext, SharedContexts, Source, Unjudged, VulkanMemory,
-    VulkanMemoryRow, Went,
+    LeakObject, LeakPeak, LeakStack, Leaks, Leftover, LoaderFile, MemoryBlock, MemoryCrop,
+    MemoryRange, PeakStack, Refusal, Report, RunEnvironment, SharedContext, SharedContexts, Source,
+    Unjudged, VulkanMemory, VulkanMemoryRow, Went,
 };
 use vk_steward::replay::bundled::BundledTrace;
 use vk_steward::replay::{self, TraceFile};
@@ -111,11 +111,23 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         stacks: vec![LeakStack {
             oldest: vec![LeakObject::default()],
             frames: vec![LeakFrame {
+                build_id: "0af1".to_owned(),
+                is_replaced: true,
                 functions: vec!["main".into()],
                 ..LeakFrame::default()
             }],
             rules: vec!["V41".to_owned()],
             ..LeakStack::default()
+        }],
+        peaks: vec![LeakPeak {
+            stacks: vec![PeakStack {
+                frames: vec![LeakFrame {
+                    functions: vec!["load".into()],
+                    ..LeakFrame::default()
+                }],
+                ..PeakStack::default()
+            }],
+            ..LeakPeak::default()
         }],
         ..Leaks::default()
     });

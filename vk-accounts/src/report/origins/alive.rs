@@ -72,6 +72,7 @@ impl SiteRecorder {
             warm_up: if intervals > 0 { WARM_UP } else { 0 },
             lost: self.lost,
             stacks: groups.into_iter().map(stack).collect(),
+            peaks: Vec::new(),
         };
         leaks.sort();
         leaks

@@ -119,7 +119,7 @@ impl CapturedSites {
                 address: format!("{address:#x}"),
                 module: module.to_owned(),
                 offset: format!("{offset:#x}"),
-                functions: Vec::new(),
+                ..LeakFrame::default()
             }
         }));
         self.stacks.insert(stack, place);

@@ -5,16 +5,21 @@
 use std::fmt;
 
 use super::{one_line, plural};
-use crate::report::{Growth, LeakCount, LeakFrame, LeakStack, Leaks};
+use crate::report::{Growth, LeakCount, LeakFrame, LeakPeak, LeakStack, Leaks};
 use crate::units::bytes;
 
 /// The most stacks shown; the sums contain the others.
 const MAX_STACKS: usize = 20;
+/// The most stacks shown of a peak.
+const MAX_PEAK_STACKS: usize = 5;
+/// Those with a smaller part of the peak than one in so many are not shown.
+const MIN_SHARE: u64 = 20;
 
 impl fmt::Display for Leaks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.stacks.is_empty() {
-            return writeln!(f, "\nalive at the end: nothing");
+            writeln!(f, "\nalive at the end: nothing")?;
+            return self.peaks.iter().try_for_each(|peak| self.peak(f, peak));
         }
         let sum = |of: fn(&LeakStack) -> u64| {
             let numbers = self.stacks.iter().map(of);
@@ -65,11 +70,57 @@ impl fmt::Display for Leaks {
                 self.lost
             )?;
         }
-        Ok(())
+        self.peaks.iter().try_for_each(|peak| self.peak(f, peak))
     }
 }
 
 impl Leaks {
+    fn peak(&self, f: &mut fmt::Formatter<'_>, peak: &LeakPeak) -> fmt::Result {
+        let (most, of) = (bytes(peak.bytes), one_line(&peak.of));
+        write!(f, "\nat the peak of {of} ({most}, {}", peak.moment())?;
+        let stacks = peak.stacks.len() as u64;
+        writeln!(f, "): {stacks} call stack{} held it", plural(stacks))?;
+        let large = peak.stacks.iter().take_while(|stack| {
+            let is_large = stack.bytes >= peak.bytes / MIN_SHARE;
+            is_large && stack.bytes > 0
+        });
+        let shown = large.count().clamp(1, MAX_PEAK_STACKS);
+        for (number, stack) in (1_usize..).zip(peak.stacks.iter().take(shown)) {
+            let (command, kind) = (one_line(&stack.command), one_line(&stack.kind));
+            let command = if command.is_empty() {
+                "outside of any command".into()
+            } else {
+                command
+            };
+            let held = bytes(stack.bytes);
+            let live = stack.live;
+            if peak.of == LeakPeak::DEVICE_MEMORY {
+                writeln!(f, "  {number}. {command}: {live} {kind} ({held})")?;
+            } else {
+                let s = plural(live);
+                writeln!(
+                    f,
+                    "  {number}. {command}: {live} block{s} of {kind} ({held})"
+                )?;
+            }
+            let mut frames = stack.frames.iter();
+            frames.try_for_each(|frame| write!(f, "{frame}"))?;
+        }
+        let rest = peak.stacks.iter().skip(shown);
+        let rest = rest.fold((0_usize, 0_u64), |(number, sum), stack| {
+            (number + 1, sum.saturating_add(stack.bytes))
+        });
+        if rest.0 > 0 {
+            writeln!(
+                f,
+                "  and {} more ({}); --json lists all",
+                rest.0,
+                bytes(rest.1)
+            )?;
+        }
+        Ok(())
+    }
+
     fn interval_name(&self) -> String {
         match (self.mark.as_str(), self.frames_a_mark) {
             ("request", _) => "times between two marks".to_owned(),
@@ -192,9 +243,33 @@ fn quotient(number: u64, by: u64) -> String {
     }
 }
 
+impl LeakPeak {
+    /// When it was: `after 1.20 s, frame 7 (vkQueueSubmit)`.
+    #[must_use]
+    pub fn moment(&self) -> String {
+        let seconds = self.nanoseconds / 1_000_000_000;
+        let hundredths = self.nanoseconds / 10_000_000 % 100;
+        let mark = match self.mark.as_str() {
+            "none" | "" => String::new(),
+            "request" => format!(", mark {}", self.frame),
+            command => format!(", frame {} ({})", self.frame, one_line(command)),
+        };
+        format!("after {seconds}.{hundredths:02} s{mark}")
+    }
+}
+
 impl fmt::Display for LeakFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = format!("{}+{}", one_line(&self.module), one_line(&self.offset));
+        let replaced = if self.is_replaced {
+            " (another file has this name now)"
+        } else {
+            ""
+        };
+        let place = format!(
+            "{}+{}{replaced}",
+            one_line(&self.module),
+            one_line(&self.offset)
+        );
         let lines = match self.functions.as_slice() {
             [] => std::slice::from_ref(&place),
             functions => functions,
@@ -208,7 +283,7 @@ impl fmt::Display for LeakFrame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::LeakObject;
+    use crate::report::{LeakObject, PeakStack};
 
     fn count(live: u64, bytes: u64, total: u64, grown: i64) -> LeakCount {
         LeakCount {
@@ -230,6 +305,8 @@ mod tests {
             address: "0x10".to_owned(),
             module: "/usr/bin/program".to_owned(),
             offset: "0x10".to_owned(),
+            build_id: String::new(),
+            is_replaced: false,
             functions: functions.iter().map(|name| (*name).to_owned()).collect(),
         };
         let mut leaks = Leaks {
@@ -251,6 +328,7 @@ mod tests {
                 }],
                 frames: vec![frame(&["upload, src/main.rs:7", "draw"]), frame(&[])],
             }],
+            peaks: vec![peak(&frame(&["load"]))],
         };
         let text = leaks.to_string();
         let expected = "
@@ -262,11 +340,35 @@ alive at the end: 1000 objects (3.90 MiB), 1000 blocks of the driver (93.7 KiB r
        upload, src/main.rs:7
        draw
        /usr/bin/program+0x10
+
+at the peak of device memory (40.0 MiB, after 12.30 s, frame 7 (vkQueueSubmit)): 2 call stacks held it
+  1. vkAllocateMemory: 39 VkDeviceMemory (39.9 MiB)
+       load
+  and 1 more (1.00 KiB); --json lists all
 ";
         assert_eq!(text, expected);
         leaks.intervals = 0;
         assert!(!leaks.to_string().contains("grows"));
         leaks.stacks.clear();
+        leaks.peaks.clear();
         assert_eq!(leaks.to_string(), "\nalive at the end: nothing\n");
+    }
+
+    fn peak(frame: &LeakFrame) -> LeakPeak {
+        let stack = |live, bytes| PeakStack {
+            command: "vkAllocateMemory".to_owned(),
+            kind: "VkDeviceMemory".to_owned(),
+            live,
+            bytes,
+            frames: vec![frame.clone()],
+        };
+        LeakPeak {
+            of: LeakPeak::DEVICE_MEMORY.to_owned(),
+            bytes: 40 << 20,
+            nanoseconds: 12_300_000_000,
+            mark: "vkQueueSubmit".to_owned(),
+            frame: 7,
+            stacks: vec![stack(39, (40 << 20) - 1024), stack(1, 1024)],
+        }
     }
 }
