@@ -15,6 +15,7 @@ mod progress;
 mod requests;
 mod rules;
 mod run;
+mod sweep_options;
 mod symbols;
 mod terminal;
 mod top;
@@ -369,7 +370,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
         return Err(ProgramError::NothingToSweep);
     }
     if sweep.is_some() {
-        refuse_in_sweep(cli)?;
+        sweep_options::check(cli)?;
     } else if matches!(&cli.command, Some(Command::Run(options)) if options.time_limit.is_some()) {
         return Err(ProgramError::NoTimeLimit);
     }
@@ -543,37 +544,6 @@ fn makes_profile(cli: &Cli) -> bool {
             }
             _ => false,
         }
-}
-
-/// Refuses options that a sweep would ignore.
-fn refuse_in_sweep(cli: &Cli) -> Result<(), ProgramError> {
-    let of_all = [
-        ("--html", cli.output.html.is_some()),
-        ("--findings", cli.output.findings),
-    ];
-    let of_command = match &cli.command {
-        Some(Command::Run(options)) => vec![
-            ("--expect", options.expect.is_some()),
-            ("--write-expect", options.write_expect.is_some()),
-            ("--meter", options.meter),
-            ("--stacks", options.stacks),
-        ],
-        Some(Command::Drive(options)) => vec![
-            ("--expect", options.expect.is_some()),
-            ("--record", options.record.is_some()),
-            ("--meter", options.meter),
-            ("--device-memory", options.device_memory),
-        ],
-        _ => Vec::new(),
-    };
-    let named = of_all
-        .into_iter()
-        .chain(of_command)
-        .find(|(_, is_set)| *is_set);
-    match named {
-        Some((option, _)) => Err(ProgramError::NotInSweep { option }),
-        None => Ok(()),
-    }
 }
 
 /// Replays a trace that holds a call: in others nothing can be found.

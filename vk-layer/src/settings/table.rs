@@ -52,7 +52,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "state",
         values: "a file",
         default: "none",
-        about: "The file that keeps the last numbers however the process ends, named in the same way; `steward top` reads it. With `%p` in the name each process has its own: what a living process writes is no other's.",
+        about: "The file that keeps the last numbers however the process ends, named in the same way; `steward top` reads it. Put `%p` in the name, so that processes do not overwrite each other's file.",
         set: |settings, value| store(&mut settings.state, file_name::pattern(value).map(Some)),
     },
     Setting {
