@@ -182,16 +182,15 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
             Action::Refuse(refusal) => {
                 self.refuse_layout(Callback::Reallocation, refusal, size, align)
             }
-            // SAFETY: forwarded.
             Action::RefuseNotOurs => {
-                match unsafe { self.own_callbacks_of(Callback::Reallocation, payload) } {
-                    // SAFETY: the block is theirs and live.
-                    Some(own) => unsafe {
-                        own.reallocation(payload.cast(), RawRequest { size, align, scope })
-                    }
-                    .cast(),
-                    None => ptr::null_mut(),
-                }
+                let through = Callback::Reallocation;
+                // SAFETY: forwarded.
+                let Some(own) = (unsafe { self.own_callbacks_of(through, payload) }) else {
+                    return ptr::null_mut();
+                };
+                let request = RawRequest { size, align, scope };
+                // SAFETY: the block is theirs and live.
+                unsafe { own.reallocation(payload.cast(), request) }.cast()
             }
             Action::Resize {
                 old,

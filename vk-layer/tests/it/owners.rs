@@ -148,17 +148,16 @@ impl Way {
         let reallocation = through.pfn_reallocation.expect("a function");
         let free = through.pfn_free.expect("a function");
         // SAFETY: live callbacks, and a live block of another bridge of the process: that the two do not fit is what the test is about.
-        unsafe {
-            match self {
-                Self::Free => free(through.p_user_data, block),
-                Self::ReallocateToZero => {
-                    assert!(reallocation(through.p_user_data, block, 0, 8, 1).is_null());
-                }
-                Self::ReallocateAndFree => {
-                    let moved = reallocation(through.p_user_data, block, 4000, 8, 1);
-                    assert!(!moved.is_null());
-                    free(through.p_user_data, moved);
-                }
+        let resize = |size| unsafe { reallocation(through.p_user_data, block, size, 8, 1) };
+        // SAFETY: as above.
+        let free = |block| unsafe { free(through.p_user_data, block) };
+        match self {
+            Self::Free => free(block),
+            Self::ReallocateToZero => assert!(resize(0).is_null()),
+            Self::ReallocateAndFree => {
+                let moved = resize(4000);
+                assert!(!moved.is_null());
+                free(moved);
             }
         }
     }
