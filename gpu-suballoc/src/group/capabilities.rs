@@ -56,27 +56,6 @@ impl DeviceCapabilities {
             && self.driver_uuid.is_some()
             && self.driver_uuid == other.driver_uuid
     }
-
-    /// The capabilities of a device composed of both: it guarantees what both guarantee, and demands what one demands.
-    /// It has no UUID.
-    #[must_use]
-    pub fn combine(&self, other: &Self) -> Self {
-        let both = self.flags & other.flags;
-        let either = (self.flags | other.flags) & CapabilityFlags::DEMANDS;
-        Self {
-            driver: self.driver.filter(|_| self.is_same_driver(other)),
-            device_uuid: None,
-            driver_uuid: None,
-            device_luid: None,
-            flags: both | either,
-            semaphore_import: self.semaphore_import & other.semaphore_import,
-            semaphore_export: self.semaphore_export & other.semaphore_export,
-            buffer_import: self.buffer_import & other.buffer_import,
-            buffer_export: self.buffer_export & other.buffer_export,
-            numa_node: self.numa_node.filter(|_| self.numa_node == other.numa_node),
-            pci: None,
-        }
-    }
 }
 
 /// `VkPhysicalDevicePCIBusInfoPropertiesEXT`.
@@ -129,20 +108,19 @@ flags! {
         SHARED_VIRTUAL_ADDRESS = 10;
         /// Memory can be addressed by peers of the same driver.
         PEER_ADDRESSABLE = 11;
-        /// A peer needs a grant before it accesses memory. A demand.
+        /// A peer needs a grant before it accesses memory. Only a refinement says so.
         PEER_ACCESS_NEEDS_GRANT = 12;
-        /// Isolated from all others by its owner (MIG, SR-IOV): it has no edges. A demand.
+        /// Isolated from all others by its owner (MIG, SR-IOV): it has no edges.
         ISOLATED = 13;
     }
 }
 
 impl CapabilityFlags {
-    /// Flags that hold for several devices if one has them.
-    pub(super) const DEMANDS: Self = Self::PEER_ACCESS_NEEDS_GRANT.union(Self::ISOLATED);
     /// Flags that only a refinement may set for two devices.
     pub(super) const REFINED: Self = Self::REMOTE_DMA
         .union(Self::SHARED_VIRTUAL_ADDRESS)
-        .union(Self::DEMANDS);
+        .union(Self::PEER_ACCESS_NEEDS_GRANT)
+        .union(Self::ISOLATED);
 
     /// The bits, lowest first as listed.
     #[must_use]

@@ -1,39 +1,52 @@
-//! A group of devices, the owner of the devices and their topology.
+//! A group of devices, the owner of the devices and of the edges between them.
+//!
+//! ```text
+//!   new: reserve memberships   capabilities 0..n -> edges, refined, checked -> join 0..n
+//!        any refusal: leave k-1..0, clear all memberships, return all devices
+//!
+//!             to 0     1        2
+//!   from 0 | itself | edge   | none (isolated) |
+//!        1 | edge   | itself | none            |
+//!        2 | none   | none   | itself          |
+//! ```
 
 #![forbid(unsafe_code)]
 
-use core::{fmt, slice};
+use core::{fmt, mem};
 
 use alloc_core::{HostSource, Rejected, TryVec};
 
-use super::builder::{DeviceGroupBuilder, GroupError, GroupStep, edges_of, topology_of};
+use super::capabilities::DeviceCapabilities;
 use super::device::GroupDevice;
 use super::edge::Edge;
-use super::leave::{JoinedDevices, ReservedMemberships};
+use super::error::{GroupError, GroupStep};
+use super::guards::{JoinedDevices, ReservedMemberships};
 use super::membership::{GroupId, Membership};
-use super::mode::{Cost, UseMode};
-use super::topology::Topology;
+use super::mode::UseMode;
 use crate::id::RegionId;
 
-/// A group of up to 64 devices, and the [`Topology`] between them, which never changes. A device that outlives the group has no
+/// Most devices in a group.
+pub const MAX_DEVICES: usize = 64;
+
+/// A group of up to 64 devices, and the [`Edge`]s between them, which never change. A device that outlives the group has no
 /// membership.
 ///
 /// Queries are plain loads: wait-free, from any thread, without allocation. Queries of devices of two groups, or of numbers out of
 /// range, return `None`.
 ///
 /// ```
-/// use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+/// use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
 /// use gpu_suballoc::DeviceGroup;
-/// use gpu_suballoc::group::{DeviceCapabilities, GroupDevice, MembershipCell};
+/// use gpu_suballoc::group::{DeviceCapabilities, GroupDevice, MembershipCell, UseMode};
 ///
 /// struct Card {
-///     seat: MembershipCell,
+///     membership: MembershipCell,
 ///     uuid: [u8; 16],
 /// }
 /// impl GroupDevice for Card {
 ///     type Error = core::convert::Infallible;
 ///     fn membership_cell(&self) -> &MembershipCell {
-///         &self.seat
+///         &self.membership
 ///     }
 ///     fn capabilities(&self) -> Result<DeviceCapabilities, Self::Error> {
 ///         Ok(DeviceCapabilities { device_uuid: Some(self.uuid), ..DeviceCapabilities::default() })
@@ -41,27 +54,60 @@ use crate::id::RegionId;
 /// }
 ///
 /// static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
-/// let cards = [Card { seat: MembershipCell::new(), uuid: [1; 16] }, Card { seat: MembershipCell::new(), uuid: [2; 16] }];
+/// let cards = [1, 2].map(|uuid| Card { membership: MembershipCell::new(), uuid: [uuid; 16] });
 ///
-/// let mut builder = DeviceGroup::builder(Scoped::new(&SYSTEM, Scope::Device));
-/// for card in &cards {
-///     builder.add(card).map_err(|refused| refused.error)?;
-/// }
-/// let group = builder.finish().map_err(|refused| refused.error)?;
-/// assert_eq!(group.topology().reach(0).map(|reach| reach.can_wait_on), Some(0b10));
+/// let mut devices = TryVec::new_in(Scoped::new(&SYSTEM, Scope::Device));
+/// devices.try_extend(&cards)?;
+/// let group = DeviceGroup::new(devices).map_err(|refused| refused.error)?;
+/// assert_eq!(group.edge_between(0, 1).map(|edge| edge.read), Some(UseMode::Copy));
 ///
-/// let (one, other) = (cards[0].seat.membership().unwrap(), cards[1].seat.membership().unwrap());
+/// let [one, other] = [0, 1].map(|index: usize| cards[index].membership.membership().unwrap());
 /// assert!(group.edge(one, other).is_some());
 /// drop(group);
-/// assert_eq!(cards[0].seat.membership(), None);
+/// assert_eq!(cards[0].membership.membership(), None);
 /// # Ok::<(), gpu_suballoc::group::GroupError<core::convert::Infallible>>(())
 /// ```
 pub struct DeviceGroup<T: GroupDevice, A: HostSource> {
     devices: TryVec<T, A>,
-    topology: Topology<A>,
+    /// Rows by the using device, columns by the owner. `None`: one of the two is isolated.
+    edges: TryVec<Option<Edge>, A>,
     id: GroupId,
     /// All devices have left.
     is_ended: bool,
+}
+
+impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
+    /// Builds a group of `devices`, numbered by their order from 0. All memory of the group is that of the list's allocator.
+    ///
+    /// All devices report their capabilities, all pairs of one driver are refined, then all devices join.
+    ///
+    /// # Errors
+    /// All devices, as they were before: [`GroupError::Empty`] and [`GroupError::TooMany`]; [`GroupError::Duplicate`] and
+    /// [`GroupError::InGroup`] for a device that is in the list twice or in a live group; a device's own refusal;
+    /// [`GroupError::Contradiction`] and [`GroupError::Asymmetric`] for refinements that cannot be true; the allocator's refusal.
+    #[expect(clippy::type_complexity, reason = "a refusal returns the devices")]
+    pub fn new(
+        devices: TryVec<T, A>,
+    ) -> Result<Self, Rejected<TryVec<T, A>, GroupError<T::Error>>> {
+        let id = GroupId::new_unique();
+        match join_all(&devices, id, devices.allocator().clone()) {
+            Ok(edges) => Ok(Self {
+                devices,
+                edges,
+                id,
+                is_ended: false,
+            }),
+            Err(error) => Err(Rejected::new(devices, error)),
+        }
+    }
+
+    /// Ends the group and returns the devices, in no group.
+    #[must_use]
+    pub fn dissolve(mut self) -> TryVec<T, A> {
+        self.end();
+        let none = TryVec::new_in(self.devices.allocator().clone());
+        mem::replace(&mut self.devices, none)
+    }
 }
 
 impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
@@ -71,58 +117,41 @@ impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
         self.id
     }
 
-    /// The number of devices, 1 to 64.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.devices().len()
-    }
-
-    /// The devices, in the order in which they were added.
+    /// The devices, 1 to 64, by number.
     #[must_use]
     pub fn devices(&self) -> &[T] {
         &self.devices
-    }
-
-    /// Device `index`; `None` out of range.
-    #[must_use]
-    pub fn device(&self, index: usize) -> Option<&T> {
-        self.devices().get(index)
-    }
-
-    /// All edges.
-    #[must_use]
-    pub const fn topology(&self) -> &Topology<A> {
-        &self.topology
     }
 
     /// How `from` uses memory and semaphores of `to`; `None` if one of them is not in this group or is isolated.
     #[inline]
     #[must_use]
     pub fn edge(&self, from: Membership, to: Membership) -> Option<&Edge> {
-        let both_here = from.group == self.id && to.group == self.id;
-        if both_here {
-            self.topology.edge(from.index, to.index)
-        } else {
-            None
+        if from.group != self.id || to.group != self.id {
+            return None;
         }
+        self.edge_between(from.index, to.index)
     }
 
-    /// How device `user` accesses the memory of a region on a device of this group, and at what cost: can it be imported, or must
-    /// it be copied? `None` for a region of no device of this group, and if there is no edge.
+    /// As [`edge`](Self::edge), by the devices' numbers.
+    #[inline]
     #[must_use]
-    pub fn access(&self, region: RegionId, user: usize) -> Option<DeviceAccess> {
-        let owner = self
-            .devices()
+    pub fn edge_between(&self, from: usize, to: usize) -> Option<&Edge> {
+        let count = self.devices.len();
+        if to >= count {
+            return None;
+        }
+        self.edges
+            .get(from.checked_mul(count)?.checked_add(to)?)?
+            .as_ref()
+    }
+
+    /// The number of the device that a region is on ([`GroupDevice::region_tag`]); `None` for a region of no device of this group.
+    #[must_use]
+    pub fn owner_of(&self, region: RegionId) -> Option<usize> {
+        self.devices
             .iter()
-            .position(|device| device.region_tag() == Some(region.tag()))?;
-        let edge = self.topology.edge(user, owner)?;
-        Some(DeviceAccess {
-            owner,
-            read: edge.read,
-            write: edge.write,
-            copy_cost: edge.copy_cost,
-            is_peer_to_peer: edge.is_peer_to_peer(),
-        })
+            .position(|device| device.region_tag() == Some(region.tag()))
     }
 
     /// Lets every device leave, the last one first, and clears the memberships.
@@ -136,93 +165,104 @@ impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
             count: devices.len(),
         });
     }
-
-    pub(super) fn of(devices: TryVec<T, A>, topology: Topology<A>, id: GroupId) -> Self {
-        Self {
-            devices,
-            topology,
-            id,
-            is_ended: false,
-        }
-    }
 }
 
-impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
-    /// A builder of a group.
-    #[must_use]
-    pub fn builder(memory: A) -> DeviceGroupBuilder<T, A> {
-        DeviceGroupBuilder::new(memory)
+/// Computes the edges and lets all devices join. A refusal or an unwind clears all memberships.
+fn join_all<T: GroupDevice, A: HostSource + Clone>(
+    devices: &[T],
+    group: GroupId,
+    memory: A,
+) -> Result<TryVec<Option<Edge>, A>, GroupError<T::Error>> {
+    match devices.len() {
+        0 => return Err(GroupError::Empty),
+        1..=MAX_DEVICES => {}
+        _ => return Err(GroupError::TooMany),
     }
-
-    /// Builds a group of one device.
-    ///
-    /// # Errors
-    /// The device, and the error of [`DeviceGroupBuilder::add`] or [`DeviceGroupBuilder::finish`].
-    pub fn of_one(device: T, memory: A) -> Result<Self, Rejected<T, GroupError<T::Error>>> {
-        let id = GroupId::new_unique();
-        let mut devices = match TryVec::try_with_capacity_in(1, memory.clone()) {
-            Ok(devices) => devices,
-            Err(error) => {
-                return Err(Rejected::new(device, error));
-            }
-        };
-        if let Err(group) = device.membership_cell().reserve(id) {
-            return Err(Rejected::new(device, GroupError::InGroup(group)));
-        }
-        let topology = match topology_of(slice::from_ref(&device), id, |device| {
-            edges_of(device, memory)
-        }) {
-            Ok(topology) => topology,
-            Err(error) => {
-                return Err(Rejected::new(device, error));
-            }
-        };
-        match devices.try_push(device) {
-            Ok(()) => Ok(Self::of(devices, topology, id)),
-            // There is capacity; the undo is for completeness.
-            Err(refused) => {
-                refused.value.leave(Membership {
-                    group: id,
-                    index: 0,
-                });
-                refused.value.membership_cell().clear();
-                Err(Rejected::new(refused.value, refused.error))
-            }
-        }
-    }
-
-    /// Ends the group and returns the devices, in no group.
-    #[must_use]
-    pub fn dissolve(mut self) -> TryVec<T, A> {
-        self.end();
-        let none = TryVec::new_in(self.devices.allocator().clone());
-        core::mem::replace(&mut self.devices, none)
-    }
-
-    /// Builds a group of stand-ins with the same edges: `stand_in` creates one for each device, in order, for instance to record its
-    /// calls. Both groups live side by side.
-    ///
-    /// # Errors
-    /// The error of `stand_in` or of [`DeviceGroupBuilder::finish`]; the stand-ins are dropped, in no group.
-    pub fn with_stand_ins<U: GroupDevice>(
-        &self,
-        memory: A,
-        mut stand_in: impl FnMut(usize, &T) -> Result<U, U::Error>,
-    ) -> Result<DeviceGroup<U, A>, GroupError<U::Error>> {
-        let mut builder = DeviceGroupBuilder::new(memory.clone());
-        for (index, device) in self.devices().iter().enumerate() {
-            let step = GroupStep::StandIn;
-            let made = stand_in(index, device).map_err(|error| GroupError::Device {
-                index,
-                step,
-                error,
+    let mut reserved = ReservedMemberships(&[]);
+    for (index, device) in devices.iter().enumerate() {
+        device
+            .membership_cell()
+            .reserve(group)
+            .map_err(|there| match there == group {
+                true => GroupError::Duplicate { index },
+                false => GroupError::InGroup {
+                    index,
+                    group: there,
+                },
             })?;
-            builder.add(made).map_err(|refused| refused.error)?;
-        }
-        builder
-            .finish_with(self.topology.try_clone(memory)?)
-            .map_err(|refused| refused.error)
+        reserved.0 = devices.get(..=index).unwrap_or(devices);
     }
+    let edges = edges_of(devices, memory)?;
+    let mut joined = JoinedDevices {
+        devices,
+        group,
+        count: 0,
+    };
+    for (index, device) in devices.iter().enumerate() {
+        device.membership_cell().set_index(index);
+        device
+            .join(Membership { group, index })
+            .map_err(|error| refused(index, GroupStep::Join, error))?;
+        joined.count = index.saturating_add(1);
+    }
+    mem::forget((joined, reserved));
+    Ok(edges)
+}
+
+/// Reads the capabilities of all devices and compares all pairs.
+fn edges_of<T: GroupDevice, A: HostSource + Clone>(
+    devices: &[T],
+    memory: A,
+) -> Result<TryVec<Option<Edge>, A>, GroupError<T::Error>> {
+    let count = devices.len();
+    let mut reported = TryVec::try_with_capacity_in(count, memory.clone())?;
+    for (index, device) in devices.iter().enumerate() {
+        let capabilities = device
+            .capabilities()
+            .map_err(|error| refused(index, GroupStep::Capabilities, error))?;
+        reported.try_push(capabilities).map_err(|full| full.error)?;
+    }
+    let reported: &[DeviceCapabilities] = &reported;
+    let mut edges: TryVec<Option<Edge>, A> =
+        TryVec::try_with_capacity_in(count.saturating_mul(count), memory)?;
+    for (from, (device, mine)) in devices.iter().zip(reported).enumerate() {
+        for (to, (other, theirs)) in devices.iter().zip(reported).enumerate() {
+            let edge = if from == to {
+                Some(Edge::to_itself(mine))
+            } else {
+                let mut edge = Edge::between(mine, theirs);
+                if let Some(edge) = &mut edge
+                    && mine.is_same_driver(theirs)
+                {
+                    device
+                        .refine(other, edge)
+                        .map_err(|error| refused(from, GroupStep::Refine { other: to }, error))?;
+                }
+                edge
+            };
+            if let Some(contradiction) = edge.and_then(|edge| edge.contradiction()) {
+                return Err(GroupError::Contradiction {
+                    from,
+                    to,
+                    contradiction,
+                });
+            }
+            edges.try_push(edge).map_err(|full| full.error)?;
+        }
+    }
+    let link = |from: usize, to: usize| Some(edges.get(from * count + to)?.as_ref()?.link);
+    for from in 0..count {
+        for to in from..count {
+            if link(from, to) != link(to, from) {
+                return Err(GroupError::Asymmetric { from, to });
+            }
+        }
+    }
+    Ok(edges)
+}
+
+const fn refused<E>(index: usize, step: GroupStep, error: E) -> GroupError<E> {
+    GroupError::Device { index, step, error }
 }
 
 /// The devices leave in reverse order, and are dropped in order.
@@ -238,22 +278,25 @@ impl<T: GroupDevice, A: HostSource> fmt::Debug for DeviceGroup<T, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeviceGroup")
             .field("id", &self.id)
-            .field("topology", &self.topology)
-            .finish()
+            .field("devices", &self.devices.len())
+            .finish_non_exhaustive()
     }
 }
 
-/// How a device accesses a region of another device, or of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceAccess {
-    /// The device of the region.
-    pub owner: usize,
-    /// How it is read.
-    pub read: UseMode,
-    /// How it is written.
-    pub write: UseMode,
-    /// The cost of a copy, if it is known.
-    pub copy_cost: Option<Cost>,
-    /// Whether a copy avoids the host.
-    pub is_peer_to_peer: bool,
+/// The matrix: a letter for how each device reads the memory of each, `N`ative, `I`mport, `C`opy, or `-` without an edge.
+impl<T: GroupDevice, A: HostSource> fmt::Display for DeviceGroup<T, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for from in 0..self.devices.len() {
+            for to in 0..self.devices.len() {
+                f.write_str(match self.edge_between(from, to).map(|edge| edge.read) {
+                    Some(UseMode::Native) => " N",
+                    Some(UseMode::Import) => " I",
+                    Some(UseMode::Copy) => " C",
+                    Some(UseMode::None) | None => " -",
+                })?;
+            }
+            f.write_str("\n")?;
+        }
+        f.write_str("N native, I import, C copy through the host, - none\n")
+    }
 }

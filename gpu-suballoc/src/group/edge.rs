@@ -8,9 +8,11 @@
 use core::fmt;
 
 use super::capabilities::{CapabilityFlags, DeviceCapabilities, HandleTypes};
-use super::mode::{Cost, LinkClass, UseMode};
+use super::mode::{LinkClass, UseMode};
 
 /// One direction between two devices, or a device and itself.
+///
+/// Costs have no unit: 0 is free, and of two ways the smaller is the better. They predict no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// Waiting on a semaphore.
@@ -34,15 +36,15 @@ pub struct Edge {
     /// Their link.
     pub link: LinkClass,
     /// The cost of a wait.
-    pub wait_cost: Cost,
+    pub wait_cost: u8,
     /// The cost of a signal.
-    pub signal_cost: Cost,
+    pub signal_cost: u8,
     /// The cost of a copy, if it is known.
-    pub copy_cost: Option<Cost>,
+    pub copy_cost: Option<u8>,
     /// The latency of the first byte, if it is known.
-    pub latency: Option<Cost>,
+    pub latency: Option<u8>,
     /// The distance of their nearest NUMA nodes, if it is known.
-    pub numa_distance: Option<Cost>,
+    pub numa_distance: Option<u8>,
 }
 
 impl Edge {
@@ -56,15 +58,18 @@ impl Edge {
             write: UseMode::Native,
             coherent_read: UseMode::Native,
             coherent_write: UseMode::Native,
-            flags: CapabilityFlags::from_self(device.flags),
+            flags: device
+                .flags
+                .without(CapabilityFlags::ISOLATED)
+                .union(CapabilityFlags::SAME_DRIVER),
             semaphores: HandleTypes::NATIVE,
             buffers: HandleTypes::NATIVE,
             link: LinkClass::SameDevice,
-            wait_cost: Cost::FREE,
-            signal_cost: Cost::FREE,
-            copy_cost: Some(Cost::FREE),
-            latency: Some(Cost::FREE),
-            numa_distance: Some(Cost::FREE),
+            wait_cost: 0,
+            signal_cost: 0,
+            copy_cost: Some(0),
+            latency: Some(0),
+            numa_distance: Some(0),
         }
     }
 
@@ -122,41 +127,13 @@ impl Edge {
             wait_cost: sync_cost(sync, 0),
             signal_cost: sync_cost(sync, 1),
             // Free if the bytes need not move: one piece of hardware, and a handle or a native access.
-            copy_cost: (same_hardware && direct).then_some(Cost::FREE),
-            latency: same_hardware.then_some(Cost::FREE),
+            copy_cost: (same_hardware && direct).then_some(0),
+            latency: same_hardware.then_some(0),
             numa_distance: from
                 .numa_node
                 .filter(|_| from.numa_node == to.numa_node)
-                .map(|_| Cost::FREE),
+                .map(|_| 0),
         })
-    }
-
-    /// The worse of two in each field: the edge of a device that is composed of several.
-    #[must_use]
-    pub fn worse(&self, other: &Self) -> Self {
-        let worst = |a: UseMode, b: UseMode| if b > a { b } else { a };
-        let dearer = |a: Option<Cost>, b: Option<Cost>| a.zip(b).map(|(a, b)| a.max(b));
-        let (both, either) = (
-            self.flags & other.flags,
-            (self.flags | other.flags) & CapabilityFlags::DEMANDS,
-        );
-        Self {
-            wait: worst(self.wait, other.wait),
-            signal: worst(self.signal, other.signal),
-            read: worst(self.read, other.read),
-            write: worst(self.write, other.write),
-            coherent_read: worst(self.coherent_read, other.coherent_read),
-            coherent_write: worst(self.coherent_write, other.coherent_write),
-            flags: both | either,
-            semaphores: self.semaphores & other.semaphores,
-            buffers: self.buffers & other.buffers,
-            link: self.link.farther(other.link),
-            wait_cost: self.wait_cost.max(other.wait_cost),
-            signal_cost: self.signal_cost.max(other.signal_cost),
-            copy_cost: dearer(self.copy_cost, other.copy_cost),
-            latency: dearer(self.latency, other.latency),
-            numa_distance: dearer(self.numa_distance, other.numa_distance),
-        }
     }
 
     /// Whether copies avoid the host.
@@ -181,10 +158,7 @@ impl Edge {
             .all(|mode| named(*mode, self.buffers))
         {
             Some(Contradiction::BufferImportWithoutHandle)
-        } else if self.copy_cost == Some(Cost::FREE)
-            && !self.read.is_direct()
-            && !self.is_peer_to_peer()
-        {
+        } else if self.copy_cost == Some(0) && !self.read.is_direct() && !self.is_peer_to_peer() {
             Some(Contradiction::FreeCopyThroughHost)
         } else if self.link == LinkClass::HostStaged && self.read == UseMode::Native {
             Some(Contradiction::NativeThroughHost)
@@ -218,33 +192,6 @@ impl fmt::Display for Contradiction {
     }
 }
 
-impl fmt::Display for Edge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            wait,
-            signal,
-            read,
-            write,
-            coherent_read,
-            coherent_write,
-            link,
-            ..
-        } = self;
-        write!(
-            f,
-            "wait {wait}, signal {signal}, read {read}, write {write}, "
-        )?;
-        write!(
-            f,
-            "coherent {coherent_read}/{coherent_write}, {link} link, copy cost "
-        )?;
-        match self.copy_cost {
-            Some(cost) => write!(f, "{cost}"),
-            None => f.write_str("unknown"),
-        }
-    }
-}
-
 /// The best mode for these handle types.
 const fn reached(handles: HandleTypes) -> UseMode {
     if handles.contains(HandleTypes::NATIVE) {
@@ -257,21 +204,15 @@ const fn reached(handles: HandleTypes) -> UseMode {
 }
 
 /// Waiting and signalling by a thread of the host costs much more than a handle.
-const fn sync_cost(mode: UseMode, native: u32) -> Cost {
-    Cost::clamped(match mode {
+const fn sync_cost(mode: UseMode, native: u8) -> u8 {
+    match mode {
         UseMode::Native => native,
         UseMode::Import => 3,
-        UseMode::Copy => 10,
-        UseMode::None => 15,
-    })
+        UseMode::Copy | UseMode::None => 10,
+    }
 }
 
 impl CapabilityFlags {
-    /// The flags of a device's edge to itself.
-    const fn from_self(flags: Self) -> Self {
-        flags.without(Self::ISOLATED).union(Self::SAME_DRIVER)
-    }
-
     /// The flags of an edge between two devices, without those that only a refinement may set.
     const fn of_pair(both: Self, same_driver: bool) -> Self {
         let both = both.without(Self::REFINED).without(Self::SAME_DRIVER);

@@ -43,7 +43,7 @@ pub struct Membership {
 
 /// A device's membership. Each device has one, see [`GroupDevice::membership_cell`](super::GroupDevice::membership_cell).
 ///
-/// A builder reserves it when the device is added, and the end of the group clears it. So a device of a live group is refused
+/// A group reserves it first of all while it is built, and clears it at its end. So a device of a live group is refused
 /// by every other group.
 #[derive(Debug, Default)]
 pub struct MembershipCell {

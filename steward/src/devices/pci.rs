@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpu_suballoc::group::{Cost, LinkClass, PciAddress};
+use gpu_suballoc::group::{LinkClass, PciAddress};
 
 /// The root of Linux's device tree.
 pub(super) const SYSTEM: &str = "/sys";
@@ -62,18 +62,17 @@ pub fn numa_node(device: &Path) -> Option<u16> {
         .ok()
 }
 
-/// The distance between two NUMA nodes, by the system's table.
+/// The distance between two NUMA nodes, by the system's table (ACPI's SLIT): 0 for the node itself, at most 15.
 #[must_use]
-pub fn numa_distance(sys: &Path, from: u16, to: u16) -> Option<Cost> {
+pub fn numa_distance(sys: &Path, from: u16, to: u16) -> Option<u8> {
     let row =
         fs::read_to_string(sys.join(format!("devices/system/node/node{from}/distance"))).ok()?;
     let online = fs::read_to_string(sys.join("devices/system/node/online")).ok()?;
     // The row has a column for each online node, not for each number.
     let column = nodes(online.trim())?.iter().position(|node| *node == to)?;
     let distance = row.split_whitespace().nth(column)?.parse::<u32>().ok()?;
-    Some(Cost::of_numa_distance(
-        u8::try_from(distance).unwrap_or(u8::MAX),
-    ))
+    // In the table a node is 10 away from itself.
+    Some((distance.saturating_sub(10) / 2).min(15) as u8)
 }
 
 /// `0-1,4` as numbers.
@@ -119,18 +118,18 @@ mod tests {
     }
 
     #[test]
-    fn nodes_and_distances_are_the_systems() {
+    fn i28_nodes_and_distances_are_the_systems() {
         let sys = tempfile::tempdir().expect("a folder");
         let node = sys.path().join("devices/system/node");
-        for (number, distances) in [(0, "10 21 32"), (1, "21 10 32"), (4, "32 32 10")] {
+        for (number, distances) in [(0, "10 21 32"), (1, "21 10 32"), (4, "255 41 10")] {
             fs::create_dir_all(node.join(format!("node{number}"))).expect("a folder");
             fs::write(node.join(format!("node{number}/distance")), distances).expect("a file");
         }
         fs::write(node.join("online"), "0-1,4\n").expect("a file");
-        let cost = |from, to| numa_distance(sys.path(), from, to).map(Cost::get);
+        let cost = |from, to| numa_distance(sys.path(), from, to);
         assert_eq!(
-            [cost(0, 0), cost(0, 1), cost(0, 4), cost(4, 1)],
-            [Some(0), Some(5), Some(11), Some(11)]
+            [cost(0, 0), cost(0, 1), cost(0, 4), cost(4, 0), cost(4, 1)],
+            [Some(0), Some(5), Some(11), Some(15), Some(15)]
         );
         assert_eq!([cost(0, 2), cost(2, 0)], [None, None]);
         let device = sys.path().join("device");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::path::PathBuf;
 
-use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
 use ash::vk;
 use gpu_suballoc::DeviceGroup;
 use gpu_suballoc::ash::physical_device_capabilities;
@@ -59,26 +59,24 @@ pub fn survey(entry: &ash::Entry) -> Result<DevicesReport, DevicesError> {
         nvml,
         link_sources: RefCell::new(BTreeMap::new()),
     };
-    let mut builder = DeviceGroup::builder(Scoped::new(&SYSTEM, Scope::Device));
+    let mut devices = TryVec::new_in(Scoped::new(&SYSTEM, Scope::Device));
     let mut rows = Vec::new();
     for (index, device) in physical.iter().enumerate() {
         let (row, shown) = describe(instance, *device, index, &sources);
         rows.push(row);
-        builder
-            .add(shown)
-            .map_err(|refused| DevicesError::Group(refused.error))?;
+        devices
+            .try_push(shown)
+            .map_err(|refused| DevicesError::Group(refused.error.into()))?;
     }
-    let group = builder
-        .finish()
-        .map_err(|refused| DevicesError::Group(refused.error))?;
+    let group = DeviceGroup::new(devices).map_err(|refused| DevicesError::Group(refused.error))?;
     let mut edges = Vec::new();
-    for from in 0..group.count() {
-        for to in (0..group.count()).filter(|to| *to != from) {
+    let count = group.devices().len();
+    for from in 0..count {
+        for to in (0..count).filter(|to| *to != from) {
             let source = sources.link_sources.borrow().get(&(from, to)).copied();
             edges.extend(
                 group
-                    .topology()
-                    .edge(from, to)
+                    .edge_between(from, to)
                     .map(|edge| edge_row(from, to, edge, source)),
             );
         }
@@ -174,8 +172,8 @@ fn edge_row(from: usize, to: usize, edge: &Edge, source: Option<&'static str>) -
             .or((edge.link != LinkClass::Unknown).then_some("Vulkan"))
             .unwrap_or_default()
             .to_owned(),
-        copy_cost: edge.copy_cost.map(|cost| cost.get()),
-        numa_distance: edge.numa_distance.map(|cost| cost.get()),
+        copy_cost: edge.copy_cost,
+        numa_distance: edge.numa_distance,
     }
 }
 

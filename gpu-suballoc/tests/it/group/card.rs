@@ -4,11 +4,10 @@ use std::alloc::System;
 use std::cell::RefCell;
 use std::fmt;
 
-use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+use alloc_core::{FromGlobalAlloc, Rejected, Scope, Scoped, TryVec};
 use gpu_suballoc::DeviceGroup;
 use gpu_suballoc::group::{
-    DeviceCapabilities, DeviceGroupBuilder, Edge, GroupDevice, LinkClass, Membership,
-    MembershipCell,
+    DeviceCapabilities, Edge, GroupDevice, GroupError, LinkClass, Membership, MembershipCell,
 };
 
 pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -79,15 +78,21 @@ impl<'l> Card<'l> {
     }
 }
 
-/// These, in a builder.
-pub(crate) fn added<T: GroupDevice>(
-    devices: impl IntoIterator<Item = T>,
-) -> DeviceGroupBuilder<T, Memory> {
-    let mut builder = DeviceGroup::builder(memory());
-    for device in devices {
-        assert!(builder.add(device).is_ok(), "in no group yet");
-    }
-    builder
+/// These, in a list.
+pub(crate) fn listed<T>(devices: impl IntoIterator<Item = T>) -> TryVec<T, Memory> {
+    let mut list = TryVec::new_in(memory());
+    list.try_extend(devices).expect("memory of the system");
+    list
+}
+
+pub(crate) type Made<T> = Result<
+    DeviceGroup<T, Memory>,
+    Rejected<TryVec<T, Memory>, GroupError<<T as GroupDevice>::Error>>,
+>;
+
+/// A group of these.
+pub(crate) fn group<T: GroupDevice>(devices: impl IntoIterator<Item = T>) -> Made<T> {
+    DeviceGroup::new(listed(devices))
 }
 
 pub(crate) fn cards<'l>(count: u32, log: &'l Log) -> Vec<Card<'l>> {

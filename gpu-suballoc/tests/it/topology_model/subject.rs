@@ -5,12 +5,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
 use debug_guard::{FailingAllocator, Fault};
 use gpu_suballoc::DeviceGroup;
 use gpu_suballoc::group::{
-    CapabilityFlags, Cost, DeviceCapabilities, Edge, GroupDevice, GroupError, GroupStep,
-    HandleTypes, LinkClass, Membership, MembershipCell, TopologyError,
+    CapabilityFlags, DeviceCapabilities, Edge, GroupDevice, GroupError, GroupStep, HandleTypes,
+    LinkClass, Membership, MembershipCell,
 };
 use testkit::programs::{DeviceSpec, Devices, EdgeSeen, GroupOutcome, Question};
 
@@ -77,7 +77,7 @@ impl GroupDevice for SharedTopology {
     fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Question> {
         self.0.answers(Question::Refine)?;
         let link = (self.0.says.get().link + other.0.says.get().link) % 8;
-        edge.link = LinkClass::try_from(link).expect("below 8");
+        edge.link = LINKS[usize::from(link)];
         Ok(())
     }
 
@@ -132,6 +132,18 @@ fn handles(bits: u8) -> HandleTypes {
         .fold(HandleTypes::NONE, |all, handle| all | handle)
 }
 
+/// By number.
+const LINKS: [LinkClass; 8] = [
+    LinkClass::SameDevice,
+    LinkClass::PeerLink,
+    LinkClass::PcieSameRoot,
+    LinkClass::PcieCrossRoot,
+    LinkClass::HostStaged,
+    LinkClass::Fabric,
+    LinkClass::Other,
+    LinkClass::Unknown,
+];
+
 /// The subject.
 pub(crate) struct TopologySubject {
     groups: [Option<DeviceGroup<SharedTopology, Memory>>; 4],
@@ -155,20 +167,13 @@ impl TopologySubject {
         &self,
         devices: &[usize],
     ) -> Result<DeviceGroup<SharedTopology, Memory>, GroupError<Question>> {
-        let mut builder = DeviceGroup::builder(Scoped::new(&MEMORY, Scope::Device));
+        let mut list = TryVec::new_in(Scoped::new(&MEMORY, Scope::Device));
         for device in devices {
-            builder
-                .add(self.cards[*device].clone())
+            list.try_push(self.cards[*device].clone())
                 .map_err(|refused| refused.error)?;
         }
-        builder.finish().map_err(|refused| {
-            assert!(
-                refused
-                    .value
-                    .iter()
-                    .all(|card| card.0.seat.membership().is_none()),
-                "all are as before"
-            );
+        DeviceGroup::new(list).map_err(|refused| {
+            assert_eq!(refused.value.len(), devices.len(), "all come back");
             refused.error
         })
     }
@@ -204,7 +209,7 @@ impl Devices for TopologySubject {
         assert_eq!(MEMORY.live_bytes(), before, "a refusal keeps no memory");
         match error {
             GroupError::Empty => GroupOutcome::Empty,
-            GroupError::Full | GroupError::Duplicate | GroupError::InGroup(_) => {
+            GroupError::TooMany | GroupError::Duplicate { .. } | GroupError::InGroup { .. } => {
                 GroupOutcome::InGroup
             }
             GroupError::Device { index, step, error } => {
@@ -216,9 +221,7 @@ impl Devices for TopologySubject {
                 assert_eq!(asked, error);
                 GroupOutcome::Refused(index, asked)
             }
-            GroupError::Topology(TopologyError::Contradiction { .. }) => {
-                GroupOutcome::Contradiction
-            }
+            GroupError::Contradiction { .. } => GroupOutcome::Contradiction,
             GroupError::Host(_) => GroupOutcome::Host,
             other => panic!("{other:?}"),
         }
@@ -229,7 +232,7 @@ impl Devices for TopologySubject {
             .take()
             .expect("the program ends what it made");
         if dissolve {
-            let count = ending.count();
+            let count = ending.devices().len();
             let devices = ending.dissolve();
             assert!(devices.len() == count && devices.iter().all(|card| !card.0.joined.get()));
         }
@@ -248,7 +251,6 @@ impl Devices for TopologySubject {
     fn edge(&self, group: usize, from: usize, to: usize) -> Option<EdgeSeen> {
         let seat = |device: usize| self.cards[device].0.seat.membership();
         let edge = self.groups[group].as_ref()?.edge(seat(from)?, seat(to)?)?;
-        let cost = |cost: Option<Cost>| cost.map(Cost::get);
         Some(EdgeSeen {
             modes: [
                 edge.wait,
@@ -262,23 +264,14 @@ impl Devices for TopologySubject {
             flags: edge.flags.bits(),
             handles: [edge.semaphores.bits(), edge.buffers.bits()],
             link: edge.link as u8,
+            peer_to_peer: edge.is_peer_to_peer(),
             costs: [
-                cost(Some(edge.wait_cost)),
-                cost(Some(edge.signal_cost)),
-                cost(edge.copy_cost),
-                cost(edge.latency),
-                cost(edge.numa_distance),
+                Some(edge.wait_cost),
+                Some(edge.signal_cost),
+                edge.copy_cost,
+                edge.latency,
+                edge.numa_distance,
             ],
         })
-    }
-
-    fn reach(&self, group: usize, index: usize) -> Option<[u64; 4]> {
-        let reach = self.groups[group].as_ref()?.topology().reach(index)?;
-        Some([
-            reach.can_wait_on,
-            reach.can_signal,
-            reach.can_import_from,
-            reach.can_copy_from,
-        ])
     }
 }
