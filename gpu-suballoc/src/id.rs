@@ -1,9 +1,11 @@
-//! Ids of regions and pools for tables, crops and C: plain numbers that are never reissued.
+//! Ids of regions and pools for tables, crops and C: plain numbers that are never reissued; and the places that regions lie at.
 //!
 //! ```text
-//!   RegionId, 16 bytes:   tag: u32 | place: kind 3, pool 9, block 20 | slot: u32 | generation: u32
-//!                         allocator                                                of the slot; a slot that has used its
-//!                                                                                  24 bits is retired, never wrapped
+//!   RegionId, 12 bytes:   tag: u32 | slot: u32 | generation: u32
+//!                         allocator  of the slot map; a slot that has used its 24 bits is retired, never wrapped
+//!
+//!   RegionPlace:   kind 2, pool 9, block 20 | node | slot                                      the slot's value has the place, the place
+//!                                                                                        names the slot: either shows a stale other
 //! ```
 
 #![forbid(unsafe_code)]
@@ -11,59 +13,44 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The record number of a region without a record, and the end of a list of records. Numbers of records are below `pool::FIRST_OWN`; the
-/// pools mark their own ranges with numbers from there up: `LINEAR_RANGE`, `MOVE_TARGET`.
-pub(crate) const NO_RECORD: u32 = u32::MAX;
-
-/// The id of a region. It is stale once the region is freed: a place that is used again gets another id.
+/// The id of a region. It is stale once the region is freed: a slot that is used again gives another id.
 ///
 /// An id of another allocator has another tag. Calls refuse it, and stale ids, with a typed error.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionId {
     tag: u32,
-    at: RegionSlot,
+    key: RegionKey,
 }
 
-/// An id without its allocator's tag: place, slot and generation.
+/// An id without its allocator's tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RegionSlot {
-    pub(crate) place: RegionPlace,
+pub(crate) struct RegionKey {
     pub(crate) slot: u32,
     pub(crate) generation: u32,
 }
 
-impl RegionSlot {
-    #[inline]
-    pub(crate) const fn kind(self) -> RegionPlaceKind {
-        self.place.kind()
-    }
-}
-
 impl RegionId {
     #[inline]
-    pub(crate) const fn new(tag: u32, at: RegionSlot) -> Self {
-        Self { tag, at }
+    pub(crate) const fn new(tag: u32, key: RegionKey) -> Self {
+        Self { tag, key }
     }
 
-    /// The four numbers, for C.
+    /// The numbers, for C; the last one is 0.
     #[inline]
     #[must_use]
     pub const fn as_raw(self) -> [u32; 4] {
-        [self.tag, self.at.place.0, self.at.slot, self.at.generation]
+        [self.tag, self.key.slot, self.key.generation, 0]
     }
 
     /// From [`as_raw`](RegionId::as_raw). Any four numbers are safe: an id that was never issued is stale.
     #[inline]
     #[must_use]
-    pub const fn from_raw([tag, place, slot, generation]: [u32; 4]) -> Self {
-        let place = RegionPlace(place);
+    pub const fn from_raw([tag, slot, generation, rest]: [u32; 4]) -> Self {
+        // No slot has generation 0.
+        let generation = if rest == 0 { generation } else { 0 };
         Self {
             tag,
-            at: RegionSlot {
-                place,
-                slot,
-                generation,
-            },
+            key: RegionKey { slot, generation },
         }
     }
 
@@ -75,29 +62,15 @@ impl RegionId {
     }
 
     #[inline]
-    pub(crate) const fn at(self) -> RegionSlot {
-        self.at
-    }
-
-    #[inline]
-    pub(crate) const fn kind(self) -> RegionPlaceKind {
-        self.at.kind()
+    pub(crate) const fn key(self) -> RegionKey {
+        self.key
     }
 }
 
 impl fmt::Debug for RegionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RegionSlot {
-            place,
-            slot,
-            generation,
-        } = self.at;
-        let (kind, pool, block) = (place.kind(), place.pool(), place.block());
-        write!(
-            f,
-            "{:08x}:{kind:?}/{pool}/{block}/{slot}#{generation}",
-            self.tag
-        )
+        let RegionKey { slot, generation } = self.key;
+        write!(f, "{:08x}/{slot}#{generation}", self.tag)
     }
 }
 
@@ -107,57 +80,58 @@ impl fmt::Display for RegionId {
     }
 }
 
-/// The kind of structure that holds a region, which determines the meaning of its slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub(crate) enum RegionPlaceKind {
-    /// A range of a block; the slot is its node.
-    General = 0,
-    /// A memory object of its own.
-    Dedicated = 3,
-    /// A piece of a linear pool.
-    Linear = 4,
-    /// A wrapped buffer; the slot is its record. No pool, no block.
-    Wrapped = 5,
-    /// A crop; the slot is its record. No pool, no block.
-    Crop = 6,
+/// Where the allocator's own memory has a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegionPlace {
+    pub(crate) block: BlockRef,
+    /// In the block; 0 for memory of its own.
+    pub(crate) node: u32,
+    /// The region's slot, which the place stores too: a place that was freed, or that a region has left, has another one.
+    pub(crate) slot: u32,
 }
-
-impl RegionPlaceKind {
-    /// A place in a block of a pool that holds one region.
-    #[inline]
-    pub(crate) const fn is_in_pool(self) -> bool {
-        !matches!(self, Self::Wrapped | Self::Crop)
-    }
-
-    const fn from_bits(bits: u32) -> Self {
-        match bits & 7 {
-            0 => Self::General,
-            3 => Self::Dedicated,
-            4 => Self::Linear,
-            5 => Self::Wrapped,
-            _ => Self::Crop,
-        }
-    }
-}
-
-/// The place of a region, packed as in its id: kind, pool below 512, block below 2^20.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RegionPlace(u32);
 
 impl RegionPlace {
+    #[inline]
+    pub(crate) const fn kind(self) -> PlaceKind {
+        self.block.kind()
+    }
+
+    #[inline]
+    pub(crate) const fn pool(self) -> u16 {
+        self.block.pool()
+    }
+
+    #[inline]
+    pub(crate) const fn block(self) -> u32 {
+        self.block.block()
+    }
+}
+
+/// The kind of structure that holds a region, which determines the meaning of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum PlaceKind {
+    /// A range of a block.
+    General = 0,
+    /// A memory object of its own.
+    Dedicated = 1,
+    /// A piece of a linear pool.
+    Linear = 2,
+}
+
+/// A block or memory object: kind, pool below 512, block below 2^20.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockRef(u32);
+
+impl BlockRef {
     /// Limit of the number of pools.
     pub(crate) const POOLS: u32 = 1 << 9;
     /// Limit of the number of blocks of a pool.
     pub(crate) const BLOCKS: u32 = 1 << 20;
-    /// The place of wrapped buffers: no pool, no block.
-    pub(crate) const WRAPPED: Self = Self::new(RegionPlaceKind::Wrapped, 0, 0);
-    /// The place of crops.
-    pub(crate) const CROP: Self = Self::new(RegionPlaceKind::Crop, 0, 0);
 
-    /// `pool` must be below [`RegionPlace::POOLS`], and `block` below [`RegionPlace::BLOCKS`]: higher bits are cut off.
+    /// `pool` must be below [`BlockRef::POOLS`], and `block` below [`BlockRef::BLOCKS`]: higher bits are cut off.
     #[inline]
-    pub(crate) const fn new(kind: RegionPlaceKind, pool: u16, block: u32) -> Self {
+    pub(crate) const fn new(kind: PlaceKind, pool: u16, block: u32) -> Self {
         Self(
             (kind as u32) << 29
                 | (pool as u32 & (Self::POOLS - 1)) << 20
@@ -166,8 +140,12 @@ impl RegionPlace {
     }
 
     #[inline]
-    pub(crate) const fn kind(self) -> RegionPlaceKind {
-        RegionPlaceKind::from_bits(self.0 >> 29)
+    pub(crate) const fn kind(self) -> PlaceKind {
+        match self.0 >> 29 {
+            0 => PlaceKind::General,
+            1 => PlaceKind::Dedicated,
+            _ => PlaceKind::Linear,
+        }
     }
 
     #[inline]
@@ -207,28 +185,28 @@ const fn mix(number: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{RegionId, RegionPlace, RegionPlaceKind, RegionSlot, mix, next_tag};
+    use super::{BlockRef, PlaceKind, RegionId, RegionKey, mix, next_tag};
     use std::collections::HashSet;
 
     #[test]
-    fn a_place_comes_back_as_it_was_packed() {
-        for bits in [0, 3, 4, 5, 6] {
-            let kind = RegionPlaceKind::from_bits(bits);
-            let place = RegionPlace::new(kind, 511, (1 << 20) - 1);
+    fn numbers_come_back_as_they_were_packed() {
+        for kind in [PlaceKind::General, PlaceKind::Dedicated, PlaceKind::Linear] {
+            let block = BlockRef::new(kind, 511, (1 << 20) - 1);
             assert_eq!(
-                (place.kind(), place.pool(), place.block()),
+                (block.kind(), block.pool(), block.block()),
                 (kind, 511, (1 << 20) - 1)
             );
-            assert_eq!(place.0 >> 29, bits);
         }
-        let at = RegionSlot {
-            place: RegionPlace::new(RegionPlaceKind::Linear, 3, 77),
+        let key = RegionKey {
             slot: 9,
             generation: 11,
         };
-        let id = RegionId::new(5, at);
+        let id = RegionId::new(5, key);
         assert_eq!(RegionId::from_raw(id.as_raw()), id);
-        assert_eq!((id.tag(), id.at()), (5, at));
+        assert_eq!((id.tag(), id.key()), (5, key));
+        let mut other = id.as_raw();
+        other[3] = 1;
+        assert_ne!(RegionId::from_raw(other), id);
     }
 
     #[test]

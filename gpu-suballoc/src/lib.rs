@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   GpuAllocator -- Region: owned, wrapped, or a crop of one        the user's value, with a RegionId for tables and C
-//!        |     \--- records: buffers, names, crops, mappings        only for regions that have any
+//!        |     \--- one slot: its place or root, buffer, name, crops, mappings
 //!      pools: memory type x kind of resource, or custom pools
 //!        |
 //!      blocks: ranges in any order, or a stack or ring             Lifetime chooses the end

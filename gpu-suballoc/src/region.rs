@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle, ResourceHandle};
-use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
+use crate::id::{PlaceKind, RegionId};
 
 /// A piece of device memory, with the buffer or image that is bound to it, if any: owned, wrapped, or a crop of another.
 ///
@@ -22,10 +22,9 @@ pub struct Region {
     pub(crate) resource: u64,
     /// From the start of the buffer.
     pub(crate) buffer_offset: u64,
-    /// Its record, or `NO_RECORD` if none is known.
-    pub(crate) record: u32,
     pub(crate) memory_type: u8,
     pub(crate) content: RegionContent,
+    pub(crate) ownership: Ownership,
 }
 
 // Only fields that users know.
@@ -71,6 +70,30 @@ impl ResourceHandle {
         match self {
             Self::Buffer(_) => RegionContent::Buffer,
             Self::Image(_) => RegionContent::Image,
+        }
+    }
+}
+
+/// How a region was placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RangePlacement {
+    /// In the block's free space.
+    General,
+    /// At the end of a stack or ring.
+    Linear,
+    /// In memory of its own.
+    Dedicated,
+    /// In the application's memory.
+    Wrapped,
+}
+
+impl From<PlaceKind> for RangePlacement {
+    fn from(kind: PlaceKind) -> Self {
+        match kind {
+            PlaceKind::General => Self::General,
+            PlaceKind::Dedicated => Self::Dedicated,
+            PlaceKind::Linear => Self::Linear,
         }
     }
 }
@@ -157,16 +180,7 @@ impl Region {
     #[inline]
     #[must_use]
     pub const fn ownership(&self) -> Ownership {
-        match self.id.kind() {
-            RegionPlaceKind::Wrapped => Ownership::Wrapped,
-            RegionPlaceKind::Crop => Ownership::CropAlias,
-            _ => Ownership::Owned,
-        }
-    }
-
-    /// Whether it is a pool's region without a record, as far as this value knows.
-    pub(crate) const fn is_bare(&self) -> bool {
-        self.record == NO_RECORD && self.id.kind().is_in_pool()
+        self.ownership
     }
 
     pub(crate) const NO_TYPE: u8 = u8::MAX;

@@ -122,12 +122,6 @@ impl<'n> RegionOptions<'n> {
         }
     }
 
-    /// Whether the region gets a record, for its name, tag or site.
-    #[inline]
-    pub(crate) const fn needs_record(&self) -> bool {
-        self.name.is_some() || self.tag != 0 || self.site != 0
-    }
-
     setters! {
         set {
             preference: MemoryPreference,

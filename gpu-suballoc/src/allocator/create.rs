@@ -6,7 +6,8 @@ use crate::device::{
     ResourceHandle, ResourceRequirements,
 };
 use crate::error::{GpuError, GpuMisuse};
-use crate::pool::AllocationRequest;
+use crate::id::RegionId;
+use crate::pool::{AllocationRequest, Suballocation};
 use crate::region::Region;
 use crate::region_metadata::{NewRoot, ResourceDescription, RootView};
 use crate::request::{RegionOptions, ResourceKind};
@@ -41,9 +42,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_options(options)?;
         let kind = ResourceDescription::of_buffer(info, options);
         if self.reuse.load(Ordering::Relaxed)
-            && let Some(region) = self.records.reuse(self.host(), &kind, info.size, options)?
+            && let Some(key) = self.records.reuse(self.host(), &kind, info.size, options)?
         {
-            return Ok(region);
+            return Ok(self.region_of(RegionId::new(self.tag, key))?);
         }
         let new = self
             .records
@@ -126,15 +127,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             }
         };
         match self.bind_new(resource, number, asked, kind, options) {
-            Ok(region) => {
+            Ok((placed, asked)) => {
                 // The usable bytes are the buffer's, although its memory may be larger.
                 let view = RootView {
-                    resource: region.resource,
-                    content: region.content,
-                    asked: region.size,
+                    resource: resource.as_raw(),
+                    content: resource.content(),
+                    asked,
                 };
-                self.records.insert_root(new, region.id.at(), view);
-                Ok(region)
+                let key = self.records.insert_root(new, placed.at, view);
+                Ok(self.region_with(&view, &placed, key))
             }
             Err(error) => {
                 self.destroy_resource(resource.content(), resource.as_raw());
@@ -144,38 +145,30 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Places and binds a new resource. A refusal frees the place; the caller still owns the resource.
+    /// Places and binds a new resource. Returns its place and its bytes. A refusal frees the place; the caller still owns the resource.
     fn bind_new(
         &self,
         resource: ResourceHandle,
-        number: u32,
+        slot: u32,
         asked: u64,
         kind: ResourceKind,
         options: &RegionOptions<'_>,
-    ) -> Result<Region, GpuError> {
+    ) -> Result<(Suballocation, u64), GpuError> {
         let requirements = self.requirements(resource);
         let request = self.allocation_request(&requirements, options);
         let placed = self.place(&AllocationRequest {
             kind,
-            user_data: number,
+            slot,
             resource: Some(resource),
             ..request
         })?;
-        let region = self.region(&placed, number);
         if let Err(error) = self.bind(resource, placed.memory, placed.offset) {
-            let freed = self
-                .pools
-                .free_recorded(self.device_and_host(), region.id.at(), number);
+            let freed = self.pools.free(self.device_and_host(), placed.at);
             debug_assert!(freed.is_ok(), "{freed:?}");
             return Err(error.into());
         }
-        let size = if asked > 0 { asked } else { requirements.size };
-        Ok(Region {
-            size,
-            resource: resource.as_raw(),
-            content: resource.content(),
-            ..region
-        })
+        let asked = if asked > 0 { asked } else { requirements.size };
+        Ok((placed, asked))
     }
 
     pub(super) fn requirements(&self, resource: ResourceHandle) -> ResourceRequirements {

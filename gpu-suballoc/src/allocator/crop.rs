@@ -2,14 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use crate::region::{Region, RegionContent};
+use crate::region::{Ownership, Region, RegionContent};
 use alloc_core::HostAllocator;
 
 use super::GpuAllocator;
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
-use crate::region_metadata::{CropRecordView, ReservedSlots};
+use crate::id::RegionId;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Creates a crop of a region: `size` bytes from `offset`, both multiples of `element_bytes`. A crop of a crop is a crop of the same
@@ -28,45 +27,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_tag(of.id)?;
         check(of, offset, size, element_bytes)?;
         self.check_place(of)?;
-        let place = of.id.kind();
-        let (known, key, base) = match place {
-            RegionPlaceKind::Wrapped => (of.id.at().slot, of.id.at(), 0),
-            RegionPlaceKind::Crop => {
-                let CropRecordView {
-                    number,
-                    root_key,
-                    offset,
-                    ..
-                } = self.crop_record(of.id)?;
-                (number, root_key, offset)
-            }
-            _ => (self.record_of(of)?, of.id.at(), 0),
-        };
-        let mut new = self
-            .records
-            .prepare_alias(self.host(), true, known == NO_RECORD)?;
-        let number = new.record;
-        let inserted = self
-            .attach_prepared_record(of, known, &mut new)
-            .and_then(|root| {
-                self.records.insert_crop(
-                    number,
-                    root,
-                    key,
-                    place == RegionPlaceKind::Crop,
-                    base + offset,
-                    size,
-                )
-            });
-        let at = match inserted {
-            Ok(at) => at,
+        let slot = self.records.prepare_crop(self.host())?;
+        let key = match self.records.insert_crop(slot, of.id.key(), (offset, size)) {
+            Ok(key) => key,
             Err(error) => {
-                self.records.unreserve(self.host(), new);
+                self.records.unreserve(self.host(), slot);
                 return Err(error);
             }
         };
         Ok(Region {
-            id: RegionId::new(self.tag, at),
+            id: RegionId::new(self.tag, key),
             memory: of.memory,
             offset: if of.memory.is_some() {
                 of.offset + offset
@@ -76,9 +46,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             size,
             resource: of.resource,
             buffer_offset: of.buffer_offset + offset,
-            record: number,
             memory_type: of.memory_type,
             content: of.content,
+            ownership: Ownership::CropAlias,
         })
     }
 
@@ -111,59 +81,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         element_bytes: u64,
     ) -> Result<Region, GpuError> {
         self.at_its_place(of, |region| self.crop(region, offset, size, element_bytes))
-    }
-
-    pub(super) fn crop_record(&self, crop: RegionId) -> Result<CropRecordView, GpuMisuse> {
-        self.records.view_crop(crop.at().slot, crop.at())
-    }
-
-    /// The record of a region of the allocator's own, or `NO_RECORD`.
-    pub(super) fn record_of(&self, region: &Region) -> Result<u32, GpuMisuse> {
-        if region.record != NO_RECORD {
-            return Ok(region.record);
-        }
-        Ok(self.pools.find(region.id.at())?.1)
-    }
-
-    /// Attaches the prepared record to a region, if `known` is `NO_RECORD`. The record lives as long as the region.
-    pub(super) fn attach_prepared_record(
-        &self,
-        region: &Region,
-        known: u32,
-        new: &mut ReservedSlots,
-    ) -> Result<u32, GpuError> {
-        if known != NO_RECORD {
-            return Ok(known);
-        }
-        let key = region.id.at();
-        let number = core::mem::replace(&mut new.root, NO_RECORD);
-        self.records.insert_bare(number, key);
-        match self.pools.set_user_data(region.id.at(), NO_RECORD, number) {
-            Ok(NO_RECORD) => Ok(number),
-            // Another thread was faster: its record counts.
-            Ok(first) => {
-                self.records.cancel_bare(number);
-                Ok(first)
-            }
-            Err(rule) => {
-                self.records.cancel_bare(number);
-                Err(rule.into())
-            }
-        }
-    }
-
-    /// The record of a region, a new one if it has none.
-    pub(super) fn attach_record(&self, region: &Region) -> Result<u32, GpuError> {
-        let known = self.record_of(region)?;
-        if known != NO_RECORD {
-            return Ok(known);
-        }
-        let mut new = self.records.prepare_alias(self.host(), false, true)?;
-        let attached = self.attach_prepared_record(region, known, &mut new);
-        if attached.is_err() {
-            self.records.unreserve(self.host(), new);
-        }
-        attached
     }
 }
 

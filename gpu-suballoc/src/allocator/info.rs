@@ -3,14 +3,14 @@
 #![forbid(unsafe_code)]
 
 use crate::pool::Suballocation;
-use crate::region::{Ownership, Region, RegionContent};
+use crate::region::{Ownership, RangePlacement, Region, RegionContent};
 use alloc_core::HostAllocator;
 
 use super::GpuAllocator;
 use crate::device::{BufferHandle, DeviceMemory, ImageHandle, MemoryHandle};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
-use crate::region_metadata::{CropRecordView, NewName, RecordInfo, RecordView, RootView};
+use crate::id::{RegionId, RegionKey};
+use crate::region_metadata::{FoundRegion, RecordInfo, RecordView, RootView};
 use crate::request::RegionOptions;
 
 /// A region at one moment, looked up by id.
@@ -20,6 +20,8 @@ pub struct RegionInfo {
     pub ownership: Ownership,
     /// The root of a crop; otherwise the region itself.
     pub root: RegionId,
+    /// How its root was placed.
+    pub placement: RangePlacement,
     /// As [`Region::memory`].
     pub memory: Option<MemoryHandle>,
     /// As [`Region::offset`].
@@ -75,15 +77,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// [`GpuMisuse::Stale`] for a freed region, [`GpuMisuse::OtherAllocator`].
     pub fn info(&self, id: RegionId) -> Result<RegionInfo, GpuMisuse> {
-        let region = self.region_of(id)?;
-        let root = if region.ownership() == Ownership::CropAlias {
-            RegionId::new(self.tag, self.crop_record(id)?.root_key)
-        } else {
-            id
-        };
+        let (region, found) = self.region_and_root(id)?;
         Ok(RegionInfo {
             ownership: region.ownership(),
-            root,
+            root: RegionId::new(self.tag, found.root_key),
+            placement: match found.root {
+                RecordView::Wrapped(_) => RangePlacement::Wrapped,
+                RecordView::Root(_, place) => place.kind().into(),
+            },
             memory: region.memory(),
             offset: region.offset(),
             size: region.size(),
@@ -91,33 +92,17 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             image: region.image(),
             copy_offset: region.copy_offset(),
             memory_type: region.memory_type(),
-            record: match region.record {
-                NO_RECORD => None,
-                number => self.records.info(number, id.at()),
-            },
+            record: self.records.info(id.key()),
         })
     }
 
     /// Replaces name, tag and site of a region by those of `options`, of which nothing else is read.
     ///
     /// # Errors
-    /// As [`crop`](GpuAllocator::crop); the region keeps its name.
+    /// [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; a refusal of the host allocator. The region keeps its name.
     pub fn set_name(&self, region: &Region, options: &RegionOptions<'_>) -> Result<(), GpuError> {
         self.check_tag(region.id)?;
-        let key = region.id.at();
-        // The name before the record, so that a refusal leaves neither.
-        let name = NewName::new(self.host(), options)?;
-        let number = match key.kind() {
-            RegionPlaceKind::Wrapped | RegionPlaceKind::Crop => Ok(key.slot),
-            _ => self.attach_record(region),
-        };
-        match number {
-            Ok(number) => Ok(self.records.set_name(self.host(), number, key, name)?),
-            Err(error) => {
-                name.free(self.host());
-                Err(error)
-            }
-        }
+        (self.records).set_name(self.host(), region.id.key(), options)
     }
 
     /// Calls `then` with the region of an id, again if another thread moves the region between lookup and call: an id stays valid, so only a
@@ -137,77 +122,60 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     /// The region of an id, a copy of its owner's value, which must not be freed.
     pub(crate) fn region_of(&self, id: RegionId) -> Result<Region, GpuMisuse> {
-        self.check_tag(id)?;
-        let key = id.at();
-        match key.kind() {
-            RegionPlaceKind::Wrapped => match self.records.view(key.slot, key)? {
-                RecordView::Wrapped(wrap) => Ok(wrap.region(key, self.tag)),
-                RecordView::Root(_) => Err(GpuMisuse::Stale),
-            },
-            RegionPlaceKind::Crop => {
-                let (crop, place) =
-                    self.records
-                        .view_crop_with(key.slot, key, |root| match root.kind() {
-                            RegionPlaceKind::Wrapped => None,
-                            _ => Some(self.pools.find(root)),
-                        })?;
-                let CropRecordView {
-                    number,
-                    root_key,
-                    root,
-                    offset,
-                    size,
-                } = crop;
-                let root = match root {
-                    RecordView::Wrapped(wrap) => wrap.region(root_key, self.tag),
-                    view => {
-                        let (found, _) = place.ok_or(GpuMisuse::Stale)??;
-                        self.region_from_record(number, &view, &found)
-                    }
-                };
-                let (start, buffer_offset) = (root.offset + offset, root.buffer_offset + offset);
-                let start = if root.memory.is_some() { start } else { 0 };
-                Ok(Region {
-                    id,
-                    offset: start,
-                    size,
-                    buffer_offset,
-                    record: key.slot,
-                    ..root
-                })
-            }
-            _ => {
-                let (found, record) = self.pools.find(id.at())?;
-                let (view, found) = match record {
-                    NO_RECORD => (RecordView::Root(RootView::BARE), found),
-                    number => {
-                        let place = || self.pools.find(key);
-                        let (view, found) = self.records.view_with(number, key, place)?;
-                        (view, found?.0)
-                    }
-                };
-                let region = self.region_from_record(record, &view, &found);
-                Ok(Region { id, ..region })
-            }
-        }
+        self.region_and_root(id).map(|(region, _)| region)
     }
 
-    /// The value of a root with this record at this place.
-    pub(super) fn region_from_record(
-        &self,
-        record: u32,
-        view: &RecordView,
-        found: &Suballocation,
-    ) -> Region {
-        let region = self.region(found, record);
-        match *view {
-            RecordView::Root(root) if root.content != RegionContent::Bare => Region {
-                size: root.asked,
-                resource: root.resource,
-                content: root.content,
-                ..region
+    fn region_and_root(&self, id: RegionId) -> Result<(Region, FoundRegion), GpuMisuse> {
+        self.check_tag(id)?;
+        let (found, place) = self
+            .records
+            .look_up(id.key(), |place| self.pools.find(place))?;
+        let FoundRegion {
+            root_key,
+            root,
+            crop,
+        } = found;
+        let root = match root {
+            RecordView::Wrapped(wrap) => wrap.region(root_key, self.tag),
+            RecordView::Root(view, _) => {
+                let placed = place.ok_or(GpuMisuse::Stale)??;
+                self.region_with(&view, &placed, root_key)
+            }
+        };
+        let region = match crop {
+            None => root,
+            Some((offset, size)) => Region {
+                id,
+                offset: if root.memory.is_some() {
+                    root.offset + offset
+                } else {
+                    0
+                },
+                size,
+                buffer_offset: root.buffer_offset + offset,
+                ownership: Ownership::CropAlias,
+                ..root
             },
-            _ => region,
+        };
+        Ok((region, found))
+    }
+
+    /// The value of a root with this resource at this place.
+    pub(super) fn region_with(
+        &self,
+        view: &RootView,
+        placed: &Suballocation,
+        key: RegionKey,
+    ) -> Region {
+        let region = self.region(placed, key);
+        if view.content == RegionContent::Bare {
+            return region;
+        }
+        Region {
+            size: view.asked,
+            resource: view.resource,
+            content: view.content,
+            ..region
         }
     }
 }

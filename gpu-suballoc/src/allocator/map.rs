@@ -8,7 +8,7 @@ use alloc_core::HostAllocator;
 use super::GpuAllocator;
 use crate::device::{DeviceMemory, MappedRange};
 use crate::error::{GpuError, GpuMisuse, MapRefusal};
-use crate::id::{NO_RECORD, RegionId, RegionPlaceKind, RegionSlot};
+use crate::id::{RegionId, RegionKey};
 use crate::property_flags::PropertyFlags;
 use crate::region::Region;
 use crate::region_metadata::{Backing, RecordView, RegionMetadata, WrappedBuffer};
@@ -22,14 +22,13 @@ use crate::region_metadata::{Backing, RecordView, RegionMetadata, WrappedBuffer}
 pub struct Mapping<'a> {
     start: NonNull<u8>,
     size: usize,
-    number: u32,
-    key: RegionSlot,
+    key: RegionKey,
     allocator: &'a dyn Unmap,
 }
 
 /// An allocator without its type parameters.
 trait Unmap {
-    fn unmap(&self, number: u32, key: RegionSlot, by_id: bool) -> Result<(), GpuMisuse>;
+    fn unmap(&self, key: RegionKey, by_id: bool) -> Result<(), GpuMisuse>;
 }
 
 impl Mapping<'_> {
@@ -48,7 +47,7 @@ impl Mapping<'_> {
 
     /// Keeps the region mapped until it is unmapped by its id. Returns the first byte.
     pub(super) fn keep_by_id(self, records: &RegionMetadata) -> NonNull<u8> {
-        records.mark_mapped_by_id(self.number, self.key);
+        records.mark_mapped_by_id(self.key);
         let start = self.start;
         core::mem::forget(self);
         start
@@ -66,14 +65,14 @@ impl fmt::Debug for Mapping<'_> {
 
 impl Drop for Mapping<'_> {
     fn drop(&mut self) {
-        let unmapped = self.allocator.unmap(self.number, self.key, false);
+        let unmapped = self.allocator.unmap(self.key, false);
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }
 }
 
 impl<D: DeviceMemory, A: HostAllocator> Unmap for GpuAllocator<D, A> {
-    fn unmap(&self, number: u32, key: RegionSlot, by_id: bool) -> Result<(), GpuMisuse> {
-        let (root, root_key, seen, rest) = self.records.begin_unmap(number, key, by_id)?;
+    fn unmap(&self, key: RegionKey, by_id: bool) -> Result<(), GpuMisuse> {
+        let (root, seen, rest) = self.records.begin_unmap(key, by_id)?;
         self.free_leftovers(rest);
         match seen {
             RecordView::Wrapped(wrap) => {
@@ -81,8 +80,8 @@ impl<D: DeviceMemory, A: HostAllocator> Unmap for GpuAllocator<D, A> {
                     foreign.unmap(self.device_and_host().device);
                 }
             }
-            _ => {
-                let unmapped = self.pools.unmap(self.device_and_host(), root_key);
+            RecordView::Root(_, place) => {
+                let unmapped = self.pools.unmap(self.device_and_host(), place);
                 debug_assert!(unmapped.is_ok(), "mapped when it was counted: {unmapped:?}");
             }
         }
@@ -102,21 +101,25 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let size = usize::try_from(region.size).map_err(|_| GpuError::MapUnsupported {
             reason: MapRefusal::AddressSpace,
         })?;
-        let key = region.id.at();
-        let (number, start) = match key.kind() {
-            RegionPlaceKind::Wrapped | RegionPlaceKind::Crop => match self.root_of(key)? {
-                (_, Some(wrap), offset) => self.map_wrapped(key, &wrap, offset)?,
-                (root, None, offset) => self.map_owned(key.slot, key, root, offset)?,
-            },
-            _ => {
-                self.check_visible(key)?;
-                self.map_owned(self.attach_record(region)?, key, key, 0)?
+        let key = region.id.key();
+        let (root, offset, properties) = self.root_of(key)?;
+        let start = match root {
+            RecordView::Wrapped(wrap) => self.map_wrapped(key, &wrap, offset)?,
+            RecordView::Root(..) if properties.contains(PropertyFlags::HOST_VISIBLE) => self
+                .map_counted(key, || {
+                    // The region stays where it is now.
+                    let place = self.records.mapped_place(key)?;
+                    Ok(at(self.pools.map(self.device_and_host(), place)?, offset))
+                })?,
+            RecordView::Root(..) => {
+                return Err(GpuError::MapUnsupported {
+                    reason: MapRefusal::NotHostVisible,
+                });
             }
         };
         Ok(Mapping {
             start,
             size,
-            number,
             key,
             allocator: self,
         })
@@ -137,87 +140,45 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// [`GpuMisuse::NotMapped`]; [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`].
     pub fn unmap_id(&self, id: RegionId) -> Result<(), GpuError> {
         self.check_tag(id)?;
-        let key = id.at();
-        let number = match key.kind() {
-            RegionPlaceKind::Wrapped | RegionPlaceKind::Crop => key.slot,
-            _ => self.pools.find(id.at())?.1,
-        };
-        if number == NO_RECORD {
-            return Err(GpuMisuse::NotMapped.into());
-        }
-        Ok(self.unmap(number, key, true)?)
+        Ok(self.unmap(id.key(), true)?)
     }
 
-    /// The root of a wrapped buffer or a crop, its wrapped buffer if it is one, and the offset in it.
-    fn root_of(
-        &self,
-        key: RegionSlot,
-    ) -> Result<(RegionSlot, Option<WrappedBuffer>, u64), GpuMisuse> {
-        let (root, seen, offset) = match key.kind() {
-            RegionPlaceKind::Crop => {
-                let crop = self.records.view_crop(key.slot, key)?;
-                (crop.root_key, crop.root, crop.offset)
-            }
-            _ => (key, self.records.view(key.slot, key)?, 0),
+    /// The root of a region, the region's offset in it, and the properties of its own memory.
+    fn root_of(&self, key: RegionKey) -> Result<(RecordView, u64, PropertyFlags), GpuMisuse> {
+        let (found, placed) = self.records.look_up(key, |place| self.pools.find(place))?;
+        let offset = found.crop.map_or(0, |(offset, _)| offset);
+        let properties = match placed {
+            Some(placed) => placed?.properties,
+            None => PropertyFlags::default(),
         };
-        match seen {
-            RecordView::Wrapped(wrap) => Ok((root, Some(wrap), offset)),
-            RecordView::Root(_) => Ok((root, None, offset)),
-        }
-    }
-
-    fn check_visible(&self, key: RegionSlot) -> Result<(), GpuError> {
-        let (found, _) = self.pools.find(key)?;
-        if found.properties.contains(PropertyFlags::HOST_VISIBLE) {
-            Ok(())
-        } else {
-            Err(GpuError::MapUnsupported {
-                reason: MapRefusal::NotHostVisible,
-            })
-        }
+        Ok((found.root, offset, properties))
     }
 
     /// Counts a mapping, and maps by `start`. The count is undone if that fails.
     fn map_counted(
         &self,
-        number: u32,
-        key: RegionSlot,
+        key: RegionKey,
         start: impl FnOnce() -> Result<NonNull<u8>, GpuError>,
-    ) -> Result<(u32, NonNull<u8>), GpuError> {
-        self.records.count_map(number, key)?;
-        match start() {
-            Ok(start) => Ok((number, start)),
-            Err(error) => {
-                if let Ok(rest) = self.records.end_map(number, key) {
-                    self.free_leftovers(rest);
-                }
-                Err(error)
-            }
+    ) -> Result<NonNull<u8>, GpuError> {
+        self.records.count_map(key)?;
+        let started = start();
+        if started.is_err()
+            && let Ok(rest) = self.records.end_map(key)
+        {
+            self.free_leftovers(rest);
         }
-    }
-
-    fn map_owned(
-        &self,
-        number: u32,
-        key: RegionSlot,
-        root: RegionSlot,
-        offset: u64,
-    ) -> Result<(u32, NonNull<u8>), GpuError> {
-        self.check_visible(root)?;
-        self.map_counted(number, key, || {
-            Ok(at(self.pools.map(self.device_and_host(), root)?, offset))
-        })
+        started
     }
 
     fn map_wrapped(
         &self,
-        key: RegionSlot,
+        key: RegionKey,
         wrap: &WrappedBuffer,
         offset: u64,
-    ) -> Result<(u32, NonNull<u8>), GpuError> {
+    ) -> Result<NonNull<u8>, GpuError> {
         let backing = visible(wrap)?;
         // The mapping is counted at the region whose id was looked up: while it lives, so do the wrapped buffer and its memory.
-        self.map_counted(key.slot, key, || {
+        self.map_counted(key, || {
             let start = match (backing.mapped, wrap.foreign()) {
                 (Some(start), _) => start,
                 (None, Some(foreign)) => foreign.map(self.device_and_host().device)?,
@@ -278,15 +239,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Err(GpuMisuse::Outside.into());
         }
         self.check_place(region)?;
-        let key = region.id.at();
-        let (root, wrap, base) = match key.kind() {
-            RegionPlaceKind::Wrapped | RegionPlaceKind::Crop => self.root_of(key)?,
-            _ => (key, None, 0),
-        };
-        match wrap {
-            Some(wrap) => {
+        let key = region.id.key();
+        let (root, base, _) = self.root_of(key)?;
+        match root {
+            RecordView::Wrapped(wrap) => {
                 let backing = visible(&wrap)?;
-                if backing.mapped.is_none() && !self.records.is_mapped(key.slot, key)? {
+                if backing.mapped.is_none() && !self.records.is_mapped(key)? {
                     return Err(GpuMisuse::NotMapped.into());
                 }
                 // Keeps the wrapped buffer and its mapping during the call.
@@ -303,12 +261,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                     flush,
                 )
             }
-            _ => {
+            RecordView::Root(_, place) => {
                 let (env, at) = (self.device_and_host(), base + offset);
                 if flush {
-                    self.pools.flush(env, root, at, size)
+                    self.pools.flush(env, place, at, size)
                 } else {
-                    self.pools.invalidate(env, root, at, size)
+                    self.pools.invalidate(env, place, at, size)
                 }
             }
         }

@@ -7,7 +7,7 @@ use alloc_core::HostAllocator;
 use super::GpuAllocator;
 use crate::device::{DeviceMemory, MappedRange};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{RegionPlaceKind, RegionSlot};
+use crate::id::{PlaceKind, RegionKey};
 use crate::pool::Suballocation;
 use crate::property_flags::PropertyFlags;
 use crate::threads;
@@ -51,8 +51,8 @@ fn damage(margin: impl Iterator<Item = u8>) -> Option<(u64, u64)> {
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Refuses the free of a region whose margin is overwritten, and restores the pattern: the next free succeeds.
     #[cold]
-    pub(super) fn check_margin(&self, at: RegionSlot) -> Result<(), GpuMisuse> {
-        match self.read_margin(at, true) {
+    pub(super) fn check_margin(&self, key: RegionKey) -> Result<(), GpuMisuse> {
+        match self.read_margin(key, true) {
             Some((placed, Some(_))) => {
                 let _ = self.write_margin(&placed);
                 Err(GpuMisuse::MarginOverwritten)
@@ -87,17 +87,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     /// Writes the margin of a new region. A refusal frees the region.
     #[cold]
-    pub(super) fn arm_margin(
-        &self,
-        placed: Suballocation,
-        user_data: u32,
-    ) -> Result<Suballocation, GpuError> {
+    pub(super) fn arm_margin(&self, placed: Suballocation) -> Result<Suballocation, GpuError> {
         self.await_asking();
         match self.write_margin(&placed) {
             Ok(()) => Ok(placed),
             Err(error) => {
-                let env = self.device_and_host();
-                let freed = self.pools.free_recorded(env, placed.at, user_data);
+                let freed = self.pools.free(self.device_and_host(), placed.at);
                 debug_assert!(freed.is_ok(), "{freed:?}");
                 Err(error)
             }
@@ -107,7 +102,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Whether a region has a margin: those in shared, host-visible blocks have.
     fn has_margin(&self, placed: &Suballocation) -> bool {
         let kind = placed.at.kind();
-        matches!(kind, RegionPlaceKind::General | RegionPlaceKind::Linear)
+        matches!(kind, PlaceKind::General | PlaceKind::Linear)
             && self.pools.margin_of(placed.properties) > 0
     }
 
@@ -142,16 +137,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// writes of the host that are not flushed yet.
     pub(crate) fn read_margin(
         &self,
-        at: RegionSlot,
+        key: RegionKey,
         is_written: bool,
     ) -> Option<(Suballocation, Option<(u64, u64)>)> {
-        if !matches!(
-            at.kind(),
-            RegionPlaceKind::General | RegionPlaceKind::Linear
-        ) {
-            return None;
-        }
-        let (placed, _) = self.pools.find(at).ok()?;
+        let at = self.records.place_of(key)?;
+        let placed = self.pools.find(at).ok()?;
         if !self.has_margin(&placed) {
             return None;
         }
@@ -169,7 +159,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let (mut found, mut read) = (find_damage(), Ok(()));
         let is_coherent = placed.properties.contains(PropertyFlags::HOST_COHERENT);
         let place = |of: &Suballocation| (of.memory, of.offset, of.size);
-        let is_there = || (self.pools.find(at)).is_ok_and(|(now, _)| place(&now) == place(&placed));
+        let is_there = || (self.pools.find(at)).is_ok_and(|now| place(&now) == place(&placed));
         if found.is_none() && is_written && !is_coherent {
             let _asking = Counted::new(&self.asking);
             // While the region is still there, what is placed after it waits.

@@ -43,9 +43,9 @@ use alloc_core::{HostAllocator, Rejected};
 use self::counting_allocator::CountingAllocator;
 use crate::device::{DeviceLimits, DeviceMemory, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{NO_RECORD, PoolId, RegionId, RegionPlaceKind, next_tag};
+use crate::id::{PoolId, RegionId, RegionKey, next_tag};
 use crate::pool::{AllocationRequest, DeviceAndHost, PoolOptions, Pools, Suballocation};
-use crate::region::{Region, RegionContent};
+use crate::region::{Ownership, Region, RegionContent};
 use crate::region_metadata::RegionMetadata;
 use crate::request::RegionOptions;
 
@@ -332,7 +332,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             prefers_dedicated: requirements.prefers_dedicated,
             requires_dedicated: requirements.requires_dedicated,
             pool: options.pool,
-            user_data: NO_RECORD,
+            // The caller's.
+            slot: u32::MAX,
             priority: options.priority,
             export: options.export,
             next: options.next,
@@ -347,11 +348,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Places a region. If device memory is short, frees kept buffers and tries again.
     #[inline(always)]
     fn place(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        self.with_margin(request.user_data, || {
-            match self.pools.place(self.device_and_host(), request) {
-                Err(error) => self.place_after_evicting(request, error),
-                Ok(placed) => Ok(placed),
-            }
+        self.with_margin(|| match self.pools.place(self.device_and_host(), request) {
+            Err(error) => self.place_after_evicting(request, error),
+            Ok(placed) => Ok(placed),
         })
     }
 
@@ -359,14 +358,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     #[inline(always)]
     fn with_margin(
         &self,
-        user_data: u32,
         place: impl FnOnce() -> Result<Suballocation, GpuError>,
     ) -> Result<Suballocation, GpuError> {
         if self.pools.margin() == 0 {
             return place();
         }
         let _arming = self.begin_arming();
-        self.arm_margin(place()?, user_data)
+        self.arm_margin(place()?)
     }
 
     #[cold]
@@ -400,17 +398,17 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     /// The region at a place.
     #[inline]
-    pub(crate) fn region(&self, placed: &Suballocation, record: u32) -> Region {
+    pub(crate) fn region(&self, placed: &Suballocation, key: RegionKey) -> Region {
         Region {
-            id: RegionId::new(self.tag, placed.at),
+            id: RegionId::new(self.tag, key),
             memory: Some(placed.memory),
             offset: placed.offset,
             size: placed.size,
             resource: 0,
             buffer_offset: 0,
-            record,
             memory_type: placed.memory_type as u8,
             content: RegionContent::Bare,
+            ownership: Ownership::Owned,
         }
     }
 
@@ -422,10 +420,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Whether a value may have an old place of its region.
     #[inline]
     fn may_have_moved(&self, region: &Region) -> bool {
-        matches!(
-            region.id.kind(),
-            RegionPlaceKind::General | RegionPlaceKind::Crop
-        ) && self.has_moved.load(Ordering::Acquire)
+        region.ownership != Ownership::Wrapped && self.has_moved.load(Ordering::Acquire)
     }
 
     /// Refuses a value with an old place of its region.

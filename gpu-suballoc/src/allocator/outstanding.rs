@@ -4,8 +4,8 @@ use alloc_core::HostAllocator;
 
 use super::{GpuAllocator, OutstandingRegions};
 use crate::device::DeviceMemory;
-use crate::id::{NO_RECORD, RegionId, RegionPlaceKind, RegionSlot};
-use crate::pool::WalkItem;
+use crate::id::RegionId;
+use crate::region::Ownership;
 
 /// Regions that are freed at a time.
 const BATCH: usize = 32;
@@ -24,36 +24,22 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Fills `room` with the ids of live regions, wrapped buffers and crops, without the first `passed`. The order is constant while
-    /// nothing changes. Returns their number.
-    pub(crate) fn live_regions(&self, passed: usize, room: &mut [Option<RegionId>]) -> usize {
-        self.live_regions_where(passed, room, |_| true)
-    }
-
-    fn live_regions_where(
+    /// Fills `room` with live regions, wrapped buffers and crops that `which` selects, from the slot `from` on, which is advanced. Returns their
+    /// number: 0 at the end.
+    pub(crate) fn live_regions<const N: usize>(
         &self,
-        passed: usize,
-        room: &mut [Option<RegionId>],
-        which: impl Fn(RegionId) -> bool,
+        from: &mut u32,
+        room: &mut [Option<(RegionId, Ownership)>; N],
+        which: impl Fn(Ownership) -> bool,
     ) -> usize {
-        let (mut to_pass, mut filled) = (passed, 0);
-        let mut put = |at: RegionSlot| {
-            let id = RegionId::new(self.tag, at);
-            if !which(id) {
-            } else if to_pass > 0 {
-                to_pass -= 1;
-            } else if let Some(place) = room.get_mut(filled) {
-                *place = Some(id);
-                filled += 1;
-            }
-        };
-        self.pools.walk(&mut |item| {
-            if let WalkItem::Region { at, .. } = item {
-                put(at);
-            }
+        let mut found = [None; N];
+        let (count, next) = self.records.live_regions(*from, &mut found, which);
+        *from = next;
+        *room = found.map(|found| {
+            let (key, ownership) = found?;
+            Some((RegionId::new(self.tag, key), ownership))
         });
-        self.records.each_alias(&mut |alias| put(alias.key));
-        filled
+        count
     }
 
     /// Frees all regions, crops before their roots, and closes the allocator. A buffer whose mapping was forgotten is not destroyed; its
@@ -61,7 +47,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub(crate) fn close_by_force(self) {
         let mut allocator = self;
         allocator.evict_reusable(0, 0);
-        allocator.free_each(|id| id.kind() == RegionPlaceKind::Crop);
+        allocator.free_each(|ownership| ownership == Ownership::CropAlias);
         allocator.free_each(|_| true);
         let (env, pools) = allocator.split();
         pools.close_by_force(env);
@@ -69,16 +55,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         drop(allocator.into_parts());
     }
 
-    fn free_each(&self, which: impl Fn(RegionId) -> bool) {
-        // Each turn frees one, or passes one by.
-        let mut stay = 0;
-        loop {
-            let mut some = [None; BATCH];
-            if self.live_regions_where(stay, &mut some, &which) == 0 {
-                return;
-            }
-            for id in some.into_iter().flatten() {
-                stay += usize::from(self.free_named(id, NO_RECORD, false).is_err());
+    /// Frees each region that `which` selects, if it may be freed.
+    fn free_each(&self, which: impl Fn(Ownership) -> bool) {
+        let (mut from, mut some) = (0, [None; BATCH]);
+        while self.live_regions(&mut from, &mut some, &which) > 0 {
+            for (id, _) in some.into_iter().flatten() {
+                let _ = self.free_named(id, false);
             }
         }
     }

@@ -9,9 +9,9 @@ use alloc_core::{HostAllocator, Rejected};
 use super::GpuAllocator;
 use crate::device::{BufferInfo, DeviceMemory};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{RegionId, RegionPlaceKind, RegionSlot};
+use crate::id::PlaceKind;
 use crate::region::{Ownership, Region, RegionContent};
-use crate::region_metadata::{RecordView, RemovedRoot};
+use crate::region_metadata::RemovedRoot;
 use crate::request::RegionOptions;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
@@ -32,52 +32,32 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             && self.max_reusable_buffers > 0
             && region.size <= self.max_reusable_bytes
             && region.content == RegionContent::Buffer
-            && matches!(
-                region.id.kind(),
-                RegionPlaceKind::General | RegionPlaceKind::Dedicated
-            );
+            && region.ownership() == Ownership::Owned;
         if !is_reusable {
             return self.free(region);
         }
-        match self.begin_release(&region) {
-            Ok(Some(gone)) => self.cache_buffer(gone, region),
-            Ok(None) => {}
-            Err(rule) => return Err(Rejected::new(region, rule)),
+        match self.begin_removal(region.id, false) {
+            Ok(rest) => {
+                if let Some(gone) = rest.free(self.host()) {
+                    self.cache_buffer(gone);
+                }
+                Ok(())
+            }
+            Err(rule) => Err(Rejected::new(region, rule)),
         }
-        Ok(())
     }
 
-    fn begin_release(&self, region: &Region) -> Result<Option<RemovedRoot>, GpuMisuse> {
-        self.check_tag(region.id)?;
-        let at = region.id.at();
-        if self.pools.margin() > 0 {
-            self.check_margin(at)?;
-        }
-        self.records.begin_removal(region.record, at, false)
-    }
-
-    fn cache_buffer(&self, gone: RemovedRoot, region: Region) {
-        if !self.records.is_reusable(&gone) {
+    fn cache_buffer(&self, gone: RemovedRoot) {
+        // A linear pool frees in order.
+        if gone.place.kind() == PlaceKind::Linear || !self.records.is_reusable(&gone) {
             self.destroy_removed_root(gone);
             return;
         }
-        // A new generation makes the old id stale at once.
-        let at = region.id.at();
-        let (Ok((placed, _)), Ok(generation)) = (self.pools.find(at), self.pools.renew(at)) else {
-            self.destroy_removed_root(gone);
-            return;
-        };
-        let at = RegionSlot { generation, ..at };
-        // The value may be older than a move, and its buffer's handle may have been reused since.
-        let region = Region {
-            id: RegionId::new(self.tag, at),
-            ..self.region_from_record(gone.number, &RecordView::Root(gone.view), &placed)
-        };
         self.evict_reusable(
             self.max_reusable_buffers.saturating_sub(1),
-            self.max_reusable_bytes.saturating_sub(region.size),
+            self.max_reusable_bytes.saturating_sub(gone.view.asked),
         );
-        if let Err(gone) = self.records.insert_reusable(self.host(), gone, at, region) {
+        if let Err(gone) = self.records.insert_reusable(self.host(), gone) {
             self.destroy_removed_root(gone);
         }
         // Another thread may have switched reuse off, and may have evicted before the insertion.
@@ -110,7 +90,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             Ok(()) => Ok(larger),
             Err(refused) => {
                 // Another thread began to use the old one: it stays, and the new one is freed.
-                let _ = self.free_named(larger.id, larger.record, false);
+                let _ = self.free_named(larger.id, false);
                 Err(refused)
             }
         }
@@ -133,7 +113,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if region.ownership() == Ownership::Wrapped {
             return Err(GpuMisuse::IsWrapped);
         }
-        match self.records.info(region.record, region.id.at()) {
+        match self.records.info(region.id.key()) {
             Some(record) if record.crops > 0 => Err(GpuMisuse::HasCrops),
             Some(record) if record.maps > 0 => Err(GpuMisuse::Mapped),
             _ => Ok(false),

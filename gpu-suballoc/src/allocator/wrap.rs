@@ -8,9 +8,9 @@ use alloc_core::{HostAllocator, Rejected};
 use super::GpuAllocator;
 use crate::device::{BufferHandle, DeviceMemory};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{RegionId, RegionPlaceKind, RegionSlot};
+use crate::id::{RegionId, RegionKey};
 use crate::property_flags::PropertyFlags;
-use crate::region_metadata::{Backing, WrappedBuffer};
+use crate::region_metadata::{Backing, RecordView, WrappedBuffer};
 use crate::request::RegionOptions;
 use crate::setters::setters;
 
@@ -150,13 +150,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     fn root_is_wrapped(&self, region: &Region) -> Result<(), GpuMisuse> {
         self.check_tag(region.id)?;
-        let wrapped = match region.ownership() {
-            Ownership::Owned => false,
-            Ownership::Wrapped => true,
-            Ownership::CropAlias => {
-                self.crop_record(region.id)?.root_key.kind() == RegionPlaceKind::Wrapped
-            }
-        };
+        let (found, _) = self.records.look_up(region.id.key(), |_| ())?;
+        let wrapped = matches!(found.root, RecordView::Wrapped(_));
         if wrapped {
             Ok(())
         } else {
@@ -167,7 +162,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
 impl WrappedBuffer {
     /// The region of a wrapped buffer.
-    pub(super) fn region(&self, key: RegionSlot, tag: u32) -> Region {
+    pub(super) fn region(&self, key: RegionKey, tag: u32) -> Region {
         Region {
             id: RegionId::new(tag, key),
             memory: self.backing.map(|backing| backing.memory),
@@ -177,9 +172,9 @@ impl WrappedBuffer {
             size: self.size,
             resource: self.buffer.as_raw(),
             buffer_offset: self.offset,
-            record: key.slot,
             memory_type: Region::NO_TYPE,
             content: RegionContent::Buffer,
+            ownership: Ownership::Wrapped,
         }
     }
 }

@@ -6,7 +6,8 @@ use super::device_context::DeviceContext;
 use super::loss_aware_device::ContextDevice;
 use crate::allocator::write_in_use;
 use crate::cache::ShaderKey;
-use crate::id::{RegionId, RegionPlaceKind};
+use crate::id::RegionId;
+use crate::region::Ownership;
 
 /// What a release freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,21 +99,19 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     /// All that prevents [`release`](Self::release): regions, wrapped buffers, crops, referenced shaders. Allocates
     /// nothing. Shaders that are being compiled are only counted, by a refused release.
     pub fn release_blockers(&self) -> impl Iterator<Item = ReleaseBlocker> + '_ {
-        let (mut some, mut there, mut passed) = ([None; BATCH], 0, 0);
+        let (mut some, mut there, mut from) = ([None; BATCH], BATCH, 0);
         let regions = core::iter::from_fn(move || {
             if there == BATCH {
+                self.allocator()
+                    .live_regions(&mut from, &mut some, |_| true);
                 there = 0;
             }
-            if there == 0 {
-                some = [None; BATCH];
-                passed += self.allocator().live_regions(passed, &mut some);
-            }
-            let id: RegionId = some.get_mut(there)?.take()?;
+            let (id, ownership) = some.get_mut(there)?.take()?;
             there += 1;
-            Some(match id.kind() {
-                RegionPlaceKind::Wrapped => ReleaseBlocker::Wrapped(id),
-                RegionPlaceKind::Crop => ReleaseBlocker::Crop(id),
-                _ => ReleaseBlocker::Region(id),
+            Some(match ownership {
+                Ownership::Wrapped => ReleaseBlocker::Wrapped(id),
+                Ownership::CropAlias => ReleaseBlocker::Crop(id),
+                Ownership::Owned => ReleaseBlocker::Region(id),
             })
         });
         regions.chain(self.shaders().held_keys().map(ReleaseBlocker::Shader))

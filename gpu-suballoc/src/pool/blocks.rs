@@ -9,10 +9,10 @@ use super::turnover::Turnover;
 use crate::error::GpuMisuse;
 use crate::growable_vec::GrowableVec;
 use crate::host_block::HostBlock;
-use crate::id::RegionPlaceKind;
+use crate::id::{PlaceKind, RegionPlace};
 use crate::range::{
     Fit, FreeIndex, FreeRange, GranuleRequest, LiveRange, NODES_PER_ALLOCATION, NodeShortage,
-    NodeStore, RangeAllocator, RangeError, RangeRequest, Span,
+    NodeStore, RangeAllocator, RangeRequest, Span,
 };
 
 /// No slot.
@@ -99,11 +99,10 @@ pub(super) struct IndexShortage {
 /// An allocated space. Written and read field by field: a copy of the whole struct would wait for the narrow stores before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockSpace {
-    pub(super) kind: RegionPlaceKind,
-    /// The block number in the region's id.
+    pub(super) kind: PlaceKind,
+    /// The block number in the region's place.
     pub(super) block: u32,
-    pub(super) slot: u32,
-    pub(super) generation: u32,
+    pub(super) node: u32,
     /// The block that the space lies in.
     pub(super) containing_block: u32,
     pub(super) offset: u64,
@@ -112,10 +111,9 @@ pub(super) struct BlockSpace {
 
 impl BlockSpace {
     pub(super) const NOWHERE: Self = Self {
-        kind: RegionPlaceKind::General,
+        kind: PlaceKind::General,
         block: 0,
-        slot: 0,
-        generation: 0,
+        node: 0,
         containing_block: 0,
         offset: 0,
         size: 0,
@@ -228,8 +226,7 @@ impl Blocks {
         let range = core.carve(&self.store, &self.open, found, want);
         let is_over = self.turnover.note_allocation(range.size);
         space.containing_block = found.block;
-        space.slot = range.node;
-        space.generation = range.generation;
+        space.node = range.node;
         space.offset = range.offset;
         space.size = range.size;
         if is_over {
@@ -305,27 +302,22 @@ impl Blocks {
         }
     }
 
-    /// Frees a range that has `user_data`. Returns its size, and whether the block is empty now. A chunk that the store does not need any
-    /// more is kept in [`spare_memory`](Blocks::spare_memory).
+    /// Frees a range. Returns its size, and whether the block is empty now. A chunk that the store does not need any more is kept in
+    /// [`spare_memory`](Blocks::spare_memory).
     #[inline]
-    pub(super) fn free(
-        &mut self,
-        block: u32,
-        node: u32,
-        generation: u32,
-        user_data: u32,
-    ) -> Result<(u64, bool), GpuMisuse> {
-        let slot = self.slots.get_mut(block).ok_or(GpuMisuse::Stale)?;
+    pub(super) fn free(&mut self, at: RegionPlace) -> Result<(u64, bool), GpuMisuse> {
+        let slot = self.slots.get_mut(at.block()).ok_or(GpuMisuse::Stale)?;
         let live = slot.live.as_mut().ok_or(GpuMisuse::Stale)?;
         let index = match live.listing {
             BlockListing::Open => &self.open,
             BlockListing::Closed => &self.closed,
             BlockListing::Draining => &self.draining,
         };
+        let node = (at.node, self.store.generation(at.node));
         let freed = live
             .core
-            .free(&self.store, index, (node, generation), Some(user_data))
-            .map_err(misuse)?;
+            .free(&self.store, index, node, Some(at.slot))
+            .map_err(|_| GpuMisuse::Stale)?;
         let is_open = live.listing == BlockListing::Open;
         self.turnover.note_freed(1, freed.size, is_open);
         if self.spare_memory.is_none() {
@@ -335,41 +327,6 @@ impl Blocks {
             self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
         }
         Ok((freed.size, freed.is_empty))
-    }
-
-    /// Frees several ranges of one block that have `user_data`, all or none: neighbours among them are joined first. Returns their bytes, and
-    /// whether the block is empty now; `None` if one of them is stale, is named twice, or has other user data.
-    pub(super) fn free_run(
-        &mut self,
-        block: u32,
-        run: &[(u32, u32)],
-        user_data: u32,
-    ) -> Option<(u64, bool)> {
-        let live = self.slots.get_mut(block)?.live.as_mut()?;
-        let mut bytes = 0u64;
-        for (node, generation) in run {
-            let found = live
-                .core
-                .get(&self.store, *node, *generation)
-                .ok()
-                .filter(|found| found.user_data == user_data)?;
-            bytes = bytes.saturating_add(found.size);
-        }
-        let index = match live.listing {
-            BlockListing::Open => &self.open,
-            BlockListing::Closed => &self.closed,
-            BlockListing::Draining => &self.draining,
-        };
-        let empty = live.core.free_batch(&self.store, index, run).ok()?;
-        let is_open = live.listing == BlockListing::Open;
-        self.turnover.note_freed(run.len() as u32, bytes, is_open);
-        if self.spare_memory.is_none() {
-            self.spare_memory = self.store.detach_spare_chunk();
-        }
-        if empty {
-            self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
-        }
-        Some((bytes, empty))
     }
 
     /// A live block.
@@ -388,86 +345,23 @@ impl Blocks {
     }
 
     /// The block of a live range, and the range.
-    pub(super) fn range(
-        &self,
-        block: u32,
-        node: u32,
-        generation: u32,
-    ) -> Result<(&LiveBlock, LiveRange), GpuMisuse> {
-        let find = |block| {
-            let live: &LiveBlock = self.block(block)?;
-            let found = live.core.get(&self.store, node, generation);
-            Ok((live, found.map_err(misuse)?))
-        };
-        match find(block) {
-            Err(GpuMisuse::Stale) => find(self.block_of(block, node, generation)),
-            there => there,
+    pub(super) fn range(&self, at: RegionPlace) -> Result<(&LiveBlock, LiveRange), GpuMisuse> {
+        let live = self.block(at.block())?;
+        let generation = self.store.generation(at.node);
+        let found = live.core.get(&self.store, at.node, generation);
+        let found = found.ok().filter(|found| found.user_data == at.slot);
+        Ok((live, found.ok_or(GpuMisuse::Stale)?))
+    }
+
+    /// Writes another slot into a live range.
+    pub(super) fn set_slot(&self, at: RegionPlace, slot: u32) {
+        if let Ok(live) = self.block(at.block()) {
+            let generation = self.store.generation(at.node);
+            let set = live
+                .core
+                .set_user_data(&self.store, at.node, generation, slot);
+            debug_assert!(set.is_ok(), "looked up before: {set:?}");
         }
-    }
-
-    /// The block of a live range that was in `block` when it was allocated.
-    #[inline]
-    pub(super) fn block_of(&self, block: u32, node: u32, generation: u32) -> u32 {
-        let is_there = self
-            .block(block)
-            .is_ok_and(|live| live.core.get(&self.store, node, generation).is_ok());
-        if is_there {
-            return block;
-        }
-        self.store.block_of_moved(node, generation).unwrap_or(block)
-    }
-
-    /// As [`free`](Self::free), of a range that may have been moved out of `block`; also returns the block that it was in.
-    #[inline]
-    pub(super) fn free_moved(
-        &mut self,
-        block: u32,
-        node: u32,
-        generation: u32,
-        user_data: u32,
-    ) -> Result<(u32, u64, bool), GpuMisuse> {
-        match self.free(block, node, generation, user_data) {
-            Ok((size, empty)) => Ok((block, size, empty)),
-            Err(GpuMisuse::Stale) => {
-                let block = self
-                    .store
-                    .block_of_moved(node, generation)
-                    .ok_or(GpuMisuse::Stale)?;
-                let (size, empty) = self.free(block, node, generation, user_data)?;
-                Ok((block, size, empty))
-            }
-            Err(rule) => Err(rule),
-        }
-    }
-
-    /// Changes the user data of a live range.
-    pub(super) fn set_user_data(
-        &mut self,
-        block: u32,
-        node: u32,
-        generation: u32,
-        user_data: u32,
-    ) -> Result<(), GpuMisuse> {
-        let block = self.block_of(block, node, generation);
-        self.block(block)?
-            .core
-            .set_user_data(&self.store, node, generation, user_data)
-            .map_err(misuse)
-    }
-
-    /// Gives a live range its next generation.
-    pub(super) fn renew(
-        &mut self,
-        block: u32,
-        node: u32,
-        generation: u32,
-    ) -> Result<u32, GpuMisuse> {
-        let block = self.block_of(block, node, generation);
-        let slot = self.slots.get_mut(block).ok_or(GpuMisuse::Stale)?;
-        let live = slot.live.as_mut().ok_or(GpuMisuse::Stale)?;
-        live.core
-            .renew(&self.store, node, generation)
-            .map_err(misuse)
     }
 
     /// Every piece of a block, in order of offset.
@@ -578,15 +472,5 @@ impl Blocks {
     /// The number of live blocks.
     pub(super) fn len(&self) -> u32 {
         self.live
-    }
-}
-
-/// The caller's mistake that a range allocator's refusal stands for.
-pub(super) const fn misuse(refusal: RangeError) -> GpuMisuse {
-    match refusal {
-        RangeError::ZeroSize => GpuMisuse::ZeroSize,
-        RangeError::Alignment | RangeError::Granule => GpuMisuse::BadAlignment,
-        RangeError::OtherUserData => GpuMisuse::Held,
-        _ => GpuMisuse::Stale,
     }
 }

@@ -9,7 +9,7 @@ use super::request::{AllocationRequest, Suballocation};
 use super::{Pool, Pools};
 use crate::device::{DeviceError, MemoryHandle, MemoryRequest};
 use crate::error::{GpuError, GpuMisuse, Limit};
-use crate::id::{RegionPlace, RegionPlaceKind};
+use crate::id::{BlockRef, PlaceKind, RegionPlace};
 use crate::range::RangeAllocator;
 use crate::sync::Ordering;
 
@@ -121,8 +121,8 @@ impl Pools {
                 device_and_host.grow(layout, |block| pool.lock().blocks.slots.grow_with(block))?;
                 continue;
             }
-            let Some(block) = state.blocks.reserve(RegionPlace::BLOCKS) else {
-                return Err(too_many_blocks(RegionPlace::BLOCKS));
+            let Some(block) = state.blocks.reserve(BlockRef::BLOCKS) else {
+                return Err(too_many_blocks(BlockRef::BLOCKS));
             };
             state.objects = state.objects.saturating_add(1);
             state.blocks_in_creation = state.blocks_in_creation.saturating_add(1);
@@ -265,8 +265,8 @@ impl Pools {
                     .grow(layout, |block| pool.lock().dedicated.slots.grow_with(block))?;
                 continue;
             }
-            let Some(place) = state.dedicated.reserve(RegionPlace::BLOCKS) else {
-                return Err(too_many_blocks(RegionPlace::BLOCKS));
+            let Some(place) = state.dedicated.reserve(BlockRef::BLOCKS) else {
+                return Err(too_many_blocks(BlockRef::BLOCKS));
             };
             state.objects = state.objects.saturating_add(1);
             break (config, place);
@@ -310,18 +310,22 @@ impl Pools {
             pool.lock().dedicated.unreserve(place);
             return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
         }
-        let generation = state.dedicated.install(
+        state.dedicated.install(
             place,
             DedicatedRegion {
                 object,
-                user_data: request.user_data,
+                slot: request.slot,
                 is_freed: false,
             },
         );
         core::mem::forget(reservation);
         state.regions = state.regions.saturating_add(1);
         state.used_bytes = state.used_bytes.saturating_add(request.size);
-        let at = state.region_slot(RegionPlaceKind::Dedicated, place, 0, generation);
+        let at = RegionPlace {
+            block: BlockRef::new(PlaceKind::Dedicated, config.index, place),
+            node: 0,
+            slot: request.slot,
+        };
         Ok(Suballocation {
             at,
             memory,

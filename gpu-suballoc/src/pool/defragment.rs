@@ -2,34 +2,16 @@
 //!
 //! Nothing here knows passes or resources: see `allocator/defragmentation`.
 
-use super::blocks::{BlockListing, BlockSpace, LiveBlock, misuse};
+use super::blocks::{BlockListing, BlockSpace, LiveBlock};
 use super::device_and_host::DeviceAndHost;
 use super::drain_plan::BlockSum;
-use super::request::{MOVE_TARGET, Suballocation, is_internal_range};
+use super::request::{LINEAR_RANGE, MOVE_TARGET, Suballocation};
 use super::state::PoolState;
 use super::{Pool, Pools};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{NO_RECORD, RegionPlace, RegionPlaceKind, RegionSlot};
+use crate::id::{BlockRef, PlaceKind, RegionPlace};
 use crate::range::{Fit, LiveRange, MAX_NOTED_ALIGNMENT, NodeShortage, RangeRequest};
 use crate::sync::StateGuard;
-
-/// A region of a block that drains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlockRegion {
-    pub(crate) at: RegionSlot,
-    /// Its record's number, or `NO_RECORD`.
-    pub(crate) record: u32,
-}
-
-/// A region whose move was prepared.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PreparedMove {
-    pub(crate) from: Suballocation,
-    /// `None` without room.
-    pub(crate) target: Option<Suballocation>,
-    /// Its record's number, or `NO_RECORD` without room.
-    pub(crate) record: u32,
-}
 
 /// Counts of regions that no defragmentation moves, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,7 +107,7 @@ impl Pools {
         &self,
         index: u16,
         block: u32,
-        visit: &mut dyn FnMut(BlockRegion),
+        visit: &mut dyn FnMut(RegionPlace),
     ) -> bool {
         let Some(pool) = self.pool(index) else {
             return false;
@@ -135,14 +117,12 @@ impl Pools {
             return false;
         };
         let mut movable = live.object.map.is_idle();
-        (live.core).each_live(&state.blocks.store, |node, generation, record| {
-            if !is_internal_range(record) {
-                visit(BlockRegion {
-                    at: state.region_slot(RegionPlaceKind::General, block, node, generation),
-                    record,
-                });
-            } else {
+        (live.core).each_live(&state.blocks.store, |node, slot| {
+            if matches!(slot, LINEAR_RANGE | MOVE_TARGET) {
                 movable = false;
+            } else {
+                let block = BlockRef::new(PlaceKind::General, index, block);
+                visit(RegionPlace { block, node, slot });
             }
         });
         movable
@@ -230,45 +210,35 @@ impl Pools {
         }
     }
 
-    /// Reserves room for a region of a draining block, in an open one, and attaches the record `new_record` to a bare region. No block is
-    /// created for it. If the result has another record, or none, `new_record` was not used.
+    /// Reserves room for a region of a draining block, in an open one. Returns the region where it lies, and the target; `None` without room: no
+    /// block is created for it.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] if the region was freed meanwhile, or has no range of its own; the host allocator's error. `new_record` was not used then.
+    /// [`GpuMisuse::Stale`] if the region was freed meanwhile; the host allocator's error.
     pub(crate) fn prepare_move(
         &self,
         device_and_host: DeviceAndHost<'_>,
-        at: RegionSlot,
-        new_record: u32,
-    ) -> Result<PreparedMove, GpuError> {
-        self.retry_with_nodes(device_and_host, at.place.pool(), |state| {
-            state.prepare_move(at, new_record)
-        })
-    }
-
-    /// Calls `attempt` under a pool's lock until the pool has the nodes that it needs.
-    pub(super) fn retry_with_nodes<T>(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        index: u16,
-        mut attempt: impl FnMut(&mut PoolState) -> Result<Result<T, NodeShortage>, GpuMisuse>,
-    ) -> Result<T, GpuError> {
-        let pool = self.pool(index).ok_or(GpuMisuse::Stale)?;
+        at: RegionPlace,
+    ) -> Result<(Suballocation, Option<Suballocation>), GpuError> {
+        let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
         loop {
-            let attempted = attempt(&mut pool.lock())?;
-            let shortage = match attempted {
-                Ok(prepared) => return Ok(prepared),
+            let mut state = pool.lock();
+            let from = state.locate(at)?;
+            let (_, found) = state.blocks.range(at)?;
+            let shortage = match state.reserve_target(&found) {
+                Ok(target) => return Ok((from, target)),
                 Err(shortage) => shortage,
             };
+            drop(state);
             device_and_host.grow(shortage.layout(), |block| {
                 pool.lock().blocks.store.grow_with(shortage, block)
             })?;
         }
     }
 
-    /// Frees the target of [`prepare_move`](Self::prepare_move), or after an [exchange](ExchangeLock::exchange) the range that the region had.
-    pub(crate) fn free_target(&self, device_and_host: DeviceAndHost<'_>, target: RegionSlot) {
-        let Some(pool) = self.pool(target.place.pool()) else {
+    /// Frees the target of [`prepare_move`](Self::prepare_move), or after a [move](MoveLock::move_region) the range that the region had.
+    pub(crate) fn free_target(&self, device_and_host: DeviceAndHost<'_>, target: RegionPlace) {
+        let Some(pool) = self.pool(target.pool()) else {
             return;
         };
         let deferred = {
@@ -280,9 +250,9 @@ impl Pools {
         self.finish_free(device_and_host, pool, deferred);
     }
 
-    /// The lock of a pool, for [exchanges](ExchangeLock::exchange).
-    pub(crate) fn exchange_lock(&self, index: u16) -> ExchangeLock<'_> {
-        ExchangeLock {
+    /// The lock of a pool, for [moves](MoveLock::move_region).
+    pub(crate) fn move_lock(&self, index: u16) -> MoveLock<'_> {
+        MoveLock {
             pools: self,
             pool: self.pool(index),
             state: None,
@@ -290,30 +260,37 @@ impl Pools {
     }
 }
 
-/// A pool's lock, within that of the records: acquired at the first exchange, held for all that follow.
+/// A pool's lock, within that of the records: acquired at the first move, held for all that follow.
 #[must_use = "deferred frees wait for `release`"]
-pub(crate) struct ExchangeLock<'p> {
+pub(crate) struct MoveLock<'p> {
     pools: &'p Pools,
     pool: Option<&'p Pool>,
     state: Option<StateGuard<'p, PoolState>>,
 }
 
-impl ExchangeLock<'_> {
-    /// Exchanges the ranges of a region and of its target. The old range is freed at once if nothing is bound, else the caller
-    /// [frees](Pools::free_target) it later. False, and nothing changed, if the region was freed, its block
-    /// was mapped, or the two are not ranges of this pool and of one size.
-    pub(crate) fn exchange(&mut self, at: RegionSlot, target: RegionSlot, is_bound: bool) -> bool {
+impl MoveLock<'_> {
+    /// Gives the reserved place `to` to the region at `from`. The old range is freed at once if nothing is bound, else the caller
+    /// [frees](Pools::free_target) it later, as a target. False, and nothing changed, if the region is not there, its block was mapped, or the
+    /// two are not ranges of this pool and of one size.
+    pub(crate) fn move_region(
+        &mut self,
+        from: RegionPlace,
+        to: RegionPlace,
+        is_bound: bool,
+    ) -> bool {
         let Some(pool) = self.pool else {
             return false;
         };
         let state = self.state.get_or_insert_with(|| pool.lock());
-        let vacated = state.exchange(at, target);
-        if let Some(block) = vacated.filter(|_| !is_bound) {
-            let place = RegionPlace::new(RegionPlaceKind::General, state.config.index, block);
-            let freed = state.free_target(RegionSlot { place, ..target });
+        let is_moved = state.move_region(from, to);
+        if is_moved && !is_bound {
+            let freed = state.free_target(RegionPlace {
+                slot: MOVE_TARGET,
+                ..from
+            });
             debug_assert!(freed.is_ok(), "reserved: {freed:?}");
         }
-        vacated.is_some()
+        is_moved
     }
 
     /// Releases the lock; the caller has released that of the records.
@@ -328,45 +305,6 @@ impl ExchangeLock<'_> {
 }
 
 impl PoolState {
-    /// As [`Pools::prepare_move`]; the inner error is missing memory for nodes.
-    fn prepare_move(
-        &mut self,
-        at: RegionSlot,
-        new_record: u32,
-    ) -> Result<Result<PreparedMove, NodeShortage>, GpuMisuse> {
-        if at.kind() != RegionPlaceKind::General || at.place.pool() != self.config.index {
-            return Err(GpuMisuse::Stale);
-        }
-        let (block, found) = self
-            .blocks
-            .range(at.place.block(), at.slot, at.generation)?;
-        let block_number = block.core.number();
-        let from = Suballocation {
-            at,
-            memory: block.object.memory,
-            offset: found.offset,
-            size: found.size,
-            memory_type: self.config.memory_type,
-            properties: self.config.properties,
-        };
-        let target = match self.reserve_target(&found) {
-            Ok(target) => target,
-            Err(shortage) => return Ok(Err(shortage)),
-        };
-        let mut record = found.user_data;
-        if record == NO_RECORD && target.is_some() {
-            record = new_record;
-            let core = &self.blocks.block(block_number)?.core;
-            core.set_user_data(&self.blocks.store, at.slot, at.generation, record)
-                .map_err(misuse)?;
-        }
-        Ok(Ok(PreparedMove {
-            from,
-            target,
-            record,
-        }))
-    }
-
     /// Reserves a target with the size and alignment of a range; `None` without room.
     pub(super) fn reserve_target(
         &mut self,
@@ -389,48 +327,45 @@ impl PoolState {
             Ok(false) => Ok(None),
             Ok(true) => {
                 debug_assert_eq!(space.size, found.size, "asked for as much");
-                space.kind = RegionPlaceKind::General;
+                space.kind = PlaceKind::General;
                 space.block = space.containing_block;
                 self.moving = self.moving.saturating_add(1);
                 self.moving_bytes = self.moving_bytes.saturating_add(space.size);
-                Ok(self.region(&space))
+                Ok(self.region(&space, MOVE_TARGET))
             }
         }
     }
 
-    fn free_target(&mut self, target: RegionSlot) -> Result<(), GpuMisuse> {
-        let (block, size, empty) = self.blocks.free_moved(
-            target.place.block(),
-            target.slot,
-            target.generation,
-            MOVE_TARGET,
-        )?;
+    fn free_target(&mut self, target: RegionPlace) -> Result<(), GpuMisuse> {
+        let (size, empty) = self.blocks.free(target)?;
         // `end_drain` frees a draining block.
         let is_draining = |live: &LiveBlock| live.listing == BlockListing::Draining;
-        if empty && !self.blocks.block(block).is_ok_and(is_draining) {
-            self.emptied_block = Some(block);
+        if empty && !self.blocks.block(target.block()).is_ok_and(is_draining) {
+            self.emptied_block = Some(target.block());
         }
         self.moving = self.moving.saturating_sub(1);
         self.moving_bytes = self.moving_bytes.saturating_sub(size);
         Ok(())
     }
 
-    /// As [`ExchangeLock::exchange`]. Returns the block that the region lay in.
-    fn exchange(&mut self, at: RegionSlot, target: RegionSlot) -> Option<u32> {
-        // Slots of other kinds and other pools are no nodes of this store.
-        let is_range = |slot: RegionSlot| {
-            slot.kind() == RegionPlaceKind::General && slot.place.pool() == self.config.index
-        };
-        if !is_range(at) || !is_range(target) {
-            return None;
-        }
+    /// As [`MoveLock::move_region`]; the old range is a reserved one then.
+    fn move_region(&mut self, from: RegionPlace, to: RegionPlace) -> bool {
+        let is_here =
+            |at: RegionPlace| (at.kind(), at.pool()) == (PlaceKind::General, self.config.index);
         let blocks = &self.blocks;
-        let names = ((at.slot, at.generation), (target.slot, target.generation));
-        let (old, _) = blocks.store.exchange(names.0, names.1, |old, new| {
-            new.user_data == MOVE_TARGET
-                && !is_internal_range(old.user_data)
-                && blocks.is_unmapped(old.block)
-        })?;
-        Some(old.block)
+        let size = |at: RegionPlace| blocks.range(at).map(|(_, found)| found.size);
+        if !is_here(from)
+            || !is_here(to)
+            || to.slot != MOVE_TARGET
+            || from.block() == to.block()
+            || !blocks.is_unmapped(from.block())
+            || size(from).is_err()
+            || size(from) != size(to)
+        {
+            return false;
+        }
+        blocks.set_slot(from, MOVE_TARGET);
+        blocks.set_slot(to, from.slot);
+        true
     }
 }

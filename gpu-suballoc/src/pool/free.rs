@@ -6,37 +6,22 @@ use super::state::DeferredFree;
 use super::{Pool, Pools};
 use crate::device::MemoryHandle;
 use crate::error::GpuMisuse;
-use crate::id::{NO_RECORD, RegionPlaceKind, RegionSlot};
+use crate::id::RegionPlace;
 
 impl Pools {
-    /// Frees a region without a record. Returns its size. Never allocates.
+    /// Frees the region at a place. Returns its size. Never allocates.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`] if there is no such region, [`GpuMisuse::Held`] if it has a record, [`GpuMisuse::Mapped`] if it is dedicated
-    /// and mapped. Nothing was changed.
+    /// [`GpuMisuse::Stale`] if it is not there. Nothing was changed.
     #[inline]
     pub(crate) fn free(
         &self,
         device_and_host: DeviceAndHost<'_>,
-        at: RegionSlot,
+        at: RegionPlace,
     ) -> Result<u64, GpuMisuse> {
-        self.free_recorded(device_and_host, at, NO_RECORD)
-    }
-
-    /// Frees a region that has that user data.
-    ///
-    /// # Errors
-    /// As [`free`](Pools::free).
-    #[inline]
-    pub(crate) fn free_recorded(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        at: RegionSlot,
-        user_data: u32,
-    ) -> Result<u64, GpuMisuse> {
-        let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
+        let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
         let mut state = pool.lock();
-        let (size, more) = state.free(at, user_data)?;
+        let (size, more) = state.free(at)?;
         if more {
             let deferred = state.deferred_free();
             drop(state);
@@ -69,15 +54,13 @@ impl Pools {
         }
     }
 
-    /// A live region, and its record's number.
+    /// The region at a place.
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`].
-    pub(crate) fn find(&self, at: RegionSlot) -> Result<(Suballocation, u32), GpuMisuse> {
-        self.pool(at.place.pool())
-            .ok_or(GpuMisuse::Stale)?
-            .lock()
-            .locate(at)
+    pub(crate) fn find(&self, at: RegionPlace) -> Result<Suballocation, GpuMisuse> {
+        let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
+        pool.lock().locate(at)
     }
 
     /// Whether a memory object belongs to one of these pools.
@@ -102,37 +85,5 @@ impl Pools {
                 .chain(dedicated)
                 .any(|object| object.memory == memory)
         })
-    }
-
-    /// Stores the user data `to` with a region, if it was `from`. Returns the previous user data.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Stale`].
-    pub(crate) fn set_user_data(
-        &self,
-        at: RegionSlot,
-        from: u32,
-        to: u32,
-    ) -> Result<u32, GpuMisuse> {
-        self.pool(at.place.pool())
-            .ok_or(GpuMisuse::Stale)?
-            .lock()
-            .set_user_data(at, from, to)
-    }
-
-    /// Gives a region its next generation: existing ids are stale. Returns it.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Stale`] if there is no such region, if its generations are used up or if it lies in a linear pool.
-    pub(crate) fn renew(&self, at: RegionSlot) -> Result<u32, GpuMisuse> {
-        let mut state = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?.lock();
-        state.find(at)?;
-        match at.kind() {
-            RegionPlaceKind::Dedicated => state.dedicated.renew(at.place.block(), at.generation),
-            RegionPlaceKind::General => {
-                state.blocks.renew(at.place.block(), at.slot, at.generation)
-            }
-            _ => Err(GpuMisuse::Stale),
-        }
     }
 }

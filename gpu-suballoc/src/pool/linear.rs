@@ -11,36 +11,9 @@ use super::request::{AllocationRequest, LINEAR_RANGE};
 use super::state::PoolState;
 use crate::error::GpuMisuse;
 use crate::host_block::HostBlock;
-use crate::id::RegionPlaceKind;
-use crate::id::RegionSlot;
+use crate::id::{BlockRef, PlaceKind, RegionPlace};
 use crate::range::{Fit, NodeShortage};
-use crate::range::{LinearRanges, LinearRefusal, LinearShortage};
-
-/// The range of a linear pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RangeRef {
-    pub(super) block: u32,
-    pub(super) node: u32,
-    pub(super) generation: u32,
-}
-
-/// The location of a live region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SlotLocation {
-    pub(super) offset: u64,
-    pub(super) size: u64,
-    pub(super) user_data: u32,
-}
-
-/// A live region, with its id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LiveSlot {
-    pub(super) slot: u32,
-    pub(super) generation: u32,
-    pub(super) offset: u64,
-    pub(super) size: u64,
-    pub(super) user_data: u32,
-}
+use crate::range::{LinearRange, LinearRanges, LinearRefusal, LinearShortage};
 
 /// Why a region was not placed.
 #[derive(Clone, Copy, Debug)]
@@ -57,46 +30,15 @@ pub(super) enum PoolShortage {
 pub(super) struct LinearRegions {
     ranges: LinearRanges,
     /// The range that all regions lie in.
-    range_ref: Option<RangeRef>,
-}
-
-/// Why no region was placed.
-pub(super) enum LinearMiss {
-    /// Missing memory for nodes.
-    Nodes(Layout),
-    /// The pool has no range yet.
-    Range,
-    Full,
-}
-
-/// A region that was placed.
-pub(super) struct LinearSuballocation {
-    pub(super) node: u32,
-    pub(super) generation: u32,
-    pub(super) range_ref: RangeRef,
-    pub(super) offset: u64,
+    range: Option<RegionPlace>,
 }
 
 impl LinearRegions {
     pub(super) const fn new(config: &PoolConfig) -> Self {
         Self {
             ranges: LinearRanges::new(config.algorithm, 1 << config.granule_log2, 0, 0),
-            range_ref: None,
+            range: None,
         }
-    }
-
-    /// Sets the range that all regions lie in.
-    pub(super) fn open(
-        &mut self,
-        config: &PoolConfig,
-        range_ref: RangeRef,
-        offset: u64,
-        size: u64,
-    ) {
-        let end = offset.saturating_add(size);
-        self.ranges
-            .open(config.algorithm, config.granule(), offset, end);
-        self.range_ref = Some(range_ref);
     }
 
     pub(super) fn grow_with(&mut self, memory: HostBlock) -> Option<HostBlock> {
@@ -107,91 +49,34 @@ impl LinearRegions {
         self.ranges.detach_memory()
     }
 
-    /// Places `size` bytes, which are whole granules. The caller has refused an upper address without an upper end.
-    pub(super) fn allocate(
-        &mut self,
-        size: u64,
-        alignment: u64,
-        user_data: u32,
-        upper: bool,
-    ) -> Result<LinearSuballocation, LinearMiss> {
-        let range_ref = self.range_ref.ok_or(LinearMiss::Range)?;
-        let placed = self.ranges.allocate(size, alignment, user_data, upper);
-        let placed = placed.map_err(|shortage| match shortage {
-            LinearShortage::Nodes(layout) => LinearMiss::Nodes(layout),
-            LinearShortage::Full | LinearShortage::NoUpperEnd => LinearMiss::Full,
-        })?;
-        Ok(LinearSuballocation {
-            node: placed.node,
-            generation: placed.generation,
-            range_ref,
-            offset: placed.offset,
-        })
-    }
-
     /// Free bytes of the range, in one piece or two; `None` without a range.
     pub(super) fn available_bytes(&self) -> Option<u64> {
-        self.range_ref.map(|_| self.ranges.available_bytes())
+        self.range.map(|_| self.ranges.available_bytes())
     }
 
-    pub(super) fn find(
-        &self,
-        number: u32,
-        generation: u32,
-    ) -> Result<(u32, SlotLocation), GpuMisuse> {
-        let found = self.ranges.get(number, generation).map_err(misuse)?;
-        let range_ref = self.range_ref.ok_or(GpuMisuse::Stale)?;
-        Ok((
-            range_ref.block,
-            SlotLocation {
-                offset: found.offset,
-                size: found.size,
-                user_data: found.user_data,
-            },
-        ))
+    fn range(&self, at: RegionPlace) -> Result<LinearRange, GpuMisuse> {
+        let found = self.ranges.live(at.node);
+        found
+            .filter(|found| found.user_data == at.slot)
+            .ok_or(GpuMisuse::Stale)
     }
 
-    pub(super) fn set_user_data(
-        &mut self,
-        number: u32,
-        generation: u32,
-        user_data: u32,
-    ) -> Result<(), GpuMisuse> {
-        self.ranges
-            .set_user_data(number, generation, user_data)
-            .map_err(misuse)
+    /// The block of a live region, its offset and its size.
+    pub(super) fn find(&self, at: RegionPlace) -> Result<(u32, u64, u64), GpuMisuse> {
+        let found = self.range(at)?;
+        let range = self.range.ok_or(GpuMisuse::Stale)?;
+        Ok((range.block(), found.offset, found.size))
     }
 
-    /// Frees a region that has `user_data`, in order or not. Returns its size.
-    pub(super) fn free(
-        &mut self,
-        number: u32,
-        generation: u32,
-        user_data: u32,
-    ) -> Result<u64, GpuMisuse> {
-        let freed = self.ranges.free(number, generation, Some(user_data));
-        freed.map(|freed| freed.size).map_err(misuse)
-    }
-
-    /// Removes the range, if it is empty.
-    pub(super) fn close(&mut self) -> Option<RangeRef> {
-        if self.ranges.is_empty() {
-            self.range_ref.take()
-        } else {
-            None
-        }
-    }
-
-    /// The live regions in order of their offsets.
-    pub(super) fn walk(&self, visit: &mut dyn FnMut(LiveSlot)) {
+    /// The live regions in order of their offsets: place, offset and size.
+    pub(super) fn walk(&self, config: &PoolConfig, visit: &mut dyn FnMut(RegionPlace, u64, u64)) {
         self.ranges.for_each(&mut |range| {
-            visit(LiveSlot {
-                slot: range.node,
-                generation: range.generation,
-                offset: range.offset,
-                size: range.size,
-                user_data: range.user_data,
-            });
+            let at = RegionPlace {
+                block: BlockRef::new(PlaceKind::Linear, config.index, 0),
+                node: range.node,
+                slot: range.user_data,
+            };
+            visit(at, range.offset, range.size);
         });
     }
 }
@@ -201,10 +86,13 @@ impl Pools {
     ///
     /// # Errors
     /// [`GpuMisuse::OutOfOrder`], [`GpuMisuse::Stale`].
-    pub(crate) fn check_order(&self, at: RegionSlot) -> Result<(), GpuMisuse> {
-        let state = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?.lock();
+    pub(crate) fn check_order(&self, at: RegionPlace) -> Result<(), GpuMisuse> {
+        let state = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?.lock();
+        let found = state.linear.range(at)?;
         let ranges = &state.linear.ranges;
-        ranges.check_order(at.slot, at.generation).map_err(misuse)
+        ranges
+            .check_order(at.node, found.generation)
+            .map_err(misuse)
     }
 }
 
@@ -220,97 +108,74 @@ impl PoolState {
         let size = size
             .checked_next_multiple_of(self.config.granule())
             .unwrap_or(u64::MAX);
-        loop {
-            let whole = self.growth.max() & !(self.config.granule() - 1);
-            match self
-                .linear
-                .allocate(size, alignment, request.user_data, request.upper_address)
-            {
-                Ok(allocated) => {
-                    let LinearSuballocation {
-                        node,
-                        generation,
-                        range_ref,
-                        offset,
-                    } = allocated;
-                    *space = BlockSpace {
-                        kind: RegionPlaceKind::Linear,
-                        block: 0,
-                        slot: node,
-                        generation,
-                        containing_block: range_ref.block,
-                        offset,
-                        size,
-                    };
-                    return Ok(());
-                }
-                Err(LinearMiss::Nodes(layout)) => return Err(PoolShortage::Linear(layout)),
-                Err(LinearMiss::Full) => {
-                    return Err(PoolShortage::Block(whole));
-                }
-                Err(LinearMiss::Range) => {
-                    let range_ref =
-                        self.allocate_internal_range(whole, 1, LINEAR_RANGE, Fit::Low, space)?;
-                    self.linear
-                        .open(&self.config, range_ref, space.offset, space.size);
-                }
-            }
+        let whole = self.growth.max() & !(self.config.granule() - 1);
+        if self.linear.range.is_none() {
+            self.open_linear_range(whole, space)?;
         }
+        let ranges = &mut self.linear.ranges;
+        let placed = ranges.allocate(size, alignment, request.slot, request.upper_address);
+        let placed = placed.map_err(|shortage| match shortage {
+            LinearShortage::Nodes(layout) => PoolShortage::Linear(layout),
+            LinearShortage::Full | LinearShortage::NoUpperEnd => PoolShortage::Block(whole),
+        })?;
+        *space = BlockSpace {
+            kind: PlaceKind::Linear,
+            block: 0,
+            node: placed.node,
+            containing_block: self.linear.range.map_or(0, RegionPlace::block),
+            offset: placed.offset,
+            size,
+        };
+        Ok(())
     }
 
-    /// Allocates the range of a linear pool.
-    fn allocate_internal_range(
-        &mut self,
-        size: u64,
-        alignment: u64,
-        user_data: u32,
-        fit: Fit,
-        space: &mut BlockSpace,
-    ) -> Result<RangeRef, PoolShortage> {
+    /// Allocates the range that all regions of a linear pool lie in.
+    fn open_linear_range(&mut self, size: u64, space: &mut BlockSpace) -> Result<(), PoolShortage> {
         self.blocks
-            .allocate(size, alignment, user_data, fit, space)
+            .allocate(size, 1, LINEAR_RANGE, Fit::Low, space)
             .map_err(|miss| match miss {
                 BlockMiss::Records(shortage) => PoolShortage::Records(shortage),
                 BlockMiss::Full => PoolShortage::Block(size),
             })?;
-        Ok(RangeRef {
-            block: space.containing_block,
-            node: space.slot,
-            generation: space.generation,
-        })
+        self.linear.range = Some(RegionPlace {
+            block: BlockRef::new(
+                PlaceKind::General,
+                self.config.index,
+                space.containing_block,
+            ),
+            node: space.node,
+            slot: LINEAR_RANGE,
+        });
+        let end = space.offset.saturating_add(space.size);
+        let ranges = &mut self.linear.ranges;
+        ranges.open(
+            self.config.algorithm,
+            self.config.granule(),
+            space.offset,
+            end,
+        );
+        Ok(())
     }
 
-    /// Frees a region of a linear pool; with the last one, the range.
-    pub(super) fn free_linear(
-        &mut self,
-        at: RegionSlot,
-        user_data: u32,
-    ) -> Result<(u64, bool), GpuMisuse> {
-        let size = self.linear.free(at.slot, at.generation, user_data)?;
+    /// Frees a region of a linear pool, in order or not; with the last one, the range. Returns its size.
+    pub(super) fn free_linear(&mut self, at: RegionPlace) -> Result<(u64, bool), GpuMisuse> {
+        let generation = self.linear.range(at)?.generation;
+        let freed = self.linear.ranges.free(at.node, generation, None);
+        let size = freed.map(|freed| freed.size).map_err(misuse)?;
         Ok((size, self.free_empty_linear_range()))
     }
 
     /// Frees the range of a linear pool, if it is empty.
     pub(super) fn free_empty_linear_range(&mut self) -> bool {
-        let Some(range_ref) = self.linear.close() else {
+        let range = self.linear.range;
+        let Some(range) = range.filter(|_| self.linear.ranges.is_empty()) else {
             return false;
         };
-        if matches!(self.free_internal_range(range_ref), Ok(true)) {
-            self.emptied_block = Some(range_ref.block);
+        self.linear.range = None;
+        if matches!(self.blocks.free(range), Ok((_, true))) {
+            self.emptied_block = Some(range.block());
         }
         true
-    }
-
-    /// Frees the range of a linear pool. Returns whether its block is empty now.
-    pub(super) fn free_internal_range(&mut self, range_ref: RangeRef) -> Result<bool, GpuMisuse> {
-        let RangeRef {
-            block,
-            node,
-            generation,
-        } = range_ref;
-        let user_data = self.blocks.range(block, node, generation)?.1.user_data;
-        let (_, is_empty) = self.blocks.free(block, node, generation, user_data)?;
-        Ok(is_empty)
     }
 }
 

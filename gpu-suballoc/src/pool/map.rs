@@ -6,16 +6,12 @@ use super::Pools;
 use super::atoms::whole_atoms;
 use super::device_and_host::DeviceAndHost;
 use super::options::MapPolicy;
-use super::state::PoolState;
 use crate::device::{DeviceError, MappedRange};
 use crate::error::{GpuError, GpuMisuse, Limit, MapRefusal};
-use crate::id::{RegionPlace, RegionSlot};
+use crate::id::{BlockRef, RegionPlace};
 use crate::map_count::Step;
 use crate::property_flags::PropertyFlags;
 use crate::threads;
-
-/// Finds the memory object of a region, and the offset in it.
-pub(super) type LocateObject = fn(&PoolState, RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse>;
 
 impl Pools {
     /// Maps a region, and returns the address of its first byte. Each call needs an [`unmap`](Pools::unmap).
@@ -25,10 +21,9 @@ impl Pools {
     pub(crate) fn map(
         &self,
         device_and_host: DeviceAndHost<'_>,
-        at: RegionSlot,
+        at: RegionPlace,
     ) -> Result<NonNull<u8>, GpuError> {
-        self.map_at(device_and_host, at, PoolState::object_place)
-            .map(|(_, first)| first)
+        self.map_object(device_and_host, at).map(|(_, first)| first)
     }
 
     /// As [`map`](Pools::map), with the memory object that is mapped: [`unmap_object`](Pools::unmap_object) undoes it, also after the region
@@ -36,24 +31,14 @@ impl Pools {
     pub(crate) fn map_object(
         &self,
         device_and_host: DeviceAndHost<'_>,
-        at: RegionSlot,
-    ) -> Result<(RegionPlace, NonNull<u8>), GpuError> {
-        self.map_at(device_and_host, at, PoolState::object_place)
-    }
-
-    /// As [`map_object`](Pools::map_object), of what `locate` finds.
-    pub(super) fn map_at(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        at: RegionSlot,
-        locate: LocateObject,
-    ) -> Result<(RegionPlace, NonNull<u8>), GpuError> {
-        let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
+        at: RegionPlace,
+    ) -> Result<(BlockRef, NonNull<u8>), GpuError> {
+        let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
         let mut tries = 0u32;
         loop {
             let (place, offset, memory, size, step) = {
                 let mut state = pool.lock();
-                let (place, offset) = locate(&state, at)?;
+                let (place, offset) = state.object_place(at)?;
                 if !state
                     .config
                     .properties
@@ -110,10 +95,10 @@ impl Pools {
     pub(crate) fn unmap(
         &self,
         device_and_host: DeviceAndHost<'_>,
-        at: RegionSlot,
+        at: RegionPlace,
     ) -> Result<(), GpuMisuse> {
         let place = self
-            .pool(at.place.pool())
+            .pool(at.pool())
             .ok_or(GpuMisuse::Stale)?
             .lock()
             .object_place(at)?
@@ -128,7 +113,7 @@ impl Pools {
     pub(crate) fn unmap_object(
         &self,
         device_and_host: DeviceAndHost<'_>,
-        place: RegionPlace,
+        place: BlockRef,
     ) -> Result<(), GpuMisuse> {
         let pool = self.pool(place.pool()).ok_or(GpuMisuse::Stale)?;
         let keep = self.options.map_policy == MapPolicy::Persistent;
@@ -161,7 +146,7 @@ impl Pools {
     pub(crate) fn flush(
         &self,
         device_and_host: DeviceAndHost<'_>,
-        at: RegionSlot,
+        at: RegionPlace,
         offset: u64,
         size: u64,
     ) -> Result<(), GpuError> {
@@ -178,7 +163,7 @@ impl Pools {
     pub(crate) fn invalidate(
         &self,
         device_and_host: DeviceAndHost<'_>,
-        at: RegionSlot,
+        at: RegionPlace,
         offset: u64,
         size: u64,
     ) -> Result<(), GpuError> {
@@ -191,15 +176,15 @@ impl Pools {
     fn with_range(
         &self,
         device_and_host: DeviceAndHost<'_>,
-        at: RegionSlot,
+        at: RegionPlace,
         offset: u64,
         size: u64,
         synchronize: impl FnOnce(MappedRange) -> Result<(), DeviceError>,
     ) -> Result<(), GpuError> {
-        let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
+        let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
         let (place, range) = {
             let mut state = pool.lock();
-            let (found, _) = state.locate(at)?;
+            let found = state.locate(at)?;
             if offset.checked_add(size).is_none_or(|end| end > found.size) {
                 return Err(GpuMisuse::Outside.into());
             }

@@ -14,7 +14,6 @@
 //! the driver for a block. Requests that a block in creation can serve wait for it.
 
 mod atoms;
-mod batch;
 mod blocks;
 mod budget;
 mod close;
@@ -44,11 +43,10 @@ mod turnover;
 mod type_cache;
 mod walk;
 
-pub(crate) use defragment::{BlockRegion, PreparedMove};
 pub(crate) use device_and_host::DeviceAndHost;
 pub(crate) use drain_plan::{BlockSum, plan_drain};
 pub use options::{MapPolicy, MemoryOptions, PoolOptions};
-pub(crate) use request::{AllocationRequest, FIRST_OWN, Suballocation};
+pub(crate) use request::{AllocationRequest, FIRST_OWN, MOVE_TARGET, Suballocation};
 pub(crate) use walk::{PoolTotals, WalkItem};
 
 use core::alloc::Layout;
@@ -65,13 +63,13 @@ use crate::block_algorithm::BlockAlgorithm;
 use crate::device::{DeviceMemory, ExternalHandleTypes};
 use crate::error::{GpuError, GpuMisuse};
 use crate::host_block::HostBlock;
-use crate::id::RegionPlace;
+use crate::id::BlockRef;
 use crate::memory_type::MAX_MEMORY_TYPES;
 use crate::property_flags::PropertyFlags;
 use crate::request::ResourceKind;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, StateMutex};
 
-const POOLS: usize = RegionPlace::POOLS as usize;
+const POOLS: usize = BlockRef::POOLS as usize;
 /// The first custom pool: before it are two pools for each memory type.
 const FIRST_CUSTOM: u16 = 2 * MAX_MEMORY_TYPES as u16;
 /// The first pool for pinned regions, behind the custom pools: two for each memory type.
@@ -175,7 +173,7 @@ impl Pools {
     }
 
     fn all(&self) -> impl Iterator<Item = &Pool> {
-        (0..RegionPlace::POOLS as u16).filter_map(|index| self.pool(index))
+        (0..BlockRef::POOLS as u16).filter_map(|index| self.pool(index))
     }
 
     /// The index of the device's own pool of that type and kind, for movable or for pinned regions.

@@ -98,7 +98,7 @@ impl Pools {
         }
         let mut space = BlockSpace::NOWHERE;
         state.place(request, &mut space).ok()?;
-        state.region(&space)
+        state.region(&space, request.slot)
     }
 
     #[cold]
@@ -331,7 +331,7 @@ impl Pools {
                 match state.place(request, &mut space) {
                     Ok(()) => {
                         return state
-                            .region(&space)
+                            .region(&space, request.slot)
                             .ok_or(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
                     }
                     Err(shortage) => (shortage, state.blocks_created),

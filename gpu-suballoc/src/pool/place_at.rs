@@ -8,7 +8,7 @@ use super::device_and_host::DeviceAndHost;
 use super::request::{AllocationRequest, Suballocation};
 use super::state::PoolState;
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::RegionPlaceKind;
+use crate::id::PlaceKind;
 use crate::range::{Fit, NODES_PER_ALLOCATION, NodeShortage, RangeError, RangeRequest};
 
 /// Why a range was not allocated at its offset.
@@ -74,16 +74,18 @@ impl PoolState {
         let want = RangeRequest {
             size,
             alignment,
-            user_data: request.user_data,
+            user_data: request.slot,
             fit: Fit::Low,
         };
         let mut space = BlockSpace::NOWHERE;
         self.blocks.allocate_at(block, offset, &want, &mut space)?;
-        space.kind = RegionPlaceKind::General;
+        space.kind = PlaceKind::General;
         space.block = block;
         self.regions = self.regions.saturating_add(1);
         self.used_bytes = self.used_bytes.saturating_add(space.size);
-        Ok(self.region(&space).ok_or(GpuMisuse::NoSuchPlace)?)
+        Ok(self
+            .region(&space, request.slot)
+            .ok_or(GpuMisuse::NoSuchPlace)?)
     }
 }
 
@@ -132,8 +134,7 @@ impl Blocks {
             self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
         }
         space.containing_block = block;
-        space.slot = range.node;
-        space.generation = range.generation;
+        space.node = range.node;
         space.offset = range.offset;
         space.size = range.size;
         if self.turnover.note_allocation(range.size) {

@@ -3,24 +3,19 @@
 #![forbid(unsafe_code)]
 
 use crate::device::{ExternalHandleTypes, MemoryHandle, NextChain, ResourceHandle};
-use crate::id::{NO_RECORD, PoolId, RegionSlot};
+use crate::id::{PoolId, RegionPlace};
 use crate::memory_type::MemoryPreference;
 use crate::property_flags::PropertyFlags;
 use crate::request::{DedicatedPolicy, Lifetime, ResourceKind};
 
-// User data of ranges that are no regions. No record has so high a number.
+// What ranges that are no regions have in place of a slot. No slot has so high a number.
 
 /// The range of a linear pool.
 pub(super) const LINEAR_RANGE: u32 = 0xfa00_0000;
 /// A range that is reserved as the target of a move.
-pub(super) const MOVE_TARGET: u32 = 0xfb00_0000;
+pub(crate) const MOVE_TARGET: u32 = 0xfb00_0000;
 /// The lowest of these values.
 pub(crate) const FIRST_OWN: u32 = LINEAR_RANGE;
-
-/// Whether a range is no region: the range of a linear pool, or the target of a move.
-pub(super) const fn is_internal_range(user_data: u32) -> bool {
-    user_data >= FIRST_OWN && user_data != NO_RECORD
-}
 
 /// A request for a region.
 // In this order, so that two short fields which the caller stores separately are not read by one wide load: that load would wait for both stores.
@@ -43,8 +38,8 @@ pub(crate) struct AllocationRequest {
     pub(crate) upper_address: bool,
     /// In a pool that no defragmentation empties.
     pub(crate) pinned: bool,
-    /// Stored with the region: a record's number, or [`NO_RECORD`].
-    pub(crate) user_data: u32,
+    /// The region's slot: stored with its place.
+    pub(crate) slot: u32,
     /// The driver prefers or requires dedicated memory.
     pub(crate) prefers_dedicated: bool,
     pub(crate) requires_dedicated: bool,
@@ -72,7 +67,7 @@ impl AllocationRequest {
             prefers_dedicated: false,
             requires_dedicated: false,
             pool: None,
-            user_data: NO_RECORD,
+            slot: 0,
             priority: None,
             export: ExternalHandleTypes::NONE,
             next: None,
@@ -87,7 +82,7 @@ impl AllocationRequest {
 /// Where a region lies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suballocation {
-    pub(crate) at: RegionSlot,
+    pub(crate) at: RegionPlace,
     pub(crate) memory: MemoryHandle,
     /// Within the memory object, bytes.
     pub(crate) offset: u64,

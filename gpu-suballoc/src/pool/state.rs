@@ -8,15 +8,12 @@ use super::dedicated::DedicatedBlocks;
 use super::growth::Growth;
 use super::linear::{LinearRegions, PoolShortage};
 use super::object::Object;
-use super::request::{AllocationRequest, Suballocation, is_internal_range};
+use super::request::{AllocationRequest, Suballocation};
 use crate::error::GpuMisuse;
 use crate::host_block::HostBlock;
-use crate::id::{NO_RECORD, RegionPlace, RegionPlaceKind, RegionSlot};
+use crate::id::{BlockRef, PlaceKind, RegionPlace};
 use crate::range::Fit;
 use crate::request::Lifetime;
-
-/// How many regions are freed in one step.
-const RUN: usize = 64;
 
 /// The state that a pool's lock guards.
 pub(super) struct PoolState {
@@ -105,12 +102,12 @@ impl PoolState {
                 Fit::Low
             };
             self.blocks
-                .allocate(size, alignment, request.user_data, fit, space)
+                .allocate(size, alignment, request.slot, fit, space)
                 .map_err(|miss| match miss {
                     BlockMiss::Records(shortage) => PoolShortage::Records(shortage),
                     BlockMiss::Full => PoolShortage::Block(size),
                 })?;
-            space.kind = RegionPlaceKind::General;
+            space.kind = PlaceKind::General;
             space.block = space.containing_block;
         }
         self.regions = self.regions.saturating_add(1);
@@ -120,7 +117,7 @@ impl PoolState {
 
     /// The region in a space that was just allocated.
     #[inline]
-    pub(super) fn region(&self, space: &BlockSpace) -> Option<Suballocation> {
+    pub(super) fn region(&self, space: &BlockSpace, slot: u32) -> Option<Suballocation> {
         let memory = self
             .blocks
             .block(space.containing_block)
@@ -128,7 +125,11 @@ impl PoolState {
             .object
             .memory;
         Some(Suballocation {
-            at: self.region_slot(space.kind, space.block, space.slot, space.generation),
+            at: RegionPlace {
+                block: BlockRef::new(space.kind, self.config.index, space.block),
+                node: space.node,
+                slot,
+            },
             memory,
             offset: space.offset,
             size: space.size.saturating_sub(self.config.margin),
@@ -137,84 +138,28 @@ impl PoolState {
         })
     }
 
+    /// Frees a region. Returns its size, and whether a [`deferred_free`](PoolState::deferred_free) is left.
     #[inline]
-    pub(super) fn region_slot(
-        &self,
-        kind: RegionPlaceKind,
-        block: u32,
-        slot: u32,
-        generation: u32,
-    ) -> RegionSlot {
-        RegionSlot {
-            place: RegionPlace::new(kind, self.config.index, block),
-            slot,
-            generation,
-        }
-    }
-
-    /// Frees a region that has `user_data`. Returns its size, and whether a [`deferred_free`](PoolState::deferred_free) is left.
-    #[inline]
-    pub(super) fn free(
-        &mut self,
-        at: RegionSlot,
-        user_data: u32,
-    ) -> Result<(u64, bool), GpuMisuse> {
-        let (block, generation) = (at.place.block(), at.generation);
+    pub(super) fn free(&mut self, at: RegionPlace) -> Result<(u64, bool), GpuMisuse> {
         let (size, more) = match at.kind() {
-            RegionPlaceKind::General => {
-                let (block, size, empty) = self
-                    .blocks
-                    .free_moved(block, at.slot, generation, user_data)?;
+            PlaceKind::General => {
+                let (size, empty) = self.blocks.free(at)?;
                 if empty {
-                    self.emptied_block = Some(block);
+                    self.emptied_block = Some(at.block());
                 }
                 (size, empty || self.blocks.spare_memory.is_some())
             }
-            RegionPlaceKind::Linear if block == 0 => self.free_linear(at, user_data)?,
-            RegionPlaceKind::Dedicated if at.slot == 0 => {
-                let (size, object) = self.dedicated.remove(block, generation, user_data)?;
+            PlaceKind::Linear => self.free_linear(at)?,
+            PlaceKind::Dedicated => {
+                let (size, object) = self.dedicated.remove(at)?;
                 let more = object.is_some();
                 self.emptied_object = object;
                 (size, more)
             }
-            _ => return Err(GpuMisuse::Stale),
         };
         self.regions = self.regions.saturating_sub(1);
         self.used_bytes = self.used_bytes.saturating_sub(size);
         Ok((size, more))
-    }
-
-    /// Frees the first few of `regions` in one step, if they are ranges of one block and none of them has a record. Returns how many, and
-    /// whether a [`deferred_free`](PoolState::deferred_free) is left. 0 if the caller has to free them one by one, which also finds the invalid one.
-    pub(super) fn free_run(&mut self, regions: &[RegionSlot]) -> (usize, bool) {
-        let Some(first) = regions
-            .first()
-            .filter(|first| first.kind() == RegionPlaceKind::General)
-        else {
-            return (0, false);
-        };
-        let mut run = [(0u32, 0u32); RUN];
-        let mut count = 0usize;
-        for (place, at) in run
-            .iter_mut()
-            .zip(regions.iter().take_while(|at| at.place == first.place))
-        {
-            *place = (at.slot, at.generation);
-            count += 1;
-        }
-        let freed = run
-            .get(..count)
-            .filter(|run| run.len() > 1)
-            .and_then(|run| self.blocks.free_run(first.place.block(), run, NO_RECORD));
-        let Some((bytes, empty)) = freed else {
-            return (0, false);
-        };
-        if empty {
-            self.emptied_block = Some(first.place.block());
-        }
-        self.regions = self.regions.saturating_sub(count as u64);
-        self.used_bytes = self.used_bytes.saturating_sub(bytes);
-        (count, empty || self.blocks.spare_memory.is_some())
     }
 
     /// What [`free`](PoolState::free) has left to do. Must be taken before the lock is released.
@@ -226,107 +171,66 @@ impl PoolState {
         }
     }
 
-    /// The memory object of a live region, its offset there, its size and its user data.
-    pub(super) fn find(&self, at: RegionSlot) -> Result<(&Object, u64, u64, u32), GpuMisuse> {
-        let block = at.place.block();
+    /// The memory object of a live region, its offset there, and its size.
+    pub(super) fn find(&self, at: RegionPlace) -> Result<(&Object, u64, u64), GpuMisuse> {
         match at.kind() {
-            RegionPlaceKind::General => {
-                let (live, found) = self.blocks.range(block, at.slot, at.generation)?;
-                if is_internal_range(found.user_data) {
-                    return Err(GpuMisuse::Stale);
-                }
+            PlaceKind::General => {
+                let (live, found) = self.blocks.range(at)?;
                 let size = found.size.saturating_sub(self.config.margin);
-                Ok((&live.object, found.offset, size, found.user_data))
+                Ok((&live.object, found.offset, size))
             }
-            RegionPlaceKind::Linear if block == 0 => {
-                let (place, found) = self.linear.find(at.slot, at.generation)?;
-                Ok((
-                    &self.blocks.block(place)?.object,
-                    found.offset,
-                    found.size.saturating_sub(self.config.margin),
-                    found.user_data,
-                ))
+            PlaceKind::Linear => {
+                let (block, offset, size) = self.linear.find(at)?;
+                let size = size.saturating_sub(self.config.margin);
+                Ok((&self.blocks.block(block)?.object, offset, size))
             }
-            RegionPlaceKind::Dedicated if at.slot == 0 => {
-                let found = self.dedicated.get(block, at.generation)?;
-                Ok((&found.object, 0, found.object.size, found.user_data))
+            PlaceKind::Dedicated => {
+                let found = self.dedicated.get(at)?;
+                Ok((&found.object, 0, found.object.size))
             }
-            _ => Err(GpuMisuse::Stale),
         }
     }
 
-    /// As [`find`](PoolState::find): the region, and its record's number.
-    pub(super) fn locate(&self, at: RegionSlot) -> Result<(Suballocation, u32), GpuMisuse> {
-        let (object, offset, size, record) = self.find(at)?;
-        let region = Suballocation {
+    /// As [`find`](PoolState::find).
+    pub(super) fn locate(&self, at: RegionPlace) -> Result<Suballocation, GpuMisuse> {
+        let (object, offset, size) = self.find(at)?;
+        Ok(Suballocation {
             at,
             memory: object.memory,
             offset,
             size,
             memory_type: self.config.memory_type,
             properties: self.config.properties,
-        };
-        Ok((region, record))
+        })
     }
 
-    /// The place of a live region's memory object, and the region's offset in it.
-    pub(super) fn object_place(&self, at: RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse> {
-        let (_, offset, _, _) = self.find(at)?;
-        let place = match at.kind() {
-            RegionPlaceKind::Linear => self.linear.find(at.slot, at.generation)?.0,
-            RegionPlaceKind::General => {
-                let block = at.place.block();
-                self.blocks.block_of(block, at.slot, at.generation)
+    /// The memory object of a live region, and the region's offset in it.
+    pub(super) fn object_place(&self, at: RegionPlace) -> Result<(BlockRef, u64), GpuMisuse> {
+        let (_, offset, _) = self.find(at)?;
+        let object = match at.kind() {
+            PlaceKind::Linear => {
+                BlockRef::new(PlaceKind::General, at.pool(), self.linear.find(at)?.0)
             }
-            _ => at.place.block(),
+            _ => at.block,
         };
-        let kind = if at.kind() == RegionPlaceKind::Dedicated {
-            RegionPlaceKind::Dedicated
-        } else {
-            RegionPlaceKind::General
-        };
-        Ok((RegionPlace::new(kind, at.place.pool(), place), offset))
+        Ok((object, offset))
     }
 
     /// The memory object at an [`object_place`](PoolState::object_place).
-    pub(super) fn object_mut(&mut self, place: RegionPlace) -> Result<&mut Object, GpuMisuse> {
-        if place.kind() == RegionPlaceKind::Dedicated {
+    pub(super) fn object_mut(&mut self, place: BlockRef) -> Result<&mut Object, GpuMisuse> {
+        if place.kind() == PlaceKind::Dedicated {
             return self.dedicated.object_mut(place.block());
         }
         Ok(&mut self.blocks.block_mut(place.block())?.object)
     }
 
     /// Removes the memory object at an [`object_place`](PoolState::object_place) whose region was freed, once it is idle.
-    pub(super) fn detach_leftover(&mut self, place: RegionPlace) -> Option<Object> {
-        if place.kind() == RegionPlaceKind::Dedicated {
+    pub(super) fn detach_leftover(&mut self, place: BlockRef) -> Option<Object> {
+        if place.kind() == PlaceKind::Dedicated {
             self.dedicated.detach_leftover(place.block())
         } else {
             None
         }
-    }
-
-    /// Replaces the user data `from`. Returns the previous user data.
-    pub(super) fn set_user_data(
-        &mut self,
-        at: RegionSlot,
-        from: u32,
-        to: u32,
-    ) -> Result<u32, GpuMisuse> {
-        let (_, _, _, user_data) = self.find(at)?;
-        if user_data == from {
-            match at.kind() {
-                RegionPlaceKind::Dedicated => {
-                    self.dedicated
-                        .get_mut(at.place.block(), at.generation)?
-                        .user_data = to
-                }
-                RegionPlaceKind::Linear => self.linear.set_user_data(at.slot, at.generation, to)?,
-                _ => self
-                    .blocks
-                    .set_user_data(at.place.block(), at.slot, at.generation, to)?,
-            }
-        }
-        Ok(user_data)
     }
 
     /// Removes an empty block, if there are more of them than the pool keeps, or in any case with `all`.

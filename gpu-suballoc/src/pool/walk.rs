@@ -3,10 +3,10 @@
 use super::Pools;
 use super::config::PoolConfig;
 use super::object::Object;
-use super::request::{MOVE_TARGET, is_internal_range};
+use super::request::{LINEAR_RANGE, MOVE_TARGET};
 use super::state::PoolState;
 use crate::device::MemoryHandle;
-use crate::id::{RegionPlaceKind, RegionSlot};
+use crate::id::{BlockRef, PlaceKind, RegionPlace};
 use crate::range::{Span, SpanState};
 use crate::request::ResourceKind;
 
@@ -67,7 +67,7 @@ pub(crate) enum WalkItem {
     Free {
         offset: u64,
         size: u64,
-        within: RegionPlaceKind,
+        within: PlaceKind,
     },
     /// The rest behind the last whole granule, which is never allocated.
     Tail {
@@ -80,14 +80,13 @@ pub(crate) enum WalkItem {
     },
     /// A region.
     Region {
-        at: RegionSlot,
+        at: RegionPlace,
         offset: u64,
         size: u64,
         /// The requested bytes; in linear pools, which do not store them, all bytes.
         asked: u64,
         /// The required alignment; 0 if it is not stored.
         alignment: u64,
-        user_data: u32,
     },
 }
 
@@ -107,7 +106,7 @@ impl Pools {
         self.budget.lock().peak_bytes
     }
 
-    /// The numbers of a pool, by index below [`POOLS`](crate::id::RegionPlace::POOLS); `None` if there is no such pool.
+    /// The numbers of a pool, by index below [`POOLS`](crate::id::BlockRef::POOLS); `None` if there is no such pool.
     pub(crate) fn totals(&self, index: u16) -> Option<PoolTotals> {
         let state = self.pool(index)?.lock();
         let PoolConfig {
@@ -172,64 +171,60 @@ impl PoolState {
         } = span;
         let SpanState::Used {
             node,
-            generation,
-            user_data,
             asked,
             alignment,
+            user_data,
+            ..
         } = state
         else {
             visit(WalkItem::Free {
                 offset,
                 size,
-                within: RegionPlaceKind::General,
+                within: PlaceKind::General,
             });
             return;
         };
-        if !is_internal_range(user_data) {
-            visit(WalkItem::Region {
-                at: self.region_slot(RegionPlaceKind::General, block, node, generation),
+        match user_data {
+            MOVE_TARGET => visit(WalkItem::MoveTarget { offset, size }),
+            LINEAR_RANGE => self.walk_linear(offset, size, visit),
+            slot => visit(WalkItem::Region {
+                at: RegionPlace {
+                    block: BlockRef::new(PlaceKind::General, self.config.index, block),
+                    node,
+                    slot,
+                },
                 offset,
                 size,
                 asked,
                 alignment,
-                user_data,
-            });
-            return;
+            }),
         }
-        if user_data == MOVE_TARGET {
-            visit(WalkItem::MoveTarget { offset, size });
-            return;
-        }
-        let kind = RegionPlaceKind::Linear;
+    }
+
+    /// The pieces of the range of a linear pool.
+    fn walk_linear(&self, offset: u64, size: u64, visit: &mut dyn FnMut(WalkItem)) {
         let mut end = offset;
-        let mut piece = |found: super::linear::LiveSlot| {
-            if found.offset > end {
-                visit(WalkItem::Free {
-                    offset: end,
-                    size: found.offset - end,
-                    within: kind,
-                });
-            }
-            end = found.offset.saturating_add(found.size);
-            let at = self.region_slot(kind, 0, found.slot, found.generation);
+        let free = |from: u64, to: u64| {
+            (to > from).then(|| WalkItem::Free {
+                offset: from,
+                size: to - from,
+                within: PlaceKind::Linear,
+            })
+        };
+        self.linear.walk(&self.config, &mut |at, offset, size| {
+            free(end, offset).into_iter().for_each(&mut *visit);
+            end = offset.saturating_add(size);
             visit(WalkItem::Region {
                 at,
-                offset: found.offset,
-                size: found.size,
-                asked: found.size,
+                offset,
+                size,
+                asked: size,
                 alignment: 0,
-                user_data: found.user_data,
             });
-        };
-        self.linear.walk(&mut piece);
-        let whole = offset.saturating_add(size);
-        if end < whole {
-            visit(WalkItem::Free {
-                offset: end,
-                size: whole - end,
-                within: kind,
-            });
-        }
+        });
+        free(end, offset.saturating_add(size))
+            .into_iter()
+            .for_each(visit);
     }
 
     fn walk_dedicated(&self, visit: &mut dyn FnMut(WalkItem)) {
@@ -237,22 +232,24 @@ impl PoolState {
             let Some(region) = &slot.live else { continue };
             let size = region.object.size;
             visit(self.object_item(place, true, &region.object));
-            if region.is_freed {
-                visit(WalkItem::Free {
+            visit(if region.is_freed {
+                WalkItem::Free {
                     offset: 0,
                     size,
-                    within: RegionPlaceKind::Dedicated,
-                });
-                continue;
-            }
-            let at = self.region_slot(RegionPlaceKind::Dedicated, place, 0, slot.generation);
-            visit(WalkItem::Region {
-                at,
-                offset: 0,
-                size,
-                asked: size,
-                alignment: 0,
-                user_data: region.user_data,
+                    within: PlaceKind::Dedicated,
+                }
+            } else {
+                WalkItem::Region {
+                    at: RegionPlace {
+                        block: BlockRef::new(PlaceKind::Dedicated, self.config.index, place),
+                        node: 0,
+                        slot: region.slot,
+                    },
+                    offset: 0,
+                    size,
+                    asked: size,
+                    alignment: 0,
+                }
             });
         }
     }

@@ -312,6 +312,12 @@ impl LinearRanges {
         Ok(self.range(number, node))
     }
 
+    /// The live range in a node.
+    pub(crate) fn live(&self, number: u32) -> Option<LinearRange> {
+        let node = self.nodes.get(number).filter(|node| node.is_live)?;
+        Some(self.range(number, node))
+    }
+
     pub(crate) fn set_user_data(
         &mut self,
         number: u32,
@@ -461,7 +467,7 @@ impl LinearRanges {
     }
 
     /// The number of live ranges, and their bytes in whole granules.
-    pub(crate) fn live(&self) -> (u32, u64) {
+    pub(crate) fn totals(&self) -> (u32, u64) {
         (self.live, self.used)
     }
 

@@ -5,7 +5,6 @@
 //!   range_allocator.rs  allocate, free       query.rs  ids, sums, the walk       batch.rs  free many ranges
 //!   free_index.rs       holes of one block or of many, a list for each bin; bins.rs: bins with holes; bin_heads.rs: their first holes
 //!   free_search.rs      finds the hole for a request
-//!   exchange.rs         moves a live range, under the same id
 //!   node_store.rs       nodes, in chunks of the user's memory, for one block or many; node.rs: their 32 bytes
 //!   chunk_table.rs      addresses of the chunks; spare_nodes.rs: chunks with spare nodes
 //!   linear.rs           LinearRanges: stacks and rings, independent of the other files
@@ -21,7 +20,6 @@ mod batch;
 mod bin_heads;
 mod bins;
 mod chunk_table;
-mod exchange;
 mod free_index;
 mod free_search;
 mod linear;
@@ -40,12 +38,12 @@ mod virtual_linear;
 
 pub(crate) use self::free_index::FreeIndex;
 pub(crate) use self::free_search::{FreeRange, GranuleRequest};
-pub(crate) use self::linear::{LinearRanges, LinearRefusal, LinearShortage};
+pub(crate) use self::linear::{LinearRange, LinearRanges, LinearRefusal, LinearShortage};
 pub(crate) use self::node::MAX_NOTED_ALIGNMENT;
 pub(crate) use self::node_store::{NodeShortage, NodeStore};
 pub(crate) use self::range_allocator::RangeAllocator;
 pub(crate) use self::types::{
-    Fit, LiveRange, MAX_GENERATION, NODES_PER_ALLOCATION, RangeError, RangeRequest, Span, SpanState,
+    Fit, LiveRange, NODES_PER_ALLOCATION, RangeError, RangeRequest, Span, SpanState,
 };
 pub use self::virtual_block::{
     VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock,

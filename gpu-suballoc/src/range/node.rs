@@ -24,11 +24,10 @@ use core::cell::Cell;
 pub(super) const NIL: u32 = 0;
 
 /// The layout of `slack` in a live range of a pool: 26 bits for the bytes that were not requested, then the base-2 logarithm of the
-/// required alignment, then a bit for a range that was ever moved, so that the block in its ids is only a hint.
+/// required alignment.
 pub(super) const SLACK_BYTES: u32 = (1 << 26) - 1;
 pub(super) const ALIGNMENT_SHIFT: u32 = 26;
 pub(super) const ALIGNMENT_BITS: u32 = 31;
-pub(super) const MOVED: u32 = 1 << 31;
 /// The largest alignment that a node can store; larger alignments are stored as this.
 pub(crate) const MAX_NOTED_ALIGNMENT: u64 = 1 << ALIGNMENT_BITS;
 
@@ -62,7 +61,7 @@ pub(super) struct RangeNode {
     /// Free: the node behind it in its bin. Used: the edge of its block. Spare: the next spare node of its chunk.
     pub(super) link: Cell<u32>,
     mark: Cell<u32>,
-    /// Free: the number of its block. Used: bytes at its end that were not requested; in a pool, packed with alignment and [`MOVED`].
+    /// Free: the number of its block. Used: bytes at its end that were not requested; in a pool, packed with the alignment.
     pub(super) slack: Cell<u32>,
 }
 

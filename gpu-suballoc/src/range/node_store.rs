@@ -123,6 +123,12 @@ impl NodeStore {
         }
     }
 
+    /// The generation of a node: the current one, or that of its next use.
+    #[inline]
+    pub(crate) fn generation(&self, id: u32) -> u32 {
+        self.named(id).generation()
+    }
+
     /// As [`named`](Self::named), for a node that is freed next. In a crowded store, prefetches what freeing reads, before the node is
     /// loaded: the neighbours are mostly the adjacent nodes, because a block that fills up gets consecutive nodes.
     #[inline]

@@ -6,7 +6,7 @@ use super::free_index::FreeIndex;
 use super::node::{ALIGNMENT_BITS, ALIGNMENT_SHIFT, NIL, NodeState, RangeNode, SLACK_BYTES};
 use super::node_store::NodeStore;
 use super::range_allocator::RangeAllocator;
-use super::types::{LiveRange, MAX_GENERATION, RangeError, Span, SpanState};
+use super::types::{LiveRange, RangeError, Span, SpanState};
 
 impl RangeAllocator {
     /// The node of a live range of this block.
@@ -74,11 +74,6 @@ impl RangeAllocator {
         })
     }
 
-    /// The block's number in its index.
-    pub(crate) const fn number(&self) -> u32 {
-        self.number
-    }
-
     /// Changes the user data of a live range.
     ///
     /// # Errors
@@ -92,24 +87,6 @@ impl RangeAllocator {
     ) -> Result<(), RangeError> {
         self.live_node(store, node, generation)?.word.set(word);
         Ok(())
-    }
-
-    /// Changes the id of a live range to the next generation. The old id is stale from now on; place and user data stay.
-    ///
-    /// # Errors
-    /// [`RangeError::Stale`]; [`RangeError::UsedUp`] if the node has no generation left. An error changes nothing.
-    pub(crate) fn renew(
-        &mut self,
-        store: &NodeStore,
-        node: u32,
-        generation: u32,
-    ) -> Result<u32, RangeError> {
-        let live = self.live_node(store, node, generation)?;
-        if generation >= MAX_GENERATION {
-            return Err(RangeError::UsedUp);
-        }
-        live.outdate(NodeState::Used);
-        Ok(generation + 1)
     }
 
     /// Bytes of the block, in whole granules.
@@ -168,14 +145,14 @@ impl RangeAllocator {
         })
     }
 
-    /// Visits the live ranges in order of offset: node, generation and user data.
+    /// Visits the live ranges in order of offset: node and user data.
     #[inline]
-    pub(crate) fn each_live(&self, store: &NodeStore, mut see: impl FnMut(u32, u32, u32)) {
+    pub(crate) fn each_live(&self, store: &NodeStore, mut see: impl FnMut(u32, u32)) {
         let mut at = store.at(self.edge).after.get();
         while !self.is_blank() && at != self.edge {
             let node = store.at(at);
             if !node.is_free() {
-                see(at, node.generation(), node.word.get());
+                see(at, node.word.get());
             }
             at = node.after.get();
         }

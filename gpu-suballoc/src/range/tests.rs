@@ -188,33 +188,6 @@ fn h85_a_size_of_zero_is_refused_and_nothing_changes() {
 }
 
 #[test]
-fn a_renewed_range_stays_where_it_is_under_another_name() {
-    let mut core = Core::with_floor(4096, 16, MAX_GENERATION - 1);
-    let taken = core.allocate(40);
-    core.core
-        .set_user_data(&core.store, taken.node, taken.generation, 9)
-        .unwrap();
-    let renewed = core
-        .core
-        .renew(&core.store, taken.node, taken.generation)
-        .unwrap();
-    assert_eq!(
-        core.get(taken.node, taken.generation),
-        Err(RangeError::Stale)
-    );
-    let found = core.get(taken.node, renewed).unwrap();
-    assert_eq!(
-        (found.offset, found.size, found.asked, found.user_data),
-        (0, 48, 40, 9)
-    );
-    assert_eq!(
-        core.core.renew(&core.store, taken.node, renewed),
-        Err(RangeError::UsedUp)
-    );
-    core.free(taken.node, renewed).unwrap();
-}
-
-#[test]
 fn a_batch_is_all_or_nothing() {
     let mut core = Core::new(4096, 16);
     core.ready(64);

@@ -108,8 +108,6 @@ pub(crate) enum RangeError {
     NoNodes,
     /// The id is not that of a live range of this block.
     Stale,
-    /// The range cannot be renewed, because its node's generations are used up.
-    UsedUp,
     /// The range has other user data.
     OtherUserData,
 }

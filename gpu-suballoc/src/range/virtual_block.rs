@@ -202,7 +202,7 @@ impl From<RangeError> for VirtualBlockError {
             RangeError::TooLarge => Self::TooLarge,
             RangeError::Full => Self::Full,
             RangeError::NoNodes => Self::TooManyRanges,
-            RangeError::Stale | RangeError::UsedUp | RangeError::OtherUserData => Self::Stale,
+            RangeError::Stale | RangeError::OtherUserData => Self::Stale,
         }
     }
 }

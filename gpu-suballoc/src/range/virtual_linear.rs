@@ -203,7 +203,7 @@ pub(super) fn for_each(
 }
 
 pub(super) fn statistics(linear: &LinearRanges, size: u64) -> VirtualBlockStatistics {
-    let (allocation_count, allocation_bytes) = linear.live();
+    let (allocation_count, allocation_bytes) = linear.totals();
     let mut sums = VirtualBlockStatistics {
         size,
         allocation_count,

@@ -4,82 +4,54 @@
 
 use super::record::{CropRecord, RegionRecord};
 use super::root_state::RemovalTime;
-use super::state::{MetadataState, RecordReservation};
-use super::{Leftovers, RecordView, RegionMetadata, ReservedSlots};
+use super::state::MetadataState;
+use super::{Leftovers, RecordView, RegionMetadata, ReservedSlot};
 use crate::error::{GpuError, GpuMisuse, Limit};
-use crate::id::{RegionPlace, RegionSlot};
-use alloc_core::HostAllocator;
+use crate::id::{RegionKey, RegionPlace};
 
 impl RegionMetadata {
-    /// Reserves slots for a crop or a mapping, and for its `root` if that has no record yet. A refusal leaves nothing behind.
-    pub(crate) fn prepare_alias(
-        &self,
-        memory: &dyn HostAllocator,
-        crop: bool,
-        root: bool,
-    ) -> Result<ReservedSlots, GpuError> {
-        let need = RecordReservation {
-            record: crop,
-            root,
-            kind: None,
-        };
-        self.reserve(memory, &need)
-    }
-
-    /// Counts a crop of a root and fills its slot in one step. Returns its name. A root that is freed with its last crop can be cropped
-    /// through another `crop` only, since its own id is stale.
+    /// Counts a crop of `size` bytes from `offset` of a region, at its root, and fills the slot in one step. Returns its name. A root that is
+    /// freed with its last crop can be cropped through another crop only, since its own id is stale.
     pub(crate) fn insert_crop(
         &self,
-        number: u32,
-        root: u32,
-        key: RegionSlot,
-        crop: bool,
-        offset: u64,
-        size: u64,
-    ) -> Result<RegionSlot, GpuError> {
+        slot: ReservedSlot,
+        of: RegionKey,
+        (offset, size): (u64, u64),
+    ) -> Result<RegionKey, GpuError> {
         let mut state = self.state.lock();
-        let of = state.table.named_mut(root, key)?;
-        if !(of.state.is_live() || crop && of.state.is_pending_free()) {
+        let (root, base) = match state.table.named(of)? {
+            RegionRecord::Crop(crop) if crop.header.state.is_live() => (crop.root(), crop.offset),
+            RegionRecord::Crop(_) => return Err(GpuMisuse::Stale.into()),
+            _ => (of.slot, 0),
+        };
+        let header = state
+            .table
+            .get_mut(root)
+            .and_then(RegionRecord::header_mut)
+            .ok_or(GpuMisuse::Stale)?;
+        if !(header.state.is_live() || root != of.slot && header.state.is_pending_free()) {
             return Err(GpuMisuse::Stale.into());
         }
-        of.state.note_use();
-        of.crops = of.crops.checked_add(1).ok_or(Limit::Aliases)?;
-        let filled = state.table.fill(number, |header| {
-            RegionRecord::Crop(CropRecord {
-                offset,
-                size,
-                root,
-                header,
-            })
-        });
-        let generation = filled.ok_or(GpuMisuse::Stale)?;
+        header.state.note_use();
+        header.crops = header.crops.checked_add(1).ok_or(Limit::Aliases)?;
         state.counts.crops += 1;
-        Ok(RegionSlot {
-            place: RegionPlace::CROP,
-            slot: number,
-            generation,
-        })
+        let filled = state.table.fill(slot.number, |header| {
+            RegionRecord::Crop(CropRecord::new(root, (base + offset, size), header))
+        });
+        filled.ok_or_else(|| GpuMisuse::Stale.into())
     }
 
-    /// Ends a crop or a wrapped buffer. A region in use is refused, unless its end may `wait` for its last use.
-    pub(crate) fn end_alias(&self, key: RegionSlot, wait: bool) -> Result<Leftovers, GpuMisuse> {
+    /// Counts a mapping of a region.
+    pub(crate) fn count_map(&self, key: RegionKey) -> Result<(), GpuError> {
         let mut state = self.state.lock();
-        match state.begin_removal(key.slot, key, wait)? {
-            RemovalTime::Now => Ok(state.remove_alias(key.slot)),
-            RemovalTime::WhenUnused | RemovalTime::WithMove => Ok(Leftovers::default()),
-        }
-    }
-
-    /// Counts a mapping of a region that has a record.
-    pub(crate) fn count_map(&self, number: u32, key: RegionSlot) -> Result<(), GpuError> {
-        let mut state = self.state.lock();
-        let header = state.table.named_mut(number, key)?;
+        let header = state.table.named_mut(key)?;
         if !header.state.is_live() {
             return Err(GpuMisuse::Stale.into());
         }
         header.state.note_use();
         header.maps = header.maps.checked_add(1).ok_or(Limit::Aliases)?;
-        if let Some(&RegionRecord::Crop(CropRecord { root, .. })) = state.table.get(number)
+        if let Some(RegionRecord::Crop(crop)) = state.table.get(key.slot)
+            && let root = crop.root()
             && let Some(RegionRecord::Root(root)) = state.table.get_mut(root)
         {
             root.header.state.note_use();
@@ -88,13 +60,24 @@ impl RegionMetadata {
     }
 
     /// Whether a mapping is counted.
-    pub(crate) fn is_mapped(&self, number: u32, key: RegionSlot) -> Result<bool, GpuMisuse> {
-        Ok(self.state.lock().table.named_mut(number, key)?.maps > 0)
+    pub(crate) fn is_mapped(&self, key: RegionKey) -> Result<bool, GpuMisuse> {
+        Ok(self.state.lock().table.named_mut(key)?.maps > 0)
+    }
+
+    /// The place of the own root of a region whose mapping was counted: it does not move any more.
+    pub(crate) fn mapped_place(&self, key: RegionKey) -> Result<RegionPlace, GpuMisuse> {
+        let state = self.state.lock();
+        let slot = match state.table.named(key)? {
+            RegionRecord::Crop(crop) => crop.root(),
+            _ => key.slot,
+        };
+        let root = state.table.root(slot).ok_or(GpuMisuse::Stale)?;
+        Ok(root.place(slot))
     }
 
     /// A counted mapping is undone by id from now on: no value stands for it.
-    pub(crate) fn mark_mapped_by_id(&self, number: u32, key: RegionSlot) {
-        if let Ok(header) = self.state.lock().table.named_mut(number, key) {
+    pub(crate) fn mark_mapped_by_id(&self, key: RegionKey) {
+        if let Ok(header) = self.state.lock().table.named_mut(key) {
             // It is one of `maps`, which has as many bits.
             header.maps_by_id = header.maps_by_id.saturating_add(1);
         }
@@ -105,24 +88,22 @@ impl RegionMetadata {
     /// [marked](RegionMetadata::mark_mapped_by_id): the others belong to values, whose pointers are good until they are dropped.
     pub(crate) fn begin_unmap(
         &self,
-        number: u32,
-        key: RegionSlot,
+        key: RegionKey,
         by_id: bool,
-    ) -> Result<(u32, RegionSlot, RecordView, Leftovers), GpuMisuse> {
+    ) -> Result<(u32, RecordView, Leftovers), GpuMisuse> {
         let mut state = self.state.lock();
-        state.table.named_mut(number, key)?.remove_map(by_id)?;
-        let root = match state.table.get(number) {
-            Some(RegionRecord::Crop(crop)) => crop.root,
-            _ => number,
+        state.table.named_mut(key)?.remove_map(by_id)?;
+        let root = match state.table.get(key.slot) {
+            Some(RegionRecord::Crop(crop)) => crop.root(),
+            _ => key.slot,
         };
         let record = state.table.get_mut(root).ok_or(GpuMisuse::Stale)?;
-        let root_key = record.key(root).ok_or(GpuMisuse::Stale)?;
-        let view = record.view().ok_or(GpuMisuse::Stale)?;
+        let view = record.view(root).ok_or(GpuMisuse::Stale)?;
         if let Some(header) = record.header_mut() {
             header.state.note_use();
             header.crops = header.crops.saturating_add(1);
         }
-        Ok((root, root_key, view, state.remove_if_unused(number)))
+        Ok((root, view, state.remove_if_unused(key.slot)))
     }
 
     /// Releases the root of [`begin_unmap`](RegionMetadata::begin_unmap).
@@ -131,34 +112,30 @@ impl RegionMetadata {
     }
 
     /// Counts off a mapping that failed. A region that waited for its last use is removed.
-    pub(crate) fn end_map(&self, number: u32, key: RegionSlot) -> Result<Leftovers, GpuMisuse> {
+    pub(crate) fn end_map(&self, key: RegionKey) -> Result<Leftovers, GpuMisuse> {
         let mut state = self.state.lock();
-        state.table.named_mut(number, key)?.remove_map(false)?;
-        Ok(state.remove_if_unused(number))
+        state.table.named_mut(key)?.remove_map(false)?;
+        Ok(state.remove_if_unused(key.slot))
     }
 }
 
 impl MetadataState {
-    /// Begins the removal of a region. A region in use is refused, unless its removal may `wait` for its last use.
-    pub(super) fn begin_removal(
-        &mut self,
-        number: u32,
-        key: RegionSlot,
-        wait: bool,
-    ) -> Result<RemovalTime, GpuMisuse> {
-        let time = self.table.named_mut(number, key)?.begin_removal(wait)?;
-        self.counts.pending_free += u64::from(time == RemovalTime::WhenUnused);
-        Ok(time)
-    }
-
-    /// Removes the record of a crop or of a wrapped buffer, and a root that waited for the end of the crop.
-    pub(super) fn remove_alias(&mut self, number: u32) -> Leftovers {
-        let Some(RegionRecord::Crop(crop)) = self.table.get_mut(number) else {
-            return self.remove_wrapped(number);
+    /// Removes a region whose removal was begun. Of a root the caller frees resource and memory; with a crop a root goes that waited for
+    /// the crop's end.
+    pub(super) fn remove(&mut self, slot: u32) -> Leftovers {
+        let crop = match self.table.get_mut(slot) {
+            Some(RegionRecord::Crop(crop)) => crop,
+            Some(RegionRecord::Root(root)) => {
+                return Leftovers {
+                    root: Some(root.removed(slot)),
+                    ..Leftovers::default()
+                };
+            }
+            _ => return self.remove_wrapped(slot),
         };
-        let (root, detail) = (crop.root, crop.header.detail.take());
+        let (root, detail) = (crop.root(), crop.header.detail.take());
         self.counts.crops -= 1;
-        self.table.release(number, true);
+        self.table.release(slot, true);
         let rest = self.release_root(root);
         let [first, _] = rest.details;
         Leftovers {
@@ -176,22 +153,18 @@ impl MetadataState {
     }
 
     /// Removes a region that waits for its last use, if nothing uses it any more.
-    fn remove_if_unused(&mut self, number: u32) -> Leftovers {
-        let Some(record) = self.table.get_mut(number) else {
+    fn remove_if_unused(&mut self, slot: u32) -> Leftovers {
+        let unused = self.table.get_mut(slot).filter(|it| !it.is_used());
+        let header = unused.and_then(RegionRecord::header_mut);
+        let Some(header) = header.filter(|it| it.state.is_pending_free()) else {
             return Leftovers::default();
-        };
-        if (record.header()).is_none_or(|it| it.is_used() || !it.state.is_pending_free()) {
-            return Leftovers::default();
-        }
-        self.counts.pending_free -= 1;
-        let RegionRecord::Root(root) = record else {
-            return self.remove_alias(number);
         };
         // If the device is copying it, the end of the move frees it.
-        let is_now = root.header.state.end_last_use() == RemovalTime::Now;
-        Leftovers {
-            root: is_now.then(|| root.removed(number)),
-            ..Leftovers::default()
+        let time = header.state.end_last_use();
+        self.counts.pending_free -= 1;
+        match time {
+            RemovalTime::Now => self.remove(slot),
+            _ => Leftovers::default(),
         }
     }
 }

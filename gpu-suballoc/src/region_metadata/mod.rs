@@ -1,11 +1,10 @@
-//! Records: what regions have beyond a place in memory, that is resources, names, crops and mappings; and wrapped buffers.
+//! The slot map of regions: every region, owned, wrapped or a crop, has one slot, and its id is the slot's number and generation.
 //!
 //! ```text
-//!   Region --- bare: no record
-//!          \-- buffer, image, name, crop, mapping --- user data of its place ---> record (Root)
-//!   RegionId of a wrapped buffer or a crop: the record's number and generation
-//!
-//!   Crop --- root: number ---> Root | Wrapped       always the root, never another crop; offsets from the root's start
+//!   RegionId --> slot: Root      place in a pool, resource, requested bytes      the place's node names the slot
+//!                      Wrapped   a buffer of the application's
+//!                      Crop      root: slot, offset from the root's start        always of the root, never of another crop
+//!                      each with: name, number of crops and mappings, state
 //! ```
 //!
 //! Every method locks for itself, for a short time. Under this lock only locks of pools are acquired, where a place and a resource change or
@@ -28,7 +27,7 @@ mod wrapped_buffers;
 
 pub(crate) use foreign::ForeignMemory;
 pub(crate) use moves::{MoveEnd, MovingRoot};
-pub(crate) use owned_regions::{CropRecordView, NewRoot, RemovedRoot};
+pub(crate) use owned_regions::{FoundRegion, NewRoot, RemovedRoot};
 pub use record::Backing;
 pub(crate) use record::{RecordView, RootView, WrappedBuffer};
 pub(crate) use report::{AliasInfo, RecordInfo};
@@ -41,15 +40,15 @@ use core::ptr::NonNull;
 use alloc_core::{HostAllocator, HostError, Scope};
 
 use self::detail::RegionDetail;
-use self::state::{MetadataState, RecordReservation, RecordShortages};
+use self::state::MetadataState;
 use crate::error::{GpuError, GpuMisuse};
 use crate::growable_vec::GrowableVec;
 use crate::host_block::HostBlock;
-use crate::id::{NO_RECORD, RegionSlot};
+use crate::id::RegionKey;
 use crate::request::RegionOptions;
 use crate::sync::StateMutex;
 
-/// All records of one allocator.
+/// All regions of one allocator.
 pub(crate) struct RegionMetadata {
     state: StateMutex<MetadataState>,
 }
@@ -58,7 +57,7 @@ pub(crate) struct RegionMetadata {
 #[must_use = "it holds memory and a root that must be freed"]
 #[derive(Default)]
 pub(crate) struct Leftovers {
-    /// A root that ended with its last crop or mapping: the caller frees its resource and its memory.
+    /// A root that ended, now or with its last crop or mapping: the caller frees its resource and its memory.
     pub(crate) root: Option<RemovedRoot>,
     details: [Option<RegionDetail>; 2],
     wrap: Option<NonNull<WrappedBuffer>>,
@@ -105,97 +104,64 @@ impl RegionMetadata {
         }
     }
 
-    /// Reserves slots for the caller to fill or [unreserve](Self::unreserve), and the other capacity that it needs: all or nothing.
+    /// Reserves a slot for the caller to fill or [unreserve](Self::unreserve), and notes the description of its resource: all or nothing.
+    /// Memory is allocated without the lock.
     fn reserve(
         &self,
         memory: &dyn HostAllocator,
-        need: &RecordReservation,
-    ) -> Result<ReservedSlots, GpuError> {
-        let shortages = {
-            let mut state = self.state.lock();
-            let shortages = state.missing_capacity(need)?;
-            if shortages.iter().all(Option::is_none) {
-                return Ok(state.reserve_slots(need));
-            }
-            shortages
-        };
-        self.reserve_with(memory, need, shortages)
-    }
-
-    #[cold]
-    fn reserve_with(
-        &self,
-        memory: &dyn HostAllocator,
-        need: &RecordReservation,
-        mut shortages: RecordShortages,
-    ) -> Result<ReservedSlots, GpuError> {
+        kind: Option<&ResourceDescription>,
+    ) -> Result<ReservedSlot, GpuError> {
+        let mut is_fresh = false;
         loop {
-            let mut blocks = [const { None::<HostBlock> }; 3];
-            for (shortage, block) in shortages.iter().zip(&mut blocks) {
-                let Some(shortage) = shortage else { continue };
-                match HostBlock::allocate(memory, shortage.layout()) {
-                    Ok(new) => *block = Some(new),
-                    Err(error) => {
-                        free_memory(memory, blocks);
-                        return Err(error.into());
-                    }
-                }
-            }
-            let mut spares = [const { None::<HostBlock> }; 3];
-            let slots = {
-                let mut state = self.state.lock();
-                for ((shortage, block), spare) in shortages.iter().zip(blocks).zip(&mut spares) {
-                    if let (Some(shortage), Some(block)) = (shortage, block) {
-                        *spare = state.grow_with(*shortage, block);
-                    }
-                }
-                match state.missing_capacity(need) {
-                    Ok(still) if still.iter().all(Option::is_none) => Ok(Some(ReservedSlots {
-                        fresh: true,
-                        ..state.reserve_slots(need)
-                    })),
-                    Ok(still) => {
-                        shortages = still;
-                        Ok(None)
-                    }
-                    Err(limit) => Err(limit),
-                }
+            let mut state = self.state.lock();
+            let Some(shortage) = state.missing_capacity(kind)? else {
+                let number = state.table.reserve().ok_or(HostError::TooLarge)?;
+                let kind = kind.map(|kind| state.kinds.insert(*kind));
+                return Ok(ReservedSlot {
+                    number,
+                    kind: kind.unwrap_or(resource_description::ResourceDescriptions::NONE),
+                    is_fresh,
+                });
             };
-            free_memory(memory, spares);
-            if let Some(slots) = slots? {
-                return Ok(slots);
-            }
+            drop(state);
+            let block = HostBlock::allocate(memory, shortage.layout())?;
+            let spare = self.state.lock().grow_with(shortage, block);
+            free_memory(memory, spare);
+            is_fresh = true;
         }
     }
 
-    /// Releases the slots that were not filled, and frees a chunk that was allocated for them.
-    pub(crate) fn unreserve(&self, memory: &dyn HostAllocator, slots: ReservedSlots) {
-        let spare = {
-            let mut state = self.state.lock();
-            for number in [slots.root, slots.record] {
-                // There is no slot `NO_RECORD`.
-                state.table.release(number, false);
-            }
-            if slots.fresh {
-                state.table.detach_unused_chunk()
-            } else {
-                None
-            }
-        };
-        free_memory(memory, [spare]);
+    /// Releases a slot that was not filled, and frees a chunk that was allocated for it.
+    pub(crate) fn unreserve(&self, memory: &dyn HostAllocator, slot: ReservedSlot) {
+        let mut state = self.state.lock();
+        state.table.release(slot.number, false);
+        let unused = slot.is_fresh.then(|| state.table.detach_unused_chunk());
+        drop(state);
+        free_memory(memory, unused.flatten());
     }
 
-    /// Replaces the name of a live record.
+    /// Reserves a slot for a crop.
+    pub(crate) fn prepare_crop(
+        &self,
+        memory: &dyn HostAllocator,
+    ) -> Result<ReservedSlot, GpuError> {
+        self.reserve(memory, None)
+    }
+
+    /// Replaces the name of a live region.
     pub(crate) fn set_name(
         &self,
         memory: &dyn HostAllocator,
-        number: u32,
-        key: RegionSlot,
-        NewName(new): NewName,
-    ) -> Result<(), GpuMisuse> {
-        let (unused, result) = match self.state.lock().table.named_mut(number, key) {
-            Ok(header) => (core::mem::replace(&mut header.detail, new), Ok(())),
-            Err(rule) => (new, Err(rule)),
+        key: RegionKey,
+        options: &RegionOptions<'_>,
+    ) -> Result<(), GpuError> {
+        // Before the lock, so that a refusal leaves the former name.
+        let new = RegionDetail::new(memory, options)?;
+        let (unused, result) = match self.state.lock().table.named_mut(key) {
+            Ok(header) if header.state.is_live() => {
+                (core::mem::replace(&mut header.detail, new), Ok(()))
+            }
+            _ => (new, Err(GpuMisuse::Stale.into())),
         };
         RegionDetail::free(unused, memory);
         result
@@ -208,70 +174,43 @@ impl RegionMetadata {
     }
 }
 
-/// A new name, tag and site.
-#[must_use = "it holds memory: set it, or free it"]
-pub(crate) struct NewName(Option<RegionDetail>);
-
-impl NewName {
-    pub(crate) fn new(
-        memory: &dyn HostAllocator,
-        options: &RegionOptions<'_>,
-    ) -> Result<Self, GpuError> {
-        Ok(Self(RegionDetail::new(memory, options)?))
-    }
-
-    pub(crate) fn free(self, memory: &dyn HostAllocator) {
-        RegionDetail::free(self.0, memory);
-    }
-}
-
-/// Slots that a call reserved; `NO_RECORD` for those that it did not need or has filled.
+/// A slot that a call reserved.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "it holds slots: fill or unreserve them"]
-pub(crate) struct ReservedSlots {
-    pub(crate) record: u32,
-    pub(crate) root: u32,
-    /// A chunk may have been allocated for them.
-    fresh: bool,
+#[must_use = "fill or unreserve it"]
+pub(crate) struct ReservedSlot {
+    pub(crate) number: u32,
+    /// Of its resource's description.
+    kind: u16,
+    /// A chunk may have been allocated for it.
+    is_fresh: bool,
 }
 
 impl MetadataState {
-    fn reserve_slots(&mut self, need: &RecordReservation) -> ReservedSlots {
-        let mut reserve = |is_needed: bool| {
-            (is_needed.then(|| self.table.reserve()).flatten()).unwrap_or(NO_RECORD)
-        };
-        ReservedSlots {
-            record: reserve(need.record),
-            root: reserve(need.root),
-            fresh: false,
-        }
-    }
-
     fn preallocate(&mut self, memory: &dyn HostAllocator, keep: u32) -> Result<(), GpuError> {
         if let Some(layout) = self.kinds.missing_capacity() {
             let block = HostBlock::allocate(memory, layout)?;
             let spare = self.kinds.0.grow_with(block);
-            free_memory(memory, [spare]);
+            free_memory(memory, spare);
         }
         if keep > 0 {
             let layout = GrowableVec::<reuse_cache::ReusableBuffer>::layout(keep)
                 .ok_or(HostError::TooLarge)?;
             let block = HostBlock::allocate(memory, layout)?;
             let spare = self.reuse_cache.entries.grow_with(block);
-            free_memory(memory, [spare]);
+            free_memory(memory, spare);
         }
         Ok(())
     }
 
     fn free_all(&mut self, memory: &dyn HostAllocator) {
         while let Some(spare) = self.detach_memory() {
-            free_memory(memory, [Some(spare)]);
+            free_memory(memory, Some(spare));
         }
     }
 }
 
-fn free_memory(memory: &dyn HostAllocator, spares: impl IntoIterator<Item = Option<HostBlock>>) {
-    for block in spares.into_iter().flatten() {
+fn free_memory(memory: &dyn HostAllocator, spare: Option<HostBlock>) {
+    if let Some(block) = spare {
         // SAFETY: allocated with this layout and scope from the one allocator of these records; nothing refers to it any more.
         unsafe { block.free(memory) };
     }

@@ -1,25 +1,23 @@
-//! Moves of regions: their records at the begin and the end (`root_state.rs` has the states).
+//! Moves of regions: their slots at the begin and the end (`root_state.rs` has the states).
 //!
 //! Two places change in one step: the records' lock is held while the pools' is taken, never the other way round.
 
 #![forbid(unsafe_code)]
 
 use super::detail::RegionDetail;
-use super::record::RootRecord;
 use super::resource_description::ResourceDescription;
 use super::root_state::{EndedMove, MoveEnding, RootState};
 use super::{RegionMetadata, RemovedRoot};
-use crate::id::RegionSlot;
+use crate::id::{RegionKey, RegionPlace};
 use crate::region::RegionContent;
 
-/// A root whose move was begun.
+/// A root that may move.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MovingRoot {
-    /// Its name: the block in it may be an older one.
-    pub(crate) key: RegionSlot,
+    pub(crate) key: RegionKey,
     pub(crate) resource: u64,
     pub(crate) content: RegionContent,
-    /// Bytes that were requested; 0 where that was not noted.
+    /// Bytes that were requested.
     pub(crate) asked: u64,
     /// The user's.
     pub(crate) tag: u64,
@@ -38,14 +36,17 @@ pub(crate) enum MoveEnd {
 }
 
 impl RegionMetadata {
-    /// The root in slot `number` and its mappings, if it is live, not moving, and still the region at that place.
-    pub(crate) fn movable(&self, number: u32, at: RegionSlot) -> Option<(MovingRoot, u32)> {
+    /// The root at a place and the number of its mappings, if it is live and not moving.
+    pub(crate) fn movable(&self, at: RegionPlace) -> Option<(MovingRoot, u32)> {
         let state = self.state.lock();
-        let root = state.table.root(number, at)?;
+        let root = state.table.root_at(at)?;
         let header = &root.header;
         (header.state == RootState::Live).then(|| {
             let moving = MovingRoot {
-                key: root.key,
+                key: RegionKey {
+                    slot: at.slot,
+                    generation: header.generation,
+                },
                 resource: root.resource,
                 content: header.content,
                 asked: root.asked,
@@ -57,10 +58,10 @@ impl RegionMetadata {
     }
 
     /// The description of the resource of a root.
-    pub(crate) fn description(&self, number: u32, key: RegionSlot) -> Option<ResourceDescription> {
-        let state = self.state.lock();
-        let root = state.table.root(number, key)?;
-        state.kinds.get(root.header.kind).copied()
+    pub(crate) fn description(&self, key: RegionKey) -> Option<ResourceDescription> {
+        let mut state = self.state.lock();
+        let kind = state.table.root_mut(key)?.header.kind;
+        state.kinds.get(kind).copied()
     }
 
     /// Begins the moves of roots, whose uses are noted until [`end_moves`](Self::end_moves). `begun` is called within the lock for each that
@@ -68,41 +69,43 @@ impl RegionMetadata {
     pub(crate) fn begin_moves<T>(
         &self,
         roots: &mut [T],
-        root_of: impl Fn(&T) -> (u32, RegionSlot),
+        key_of: impl Fn(&T) -> RegionKey,
         begun: impl Fn(&mut T),
     ) {
         let mut state = self.state.lock();
         for one in roots {
-            let (number, key) = root_of(one);
-            if let Some(RootRecord { header, .. }) = state.table.root_mut(number, key)
-                && header.maps == 0
-                && header.state.begin_move()
+            if let Some(root) = state.table.root_mut(key_of(one))
+                && root.header.maps == 0
+                && root.header.state.begin_move()
             {
                 begun(one);
             }
         }
     }
 
-    /// Ends the moves of roots. `exchange` changes the place of one within this lock, and returns whether it did; it is called for
+    /// Ends the moves of roots. `exchange` moves one within this lock, and returns its new place if it did; it is called for
     /// [`MoveEnding::Commit`], unless the root was used or freed meanwhile. `ended` is called for each within the lock.
     pub(crate) fn end_moves<T>(
         &self,
         roots: &mut [T],
-        root_of: impl Fn(&T) -> (u32, RegionSlot, MoveEnding),
-        mut exchange: impl FnMut(&T) -> bool,
+        key_of: impl Fn(&T) -> (RegionKey, MoveEnding),
+        mut exchange: impl FnMut(&T) -> Option<RegionPlace>,
         ended: impl Fn(&mut T, MoveEnd),
     ) {
         let mut state = self.state.lock();
         for one in roots {
-            let (number, key, ending) = root_of(one);
-            let Some(root) = state.table.root_mut(number, key) else {
+            let (key, ending) = key_of(one);
+            let Some(root) = state.table.root_mut(key) else {
                 continue;
             };
-            let is_used = root.header.is_used();
-            let end = root
-                .header
-                .state
-                .end_move(ending, is_used, &mut || exchange(one));
+            let (is_used, mut to) = (root.header.is_used(), None);
+            let end = root.header.state.end_move(ending, is_used, &mut || {
+                to = exchange(one);
+                to.is_some()
+            });
+            if let Some(to) = to {
+                (root.block, root.node) = (to.block, to.node);
+            }
             let end = match end {
                 Some(EndedMove::Moved { resource }) => MoveEnd::Moved {
                     old_resource: core::mem::replace(&mut root.resource, resource),
@@ -116,7 +119,7 @@ impl RegionMetadata {
     }
 
     /// The root whose move [ended](Self::end_moves) with its removal, for the caller to destroy.
-    pub(crate) fn removed_by_move(&self, number: u32, key: RegionSlot) -> Option<RemovedRoot> {
-        self.state.lock().removed_root(number, key)
+    pub(crate) fn removed_by_move(&self, key: RegionKey) -> Option<RemovedRoot> {
+        self.state.lock().removed_root(key.slot)
     }
 }

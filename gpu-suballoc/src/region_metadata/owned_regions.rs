@@ -1,31 +1,30 @@
-//! The records of the allocator's own regions.
+//! The allocator's own regions: their slots, from the request to the end; and lookups of all regions.
 
 #![forbid(unsafe_code)]
 
 use super::detail::RegionDetail;
 use super::record::{RecordHeader, RecordView, RegionRecord, RootRecord, RootView};
-use super::resource_description::{ResourceDescription, ResourceDescriptions};
+use super::resource_description::ResourceDescription;
 use super::root_state::{RemovalTime, RootState};
-use super::state::{MetadataState, RecordReservation};
-use super::table::TableShortage;
-use super::{RegionMetadata, ReservedSlots};
+use super::state::MetadataState;
+use super::{Leftovers, RegionMetadata, ReservedSlot};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::RegionSlot;
+use crate::id::{RegionKey, RegionPlace};
+use crate::region::Ownership;
 use crate::request::RegionOptions;
 use alloc_core::HostAllocator;
 
-/// A reserved record with everything that can fail.
+/// A reserved slot with everything that can fail.
 #[must_use = "it holds a slot: insert or cancel it"]
 pub(crate) struct NewRoot {
-    slots: ReservedSlots,
+    slot: ReservedSlot,
     detail: Option<RegionDetail>,
-    kind: u16,
 }
 
 impl NewRoot {
-    /// The record's number.
+    /// The slot's number.
     pub(crate) const fn number(&self) -> u32 {
-        self.slots.record
+        self.slot.number
     }
 }
 
@@ -33,33 +32,22 @@ impl NewRoot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "its resource and its memory must be freed"]
 pub(crate) struct RemovedRoot {
-    pub(crate) number: u32,
-    pub(crate) key: RegionSlot,
+    pub(crate) place: RegionPlace,
     pub(crate) view: RootView,
     pub(super) kind: u16,
 }
 
-/// A crop and its root.
+/// A region, as its slot says: the root, and which part of it the region is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CropRecordView {
-    /// The root's record.
-    pub(crate) number: u32,
-    pub(crate) root_key: RegionSlot,
+pub(crate) struct FoundRegion {
+    pub(crate) root_key: RegionKey,
     pub(crate) root: RecordView,
-    /// From the start of the root.
-    pub(crate) offset: u64,
-    pub(crate) size: u64,
+    /// Offset and size of a crop.
+    pub(crate) crop: Option<(u64, u64)>,
 }
 
-/// The need of a call for one record.
-pub(super) const ONE: RecordReservation = RecordReservation {
-    record: true,
-    root: false,
-    kind: None,
-};
-
 impl RegionMetadata {
-    /// Prepares the record of a region that will be placed: slot, name, and the description of its resource.
+    /// Prepares the slot of a region that will be placed: name, and the description of its resource.
     pub(crate) fn prepare_root(
         &self,
         memory: &dyn HostAllocator,
@@ -67,15 +55,8 @@ impl RegionMetadata {
         options: &RegionOptions<'_>,
     ) -> Result<NewRoot, GpuError> {
         let detail = RegionDetail::new(memory, options)?;
-        let kind = kind.copied();
-        match self.reserve(memory, &RecordReservation { kind, ..ONE }) {
-            Ok(slots) => Ok(NewRoot {
-                slots,
-                detail,
-                kind: kind.map_or(ResourceDescriptions::NONE, |kind| {
-                    self.state.lock().kinds.insert(kind)
-                }),
-            }),
+        match self.reserve(memory, kind) {
+            Ok(slot) => Ok(NewRoot { slot, detail }),
             Err(error) => {
                 RegionDetail::free(detail, memory);
                 Err(error)
@@ -85,172 +66,146 @@ impl RegionMetadata {
 
     /// Undoes [`prepare_root`](RegionMetadata::prepare_root).
     pub(crate) fn cancel_root(&self, memory: &dyn HostAllocator, new: NewRoot) {
-        self.unreserve(memory, new.slots);
+        self.unreserve(memory, new.slot);
         RegionDetail::free(new.detail, memory);
     }
 
-    /// Inserts the record of a region that is placed, and whose resource is bound.
-    pub(crate) fn insert_root(&self, new: NewRoot, key: RegionSlot, view: RootView) {
-        let NewRoot {
-            slots,
-            detail,
-            kind,
-        } = new;
-        self.state
-            .lock()
-            .put_root(slots.record, |header| RootRecord {
+    /// Fills the slot of a region that is placed, and whose resource is bound. Returns its name.
+    pub(crate) fn insert_root(&self, new: NewRoot, at: RegionPlace, view: RootView) -> RegionKey {
+        let NewRoot { slot, detail } = new;
+        let fill = |header| {
+            RegionRecord::Root(RootRecord {
                 resource: view.resource,
                 asked: view.asked,
-                ..RootRecord::new(
-                    key,
-                    RecordHeader {
-                        detail,
-                        kind,
-                        content: view.content,
-                        ..header
-                    },
-                )
-            });
+                block: at.block,
+                node: at.node,
+                header: RecordHeader {
+                    detail,
+                    kind: slot.kind,
+                    content: view.content,
+                    ..header
+                },
+            })
+        };
+        let filled = self.state.lock().table.fill(slot.number, fill);
+        filled.unwrap_or(RegionKey {
+            slot: slot.number,
+            generation: 0,
+        })
     }
 
-    /// Creates a record for a region that may have none; it is the region's record once the region's place has its number.
-    pub(crate) fn create_bare(
+    /// Looks up a region, and calls `read` with the place of its root, if that is the allocator's, within the same lock: a move changes place
+    /// and resource in one step.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Stale`].
+    pub(crate) fn look_up<T>(
         &self,
-        memory: &dyn HostAllocator,
-        key: RegionSlot,
-    ) -> Result<u32, GpuError> {
-        {
-            let mut state = self.state.lock();
-            if state.table.missing_capacity(1)? == TableShortage::default() {
-                let number = state.reserve_slots(&ONE).record;
-                state.put_bare(number, key);
-                return Ok(number);
-            }
+        key: RegionKey,
+        read: impl FnOnce(RegionPlace) -> T,
+    ) -> Result<(FoundRegion, Option<T>), GpuMisuse> {
+        let state = self.state.lock();
+        let record = state.table.named(key)?;
+        if !(record.header()).is_some_and(|header| header.state.is_live()) {
+            return Err(GpuMisuse::Stale);
         }
-        let number = self.reserve(memory, &ONE)?.record;
-        self.insert_bare(number, key);
-        Ok(number)
+        let (slot, crop) = match record {
+            RegionRecord::Crop(crop) => (crop.root(), Some((crop.offset, crop.size))),
+            _ => (key.slot, None),
+        };
+        let root = state.table.get(slot).ok_or(GpuMisuse::Stale)?;
+        let found = FoundRegion {
+            root_key: root.key(slot),
+            root: root.view(slot).ok_or(GpuMisuse::Stale)?,
+            crop,
+        };
+        let read = match found.root {
+            RecordView::Root(_, place) => Some(read(place)),
+            RecordView::Wrapped(_) => None,
+        };
+        Ok((found, read))
     }
 
-    /// Inserts the record of a region that had none.
-    pub(crate) fn insert_bare(&self, number: u32, key: RegionSlot) {
-        self.state.lock().put_bare(number, key);
-    }
-
-    /// Undoes [`insert_bare`](RegionMetadata::insert_bare), if another thread inserted a record first.
-    pub(crate) fn cancel_bare(&self, number: u32) {
+    /// The place of a root of the allocator's own, whatever its state.
+    pub(crate) fn place_of(&self, key: RegionKey) -> Option<RegionPlace> {
         let mut state = self.state.lock();
-        if let Some(RegionRecord::Root(_)) = state.table.get(number) {
-            state.table.release(number, true);
-        }
+        let root = state.table.root_mut(key)?;
+        Some(root.place(key.slot))
     }
 
-    /// The region of a record that is no crop.
-    pub(crate) fn view(&self, number: u32, key: RegionSlot) -> Result<RecordView, GpuMisuse> {
-        self.view_with(number, key, || ()).map(|(view, ())| view)
-    }
-
-    /// As [`view`](Self::view), with what `place` reads of the pools within this lock: a move changes both in one step.
-    pub(crate) fn view_with<T>(
-        &self,
-        number: u32,
-        key: RegionSlot,
-        place: impl FnOnce() -> T,
-    ) -> Result<(RecordView, T), GpuMisuse> {
-        let state = self.state.lock();
-        let record = state.table.named(number, key)?;
-        let is_live = (record.header()).is_some_and(|header| header.state.is_live());
-        let view = record.view().filter(|_| is_live).ok_or(GpuMisuse::Stale)?;
-        Ok((view, place()))
-    }
-
-    /// A crop and its root, read within one lock: later the root's number may be another root's.
-    pub(crate) fn view_crop(
-        &self,
-        number: u32,
-        key: RegionSlot,
-    ) -> Result<CropRecordView, GpuMisuse> {
-        self.view_crop_with(number, key, |_| ())
-            .map(|(view, ())| view)
-    }
-
-    /// As [`view_crop`](Self::view_crop), with what `place` reads of the root within this lock.
-    pub(crate) fn view_crop_with<T>(
-        &self,
-        number: u32,
-        key: RegionSlot,
-        place: impl FnOnce(RegionSlot) -> T,
-    ) -> Result<(CropRecordView, T), GpuMisuse> {
-        let state = self.state.lock();
-        let crop = match state.table.named(number, key)? {
-            RegionRecord::Crop(crop) if crop.header.state.is_live() => crop,
-            _ => return Err(GpuMisuse::Stale),
-        };
-        let root = state.table.get(crop.root).ok_or(GpuMisuse::Stale)?;
-        let root_key = root.key(crop.root).ok_or(GpuMisuse::Stale)?;
-        let view = CropRecordView {
-            number: crop.root,
-            root_key,
-            root: root.view().ok_or(GpuMisuse::Stale)?,
-            offset: crop.offset,
-            size: crop.size,
-        };
-        Ok((view, place(root_key)))
-    }
-
-    /// Begins the removal of a root, whose id is stale from now on. A root in use is refused, unless its removal may `wait` for its last
-    /// use. `None` if it waits for that, or for the end of a move.
+    /// Ends a region, whose id is stale from then on. A region in use is refused, unless its end may `wait` for its last use; so is what
+    /// `check` refuses, which gets the place of an own region within the lock. Nothing is left of what waits for its last use or for the
+    /// end of a move.
     pub(crate) fn begin_removal(
         &self,
-        number: u32,
-        key: RegionSlot,
+        key: RegionKey,
         wait: bool,
-    ) -> Result<Option<RemovedRoot>, GpuMisuse> {
+        check: impl FnOnce(RegionPlace) -> Result<(), GpuMisuse>,
+    ) -> Result<Leftovers, GpuMisuse> {
         let mut state = self.state.lock();
-        match state.begin_removal(number, key, wait)? {
-            RemovalTime::Now => Ok(state.removed_root(number, key)),
-            RemovalTime::WithMove | RemovalTime::WhenUnused => Ok(None),
+        if let RegionRecord::Root(root) = state.table.named(key)?
+            && root.header.state.is_live()
+        {
+            check(root.place(key.slot))?;
         }
+        let time = state.table.record_mut(key)?.begin_removal(wait)?;
+        state.counts.pending_free += u64::from(time == RemovalTime::WhenUnused);
+        Ok(match time {
+            RemovalTime::Now => state.remove(key.slot),
+            RemovalTime::WithMove | RemovalTime::WhenUnused => Leftovers::default(),
+        })
     }
 
-    /// Frees the record of a root whose resource and memory were freed.
+    /// Frees the slot of a root whose resource and memory were freed.
     pub(crate) fn finish_removal(&self, memory: &dyn HostAllocator, gone: RemovedRoot) {
-        let detail = {
-            let mut state = self.state.lock();
-            let table = &mut state.table;
-            let header = table
-                .get_mut(gone.number)
-                .and_then(RegionRecord::header_mut);
-            let detail = header.and_then(|header| header.detail.take());
-            table.release(gone.number, true);
-            detail
-        };
+        let slot = gone.place.slot;
+        let mut state = self.state.lock();
+        let header = state.table.get_mut(slot).and_then(RegionRecord::header_mut);
+        let detail = header.and_then(|header| header.detail.take());
+        state.table.release(slot, true);
+        drop(state);
         RegionDetail::free(detail, memory);
+    }
+
+    /// Fills `room` with the live regions that `which` selects, from the slot `from` on. Returns how many there are, and the slot to continue
+    /// from.
+    pub(crate) fn live_regions(
+        &self,
+        from: u32,
+        room: &mut [Option<(RegionKey, Ownership)>],
+        which: impl Fn(Ownership) -> bool,
+    ) -> (usize, u32) {
+        let state = self.state.lock();
+        let (mut filled, mut next) = (0, from);
+        while let (Some(place), Some(record)) = (room.get_mut(filled), state.table.get(next)) {
+            let ownership = match record {
+                RegionRecord::Wrapped(_) => Ownership::Wrapped,
+                RegionRecord::Crop(_) => Ownership::CropAlias,
+                _ => Ownership::Owned,
+            };
+            let is_live = (record.header()).is_some_and(|header| header.state.is_live());
+            if is_live && which(ownership) {
+                *place = Some((record.key(next), ownership));
+                filled += 1;
+            }
+            next += 1;
+        }
+        (filled, next)
     }
 }
 
 impl MetadataState {
-    fn put_root(&mut self, number: u32, root: impl FnOnce(RecordHeader) -> RootRecord) {
-        self.table
-            .fill(number, |header| RegionRecord::Root(root(header)));
-    }
-
-    fn put_bare(&mut self, number: u32, key: RegionSlot) {
-        self.put_root(number, |header| RootRecord::new(key, header));
-    }
-
-    /// The root whose removal was begun, for the caller to free.
-    pub(super) fn removed_root(&self, number: u32, key: RegionSlot) -> Option<RemovedRoot> {
-        let root = self.table.root(number, key)?;
-        (root.header.state == RootState::BeingRemoved).then(|| root.removed(number))
+    /// The root in a slot whose removal was begun, for the caller to free.
+    pub(super) fn removed_root(&self, slot: u32) -> Option<RemovedRoot> {
+        let root = self.table.root(slot)?;
+        (root.header.state == RootState::BeingRemoved).then(|| root.removed(slot))
     }
 }
 
 impl RootRecord {
-    pub(super) const fn removed(&self, number: u32) -> RemovedRoot {
+    pub(super) const fn removed(&self, slot: u32) -> RemovedRoot {
         RemovedRoot {
-            number,
-            key: self.key,
+            place: self.place(slot),
             view: self.view(),
             kind: self.header.kind,
         }

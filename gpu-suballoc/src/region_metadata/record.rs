@@ -1,4 +1,4 @@
-//! The record of a region: 56 bytes for a region that has more than a place in memory; the others have none.
+//! The slot of a region: 48 bytes.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use super::resource_description::ResourceDescriptions;
 use super::root_state::{RemovalTime, RootState};
 use crate::device::{BufferHandle, MemoryHandle};
 use crate::error::GpuMisuse;
-use crate::id::{NO_RECORD, RegionPlace, RegionPlaceKind, RegionSlot};
+use crate::id::{BlockRef, RegionKey, RegionPlace};
 use crate::property_flags::PropertyFlags;
 use crate::region::RegionContent;
 
@@ -27,7 +27,7 @@ pub(super) enum RegionRecord {
     Reserved {
         generation: u32,
     },
-    /// A region of the allocator's own that has a buffer or image, a name, crops or mappings.
+    /// A region of the allocator's own memory.
     Root(RootRecord),
     /// A buffer of the application's.
     Wrapped(WrappedRecord),
@@ -41,7 +41,8 @@ pub(super) struct RecordHeader {
     pub(super) detail: Option<RegionDetail>,
     /// The slot's generation.
     pub(super) generation: u32,
-    /// Crops of this region, and unmaps of it that are under way; a crop has none.
+    /// Crops of this region, and unmaps of it that are under way. A crop has none, and keeps its [root](CropRecord::root) here: with a field
+    /// more, every record would be 56 bytes.
     pub(super) crops: u32,
     pub(super) maps: u16,
     /// Those of `maps` that are undone by id.
@@ -56,11 +57,11 @@ pub(super) struct RecordHeader {
 pub(super) struct RootRecord {
     /// The buffer or image, or 0.
     pub(super) resource: u64,
-    /// Requested bytes; 0 if they are not known.
+    /// Requested bytes.
     pub(super) asked: u64,
-    pub(super) key: RegionSlot,
-    /// The next record of the same bucket of the index.
-    pub(super) next: u32,
+    /// Where it lies; a move writes both.
+    pub(super) block: BlockRef,
+    pub(super) node: u32,
     pub(super) header: RecordHeader,
 }
 
@@ -73,35 +74,25 @@ pub(super) struct CropRecord {
     /// From the start of the root.
     pub(super) offset: u64,
     pub(super) size: u64,
-    /// The root's record.
-    pub(super) root: u32,
     pub(super) header: RecordHeader,
 }
 
-// One line of 64 bytes holds one; a table of them is what a buffer costs beyond its place.
-const _: () = assert!(size_of::<RegionRecord>() <= 56);
+// With a node of 32 bytes for its place, a region costs 80 bytes.
+const _: () = assert!(size_of::<RegionRecord>() <= 48);
 
 /// The resource of a root: a buffer, an image, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RootView {
     pub(crate) resource: u64,
     pub(crate) content: RegionContent,
-    /// Requested bytes; 0 if they are not known.
+    /// Requested bytes.
     pub(crate) asked: u64,
 }
 
-impl RootView {
-    pub(crate) const BARE: Self = Self {
-        resource: 0,
-        content: RegionContent::Bare,
-        asked: 0,
-    };
-}
-
-/// The region of a record that is no crop.
+/// A region that is no crop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RecordView {
-    Root(RootView),
+    Root(RootView, RegionPlace),
     Wrapped(WrappedBuffer),
 }
 
@@ -119,22 +110,9 @@ impl RecordHeader {
         }
     }
 
-    /// Whether crops or mappings use it.
+    /// Whether crops or mappings use it, if it is not a crop's.
     pub(super) const fn is_used(&self) -> bool {
         self.crops > 0 || self.maps > 0
-    }
-
-    /// Begins the removal of a live region. A region in use is refused, unless its removal may `wait` for its last use.
-    pub(super) fn begin_removal(&mut self, wait: bool) -> Result<RemovalTime, GpuMisuse> {
-        let is_used = self.is_used();
-        if self.state.is_live() && is_used && !wait {
-            return Err(if self.crops > 0 {
-                GpuMisuse::HasCrops
-            } else {
-                GpuMisuse::Mapped
-            });
-        }
-        self.state.begin_removal(is_used).ok_or(GpuMisuse::Stale)
     }
 
     /// Counts a mapping off, one that is undone by id if `by_id`.
@@ -149,32 +127,41 @@ impl RecordHeader {
     }
 }
 
-impl RootRecord {
-    pub(super) const fn new(key: RegionSlot, header: RecordHeader) -> Self {
+impl CropRecord {
+    /// `header` is a new one.
+    pub(super) const fn new(root: u32, (offset, size): (u64, u64), header: RecordHeader) -> Self {
+        let header = RecordHeader {
+            crops: root,
+            ..header
+        };
         Self {
-            resource: 0,
-            asked: 0,
-            key,
-            next: NO_RECORD,
+            offset,
+            size,
             header,
         }
     }
 
-    /// Whether `key` names this root. Node and generation identify a region of a block within its pool; a move may have changed its block.
-    pub(super) fn is_named(&self, key: RegionSlot) -> bool {
-        let is_general = |key: RegionSlot| key.kind() == RegionPlaceKind::General;
-        self.key == key
-            || is_general(self.key)
-                && is_general(key)
-                && self.key.place.pool() == key.place.pool()
-                && (self.key.slot, self.key.generation) == (key.slot, key.generation)
+    /// The root's slot.
+    pub(super) const fn root(&self) -> u32 {
+        self.header.crops
     }
+}
 
+impl RootRecord {
     pub(super) const fn view(&self) -> RootView {
         RootView {
             resource: self.resource,
             content: self.header.content,
             asked: self.asked,
+        }
+    }
+
+    /// Where the region of this slot lies.
+    pub(super) const fn place(&self, slot: u32) -> RegionPlace {
+        RegionPlace {
+            block: self.block,
+            node: self.node,
+            slot,
         }
     }
 }
@@ -198,6 +185,36 @@ impl RegionRecord {
         }
     }
 
+    /// Crops of the region, and unmaps of it that are under way.
+    pub(super) fn crops(&self) -> u32 {
+        match self {
+            Self::Crop(_) => 0,
+            _ => self.header().map_or(0, |header| header.crops),
+        }
+    }
+
+    /// Whether crops or mappings use the region.
+    pub(super) fn is_used(&self) -> bool {
+        match self {
+            Self::Crop(crop) => crop.header.maps > 0,
+            _ => self.header().is_some_and(RecordHeader::is_used),
+        }
+    }
+
+    /// Begins the removal of a live region. A region in use is refused, unless its removal may `wait` for its last use.
+    pub(super) fn begin_removal(&mut self, wait: bool) -> Result<RemovalTime, GpuMisuse> {
+        let (crops, is_used) = (self.crops(), self.is_used());
+        let header = self.header_mut().ok_or(GpuMisuse::Stale)?;
+        if header.state.is_live() && is_used && !wait {
+            return Err(if crops > 0 {
+                GpuMisuse::HasCrops
+            } else {
+                GpuMisuse::Mapped
+            });
+        }
+        header.state.begin_removal(is_used).ok_or(GpuMisuse::Stale)
+    }
+
     pub(super) const fn generation(&self) -> u32 {
         match self {
             Self::Free { generation, .. } | Self::Reserved { generation } => *generation,
@@ -207,33 +224,18 @@ impl RegionRecord {
         }
     }
 
-    /// The name of the region whose record is in slot `number`.
-    pub(super) const fn key(&self, number: u32) -> Option<RegionSlot> {
-        let place = match self {
-            Self::Free { .. } | Self::Reserved { .. } => return None,
-            Self::Root(root) => return Some(root.key),
-            Self::Wrapped(_) => RegionPlace::WRAPPED,
-            Self::Crop(_) => RegionPlace::CROP,
-        };
-        Some(RegionSlot {
-            place,
-            slot: number,
+    /// The name of the region in this slot.
+    pub(super) const fn key(&self, slot: u32) -> RegionKey {
+        RegionKey {
+            slot,
             generation: self.generation(),
-        })
-    }
-
-    /// Whether `key` names the region whose record is in slot `number`.
-    pub(super) fn is_named(&self, number: u32, key: RegionSlot) -> bool {
-        match self {
-            Self::Root(root) => root.is_named(key),
-            other => other.key(number) == Some(key),
         }
     }
 
-    /// The region, unless the record is a crop's.
-    pub(super) fn view(&self) -> Option<RecordView> {
+    /// The region in this slot, unless it is a crop.
+    pub(super) fn view(&self, slot: u32) -> Option<RecordView> {
         match self {
-            Self::Root(root) => Some(RecordView::Root(root.view())),
+            Self::Root(root) => Some(RecordView::Root(root.view(), root.place(slot))),
             Self::Wrapped(wrapped) => Some(RecordView::Wrapped(wrapped.buffer_info())),
             _ => None,
         }

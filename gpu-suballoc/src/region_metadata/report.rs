@@ -9,16 +9,15 @@ use super::detail::{MAX_NAME, RegionDetail};
 use super::record::RegionRecord;
 use super::root_state::RootState;
 use super::state::MetadataState;
-use crate::id::RegionSlot;
+use crate::id::{RegionKey, RegionPlace};
 use crate::region::RegionContent;
 use crate::request::ResourceKind;
 
 /// A copy of the record of one region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordInfo {
-    /// The name that its user has: the block in it may be an older one.
-    pub(crate) key: RegionSlot,
-    /// Requested bytes; 0 if they are not known.
+    pub(crate) key: RegionKey,
+    /// Requested bytes; 0 of a wrapped buffer.
     pub(crate) asked: u64,
     pub(crate) tag: u64,
     pub(crate) site: u64,
@@ -77,9 +76,9 @@ impl RecordInfo {
 /// A wrapped buffer, or a crop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AliasInfo {
-    pub(crate) key: RegionSlot,
+    pub(crate) key: RegionKey,
     /// The root of a crop; a wrapped buffer itself.
-    pub(crate) root: RegionSlot,
+    pub(crate) root: RegionKey,
     /// From the start of the root, or of the application's buffer.
     pub(crate) offset: u64,
     pub(crate) size: u64,
@@ -87,10 +86,17 @@ pub(crate) struct AliasInfo {
 }
 
 impl RegionMetadata {
-    /// The record in slot `number`, if `key` names its region.
-    pub(crate) fn info(&self, number: u32, key: RegionSlot) -> Option<RecordInfo> {
+    /// The record of a region.
+    pub(crate) fn info(&self, key: RegionKey) -> Option<RecordInfo> {
         let state = self.state.lock();
-        state.info(number, state.table.named(number, key).ok()?)
+        state.info(key.slot, state.table.named(key).ok()?)
+    }
+
+    /// The record of the region at a place.
+    pub(crate) fn info_at(&self, at: RegionPlace) -> Option<RecordInfo> {
+        let state = self.state.lock();
+        state.table.root_at(at)?;
+        state.info(at.slot, state.table.get(at.slot)?)
     }
 
     /// Calls `see` for each wrapped buffer and each crop, in the order of their records. It is called under the lock: it must allocate
@@ -103,10 +109,10 @@ impl RegionMetadata {
                     let buffer = wrapped.buffer_info();
                     (number, buffer.offset, buffer.size)
                 }
-                RegionRecord::Crop(crop) => (crop.root, crop.offset, crop.size),
+                RegionRecord::Crop(crop) => (crop.root(), crop.offset, crop.size),
                 _ => continue,
             };
-            let root = state.table.get(root).and_then(|it| it.key(root));
+            let root = state.table.get(root).map(|it| it.key(root));
             if let (Some(root), Some(info)) = (root, state.info(number, record)) {
                 see(&AliasInfo {
                     key: info.key,
@@ -126,7 +132,7 @@ impl MetadataState {
         let kind = self.kinds.get(header.kind);
         let detail = header.detail.as_ref();
         Some(RecordInfo {
-            key: record.key(number)?,
+            key: record.key(number),
             asked: match record {
                 RegionRecord::Root(root) => root.asked,
                 RegionRecord::Crop(crop) => crop.size,
@@ -137,7 +143,7 @@ impl MetadataState {
             usage: kind.map_or(0, |kind| u64::from(kind.usage)),
             content: header.content,
             resource: kind.map_or(ResourceKind::Linear, |kind| kind.resource),
-            crops: header.crops,
+            crops: record.crops(),
             maps: header.maps,
             is_reusable: header.state == RootState::Reusable,
             name: RecordName::new(detail.map_or(&[], RegionDetail::name)),

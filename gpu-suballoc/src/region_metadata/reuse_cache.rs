@@ -2,27 +2,25 @@
 
 #![forbid(unsafe_code)]
 
-use crate::id::RegionSlot;
-use crate::region::Region;
 use alloc_core::HostAllocator;
 
 use super::detail::RegionDetail;
-use super::record::RegionRecord;
+use super::record::{LAST_GENERATION, RootRecord};
 use super::resource_description::ResourceDescription;
 use super::root_state::RootState;
 use super::state::MetadataState;
 use super::{RegionMetadata, RemovedRoot};
 use crate::error::GpuError;
 use crate::growable_vec::GrowableVec;
+use crate::id::RegionKey;
 use crate::request::RegionOptions;
 
-/// A kept buffer.
+/// A kept buffer, the newest one last.
+#[derive(Clone, Copy)]
 pub(super) struct ReusableBuffer {
-    pub(super) region: Region,
-    /// The root's record.
-    pub(super) record: u32,
-    pub(super) kind: u16,
-    pub(super) asked: u64,
+    key: RegionKey,
+    kind: u16,
+    asked: u64,
     since: u64,
 }
 
@@ -43,50 +41,16 @@ impl ReuseCache {
         }
     }
 
-    /// Whether there was room.
-    fn insert(&mut self, region: Region, root: &RemovedRoot) -> bool {
-        self.clock += 1;
-        let size = region.size();
-        let buffer = ReusableBuffer {
-            region,
-            record: root.number,
-            kind: root.kind,
-            asked: root.view.asked,
-            since: self.clock,
-        };
-        let is_inserted = self.entries.push(buffer).is_ok();
-        if is_inserted {
-            self.bytes = self.bytes.saturating_add(size);
-        }
-        is_inserted
-    }
-
-    /// Removes the newest buffer that fits exactly: the warmest in caches.
-    pub(super) fn remove_match(&mut self, kind: u16, asked: u64) -> Option<ReusableBuffer> {
-        let fits = self
-            .entries
-            .as_slice()
-            .iter()
-            .enumerate()
-            .filter(|(_, buffer)| buffer.kind == kind && buffer.asked == asked);
-        let (index, _) = fits.max_by_key(|(_, buffer)| buffer.since)?;
-        self.remove(index)
-    }
-
-    /// Removes the oldest buffer.
-    pub(super) fn remove_oldest(&mut self) -> Option<ReusableBuffer> {
-        let (index, _) = self
-            .entries
-            .as_slice()
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, buffer)| buffer.since)?;
-        self.remove(index)
-    }
-
-    fn remove(&mut self, index: usize) -> Option<ReusableBuffer> {
+    /// Removes the buffer that `rank` ranks highest; `None` excludes one.
+    fn remove_best(
+        &mut self,
+        rank: impl Fn(&ReusableBuffer) -> Option<u64>,
+    ) -> Option<ReusableBuffer> {
+        let ranked = self.entries.as_slice().iter().enumerate();
+        let ranked = ranked.filter_map(|(index, buffer)| Some((rank(buffer)?, index)));
+        let (_, index) = ranked.max()?;
         let buffer = self.entries.swap_remove(index)?;
-        self.bytes = self.bytes.saturating_sub(buffer.region.size());
+        self.bytes = self.bytes.saturating_sub(buffer.asked);
         Some(buffer)
     }
 }
@@ -97,63 +61,45 @@ impl RegionMetadata {
         self.state.lock().kinds.is_reusable(root.kind)
     }
 
-    /// Keeps the buffer of a removed root, whose name is `key` from now on. Returns the root if there is no room.
+    /// Keeps the buffer of a removed root under its slot's next generation: existing ids are stale. Returns the root if there is no room, or
+    /// no generation.
     pub(crate) fn insert_reusable(
         &self,
         memory: &dyn HostAllocator,
-        root: RemovedRoot,
-        key: RegionSlot,
-        region: Region,
+        gone: RemovedRoot,
     ) -> Result<(), RemovedRoot> {
-        let detail = {
-            let mut state = self.state.lock();
-            let MetadataState {
-                table, reuse_cache, ..
-            } = &mut *state;
-            if !reuse_cache.insert(region, &root) {
-                return Err(RemovedRoot { key, ..root });
-            }
-            match table.get_mut(root.number) {
-                Some(RegionRecord::Root(root)) => {
-                    root.key = key;
-                    root.header.state = RootState::Reusable;
-                    root.header.detail.take()
-                }
-                _ => None,
-            }
-        };
-        RegionDetail::free(detail, memory);
+        let mut state = self.state.lock();
+        let detail = state.keep(&gone);
+        drop(state);
+        RegionDetail::free(detail.ok_or(gone)?, memory);
         Ok(())
     }
 
-    /// Removes a kept buffer of that description and size from the cache and gives it a new name.
+    /// Removes a kept buffer of that description and size from the cache, the newest one, which is the warmest in caches, and gives it a
+    /// new name.
     pub(crate) fn reuse(
         &self,
         memory: &dyn HostAllocator,
         kind: &ResourceDescription,
         asked: u64,
         options: &RegionOptions<'_>,
-    ) -> Result<Option<Region>, GpuError> {
+    ) -> Result<Option<RegionKey>, GpuError> {
         if self.state.lock().reuse_cache.entries.len() == 0 {
             return Ok(None);
         }
         let detail = RegionDetail::new(memory, options)?;
         let mut state = self.state.lock();
-        let MetadataState {
-            table,
-            kinds,
-            reuse_cache,
-            ..
-        } = &mut *state;
-        let buffer = kinds
-            .find(kind)
-            .and_then(|kind| reuse_cache.remove_match(kind, asked));
-        if let Some(buffer) = buffer
-            && let Some(RegionRecord::Root(root)) = table.get_mut(buffer.record)
+        let kind = state.kinds.find(kind);
+        let fits = |buffer: &ReusableBuffer| {
+            (Some(buffer.kind) == kind && buffer.asked == asked).then_some(buffer.since)
+        };
+        let found = state.reuse_cache.remove_best(fits);
+        if let Some(key) = found.map(|buffer| buffer.key)
+            && let Some(RootRecord { header, .. }) = state.table.root_mut(key)
         {
-            root.header.state = RootState::Live;
-            root.header.detail = detail;
-            return Ok(Some(buffer.region));
+            header.state = RootState::Live;
+            header.detail = detail;
+            return Ok(Some(key));
         }
         drop(state);
         RegionDetail::free(detail, memory);
@@ -163,17 +109,41 @@ impl RegionMetadata {
     /// Removes the oldest buffer, if more than `count` buffers or more than `bytes` bytes are kept.
     pub(crate) fn remove_oldest_reusable(&self, count: u32, bytes: u64) -> Option<RemovedRoot> {
         let mut state = self.state.lock();
-        let MetadataState {
-            table, reuse_cache, ..
-        } = &mut *state;
-        if reuse_cache.entries.len() <= count && reuse_cache.bytes <= bytes {
+        let cache = &mut state.reuse_cache;
+        if cache.entries.len() <= count && cache.bytes <= bytes {
             return None;
         }
-        let buffer = reuse_cache.remove_oldest()?;
-        let Some(RegionRecord::Root(root)) = table.get_mut(buffer.record) else {
-            return None;
-        };
+        let oldest = cache.remove_best(|buffer| Some(u64::MAX - buffer.since))?;
+        let root = state.table.root_mut(oldest.key)?;
         root.header.state = RootState::BeingRemoved;
-        Some(root.removed(buffer.record))
+        Some(root.removed(oldest.key.slot))
+    }
+}
+
+impl MetadataState {
+    /// Keeps a removed root. Returns the name that it had; `None`, and nothing changed, if it cannot be kept.
+    fn keep(&mut self, gone: &RemovedRoot) -> Option<Option<RegionDetail>> {
+        let slot = gone.place.slot;
+        let generation = self.table.get(slot)?.generation();
+        let root = self.table.root_mut(RegionKey { slot, generation })?;
+        if generation >= LAST_GENERATION {
+            return None;
+        }
+        let cache = &mut self.reuse_cache;
+        cache.clock += 1;
+        let buffer = ReusableBuffer {
+            key: RegionKey {
+                slot,
+                generation: generation + 1,
+            },
+            kind: gone.kind,
+            asked: gone.view.asked,
+            since: cache.clock,
+        };
+        cache.entries.push(buffer).ok()?;
+        cache.bytes = cache.bytes.saturating_add(buffer.asked);
+        root.header.generation = generation + 1;
+        root.header.state = RootState::Reusable;
+        Some(root.header.detail.take())
     }
 }

@@ -37,16 +37,6 @@ pub(crate) struct MetadataCounts {
     pub(crate) reusable_bytes: u64,
 }
 
-/// What a call is about to insert.
-#[derive(Clone, Copy, Default)]
-pub(super) struct RecordReservation {
-    /// A record of its own.
-    pub(super) record: bool,
-    /// A record of the root that it refers to.
-    pub(super) root: bool,
-    pub(super) kind: Option<ResourceDescription>,
-}
-
 /// Missing capacity.
 #[derive(Clone, Copy)]
 pub(super) enum RecordShortage {
@@ -54,9 +44,6 @@ pub(super) enum RecordShortage {
     Chunk,
     Kinds(Layout),
 }
-
-/// The missing capacity of one call, in the order of growing.
-pub(super) type RecordShortages = [Option<RecordShortage>; 3];
 
 impl RecordShortage {
     pub(super) const fn layout(self) -> Layout {
@@ -85,23 +72,17 @@ impl MetadataState {
         }
     }
 
+    /// What is missing first to insert a region with this description.
     pub(super) fn missing_capacity(
         &self,
-        need: &RecordReservation,
-    ) -> Result<RecordShortages, Limit> {
-        let table = self
-            .table
-            .missing_capacity(u32::from(need.record) + u32::from(need.root))?;
-        let kinds = need.kind.and_then(|kind| {
-            self.kinds
-                .missing_capacity()
-                .filter(|_| self.kinds.find(&kind).is_none())
-        });
-        Ok([
-            table.directory.map(RecordShortage::Directory),
-            table.chunk.then_some(RecordShortage::Chunk),
-            kinds.map(RecordShortage::Kinds),
-        ])
+        kind: Option<&ResourceDescription>,
+    ) -> Result<Option<RecordShortage>, Limit> {
+        if let Some(shortage) = self.table.missing_capacity()? {
+            return Ok(Some(shortage));
+        }
+        let kinds = kind.filter(|kind| self.kinds.find(kind).is_none());
+        let kinds = kinds.and_then(|_| self.kinds.missing_capacity());
+        Ok(kinds.map(RecordShortage::Kinds))
     }
 
     /// Grows into `block`. Returns memory that is not needed any more, perhaps the block itself.

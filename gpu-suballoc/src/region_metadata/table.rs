@@ -11,17 +11,20 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::record::{LAST_GENERATION, RecordHeader, RegionRecord, RootRecord};
+use super::state::RecordShortage;
 use crate::error::{GpuMisuse, Limit};
 use crate::growable_vec::GrowableVec;
 use crate::host_block::HostBlock;
-use crate::id::{NO_RECORD, RegionSlot};
+use crate::id::{RegionKey, RegionPlace};
 
 /// A power of two, so that a lookup divides nothing.
 const PER_CHUNK: u32 = 64;
 const CHUNK: Layout = Layout::new::<[RegionRecord; PER_CHUNK as usize]>();
-/// Larger numbers are user data of the pools' own, and `NO_RECORD`.
+/// Larger numbers are the pools' own, and [`NONE`].
 const MAX_CHUNKS: u32 = crate::pool::FIRST_OWN / PER_CHUNK;
 const INLINE: u32 = 8;
+/// No slot.
+const NONE: u32 = u32::MAX;
 
 pub(super) struct RecordTable {
     first: [Option<NonNull<RegionRecord>>; INLINE as usize],
@@ -29,13 +32,6 @@ pub(super) struct RecordTable {
     chunks: u32,
     free: u32,
     spare: u32,
-}
-
-/// Missing capacity: a longer directory, a chunk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TableShortage {
-    pub(super) directory: Option<Layout>,
-    pub(super) chunk: bool,
 }
 
 // SAFETY: the table alone refers to the blocks behind the pointers; records are `Send`.
@@ -49,28 +45,26 @@ impl RecordTable {
             first: [None; INLINE as usize],
             directory: GrowableVec::new(),
             chunks: 0,
-            free: NO_RECORD,
+            free: NONE,
             spare: 0,
         }
     }
 
-    /// The missing capacity for `slots` slots (64 at most); `Err` if the table cannot grow.
-    pub(super) fn missing_capacity(&self, slots: u32) -> Result<TableShortage, Limit> {
-        if self.spare >= slots {
-            return Ok(TableShortage::default());
+    /// What is missing first to reserve a slot; `Err` if the table cannot grow.
+    pub(super) fn missing_capacity(&self) -> Result<Option<RecordShortage>, Limit> {
+        if self.spare > 0 {
+            return Ok(None);
         }
         if self.chunks >= MAX_CHUNKS {
             return Err(Limit::Records);
         }
-        let directory = if self.chunks < INLINE {
-            None
-        } else {
-            self.directory.missing_capacity(1)
-        };
-        Ok(TableShortage {
-            directory,
-            chunk: true,
-        })
+        let directory = self
+            .directory
+            .missing_capacity(1)
+            .filter(|_| self.chunks >= INLINE);
+        Ok(Some(
+            directory.map_or(RecordShortage::Chunk, RecordShortage::Directory),
+        ))
     }
 
     /// Moves into a longer directory. Returns the old one, or the block if it is not longer.
@@ -121,8 +115,8 @@ impl RecordTable {
         if !(first..first + PER_CHUNK).all(untouched) {
             return None;
         }
-        let mut number = core::mem::replace(&mut self.free, NO_RECORD);
-        let mut tail = NO_RECORD;
+        let mut number = core::mem::replace(&mut self.free, NONE);
+        let mut tail = NONE;
         while let Some(&RegionRecord::Free { next, .. }) = self.get(number) {
             if number < first {
                 match self.get_mut(tail) {
@@ -134,7 +128,7 @@ impl RecordTable {
             number = next;
         }
         if let Some(RegionRecord::Free { next, .. }) = self.get_mut(tail) {
-            *next = NO_RECORD;
+            *next = NONE;
         }
         self.spare -= PER_CHUNK;
         self.detach_last_chunk()
@@ -171,37 +165,45 @@ impl RecordTable {
         self.slot(number).map(|mut slot| unsafe { slot.as_mut() })
     }
 
-    /// The record of the region that `key` names.
-    pub(super) fn named(&self, number: u32, key: RegionSlot) -> Result<&RegionRecord, GpuMisuse> {
-        self.get(number)
-            .filter(|record| record.is_named(number, key))
+    /// The record that `key` names.
+    pub(super) fn named(&self, key: RegionKey) -> Result<&RegionRecord, GpuMisuse> {
+        self.get(key.slot)
+            .filter(|record| record.header().is_some() && record.generation() == key.generation)
             .ok_or(GpuMisuse::Stale)
     }
 
-    /// The header of the record of the region that `key` names.
-    pub(super) fn named_mut(
-        &mut self,
-        number: u32,
-        key: RegionSlot,
-    ) -> Result<&mut RecordHeader, GpuMisuse> {
-        self.get_mut(number)
-            .filter(|record| record.is_named(number, key))
-            .and_then(RegionRecord::header_mut)
+    /// The record that `key` names.
+    pub(super) fn record_mut(&mut self, key: RegionKey) -> Result<&mut RegionRecord, GpuMisuse> {
+        self.get_mut(key.slot)
+            .filter(|record| record.header().is_some() && record.generation() == key.generation)
             .ok_or(GpuMisuse::Stale)
     }
 
-    /// The record of the root that `key` names.
-    pub(super) fn root(&self, number: u32, key: RegionSlot) -> Option<&RootRecord> {
-        match self.get(number) {
-            Some(RegionRecord::Root(root)) if root.is_named(key) => Some(root),
+    /// The header of the record that `key` names.
+    pub(super) fn named_mut(&mut self, key: RegionKey) -> Result<&mut RecordHeader, GpuMisuse> {
+        let record = self.record_mut(key)?;
+        record.header_mut().ok_or(GpuMisuse::Stale)
+    }
+
+    /// The root in a slot.
+    pub(super) fn root(&self, slot: u32) -> Option<&RootRecord> {
+        match self.get(slot) {
+            Some(RegionRecord::Root(root)) => Some(root),
             _ => None,
         }
     }
 
-    /// The record of the root that `key` names.
-    pub(super) fn root_mut(&mut self, number: u32, key: RegionSlot) -> Option<&mut RootRecord> {
-        match self.get_mut(number) {
-            Some(RegionRecord::Root(root)) if root.is_named(key) => Some(root),
+    /// The root at a place.
+    pub(super) fn root_at(&self, at: RegionPlace) -> Option<&RootRecord> {
+        self.root(at.slot).filter(|root| root.place(at.slot) == at)
+    }
+
+    /// The root that `key` names.
+    pub(super) fn root_mut(&mut self, key: RegionKey) -> Option<&mut RootRecord> {
+        match self.get_mut(key.slot) {
+            Some(RegionRecord::Root(root)) if root.header.generation == key.generation => {
+                Some(root)
+            }
             _ => None,
         }
     }
@@ -219,16 +221,19 @@ impl RecordTable {
         Some(number)
     }
 
-    /// Fills a reserved slot. Returns its generation.
+    /// Fills a reserved slot. Returns its name.
     pub(super) fn fill(
         &mut self,
         number: u32,
         record: impl FnOnce(RecordHeader) -> RegionRecord,
-    ) -> Option<u32> {
+    ) -> Option<RegionKey> {
         let slot = self.get_mut(number)?;
         let generation = slot.generation();
         *slot = record(RecordHeader::new(generation));
-        Some(generation)
+        Some(RegionKey {
+            slot: number,
+            generation,
+        })
     }
 
     /// Frees a slot, for the next generation if it was `used`. Drops nothing: its content must have been moved out.
@@ -253,7 +258,7 @@ impl RecordTable {
 
     /// Detaches one block of memory at each call, until `None`. The table is empty from the first call on.
     pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
-        self.free = NO_RECORD;
+        self.free = NONE;
         self.spare = 0;
         self.detach_last_chunk()
             .or_else(|| self.directory.detach_memory())
@@ -285,12 +290,12 @@ mod tests {
     }
 
     fn grown(table: &mut RecordTable) {
-        let TableShortage { directory, chunk } = table.missing_capacity(1).unwrap();
-        if let Some(layout) = directory {
-            free_spare(table.grow_directory(block(layout)));
-        }
-        if chunk {
-            assert!(!free_spare(table.add_chunk(block(CHUNK))));
+        while let Some(shortage) = table.missing_capacity().unwrap() {
+            let memory = block(shortage.layout());
+            match shortage {
+                RecordShortage::Chunk => assert!(!free_spare(table.add_chunk(memory))),
+                _ => drop(free_spare(table.grow_directory(memory))),
+            }
         }
     }
 
@@ -305,7 +310,7 @@ mod tests {
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!(numbers.len(), 2000);
-        assert!(table.get(NO_RECORD).is_none() && table.get(4096).is_none());
+        assert!(table.get(NONE).is_none() && table.get(4096).is_none());
         table.release(77, true);
         assert_eq!(table.reserve(), Some(77));
         assert_eq!(table.get(77).unwrap().generation(), 2);
@@ -339,13 +344,10 @@ mod tests {
             !free_spare(table.detach_unused_chunk()),
             "this one is in use"
         );
-        assert_eq!(
-            table.missing_capacity(1),
-            Ok(TableShortage {
-                directory: None,
-                chunk: true
-            })
-        );
+        assert!(matches!(
+            table.missing_capacity(),
+            Ok(Some(RecordShortage::Chunk))
+        ));
         while free_spare(table.detach_memory()) {}
     }
 }

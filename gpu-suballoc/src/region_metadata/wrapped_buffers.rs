@@ -8,13 +8,12 @@ use alloc_core::HostAllocator;
 
 use super::detail::RegionDetail;
 use super::foreign::ForeignMemory;
-use super::owned_regions::ONE;
 use super::record::{RecordHeader, RegionRecord, WrappedBuffer, WrappedRecord};
 use super::state::MetadataState;
-use super::{Leftovers, RegionMetadata, ReservedSlots};
+use super::{Leftovers, RegionMetadata, ReservedSlot};
 use crate::error::{GpuError, Limit};
 use crate::host_block::HostBlock;
-use crate::id::{RegionPlace, RegionSlot};
+use crate::id::RegionKey;
 use crate::property_flags::PropertyFlags;
 use crate::region::RegionContent;
 use crate::request::RegionOptions;
@@ -25,7 +24,7 @@ pub(super) const FOREIGN: Layout = Layout::new::<ForeignMemory>();
 /// All memory of a wrapped buffer, allocated before it is inserted.
 #[must_use = "it holds memory: insert it"]
 pub(crate) struct NewWrappedBuffer {
-    slots: ReservedSlots,
+    slot: ReservedSlot,
     buffer_info: NonNull<WrappedBuffer>,
     foreign: Option<NonNull<ForeignMemory>>,
     detail: Option<RegionDetail>,
@@ -69,10 +68,10 @@ impl RegionMetadata {
             rest.foreign = Some(foreign);
         }
         rest.details = [RegionDetail::new(memory, options)?, None];
-        let slots = self.reserve(memory, &ONE)?;
+        let slot = self.reserve(memory, None)?;
         let [detail, _] = core::mem::take(&mut rest.details);
         Ok(NewWrappedBuffer {
-            slots,
+            slot,
             buffer_info,
             foreign: rest.foreign,
             detail,
@@ -87,8 +86,8 @@ impl RegionMetadata {
         &self,
         memory: &dyn HostAllocator,
         new: NewWrappedBuffer,
-    ) -> Result<RegionSlot, GpuError> {
-        let slots = new.slots;
+    ) -> Result<RegionKey, GpuError> {
+        let slot = new.slot;
         // SAFETY: the block is `new`'s alone until the record refers to it.
         let size = unsafe { new.buffer_info.as_ref() }.size;
         let (key, rest) = {
@@ -109,12 +108,7 @@ impl RegionMetadata {
                 Some(bytes) => {
                     state.counts.wrapped_bytes = bytes;
                     state.counts.wrapped += 1;
-                    let (generation, foreign) = state.insert_wrap(new);
-                    let key = RegionSlot {
-                        place: RegionPlace::WRAPPED,
-                        slot: slots.record,
-                        generation,
-                    };
+                    let (key, foreign) = state.insert_wrap(new);
                     let rest = Leftovers {
                         foreign,
                         ..Leftovers::default()
@@ -125,7 +119,7 @@ impl RegionMetadata {
         };
         let _ = rest.free(memory);
         if key.is_err() {
-            self.unreserve(memory, slots);
+            self.unreserve(memory, slot);
         }
         key
     }
@@ -159,10 +153,13 @@ impl WrappedBuffer {
 }
 
 impl MetadataState {
-    /// Fills the reserved slot. Returns its generation, and the block that is not needed because the memory object has one.
-    fn insert_wrap(&mut self, new: NewWrappedBuffer) -> (u32, Option<NonNull<ForeignMemory>>) {
+    /// Fills the reserved slot. Returns its name, and the block that is not needed because the memory object has one.
+    fn insert_wrap(
+        &mut self,
+        new: NewWrappedBuffer,
+    ) -> (RegionKey, Option<NonNull<ForeignMemory>>) {
         let NewWrappedBuffer {
-            slots,
+            slot,
             mut buffer_info,
             foreign,
             detail,
@@ -170,7 +167,7 @@ impl MetadataState {
         let (used, unneeded) = self.share_foreign(foreign);
         // SAFETY: the block is the caller's alone until the record refers to it.
         unsafe { buffer_info.as_mut() }.foreign = used;
-        let filled = self.table.fill(slots.record, |header| {
+        let filled = self.table.fill(slot.number, |header| {
             RegionRecord::Wrapped(WrappedRecord {
                 buffer_info,
                 header: RecordHeader {
@@ -180,7 +177,11 @@ impl MetadataState {
                 },
             })
         });
-        (filled.unwrap_or(0), unneeded)
+        let key = filled.unwrap_or(RegionKey {
+            slot: slot.number,
+            generation: 0,
+        });
+        (key, unneeded)
     }
 
     /// The entry of a memory object: `new`, or the one that exists; and `new` if it is not needed.

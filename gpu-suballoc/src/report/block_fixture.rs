@@ -40,7 +40,7 @@ pub(super) fn block(number: u32, content: BlockContent, memory_type: u32) -> Blo
 }
 
 pub(super) fn id(number: u32) -> RegionId {
-    RegionId::from_raw([7, 0, number, 1])
+    RegionId::from_raw([7, number, 1, 0])
 }
 
 impl BlockFixture {

@@ -22,7 +22,7 @@ use super::vma_json::DumpContext;
 use crate::allocator::GpuAllocator;
 use crate::device::{DeviceMemory, HeapBudget, MAX_MEMORY_HEAPS};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{NO_RECORD, PoolId, RegionId, RegionPlace, RegionPlaceKind};
+use crate::id::{BlockRef, PlaceKind, PoolId, RegionId};
 use crate::pool::{PoolTotals, WalkItem};
 use crate::region::RegionContent;
 use crate::region_metadata::{AliasInfo, RecordInfo};
@@ -38,7 +38,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             longest_wait: self.pools.longest_wait(),
             ..GpuStats::default()
         };
-        for pool in (0..RegionPlace::POOLS as u16).filter_map(|index| self.pools.totals(index)) {
+        for pool in (0..BlockRef::POOLS as u16).filter_map(|index| self.pools.totals(index)) {
             stats.add(pool.memory_type, pool.heap, &totals_of(&pool));
         }
         let records = self.records.counts();
@@ -179,7 +179,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                         size,
                         within,
                     } => {
-                        let range_use = if within == RegionPlaceKind::General {
+                        let range_use = if within == PlaceKind::General {
                             RangeUse::Free
                         } else {
                             RangeUse::Spent
@@ -188,7 +188,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                         picture.put_range(RangeView::unowned(offset, size, range_use, placement))
                     }
                     WalkItem::Tail { offset, size } | WalkItem::MoveTarget { offset, size } => {
-                        let placement = placement_of(RegionPlaceKind::General, in_dedicated);
+                        let placement = placement_of(PlaceKind::General, in_dedicated);
                         let range_use = RangeUse::Spent;
                         picture.put_range(RangeView::unowned(offset, size, range_use, placement))
                     }
@@ -198,14 +198,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                         size,
                         asked,
                         alignment,
-                        user_data,
                     } => {
                         let placement = placement_of(at.kind(), in_dedicated);
                         picture.put_range(RangeView {
-                            id: Some(RegionId::new(self.tag, at)),
                             padding: size.saturating_sub(asked),
                             alignment,
-                            user_data,
+                            at: Some(at),
                             ..RangeView::unowned(offset, size, RangeUse::Region, placement)
                         })
                     }
@@ -285,29 +283,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             let Some(range) = picture.ranges.as_slice().get(at).copied() else {
                 continue;
             };
-            let Some(key) = range.id.map(RegionId::at) else {
-                continue;
-            };
-            let number = Some(range.user_data).filter(|number| *number != NO_RECORD);
-            let Some(record) = number.and_then(|number| self.records.info(number, key)) else {
+            let Some(record) = range.at.and_then(|at| self.records.info_at(at)) else {
                 continue;
             };
             picture.names.try_reserve(record.name().len())?;
             let filled = RangeView {
                 id: Some(RegionId::new(self.tag, record.key)),
                 name: picture.put_name(record.name()).unwrap_or_default(),
-                padding: if record.asked > 0 {
-                    range.size.saturating_sub(record.asked)
-                } else {
-                    range.padding
-                },
+                padding: range.size.saturating_sub(record.asked),
                 range_use: if record.is_reusable {
                     RangeUse::Reusable
                 } else {
                     RangeUse::Region
                 },
                 resource: resource_of(&record),
-                user_data: NO_RECORD,
+                at: None,
                 ..with_record(range, &record)
             };
             if let Some(place) = picture.ranges.as_mut_slice().get_mut(at) {
@@ -357,11 +347,10 @@ fn resource_of(record: &RecordInfo) -> RegionResource {
     }
 }
 
-fn placement_of(kind: RegionPlaceKind, dedicated: bool) -> RangePlacement {
+fn placement_of(kind: PlaceKind, dedicated: bool) -> RangePlacement {
     match kind {
         _ if dedicated => RangePlacement::Dedicated,
-        RegionPlaceKind::Linear => RangePlacement::Linear,
-        RegionPlaceKind::Wrapped => RangePlacement::Wrapped,
-        _ => RangePlacement::General,
+        PlaceKind::Linear => RangePlacement::Linear,
+        PlaceKind::General | PlaceKind::Dedicated => RangePlacement::General,
     }
 }

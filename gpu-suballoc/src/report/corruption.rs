@@ -54,7 +54,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 continue;
             };
             // The region may have been freed since, or cannot be mapped.
-            let Some((placed, found)) = self.read_margin(id.at(), are_written) else {
+            let Some((placed, found)) = self.read_margin(id.key(), are_written) else {
                 continue;
             };
             if found.is_some() && !are_written {

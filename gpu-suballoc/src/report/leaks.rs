@@ -142,9 +142,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "buffer 00000007:General/0/0/1#1 of 1000 bytes at offset 0x200 of memory 0x103, \"region 1\", tag 0xabc, taken at site 41",
-                "wrapped buffer 00000007:General/0/0/6#1 of 64 bytes at offset 0x0, \"region 6\"",
-                "crop 00000007:General/0/0/90#1 of 100 bytes at offset 0xc of 00000007:General/0/0/1#1, \"a crop\"",
+                "buffer 00000007/1#1 of 1000 bytes at offset 0x200 of memory 0x103, \"region 1\", tag 0xabc, taken at site 41",
+                "wrapped buffer 00000007/6#1 of 64 bytes at offset 0x0, \"region 6\"",
+                "crop 00000007/90#1 of 100 bytes at offset 0xc of 00000007/1#1, \"a crop\"",
             ]
         );
         assert_eq!(

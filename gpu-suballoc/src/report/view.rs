@@ -8,7 +8,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::id::RegionId;
+use crate::id::{RegionId, RegionPlace};
+pub use crate::region::RangePlacement;
 
 /// The content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,20 +64,6 @@ pub enum RangeUse {
     Region,
 }
 
-/// How a region was placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RangePlacement {
-    /// In the block's free space.
-    General,
-    /// At the end of a stack or ring.
-    Linear,
-    /// In memory of its own.
-    Dedicated,
-    /// In the application's memory.
-    Wrapped,
-}
-
 /// The resource in a region, in the terms of [`vkBindBufferMemory`] and `VkImageTiling`.
 ///
 /// [`vkBindBufferMemory`]: https://registry.khronos.org/vulkan/specs/latest/man/html/vkBindBufferMemory.html
@@ -125,8 +112,8 @@ pub struct RangeView {
     pub maps: u32,
     /// The place of its name in the map.
     pub(crate) name: (u32, u32),
-    /// Its record's number, until the record was read.
-    pub(crate) user_data: u32,
+    /// The place of a region, until its slot was read.
+    pub(crate) at: Option<RegionPlace>,
 }
 
 impl RangeView {
@@ -152,7 +139,7 @@ impl RangeView {
             crops: 0,
             maps: 0,
             name: (0, 0),
-            user_data: u32::MAX,
+            at: None,
         }
     }
 }

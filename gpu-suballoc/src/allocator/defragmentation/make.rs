@@ -63,7 +63,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     /// The description of the region's resource, also if the region was freed during the pass.
     fn description(&self, one: &RegionMove) -> Option<ResourceDescription> {
         let records = &self.run.allocator.records;
-        records.description(one.record, one.region.at())
+        records.description(one.region.key())
     }
 
     fn make(

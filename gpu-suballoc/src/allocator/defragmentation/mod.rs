@@ -32,15 +32,14 @@ use self::types::SkipReason;
 use super::GpuAllocator;
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::RegionPlace;
-use crate::pool::BlockRegion;
+use crate::id::{BlockRef, RegionPlace};
 use crate::region::Region;
 
 /// A list of a defragmentation, in the allocator's host memory.
 type MoveList<'a, T> = TryVec<T, Scoped<&'a dyn HostAllocator>>;
 
 /// Words of a set of pools.
-const POOL_WORDS: usize = RegionPlace::POOLS as usize / 64;
+const POOL_WORDS: usize = BlockRef::POOLS as usize / 64;
 
 /// A defragmentation under way: see [`GpuAllocator::defragment`].
 ///
@@ -62,7 +61,7 @@ pub struct Defragmentation<'a, D: DeviceMemory, A: HostAllocator> {
     /// Number of regions, at the time of planning, of the blocks that are not examined yet.
     expected_moves: usize,
     /// Regions of the block that is being examined.
-    regions: MoveList<'a, BlockRegion>,
+    regions: MoveList<'a, RegionPlace>,
     /// Moves with a reserved place that no pass contains yet; the next move is the last element.
     ready: MoveList<'a, RegionMove>,
     /// Moves of the current pass.
@@ -107,7 +106,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 run.begin_pool(pool.index, Some(pool.generation))?;
             }
             None => {
-                for index in (0..RegionPlace::POOLS as u16).filter(|at| self.pools.has_pool(*at)) {
+                for index in (0..BlockRef::POOLS as u16).filter(|at| self.pools.has_pool(*at)) {
                     run.begin_pool(index, None)?;
                 }
             }
@@ -119,7 +118,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             None => {
                 let wrapped = self.records.counts().wrapped;
                 run.skipped.add(SkipReason::Wrapped, wrapped);
-                for index in (0..RegionPlace::POOLS as u16).filter(|at| self.pools.has_pool(*at)) {
+                for index in (0..BlockRef::POOLS as u16).filter(|at| self.pools.has_pool(*at)) {
                     run.plan_pool(index)?;
                 }
             }

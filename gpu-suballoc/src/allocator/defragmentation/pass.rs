@@ -9,6 +9,8 @@ use alloc_core::HostAllocator;
 use super::{Defragmentation, MoveOutcome, MoveResult, RegionMove};
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse};
+use crate::id::RegionPlace;
+use crate::pool::MOVE_TARGET;
 use crate::region::RegionContent;
 use crate::region_metadata::{MoveEnd, MoveEnding};
 
@@ -96,7 +98,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         let moves = (self.ready.as_mut_slice().get_mut(first..)).unwrap_or(&mut []);
         self.allocator.records.begin_moves(
             moves,
-            |one| (one.record, one.region.at()),
+            |one| one.region.key(),
             |one| one.is_begun = true,
         );
         let mut bytes = 0u64;
@@ -138,32 +140,35 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     /// Decides the results of the last moves, if they are undecided. Calls no callback.
     fn decide_last(&mut self, is_seen: bool) {
         let Some(&RegionMove {
-            region,
-            ended: None,
-            ..
+            place, ended: None, ..
         }) = self.current.as_slice().last()
         else {
             return;
         };
-        let (allocator, pool) = (self.allocator, region.at().place.pool());
-        let is_next =
-            |one: &&RegionMove| one.ended.is_none() && one.region.at().place.pool() == pool;
+        let (allocator, pool) = (self.allocator, place.pool());
+        let is_next = |one: &&RegionMove| one.ended.is_none() && one.place.pool() == pool;
         let moves = self.current.as_mut_slice();
         let count = moves.iter().rev().take(BATCH).take_while(is_next).count();
         let moves = (moves.get_mut(moves.len() - count..)).unwrap_or(&mut []);
-        let mut lock = allocator.pools.exchange_lock(pool);
+        let mut lock = allocator.pools.move_lock(pool);
         allocator.records.end_moves(
             moves,
-            |one| (one.record, one.region.at(), one.ending(is_seen)),
+            |one| (one.region.key(), one.ending(is_seen)),
             |one| {
                 allocator.note_moved();
                 let is_bound = one.content != RegionContent::Bare;
-                lock.exchange(one.region.at(), one.target, is_bound)
+                lock.move_region(one.place, one.target, is_bound)
+                    .then_some(one.target)
             },
             |one, end| {
                 one.ended = Some(match end {
                     MoveEnd::Moved { old_resource } => {
                         one.is_released = one.content == RegionContent::Bare;
+                        // The place that it has left, reserved now.
+                        one.target = RegionPlace {
+                            slot: MOVE_TARGET,
+                            ..one.place
+                        };
                         one.old_resource = old_resource;
                         MoveResult::Moved
                     }
@@ -217,7 +222,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
             MoveResult::Stayed => allocator.destroy_resource(one.content, one.new_resource),
             MoveResult::Freed | MoveResult::Destroyed => {
                 allocator.destroy_resource(one.content, one.new_resource);
-                let removed = (allocator.records).removed_by_move(one.record, one.region.at());
+                let removed = (allocator.records).removed_by_move(one.region.key());
                 if let Some(root) = removed {
                     allocator.destroy_removed_root(root);
                 }

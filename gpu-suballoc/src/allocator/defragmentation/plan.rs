@@ -9,8 +9,8 @@ use super::types::SkipReason;
 use super::{Defragmentation, MoveOutcome, MovePlace, RegionMove};
 use crate::device::{BufferUsage, DeviceMemory};
 use crate::error::GpuError;
-use crate::id::{NO_RECORD, RegionId};
-use crate::pool::{BlockRegion, BlockSum, PreparedMove, plan_drain};
+use crate::id::{RegionId, RegionPlace};
+use crate::pool::{BlockSum, plan_drain};
 use crate::region::RegionContent;
 use crate::region_metadata::{MovingRoot, ResourceDescription};
 
@@ -111,38 +111,22 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
 
     /// The reason why the block cannot be drained: that of its first unmovable region.
     fn find_obstacle(&mut self, index: u16, block: u32) -> Result<Option<SkipReason>, GpuError> {
-        if !self.collect(index, block, false)? {
+        if !self.collect(index, block)? {
             return Ok(Some(SkipReason::Mapped));
         }
-        for at in 0..self.regions.as_slice().len() {
-            let Some(&region) = self.regions.as_slice().get(at) else {
-                break;
-            };
-            if let Err(reason) = self.movable(&region) {
-                return Ok(Some(reason));
-            }
-        }
-        Ok(None)
+        let regions = self.regions.as_slice().iter();
+        Ok(regions
+            .filter_map(|region| self.movable(*region).err())
+            .next())
     }
 
-    /// Whether a region with this record moves for certain: it has no record, bare regions move, and there is no filter.
-    #[inline]
-    fn surely_moves(&self, record: u32) -> bool {
-        record == NO_RECORD && self.options.moves_bare && self.options.may_move.is_none()
-    }
-
-    /// Collects the block's regions in `self.regions`: all if `is_each`, otherwise only possible obstacles. Returns false if the block
-    /// is mapped.
-    fn collect(&mut self, index: u16, block: u32, is_each: bool) -> Result<bool, GpuError> {
-        let skips_bare = !is_each && self.surely_moves(NO_RECORD);
+    /// Collects the block's regions in `self.regions`. Returns false if the block is mapped.
+    fn collect(&mut self, index: u16, block: u32) -> Result<bool, GpuError> {
         loop {
             let (regions, mut count) = (&mut self.regions, 0usize);
             regions.clear();
             let is_movable =
                 (self.allocator.pools).each_block_region(index, block, &mut |region| {
-                    if region.record == NO_RECORD && skips_bare {
-                        return;
-                    }
                     count = count.saturating_add(1);
                     if count <= regions.capacity() {
                         let pushed = regions.try_push(region);
@@ -157,31 +141,22 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         }
     }
 
-    /// Checks that a region may move. Returns the contents of its record, if it has one.
-    fn movable(&self, region: &BlockRegion) -> Result<Option<MovingRoot>, SkipReason> {
-        let known = if region.record == NO_RECORD {
-            None
-        } else {
-            let (root, maps) = self
-                .allocator
-                .records
-                .movable(region.record, region.at)
-                .ok_or(SkipReason::Busy)?;
-            if maps > 0 {
-                return Err(SkipReason::Mapped);
-            }
-            Some(root)
-        };
-        match known.filter(|root| root.content != RegionContent::Bare) {
-            Some(root) => check_resource(root.content, root.description.as_ref())?,
-            None if !self.options.moves_bare => return Err(SkipReason::Bare),
-            None => {}
+    /// Checks that a region may move.
+    fn movable(&self, at: RegionPlace) -> Result<MovingRoot, SkipReason> {
+        let allocator = self.allocator;
+        let (root, maps) = allocator.records.movable(at).ok_or(SkipReason::Busy)?;
+        if maps > 0 {
+            return Err(SkipReason::Mapped);
         }
-        let (at, tag) = known.map_or((region.at, 0), |root| (root.key, root.tag));
-        let id = RegionId::new(self.allocator.tag, at);
+        if root.content != RegionContent::Bare {
+            check_resource(root.content, root.description.as_ref())?;
+        } else if !self.options.moves_bare {
+            return Err(SkipReason::Bare);
+        }
+        let id = RegionId::new(allocator.tag, root.key);
         match self.options.may_move {
-            Some(may_move) if !may_move(id, tag) => Err(SkipReason::Filter),
-            _ => Ok(known),
+            Some(may_move) if !may_move(id, root.tag) => Err(SkipReason::Filter),
+            _ => Ok(root),
         }
     }
 
@@ -202,7 +177,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         if !self.allocator.pools.is_draining(of.pool, of.block) {
             return Ok(false);
         }
-        if !self.collect(of.pool, of.block, true)? {
+        if !self.collect(of.pool, of.block)? {
             self.skipped.count(SkipReason::Mapped);
             return Ok(false);
         }
@@ -213,19 +188,14 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             let Some(&region) = self.regions.as_slice().get(at) else {
                 break;
             };
-            let known = if self.surely_moves(region.record) {
-                None
-            } else {
-                match self.movable(&region) {
-                    Ok(known) => known,
-                    Err(reason) => {
-                        self.skipped.count(reason);
-                        return Ok(false);
-                    }
+            let root = match self.movable(region) {
+                Ok(root) => root,
+                Err(reason) => {
+                    self.skipped.count(reason);
+                    return Ok(false);
                 }
             };
-            let reserved = self.reserve_region(order, &region, known);
-            match reserved {
+            match self.reserve_region(order, region, root) {
                 Ok(Some(reserved)) => {
                     if let Err(rejected) = self.ready.try_push(reserved) {
                         self.free_target(&rejected.value);
@@ -244,41 +214,20 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         Ok(true)
     }
 
-    /// Reserves a place for one region. Creates a record if the region has none, in which calls of other threads are noted.
+    /// Reserves a place for one region; `None` without room.
     fn reserve_region(
         &self,
         order: usize,
-        region: &BlockRegion,
-        known: Option<MovingRoot>,
+        place: RegionPlace,
+        root: MovingRoot,
     ) -> Result<Option<RegionMove>, GpuError> {
         let allocator = self.allocator;
-        let key = known.map_or(region.at, |root| root.key);
-        let new_record = if region.record == NO_RECORD {
-            allocator.records.create_bare(allocator.host(), key)?
-        } else {
-            NO_RECORD
-        };
-        let device_and_host = allocator.device_and_host();
-        let prepared = allocator
+        let (found, target) = allocator
             .pools
-            .prepare_move(device_and_host, key, new_record);
-        let is_attached = prepared
-            .as_ref()
-            .is_ok_and(|prepared| prepared.record == new_record);
-        if new_record != NO_RECORD && !is_attached {
-            allocator.records.cancel_bare(new_record);
-        }
-        let PreparedMove {
-            from: found,
-            target,
-            record,
-        } = prepared?;
-        let Some(target) = target else {
-            return Ok(None);
-        };
-        Ok(Some(RegionMove {
-            region: RegionId::new(self.allocator.tag, key),
-            tag: known.map_or(0, |root| root.tag),
+            .prepare_move(allocator.device_and_host(), place)?;
+        Ok(target.map(|target| RegionMove {
+            region: RegionId::new(allocator.tag, root.key),
+            tag: root.tag,
             size: found.size,
             from: MovePlace {
                 memory: found.memory,
@@ -289,11 +238,11 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
                 offset: target.offset,
             },
             memory_type: found.memory_type,
-            content: known.map_or(RegionContent::Bare, |root| root.content),
-            old_resource: known.map_or(0, |root| root.resource),
+            content: root.content,
+            old_resource: root.resource,
             new_resource: 0,
-            asked: known.map_or(0, |root| root.asked),
-            record,
+            asked: root.asked,
+            place,
             target: target.at,
             target_size: target.size,
             outcome: MoveOutcome::Ignored,

@@ -5,7 +5,7 @@
 use core::fmt;
 
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle};
-use crate::id::{PoolId, RegionId, RegionSlot};
+use crate::id::{PoolId, RegionId, RegionPlace};
 use crate::region::RegionContent;
 
 /// Selects the regions that may move, and limits each pass: [`GpuAllocator::defragment`](crate::GpuAllocator::defragment).
@@ -139,8 +139,10 @@ pub struct RegionMove {
     /// 0 until it is created.
     pub(super) new_resource: u64,
     pub(super) asked: u64,
-    pub(super) record: u32,
-    pub(super) target: RegionSlot,
+    /// Where it lies before the move.
+    pub(super) place: RegionPlace,
+    /// The reserved place; after the move the one that the region has left.
+    pub(super) target: RegionPlace,
     pub(super) target_size: u64,
     pub(super) outcome: MoveOutcome,
     /// The record notes uses of the region from now on.

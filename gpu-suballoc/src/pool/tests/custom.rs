@@ -5,7 +5,7 @@ use std::vec::Vec;
 use super::*;
 use crate::device::ExternalHandleTypes;
 use crate::error::{GpuMisuse, Limit};
-use crate::id::{NO_RECORD, PoolId, RegionPlaceKind};
+use crate::id::{PlaceKind, PoolId};
 use crate::pool::blocks::BlockListing;
 use crate::pool::{BlockAlgorithm, PoolOptions};
 
@@ -290,7 +290,7 @@ fn a_linear_pool_is_a_stack_a_ring_and_empty_at_once() {
                     .iter()
                     .enumerate()
                     .all(|(n, region)| region.offset == n as u64 * 1024
-                        && region.at.kind() == RegionPlaceKind::Linear)
+                        && region.at.kind() == PlaceKind::Linear)
             );
             assert_eq!(
                 place(1).map(|region| region.at),
@@ -320,23 +320,13 @@ fn a_linear_pool_is_a_stack_a_ring_and_empty_at_once() {
             assert!(place(1).is_err());
             bed.check();
             for region in regions.iter().chain(&wrapped) {
-                let (found, _) = bed.pools.find(region.at).unwrap();
+                let found = bed.pools.find(region.at).unwrap();
                 assert_eq!(
                     (found.memory, found.offset, found.size),
                     (region.memory, region.offset, 1024)
                 );
             }
-            assert_eq!(
-                bed.pools.set_user_data(wrapped[0].at, NO_RECORD, 5),
-                Ok(NO_RECORD)
-            );
-            assert_eq!(
-                bed.pools.free(bed.device_and_host(), wrapped[0].at),
-                Err(GpuMisuse::Held)
-            );
-            bed.pools
-                .free_recorded(bed.device_and_host(), wrapped[0].at, 5)
-                .unwrap();
+            bed.free(&wrapped[0]);
             bed.free(&wrapped[1]);
             regions.iter().for_each(|region| bed.free(region));
             assert_eq!(bed.native(), (0, 0), "all gone: so is the block");

@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::error::{GpuMisuse, Limit};
-use crate::id::RegionPlaceKind;
+use crate::id::PlaceKind;
 
 #[test]
 fn h81_what_no_block_can_hold_is_refused_up_front() {
@@ -341,7 +341,7 @@ fn preferences_leave_memory_objects_for_blocks() {
         let regions: Vec<_> = (0..100).map(|n| bed.place(&request(n)).unwrap()).collect();
         let alone = regions
             .iter()
-            .filter(|region| region.at.kind() == RegionPlaceKind::Dedicated)
+            .filter(|region| region.at.kind() == PlaceKind::Dedicated)
             .count();
         assert!(
             alone == 6 && bed.native().0 <= 8,

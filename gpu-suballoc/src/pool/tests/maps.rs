@@ -50,10 +50,7 @@ fn h113_two_regions_of_one_block_are_mapped_at_once_from_two_threads() {
                             unsafe { first.as_ptr().write_bytes(byte, 4096) };
                             // SAFETY: as above, just written.
                             assert_eq!(unsafe { first.as_ptr().wrapping_add(4095).read() }, byte);
-                            assert_eq!(
-                                bed.pools.find(at).map(|(found, _)| found.offset),
-                                Ok(offset)
-                            );
+                            assert_eq!(bed.pools.find(at).map(|found| found.offset), Ok(offset));
                             bed.pools.flush(bed.device_and_host(), at, 0, 4096).unwrap();
                             bed.pools.unmap(bed.device_and_host(), at).unwrap();
                         }
@@ -108,10 +105,6 @@ fn h113_maps_are_counted() {
             })
             .unwrap();
         bed.pools.map(bed.device_and_host(), alone.at).unwrap();
-        assert_eq!(
-            bed.pools.free(bed.device_and_host(), alone.at),
-            Err(GpuMisuse::Mapped)
-        );
         bed.pools.unmap(bed.device_and_host(), alone.at).unwrap();
         bed.free(&alone);
     });
@@ -268,25 +261,16 @@ fn memory_of_its_own_that_is_freed_while_it_is_flushed_goes_with_the_flush() {
         let alone = bed
             .place(&AllocationRequest {
                 dedicated: DedicatedPolicy::Required,
-                user_data: 5,
                 ..visible(KIB)
             })
             .unwrap();
         // As a flush counts it.
         bed.pools.map(bed.device_and_host(), alone.at).unwrap();
         let (objects, regions) = (bed.native().0, bed.pools.live_regions());
-        assert!(
-            bed.pools
-                .free_recorded(bed.device_and_host(), alone.at, 5)
-                .is_ok()
-        );
+        bed.free(&alone);
         assert_eq!(bed.pools.find(alone.at).err(), Some(GpuMisuse::Stale));
         assert_eq!(
-            bed.pools.set_user_data(alone.at, 5, 6),
-            Err(GpuMisuse::Stale)
-        );
-        assert_eq!(
-            bed.pools.free_recorded(bed.device_and_host(), alone.at, 5),
+            bed.pools.free(bed.device_and_host(), alone.at),
             Err(GpuMisuse::Stale),
             "once"
         );
@@ -301,7 +285,7 @@ fn memory_of_its_own_that_is_freed_while_it_is_flushed_goes_with_the_flush() {
         );
         bed.check();
         bed.pools
-            .unmap_object(bed.device_and_host(), alone.at.place)
+            .unmap_object(bed.device_and_host(), alone.at.block)
             .unwrap();
         assert_eq!(bed.native().0, objects - 1);
     });

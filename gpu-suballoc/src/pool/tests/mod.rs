@@ -14,7 +14,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use std::collections::BTreeMap;
 use std::println;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::vec::Vec;
 
 use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
@@ -82,6 +82,7 @@ pub(super) struct Bed {
     pub(super) mock: MockDevice<System>,
     pub(super) host: Host,
     pub(super) pools: Pools,
+    slots: AtomicU32,
 }
 
 impl Bed {
@@ -93,7 +94,12 @@ impl Bed {
             calls: AtomicU64::new(0),
             fuse: AtomicI64::new(-1),
         };
-        Self { mock, host, pools }
+        Self {
+            mock,
+            host,
+            pools,
+            slots: AtomicU32::new(0),
+        }
     }
 
     pub(super) fn device_and_host(&self) -> DeviceAndHost<'_> {
@@ -103,8 +109,11 @@ impl Bed {
         }
     }
 
+    /// A region of a slot of its own.
     pub(super) fn place(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        self.pools.place(self.device_and_host(), request)
+        let slot = self.slots.fetch_add(1, Ordering::Relaxed);
+        let request = AllocationRequest { slot, ..*request };
+        self.pools.place(self.device_and_host(), &request)
     }
 
     pub(super) fn free(&self, placed: &Suballocation) {

@@ -5,13 +5,12 @@ use std::vec::Vec;
 use super::*;
 use crate::device::DeviceError;
 use crate::device::mock::MockFault;
-use crate::error::GpuMisuse;
-use crate::id::RegionSlot;
+use crate::id::RegionPlace;
 use crate::pool::PoolOptions;
 use crate::request::{Lifetime, ResourceKind};
 
 /// Something of everything; what it took stays in `live`.
-fn everything(bed: &Bed, live: &mut Vec<RegionSlot>) -> Result<(), GpuError> {
+fn everything(bed: &Bed, live: &mut Vec<RegionPlace>) -> Result<(), GpuError> {
     let lifetimes = [Lifetime::Unknown, Lifetime::Transient, Lifetime::Persistent];
     for (turn, lifetime) in lifetimes.into_iter().cycle().take(9).enumerate() {
         let kind = if turn % 2 == 0 {
@@ -158,127 +157,4 @@ fn freeing_takes_no_memory() {
             assert_eq!(bed.native(), (0, 0));
         },
     );
-}
-
-#[test]
-fn a_batch_is_placed_whole_or_not_at_all() {
-    on_every(
-        &MemoryOptions {
-            max_bytes: 8 * MIB,
-            ..MemoryOptions::default()
-        },
-        |bed| {
-            let fits = [
-                shared(MIB),
-                shared(KIB),
-                AllocationRequest {
-                    lifetime: Lifetime::Transient,
-                    ..shared(KIB)
-                },
-            ];
-            let mut out = [None; 3];
-            bed.pools
-                .place_batch(bed.device_and_host(), &fits, &mut out)
-                .unwrap();
-            let at: Vec<_> = out.iter().map(|placed| placed.unwrap().at).collect();
-            let before = bed.pools.live_regions();
-            let mut none = [None; 3];
-            assert!(
-                bed.pools
-                    .place_batch(
-                        bed.device_and_host(),
-                        &[shared(KIB), shared(KIB), shared(30 * MIB)],
-                        &mut none
-                    )
-                    .is_err()
-            );
-            assert!(none.iter().all(Option::is_none));
-            let mut short = [None; 1];
-            assert_eq!(
-                bed.pools
-                    .place_batch(bed.device_and_host(), &fits, &mut short),
-                Err(GpuMisuse::Outside.into())
-            );
-            assert_eq!(
-                (short[0].is_none(), bed.pools.live_regions()),
-                (true, before)
-            );
-            bed.check();
-            let mut refused = Vec::new();
-            bed.pools.free_batch(
-                bed.device_and_host(),
-                &[at[0], at[1], at[0], at[2]],
-                &mut |index, misuse| refused.push((index, misuse)),
-            );
-            assert_eq!(refused, [(2, GpuMisuse::Stale)]);
-        },
-    );
-}
-
-#[test]
-fn a_batch_given_back_leaves_what_one_by_one_leaves() {
-    on_every(&MemoryOptions::default(), |bed| {
-        let lifetimes = [
-            Lifetime::Unknown,
-            Lifetime::Unknown,
-            Lifetime::Unknown,
-            Lifetime::Transient,
-            Lifetime::Persistent,
-        ];
-        let place = |n: u64| {
-            bed.place(&AllocationRequest {
-                lifetime: lifetimes[n as usize / 100 % 5],
-                ..shared(100 + n * 31)
-            })
-            .unwrap()
-            .at
-        };
-        let mut at: Vec<_> = (0..1000).map(place).collect();
-        let recorded = bed
-            .place(&AllocationRequest {
-                user_data: 3,
-                ..shared(KIB)
-            })
-            .unwrap()
-            .at;
-        // One twice, one that was never there, one with a record: they are told, the others go.
-        at[70] = at[69];
-        at.insert(
-            500,
-            RegionSlot {
-                generation: 0,
-                ..at[500]
-            },
-        );
-        at.insert(600, recorded);
-        let lost = at.len() - 3;
-        let mut refused = Vec::new();
-        let before = bed.pools.live_regions();
-        bed.pools
-            .free_batch(bed.device_and_host(), &at, &mut |index, misuse| {
-                refused.push((index, misuse))
-            });
-        assert_eq!(
-            refused,
-            [
-                (70, GpuMisuse::Stale),
-                (500, GpuMisuse::Stale),
-                (600, GpuMisuse::Held)
-            ]
-        );
-        assert_eq!(before - bed.pools.live_regions(), lost as u64);
-        bed.check();
-        bed.pools
-            .free_recorded(bed.device_and_host(), recorded, 3)
-            .unwrap();
-        // The one that was named twice instead of it.
-        let mut left = Vec::new();
-        bed.pools.walk(&mut |seen| {
-            if let WalkItem::Region { at, .. } = seen {
-                left.push(at);
-            }
-        });
-        assert_eq!(left.len(), 1);
-        bed.pools.free(bed.device_and_host(), left[0]).unwrap();
-    });
 }

@@ -4,7 +4,6 @@ use std::vec::Vec;
 
 use super::*;
 use crate::error::GpuMisuse;
-use crate::id::NO_RECORD;
 use crate::request::Lifetime;
 
 #[test]
@@ -146,10 +145,10 @@ fn small_and_short_lived_regions_have_structures_of_their_own() {
                 .all(|pair| pair[0].0 != pair[1].0 || pair[0].1 + pair[0].2 <= pair[1].1)
         );
         for region in soon.iter().chain(&long) {
-            let (found, record) = bed.pools.find(region.at).unwrap();
+            let found = bed.pools.find(region.at).unwrap();
             assert_eq!(
-                (found.memory, found.offset, found.size, record),
-                (region.memory, region.offset, region.size, NO_RECORD)
+                (found.memory, found.offset, found.size),
+                (region.memory, region.offset, region.size)
             );
             bed.free(region);
             assert_eq!(
@@ -159,63 +158,6 @@ fn small_and_short_lived_regions_have_structures_of_their_own() {
             );
         }
         bed.check();
-    });
-}
-
-#[test]
-fn a_region_with_a_record_goes_back_with_its_word_alone() {
-    on_every(&MemoryOptions::default(), |bed| {
-        for (renews, request) in [
-            (true, shared(KIB)),
-            (
-                true,
-                AllocationRequest {
-                    lifetime: Lifetime::Transient,
-                    ..shared(KIB)
-                },
-            ),
-            (
-                true,
-                AllocationRequest {
-                    dedicated: DedicatedPolicy::Required,
-                    ..AllocationRequest::new(KIB, 1)
-                },
-            ),
-        ] {
-            let mut at = bed
-                .place(&AllocationRequest {
-                    user_data: 7,
-                    ..request
-                })
-                .unwrap()
-                .at;
-            assert_eq!(
-                bed.pools.free(bed.device_and_host(), at),
-                Err(GpuMisuse::Held)
-            );
-            assert_eq!(
-                bed.pools.free_recorded(bed.device_and_host(), at, 8),
-                Err(GpuMisuse::Held)
-            );
-            assert_eq!(bed.pools.set_user_data(at, 8, 9), Ok(7), "it was another");
-            assert_eq!(bed.pools.set_user_data(at, 7, 9), Ok(7));
-            assert_eq!(bed.pools.find(at).unwrap().1, 9);
-            match bed.pools.renew(at) {
-                Ok(generation) => {
-                    assert!(renews);
-                    assert_eq!(
-                        bed.pools.find(at).map(|(_, record)| record),
-                        Err(GpuMisuse::Stale)
-                    );
-                    at.generation = generation;
-                }
-                Err(misuse) => assert_eq!((renews, misuse), (false, GpuMisuse::Stale)),
-            }
-            assert_eq!(
-                bed.pools.free_recorded(bed.device_and_host(), at, 9),
-                Ok(KIB)
-            );
-        }
     });
 }
 

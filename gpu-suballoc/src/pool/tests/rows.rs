@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::device::mock::{MockCall, MockFault};
-use crate::id::RegionPlaceKind;
+use crate::id::PlaceKind;
 use crate::property_flags::PropertyFlags as P;
 use crate::request::ResourceKind;
 
@@ -42,7 +42,7 @@ fn h77_size_alignment_dedication_and_properties_are_met() {
                         .unwrap();
                     assert!(region.size >= size && region.offset % alignment == 0);
                     assert_eq!(
-                        region.at.kind() == RegionPlaceKind::Dedicated,
+                        region.at.kind() == PlaceKind::Dedicated,
                         dedicated == DedicatedPolicy::Required
                     );
                     assert!(region.properties.contains(preference.parts()[0]));
@@ -156,7 +156,7 @@ fn h112_no_region_is_smaller_than_what_was_asked_for() {
                     .unwrap();
                 assert!(region.size >= size);
                 assert_eq!(
-                    bed.pools.find(region.at).map(|(found, _)| found.size),
+                    bed.pools.find(region.at).map(|found| found.size),
                     Ok(region.size)
                 );
                 bed.free(&region);
@@ -177,7 +177,7 @@ fn h114_counters_are_exact_and_never_below_zero() {
         let regions: Vec<_> = (1..100u64)
             .map(|n| bed.place(&shared(n * 100)).unwrap())
             .collect();
-        let pool = bed.pools.totals(alone.at.place.pool()).unwrap();
+        let pool = bed.pools.totals(alone.at.pool()).unwrap();
         let bytes: u64 = regions.iter().map(|region| region.size).sum();
         assert_eq!(
             (pool.regions, pool.region_bytes, pool.dedicated),
@@ -195,7 +195,7 @@ fn h114_counters_are_exact_and_never_below_zero() {
             .chain([&alone])
             .for_each(|region| bed.free(region));
         assert!(bed.pools.free(bed.device_and_host(), alone.at).is_err());
-        let pool = bed.pools.totals(alone.at.place.pool()).unwrap();
+        let pool = bed.pools.totals(alone.at.pool()).unwrap();
         assert_eq!((pool.regions, pool.region_bytes, pool.dedicated), (0, 0, 0));
         bed.pools.trim(bed.device_and_host(), u64::MAX);
         assert_eq!(bed.pools.heap(pool.heap).own_bytes, 0);

@@ -6,7 +6,7 @@ use std::vec::Vec;
 use super::*;
 use crate::device::mock::MockCall;
 use crate::device::{BufferInfo, BufferUsage, ExternalHandleTypes, ResourceHandle};
-use crate::id::RegionPlaceKind;
+use crate::id::PlaceKind;
 use crate::property_flags::PropertyFlags as P;
 use crate::request::{Lifetime, ResourceKind};
 
@@ -213,7 +213,7 @@ fn dedicated_requirements_go_through() {
             (false, request),
         ] {
             let region = bed.place(&request).unwrap();
-            assert_eq!(region.at.kind() == RegionPlaceKind::Dedicated, alone);
+            assert_eq!(region.at.kind() == PlaceKind::Dedicated, alone);
             let request = bed.mock.memory(region.memory).unwrap().request;
             let named =
                 (alone && features.dedicated_allocation).then_some(ResourceHandle::Buffer(buffer));
@@ -225,7 +225,7 @@ fn dedicated_requirements_go_through() {
         unsafe { bed.mock.destroy_buffer(buffer) };
         // The large are alone by themselves.
         let region = bed.place(&AllocationRequest::new(200 * MIB, 1)).unwrap();
-        assert_eq!(region.at.kind(), RegionPlaceKind::Dedicated);
+        assert_eq!(region.at.kind(), PlaceKind::Dedicated);
         bed.free(&region);
     });
 }
@@ -255,7 +255,7 @@ fn priority_export_and_addresses_are_passed_on_where_they_are_enabled() {
         });
         assert_eq!(exported.is_ok(), features.external_memory);
         if let Ok(exported) = exported {
-            assert_eq!(exported.at.kind(), RegionPlaceKind::Dedicated);
+            assert_eq!(exported.at.kind(), PlaceKind::Dedicated);
             assert_eq!(
                 bed.mock.memory(exported.memory).unwrap().request.export,
                 export

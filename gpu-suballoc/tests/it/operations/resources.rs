@@ -198,8 +198,8 @@ fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
                 "GpuAllocator::flush",
                 "GpuAllocator::invalidate",
             ],
-            how: "of a bare region, whose first record it is",
-            takes: MemoryUse::Memory,
+            how: "of a bare region",
+            takes: MemoryUse::Nothing("its slot was made with it"),
             body: |stage| {
                 let mock = mock();
                 let allocator = allocator(stage, &mock);
@@ -224,7 +224,7 @@ fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
                 "GpuAllocator::detach",
                 "GpuAllocator::descriptor",
             ],
-            how: "of a buffer that has its record",
+            how: "of a buffer",
             takes: MemoryUse::Nothing("it was made with the buffer"),
             body: |stage| {
                 with_buffer(stage, |allocator, mock, whole| {

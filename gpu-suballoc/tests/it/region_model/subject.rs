@@ -12,10 +12,12 @@ use again::{Again, How};
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use debug_guard::{FailingAllocator, Fault as HostFault};
 use gpu_suballoc::allocator::{
-    Backing, DefragmentationOptions, DefragmentationPass, MoveOutcome, MoveResult, WrapInfo,
+    Backing, DefragmentationOptions, DefragmentationPass, MoveOutcome, MoveResult, RegionInfo,
+    WrapInfo,
 };
 use gpu_suballoc::device::{BufferHandle, MemoryHandle, MemoryRequest};
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
+use gpu_suballoc::region::Ownership;
 use gpu_suballoc::report::{BlockContent, RangePlacement, RangeUse};
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
@@ -302,16 +304,14 @@ fn no(error: GpuError) -> RegionRefusal {
     }
 }
 
-/// The kind of place stands in the id's second number.
-fn class(id: RegionId) -> Class {
-    let place = id.as_raw()[1];
-    match place >> 29 {
-        0 => Class::General,
-        3 => Class::Dedicated,
-        4 => Class::Linear,
-        5 => Class::Wrapped,
-        6 => Class::Crop,
-        _ => panic!("{id:?} is of no kind"),
+fn class(info: &RegionInfo) -> Class {
+    match (info.ownership, info.placement) {
+        (Ownership::CropAlias, _) => Class::Crop,
+        (_, RangePlacement::Wrapped) => Class::Wrapped,
+        (_, RangePlacement::Dedicated) => Class::Dedicated,
+        (_, RangePlacement::Linear) => Class::Linear,
+        (_, RangePlacement::General) => Class::General,
+        (_, other) => panic!("{other:?} is of no class"),
     }
 }
 
@@ -391,7 +391,7 @@ impl Regions for RegionSubject {
 
     fn facts(&self, region: &Region) -> RegionFacts {
         RegionFacts {
-            class: class(region.id()),
+            class: class(&self.allocator().info(region.id()).expect("live")),
             memory: region.memory().map_or(0, MemoryHandle::as_raw),
             offset: region.offset(),
             base: region.copy_offset(),
@@ -403,7 +403,7 @@ impl Regions for RegionSubject {
     fn facts_by_id(&self, id: RegionId) -> Result<RegionFacts, RegionRefusal> {
         match self.allocator().info(id) {
             Ok(info) => Ok(RegionFacts {
-                class: class(id),
+                class: class(&info),
                 memory: info.memory.map_or(0, MemoryHandle::as_raw),
                 offset: info.offset,
                 base: info.copy_offset,

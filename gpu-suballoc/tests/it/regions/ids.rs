@@ -8,7 +8,7 @@ use gpu_suballoc::{
 use mock_device::MockProfile;
 use testkit::RecordingAllocator;
 
-use super::{AllocatorOptions, Mock, any, bytes, nvidia, scene, visible};
+use super::{AllocatorOptions, Mock, any, bytes, nvidia, visible};
 
 #[test]
 fn h98_an_id_of_another_allocator_is_refused() {
@@ -24,7 +24,7 @@ fn h98_an_id_of_another_allocator_is_refused() {
         assert_eq!(
             mine.id().as_raw()[1..],
             theirs.id().as_raw()[1..],
-            "the same place, in two allocators"
+            "the same slot, in two allocators"
         );
         let (mine_id, theirs_id) = (mine.id(), theirs.id());
         for _ in 0..2 {
@@ -76,27 +76,21 @@ fn h98_an_id_of_another_allocator_is_refused() {
 fn h99_a_made_up_id_names_nothing() {
     nvidia(|s| {
         let region = s.gpu.allocate(&bytes(512), &any()).unwrap();
-        let [tag, place, slot, generation] = region.id().as_raw();
+        let [tag, slot, generation, rest] = region.id().as_raw();
         let mut rng = testkit::Rng::new(99);
         let mut ids = Vec::new();
-        for kind in 0..8u32 {
-            for block in [0, 1, 5, (1 << 20) - 1] {
-                for pool in [0, 1, 511] {
-                    for slot in [0, 1, 63, 64, 127, 128, 1 << 20, u32::MAX] {
-                        ids.extend([0, 1, 2, (1 << 24) - 1, u32::MAX].map(|generation| {
-                            [tag, kind << 29 | pool << 20 | block, slot, generation]
-                        }));
-                    }
-                }
+        for slot in [0, 1, 2, 63, 64, 127, 128, 1 << 20, u32::MAX] {
+            for generation in [0, 1, 2, 3, (1 << 24) - 1, u32::MAX] {
+                ids.extend([0, 1, 1 << 31, u32::MAX].map(|rest| [tag, slot, generation, rest]));
             }
         }
         ids.extend(
             (0..10_000).map(|_| [tag, rng.next() as u32, rng.next() as u32, rng.next() as u32]),
         );
         ids.extend([
-            [tag, place ^ 1 << 20, slot, generation],
-            [tag, place, slot + 1, generation],
-            [tag, place, slot, generation + 1],
+            [tag, slot + 1, generation, rest],
+            [tag, slot, generation + 1, rest],
+            [tag, slot, generation, rest + 1],
         ]);
         for raw in ids.into_iter().filter(|raw| *raw != region.id().as_raw()) {
             let id = RegionId::from_raw(raw);
@@ -116,32 +110,29 @@ fn h99_a_made_up_id_names_nothing() {
     });
 }
 
-/// Blocks of a pool have their nodes from one store: a node is that of its own block alone.
+/// The generation of one slot is no other slot's.
 #[test]
-fn h99_a_region_is_not_found_in_another_block() {
-    let mut options = AllocatorOptions::default();
-    options.memory.first_block = Some(1 << 20);
-    options.memory.max_block = Some(1 << 20);
+fn h99_a_region_is_not_found_in_another_slot() {
     for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
-        scene(MockProfile::Nvidia, options, |s| {
-            let never = RegionOptions {
-                dedicated: DedicatedPolicy::Never,
-                ..any().lifetime(lifetime)
-            };
+        nvidia(|s| {
             let regions: Vec<Region> = (0..40)
-                .map(|_| s.gpu.allocate(&bytes(100_000), &never).unwrap())
+                .map(|turn| {
+                    // Each slot was used more often than the one before.
+                    for _ in 0..turn {
+                        s.free(s.gpu.allocate(&bytes(1000), &any()).unwrap());
+                    }
+                    let options = any().lifetime(lifetime);
+                    s.gpu.allocate(&bytes(100_000), &options).unwrap()
+                })
                 .collect();
-            let blocks: std::collections::HashSet<_> = regions.iter().map(Region::memory).collect();
-            assert!(blocks.len() > 3, "{lifetime:?}: {} blocks", blocks.len());
             for one in &regions {
-                for other in regions
-                    .iter()
-                    .filter(|other| other.memory() != one.memory())
-                {
-                    let ([tag, place, ..], [_, _, slot, generation]) =
+                for other in regions.iter().filter(|other| other.id() != one.id()) {
+                    let ([tag, slot, ..], [_, _, generation, rest]) =
                         (one.id().as_raw(), other.id().as_raw());
-                    let mixed = RegionId::from_raw([tag, place, slot, generation]);
-                    assert_ne!(mixed, other.id(), "another place");
+                    let mixed = RegionId::from_raw([tag, slot, generation, rest]);
+                    if mixed == one.id() {
+                        continue;
+                    }
                     assert_eq!(s.gpu.info(mixed).unwrap_err(), GpuMisuse::Stale, "{mixed}");
                     assert_eq!(
                         s.gpu.free_id(mixed),
