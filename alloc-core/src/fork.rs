@@ -18,16 +18,8 @@ static UNLISTED: AtomicUsize = AtomicUsize::new(0);
 /// In a table's `held`, beside the number of locks: the thread is counted in [`UNLISTED`].
 const IS_UNLISTED: u32 = 1 << 31;
 
-/// How a thread publishes that it will hold a lock. The store must be visible before the thread reads the gate. On x86 the exchange that
-/// acquires the lock lies between them and is a full barrier; elsewhere store and load are sequentially consistent, which costs little.
-pub(crate) const PUBLISH: Ordering = if cfg!(any(target_arch = "x86", target_arch = "x86_64")) {
-    Ordering::Release
-} else {
-    Ordering::SeqCst
-};
-
-/// The thread with this table will hold one more lock. True if it holds no other: then, once it has the lock, it asks
-/// [`may_hold_locks`].
+/// The thread with this table will hold one more lock. True if it holds no other: then it asks [`may_hold_locks`] before it acquires the lock.
+/// All is sequentially consistent: either the thread sees that the gate is closed, or the thread that forks sees the count.
 #[inline]
 pub(crate) fn enter(table: Option<&AccountTable>) -> bool {
     let Some(table) = table else {
@@ -40,7 +32,7 @@ pub(crate) fn enter(table: Option<&AccountTable>) -> bool {
     if held != 0 {
         table.held.store(held.wrapping_add(1), Ordering::Relaxed);
     } else if table.is_listed() {
-        table.held.store(1, PUBLISH);
+        table.held.store(1, Ordering::SeqCst);
     } else {
         UNLISTED.fetch_add(1, Ordering::SeqCst);
         table.held.store(IS_UNLISTED | 1, Ordering::Relaxed);

@@ -50,29 +50,25 @@ impl StateLock {
     /// Acquires the lock; spins while it is held, and after a while yields.
     #[inline]
     pub fn lock(&self) -> StateLockHeld<'_> {
-        loop {
-            let is_first = threads::lock_entered();
-            if !self.try_acquire() {
-                self.wait();
-            }
-            let held = self.held();
-            if !is_first || fork::may_hold_locks() {
-                return held;
-            }
-            drop(held);
+        // Before the lock is acquired: the child of a fork would have it held for ever.
+        while threads::lock_entered() && !fork::may_hold_locks() {
+            threads::lock_left();
             fork::wait_for_gate();
         }
+        if !self.try_acquire() {
+            self.wait();
+        }
+        self.held()
     }
 
     /// Acquires the lock without waiting; `None` while it is held, and while the process forks.
     pub(crate) fn try_lock(&self) -> Option<StateLockHeld<'_>> {
-        let is_first = threads::lock_entered();
-        if !self.try_acquire() {
-            threads::lock_left();
-            return None;
+        let may_hold = !threads::lock_entered() || fork::may_hold_locks();
+        if may_hold && self.try_acquire() {
+            return Some(self.held());
         }
-        let held = self.held();
-        (!is_first || fork::may_hold_locks()).then_some(held)
+        threads::lock_left();
+        None
     }
 
     /// As [`lock`](Self::lock), for the thread that forks: not counted, and whatever the gate.
@@ -86,11 +82,10 @@ impl StateLock {
         result
     }
 
-    /// The barrier of [`fork::PUBLISH`].
     #[inline]
     fn try_acquire(&self) -> bool {
         self.0
-            .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 

@@ -2,8 +2,11 @@
 
 use std::alloc::{Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
+use alloc_core::support::StateLock;
 use alloc_core::tagged::{Fill, TaggedDomain};
 use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, Scope, TryVec};
 use testkit::{Child, fork_while};
@@ -145,4 +148,62 @@ fn fork_often(forks: u64) {
     }
     // SAFETY: allocated above.
     unsafe { mine.free(block, BLOCK, Scope::Object) };
+}
+
+/// While the process is copied, another thread stands still somewhere in `lock`.
+#[test]
+fn m45_no_lock_is_held_in_the_child() {
+    static LOCK: StateLock = StateLock::new();
+    static OTHER: AtomicU64 = AtomicU64::new(0);
+    static MAY_LOCK: AtomicBool = AtomicBool::new(false);
+    static STANDS_STILL: AtomicBool = AtomicBool::new(false);
+    static IS_ABOUT_TO: AtomicBool = AtomicBool::new(false);
+
+    extern "C" fn stand_still(_: i32) {
+        STANDS_STILL.store(true, Ordering::SeqCst);
+        while STANDS_STILL.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+    }
+
+    /// Runs behind the library's own handler, which was registered later.
+    extern "C" fn before() {
+        MAY_LOCK.store(true, Ordering::SeqCst);
+        // It may still wait for the end of the fork before.
+        for _ in 0..100_000 {
+            if IS_ABOUT_TO.swap(false, Ordering::SeqCst) {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        // SAFETY: a thread that lives until all forks are done, and a signal with a handler.
+        unsafe { libc::pthread_kill(OTHER.load(Ordering::Relaxed), libc::SIGUSR1) };
+        while !STANDS_STILL.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+    }
+
+    extern "C" fn after() {
+        STANDS_STILL.store(false, Ordering::SeqCst);
+    }
+
+    of_its_own("m45_no_lock_is_held_in_the_child", || {
+        let handler = stand_still as extern "C" fn(i32);
+        // SAFETY: the handler only reads and writes atomics, and yields.
+        unsafe { libc::signal(libc::SIGUSR1, handler as usize) };
+        // SAFETY: as above.
+        unsafe { libc::pthread_atfork(Some(before), Some(after), None) };
+        let _root = context(ContextOptions::new("root"));
+        let meanwhile = |turn: u64| {
+            // SAFETY: asks for a number.
+            OTHER.store(unsafe { libc::pthread_self() }, Ordering::Relaxed);
+            if MAY_LOCK.swap(false, Ordering::SeqCst) {
+                IS_ABOUT_TO.store(true, Ordering::SeqCst);
+                // The signal takes a while.
+                (0..turn % 1000).for_each(|step| _ = std::hint::black_box(step));
+                drop(LOCK.lock());
+            }
+        };
+        fork_while(1, 3000, meanwhile, |_| drop(LOCK.lock()));
+    });
 }
