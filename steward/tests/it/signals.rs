@@ -584,6 +584,6 @@ fn ly54_stacks_leave_the_program_its_signals() {
     let missing = "\nMissing: findings, reports of the guard. ";
     assert!(done.stderr.contains(missing), "{done}");
     // The state has the stacks.
-    let profile = std::fs::read_to_string(profile).expect("a profile");
+    let profile = fs::read_to_string(profile).expect("a profile");
     assert!(profile.contains("VkBuffer;vkCreateBuffer;"), "{profile}");
 }
