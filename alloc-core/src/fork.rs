@@ -136,7 +136,7 @@ mod handlers {
             return;
         }
         let own = threads::id().max(1);
-        loop {
+        for _ in 0..ROUNDS {
             wait_until(|| {
                 GATE.compare_exchange(0, own, Ordering::SeqCst, Ordering::Relaxed)
                     .is_ok()
@@ -152,7 +152,8 @@ mod handlers {
             if !is_stuck {
                 return;
             }
-            // Where threads cannot be told apart, one that holds a lock waits at the gate for its second: let it pass.
+            // Where threads cannot be told apart, one that holds a lock waits at the gate for its second: let it pass. If that does not help,
+            // it is this one, as above.
             GATE.store(0, Ordering::SeqCst);
             (1..PATIENCE).for_each(threads::relax);
         }
@@ -160,6 +161,8 @@ mod handlers {
 
     /// Turns of waiting; each 64th of them yields.
     const PATIENCE: u32 = 256;
+    /// So often the gate is closed.
+    const ROUNDS: u32 = 10_000;
 
     fn wait_until(mut is_done: impl FnMut() -> bool) {
         let mut tries = 0_u32;

@@ -368,7 +368,8 @@ impl<A: HostSource> Drop for UnwrittenPlace<'_, A> {
     fn drop(&mut self) {
         let (arena, before) = (self.arena, &self.before);
         let (own, chunk, at) = (arena.own.get(), arena.chunk.get(), self.block.as_ptr());
-        let unused = if (own.addr()..own.end().addr()).contains(&at.addr()) {
+        // A block lies behind its chunk's header: without size it may be at the end of another chunk, where this one begins.
+        let unused = if own.addr() < at.addr() && at.addr() < own.end().addr() {
             arena.own.set(before.own);
             own
         } else if at.addr() == arena.top.get().addr() {

@@ -77,7 +77,7 @@ fn of_its_own(name: &str, work: impl FnOnce()) {
     if Child::is_child(name) {
         return work();
     }
-    let child = Child::this_test(name).limit(Duration::from_secs(300));
+    let child = Child::this_test(name).limit(Duration::from_secs(90));
     child.run().assert_code(0);
 }
 
@@ -206,4 +206,22 @@ fn m45_no_lock_is_held_in_the_child() {
         };
         fork_while(1, 3000, meanwhile, |_| drop(LOCK.lock()));
     });
+}
+
+/// As a signal handler that forks, while its thread is in the middle of an operation.
+#[cfg(feature = "loaded-library")]
+#[test]
+fn m45_a_thread_that_holds_a_lock_can_fork_without_thread_locals() {
+    of_its_own(
+        "m45_a_thread_that_holds_a_lock_can_fork_without_thread_locals",
+        || {
+            static LOCK: StateLock = StateLock::new();
+            alloc_core::forgo_thread_locals();
+            let root = context(ContextOptions::new("root"));
+            let held = LOCK.lock();
+            fork_while(0, 3, |_| (), |_| drop(root.child("child")));
+            drop(held);
+            drop(root.child("child").expect("memory"));
+        },
+    );
 }

@@ -174,3 +174,45 @@ fn m11_an_initialiser_that_fails_gives_its_place_back() {
         5
     );
 }
+
+/// Chunks that lie one behind the other, the first full up to its end.
+#[test]
+fn a_value_without_size_that_fails_ends_no_neighbouring_chunk() {
+    struct Adjacent;
+
+    const ROOM: usize = 1 << 16;
+    #[repr(align(16))]
+    struct Memory(UnsafeCell<[u8; ROOM]>);
+    // SAFETY: each part is given out once.
+    unsafe impl Sync for Memory {}
+    static MEMORY: Memory = Memory(UnsafeCell::new([0; ROOM]));
+    static GIVEN: AtomicUsize = AtomicUsize::new(0);
+    static FREED: AtomicUsize = AtomicUsize::new(0);
+
+    // SAFETY: each block is a part of its own, aligned because all sizes are multiples of 16.
+    unsafe impl GlobalAlloc for Adjacent {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            assert!(layout.align() <= 16);
+            let at = GIVEN.fetch_add(layout.size().next_multiple_of(16), Ordering::Relaxed);
+            assert!(at + layout.size() <= ROOM);
+            MEMORY.0.get().cast::<u8>().wrapping_add(at)
+        }
+
+        unsafe fn dealloc(&self, _: *mut u8, _: Layout) {
+            FREED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    // SAFETY: it has no state of its own.
+    let base = unsafe { FromGlobalAlloc::new(Adjacent) };
+    let mut arena = Arena::new_in(Scoped::new(base, Scope::Command));
+    arena.try_alloc(1_u64).expect("room");
+    // The chunk stays, and is empty.
+    arena.reset();
+    let large = arena.try_alloc_slice_fill_with(20_000, |_| 7_u8);
+    let large = large.expect("room in a chunk of its own");
+    let refused = arena.try_alloc_try_with(|| Err::<(), _>(HostError::TooLarge));
+    assert_eq!(refused, Err(HostError::TooLarge));
+    assert_eq!(FREED.load(Ordering::Relaxed), 0, "what is in use stays");
+    assert!(large.iter().all(|byte| *byte == 7));
+}
