@@ -2,8 +2,9 @@
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
+use core::mem::{self, ManuallyDrop};
 use core::ops::Deref;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use alloc_core::{ContextHandle, HostAllocator, HostError, Scope};
@@ -45,6 +46,30 @@ impl<T> SharedBox<T> {
         })
     }
 
+    /// Whether this is the only reference. What users of dropped ones did happened before.
+    pub(crate) fn is_only(&self) -> bool {
+        self.block().references.load(Ordering::Acquire) == 1
+    }
+
+    /// Moves the value out of the only reference. Returns the reference if there are others.
+    pub(crate) fn take(self) -> Result<(T, EmptyBox<T>), Self> {
+        if !self.is_only() {
+            return Err(self);
+        }
+        // SAFETY: no other reference exists, and this one is forgotten.
+        let taken = unsafe { Self::empty(self.block) };
+        mem::forget(self);
+        Ok(taken)
+    }
+
+    /// # Safety
+    /// The last reference of `block`, which is not used any more.
+    unsafe fn empty(block: NonNull<SharedBlock<T>>) -> (T, EmptyBox<T>) {
+        // SAFETY: the value is moved out of its block, which is not read any more.
+        let SharedBlock { value, memory, .. } = unsafe { block.read() };
+        (value, EmptyBox { block, memory })
+    }
+
     fn block(&self) -> &SharedBlock<T> {
         // SAFETY: it lives as long as a reference.
         unsafe { self.block.as_ref() }
@@ -74,23 +99,41 @@ impl<T> Drop for SharedBox<T> {
         if self.block().references.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        // SAFETY: this was the last reference; the value is moved out of its block, which is not read any more.
-        let SharedBlock { value, memory, .. } = unsafe { self.block.read() };
-        let _emptied = FreeBlockGuard {
-            block: self.block,
-            memory,
-        };
+        // SAFETY: this was the last reference.
+        let (value, _emptied) = unsafe { Self::empty(self.block) };
         drop(value);
     }
 }
 
-/// Frees a block whose value was moved out, also if the value's destructor unwinds.
-struct FreeBlockGuard<T> {
+/// The block of a value that was moved out. Freed when dropped, also if the value's destructor unwinds.
+pub(crate) struct EmptyBox<T> {
     block: NonNull<SharedBlock<T>>,
     memory: ContextHandle,
 }
 
-impl<T> Drop for FreeBlockGuard<T> {
+impl<T> EmptyBox<T> {
+    /// Moves a value in. Allocates nothing.
+    pub(crate) fn fill(self, value: T) -> SharedBox<T> {
+        let this = ManuallyDrop::new(self);
+        let block = this.block;
+        // SAFETY: moved out of what is not dropped.
+        let memory = unsafe { ptr::read(&this.memory) };
+        // SAFETY: the block is empty, and of this layout.
+        unsafe {
+            block.write(SharedBlock {
+                value,
+                references: AtomicU64::new(1),
+                memory,
+            })
+        };
+        SharedBox {
+            block,
+            owns: PhantomData,
+        }
+    }
+}
+
+impl<T> Drop for EmptyBox<T> {
     fn drop(&mut self) {
         // SAFETY: allocated in `SharedBox::new` with this layout and scope; it is empty and not read any more.
         unsafe {
@@ -141,6 +184,24 @@ mod tests {
         assert!(bytes() > before && ends.load(Ordering::Relaxed) == 0);
         assert!(catch_unwind(AssertUnwindSafe(|| drop(one))).is_err());
         assert_eq!((ends.load(Ordering::Relaxed), bytes()), (1, before));
+        root.close_root().expect("everything was given back");
+    }
+
+    #[test]
+    fn the_only_holder_takes_a_value_out_and_puts_one_back() {
+        let root = Context::root_static(&SYSTEM, ContextOptions::new("shared")).expect("memory");
+        let live = || root.usage().total().live_blocks;
+        let before = live();
+        let one = SharedBox::new(Box::new(1), root.handle()).expect("memory");
+        let other = one.clone();
+        let one = one.take().map(|_| ()).expect_err("there are two");
+        drop(other);
+        let (value, place) = one.take().map_err(|_| ()).expect("it is alone");
+        assert_eq!((*value, live()), (1, before + 1));
+        let one = place.fill(Box::new(*value + 1));
+        assert_eq!(**one, 2);
+        drop(one.take().map_err(|_| ()).expect("it is alone"));
+        assert_eq!(live(), before);
         root.close_root().expect("everything was given back");
     }
 }

@@ -13,7 +13,7 @@ use crate::allocator::{AllocatorOptions, GpuAllocator};
 use crate::cache::{CacheDevice, CacheLimits, ShaderCache};
 use crate::group::MAX_DEVICES;
 use crate::shared_box::SharedBox;
-use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, StateMutex};
+use crate::sync::{Ordering::Acquire, Ordering::Release, StateMutex};
 
 /// The contexts of an application's devices, with the shader cache that they share.
 ///
@@ -31,17 +31,20 @@ pub struct DeviceContexts<P: Send + Sync, E: Copy + Send + Sync> {
 
 struct ContextsInner<P: Send + Sync, E: Copy + Send + Sync> {
     cache: ShaderCache<P, E>,
-    devices: StateMutex<[Option<SharedBox<SharedDevice>>; MAX_DEVICES]>,
+    devices: StateMutex<[Option<DeviceEntry>; MAX_DEVICES]>,
     memory: ContextHandle,
 }
 
-/// A device with contexts.
+/// A device, and the number of its contexts: one at least.
+struct DeviceEntry {
+    device: SharedBox<SharedDevice>,
+    contexts: u32,
+}
+
 struct SharedDevice {
     handles: VulkanHandles,
     number: CacheDevice,
     is_lost: AtomicBool,
-    /// Contexts on it; changed under the lock of `devices`.
-    contexts: AtomicU32,
 }
 
 /// A device's number, and whether it is lost; shared by its contexts.
@@ -127,8 +130,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
     /// The number of contexts on a device that is not lost; 0 for an unknown device.
     #[must_use]
     pub fn contexts_on(&self, device: u64) -> u32 {
-        let devices = self.inner.devices.lock();
-        find_device(&*devices, device).map_or(0, |there| there.contexts.load(Relaxed))
+        let mut devices = self.inner.devices.lock();
+        find_device(&mut *devices, device).map_or(0, |there| there.contexts)
     }
 
     /// Joins the device, a new one if it has no contexts yet.
@@ -137,26 +140,26 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
             handles,
             number: CacheDevice::new_unique(),
             is_lost: AtomicBool::new(false),
-            contexts: AtomicU32::new(0),
         };
         // Allocated before, so that nothing is allocated under the lock. If the device exists, it is freed after the lock.
         let fresh = SharedBox::new(fresh, self.inner.memory.clone())?;
         let mut devices = self.inner.devices.lock();
-        let joined = match find_device(&*devices, handles.device) {
-            Some(there) => there.handles.check_same(handles).map(|()| there.clone()),
+        let joined = match find_device(&mut *devices, handles.device) {
+            Some(there) => there.device.handles.check_same(handles).map(|()| {
+                there.contexts = there.contexts.saturating_add(1);
+                there.device.clone()
+            }),
             None => match devices.iter_mut().find(|place| place.is_none()) {
                 Some(place) => {
-                    *place = Some(fresh.clone());
+                    *place = Some(DeviceEntry {
+                        device: fresh.clone(),
+                        contexts: 1,
+                    });
                     Ok(fresh.clone())
                 }
                 None => Err(ContextError::TooManyDevices),
             },
         };
-        if let Ok(device) = &joined {
-            device
-                .contexts
-                .store(device.contexts.load(Relaxed).wrapping_add(1), Relaxed);
-        }
         drop(devices);
         Ok(DeviceShare {
             contexts: self.clone(),
@@ -166,14 +169,11 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
 }
 
 /// The device of this handle that is not lost.
-fn find_device(
-    devices: &[Option<SharedBox<SharedDevice>>],
-    device: u64,
-) -> Option<&SharedBox<SharedDevice>> {
+fn find_device(devices: &mut [Option<DeviceEntry>], device: u64) -> Option<&mut DeviceEntry> {
     devices
-        .iter()
+        .iter_mut()
         .flatten()
-        .find(|there| there.handles.device == device && !there.is_lost.load(Acquire))
+        .find(|there| there.device.handles.device == device && !there.device.is_lost.load(Acquire))
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> DeviceShare<P, E> {
@@ -191,16 +191,15 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Drop for DeviceShare<P, E> {
     fn drop(&mut self) {
         let mine: &SharedDevice = &self.state.device;
         let mut devices = self.contexts.inner.devices.lock();
-        let left = mine.contexts.load(Relaxed).wrapping_sub(1);
-        mine.contexts.store(left, Relaxed);
-        let gone = match devices.iter_mut().find(|place| {
-            place
-                .as_ref()
-                .is_some_and(|there| core::ptr::eq(&**there, mine))
-        }) {
-            Some(place) if left == 0 => place.take(),
-            _ => None,
-        };
+        let mut place = devices
+            .iter_mut()
+            .find(|place| matches!(place, Some(there) if core::ptr::eq(&*there.device, mine)));
+        let gone = place.as_mut().and_then(|place| {
+            place.take_if(|there| {
+                there.contexts = there.contexts.saturating_sub(1);
+                there.contexts == 0
+            })
+        });
         drop(devices);
         drop(gone);
     }

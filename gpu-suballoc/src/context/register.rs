@@ -1,9 +1,9 @@
-//! The state of a context table: its contexts, their users, and the handlers. Nothing is created, destroyed or called under its lock.
+//! The state of a context table: its contexts, and the handlers. Nothing is created, destroyed or called under its lock.
 //!
 //! ```text
-//!   unknown --put--> open --close (no users)--> leaving --remove--> unknown       a number is used once
-//!                      ^                            |
-//!                      +---------- reopen ----------+                              the release was refused
+//!   unknown --put--> there --take (no user)--> leaving --settle--> unknown       a number is used once
+//!                      ^                          |
+//!                      +---------settle-----------+                              the release was refused
 //! ```
 
 #![forbid(unsafe_code)]
@@ -15,35 +15,28 @@ use crate::sync::StateMutex;
 /// Most contexts at a time.
 const CONTEXTS: usize = 64;
 
-/// A register of contexts, each a reference `C`, and of handlers `H`.
+/// A register of contexts, each a counted reference `C`, and of handlers `H`. A clone of a reference is a user.
 pub(super) struct ContextRegister<C, H> {
     state: StateMutex<RegisterState<C, H>>,
 }
 
 struct RegisterState<C, H> {
-    slots: [Option<RegisterEntry<C>>; CONTEXTS],
+    /// Without a reference: the context is being released.
+    contexts: [Option<(DeviceContextId, Option<C>)>; CONTEXTS],
     default: Option<DeviceContextId>,
     /// `None`: dispatches get the default context.
     handlers: Option<H>,
     /// Dispatches between acquire and release.
-    acquired: u64,
-}
-
-struct RegisterEntry<C> {
-    id: DeviceContextId,
-    users: u32,
-    /// It is being released.
-    is_leaving: bool,
-    context: C,
+    dispatches: u64,
 }
 
 impl<C: Clone, H: Copy> ContextRegister<C, H> {
     pub(super) const fn new() -> Self {
         let state = RegisterState {
-            slots: [const { None }; CONTEXTS],
+            contexts: [const { None }; CONTEXTS],
             default: None,
             handlers: None,
-            acquired: 0,
+            dispatches: 0,
         };
         Self {
             state: StateMutex::new(state),
@@ -53,70 +46,46 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
     /// Adds a context. Returns it if the register is full.
     pub(super) fn put(&self, id: DeviceContextId, context: C) -> Result<(), C> {
         let mut state = self.state.lock();
-        match state.slots.iter_mut().find(|slot| slot.is_none()) {
-            Some(slot) => {
-                *slot = Some(RegisterEntry {
-                    id,
-                    users: 0,
-                    is_leaving: false,
-                    context,
-                });
-                Ok(())
-            }
-            None => Err(context),
+        match state.contexts.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) => *slot = Some((id, Some(context))),
+            None => return Err(context),
         }
+        Ok(())
     }
 
-    /// Adds a user: the context is not released before it [leaves](Self::leave).
-    pub(super) fn join(&self, id: DeviceContextId) -> Result<C, ContextError> {
+    /// A reference of a user.
+    pub(super) fn get(&self, id: DeviceContextId) -> Result<C, ContextError> {
         let mut state = self.state.lock();
-        let entry = state.find(id)?;
-        if entry.is_leaving {
-            return Err(ContextError::InUse);
-        }
-        entry.users = entry.users.checked_add(1).ok_or(ContextError::InUse)?;
-        Ok(entry.context.clone())
+        state.find(id)?.clone().ok_or(ContextError::InUse)
     }
 
-    /// Removes a user.
-    pub(super) fn leave(&self, id: DeviceContextId) {
+    /// Takes a context out for its release if `is_unused`: it has no user until it is [settled](Self::settle).
+    pub(super) fn take(
+        &self,
+        id: DeviceContextId,
+        is_unused: impl FnOnce(&mut C) -> bool,
+    ) -> Result<C, ContextError> {
         let mut state = self.state.lock();
-        if let Ok(entry) = state.find(id) {
-            entry.users = entry.users.wrapping_sub(1);
-        }
+        state
+            .find(id)?
+            .take_if(is_unused)
+            .ok_or(ContextError::InUse)
     }
 
-    /// Closes a context without users: it has none until it is [removed](Self::remove) or [reopened](Self::reopen).
-    pub(super) fn close(&self, id: DeviceContextId) -> Result<C, ContextError> {
+    /// Ends a release: the context comes back, or its number goes.
+    pub(super) fn settle(&self, id: DeviceContextId, refused: Option<C>) {
         let mut state = self.state.lock();
-        let entry = state.find(id)?;
-        if entry.users > 0 || entry.is_leaving {
-            return Err(ContextError::InUse);
-        }
-        entry.is_leaving = true;
-        Ok(entry.context.clone())
-    }
-
-    /// Reopens a context that was not released.
-    pub(super) fn reopen(&self, id: DeviceContextId) {
-        let mut state = self.state.lock();
-        if let Ok(entry) = state.find(id) {
-            entry.is_leaving = false;
-        }
-    }
-
-    /// Removes a context. Returns its reference.
-    #[must_use = "to be dropped without the lock"]
-    pub(super) fn remove(&self, id: DeviceContextId) -> Option<C> {
-        let mut state = self.state.lock();
-        if state.default == Some(id) {
+        if refused.is_none() && state.default == Some(id) {
             state.default = None;
         }
         let slot = state
-            .slots
+            .contexts
             .iter_mut()
-            .find(|slot| slot.as_ref().is_some_and(|entry| entry.id == id))?;
-        slot.take().map(|entry| entry.context)
+            .find(|slot| matches!(slot, Some((there, _)) if *there == id));
+        if let Some(slot) = slot {
+            // It is empty: nothing is dropped here.
+            *slot = refused.map(|context| (id, Some(context)));
+        }
     }
 
     /// See [`ContextTable::set_default`](super::ContextTable::set_default).
@@ -142,38 +111,29 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
     /// Begins a dispatch: handlers and default cannot change until it [ends](Self::end).
     pub(super) fn begin(&self) -> (Option<H>, Option<DeviceContextId>) {
         let mut state = self.state.lock();
-        state.acquired = state.acquired.wrapping_add(1);
+        state.dispatches = state.dispatches.wrapping_add(1);
         (state.handlers, state.default)
     }
 
     /// Ends a dispatch, after its handler.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
-        state.acquired = state.acquired.wrapping_sub(1);
-    }
-
-    /// The number of contexts and of dispatches, and the default.
-    pub(super) fn counts(&self) -> (usize, u64, Option<DeviceContextId>) {
-        let state = self.state.lock();
-        (
-            state.slots.iter().flatten().count(),
-            state.acquired,
-            state.default,
-        )
+        state.dispatches = state.dispatches.wrapping_sub(1);
     }
 }
 
 impl<C, H> RegisterState<C, H> {
-    fn find(&mut self, id: DeviceContextId) -> Result<&mut RegisterEntry<C>, ContextError> {
-        self.slots
+    fn find(&mut self, id: DeviceContextId) -> Result<&mut Option<C>, ContextError> {
+        self.contexts
             .iter_mut()
             .flatten()
-            .find(|entry| entry.id == id)
+            .find(|(there, _)| *there == id)
+            .map(|(_, context)| context)
             .ok_or(ContextError::Released)
     }
 
     const fn check_unused(&self) -> Result<(), ContextError> {
-        if self.acquired > 0 {
+        if self.dispatches > 0 {
             Err(ContextError::HandlersInUse)
         } else {
             Ok(())

@@ -1,6 +1,5 @@
 //! Contexts by number, for C and for tables: a number that was released is an error, never another context.
 
-use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::fmt;
 
@@ -21,23 +20,13 @@ use crate::shared_box::SharedBox;
 /// An application may have any number of tables. Usable from all threads at once. Handlers and contexts are called without a
 /// lock of the table.
 pub struct ContextTable<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
-    register: Register<SharedCell<D, P, E>>,
+    register: Register<D, P, E>,
     memory: ContextHandle,
 }
 
-type Register<C> = ContextRegister<C, ContextHandlers>;
-type SharedCell<D, P, E> = SharedBox<ContextCell<D, P, E>>;
-
-/// The place of a context: users read it, and a release without users takes it.
-struct ContextCell<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>(
-    UnsafeCell<Option<DeviceContext<D, P, E>>>,
-);
-
-// SAFETY: read while the register counts a user, written by the one thread that closed it without users.
-unsafe impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Sync for ContextCell<D, P, E> where
-    DeviceContext<D, P, E>: Send + Sync
-{
-}
+/// A reference is a user, and a context without users is released.
+type Shared<D, P, E> = SharedBox<DeviceContext<D, P, E>>;
+type Register<D, P, E> = ContextRegister<Shared<D, P, E>, ContextHandlers>;
 
 /// `halide_acquire_context` for Vulkan: chooses the context of a dispatch. If `create` is false it must not create one.
 /// `user` is the parameter of the dispatch.
@@ -86,10 +75,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         let context = acquire()?;
         context.acquire_again(handles)?;
         let id = context.id();
-        let context = SharedBox::new(
-            ContextCell(UnsafeCell::new(Some(context))),
-            self.memory.clone(),
-        )?;
+        let context = SharedBox::new(context, self.memory.clone())?;
         // If the register is full, the context is dropped here.
         self.register
             .put(id, context)
@@ -106,8 +92,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         id: DeviceContextId,
         run: impl FnOnce(&DeviceContext<D, P, E>) -> R,
     ) -> Result<R, ContextError> {
-        let user = self.user(id)?;
-        Ok(run(user.context()?))
+        Ok(run(&*self.register.get(id)?))
     }
 
     /// Releases by number. `None` is a context that was never acquired: nothing happens. The handles must be the context's.
@@ -122,13 +107,30 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
     ) -> Result<Option<ReleaseReport>, ContextError> {
         let Some(id) = id else { return Ok(None) };
         handles.check()?;
-        let leaving = ReleaseGuard {
+        let taken = self.register.take(id, |context| context.is_only())?;
+        let mut leaving = ReleaseGuard {
             register: &self.register,
             id,
-            cell: self.register.close(id)?,
-            is_released: true,
+            refused: None,
         };
-        leaving.release(handles).map(Some)
+        if let Err(error) = taken.acquire_again(handles) {
+            leaving.refused = Some(taken);
+            return Err(error);
+        }
+        let (context, place) = match taken.take() {
+            Ok(taken) => taken,
+            Err(shared) => {
+                leaving.refused = Some(shared);
+                return Err(ContextError::InUse);
+            }
+        };
+        match context.release() {
+            Ok(released) => Ok(Some(released)),
+            Err(refused) => {
+                leaving.refused = Some(place.fill(refused.value));
+                Err(ContextError::Outstanding(refused.error))
+            }
+        }
     }
 
     /// Sets the context of dispatches without handlers. Returns the former one.
@@ -167,136 +169,63 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         run: impl FnOnce(Option<&DeviceContext<D, P, E>>) -> R,
     ) -> Result<R, ContextError> {
         let (handlers, default) = self.register.begin();
-        let mut acquired = AcquireGuard {
-            register: &self.register,
-            user,
-            release: None,
-        };
+        let _dispatch = DispatchGuard(&self.register);
         let id = match handlers {
-            Some(handlers) => {
-                let id = (handlers.acquire_context)(user, create)?;
-                acquired.release = Some((handlers.release_context, id));
-                id
-            }
+            Some(handlers) => (handlers.acquire_context)(user, create)?,
             None => default,
         };
-        let Some(id) = id else {
-            return if create {
-                Err(ContextError::NoContext)
-            } else {
-                Ok(run(None))
-            };
-        };
-        let user = self.user(id)?;
-        user.context()?.dispatch(|context| run(Some(context)))
-    }
-
-    fn user(
-        &self,
-        id: DeviceContextId,
-    ) -> Result<UserGuard<'_, SharedCell<D, P, E>>, ContextError> {
-        Ok(UserGuard {
-            cell: self.register.join(id)?,
+        // Called before the dispatch ends, also where `run` unwinds.
+        let _release = handlers.map(|handlers| HandlerGuard {
+            release: handlers.release_context,
+            user,
             id,
-            register: &self.register,
-        })
-    }
-}
-
-/// A context that is being released. Dropping it removes the context from the table, or reopens it if the release was refused.
-struct ReleaseGuard<'t, C: Clone> {
-    register: &'t Register<C>,
-    id: DeviceContextId,
-    cell: C,
-    /// Also true if a destructor, of a shader for instance, unwinds.
-    is_released: bool,
-}
-
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>
-    ReleaseGuard<'_, SharedCell<D, P, E>>
-{
-    fn release(mut self, handles: VulkanHandles) -> Result<ReleaseReport, ContextError> {
-        let context = self.context_mut().take().ok_or(ContextError::Released)?;
-        let (context, error) = match context.acquire_again(handles) {
-            Ok(()) => match context.release() {
-                Ok(released) => return Ok(released),
-                Err(refused) => (refused.value, ContextError::Outstanding(refused.error)),
-            },
-            Err(error) => (context, error),
-        };
-        *self.context_mut() = Some(context);
-        self.is_released = false;
-        Err(error)
-    }
-
-    fn context_mut(&mut self) -> &mut Option<DeviceContext<D, P, E>> {
-        // SAFETY: closed, without users: this thread alone accesses it.
-        unsafe { &mut *self.cell.0.get() }
-    }
-}
-
-impl<C: Clone> Drop for ReleaseGuard<'_, C> {
-    fn drop(&mut self) {
-        if self.is_released {
-            drop(self.register.remove(self.id));
-        } else {
-            self.register.reopen(self.id);
+        });
+        match id {
+            Some(id) => self.with(id, |context| context.dispatch(|context| run(Some(context))))?,
+            None if create => Err(ContextError::NoContext),
+            None => Ok(run(None)),
         }
     }
 }
 
-/// A user of a context, until dropped.
-struct UserGuard<'t, C: Clone> {
-    register: &'t Register<C>,
+/// A context that is being released. Dropping it returns the refused context to the table; without one, as where a destructor of
+/// a shader unwinds, the number goes.
+struct ReleaseGuard<'t, D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
+    register: &'t Register<D, P, E>,
     id: DeviceContextId,
-    cell: C,
+    refused: Option<Shared<D, P, E>>,
 }
 
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> UserGuard<'_, SharedCell<D, P, E>> {
-    fn context(&self) -> Result<&DeviceContext<D, P, E>, ContextError> {
-        // SAFETY: this user is counted, so no thread writes.
-        unsafe { &*self.cell.0.get() }
-            .as_ref()
-            .ok_or(ContextError::Released)
-    }
-}
-
-impl<C: Clone> Drop for UserGuard<'_, C> {
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Drop for ReleaseGuard<'_, D, P, E> {
     fn drop(&mut self) {
-        self.register.leave(self.id);
+        self.register.settle(self.id, self.refused.take());
     }
 }
 
-/// A counted dispatch. Dropping it calls the release handler of its acquire.
-struct AcquireGuard<'t, C: Clone> {
-    register: &'t Register<C>,
+/// A counted dispatch, until dropped.
+struct DispatchGuard<'t, C: Clone>(&'t ContextRegister<C, ContextHandlers>);
+
+impl<C: Clone> Drop for DispatchGuard<'_, C> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Calls the release handler when it is dropped.
+struct HandlerGuard {
+    release: ReleaseContext,
     user: *mut c_void,
-    release: Option<(ReleaseContext, Option<DeviceContextId>)>,
+    id: Option<DeviceContextId>,
 }
 
-impl<C: Clone> Drop for AcquireGuard<'_, C> {
+impl Drop for HandlerGuard {
     fn drop(&mut self) {
-        if let Some((release, id)) = self.release.take() {
-            // The dispatch ends when the handler has returned or unwound.
-            let _over = AcquireGuard {
-                register: self.register,
-                user: self.user,
-                release: None,
-            };
-            release(self.user, id);
-        } else {
-            self.register.end();
-        }
+        (self.release)(self.user, self.id);
     }
 }
 
 impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for ContextTable<D, P, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (contexts, acquired, default) = self.register.counts();
-        f.debug_struct("ContextTable")
-            .field("contexts", &contexts)
-            .field("default", &default)
-            .field("acquired", &acquired)
-            .finish()
+        f.debug_struct("ContextTable").finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use std::string::{String, ToString};
 use std::vec::Vec;
 
-use alloc_core::{FromGlobalAlloc, Scoped};
+use alloc_core::FromGlobalAlloc;
 
 use super::memory_map::{MemoryMap, MemoryMapCapacity};
 use super::view::{
@@ -12,8 +12,6 @@ use super::view::{
 use crate::id::RegionId;
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
-
-pub(super) type Memory = Scoped<&'static FromGlobalAlloc<std::alloc::System>>;
 
 /// A block of ranges, one after the other.
 pub(super) struct BlockFixture {
@@ -86,8 +84,8 @@ impl BlockFixture {
 pub(super) fn picture(
     blocks: impl IntoIterator<Item = BlockFixture>,
     crops: impl IntoIterator<Item = CropView>,
-) -> MemoryMap<Memory> {
-    let mut picture = MemoryMap::new_in(Scoped::new(&SYSTEM, alloc_core::Scope::Object));
+) -> MemoryMap<'static> {
+    let mut picture = MemoryMap::new_in(&SYSTEM);
     picture
         .reserve(MemoryMapCapacity {
             blocks: 64,
@@ -118,7 +116,7 @@ pub(super) fn wrapped(number: u32, offset: u64, size: u64) -> BlockFixture {
 }
 
 /// A block with a free range, region 1 as `change` makes it, a crop of that and a spent range; and a wrapped buffer, region 6.
-pub(super) fn shared_and_wrapped(change: impl FnOnce(&mut RangeView)) -> MemoryMap<Memory> {
+pub(super) fn shared_and_wrapped(change: impl FnOnce(&mut RangeView)) -> MemoryMap<'static> {
     let shared = block(3, BlockContent::Linear, 0)
         .free(512)
         .with(1, 1024, change)

@@ -11,7 +11,7 @@
 
 use core::fmt;
 
-use alloc_core::{HostAllocator, HostSource, Scope, Scoped};
+use alloc_core::HostAllocator;
 
 use super::memory_map::{MemoryMap, MemoryMapCapacity};
 use super::stats::{GpuStats, MemoryTotals};
@@ -64,19 +64,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// The host memory for it was refused.
-    pub fn memory_map(&self) -> Result<MemoryMap<Scoped<&dyn HostAllocator>>, GpuError> {
-        self.memory_map_in(Scoped::new(self.host(), Scope::Object))
-    }
-
-    /// As [`memory_map`](GpuAllocator::memory_map), in host memory of `memory`: the map may outlive the allocator.
-    ///
-    /// # Errors
-    /// `memory` refused.
-    pub fn memory_map_in<M: HostSource + Clone>(
-        &self,
-        memory: M,
-    ) -> Result<MemoryMap<M>, GpuError> {
-        let mut picture = MemoryMap::new_in(memory);
+    pub fn memory_map(&self) -> Result<MemoryMap<'_>, GpuError> {
+        let mut picture = MemoryMap::new_in(self.host());
         let mut more = 0usize;
         loop {
             picture.reserve(self.required_capacity().with_more(more))?;
@@ -95,11 +84,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// An error of the sink.
-    pub fn write_json<M: HostSource>(
-        &self,
-        picture: &MemoryMap<M>,
-        sink: &mut dyn fmt::Write,
-    ) -> fmt::Result {
+    pub fn write_json(&self, picture: &MemoryMap<'_>, sink: &mut dyn fmt::Write) -> fmt::Result {
         let mut budgets = [HeapBudget::default(); MAX_MEMORY_HEAPS];
         for (index, budget) in (0u32..).zip(&mut budgets) {
             let heap = self.pools.heap(index);
@@ -138,7 +123,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Copies the blocks and ranges of all pools. False if the capacity is too small.
-    fn copy_pools<M: HostSource + Clone>(&self, picture: &mut MemoryMap<M>) -> bool {
+    fn copy_pools(&self, picture: &mut MemoryMap<'_>) -> bool {
         let mut fits = true;
         let mut in_dedicated = false;
         self.pools.walk(&mut |item| {
@@ -213,7 +198,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Copies wrapped buffers, as blocks of their own, and crops. False if the capacity is too small.
-    fn copy_aliases<M: HostSource + Clone>(&self, picture: &mut MemoryMap<M>) -> bool {
+    fn copy_aliases(&self, picture: &mut MemoryMap<'_>) -> bool {
         let mut fits = true;
         self.records.each_alias(&mut |alias| {
             fits = fits
@@ -226,11 +211,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         fits
     }
 
-    fn put_crop<M: HostSource + Clone>(
-        &self,
-        alias: &AliasInfo,
-        picture: &mut MemoryMap<M>,
-    ) -> bool {
+    fn put_crop(&self, alias: &AliasInfo, picture: &mut MemoryMap<'_>) -> bool {
         let crop = CropView {
             id: RegionId::new(self.tag, alias.key),
             root: RegionId::new(self.tag, alias.root),
@@ -243,11 +224,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         picture.put_crop(crop, alias.info.name())
     }
 
-    fn put_wrapped<M: HostSource + Clone>(
-        &self,
-        alias: &AliasInfo,
-        picture: &mut MemoryMap<M>,
-    ) -> bool {
+    fn put_wrapped(&self, alias: &AliasInfo, picture: &mut MemoryMap<'_>) -> bool {
         let (offset, size) = (alias.offset, alias.size);
         let block = BlockView {
             pool: 0,
@@ -278,7 +255,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Adds the records of regions, one by one: a region that is freed meanwhile has none.
-    fn fill_in<M: HostSource + Clone>(&self, picture: &mut MemoryMap<M>) -> Result<(), GpuError> {
+    fn fill_in(&self, picture: &mut MemoryMap<'_>) -> Result<(), GpuError> {
         for at in 0..picture.ranges.as_slice().len() {
             let Some(range) = picture.ranges.as_slice().get(at).copied() else {
                 continue;

@@ -4,8 +4,6 @@
 
 use core::fmt;
 
-use alloc_core::HostSource;
-
 use super::memory_map::MemoryMap;
 use super::view::{RangePlacement, RangeUse, RegionResource};
 use crate::id::RegionId;
@@ -47,7 +45,7 @@ pub enum RegionLeakKind {
     Crop,
 }
 
-impl<A: HostSource> MemoryMap<A> {
+impl MemoryMap<'_> {
     /// All live regions as a list of leaks: owned regions, wrapped ones, crops.
     pub fn leaks(&self) -> impl Iterator<Item = RegionLeak<'_>> {
         let ranges = self

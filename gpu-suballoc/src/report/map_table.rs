@@ -4,14 +4,14 @@
 
 use core::fmt;
 
-use alloc_core::{ByteCount, HostSource};
+use alloc_core::ByteCount;
 
 use super::memory_map::MemoryMap;
 use super::view::{BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource};
 
 /// A headline for each block, then its ranges in order of offset, each region with its crops. Offsets are hexadecimal, in bytes from
 /// the start of the block, of a crop from the start of its region.
-impl<A: HostSource> fmt::Display for MemoryMap<A> {
+impl fmt::Display for MemoryMap<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.blocks().is_empty() {
             return writeln!(f, "no device memory");
@@ -60,7 +60,7 @@ fn write_title(f: &mut fmt::Formatter<'_>, block: &BlockView, ranges: &[RangeVie
     writeln!(f, "{}", if block.maps > 0 { ", mapped" } else { "" })
 }
 
-impl<A: HostSource> MemoryMap<A> {
+impl MemoryMap<'_> {
     fn write_range(&self, f: &mut fmt::Formatter<'_>, range: &RangeView) -> fmt::Result {
         write!(f, "  {:#010x}{:>10}  ", range.offset, ByteCount(range.size))?;
         let placement = match range.placement {

@@ -1,8 +1,8 @@
-//! The memory map: blocks, ranges, crops and names, in host memory of the caller's choice.
+//! The memory map: blocks, ranges, crops and names.
 
 #![forbid(unsafe_code)]
 
-use alloc_core::{HostError, HostSource, TryVec};
+use alloc_core::{HostAllocator, HostError, Scope, Scoped, TryVec};
 
 use super::view::{BlockView, CropView, RangeView};
 use crate::id::RegionId;
@@ -11,15 +11,19 @@ use crate::id::RegionId;
 ///
 /// Each block is copied within one lock of its pool, so its ranges are consistent; pools are copied one after the other. Reading the map
 /// locks nothing.
-pub struct MemoryMap<A: HostSource> {
-    pub(super) blocks: TryVec<BlockView, A>,
-    pub(super) ranges: TryVec<RangeView, A>,
-    pub(super) crops: TryVec<CropView, A>,
-    pub(super) names: TryVec<u8, A>,
+pub struct MemoryMap<'a> {
+    pub(super) blocks: List<'a, BlockView>,
+    pub(super) ranges: List<'a, RangeView>,
+    pub(super) crops: List<'a, CropView>,
+    pub(super) names: List<'a, u8>,
 }
 
-impl<A: HostSource + Clone> MemoryMap<A> {
-    pub(crate) fn new_in(memory: A) -> Self {
+/// In the allocator's host memory.
+type List<'a, T> = TryVec<T, Scoped<&'a dyn HostAllocator>>;
+
+impl<'a> MemoryMap<'a> {
+    pub(crate) fn new_in(host: &'a dyn HostAllocator) -> Self {
+        let memory = Scoped::new(host, Scope::Object);
         Self {
             blocks: TryVec::new_in(memory.clone()),
             ranges: TryVec::new_in(memory.clone()),
@@ -29,16 +33,14 @@ impl<A: HostSource + Clone> MemoryMap<A> {
     }
 }
 
-impl<A: HostSource> MemoryMap<A> {
+impl MemoryMap<'_> {
     /// The blocks, pool by pool; wrapped buffers last.
     #[must_use]
     pub fn blocks(&self) -> &[BlockView] {
         self.blocks.as_slice()
     }
 
-    /// The ranges of one block, in order of offset: they tile it.
-    #[must_use]
-    pub fn ranges(&self, block: &BlockView) -> &[RangeView] {
+    fn ranges(&self, block: &BlockView) -> &[RangeView] {
         let (first, count) = (block.ranges.0 as usize, block.ranges.1 as usize);
         self.ranges
             .as_slice()
@@ -46,7 +48,7 @@ impl<A: HostSource> MemoryMap<A> {
             .unwrap_or_default()
     }
 
-    /// Each block with its ranges.
+    /// Each block with its ranges, in order of offset: they tile it.
     pub fn blocks_with_ranges(&self) -> impl Iterator<Item = (&BlockView, &[RangeView])> {
         self.blocks()
             .iter()
@@ -74,16 +76,6 @@ impl<A: HostSource> MemoryMap<A> {
     #[must_use]
     pub fn crop_name(&self, crop: &CropView) -> Option<&str> {
         self.text(crop.name)
-    }
-
-    /// Bytes of host memory of the map.
-    #[must_use]
-    pub fn host_bytes(&self) -> u64 {
-        let bytes = |capacity: usize, each: usize| capacity.saturating_mul(each) as u64;
-        bytes(self.blocks.capacity(), size_of::<BlockView>())
-            .saturating_add(bytes(self.ranges.capacity(), size_of::<RangeView>()))
-            .saturating_add(bytes(self.crops.capacity(), size_of::<CropView>()))
-            .saturating_add(bytes(self.names.capacity(), 1))
     }
 
     fn text(&self, (first, count): (u32, u32)) -> Option<&str> {
@@ -175,6 +167,6 @@ impl MemoryMapCapacity {
 }
 
 /// Whether a push allocates nothing: maps are filled under a lock.
-fn fits<T, A: HostSource>(vec: &TryVec<T, A>) -> bool {
+fn fits<T>(vec: &List<'_, T>) -> bool {
     vec.as_slice().len() < vec.capacity()
 }

@@ -2,10 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use core::fmt;
 use core::time::Duration;
 
-use super::stats_table::filled;
 use crate::device::MAX_MEMORY_HEAPS;
 use crate::memory_type::MAX_MEMORY_TYPES;
 
@@ -99,7 +97,7 @@ impl MemoryTotals {
 }
 
 /// An allocator's totals: in sum, for each memory type and for each heap, and its host memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuStats {
     /// Everything.
     pub total: MemoryTotals,
@@ -129,28 +127,6 @@ impl Default for GpuStats {
     }
 }
 
-/// Only types and heaps that are not empty, by number.
-impl fmt::Debug for GpuStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GpuStats")
-            .field("total", &self.total)
-            .field("types", &Filled(&self.types))
-            .field("heaps", &Filled(&self.heaps))
-            .field("host_bytes", &self.host_bytes)
-            .field("peak_block_bytes", &self.peak_block_bytes)
-            .field("longest_wait", &self.longest_wait)
-            .finish()
-    }
-}
-
-struct Filled<'t>(&'t [MemoryTotals]);
-
-impl fmt::Debug for Filled<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(filled(self.0)).finish()
-    }
-}
-
 impl GpuStats {
     /// Adds the totals of a pool to the sum, to its type and to its heap.
     pub(crate) fn add(&mut self, memory_type: u32, heap: u32, totals: &MemoryTotals) {
@@ -165,27 +141,6 @@ impl GpuStats {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn debug_shows_the_types_and_heaps_that_have_anything() {
-        let mut stats = GpuStats::default();
-        assert_eq!(std::format!("{stats:?}").matches("Totals").count(), 1);
-        stats.add(
-            3,
-            1,
-            &MemoryTotals {
-                blocks: 2,
-                ..MemoryTotals::default()
-            },
-        );
-        let text = std::format!("{stats:?}");
-        assert!(
-            text.contains("types: {3: MemoryTotals { blocks: 2,")
-                && text.contains("heaps: {1: MemoryTotals { blocks: 2,"),
-            "{text}"
-        );
-        assert_eq!(text.matches("MemoryTotals").count(), 3, "{text}");
-    }
 
     #[test]
     fn a_pool_counts_in_the_sum_in_its_type_and_in_its_heap() {

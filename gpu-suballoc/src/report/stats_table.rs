@@ -52,7 +52,7 @@ impl fmt::Display for GpuStats {
 }
 
 /// Those that have anything, with their numbers.
-pub(super) fn filled(totals: &[MemoryTotals]) -> impl Iterator<Item = (usize, &MemoryTotals)> {
+fn filled(totals: &[MemoryTotals]) -> impl Iterator<Item = (usize, &MemoryTotals)> {
     totals
         .iter()
         .enumerate()

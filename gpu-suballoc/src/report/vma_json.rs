@@ -8,7 +8,6 @@
 
 use core::fmt::{self, Display, Write};
 
-use alloc_core::HostSource;
 use alloc_core::support::Json;
 
 use super::memory_map::MemoryMap;
@@ -27,7 +26,7 @@ pub(crate) struct DumpContext<'a> {
     pub(crate) preferred: &'a dyn Fn(u16) -> Option<u64>,
 }
 
-impl<A: HostSource> MemoryMap<A> {
+impl MemoryMap<'_> {
     pub(crate) fn write_vma_json(
         &self,
         head: &DumpContext<'_>,
@@ -379,7 +378,7 @@ mod tests {
         MemoryHeap::new(1 << 31, HeapFlags::NONE),
     ];
 
-    fn dumped<A: HostSource>(picture: &MemoryMap<A>) -> String {
+    fn dumped(picture: &MemoryMap<'_>) -> String {
         let (limits, features) = (DeviceLimits::default(), DeviceFeatures::default());
         let properties = DeviceProperties {
             types: &TYPES,

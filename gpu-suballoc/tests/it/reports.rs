@@ -119,9 +119,7 @@ fn give_back(mock: &Mock, gpu: &Gpu<'_>, (regions, own): (Vec<Region>, BufferHan
     unsafe { mock.destroy_buffer(own) };
 }
 
-fn regions<'p, M: alloc_core::HostSource>(
-    picture: &'p MemoryMap<M>,
-) -> impl Iterator<Item = (&'p RangeView, BlockContent)> {
+fn regions<'p>(picture: &'p MemoryMap<'_>) -> impl Iterator<Item = (&'p RangeView, BlockContent)> {
     let of = |(block, ranges): (&'p gpu_suballoc::report::BlockView, &'p [RangeView])| {
         ranges.iter().map(move |range| (range, block.content))
     };
@@ -181,9 +179,8 @@ fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
             stats.total.regions,
         );
         assert_eq!((sum(&stats.types), sum(&stats.heaps)), (total, total));
-        assert_eq!(
-            stats.host_bytes,
-            gpu.host_bytes() - picture.host_bytes(),
+        assert!(
+            gpu.host_bytes() > stats.host_bytes,
             "the picture lies in the allocator's memory"
         );
 
@@ -257,6 +254,7 @@ fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
             [3000]
         );
         drop(picture);
+        assert_eq!(gpu.host_bytes(), stats.host_bytes);
         give_back(mock, gpu, all);
         assert_eq!(
             gpu.stats().total,

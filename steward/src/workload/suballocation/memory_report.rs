@@ -53,8 +53,8 @@ pub(super) fn memory_report(allocator: &Allocator<'_>) -> Result<DeviceMemory, G
     })
 }
 
-fn block_report<M: alloc_core::HostSource>(
-    picture: &MemoryMap<M>,
+fn block_report(
+    picture: &MemoryMap<'_>,
     block: &BlockView,
     ranges: &[RangeView],
     properties: String,
@@ -80,10 +80,7 @@ fn block_report<M: alloc_core::HostSource>(
     }
 }
 
-fn range_report<M: alloc_core::HostSource>(
-    picture: &MemoryMap<M>,
-    range: &RangeView,
-) -> MemoryRange {
+fn range_report(picture: &MemoryMap<'_>, range: &RangeView) -> MemoryRange {
     let what = match range.range_use {
         RangeUse::Free => "free",
         RangeUse::Region => "region",

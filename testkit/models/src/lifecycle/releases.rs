@@ -1,6 +1,7 @@
 //! Contexts that are used, and released by number: once, and only when nobody uses them.
 
 use loom::cell::UnsafeCell;
+use loom::sync::Arc;
 use loom::thread::spawn;
 
 use super::device_context::DeviceContextId;
@@ -23,9 +24,9 @@ unsafe impl Sync for Context {}
 // SAFETY: as above.
 unsafe impl Send for Context {}
 
-/// What [`ContextTable`] does around the register.
+/// What [`ContextTable`] does around the register. The references are counted by loom's `Arc`.
 struct Table {
-    register: ContextRegister<&'static Context, ()>,
+    register: ContextRegister<Arc<&'static Context>, ()>,
 }
 
 impl Table {
@@ -42,37 +43,39 @@ impl Table {
         } else {
             number
         });
-        let context = Box::leak(Box::new(Context {
+        let context: &'static Context = Box::leak(Box::new(Context {
             number,
             lives: UnsafeCell::new(true),
         }));
-        assert!(self.register.put(id, context).is_ok(), "there is room");
+        assert!(
+            self.register.put(id, Arc::new(context)).is_ok(),
+            "there is room"
+        );
         id
     }
 
     /// True where it was there.
     fn uses(&self, id: DeviceContextId) -> bool {
-        let Ok(context) = self.register.join(id) else {
+        let Ok(shared) = self.register.get(id) else {
             return false;
         };
-        if mutant() == Mutant::Uncounted {
-            self.register.leave(id);
-        }
+        let context: &'static Context = *shared;
+        let counted = (mutant() != Mutant::Uncounted).then_some(shared);
         // SAFETY: loom panics where the end is not ordered with this.
         context
             .lives
             .with(|lives| assert!(unsafe { *lives }, "what is used is there"));
-        if mutant() != Mutant::Uncounted {
-            self.register.leave(id);
-        }
+        drop(counted);
         true
     }
 
     /// Which one went; with `refused` it is not released after all.
     fn releases(&self, id: DeviceContextId, refused: bool) -> Result<u64, ContextError> {
-        let context = self.register.close(id)?;
+        let context = self
+            .register
+            .take(id, |context| Arc::get_mut(context).is_some())?;
         if refused {
-            self.register.reopen(id);
+            self.register.settle(id, Some(context));
             return Ok(0);
         }
         context.lives.with_mut(|lives| {
@@ -82,10 +85,7 @@ impl Table {
                 "each ends once"
             )
         });
-        assert!(
-            self.register.remove(id).is_some(),
-            "it had its number until now"
-        );
+        self.register.settle(id, None);
         Ok(context.number)
     }
 }
@@ -136,6 +136,7 @@ fn a_second_release_never_ends_the_context_that_has_the_handle_now() {
         );
         assert_ne!(mine.is_ok(), late.is_ok(), "once");
         assert!(table.uses(second));
+        assert_eq!(table.releases(second, false), Ok(2));
     });
 }
 
