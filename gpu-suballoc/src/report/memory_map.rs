@@ -25,9 +25,9 @@ impl<'a> MemoryMap<'a> {
     pub(crate) fn new_in(host: &'a dyn HostAllocator) -> Self {
         let memory = Scoped::new(host, Scope::Object);
         Self {
-            blocks: TryVec::new_in(memory.clone()),
-            ranges: TryVec::new_in(memory.clone()),
-            crops: TryVec::new_in(memory.clone()),
+            blocks: TryVec::new_in(memory),
+            ranges: TryVec::new_in(memory),
+            crops: TryVec::new_in(memory),
             names: TryVec::new_in(memory),
         }
     }
