@@ -52,14 +52,14 @@ impl<T> SharedBox<T> {
     }
 
     /// Moves the value out of the only reference. Returns the reference if there are others.
-    pub(crate) fn take(self) -> Result<(T, EmptyBox<T>), Self> {
+    pub(crate) fn into_parts(self) -> Result<(T, EmptyBox<T>), Self> {
         if !self.is_only() {
             return Err(self);
         }
         // SAFETY: no other reference exists, and this one is forgotten.
-        let taken = unsafe { Self::empty(self.block) };
+        let parts = unsafe { Self::empty(self.block) };
         mem::forget(self);
-        Ok(taken)
+        Ok(parts)
     }
 
     /// # Safety
@@ -188,19 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn the_only_holder_takes_a_value_out_and_puts_one_back() {
+    fn the_only_reference_moves_its_value_out_and_back() {
         let root = Context::root_static(&SYSTEM, ContextOptions::new("shared")).expect("memory");
         let live = || root.usage().total().live_blocks;
         let before = live();
         let one = SharedBox::new(Box::new(1), root.handle()).expect("memory");
         let other = one.clone();
-        let one = one.take().map(|_| ()).expect_err("there are two");
+        let one = one.into_parts().map(|_| ()).expect_err("there are two");
         drop(other);
-        let (value, place) = one.take().map_err(|_| ()).expect("it is alone");
+        let (value, place) = one.into_parts().map_err(|_| ()).expect("it is alone");
         assert_eq!((*value, live()), (1, before + 1));
         let one = place.fill(Box::new(*value + 1));
         assert_eq!(**one, 2);
-        drop(one.take().map_err(|_| ()).expect("it is alone"));
+        drop(one.into_parts().map_err(|_| ()).expect("it is alone"));
         assert_eq!(live(), before);
         root.close_root().expect("everything was given back");
     }

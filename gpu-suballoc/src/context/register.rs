@@ -1,7 +1,7 @@
 //! The state of a context table: its contexts, and the handlers. Nothing is created, destroyed or called under its lock.
 //!
 //! ```text
-//!   unknown --put--> there --take (no user)--> leaving --settle--> unknown       a number is used once
+//!   unknown --put--> there --close (no user)--> leaving --settle--> unknown       a number is used once
 //!                      ^                          |
 //!                      +---------settle-----------+                              the release was refused
 //! ```
@@ -60,7 +60,7 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
     }
 
     /// Takes a context out for its release if `is_unused`: it has no user until it is [settled](Self::settle).
-    pub(super) fn take(
+    pub(super) fn close(
         &self,
         id: DeviceContextId,
         is_unused: impl FnOnce(&mut C) -> bool,

@@ -107,18 +107,18 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
     ) -> Result<Option<ReleaseReport>, ContextError> {
         let Some(id) = id else { return Ok(None) };
         handles.check()?;
-        let taken = self.register.take(id, |context| context.is_only())?;
+        let closed = self.register.close(id, |context| context.is_only())?;
         let mut leaving = ReleaseGuard {
             register: &self.register,
             id,
             refused: None,
         };
-        if let Err(error) = taken.acquire_again(handles) {
-            leaving.refused = Some(taken);
+        if let Err(error) = closed.acquire_again(handles) {
+            leaving.refused = Some(closed);
             return Err(error);
         }
-        let (context, place) = match taken.take() {
-            Ok(taken) => taken,
+        let (context, place) = match closed.into_parts() {
+            Ok(parts) => parts,
             Err(shared) => {
                 leaving.refused = Some(shared);
                 return Err(ContextError::InUse);

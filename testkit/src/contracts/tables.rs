@@ -70,12 +70,12 @@ impl Tables {
                 ));
             }
         }
+        // A reason may excuse several rows.
         tables.excuses = table(section(text(EXCUSES), "Rows without a test"))
-            .filter_map(|cells| {
-                Some((
-                    row_id(cells.first()?)?.to_owned(),
-                    (*cells.get(1)?).to_owned(),
-                ))
+            .filter_map(|cells| Some((*cells.first()?, *cells.get(1)?)))
+            .flat_map(|(rows, reason)| {
+                let rows = rows.split(',').filter_map(|row| row_id(row.trim()));
+                rows.map(|row| (row.to_owned(), reason.to_owned()))
             })
             .collect();
         (tables, faults)

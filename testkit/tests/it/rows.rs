@@ -102,6 +102,11 @@ fn a_row_without_a_test_is_found() {
 fn a_row_that_is_excused_and_tested_is_found() {
     let said = ["A02 has a test, and ARCHITECTURE.md says that it has none"];
     assert_eq!(
+        faults(EXCUSES, "| A02 |", "| A02, A1 |"),
+        ["A1 has a test, and ARCHITECTURE.md says that it has none"],
+        "one reason for two rows"
+    );
+    assert_eq!(
         faults(TESTS, "", "fn a02_helps() {}\n"),
         [""; 0],
         "not under #[test]"

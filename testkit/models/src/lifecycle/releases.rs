@@ -73,7 +73,7 @@ impl Table {
     fn releases(&self, id: DeviceContextId, refused: bool) -> Result<u64, ContextError> {
         let context = self
             .register
-            .take(id, |context| Arc::get_mut(context).is_some())?;
+            .close(id, |context| Arc::get_mut(context).is_some())?;
         if refused {
             self.register.settle(id, Some(context));
             return Ok(0);
