@@ -49,6 +49,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             &[
                 "TryMap::new_in",
                 "TryMap::with_hasher_in",
+                "TryMap::allocation_size",
                 "TryMap::allocator",
                 "TryMap::capacity",
                 "TryMap::clear",
@@ -118,7 +119,9 @@ fn within_the_table<S: Stage>(stage: &S, ground: &Ground) {
     let mut map = filled(ground);
     let (len, capacity) = (map.len(), map.capacity());
     stage.attempt_plainly(|| {
-        assert!(TryMap::<u8, u8, _>::new_in(ground.context()).is_empty());
+        let empty = TryMap::<u8, u8, _>::new_in(ground.context());
+        assert_eq!((empty.is_empty(), empty.allocation_size()), (true, 0));
+        assert!(map.allocation_size() > capacity * size_of::<(u32, u32)>());
         assert!(TryMap::<u8, u8, _>::with_hasher_in(FoldState, ground.context()).is_empty());
         assert_eq!(
             (map.get(&3), map.contains_key(&3), map.allocator().id()),

@@ -377,7 +377,9 @@ fn a_leak_is_a_line_for_people_and_one_of_json() {
     .to_string();
     assert_eq!(
         one,
-        std::format!("1 block, 1 byte, not given back: {BLOCK}{stack}")
+        std::format!(
+            "1 block, 1 byte, not given back: {BLOCK}{stack}\n  names of functions: steward symbols FILE, with all of this in FILE"
+        )
     );
     let line: Value = serde_json::from_str(line).expect("JSON");
     assert_eq!(
