@@ -49,7 +49,7 @@ pub(crate) struct Accounts {
     has_ended: AtomicBool,
 }
 
-/// The most accounts with leftovers in a list. Further instances or devices are counted with the last of these: with a driver that leaves
+/// The most accounts with leftovers in a list. Further instances or devices are counted with the first that is free: with a driver that leaves
 /// something of each, a program that creates them in a loop would take memory without bound.
 const MAX_LEFT: usize = 64;
 
@@ -291,7 +291,7 @@ impl Accounts {
     }
 }
 
-/// Unused accounts of the list, or new ones; those of the last that left something where too many did.
+/// Unused accounts of the list, or new ones; those of the first that left something and has ended, where too many did.
 fn acquire(
     list: &RecordList<Accounts>,
     context: impl FnOnce() -> Option<Context>,

@@ -43,9 +43,9 @@ pub enum RequestError {
         "process {0} takes no requests: start it with `steward run`, or set VK_STEWARD_MEMORY_STATE and VK_STEWARD_MEMORY_JSON to names of files"
     )]
     NoChannel(u32),
-    /// Its reports are not in files.
+    /// It has no file for reports, or none for the JSON that an output is made of.
     #[error(
-        "process {0} writes no reports to files: start it with `steward run`, or set VK_STEWARD_MEMORY_JSON to the name of a file"
+        "process {0} writes no report as JSON to a file: start it with `steward run`, or set VK_STEWARD_MEMORY_JSON to the name of a file"
     )]
     NoFile(u32),
     /// It has no call stacks, and so no growth to count.

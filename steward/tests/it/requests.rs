@@ -214,13 +214,22 @@ fn ly73_a_program_with_the_layer_by_hand_is_asked_by_what_it_has() {
     }
     for (settings, remedy) in [
         (&[][..], "takes no requests: start it with `steward run`"),
-        (&[("STATE", "state")], "writes no reports to files"),
+        (
+            &[("STATE", "state"), ("TEXT", "t.txt")],
+            "writes no report as JSON",
+        ),
+        (&[("STATE", "state")], "writes no report as JSON"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let program = by_hand(&client, &folder, settings);
         let (done, _) = asked(&program.name());
         done.assert_code(2);
         assert!(done.stderr.contains(remedy), "{settings:?}: {done}");
+        if settings.len() == 2 {
+            let text = steward(&["report", &program.name()]).run();
+            text.assert_code(0);
+            assert!(text.stdout.contains("VkBuffer"), "{text}");
+        }
     }
     // An executable whose name is no text has files of its own, which are found.
     use std::os::unix::ffi::OsStrExt as _;

@@ -9,7 +9,7 @@ use super::reports::Reports;
 use super::{complain, known};
 use crate::cli::Output;
 use crate::program::processes::state_of;
-use crate::program::requests::{self, processes_named};
+use crate::program::requests::{self, RequestError, processes_named};
 use crate::program::terminal::Terminal;
 use crate::program::{Outcome, ProgramError, outputs};
 
@@ -24,8 +24,12 @@ pub(in crate::program) fn report(
 ) -> Result<Outcome, ProgramError> {
     let mut reports = Reports::default();
     let mut errors = Vec::new();
+    let needs_json = output.json.is_some() || output.html.is_some() || output.profile.is_some();
     for process in processes_named(process)? {
         match requests::report(process) {
+            Ok(answer) if needs_json && answer.json.is_none() => {
+                errors.push(RequestError::NoFile(process));
+            }
             Ok(answer) => reports.add(answer),
             Err(error) => errors.push(error),
         }
