@@ -37,21 +37,18 @@ pub struct DeviceCapabilities {
 
 impl DeviceCapabilities {
     /// True if both are known to be the same hardware.
-    #[must_use]
-    pub fn is_same_hardware(&self, other: &Self) -> bool {
+    pub(super) fn is_same_hardware(&self, other: &Self) -> bool {
         self.device_uuid.is_some() && self.device_uuid == other.device_uuid
     }
 
     /// True if both are known to have one driver.
-    #[must_use]
-    pub fn is_same_driver(&self, other: &Self) -> bool {
+    pub(super) fn is_same_driver(&self, other: &Self) -> bool {
         self.driver.is_some() && self.driver == other.driver
     }
 
     /// True if opaque handles are compatible: device and driver UUIDs are known and equal (`VkExternalMemoryHandleTypeFlagBits`,
     /// `VkExternalSemaphoreHandleTypeFlagBits`, the tables of required matches).
-    #[must_use]
-    pub fn shares_opaque_handles(&self, other: &Self) -> bool {
+    pub(super) fn shares_opaque_handles(&self, other: &Self) -> bool {
         self.is_same_hardware(other)
             && self.driver_uuid.is_some()
             && self.driver_uuid == other.driver_uuid
