@@ -404,7 +404,7 @@ fn ly44_a_change_of_user_is_a_named_reason() {
         "--clear-groups",
         "--",
     ];
-    let open = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o755));
+    let open = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
     fs::set_permissions(folder.path(), open).expect("its owner");
     let alone = with_our_layer(Child::new(other[0]))
         .args(&other[1..])

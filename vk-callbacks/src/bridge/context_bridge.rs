@@ -189,6 +189,7 @@ impl Bridge {
     /// # Errors
     /// The bridge, still usable, with the live memory. Also if nothing is live and this thread is inside a callback, which may be one
     /// of this bridge.
+    #[expect(clippy::result_large_err, reason = "a refusal returns the bridge")]
     pub fn close(self) -> Result<Context, Rejected<Self, CallbacksInUse>> {
         let live = self.live();
         if !live.is_empty() {

@@ -360,7 +360,7 @@ mod tests {
             let (place, bytes) = ((seed >> 40) as usize % 2, 1 + (seed >> 50));
             let count = &counts[place];
             count.keep_peak(peak.number());
-            if (seed >> 33) % 3 == 0 && live[place] >= bytes {
+            if (seed >> 33).is_multiple_of(3) && live[place] >= bytes {
                 live[place] -= bytes;
                 count.remove(bytes);
                 peak.subtract(bytes);
