@@ -10,6 +10,7 @@ pub mod diff;
 pub mod drivers;
 pub mod expectations;
 mod input;
+mod pattern;
 pub mod profile;
 pub mod program;
 pub mod replay;

@@ -28,7 +28,6 @@ mod known;
 pub use bundled::{BundledExpectations, EXPECTATIONS, named, of_driver};
 pub use checked::{CheckSummary, Checked};
 pub use compare::{Difference, Verdict, compare};
-pub(crate) use file::matches;
 pub use file::{Expectations, Expected, FileFault};
 pub use fit::fit;
 pub(crate) use known::is_known_of_contexts;

@@ -184,7 +184,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "steward",
         50,
         &[
-            &["input", "signals", "table"],
+            &["input", "pattern", "signals", "table"],
             &["drivers", "expectations", "profile", "symbols"],
             &["device_memory", "devices", "replay", "report", "workload"],
             &["callback_coverage", "diff", "shared_context"],
