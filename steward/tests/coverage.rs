@@ -162,7 +162,7 @@ fn missing(driver: &str) -> Option<String> {
         "drive",
         "--no-coverage",
         "--rounds",
-        "0",
+        "1",
         "--driver",
         driver,
     ]))

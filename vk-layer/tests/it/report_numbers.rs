@@ -306,7 +306,10 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
             "layers",
         ],
     );
+    // The layer, the driver below it and this test are one file.
+    let here = std::env::current_exe().expect("a test knows its file");
     let expected = json!({
+        "library": here, "layers_below": [here],
         "layer_format": 1, "lost_phases": 0, "passed_through": [], "settings": [], "guard": null, "fail": null, "callback_coverage": null,
         "leaks": null,
     });
