@@ -237,8 +237,11 @@ fn several_drivers_are_paired_by_name() {
     );
 }
 
+/// A device's description, and its kinds with the number of their live objects.
+type DescribedDevice<'a> = (&'a str, &'a [(&'a str, u64)]);
+
 /// A program's report: instances, each with devices, each with a description and with kinds of which so many objects live.
-fn program(instances: &[&[(&str, &[(&str, u64)])]]) -> Report {
+fn program(instances: &[&[DescribedDevice<'_>]]) -> Report {
     let by_scope =
         |object| json!({ "command": 0, "object": object, "cache": 0, "device": 0, "instance": 0 });
     let kind = |(name, live): &(&str, u64)| {
@@ -247,7 +250,7 @@ fn program(instances: &[&[(&str, &[(&str, u64)])]]) -> Report {
             "total_bytes": live * 128, "total_blocks": live,
         })
     };
-    let device = |(description, kinds): &(&str, &[(&str, u64)])| {
+    let device = |(description, kinds): &DescribedDevice<'_>| {
         let bytes = kinds.iter().map(|(_, live)| live * 4096).sum::<u64>();
         json!({
             "kinds": kinds.iter().map(kind).collect::<Vec<_>>(), "types": [], "lost_blocks": 0, "description": description,

@@ -332,7 +332,7 @@ fn owners_phases_and_threads_are_bounded() {
         ("threads", 1 << 14, &|n| format!("e,{n},0,vkQueueSubmit")),
     ] {
         let refused = trace((1..=4 * most).map(line).collect());
-        let error = refused.err().expect("too many").to_string();
+        let error = refused.expect_err("too many").to_string();
         let expected = format!("hostile, line {}: it has more than {most} {what}", most + 3);
         assert!(error.contains(&expected), "{error}");
     }

@@ -27,7 +27,7 @@ fn trace(folder: &Path) -> PathBuf {
     file
 }
 
-const TRACE: &str = "# steward host trace 2\n# driver: d\no,1,0,VkBuffer\nz,3\n";
+const TRACE: &str = "# steward host trace 2\n# driver: d\no,1,0,VkBuffer\ne,1,1,vkCreateBuffer\na,1,1,1,8,8,1\nl,1,0\ne,1,1,vkDestroyBuffer\nf,1,1,1\nl,1,0\nz,9\n";
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("a file").mode() & 0o7777

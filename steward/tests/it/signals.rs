@@ -240,14 +240,15 @@ fn on_terminal(arguments: &[&str]) -> (StewardRun, File) {
             STEWARD,
         ])
         .args(arguments);
+    let own_terminal = move || {
+        // SAFETY: a system call without pointers.
+        unsafe { libc::setsid() };
+        // SAFETY: `terminal` is open, and the request takes a number.
+        unsafe { libc::ioctl(terminal, libc::TIOCSCTTY, 0) };
+        Ok(())
+    };
     // SAFETY: the closure makes system calls and nothing else.
-    unsafe {
-        command.pre_exec(move || {
-            libc::setsid();
-            libc::ioctl(terminal, libc::TIOCSCTTY, 0);
-            Ok(())
-        });
-    }
+    unsafe { command.pre_exec(own_terminal) };
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("tmp")).expect("a folder");
     let mut steward = with_layer(&mut command, &folder)

@@ -42,7 +42,7 @@ fn every_block_is_drawn_with_free_owned_wrapped_crops_and_padding() {
         "padding, 96 bytes at 69\u{202f}536",
         "a crop of it: crop, 1\u{202f}001 bytes at 12\u{202f}345 of its region",
         "the application's: wrapped, 9\u{202f}892 bytes at 12, wrapped",
-        "left of a page or slab, 256 bytes",
+        "not for any request, 256 bytes",
         "block 2.1: type 0 DEVICE_LOCAL | HOST_VISIBLE, linear, 1.00 MiB",
         "2 regions of 64.3 KiB asked for and 192 B of padding; 1 wrapped, 1 crop; 4.45 KiB of host memory.",
     ] {
