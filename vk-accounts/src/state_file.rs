@@ -17,7 +17,7 @@
 //!                                objects created, objects ended, commands with callbacks of the program, 0, 0, 0
 //! ```
 //!
-//! With the setting `stacks` the [stacks](stacks) follow.
+//! With the setting `stacks` the [stacks] follow.
 //!
 //! Numbers of a kind are sums over all instances and devices; so are peaks, which are exact as long as there is one of each.
 

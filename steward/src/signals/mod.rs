@@ -184,7 +184,11 @@ impl HeldSignals {
         let group = unsafe { libc::getpgid(child.id().cast_signed()) };
         // SAFETY: as above.
         let is_in_group = group == unsafe { libc::getpgrp() };
-        is_in_group && (is_by_kernel || self.probe.as_mut().is_some_and(|probe| probe.got(signal)))
+        // When a terminal closes, the kernel hangs up on the leader of its session alone.
+        // SAFETY: as above.
+        let is_leader = std::process::id() == unsafe { libc::getsid(0) }.cast_unsigned();
+        let is_for_all = is_by_kernel && !(signal == libc::SIGHUP && is_leader);
+        is_in_group && (is_for_all || self.probe.as_mut().is_some_and(|probe| probe.got(signal)))
     }
 
     /// Waits until a signal is noted, at most for the limit.

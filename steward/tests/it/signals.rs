@@ -208,8 +208,8 @@ fn ly69_timeout_ends_a_run_with_a_report_in_its_files() {
     }
 }
 
-/// Starts `steward` in a session whose terminal this is.
-fn on_terminal(arguments: &[&str]) -> (StewardRun, File) {
+/// Starts `steward` in a session whose terminal this is. Its leader is a shell that stays, as in a terminal's window, or `steward` itself.
+fn on_terminal(leader: &str, arguments: &[&str]) -> (StewardRun, File) {
     let (mut ours, mut theirs) = (-1, -1);
     let none = std::ptr::null_mut();
     // SAFETY: two places for descriptors, and no name, modes and size.
@@ -230,16 +230,16 @@ fn on_terminal(arguments: &[&str]) -> (StewardRun, File) {
     // SAFETY: an open file.
     unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
     let terminal = theirs.as_raw_fd();
-    // A shell in between is the leader of the session, as in a terminal's window.
-    let mut command = Command::new("sh");
-    command
-        .args([
+    let mut command = Command::new(leader);
+    if leader == "sh" {
+        command.args([
             "-c",
             "trap '' INT QUIT; (trap - INT QUIT; exec \"$@\"); echo \"ended $?\" >&2",
             "sh",
             STEWARD,
-        ])
-        .args(arguments);
+        ]);
+    }
+    command.args(arguments);
     let own_terminal = move || {
         // SAFETY: a system call without pointers.
         unsafe { libc::setsid() };
@@ -274,7 +274,8 @@ fn ly69_ctrl_c_on_a_terminal_reaches_the_program_once() {
     let client = client.to_str().expect("a name");
     for (key, code, name) in [("\x03", 130, "SIGINT"), ("\x1c", 131, "SIGQUIT")] {
         for how in ["handle", "default", "once"] {
-            let (mut running, mut terminal) = on_terminal(&["run", "--", client, "serve", how]);
+            let (mut running, mut terminal) =
+                on_terminal("sh", &["run", "--", client, "serve", how]);
             running.program();
             terminal.write_all(key.as_bytes()).expect("a key");
             if how == "once" {
@@ -310,20 +311,23 @@ fn ly69_a_closed_terminal_leaves_the_report_in_its_file() {
     let files = tempfile::tempdir().expect("a folder");
     let file = files.path().join("report.txt");
     let name = file.to_str().expect("a name");
-    let (mut running, terminal) =
-        on_terminal(&["run", "--text", name, "--", client, "serve", "default"]);
-    let program = running.program();
-    drop(terminal);
-    wait_for_end(program);
-    let began = Instant::now();
-    let is_done = || file.exists() && running.left().is_empty();
-    while !is_done() && began.elapsed() < Duration::from_secs(30) {
-        thread::sleep(Duration::from_millis(5));
+    for leader in ["sh", STEWARD] {
+        let arguments = ["run", "--text", name, "--", client, "serve", "default"];
+        let (mut running, terminal) = on_terminal(leader, &arguments);
+        let program = running.program();
+        drop(terminal);
+        wait_for_end(program);
+        let began = Instant::now();
+        let is_done = || file.exists() && running.left().is_empty();
+        while !is_done() && began.elapsed() < Duration::from_secs(30) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let text = fs::read_to_string(&file).expect("a report");
+        assert!(text.contains("ended by SIGHUP; its state after"), "{text}");
+        running.wait();
+        assert_eq!(running.left(), [""; 0].map(PathBuf::from));
+        fs::remove_file(&file).expect("there");
     }
-    let text = fs::read_to_string(&file).expect("a report");
-    assert!(text.contains("ended by SIGHUP; its state after"), "{text}");
-    running.wait();
-    assert_eq!(running.left(), [""; 0].map(PathBuf::from));
 }
 
 #[test]

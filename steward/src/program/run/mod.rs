@@ -276,7 +276,6 @@ fn with_layer(
         wrong.extend(gate::unexpected(&known.unwrap_or_default(), &reports));
     }
     reports.shorten_findings(output.findings);
-    wrong.extend(faults::faults(&wanted.guarding, &reports));
     if let Some(layer) = library() {
         other_libraries(&reports, &layer)
             .iter()
@@ -296,6 +295,7 @@ fn with_layer(
         reports.name_functions();
     }
     reports.add_states(states);
+    wrong.extend(faults::faults(&wanted.guarding, &reports));
     if wanted.exit_code {
         wrong.extend(gate::failures(&reports));
     }
