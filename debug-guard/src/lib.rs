@@ -152,6 +152,7 @@ mod fold;
 mod guard;
 mod lock;
 mod mode;
+mod modules;
 mod os;
 mod profile;
 mod report;
@@ -168,10 +169,11 @@ pub use guard::{
     LeakMark, LeakSum, Rule, Sampling,
 };
 pub use mode::{BackEnd, Mode, Placement, Stacks};
+pub use modules::Module;
 pub use os::{Access, BackEnds, OsRefusal};
 pub use profile::{FrameNames, Measure, Weight};
 pub use report::{
-    Actor, AddressPosition, BlockInfo, DetectedAt, FreeArgs, Leak, Module, OnReport, Report, Stack,
+    Actor, AddressPosition, BlockInfo, DetectedAt, FreeArgs, Leak, OnReport, Report, Stack,
 };
 pub use report_kind::ReportKind;
 pub use stack_depot::{ModuleFinder, StackDepot, StackId};

@@ -34,8 +34,8 @@ use alloc_core::{AllocError, HostAllocator, Scope};
 
 use crate::block::SiteId;
 use crate::mode::Stacks;
+use crate::modules;
 use crate::os;
-use crate::report::note_modules;
 
 use arena::{ArenaOffset, SiteArena};
 pub(crate) use caller_hash::call_site;
@@ -464,7 +464,7 @@ impl Sites {
             requester: request.requester,
             frames,
             whole,
-            modules: note_modules(frames),
+            modules: modules::note(frames),
             counters: None,
         };
         let place = match (self.put(made, request.keep()), request.memory) {

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use crate::call_sites::SiteView;
+use crate::modules::bias;
 use crate::os;
-use crate::report::bias;
 
 /// Names the code at an address.
 ///

@@ -225,7 +225,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
             &["fold"],
             &["mode", "report_kind", "sampling"],
             &["block", "os"],
-            &["lock"],
+            &["lock", "modules"],
             &["call_sites", "cookie", "slots"],
             &["report"],
             &["profile", "stack_depot"],

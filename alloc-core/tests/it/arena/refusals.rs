@@ -182,10 +182,10 @@ fn a_value_without_size_that_fails_ends_no_neighbouring_chunk() {
 
     const ROOM: usize = 1 << 16;
     #[repr(align(16))]
-    struct Memory(UnsafeCell<[u8; ROOM]>);
+    struct Room(UnsafeCell<[u8; ROOM]>);
     // SAFETY: each part is given out once.
-    unsafe impl Sync for Memory {}
-    static MEMORY: Memory = Memory(UnsafeCell::new([0; ROOM]));
+    unsafe impl Sync for Room {}
+    static MEMORY: Room = Room(UnsafeCell::new([0; ROOM]));
     static GIVEN: AtomicUsize = AtomicUsize::new(0);
     static FREED: AtomicUsize = AtomicUsize::new(0);
 

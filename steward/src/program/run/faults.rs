@@ -56,9 +56,7 @@ pub(super) fn faults(guarding: &Guarding, reports: &Reports) -> Vec<String> {
     let guards: Vec<_> = read.filter_map(|report| report.guard).collect();
     let mistakes: u64 = guards.iter().map(|guard| guard.reports).sum();
     let guarded_none = guards.iter().all(|guard| guard.callback_blocks == 0);
-    if guarding.guard.is_some()
-        && guarded_none
-        && !(guards.is_empty() && !reports.states.is_empty())
+    if guarding.guard.is_some() && guarded_none && (!guards.is_empty() || reports.states.is_empty())
     {
         faults.push("the guard guarded no block, so nothing was tested".to_owned());
     }

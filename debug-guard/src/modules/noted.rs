@@ -6,7 +6,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
-use super::modules::{ModuleEntry, build_id};
+use super::module::{ModuleEntry, build_id};
 use crate::os::{self, Mapping};
 
 /// Maximum number of modules; those of further ones are looked up when they are reported.
@@ -114,7 +114,7 @@ fn push(noted: Noted) {
 }
 
 /// Path and offset of a frame whose module was among the first `until` noted ones. Async-signal-safe.
-pub(super) fn find(pc: usize, until: u16) -> Option<(&'static str, usize)> {
+pub(crate) fn find(pc: usize, until: u16) -> Option<(&'static str, usize)> {
     let mut noted = newest_first(until);
     let (_, noted) = noted.find(|(_, noted)| noted.module.contains(pc))?;
     noted.module.place(pc)
