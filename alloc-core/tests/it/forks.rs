@@ -2,7 +2,7 @@
 
 use std::alloc::{Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -154,7 +154,7 @@ fn fork_often(forks: u64) {
 #[test]
 fn m45_no_lock_is_held_in_the_child() {
     static LOCK: StateLock = StateLock::new();
-    static OTHER: AtomicU64 = AtomicU64::new(0);
+    static OTHER: AtomicUsize = AtomicUsize::new(0);
     static MAY_LOCK: AtomicBool = AtomicBool::new(false);
     static STANDS_STILL: AtomicBool = AtomicBool::new(false);
     static IS_ABOUT_TO: AtomicBool = AtomicBool::new(false);
@@ -177,7 +177,12 @@ fn m45_no_lock_is_held_in_the_child() {
             std::hint::spin_loop();
         }
         // SAFETY: a thread that lives until all forks are done, and a signal with a handler.
-        unsafe { libc::pthread_kill(OTHER.load(Ordering::Relaxed), libc::SIGUSR1) };
+        unsafe {
+            libc::pthread_kill(
+                OTHER.load(Ordering::Relaxed) as libc::pthread_t,
+                libc::SIGUSR1,
+            )
+        };
         while !STANDS_STILL.load(Ordering::SeqCst) {
             thread::yield_now();
         }
@@ -196,7 +201,7 @@ fn m45_no_lock_is_held_in_the_child() {
         let _root = context(ContextOptions::new("root"));
         let meanwhile = |turn: u64| {
             // SAFETY: asks for a number.
-            OTHER.store(unsafe { libc::pthread_self() }, Ordering::Relaxed);
+            OTHER.store(unsafe { libc::pthread_self() } as usize, Ordering::Relaxed);
             if MAY_LOCK.swap(false, Ordering::SeqCst) {
                 IS_ABOUT_TO.store(true, Ordering::SeqCst);
                 // The signal takes a while.
