@@ -7,12 +7,12 @@
 //!
 //! Accounts are never freed. When an instance or device has ended without leftovers, the next one uses its accounts: their number is
 //! bounded by the instances and devices that live at once and some that left something, and totals are those of all objects. The peak of all is exact; that of a kind is
-//! its context's, which is exact as long as one thread uses the kind in one scope; otherwise it has a slack.
+//! its context's, which is exact as long as one thread uses the kind in one scope; otherwise it has a slack, unless the layer is linked into the program.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use alloc_core::{Context, ContextOptions, Scope, ScopeUsage, Usage};
-use vk_callbacks::check::{Checked, CheckedOwner};
+use alloc_core::{Budget, Context, ContextOptions, Scope, ScopeUsage, Usage};
+use vk_callbacks::check::{Checked, CheckedOwner, Opened};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{Bridge, CheckOptions, Checker, OwnerId};
 
@@ -24,17 +24,21 @@ use crate::description::DescriptionCell;
 use crate::device_memory::DeviceMemory;
 use crate::foreign::ForeignOwner;
 use crate::guarding::{self, Root};
-use crate::hooks::coverage;
+use crate::hooks::{CREATE_DEVICE, CREATE_INSTANCE, coverage};
+use crate::in_process::observation;
 use crate::memory_report::MemoryReports;
 use crate::once::ValueAcrossForks;
 use crate::per_process::PerProcess;
 use crate::record::{SYSTEM, new_static};
 use crate::record_list::RecordList;
 use crate::settings::settings;
+use crate::tape;
 
 /// The accounts of one instance, or of one device, and of later ones that use them.
 pub(crate) struct Accounts {
     context: Context,
+    /// Of a device: the accounts of its instance.
+    instance: Option<&'static Accounts>,
     kinds: [KindAccount; ROWS],
     /// The bits of kinds that commands were about.
     used_kinds: AtomicU64,
@@ -141,7 +145,11 @@ impl KindAccount {
     }
 
     /// As [`KindAccount::foreign_or_new`].
-    fn owner_or_new(&self, kind: &'static str, above: &Context) -> Option<&'static KindOwner> {
+    fn owner_or_new(
+        &self,
+        kind: &'static str,
+        above: (&Context, Option<OwnerId>),
+    ) -> Option<&'static KindOwner> {
         *self
             .owner
             .get_or_make(|| KindOwner::new(kind, above).and_then(new_static))
@@ -149,14 +157,26 @@ impl KindAccount {
 }
 
 impl KindOwner {
-    fn new(kind: &'static str, above: &Context) -> Option<Self> {
-        let options = ContextOptions::new(kind).scope(default_scope(kind));
+    /// Below this context; `parent` are the callbacks of the device or instance that objects of the kind belong to.
+    fn new(kind: &'static str, (above, parent): (&Context, Option<OwnerId>)) -> Option<Self> {
+        let mut options = ContextOptions::new(kind).scope(default_scope(kind));
+        let observed = observation();
+        if observed.is_some() {
+            // Without a practical limit: its high-water mark is the exact peak of all scopes together.
+            options = options.budget(Budget::exact(u64::MAX - 1));
+        }
         let bridge = Bridge::new(above.child_with(options).ok()?).ok()?;
+        let stacks = observed.and_then(|observed| observed.stacks.as_ref());
+        let sites = stacks.map(|stacks| stacks.around(bridge.raw(), kind));
+        let inner = sites.as_ref().map_or(bridge.raw(), |sites| sites.raw());
+        // Valid for ever, as the bridge is once it is published.
+        std::mem::forget(sites);
+        let inner = tape::tapped(inner, (bridge.owner(), parent), kind);
         let mut checked = None;
         if let Some(checker) = checker() {
             let owner = CheckedOwner::new(bridge.owner(), kind);
             // SAFETY: the bridge lives as long as its record, for ever once it is published; before that the callbacks are not handed out.
-            checked = unsafe { checker.wrap(bridge.raw(), owner) }.ok();
+            checked = unsafe { checker.wrap(inner, owner) }.ok();
             if checked.is_none() {
                 UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
             }
@@ -164,7 +184,7 @@ impl KindOwner {
         // From here on the drop of `new` ends the watch.
         let mut new = Self {
             bridge_usage: bridge.usage(),
-            callbacks: checked.map_or_else(|| bridge.raw(), |checked| *checked.raw()),
+            callbacks: checked.map_or(inner, |checked| *checked.raw()),
             bridge,
             checked,
         };
@@ -179,6 +199,13 @@ impl KindOwner {
     /// The driver's usage, without the bridge's own state.
     pub(crate) fn usage(&self) -> Usage {
         self.bridge.usage().without(&self.bridge_usage)
+    }
+
+    /// The most bytes that were live at once in all scopes together, where the account has a budget, which knows them.
+    pub(crate) fn exact_peak(&self) -> Option<u64> {
+        let budget = self.bridge.context().budget()?;
+        let own = self.bridge_usage.total().live_bytes;
+        Some(budget.high.saturating_sub(own))
     }
 
     /// As [`KindOwner::usage`]; `None` instead of waiting for another thread.
@@ -199,9 +226,10 @@ impl Drop for KindOwner {
 }
 
 impl Accounts {
-    fn new(context: Context) -> Self {
+    fn new(context: Context, instance: Option<&'static Self>) -> Self {
         Self {
             context,
+            instance,
             kinds: [const { KindAccount::new() }; ROWS],
             used_kinds: AtomicU64::new(0),
             devices: RecordList::new(),
@@ -249,7 +277,19 @@ impl Accounts {
             return None;
         }
         self.use_kind(index);
-        kind.owner_or_new(row(index).object, &self.context)
+        let above = (&self.context, self.parent_of(index));
+        kind.owner_or_new(row(index).object, above)
+    }
+
+    /// The owner of the device or instance that objects of the row's kind belong to.
+    fn parent_of(&self, index: usize) -> Option<OwnerId> {
+        let (accounts, parent) = match (index, self.instance) {
+            (CREATE_INSTANCE, _) => return None,
+            (CREATE_DEVICE, Some(instance)) => (instance, CREATE_INSTANCE),
+            (_, Some(_)) => (self, CREATE_DEVICE),
+            (_, None) => (self, CREATE_INSTANCE),
+        };
+        accounts.kind(parent)?.owner().map(KindOwner::id)
     }
 
     /// As [`Accounts::owner_or_new`] for a kind that is passed through: the owner that it has; without one it never gets one.
@@ -283,8 +323,8 @@ impl Accounts {
     }
 
     /// Accounts for a device of this instance.
-    pub(crate) fn for_device(&self) -> Option<&'static Self> {
-        acquire(&self.devices, || {
+    pub(crate) fn for_device(&'static self) -> Option<&'static Self> {
+        acquire(&self.devices, Some(self), || {
             let options = ContextOptions::new("device").scope(Scope::Device);
             self.context.child_with(options).ok()
         })
@@ -294,6 +334,7 @@ impl Accounts {
 /// Unused accounts of the list, or new ones; those of the first that left something and has ended, where too many did.
 fn acquire(
     list: &RecordList<Accounts>,
+    instance: Option<&'static Accounts>,
     context: impl FnOnce() -> Option<Context>,
 ) -> Option<&'static Accounts> {
     let acquired = |accounts: &&Accounts| accounts.has_ended.swap(false, Ordering::AcqRel);
@@ -303,7 +344,7 @@ fn acquire(
     unused
         .find(acquired)
         .or_else(|| is_full().then(|| list.iter().find(acquired)).flatten())
-        .or_else(|| list.push(Accounts::new(context()?)))
+        .or_else(|| list.push(Accounts::new(context()?, instance)))
 }
 
 /// The accounts of all instances.
@@ -320,7 +361,7 @@ pub(crate) fn all_accounts() -> impl Iterator<Item = &'static Accounts> {
 pub(crate) fn for_instance() -> Option<&'static Accounts> {
     // Neither a guard nor `SYSTEM` calls the layer while the root is created.
     let root = ROOT.get_or_make(|| guarding::root(&settings().guarding))?;
-    acquire(&INSTANCES, || {
+    acquire(&INSTANCES, None, || {
         let options = ContextOptions::new("instance").scope(Scope::Instance);
         root.context.child_with(options).ok()
     })
@@ -335,27 +376,20 @@ pub(crate) struct AllUsage {
     pub(crate) foreign_peak_bytes: u64,
     /// The same since [`restart_peak`], through callbacks that replaced NULL.
     pub(crate) recent_peak_bytes: u64,
-    /// Bytes of the layer's own among them: contexts and bridges, allocated at the first command about a kind.
-    pub(crate) own_bytes: u64,
 }
 
 /// See [`AllUsage`]. Exact when no command runs; `None` before the first instance.
 pub(crate) fn all_usage() -> Option<AllUsage> {
     let root = ROOT.get()?;
-    let owners =
-        all_accounts().flat_map(|accounts| accounts.kinds.iter().filter_map(KindAccount::owner));
-    let of_driver: u64 = owners.map(|owner| owner.usage().total().live_bytes).sum();
-    let live_bytes = root.count.live_bytes();
     let foreign = all_accounts()
         .flat_map(Accounts::used_accounts)
         .filter_map(KindAccount::foreign)
         .fold(ScopeUsage::default(), |sum, owner| sum.plus(&owner.usage()));
     Some(AllUsage {
-        live_bytes: live_bytes.saturating_add(foreign.live_bytes),
+        live_bytes: root.count.live_bytes().saturating_add(foreign.live_bytes),
         peak_bytes: root.count.peak_bytes().saturating_add(foreign.peak_bytes),
         foreign_peak_bytes: foreign.peak_bytes,
         recent_peak_bytes: root.count.recent_peak_bytes(),
-        own_bytes: live_bytes.saturating_sub(of_driver),
     })
 }
 
@@ -382,7 +416,7 @@ pub(crate) fn checker() -> Option<&'static Checker<'static>> {
 fn new_checker() -> Option<&'static Checker<'static>> {
     let options = CheckOptions {
         coverage: coverage(),
-        ..CheckOptions::default()
+        opened: observation().map_or(Opened::ThroughLoader, |observed| observed.opened),
     };
     CHECKER.get_or_make(|| Checker::naming_callers(&SYSTEM, options, caller_module).ok())
 }
@@ -431,7 +465,10 @@ mod tests {
         let owners = || {
             let owner = |kind: &KindAccount| {
                 round.wait();
-                let own = kind.owner_or_new("VkFence", &root).expect("memory").id();
+                let own = kind
+                    .owner_or_new("VkFence", (&root, None))
+                    .expect("memory")
+                    .id();
                 (own, kind.foreign_or_new("VkFence").expect("memory").id)
             };
             kinds.iter().map(owner).collect::<Vec<_>>()
@@ -449,7 +486,8 @@ mod tests {
     #[test]
     fn ly24_callbacks_of_an_owner_that_was_not_published_are_watched_no_more() {
         let context = Context::root_static(&SYSTEM, ContextOptions::new("test"));
-        let owner = KindOwner::new("VkBuffer", &context.expect("memory")).expect("memory");
+        let above = (&context.expect("memory"), None);
+        let owner = KindOwner::new("VkBuffer", above).expect("memory");
         assert!(owner.checked.is_some());
         let callbacks = owner.callbacks;
         drop(owner);

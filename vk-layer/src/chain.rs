@@ -1,14 +1,14 @@
 //! The loader's interface to a layer, as in `vk_layer.h`, and the structs of Vulkan that the layer reads.
 
 use std::ffi::{c_char, c_void};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use crate::hooks::{get_device_proc_addr, get_instance_proc_addr};
 
 /// A command of any signature.
-pub(crate) type VoidFunction = unsafe extern "system" fn();
+pub type VoidFunction = unsafe extern "system" fn();
 /// `PFN_vkGetInstanceProcAddr` and `PFN_vkGetDeviceProcAddr`: the handle, the name.
-pub(crate) type GetProcAddr =
+pub type GetProcAddr =
     unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>;
 
 pub(crate) const SUCCESS: i32 = 0;
@@ -87,19 +87,59 @@ impl BaseStruct {
 
 /// `VkLayerInstanceCreateInfo` and `VkLayerDeviceCreateInfo`, where they hold a link.
 #[repr(C)]
-struct LayerCreateInfo {
-    base: BaseStruct,
+pub(crate) struct LayerCreateInfo {
+    pub(crate) base: BaseStruct,
     function: i32,
     link: *mut LayerLink,
 }
 
 /// `VkLayerInstanceLink` and `VkLayerDeviceLink`.
 #[repr(C)]
-struct LayerLink {
+pub(crate) struct LayerLink {
     next: *mut LayerLink,
     get_instance_proc_addr: Option<GetProcAddr>,
     /// In a device's link. An instance's link has another function here, which is not used.
     get_device_proc_addr: Option<GetProcAddr>,
+}
+
+impl LayerLink {
+    /// The last link of a chain.
+    pub(crate) const fn new(instance: GetProcAddr, device: Option<GetProcAddr>) -> Self {
+        Self {
+            next: ptr::null_mut(),
+            get_instance_proc_addr: Some(instance),
+            get_device_proc_addr: device,
+        }
+    }
+}
+
+impl LayerCreateInfo {
+    /// The struct that holds the link, in no chain yet.
+    pub(crate) const fn new(s_type: i32, link: *mut LayerLink) -> Self {
+        Self {
+            base: BaseStruct {
+                s_type,
+                p_next: ptr::null_mut(),
+            },
+            function: LINK_INFO,
+            link,
+        }
+    }
+
+    /// What follows the first struct of a chain, if that holds a link.
+    ///
+    /// # Safety
+    /// `chain` is NULL or begins a valid chain.
+    pub(crate) unsafe fn behind_link(chain: *const Self) -> Option<*mut BaseStruct> {
+        // SAFETY: the caller's promise: every struct begins so.
+        let base = unsafe { chain.cast::<BaseStruct>().as_ref() }?;
+        if ![LOADER_INSTANCE, LOADER_DEVICE].contains(&base.s_type) {
+            return None;
+        }
+        // SAFETY: structs of these types are this large.
+        let function = unsafe { (*chain).function };
+        (function == LINK_INFO).then_some(base.p_next)
+    }
 }
 
 /// How the layer below looks up its commands.
@@ -175,7 +215,7 @@ pub(crate) unsafe fn links_behind(
         let layer = unsafe { at.cast::<LayerCreateInfo>().as_ref() };
         (layer.function == LINK_INFO).then_some(layer.link)
     });
-    let mut next = link.unwrap_or(std::ptr::null_mut());
+    let mut next = link.unwrap_or(ptr::null_mut());
     std::iter::from_fn(move || {
         // SAFETY: the loader's list, which ends with NULL.
         let link = unsafe { next.as_ref() }?;

@@ -4,7 +4,8 @@
 use crate::once::OnceAcrossForks;
 use crate::settings::complain;
 use crate::{
-    accounts, coverage, description, growth, guarding, hooks, leaks, once, report, state, timeline,
+    accounts, coverage, description, growth, guarding, hooks, leaks, once, report, state, tape,
+    timeline,
 };
 
 /// Registers the handler in which a child starts afresh.
@@ -29,6 +30,7 @@ extern "C" fn start_afresh() {
     hooks::after_fork();
     report::after_fork();
     timeline::after_fork();
+    tape::after_fork();
     leaks::after_fork();
     growth::after_fork();
     guarding::after_fork();

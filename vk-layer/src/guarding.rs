@@ -12,6 +12,7 @@ use vk_accounts::guard_run::{Guarding, Layers};
 use vk_accounts::report::{FailRun, GuardRun};
 
 use crate::file_name::write_named;
+use crate::in_process::observation;
 use crate::leaks::{TRACKED, TrackedMemory, leaks};
 use crate::peak::{PeakCount, PeakMemory};
 use crate::per_process::PerProcess;
@@ -56,7 +57,9 @@ fn layers(guarding: &Guarding) -> Option<&'static Layers> {
         return None;
     }
     LAYERS.get_or_make(|| {
-        let layers = Layers::with_refusals_in(guarding, refusal_file());
+        // A program that has the layer linked is started for its refusals.
+        let first_only = observation().is_none();
+        let layers = Layers::with_refusals_in(guarding, refusal_file(), first_only);
         layers
             .map_err(|error| complain(format_args!("nothing is guarded or refused: {error}")))
             .ok()

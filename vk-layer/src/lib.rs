@@ -48,6 +48,7 @@ mod guarding;
 mod handle_map;
 mod handle_records;
 mod hooks;
+pub mod in_process;
 mod leaks;
 mod memory_report;
 mod once;
@@ -64,8 +65,11 @@ mod request;
 mod settings;
 mod state;
 mod sync;
+mod tape;
 mod timeline;
 mod turn;
 
-pub use chain::{NegotiateLayerInterface, vkNegotiateLoaderLayerInterfaceVersion};
+pub use chain::{
+    GetProcAddr, NegotiateLayerInterface, VoidFunction, vkNegotiateLoaderLayerInterfaceVersion,
+};
 pub use settings::{ENVIRONMENT_PREFIX, FILE_PREFIX, SETTINGS, Setting};

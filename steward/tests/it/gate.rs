@@ -566,7 +566,7 @@ fn bytes_have_units_in_the_report_of_a_program() {
     }
     let done = run(&[], &client, "plain");
     assert!(
-        done.stderr.contains("\nLive: ") && done.stderr.contains(" of Steward's.\n"),
+        done.stderr.contains("\nLive: ") && done.stderr.contains(". Peak: "),
         "{done}"
     );
 }

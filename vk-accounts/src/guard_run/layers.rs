@@ -77,15 +77,17 @@ impl Layers {
         Self::with_refusal_file(guarding, RefusalFile::of_environment())
     }
 
-    /// As [`Layers::new`]; the first refusals are written to `file` as they happen, if there is one, and the environment is not read.
+    /// As [`Layers::new`]; refusals, or the first of them alone, are written to `file` as they happen, if there is one, and the environment is
+    /// not read.
     ///
     /// # Errors
     /// [`GuardingError`].
     pub fn with_refusals_in(
         guarding: &Guarding,
         file: Option<File>,
+        first_only: bool,
     ) -> Result<Self, GuardingError> {
-        Self::with_refusal_file(guarding, RefusalFile::first_to(file))
+        Self::with_refusal_file(guarding, RefusalFile::to(file, first_only))
     }
 
     fn with_refusal_file(guarding: &Guarding, line: RefusalFile) -> Result<Self, GuardingError> {

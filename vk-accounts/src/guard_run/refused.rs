@@ -34,12 +34,9 @@ impl RefusalFile {
         }
     }
 
-    /// To this file, if there is one; the first refusals only.
-    pub(super) const fn first_to(file: Option<File>) -> Self {
-        Self {
-            file,
-            first_only: true,
-        }
+    /// To this file, if there is one.
+    pub(super) const fn to(file: Option<File>, first_only: bool) -> Self {
+        Self { file, first_only }
     }
 
     /// Writes the driver whose requests are refused.
@@ -132,7 +129,7 @@ mod tests {
     #[test]
     fn only_the_first_refusals_are_said_where_that_is_enough() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let line = RefusalFile::first_to(file.reopen().ok());
+        let line = RefusalFile::to(file.reopen().ok(), true);
         for serial in [1, 2, 3] {
             let refusal = Refusal {
                 serial,

@@ -38,6 +38,8 @@ struct LayerReport {
     phases: Vec<LayerPhase>,
     #[serde(default)]
     lost_phases: u64,
+    /// At whose end the kinds held most. A layer of an earlier version does not write it.
+    fullest_phase: Option<String>,
     /// As the last phase ended.
     #[serde(default)]
     counts: Counts,
@@ -75,6 +77,8 @@ struct LayerKind {
     live_by_scope: ByScope,
     /// Of what is live, without the header of each block. A layer of an earlier version does not write it.
     requested_by_scope: Option<ByScope>,
+    /// What was live when all kinds held most, of the ends of phases. A layer of an earlier version does not write it.
+    fullest_by_scope: Option<ByScope>,
     live_blocks: u64,
     peak_bytes: u64,
     #[serde(default)]
@@ -169,9 +173,10 @@ impl From<LayerReport> for Report {
         Self {
             peak_slack,
             contexts,
-            fullest_phase: phases
-                .last()
-                .map_or(String::new(), |last| last.name.clone()),
+            fullest_phase: layer
+                .fullest_phase
+                .or_else(|| phases.last().map(|last| last.name.clone()))
+                .unwrap_or_default(),
             timeline: layer.timeline,
             leftovers,
             findings: check.findings,
@@ -230,12 +235,13 @@ fn add_kinds(
     (contexts, leftovers): (&mut Vec<ContextRow>, &mut Vec<Leftover>),
 ) {
     for kind in kinds {
+        let fullest = kind.fullest_by_scope.unwrap_or(kind.live_by_scope);
         contexts.push(ContextRow {
             name: kind.kind.clone(),
             depth,
             group: false,
-            live_bytes: kind.live_by_scope.sum(),
-            live_by_scope: kind.live_by_scope,
+            live_bytes: fullest.sum(),
+            live_by_scope: fullest,
             peak_bytes: kind.peak_bytes,
             peak_slack: kind.peak_slack,
             total_blocks: kind.total_blocks,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use vk_callbacks::command::current_thread;
+use vk_callbacks::command::{CommandFrame, current_thread};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{Command, OwnerId, Owners};
 
@@ -14,9 +14,10 @@ use crate::commands::{is_about_loader, row};
 use crate::count::Count;
 use crate::coverage::{in_command, this_thread_issues_commands};
 use crate::foreign::{EndedObject, ForeignRecord, ForeignUse};
+use crate::in_process::observation;
 use crate::leaks::{self, CalledCommand, CommandScope};
 use crate::settings::settings;
-use crate::{report, state, timeline};
+use crate::{report, state, tape, timeline};
 
 /// Hooked commands until now.
 pub(crate) static COMMANDS: Count = Count::new();
@@ -111,17 +112,16 @@ fn run_once<'a>(
     let watched = foreign.as_ref().map(|foreign| foreign.checked.as_ptr());
     let allocator = watched.unwrap_or(given);
     let mut result = None;
-    let mut call_once = || *result.get_or_insert_with(|| in_command(|| call(allocator)));
-    if settings().check {
+    let mut call_once = || {
+        let call = || in_command(|| call(allocator));
+        *result.get_or_insert_with(|| recorded((owner, row(index).name), call, |result| *result))
+    };
+    if settings().check || observation().is_some() {
         fenced(index, || {
             strike(index, HookPhase::Around);
-            if let Some(checker) = checker() {
-                checker.run(command(index, parents, owner), |frame| {
-                    let result = call_once();
-                    frame.returned(result);
-                    result
-                });
-            }
+            around(command(index, parents, owner), |frame| {
+                frame.returned(call_once());
+            });
         });
     }
     // The first time where nothing is judged.
@@ -140,6 +140,39 @@ fn run_once<'a>(
         foreign,
         _ended: ended,
     }
+}
+
+/// Runs `call` in the command's bracket: the checker's, or a plain one where the layer is linked into the program, so that its call stacks and
+/// refusals know the command. Does nothing without either.
+pub(super) fn around(command: Command, call: impl FnOnce(&CommandFrame)) {
+    if let Some(checker) = checker() {
+        checker.run(command, call);
+    } else if observation().is_some() {
+        command.run(call);
+    }
+}
+
+/// Calls the command of this owner and name, and records it where the layer is linked into a program that wants that.
+#[inline]
+pub(super) fn recorded<R>(
+    (owner, name): (Option<OwnerId>, &'static str),
+    call: impl FnOnce() -> R,
+    result: impl FnOnce(&R) -> i32,
+) -> R {
+    let Some(observed) = observation() else {
+        return call();
+    };
+    let stacks = observed.stacks.as_ref();
+    if let Some(stacks) = stacks {
+        let moment = stacks.moment();
+        stacks.with(|recorder| recorder.begin_command(name, moment));
+    }
+    let returned = tape::during(owner, name, call, result);
+    if let Some(stacks) = stacks {
+        let moment = stacks.moment();
+        stacks.with(|recorder| recorder.end_command(moment));
+    }
+    returned
 }
 
 impl<'a> Finished<'a> {
@@ -285,6 +318,10 @@ pub(super) fn created_with(
         if let Some(foreign) = foreign {
             foreign.created(handle);
         }
+        tape::created(owner, handle, row(index).object);
+        if let Some(stacks) = observation().and_then(|observed| observed.stacks.as_ref()) {
+            stacks.with(|recorder| recorder.created(current_thread(), handle));
+        }
         if let Some(checker) = checker() {
             checker.created(row(index).object, handle, owner);
         }
@@ -312,6 +349,7 @@ fn note_created(index: usize, accounts: &Accounts, (objects, thread): (u64, u64)
 pub(super) fn ended(index: usize, accounts: &Accounts, handle: u64, finished: &Finished<'_>) {
     fenced(index, || {
         strike(index, HookPhase::After);
+        tape::destroyed(finished.owner, handle, row(index).object);
         if let Some(checker) = checker() {
             checker.destroyed(row(index).object, handle, finished.owner, row(index).name);
         }

@@ -15,13 +15,13 @@ use vk_callbacks::command::current_thread;
 use super::fence::caught;
 use super::names::{HookedName, Role, SLOTS, coverage, in_slot, lose_coverage};
 use super::owners::owners;
-use crate::accounts::checker;
+use super::{COMMANDS, bracket};
 use crate::chain::{ERROR_INITIALIZATION_FAILED, ObjectNameInfo, VoidFunction};
 use crate::count::Count;
 use crate::coverage::{in_command, this_thread_issues_commands};
 use crate::leaks::{MarkKind, enter, leaks, object_kind, set_name};
 use crate::parent::Parent;
-use crate::settings::complain;
+use crate::settings::{Brackets, complain, settings};
 use crate::{report, state, timeline};
 
 #[cfg(not(all(
@@ -38,6 +38,14 @@ const FLOATS: usize = 4;
 
 /// Submits until now. Some of them check for a request, as commands with callbacks do.
 pub(super) static SUBMITS: Count = Count::new();
+
+/// Commands without a `pAllocator` until now, where all of them are bracketed.
+pub(super) static FORWARDED: Count = Count::new();
+
+/// Commands called until now: those with a `pAllocator`, and the others too where all of them are bracketed.
+pub(crate) fn commands_called() -> u64 {
+    COMMANDS.get().saturating_add(FORWARDED.get())
+}
 
 /// The arguments of a command, and the words behind them.
 pub(super) struct Arguments {
@@ -206,23 +214,38 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
         // SAFETY: the caller's promise: this command's info.
         fenced(|| unsafe { note_name(arguments.word(1) as *const ObjectNameInfo) });
     }
+    if hooked.is_bracketed() && settings().brackets == Brackets::All {
+        FORWARDED.add(1, current_thread());
+    }
     this_thread_issues_commands();
     let scope = fenced(|| enter(hooked.name.as_str()));
     let mut result = None;
     fenced(|| {
-        if let Some(checker) = checker().filter(|_| hooked.is_bracketed()) {
-            // SAFETY: forwarded.
-            let owners = unsafe { owners(hooked.row, parent, arguments) };
-            let command = Command::of(hooked.row, hooked.name.as_str(), owners, coverage());
-            checker.run(command, |frame| {
-                // SAFETY: the caller's promise.
-                let returned = in_command(|| unsafe { call(function, arguments) });
-                result = Some(returned);
+        if !hooked.is_bracketed() {
+            return;
+        }
+        // SAFETY: forwarded.
+        let owners = unsafe { owners(hooked.row, parent, arguments) };
+        let command = Command::of(hooked.row, hooked.name.as_str(), owners, coverage());
+        bracket::around(command, |frame| {
+            let recorded = (
+                owners.object.or(owners.device).or(owners.instance),
+                hooked.name.as_str(),
+            );
+            // SAFETY: the caller's promise.
+            let call = || in_command(|| unsafe { call(function, arguments) });
+            let returned = bracket::recorded(recorded, call, |returned| {
                 if hooked.returns_result {
-                    frame.returned(returned as i32);
+                    *returned as i32
+                } else {
+                    0
                 }
             });
-        }
+            result = Some(returned);
+            if hooked.returns_result {
+                frame.returned(returned as i32);
+            }
+        });
     });
     // The first time where nothing is judged.
     // SAFETY: the caller's promise.

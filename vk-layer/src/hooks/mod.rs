@@ -46,11 +46,12 @@ pub(crate) use fence::HookPhase;
 #[cfg(feature = "planted-panic")]
 pub use fence::HookPhase;
 pub(crate) use fence::{caught, passed_kinds};
+pub(crate) use forward::commands_called;
 pub(crate) use lifetimes::has_live_instance;
 pub(crate) use names::{SLOTS, coverage, known_commands, unknown_names};
 
-const CREATE_INSTANCE: usize = known_row("vkCreateInstance");
-const CREATE_DEVICE: usize = known_row("vkCreateDevice");
+pub(crate) const CREATE_INSTANCE: usize = known_row("vkCreateInstance");
+pub(crate) const CREATE_DEVICE: usize = known_row("vkCreateDevice");
 const DESTROY_INSTANCE: usize = known_row("vkDestroyInstance");
 const DESTROY_DEVICE: usize = known_row("vkDestroyDevice");
 const CREATE_CACHE: usize = known_row("vkCreatePipelineCache");
@@ -144,6 +145,7 @@ fn hook_of(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunct
 pub(crate) fn after_fork() {
     COMMANDS.reset();
     forward::SUBMITS.reset();
+    forward::FORWARDED.reset();
     lifetimes::LIVE_INSTANCES.store(0, Ordering::Relaxed);
 }
 

@@ -1,4 +1,5 @@
-//! The memory behind all accounts, which knows the most that was live at once.
+//! The memory behind all accounts, which knows the most bytes that were live at once of the driver's blocks: of all that is allocated and freed in
+//! callbacks. The layer's own contexts and bridges, which it creates outside of callbacks, are not counted.
 //!
 //! An exact budget would know it, too; below one each allocation walks up the tree of contexts under a lock. Here it costs two atomic
 //! additions a block.
@@ -11,10 +12,11 @@ use std::ptr::NonNull;
 use alloc_core::{
     AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope,
 };
+use vk_callbacks::command::in_callback;
 
 pub(crate) use count::PeakCount;
 
-/// Hands on to `inner`, and counts.
+/// Passes each call on to `inner`, and counts those in callbacks.
 pub(crate) struct PeakMemory<B: 'static> {
     inner: &'static B,
     pub(crate) count: PeakCount,
@@ -37,20 +39,29 @@ unsafe impl<B: HostAllocator + Sync> HostAllocator for PeakMemory<B> {
 
     #[inline]
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        // Before the inner allocator: if that calls other callbacks, the thread is in none afterwards.
+        let is_counted = in_callback();
         let block = self.inner.allocate(layout, scope)?;
-        self.count.add(layout.size());
+        if is_counted {
+            self.count.add(layout.size());
+        }
         Ok(block)
     }
 
     fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        let is_counted = in_callback();
         let block = self.inner.allocate_zeroed(layout, scope)?;
-        self.count.add(layout.size());
+        if is_counted {
+            self.count.add(layout.size());
+        }
         Ok(block)
     }
 
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        self.count.subtract(layout.size());
+        if in_callback() {
+            self.count.subtract(layout.size());
+        }
         // SAFETY: forwarded.
         unsafe { self.inner.deallocate(block, layout, scope) }
     }
@@ -62,8 +73,12 @@ unsafe impl<B: HostAllocator + Sync> HostAllocator for PeakMemory<B> {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
+        let is_counted = in_callback();
         // SAFETY: forwarded.
         let block = unsafe { self.inner.resize(block, old, new, scope) }?;
+        if !is_counted {
+            return Ok(block);
+        }
         // The difference at once: between two steps others would take their peaks without the block.
         match new.size().checked_sub(old.size()) {
             Some(more) => self.count.add(more),
@@ -88,65 +103,109 @@ unsafe impl<B: HostAllocator + Sync> HostAllocator for PeakMemory<B> {
 #[cfg(test)]
 mod tests {
     use std::alloc::Layout;
-
-    use alloc_core::{HostAllocator as _, Scope};
-
+    use std::ptr;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
+    use alloc_core::{Context, ContextOptions, HostAllocator as _, Scope};
+    use vk_callbacks::Bridge;
+
     use super::PeakMemory;
-    use crate::record::SYSTEM;
+    use crate::record::{SYSTEM, new_static};
+
+    /// In front of each block of a bridge.
+    const HEADER: u64 = 16;
+
+    fn counted() -> (&'static super::PeakCount, Bridge) {
+        let memory = new_static(PeakMemory::new(&SYSTEM)).expect("memory");
+        let context = Context::root_static(memory, ContextOptions::new("test"));
+        let bridge = Bridge::new(context.expect("memory")).expect("memory");
+        (&memory.count, bridge)
+    }
 
     #[test]
-    fn ly22_the_peak_is_what_was_live_at_once_and_a_refusal_is_none_of_it() {
+    fn ly22_the_peak_is_what_the_driver_had_at_once_and_a_refusal_is_none_of_it() {
+        let (count, bridge) = counted();
+        let callbacks = bridge.raw();
+        let allocation = callbacks.pfn_allocation.expect("a function");
+        let reallocation = callbacks.pfn_reallocation.expect("a function");
+        let free = callbacks.pfn_free.expect("a function");
+        let user = callbacks.p_user_data;
+        let counts = || (count.live_bytes(), count.peak_bytes());
+        assert_eq!(
+            counts(),
+            (0, 0),
+            "the bridge itself is no block of the driver"
+        );
+        // SAFETY: a request as Vulkan allows it.
+        let allocate = |bytes| unsafe { allocation(user, bytes, 16, 1) };
+        let (first, second) = (allocate(100), allocate(50));
+        assert_eq!(counts(), (150 + 2 * HEADER, 150 + 2 * HEADER));
+        assert!(allocate(isize::MAX as usize - 64).is_null());
+        assert_eq!(counts(), (150 + 2 * HEADER, 150 + 2 * HEADER));
+        // SAFETY: a live block of these callbacks.
+        let second = unsafe { reallocation(user, second, 20, 16, 1) };
+        assert_eq!(counts(), (120 + 2 * HEADER, 150 + 2 * HEADER));
+        count.restart();
+        assert_eq!(counts(), (120 + 2 * HEADER, 150 + 2 * HEADER));
+        assert_eq!(count.recent_peak_bytes(), 120 + 2 * HEADER);
+        for block in [first, second, ptr::null_mut()] {
+            // SAFETY: a live block of these callbacks, or NULL.
+            unsafe { free(user, block) };
+        }
+        assert_eq!(counts(), (0, 150 + 2 * HEADER));
+    }
+
+    #[test]
+    fn ly22_what_is_allocated_outside_of_callbacks_is_not_counted() {
         let memory = PeakMemory::new(&SYSTEM);
         let layout = |bytes| Layout::from_size_align(bytes, 16).expect("a layout");
-        let allocate = |bytes| memory.allocate(layout(bytes), Scope::Object);
-        let counts = || (memory.count.live_bytes(), memory.count.peak_bytes());
-        let first = allocate(100).expect("memory");
-        let second = memory.allocate_zeroed(layout(50), Scope::Object);
-        let second = second.expect("memory");
-        assert_eq!(counts(), (150, 150));
-        allocate(isize::MAX as usize - 15).expect_err("no address space has so much");
-        assert_eq!(counts(), (150, 150));
-        // SAFETY: a live block, with the layout that it was allocated with.
-        let second = unsafe { memory.resize(second, layout(50), layout(20), Scope::Object) };
-        let second = second.expect("memory");
-        assert_eq!(counts(), (120, 150));
-        memory.count.restart();
-        assert_eq!(counts(), (120, 150));
-        assert_eq!(memory.count.recent_peak_bytes(), 120);
-        for (block, bytes) in [(first, 100), (second, 20)] {
-            // SAFETY: as above.
-            unsafe { memory.deallocate(block, layout(bytes), Scope::Object) };
+        let mut block = memory.allocate(layout(64), Scope::Object).expect("memory");
+        for (old, new) in [(64, 4096), (4096, 32)] {
+            // SAFETY: a live block, with the layout that it was allocated with last.
+            let resized = unsafe { memory.resize(block, layout(old), layout(new), Scope::Object) };
+            block = resized.expect("memory");
         }
-        assert_eq!(counts(), (0, 150));
+        // SAFETY: as above.
+        unsafe { memory.deallocate(block, layout(32), Scope::Object) };
+        let zeroed = memory.allocate_zeroed(layout(8), Scope::Object);
+        // SAFETY: as above.
+        unsafe { memory.deallocate(zeroed.expect("memory"), layout(8), Scope::Object) };
+        assert_eq!(
+            (memory.count.live_bytes(), memory.count.peak_bytes()),
+            (0, 0)
+        );
     }
+
     #[test]
     fn ly22_a_block_that_grows_is_live_all_the_time() {
-        let memory = PeakMemory::new(&SYSTEM);
-        let layout = |bytes| Layout::from_size_align(bytes, 16).expect("a layout");
-        let (small, large) = (layout(64), layout(4096));
-        let mut block = memory.allocate(small, Scope::Object).expect("memory");
+        let (count, bridge) = counted();
+        let callbacks = bridge.raw();
+        let allocation = callbacks.pfn_allocation.expect("a function");
+        let reallocation = callbacks.pfn_reallocation.expect("a function");
+        let free = callbacks.pfn_free.expect("a function");
+        let user = callbacks.p_user_data;
+        // SAFETY: a request as Vulkan allows it.
+        let mut block = unsafe { allocation(user, 64, 16, 1) };
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    let live = memory.count.live_bytes();
-                    assert!(live == 64 || live == 4096, "{live}");
+                    let live = count.live_bytes();
+                    assert!(live == 64 + HEADER || live == 4096 + HEADER, "{live}");
                 }
             });
             for _ in 0..if cfg!(miri) { 20 } else { 20_000 } {
-                for (old, new) in [(small, large), (large, small)] {
-                    // SAFETY: a live block, with the layout that it was given with last.
-                    let resized = unsafe { memory.resize(block, old, new, Scope::Object) };
-                    block = resized.expect("memory");
+                for bytes in [4096, 64] {
+                    // SAFETY: a live block of these callbacks.
+                    block = unsafe { reallocation(user, block, bytes, 16, 1) };
+                    assert!(!block.is_null());
                 }
             }
             is_over.store(true, Ordering::Relaxed);
         });
         // SAFETY: as above.
-        unsafe { memory.deallocate(block, small, Scope::Object) };
-        assert_eq!(memory.count.live_bytes(), 0);
+        unsafe { free(user, block) };
+        assert_eq!(count.live_bytes(), 0);
     }
 }

@@ -21,7 +21,7 @@ use crate::guarding;
 use crate::hooks::{passed_kinds, unknown_names};
 use crate::record::Own;
 use crate::settings::settings;
-use crate::timeline;
+use crate::timeline::{self, Fullest};
 
 /// Counted up when a member changes its meaning or goes.
 const FORMAT: u32 = 1;
@@ -32,15 +32,19 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
         "{{\"layer_format\":{FORMAT},\"process\":{},\"commands\":{commands}",
         std::process::id()
     ))?;
+    let fullest = timeline::fullest().unwrap_or_default();
     list("instances", INSTANCES.iter(), text, |instance, text| {
-        accounts(instance, text)?;
-        list("devices", instance.devices.iter(), text, device)?;
+        accounts(instance, &fullest, text)?;
+        list("devices", instance.devices.iter(), text, |one, text| {
+            device(one, &fullest, text)
+        })?;
         text.try_push('}')
     })?;
+    text.try_write_fmt(format_args!(",\"fullest_phase\":\"{}\"", fullest.phase))?;
     if let Some(all) = all_usage() {
         text.try_write_fmt(format_args!(
-            ",\"all\":{{\"live_bytes\":{},\"peak_bytes\":{},\"own_bytes\":{}}}",
-            all.live_bytes, all.peak_bytes, all.own_bytes
+            ",\"all\":{{\"live_bytes\":{},\"peak_bytes\":{}}}",
+            all.live_bytes, all.peak_bytes
         ))?;
     }
     strings("passed_through", passed_kinds(), text)?;
@@ -134,8 +138,12 @@ pub(super) fn strings<'s>(
 }
 
 /// The object of a device.
-fn device(device: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError> {
-    accounts(device, text)?;
+fn device(
+    device: &Accounts,
+    fullest: &Fullest,
+    text: &mut TryString<Own>,
+) -> Result<(), HostError> {
+    accounts(device, fullest, text)?;
     let counts = &device.device_memory;
     memory("heaps", &counts.heaps, text)?;
     memory("types", &counts.types, text)?;
@@ -158,12 +166,16 @@ fn device(device: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError>
 }
 
 /// Begins the object of an instance or device.
-fn accounts(accounts: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError> {
+fn accounts(
+    accounts: &Accounts,
+    fullest: &Fullest,
+    text: &mut TryString<Own>,
+) -> Result<(), HostError> {
     text.try_write_fmt(format_args!("{{\"in_use\":{}", accounts.is_in_use()))?;
     list("kinds", KindRow::all(accounts), text, |row, text| {
         text.try_write_fmt(format_args!(
             "{{\"kind\":\"{}\",\"live_bytes\":{},\"live_blocks\":{},\"peak_bytes\":{},\"peak_slack\":{},\"total_bytes\":{},\
-            \"total_blocks\":{},\"objects_created\":{},\"objects_alive\":{},\"foreign_commands\":{},\"live_by_scope\":{},\"requested_by_scope\":{}}}",
+            \"total_blocks\":{},\"objects_created\":{},\"objects_alive\":{},\"foreign_commands\":{},\"live_by_scope\":{},\"requested_by_scope\":{},\"fullest_by_scope\":{}}}",
             row.kind,
             row.usage.live_bytes,
             row.usage.live_blocks,
@@ -176,6 +188,7 @@ fn accounts(accounts: &Accounts, text: &mut TryString<Own>) -> Result<(), HostEr
             row.foreign_commands,
             CompactJson(&row.live_by_scope),
             CompactJson(&row.requested_by_scope),
+            CompactJson(&fullest.of(row.account)),
         ))
     })
 }

@@ -12,14 +12,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use alloc_core::{HostError, TryString};
+use alloc_core::{HostError, TryString, TryVec};
 use vk_accounts::files::{self, PRIVATE};
+use vk_callbacks::CheckFinding;
 
 use crate::accounts::INSTANCES;
 use crate::error_output;
 use crate::file_limit;
 use crate::file_name::write_named;
-use crate::hooks::{COMMANDS, caught, has_live_instance};
+use crate::hooks::{COMMANDS, caught, commands_called, has_live_instance};
 use crate::once::OnceAcrossForks;
 use crate::record::{Own, own};
 use crate::settings::{Target, complain, settings};
@@ -122,12 +123,17 @@ fn write_on(occasion: Occasion) -> bool {
         (&settings().json, json::render),
     ] {
         if let Some(target) = target {
-            write_to(target, commands, render);
+            write_to(target, commands_called(), render);
         }
     }
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed) + 1;
     state::reported(commands, number);
     true
+}
+
+/// What the checker found until now, and how many observations were lost; `None` where nothing is checked.
+pub(crate) fn findings() -> Result<Option<(TryVec<CheckFinding<'static>, Own>, u64)>, HostError> {
+    Ok(rows::Findings::new()?.map(|findings| (findings.rows, findings.lost)))
 }
 
 /// The number of the report that is being written, or comes next.

@@ -16,7 +16,8 @@ use crate::hooks::{coverage, has_live_instance};
 use crate::record::{Own, own};
 
 /// One kind of object of one instance or device. Bytes contain the 16 in front of each block of callbacks that replaced NULL.
-pub(super) struct KindRow {
+pub(super) struct KindRow<'a> {
+    pub(super) account: &'a KindAccount,
     pub(super) kind: &'static str,
     pub(super) usage: ScopeUsage,
     pub(super) live_by_scope: ByScope,
@@ -27,8 +28,8 @@ pub(super) struct KindRow {
     pub(super) foreign_commands: u64,
 }
 
-impl KindRow {
-    fn new(kind: &'static str, account: &KindAccount) -> Self {
+impl<'a> KindRow<'a> {
+    fn new(kind: &'static str, account: &'a KindAccount) -> Self {
         let created = account.created.get();
         let foreign = account.foreign().and_then(ForeignOwner::usage_by_scope);
         let usage = account.owner().map(KindOwner::usage);
@@ -44,11 +45,16 @@ impl KindRow {
             })
         };
         let (live_by_scope, requested_by_scope) = (live(0), live(HEADER_BYTES));
-        let own = usage.map(|usage| usage.total());
+        let mut own = usage.map(|usage| usage.total());
+        let exact = account.owner().and_then(KindOwner::exact_peak);
+        if let Some((own, peak)) = own.as_mut().zip(exact) {
+            (own.peak_bytes, own.peak_slack) = (peak, 0);
+        }
         let foreign = account.foreign().map(ForeignOwner::usage);
         // Of both together the peak is an upper bound.
         let usage = own.unwrap_or_default().plus(&foreign.unwrap_or_default());
         Self {
+            account,
             kind,
             usage,
             live_by_scope,
@@ -60,7 +66,7 @@ impl KindRow {
     }
 
     /// The rows of an instance or device, in the order of the table of commands. A kind of which only NULL was destroyed has none.
-    pub(super) fn all(accounts: &Accounts) -> impl Iterator<Item = Self> {
+    pub(super) fn all(accounts: &'a Accounts) -> impl Iterator<Item = Self> {
         let rows = accounts
             .known_kinds()
             .map(|(kind, account)| Self::new(kind, account));

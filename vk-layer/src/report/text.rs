@@ -69,10 +69,9 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
     }
     if let Some(all) = all_usage() {
         text.try_write_fmt(format_args!(
-            "\nLive: {}. Peak: {}. Both include {} of Steward's.\n",
+            "\nLive: {}. Peak: {}.\n",
             ByteCount(all.live_bytes),
-            ByteCount(all.peak_bytes),
-            ByteCount(all.own_bytes)
+            ByteCount(all.peak_bytes)
         ))?;
     }
     alive_at_end(text)?;

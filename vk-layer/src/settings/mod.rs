@@ -16,10 +16,11 @@ use alloc_core::{HostError, TryString, TryVec};
 use vk_accounts::guard_run::Guarding;
 
 use crate::error_output;
+use crate::in_process::observation;
 use crate::leaks::Frame;
 use crate::once::ValueAcrossForks;
 use crate::record::{Own, own};
-use entries::{Entries, Entry, Form, full_name};
+use entries::{Entries, Entry, Form, Source, full_name, push};
 
 pub(crate) use create_info::LAYER;
 pub(crate) use environment::variable;
@@ -116,6 +117,12 @@ pub(crate) unsafe fn load(info: *const c_void) -> &'static Settings {
 /// # Safety
 /// As [`load`].
 unsafe fn push_all(entries: &mut Entries, info: *const c_void) -> Result<(), HostError> {
+    if let Some(observed) = observation() {
+        for (name, value) in observed.settings {
+            push(entries, Source::Environment, name, Form::Text, value)?;
+        }
+        return Ok(());
+    }
     // SAFETY: forwarded.
     unsafe { create_info::push_create_info(entries, info) }?;
     environment::push_environment(entries)?;

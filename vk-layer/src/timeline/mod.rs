@@ -1,10 +1,11 @@
 //! The timeline of live bytes, by the number of commands with callbacks, and phases.
 //!
 //! A phase begins with the first instance (`run`), and where a program enters another part: a device is created or destroyed, the first
-//! submit, a requested mark or report.
+//! submit, a requested mark or report. Where the layer is linked into a program, that may name its parts itself.
 
 mod samples;
 
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,9 +14,11 @@ use vk_accounts::report::{ByScope, Counts, Sample};
 
 use crate::accounts::{Accounts, KindAccount, all_accounts, all_usage, restart_peak};
 use crate::foreign::ForeignOwner;
-use crate::hooks::COMMANDS;
+use crate::hooks::commands_called;
+use crate::in_process::observation;
 use crate::per_process::PerProcess;
 use crate::record::{Own, own};
+use crate::tape::tape;
 use samples::Samples;
 
 /// A phase, and the accounts at its beginning.
@@ -26,11 +29,9 @@ pub(crate) struct PhaseRow {
     pub(crate) counts: Counts,
     /// The most bytes live at once in the phase, and how far that may be off.
     pub(crate) peak: (u64, u64),
-    /// Bytes of the layer's own at the beginning.
-    own_bytes: u64,
 }
 
-/// Phases at most; what would begin further ones is counted.
+/// Phases that begin by themselves at most; what would begin further ones is counted.
 const MAX_PHASES: usize = 64;
 const _: () = assert!(Samples::MAX > 2 * MAX_PHASES);
 
@@ -39,7 +40,21 @@ struct Timeline {
     phases: TryVec<PhaseRow, Own>,
     samples: Samples,
     lost_phases: u64,
+    fullest: Fullest,
 }
+
+/// The kinds when they held most, of the ends of phases.
+#[derive(Default)]
+pub(crate) struct Fullest {
+    /// The phase that ended then.
+    pub(crate) phase: &'static str,
+    live_bytes: u64,
+    /// Live bytes of each kind, by the address of its account.
+    kinds: Option<TryVec<(usize, ByScope), Own>>,
+}
+
+/// The name of the running phase, once the program names its phases itself.
+static NAMED: Mutex<Option<&'static str>> = Mutex::new(None);
 
 static TIMELINE: PerProcess<Mutex<Timeline>> = PerProcess::new();
 
@@ -60,7 +75,7 @@ pub(crate) fn start() {
     let is_new = TIMELINE.get().is_none();
     let timeline = TIMELINE.get_or_make(|| Timeline::new().ok().map(Mutex::new));
     if is_new && timeline.is_some() {
-        begin_phase("run");
+        begin(named().unwrap_or("run"));
         MASK.store(0, Ordering::Relaxed);
     }
 }
@@ -80,7 +95,7 @@ pub(crate) fn sample() {
     let Ok(mut timeline) = timeline.try_lock() else {
         return;
     };
-    let at = COMMANDS.get();
+    let at = commands_called();
     if let Some(live_by_scope) = live_by_scope() {
         timeline.add_sample(at, live_by_scope);
     }
@@ -94,18 +109,35 @@ pub(crate) fn submitted() {
     }
 }
 
-/// A phase begins, with the very numbers that the one before ends with.
+fn named() -> Option<&'static str> {
+    *NAMED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The program enters a part of this name, perhaps before its first instance.
+pub(crate) fn begin_named_phase(name: &'static str) {
+    *NAMED.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+    begin(name);
+}
+
+/// A phase begins, unless the program names its phases itself.
 #[cold]
 pub(crate) fn begin_phase(name: &'static str) {
+    if named().is_none() {
+        begin(name);
+    }
+}
+
+/// A phase begins, with the very numbers that the one before ends with.
+fn begin(name: &'static str) {
     let Some(timeline) = TIMELINE.get() else {
         return;
     };
     let mut timeline = lock(timeline);
-    if timeline.phases.len() >= MAX_PHASES {
+    if timeline.phases.len() >= MAX_PHASES && named().is_none() {
         timeline.lost_phases = timeline.lost_phases.saturating_add(1);
         return;
     }
-    let (commands, counts) = (COMMANDS.get(), counts_of_all());
+    let (commands, counts) = (commands_called(), counts_of_all());
     timeline.end_phase(commands, &counts);
     restart_peak();
     let next = PhaseRow {
@@ -113,12 +145,39 @@ pub(crate) fn begin_phase(name: &'static str) {
         commands,
         counts,
         peak: (0, 0),
-        own_bytes: all_usage().map_or(0, |all| all.own_bytes),
     };
     if timeline.phases.try_push(next).is_err() {
         timeline.lost_phases = timeline.lost_phases.saturating_add(1);
     }
     timeline.add_sample(commands, counts.live_bytes);
+    if let Some(tape) = tape() {
+        tape.phase(name);
+    }
+}
+
+/// The kinds when they held most, of the ends of phases and now. `None` before the first instance, or without memory.
+pub(crate) fn fullest() -> Option<Fullest> {
+    let mut timeline = lock(TIMELINE.get()?);
+    let counts = counts_of_all();
+    timeline.note_fullest(&counts);
+    let kinds = timeline.fullest.kinds.as_ref()?;
+    let mut copy = TryVec::new_in(own());
+    copy.try_extend_from_slice(kinds).ok()?;
+    Some(Fullest {
+        kinds: Some(copy),
+        ..timeline.fullest
+    })
+}
+
+impl Fullest {
+    /// What was live of the kind with this account.
+    pub(crate) fn of(&self, account: &KindAccount) -> ByScope {
+        let address = ptr::from_ref(account).addr();
+        let mut kinds = self.kinds.iter().flatten();
+        kinds
+            .find(|(of, _)| *of == address)
+            .map_or(ByScope::default(), |(_, live)| *live)
+    }
 }
 
 /// The phases until now, the last one with its current numbers; the accounts now; and the samples.
@@ -137,10 +196,10 @@ pub(crate) fn copy() -> Result<Option<TimelineCopy>, HostError> {
     let mut phases = TryVec::try_with_capacity_in(MAX_PHASES, own())?;
     let mut samples = TryVec::try_with_capacity_in(Samples::MAX.saturating_add(1), own())?;
     let timeline = lock(timeline);
-    let (commands, now) = (COMMANDS.get(), counts_of_all());
+    let (commands, now) = (commands_called(), counts_of_all());
     phases.try_extend_from_slice(&timeline.phases)?;
     if let Some(last) = phases.last_mut() {
-        last.peak = peak_since(last.own_bytes);
+        last.peak = peak_of_phase();
     }
     for sample in timeline.samples.iter() {
         samples.try_push(*sample).map_err(|refused| refused.error)?;
@@ -171,7 +230,30 @@ impl Timeline {
             phases: TryVec::try_with_capacity_in(MAX_PHASES, own())?,
             samples: Samples::new()?,
             lost_phases: 0,
+            fullest: Fullest::default(),
         })
+    }
+
+    /// A phase ends, or a report is written: notes the kinds if they hold more than ever.
+    fn note_fullest(&mut self, counts: &Counts) -> bool {
+        let live_bytes = counts.live_bytes.sum();
+        if self.fullest.kinds.is_some() && live_bytes <= self.fullest.live_bytes {
+            return false;
+        }
+        let mut kinds = TryVec::new_in(own());
+        let live =
+            used_accounts().map(|kind| (ptr::from_ref(kind).addr(), counts_of(kind).live_bytes));
+        for one in live {
+            if kinds.try_push(one).is_err() {
+                return false;
+            }
+        }
+        self.fullest = Fullest {
+            phase: self.phases.last().map_or("", |last| last.name),
+            live_bytes,
+            kinds: Some(kinds),
+        };
+        true
     }
 
     fn sample(&self, at: u64, live_by_scope: ByScope) -> Sample {
@@ -190,27 +272,27 @@ impl Timeline {
     }
 
     fn end_phase(&mut self, commands: u64, counts: &Counts) {
-        if let Some(last) = self.phases.last_mut() {
-            last.peak = peak_since(last.own_bytes);
-            self.add_sample(commands, counts.live_bytes);
+        let Some(last) = self.phases.last_mut() else {
+            return;
+        };
+        last.peak = peak_of_phase();
+        self.add_sample(commands, counts.live_bytes);
+        let is_fullest = self.note_fullest(counts);
+        if let Some(stacks) = observation().and_then(|observed| observed.stacks.as_ref()) {
+            let at = stacks.moment().at;
+            stacks.with(|recorder| recorder.end_phase(is_fullest, at));
         }
     }
 }
 
-/// The most bytes live at once since a phase began with `own_bytes` of the layer's own; and how far that may be off, since the layer may
-/// have allocated before the peak or after it. The program's own callbacks have no common counter, so their peaks since the start of the
-/// process are added.
-fn peak_since(own_bytes: u64) -> (u64, u64) {
+/// The most bytes live at once since the running phase began, and how far that may be off: the program's own callbacks have no common counter,
+/// so their peaks since the start of the process are added.
+fn peak_of_phase() -> (u64, u64) {
     let Some(all) = all_usage() else {
         return (0, 0);
     };
     let foreign = all.foreign_peak_bytes;
-    let peak = all.recent_peak_bytes.saturating_sub(own_bytes);
-    let more_own = all.own_bytes.saturating_sub(own_bytes);
-    (
-        peak.saturating_add(foreign),
-        more_own.saturating_add(foreign),
-    )
+    (all.recent_peak_bytes.saturating_add(foreign), foreign)
 }
 
 /// The accounts of all kinds of all instances and devices that a command was about.
@@ -235,13 +317,17 @@ fn live_by_scope() -> Option<ByScope> {
 
 fn counts_of_all() -> Counts {
     let mut sum = Counts::default();
-    for kind in used_accounts() {
-        if let Some(owner) = kind.owner() {
-            sum.add(&Counts::from(&owner.usage()));
-        }
-        if let Some(usage) = kind.foreign().and_then(ForeignOwner::usage_by_scope) {
-            sum.add(&Counts::of(|scope| usage.scope(scope)));
-        }
+    used_accounts().for_each(|kind| sum.add(&counts_of(kind)));
+    sum
+}
+
+fn counts_of(kind: &KindAccount) -> Counts {
+    let mut sum = Counts::default();
+    if let Some(owner) = kind.owner() {
+        sum.add(&Counts::from(&owner.usage()));
+    }
+    if let Some(usage) = kind.foreign().and_then(ForeignOwner::usage_by_scope) {
+        sum.add(&Counts::of(|scope| usage.scope(scope)));
     }
     sum
 }

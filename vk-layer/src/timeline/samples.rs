@@ -16,7 +16,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// The most samples kept. More than twice as many as there are phases, each of which keeps one at least.
+    /// The most samples kept, if there are fewer than half as many phases: each keeps one at least.
     pub(super) const MAX: usize = 256;
 
     pub(super) fn new() -> Result<Self, HostError> {
@@ -37,7 +37,7 @@ impl Samples {
         }) {
             return;
         }
-        if self.kept.len() >= Self::MAX {
+        if self.kept.len() >= Self::MAX.max(sample.phase.saturating_mul(4)) {
             self.thin();
         }
         // There is room: thinning has shortened the list.

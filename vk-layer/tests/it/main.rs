@@ -11,6 +11,7 @@ mod faults;
 mod fork;
 mod handlers;
 mod headers;
+mod in_process;
 mod judging;
 mod memory_report;
 mod owners;

@@ -80,10 +80,10 @@ fn ly23_phases_begin_at_what_divides_a_run_and_samples_are_thinned() {
     let phases: Vec<_> = report.phases.iter().map(shown).collect();
     // The instance's block, then the device's and at most 5, 3 and 2 buffers beside both.
     let peaks = [2, 7, 5, 4, 1].map(|blocks| blocks * BLOCK);
-    // In the first two the layer itself allocates, before or after the peak.
+    // What the layer allocates for itself meanwhile is in none.
     let expected = [
-        ("run", 2, 2, phases[0].3),
-        ("device created", 10, 5, phases[1].3),
+        ("run", 2, 2, peaks[0]),
+        ("device created", 10, 5, peaks[1]),
         ("first submit", 7, 4, peaks[2]),
         ("report", 8002, 4000, peaks[3]),
         ("device destroyed", 1, 0, peaks[4]),
@@ -92,14 +92,7 @@ fn ly23_phases_begin_at_what_divides_a_run_and_samples_are_thinned() {
         .map(|(name, commands, blocks, peak)| (name.to_owned(), commands, blocks, peak))
         .into();
     assert_eq!(phases, expected);
-    for (phase, peak) in report.phases.iter().zip(peaks) {
-        let lowest = phase.peak_bytes - phase.peak_slack;
-        assert!(lowest <= peak && peak <= phase.peak_bytes, "{phase:?}");
-    }
-    assert_eq!(
-        (report.phases[2].peak_slack, report.phases[3].peak_slack),
-        (0, 0)
-    );
+    assert!(report.phases.iter().all(|phase| phase.peak_slack == 0));
     // What ends a phase begins the next one: nothing is in none or in two.
     let sum = |number: fn(&Phase) -> u64| report.phases.iter().map(number).sum::<u64>();
     let kinds = || report.contexts.iter().filter(|row| !row.group);

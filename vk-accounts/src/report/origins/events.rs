@@ -4,10 +4,12 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::Moment;
 
 /// Changes of blocks, commands and phases of a run. Moments are nanoseconds from its beginning, and never go back in a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventLog {
     /// Each change of a block.
     pub blocks: Vec<BlockEvent>,
@@ -18,7 +20,7 @@ pub struct EventLog {
 }
 
 /// A block was allocated or freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockEvent {
     /// When: nanoseconds from the beginning of the run.
     pub at: u64,
@@ -33,7 +35,7 @@ pub struct BlockEvent {
 }
 
 /// A command, from its call to its return.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandSpan {
     /// Its name.
     pub name: String,

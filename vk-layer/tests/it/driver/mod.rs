@@ -17,6 +17,7 @@ pub(crate) use commands::{draw, unknown};
 pub(crate) use layer::{
     CreateInfo, LINK, Layer, Link, LinkInfo, create_object, destroy, destroy_object, interface,
 };
+pub(crate) use names::{next_device_proc_addr, next_instance_proc_addr};
 pub(crate) use pipelines::{BinaryList, VALIDATION_FAILED, join};
 pub(crate) use reports::ReportEvent;
 

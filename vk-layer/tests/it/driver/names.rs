@@ -34,7 +34,7 @@ pub(super) unsafe extern "system" fn properties(_: Handle, properties: *mut u32)
     unsafe { properties.copy_from(words.as_ptr(), words.len()) };
 }
 
-pub(super) unsafe extern "system" fn next_instance_proc_addr(
+pub(crate) unsafe extern "system" fn next_instance_proc_addr(
     instance: Handle,
     name: *const c_char,
 ) -> Option<VoidFunction> {
@@ -59,7 +59,7 @@ pub(super) unsafe extern "system" fn next_instance_proc_addr(
     }
 }
 
-pub(super) unsafe extern "system" fn next_device_proc_addr(
+pub(crate) unsafe extern "system" fn next_device_proc_addr(
     _: Handle,
     name: *const c_char,
 ) -> Option<VoidFunction> {
