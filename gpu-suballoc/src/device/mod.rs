@@ -8,9 +8,6 @@
 mod error;
 mod forward;
 mod handle;
-#[cfg(test)]
-#[path = "../../../testkit/mock-device/src/mock/mod.rs"]
-pub mod mock;
 mod properties;
 mod request;
 mod resource;

@@ -36,8 +36,6 @@ mod place_at;
 mod request;
 mod reserve;
 mod state;
-#[cfg(test)]
-mod tests;
 mod trim;
 mod turnover;
 mod type_cache;

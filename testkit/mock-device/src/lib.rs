@@ -1,6 +1,4 @@
 //! A Vulkan device in host memory, for tests of gpu-suballoc and of what is built on it.
-//!
-//! gpu-suballoc's unit tests include the folder `mock` by path, because a device of another build of the crate is no device to them.
 
 pub mod mock;
 

@@ -50,6 +50,7 @@ macro_rules! forward_memory {
 
 mod addresses;
 mod bad_input;
+mod blocks;
 mod creation;
 mod crops;
 mod defragmentation;

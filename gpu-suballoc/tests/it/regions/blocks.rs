@@ -1,0 +1,722 @@
+//! Which block a region lies in, when there is another one, and what limits them: on every profile.
+
+use std::sync::Barrier;
+use std::thread;
+
+use gpu_suballoc::device::{DeviceError, ExternalHandleTypes, MemoryHandle};
+use gpu_suballoc::error::Limit;
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::request::DedicatedPolicy;
+use gpu_suballoc::{
+    AllocatorOptions, DeviceMemory, GpuError, GpuMisuse, MemoryPreference, PoolOptions,
+    PropertyFlags, Region, RegionOptions, ResourceRequirements,
+};
+use mock_device::{MockCall, MockConfig, MockFault, MockProfile};
+use testkit::RecordingAllocator;
+
+use super::{Mock, Scene, any, bytes, scene_on};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+fn on_every(memory: MemoryOptions, test: impl Fn(&Scene<'_>)) {
+    on_every_changed(memory, |config| config, test);
+}
+
+fn on_every_changed(
+    memory: MemoryOptions,
+    change: impl Fn(MockConfig) -> MockConfig,
+    test: impl Fn(&Scene<'_>),
+) {
+    for profile in MockProfile::ALL {
+        println!("profile: {}", profile.name());
+        let mock = Mock::with_config(change(profile.config()), RecordingAllocator::system());
+        let options = AllocatorOptions {
+            memory,
+            ..AllocatorOptions::default()
+        };
+        scene_on(&mock, options, |s| test(&s));
+    }
+}
+
+/// Blocks of one size.
+fn blocks_of(size: u64) -> MemoryOptions {
+    MemoryOptions {
+        first_block: Some(size),
+        max_block: Some(size),
+        ..MemoryOptions::default()
+    }
+}
+
+/// In a block, never alone.
+fn shared() -> RegionOptions<'static> {
+    any().dedicated(DedicatedPolicy::Never)
+}
+
+fn alone() -> RegionOptions<'static> {
+    any().dedicated(DedicatedPolicy::Required)
+}
+
+impl Scene<'_> {
+    fn place(&self, size: u64) -> Region {
+        self.gpu.allocate(&bytes(size), &shared()).expect("room")
+    }
+
+    fn free_each(&self, regions: impl IntoIterator<Item = Region>) {
+        regions.into_iter().for_each(|region| self.free(region));
+    }
+
+    /// Memory objects and their bytes.
+    fn native(&self) -> (u64, u64) {
+        let live = self.mock.live_counts();
+        (live.memory, live.bytes)
+    }
+
+    fn made(&self) -> u64 {
+        self.mock.calls(MockCall::Allocate)
+    }
+
+    fn heap_of(&self, region: &Region) -> usize {
+        self.mock.properties().types[region.memory_type().expect("owned") as usize].heap_index
+            as usize
+    }
+}
+
+#[test]
+fn h76_the_next_block_is_an_eighth_of_all() {
+    on_every(
+        MemoryOptions {
+            first_block: Some(256 * KIB),
+            ..MemoryOptions::default()
+        },
+        |s| {
+            let limits = s.mock.properties().limits;
+            // Where there can be few, each has as much as all before.
+            let (part, count) = if limits.max_memory_allocation_count < 1024 {
+                (1, 6)
+            } else {
+                (8, 20)
+            };
+            let (mut regions, mut objects, mut reserved) = (Vec::new(), 0, 0);
+            while objects < count {
+                regions.push(s.place(64 * KIB));
+                let now = s.native();
+                if now.0 > objects {
+                    let (next, granule) = (reserved / part, limits.non_coherent_atom_size.max(256));
+                    assert_eq!(
+                        now.1 - reserved,
+                        (next - next % granule).max(256 * KIB),
+                        "after {objects} blocks"
+                    );
+                    (objects, reserved) = now;
+                }
+            }
+            s.free_each(regions);
+            s.gpu.trim(u64::MAX);
+            let again = s.place(KIB);
+            assert_eq!(s.native(), (1, 256 * KIB), "from small again");
+            s.free(again);
+        },
+    );
+}
+
+#[test]
+fn h80_every_block_is_tried_before_there_is_another() {
+    on_every(
+        MemoryOptions {
+            keep_empty: Some(u64::MAX),
+            ..blocks_of(MIB)
+        },
+        |s| {
+            // A block that is free, and behind it one with room in pieces only.
+            let whole = s.place(MIB);
+            let first = whole.memory();
+            let [one, two, three, four] = [(); 4].map(|()| s.place(256 * KIB));
+            s.free_each([whole, one, three]);
+            assert_eq!(s.native(), (2, 2 * MIB));
+            let half = s.place(512 * KIB);
+            assert_eq!((half.memory(), s.native().0), (first, 2), "where it fits");
+            let quarter = s.place(256 * KIB);
+            assert_eq!(
+                quarter.memory(),
+                two.memory(),
+                "the fullest block that has a piece"
+            );
+            s.free_each([half, quarter, two, four]);
+        },
+    );
+}
+
+#[test]
+fn h79_a_region_lies_in_the_best_fit_of_all_blocks() {
+    on_every(blocks_of(MIB), |s| {
+        let mut regions: Vec<_> = (0..64).map(|_| s.place(64 * KIB)).collect();
+        let [second, third] = [16, 32].map(|at: usize| regions[at].memory());
+        // One region less in the second block, ten less in the third: what comes goes into the second.
+        s.free_each(regions.drain(32..42));
+        s.free(regions.remove(16));
+        for expected in [second, third] {
+            regions.push(s.place(64 * KIB));
+            assert_eq!(regions.last().expect("just placed").memory(), expected);
+        }
+        s.free_each(regions);
+    });
+}
+
+/// Four blocks of 16 regions each, of which the first keeps one region and the others half; and so many regions that came and went since
+/// that the first was not needed.
+fn with_a_closed_block(
+    s: &Scene<'_>,
+    options: &RegionOptions<'_>,
+) -> (Vec<Region>, Option<MemoryHandle>) {
+    let place = || s.gpu.allocate(&bytes(64 * KIB), options).expect("room");
+    let mut left: Vec<_> = (0..64).map(|_| place()).collect();
+    let first = left[0].memory();
+    let goes = |at: &usize| *at != 5 && (*at < 16 || *at % 2 == 1);
+    (0..64)
+        .rev()
+        .filter(goes)
+        .for_each(|at| s.free(left.remove(at)));
+    (0..64).for_each(|_| s.free(place()));
+    (left, first)
+}
+
+#[test]
+fn h79_a_block_that_a_turnover_did_not_need_drains_and_is_used_before_another_is_made() {
+    on_every(blocks_of(MIB), |s| {
+        let (mut left, first) = with_a_closed_block(s, &shared());
+        for index in 0..24 {
+            left.push(s.place(64 * KIB));
+            assert_ne!(
+                left.last().expect("just placed").memory(),
+                first,
+                "{index}: it is to drain"
+            );
+        }
+        left.push(s.place(64 * KIB));
+        assert_eq!(
+            (left.last().expect("just placed").memory(), s.native().0),
+            (first, 4)
+        );
+        s.free_each(left);
+    });
+}
+
+#[test]
+fn ge7_a_place_in_a_block_that_drains_is_had() {
+    on_every(MemoryOptions::default(), |s| {
+        let pool = s
+            .gpu
+            .create_pool(&PoolOptions {
+                block_size: Some(MIB),
+                ..PoolOptions::new(0)
+            })
+            .expect("sound");
+        let options = shared().pool(pool);
+        let (mut left, first) = with_a_closed_block(s, &options);
+        let offset = if left[0].offset() == 0 { MIB / 2 } else { 0 };
+        left.push(
+            s.gpu
+                .allocate_at(0, offset, &bytes(64 * KIB), &options)
+                .expect("free"),
+        );
+        assert_eq!(left.last().expect("just placed").memory(), first);
+        s.free_each(left);
+        s.gpu.destroy_pool(pool).expect("empty");
+    });
+}
+
+#[test]
+fn h94_neighbours_are_one_hole_as_soon_as_they_are_free() {
+    on_every(
+        MemoryOptions {
+            max_bytes: MIB,
+            ..blocks_of(MIB)
+        },
+        |s| {
+            for order in [[0, 1, 2, 3], [3, 2, 1, 0], [0, 2, 1, 3], [1, 3, 0, 2]] {
+                let mut pieces = [(); 4].map(|()| Some(s.place(256 * KIB)));
+                s.free_each(
+                    order
+                        .into_iter()
+                        .filter_map(|piece: usize| pieces[piece].take()),
+                );
+                s.free(s.place(MIB));
+                assert_eq!(s.made(), 1);
+            }
+            assert_eq!(s.gpu.trim(u64::MAX), MIB, "and the block can go");
+        },
+    );
+}
+
+#[test]
+fn h95_trimming_says_how_many_bytes_went_back() {
+    on_every(MemoryOptions::default(), |s| {
+        let big: Vec<_> = (0..40).map(|_| s.place(MIB)).collect();
+        let small = s.place(KIB);
+        assert_eq!(s.gpu.trim(u64::MAX), 0, "nothing is empty");
+        s.free_each(big);
+        let (objects, bytes) = s.native();
+        // As much as was asked for, and not all of it.
+        let some = s.gpu.trim(1);
+        assert!(
+            some > 0 && s.native() == (objects - 1, bytes - some),
+            "{some}"
+        );
+        let rest = s.gpu.trim(u64::MAX);
+        assert_eq!(s.native().1, bytes - some - rest);
+        assert!(s.native().0 >= 1, "a region lives");
+        s.free(small);
+        assert_eq!(s.gpu.trim(u64::MAX), bytes - some - rest);
+        assert_eq!(s.native(), (0, 0));
+    });
+}
+
+#[test]
+fn a_block_is_made_once_however_many_threads_need_it() {
+    on_every(MemoryOptions::default(), |s| {
+        for round in 0..20 {
+            let (before, barrier, gpu) = (s.made(), Barrier::new(4), s.gpu);
+            let regions: Vec<_> = thread::scope(|scope| {
+                let place = || {
+                    barrier.wait();
+                    gpu.allocate(&bytes(KIB), &shared()).expect("room")
+                };
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(place)).collect();
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().expect("no panic"))
+                    .collect()
+            });
+            assert_eq!((s.made() - before, s.native().0), (1, 1), "round {round}");
+            s.free_each(regions);
+            assert!(s.gpu.trim(u64::MAX) > 0);
+        }
+    });
+}
+
+#[test]
+fn h118_a_heap_over_its_budget_keeps_nothing() {
+    on_every(MemoryOptions::default(), |s| {
+        let region = s.place(KIB);
+        let heap = s.heap_of(&region);
+        s.mock.set_budget(heap, Some(1));
+        let asked = s.gpu.set_frame(1);
+        assert_eq!(asked, s.mock.properties().features.memory_budget);
+        s.free(region);
+        assert_eq!(
+            s.native().0,
+            u64::from(!asked),
+            "the empty block went at once"
+        );
+        // One that was kept goes when a frame finds the heap over its budget.
+        s.mock.set_budget(heap, None);
+        s.gpu.set_frame(2);
+        s.free(s.place(KIB));
+        assert_eq!(s.native().0, 1);
+        s.mock.set_budget(heap, Some(1));
+        s.gpu.set_frame(3);
+        assert_eq!(s.native().0, u64::from(!asked));
+    });
+}
+
+/// Fifteen refusals of 8 MiB would be more than these limits allow, if they counted.
+#[test]
+fn h84_h86_a_refused_block_leaves_no_trace() {
+    let memory = MemoryOptions {
+        max_bytes: 64 * MIB,
+        max_allocations: 3,
+        ..MemoryOptions::default()
+    };
+    on_every(
+        MemoryOptions {
+            first_block: Some(MIB),
+            ..memory
+        },
+        |s| {
+            let stays = s.place(KIB);
+            let types = s.mock.properties().types.len() as u64;
+            let errors = [
+                DeviceError::OutOfDeviceMemory,
+                DeviceError::OutOfHostMemory,
+                DeviceError::TooManyObjects,
+            ];
+            for error in errors.into_iter().cycle().take(15) {
+                let (before, calls) = (s.native(), s.made());
+                s.mock
+                    .plant(MockFault::always().of(MockCall::Allocate).with(error));
+                assert_eq!(
+                    s.gpu.allocate(&bytes(8 * MIB), &shared()).unwrap_err(),
+                    error.into()
+                );
+                s.mock.clear_faults();
+                assert_eq!(s.native(), before);
+                let asked = s.made() - calls;
+                assert!(
+                    error != DeviceError::TooManyObjects || asked <= 2 * types,
+                    "it is no reason for smaller ones: {asked}"
+                );
+            }
+            let next = s.place(KIB);
+            assert_eq!(next.memory(), stays.memory(), "its room is there");
+            let large = s.place(8 * MIB);
+            s.free_each([next, large, stays]);
+        },
+    );
+}
+
+#[test]
+fn h83_the_number_of_memory_objects_is_limited_by_device_and_user() {
+    let change = |mut config: MockConfig| {
+        config.limits.max_memory_allocation_count = 5;
+        config
+    };
+    for (max_allocations, limit) in [(u32::MAX, 5), (3, 3)] {
+        on_every_changed(
+            MemoryOptions {
+                max_allocations,
+                ..MemoryOptions::default()
+            },
+            change,
+            |s| {
+                let take = || s.gpu.allocate(&bytes(KIB), &alone());
+                let mut regions: Vec<_> = (0..limit).map(|_| take().expect("room")).collect();
+                let calls = s.made();
+                assert_eq!(
+                    take().unwrap_err(),
+                    GpuError::Limit(Limit::Objects { limit })
+                );
+                assert_eq!(
+                    s.made(),
+                    calls,
+                    "the driver is not asked for what it may not give"
+                );
+                s.free(regions.remove(0));
+                // What is free is used, whatever it was before; what would rather be alone finds room in a block.
+                regions.push(s.place(KIB));
+                let preferred = any().dedicated(DedicatedPolicy::Preferred);
+                regions.push(
+                    s.gpu
+                        .allocate(&bytes(KIB), &preferred)
+                        .expect("room in a block"),
+                );
+                s.free_each(regions);
+            },
+        );
+    }
+}
+
+#[test]
+fn h82_limits_hold_while_threads_make_blocks() {
+    let memory = MemoryOptions {
+        max_bytes: 9 * MIB,
+        max_allocations: 7,
+        keep_empty: Some(0),
+        ..MemoryOptions::default()
+    };
+    on_every(memory, |s| {
+        let gpu = s.gpu;
+        thread::scope(|scope| {
+            for seed in 0..3u64 {
+                scope.spawn(move || {
+                    let mut live = Vec::new();
+                    for turn in 0..300u64 {
+                        let size = 1 + (seed * 7919 + turn * 104_729) % (2 * MIB);
+                        let options = if turn % 3 == 0 { alone() } else { any() };
+                        match gpu.allocate(&bytes(size), &options) {
+                            Ok(region) => live.push(region),
+                            Err(GpuError::Limit(_)) => live
+                                .drain(..)
+                                .for_each(|region| gpu.free(region).expect("live")),
+                            Err(other) => panic!("{other:?}"),
+                        }
+                    }
+                    live.into_iter()
+                        .for_each(|region| gpu.free(region).expect("live"));
+                });
+            }
+        });
+        let peak = s.gpu.stats().peak_block_bytes;
+        assert!(peak > 4 * MIB && peak <= 9 * MIB, "{peak}");
+    });
+}
+
+#[test]
+fn h82_a_pool_s_bytes_never_exceed_its_limit() {
+    on_every(MemoryOptions::default(), |s| {
+        let pool = s
+            .gpu
+            .create_pool(&PoolOptions {
+                max_bytes: 1_000_000,
+                ..PoolOptions::new(0)
+            })
+            .expect("sound");
+        let take = || s.gpu.allocate(&bytes(30_000), &shared().pool(pool));
+        let (mut regions, mut next) = (Vec::new(), take());
+        while let Ok(region) = next {
+            regions.push(region);
+            assert!(s.native().1 <= 1_000_000, "{:?}", s.native());
+            next = take();
+        }
+        assert!(
+            matches!(next, Err(GpuError::Limit(Limit::Bytes { .. }))),
+            "{next:?}"
+        );
+        assert!(regions.len() >= 30, "{}", regions.len());
+        s.free_each(regions);
+        s.gpu.destroy_pool(pool).expect("empty");
+    });
+}
+
+#[test]
+fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
+    on_every(MemoryOptions::default(), |s| {
+        let features = s.mock.properties().features;
+        let good = PoolOptions::new(0);
+        let fd = PoolOptions {
+            export: ExternalHandleTypes::OPAQUE_FD,
+            ..good
+        };
+        let export = if features.external_memory {
+            fd.export
+        } else {
+            good.export
+        };
+        let options = PoolOptions {
+            priority: Some(0.25),
+            export,
+            min_alignment: 4096,
+            ..good
+        };
+        let pool = s.gpu.create_pool(&options).expect("sound");
+        let regions = [(); 3].map(|()| {
+            s.gpu
+                .allocate(&bytes(100), &shared().pool(pool))
+                .expect("room")
+        });
+        assert!(regions.iter().all(|region| region.offset() % 4096 == 0));
+        let request = s
+            .mock
+            .memory(regions[0].memory().expect("owned"))
+            .expect("live")
+            .request;
+        assert_eq!(
+            (request.priority, request.export),
+            (features.memory_priority.then_some(0.25), export)
+        );
+        s.free_each(regions);
+        s.gpu.destroy_pool(pool).expect("empty");
+        let before = (s.mock.all_calls(), s.gpu.stats());
+        let refused = |options| s.gpu.create_pool(&options).unwrap_err();
+        for bad in [
+            PoolOptions {
+                memory_type: 31,
+                ..good
+            },
+            PoolOptions {
+                memory_type: 4_000_000_000,
+                ..good
+            },
+            PoolOptions {
+                min_blocks: 2,
+                max_blocks: 1,
+                ..good
+            },
+            PoolOptions {
+                max_blocks: 0,
+                ..good
+            },
+            PoolOptions {
+                max_bytes: 0,
+                ..good
+            },
+            PoolOptions {
+                block_size: Some(0),
+                ..good
+            },
+            PoolOptions {
+                min_alignment: 0,
+                ..good
+            },
+            PoolOptions {
+                min_alignment: 24,
+                ..good
+            },
+        ] {
+            assert_eq!(refused(bad), GpuMisuse::BadOptions.into(), "{bad:?}");
+        }
+        assert_eq!(
+            refused(PoolOptions {
+                priority: Some(-0.1),
+                ..good
+            }),
+            GpuMisuse::BadPriority.into()
+        );
+        assert!(matches!(
+            refused(PoolOptions {
+                block_size: Some(1 << 50),
+                ..good
+            }),
+            GpuError::TooLarge { .. }
+        ));
+        if !features.external_memory {
+            assert_eq!(refused(fd), GpuMisuse::NotEnabled.into());
+        }
+        assert_eq!((s.mock.all_calls(), s.gpu.stats()), before);
+    });
+}
+
+#[test]
+fn h108_the_next_type_in_order_is_taken_where_the_driver_has_none_left() {
+    on_every(MemoryOptions::default(), |s| {
+        let options = shared()
+            .preference(MemoryPreference::default().preferring(PropertyFlags::DEVICE_LOCAL));
+        let first = s.gpu.allocate(&bytes(MIB), &options).expect("room");
+        let (heap, memory_type) = (s.heap_of(&first), first.memory_type().expect("owned"));
+        let heaps = s.mock.properties().heaps;
+        s.free(first);
+        s.gpu.trim(u64::MAX);
+        // Somebody else has taken all of it.
+        s.mock.use_elsewhere(heap, heaps[heap].size);
+        for _ in 0..2 {
+            let next = s.gpu.allocate(&bytes(MIB), &options);
+            assert_eq!(next.is_ok(), heaps.len() > 1, "{next:?}");
+            if let Ok(next) = next {
+                assert_ne!(s.heap_of(&next), heap, "one full heap vetoes no other");
+                s.free(next);
+            }
+        }
+        // What is required is never given up for room.
+        let must = bytes(MIB).memory_types(1 << memory_type);
+        assert!(s.gpu.allocate(&must, &options).is_err());
+        s.mock.use_elsewhere(heap, 0);
+        s.free(s.gpu.allocate(&must, &options).expect("room again"));
+    });
+}
+
+#[test]
+fn a_heap_within_its_budget_is_preferred_and_none_is_no_refusal() {
+    on_every(MemoryOptions::default(), |s| {
+        let properties = s.mock.properties();
+        if !properties.features.memory_budget {
+            return println!("no VK_EXT_memory_budget");
+        }
+        let mut regions = vec![s.place(KIB)];
+        let heap = s.heap_of(&regions[0]);
+        s.mock.set_budget(heap, Some(1));
+        assert!(s.gpu.set_frame(1));
+        let calls = s.mock.calls(MockCall::Budget);
+        regions.push(s.place(32 * MIB));
+        assert_eq!(
+            s.heap_of(&regions[1]) == heap,
+            properties.heaps.len() == 1,
+            "another heap has room"
+        );
+        (0..properties.heaps.len()).for_each(|heap| s.mock.set_budget(heap, Some(1)));
+        assert!(s.gpu.set_frame(2) && !s.gpu.set_frame(2), "once a frame");
+        regions.push(s.place(32 * MIB));
+        assert_eq!(
+            s.heap_of(&regions[2]),
+            heap,
+            "over every budget: the best type after all"
+        );
+        let strict = s.gpu.allocate(&bytes(64 * MIB), &shared().within_budget());
+        assert!(matches!(strict, Err(GpuError::Limit(_))), "{strict:?}");
+        regions.extend((0..200).map(|_| s.place(KIB)));
+        assert_eq!(
+            s.mock.calls(MockCall::Budget),
+            calls + 1,
+            "once a frame, not for each region"
+        );
+        s.free_each(regions);
+    });
+}
+
+#[test]
+fn h78_a_request_that_asks_for_nothing_poisons_nothing() {
+    on_every(MemoryOptions::default(), |s| {
+        let first = s.place(KIB);
+        let memory_type = first.memory_type().expect("owned");
+        // Exactly what that memory can do, asked for by name: the rest of the block is as good as it was.
+        let wish =
+            MemoryPreference::requiring(s.mock.properties().types[memory_type as usize].properties);
+        let needs = bytes(KIB).memory_types(1 << memory_type);
+        let named = s
+            .gpu
+            .allocate(&needs, &shared().preference(wish))
+            .expect("room");
+        assert_eq!((named.memory(), s.native().0), (first.memory(), 1));
+        s.free_each([first, named]);
+    });
+}
+
+#[test]
+fn what_the_driver_requires_is_alone_and_what_it_prefers_unless_it_must_not_be() {
+    on_every(MemoryOptions::default(), |s| {
+        let prefers = ResourceRequirements {
+            prefers_dedicated: true,
+            ..bytes(5000)
+        };
+        let requires = ResourceRequirements {
+            requires_dedicated: true,
+            ..bytes(5000)
+        };
+        let preferred = any().dedicated(DedicatedPolicy::Preferred);
+        for (is_alone, needs, options) in [
+            (true, requires, shared()),
+            (true, prefers, any()),
+            (true, bytes(5000), alone()),
+            (true, bytes(5000), preferred),
+            (true, bytes(200 * MIB), any()),
+            (false, prefers, shared()),
+            (false, bytes(5000), any()),
+        ] {
+            let region = s.gpu.allocate(&needs, &options).expect("room");
+            let object = s
+                .mock
+                .memory(region.memory().expect("owned"))
+                .expect("live")
+                .request
+                .size;
+            assert_eq!(object == needs.size, is_alone, "{needs:?} {options:?}");
+            s.free(region);
+        }
+    });
+}
+
+#[test]
+fn empty_blocks_elsewhere_make_room_before_anything_is_refused() {
+    on_every(
+        MemoryOptions {
+            max_bytes: 8 * MIB,
+            ..MemoryOptions::default()
+        },
+        |s| {
+            let mut seen = 0;
+            for memory_type in 0..s.mock.properties().types.len() {
+                let needs = bytes(4 * MIB).memory_types(1 << memory_type);
+                match s.gpu.allocate(&needs, &shared()) {
+                    Ok(region) => s.free(region),
+                    Err(GpuError::MemoryType(_)) => continue,
+                    Err(error) => panic!("{error}"),
+                }
+                seen += 1;
+            }
+            assert!(seen >= 1 && s.native().1 <= 8 * MIB);
+        },
+    );
+}
+
+#[test]
+fn of_two_holes_of_a_size_the_one_in_the_older_block_is_used_first() {
+    for order in [[3, 20], [20, 3]] {
+        on_every(blocks_of(MIB), |s| {
+            let mut regions: Vec<_> = (0..32).map(|_| Some(s.place(64 * KIB))).collect();
+            let first = regions[3].as_ref().and_then(Region::memory);
+            s.free_each(order.into_iter().filter_map(|at: usize| regions[at].take()));
+            let next = s.place(64 * KIB);
+            assert_eq!(next.memory(), first, "{order:?}");
+            s.free_each(regions.into_iter().flatten().chain([next]));
+        });
+    }
+}
