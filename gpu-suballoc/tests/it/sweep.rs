@@ -34,7 +34,7 @@ fn sweep_all(refuse: Refuse, judge: impl Fn(&str, MemoryUse, Swept)) {
 }
 
 #[test]
-fn each_request_refused_alone() {
+fn h34_h36_h49_each_request_refused_alone() {
     let refuse: Refuse = |host, n| host.arm(n.map_or(Fault::Never, Fault::Nth));
     sweep_all(refuse, |name, takes, swept| {
         takes.judge_each_alone(name, swept)

@@ -211,7 +211,7 @@ impl CacheModel {
         }
     }
 
-    /// What the limits may just have driven out is gone from the list too; nobody held it, and it was enough.
+    /// What the limits may just have driven out is gone from the list too; nobody held it, it was enough, and no more than that.
     fn adopt(&mut self, exist: &BTreeSet<u64>) {
         let over = |sums: CacheSums, most: (u64, u64)| sums.bytes > most.0 || sums.live > most.1;
         let before = self.sums();
@@ -228,13 +228,25 @@ impl CacheModel {
         if !gone.is_empty() {
             self.tried.note("driven out by a limit");
         }
+        let mut largest = 0;
         for number in &gone {
             let shader = self.shaders.remove(number).expect("just listed");
+            largest = largest.max(shader.bytes);
             assert!(
                 shader.live && shader.holds == 0,
                 "{number} went, and was held: {shader:?}"
             );
         }
+        let sums = self.sums();
+        let before_the_last = CacheSums {
+            live: sums.live + 1,
+            bytes: sums.bytes + largest,
+            ..sums
+        };
+        assert!(
+            gone.is_empty() || over(before_the_last, self.limits),
+            "more went than a limit asks for: {gone:?}"
+        );
         let free = self
             .shaders
             .values()

@@ -40,56 +40,6 @@ fn h73_what_was_used_least_goes_and_what_is_held_stays() {
     );
 }
 
-#[test]
-fn h73_entries_are_counted_too_and_a_new_limit_holds_at_once() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
-    (0..50).for_each(|number| drop(get(&owner, &counts, number)));
-    assert_eq!(cache.stats().entries, 50);
-    cache.set_limits(CacheLimits {
-        bytes: u64::MAX,
-        entries: 20,
-    });
-    assert_eq!((cache.stats().entries, counts.now()), (20, (50, 20)));
-    cache.set_limits(CacheLimits {
-        bytes: 0,
-        entries: u64::MAX,
-    });
-    assert_eq!((cache.stats().entries, cache.stats().bytes), (0, 0));
-    // Larger than the limit: it is there while it is held.
-    let hold = get(&owner, &counts, 1);
-    assert_eq!((cache.stats().entries, hold.number), (1, 1));
-    drop(hold);
-    drop(get(&owner, &counts, 2));
-    assert_eq!(cache.stats().entries, 0, "and goes with its hold");
-}
-
-/// What is taken out and not destroyed yet does not count any more: the others stay.
-#[test]
-fn h73_no_more_goes_than_the_limit_asks_for() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = |memory| cache.owner(CacheDevice::new_unique(), memory);
-    let one = owner(contexts.a.handle()).expect("memory");
-    let other = owner(contexts.b.handle()).expect("memory");
-    (0..5).for_each(|number| drop(get(&one, &counts, number)));
-    assert_eq!(cache.stats().bytes, 500);
-    cache.set_limits(CacheLimits {
-        bytes: 300,
-        entries: u64::MAX,
-    });
-    assert_eq!((cache.stats().entries, cache.stats().evicted), (3, 2));
-    // One in, one out, whoever made them.
-    drop(get(&other, &counts, 5));
-    assert_eq!((cache.stats().entries, cache.stats().evicted), (3, 3));
-    drop(get(&one, &counts, 6));
-    assert_eq!((cache.stats().entries, cache.stats().evicted), (3, 4));
-    assert_eq!((cache.stats().bytes, counts.now()), (300, (7, 3)));
-}
-
 /// What a compiler says may be anything; the sum is kept in 64 bits, and what was compiled is kept all the same (H61).
 #[test]
 fn compiled_bytes_overflow_is_counted_up_to_what_64_bits_hold() {
@@ -154,72 +104,6 @@ fn h61_a_context_that_was_closed_refuses_before_the_compile() {
         "{refused:?}"
     );
     assert_eq!(counts.now(), (3, 1), "nothing was compiled");
-}
-
-#[test]
-fn ge9_what_was_held_above_the_limit_goes_when_its_hold_does() {
-    for bytes in [false, true] {
-        let (contexts, counts) = (Contexts::new(), Counts::default());
-        let cache = contexts.cache();
-        cache.set_limits(if bytes {
-            CacheLimits {
-                bytes: 400,
-                ..CacheLimits::NONE
-            }
-        } else {
-            CacheLimits {
-                entries: 4,
-                ..CacheLimits::NONE
-            }
-        });
-        let owner = cache
-            .owner(CacheDevice::new_unique(), contexts.a.handle())
-            .expect("memory");
-        let mut held: Vec<_> = (0..40).map(|number| get(&owner, &counts, number)).collect();
-        let second = cache.get(key(owner.device(), 39)).expect("it is there");
-        let work = held.remove(7).into_work_ref();
-        assert_eq!((cache.stats().entries, counts.now()), (40, (40, 40)));
-        held.truncate(20);
-        assert_eq!(
-            cache.stats().entries,
-            22,
-            "20, what is held twice, and the work"
-        );
-        drop(work);
-        assert_eq!(cache.stats().entries, 21);
-        drop(second);
-        assert_eq!(cache.stats().entries, 20);
-        drop(held);
-        let stats = cache.stats();
-        assert_eq!((stats.entries, stats.bytes, stats.evicted), (4, 400, 36));
-        assert_eq!(counts.now().1, 4, "destroyed at once");
-        // Below the limits a hold that goes takes nothing along.
-        (0..40).for_each(|number| drop(cache.get(key(owner.device(), number))));
-        assert_eq!(cache.stats().entries, 4);
-        drop(owner);
-        drop(cache);
-        contexts.end();
-    }
-}
-
-#[test]
-fn ge9_a_shader_above_the_limit_alone_lives_as_long_as_its_hold() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    cache.set_limits(CacheLimits {
-        bytes: 50,
-        ..CacheLimits::NONE
-    });
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
-    let held = get(&owner, &counts, 1);
-    assert_eq!((held.number, cache.stats().entries), (1, 1));
-    drop(held);
-    assert_eq!(
-        (cache.stats().entries, cache.stats().bytes, counts.now().1),
-        (0, 0, 0)
-    );
 }
 
 #[test]
@@ -353,23 +237,4 @@ fn ge9_a_trim_during_compiles_loses_nothing() {
     drop(owner);
     drop(cache);
     contexts.end();
-}
-
-#[test]
-fn h73_what_an_eviction_met_held_is_found_again() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
-    drop(get(&owner, &counts, 1));
-    let held = cache.get(key(owner.device(), 1)).expect("it is there");
-    cache.set_limits(CacheLimits {
-        bytes: 0,
-        entries: u64::MAX,
-    });
-    let again = cache.get(key(owner.device(), 1)).expect("it is held");
-    assert_eq!((held.number, again.number, counts.now()), (1, 1, (1, 1)));
-    drop((held, again));
-    assert_eq!(counts.now(), (1, 0));
 }

@@ -109,30 +109,6 @@ fn everything_at_once_balances() {
     contexts.end();
 }
 
-#[test]
-fn a_hundred_threads_hold_at_once() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
-    drop(get(&owner, &counts, 1));
-    let all = std::sync::Barrier::new(100);
-    thread::scope(|threads| {
-        for _ in 0..100 {
-            threads.spawn(|| {
-                let hold = cache.get(key(owner.device(), 1)).expect("it is there");
-                all.wait();
-                assert_eq!(hold.number, 1);
-            });
-        }
-    });
-    assert_eq!(
-        (owner.in_use(), cache.delete_where(|_, _| true).destroyed),
-        (0, 1)
-    );
-}
-
 /// Whoever had read where the old one lay holds the new one, which has its place and, mostly, its memory.
 #[test]
 fn h62_a_shader_that_comes_again_where_it_lay_is_the_new_one() {

@@ -46,7 +46,7 @@ fn the_seeds_meet_everything() {
 
 /// 10^5 operations; with `STEWARD_LONG` (for release builds) 10^7.
 #[test]
-fn shaders_are_the_lists() {
+fn h58_h61_h62_h63_h64_h66_h67_h71_h73_ge9_shaders_are_the_lists() {
     replay("cache_ops", 200, |bytes| run(bytes).0);
     let (tried, long) = random_of_both("cache_ops", [256, 16 << 10], 50_000, run);
     tried.assert_at_least(if long { 1000 } else { 50 }, 0..0, &EVENTS);

@@ -303,10 +303,10 @@ impl Shaders for CacheSubject {
     }
 
     fn delete_where(&mut self, unwanted: &dyn Fn(u64) -> bool) -> (u64, u64) {
-        both(
-            self.cache()
-                .delete_where(|_, shader| unwanted(shader.number)),
-        )
+        both(self.cache().delete_where(|_, shader| {
+            assert_eq!(alloc_core::held_state_locks(), 0);
+            unwanted(shader.number)
+        }))
     }
 
     fn release_device(&mut self, device: usize) -> (u64, u64) {

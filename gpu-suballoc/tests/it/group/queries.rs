@@ -8,56 +8,6 @@ use gpu_suballoc::group::{DeviceCapabilities, GroupDevice, HandleTypes, Membersh
 
 use super::card::{Card, cards, group};
 
-#[test]
-fn i39_i43_a_device_knows_its_group_and_number_while_the_group_lives() {
-    let log = RefCell::default();
-    let all = cards(2, &log);
-    assert!(
-        all.iter().all(|card| card.seat.membership().is_none()),
-        "not yet"
-    );
-    let group = group(&all).expect("two devices");
-    for (index, card) in all.iter().enumerate() {
-        let membership = card.seat.membership().expect("in a group");
-        assert_eq!((membership.group, membership.index), (group.id(), index));
-    }
-    drop(group);
-    assert!(all.iter().all(|card| card.seat.membership().is_none()));
-}
-
-#[test]
-fn i41_a_number_that_no_device_has_is_none() {
-    let log = RefCell::default();
-    let all = cards(2, &log);
-    let group = group(&all).expect("two devices");
-    assert_eq!(
-        (
-            group.devices().len(),
-            group.devices().get(1).map(|card| card.name),
-            group.devices().get(2).is_none()
-        ),
-        (2, Some(1), true)
-    );
-}
-
-#[test]
-fn i46_iw2_devices_of_two_groups_have_no_edge() {
-    let log = RefCell::default();
-    let all = cards(2, &log);
-    let [one, other] = [0, 1].map(|index: usize| group([&all[index]]).expect("a device"));
-    let [a, b] = [0, 1].map(|index: usize| all[index].seat.membership().expect("in a group"));
-    assert!(one.edge(a, a).is_some() && other.edge(b, b).is_some());
-    assert_eq!(
-        [
-            one.edge(a, b),
-            one.edge(b, a),
-            one.edge(b, b),
-            other.edge(a, b)
-        ],
-        [None; 4]
-    );
-}
-
 /// A thousand groups, most of them in the memory of the one before: nobody ever answers for another.
 #[test]
 fn iw2_a_membership_that_outlives_its_group_means_nothing_to_the_next() {

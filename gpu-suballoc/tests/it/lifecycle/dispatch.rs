@@ -1,4 +1,4 @@
-//! What a dispatch gets: H6, H18 to H23.
+//! What a dispatch locks: H6, H18. What it gets, H19 to H23, is in `lifecycle_model`.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -62,10 +62,6 @@ const OWN: ContextHandlers = ContextHandlers {
     acquire_context,
     release_context,
 };
-
-fn is_own(handlers: Option<ContextHandlers>) -> bool {
-    handlers.is_some_and(|handlers| ptr::fn_addr_eq(handlers.acquire_context, OWN.acquire_context))
-}
 
 fn with_table(run: impl FnOnce(&AshContextTable, DeviceContextId, &LifecycleDriver, &SceneMemory)) {
     let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
@@ -140,95 +136,6 @@ fn h18_a_second_dispatch_waits_for_the_first_and_both_are_released() {
                 .dispatch(switch.user(), true, |context| context.is_some())
                 .unwrap(),
             "and nobody has it"
-        );
-    });
-}
-
-#[test]
-fn h19_without_create_nothing_is_made() {
-    with_table(|table, _, driver, _| {
-        let before = driver.loads();
-        assert!(
-            table
-                .dispatch(ptr::null_mut(), false, |context| context.is_none())
-                .unwrap()
-        );
-        assert_eq!(
-            table.dispatch(ptr::null_mut(), true, |_| ()),
-            Err(ContextError::NoContext)
-        );
-        assert_eq!(driver.loads(), before);
-    });
-}
-
-#[test]
-fn h20_a_handler_without_a_context_is_an_error_and_nothing_runs() {
-    with_table(|table, _, _, _| {
-        table.set_context_handlers(Some(OWN)).unwrap();
-        let refuses = Switch {
-            refuses: true,
-            ..Switch::of(None)
-        };
-        let dispatch = table.dispatch(refuses.user(), true, |_| panic!("nothing runs"));
-        assert_eq!(
-            (dispatch, refuses.counts()),
-            (Err(ContextError::NoContext), (0, 0)),
-            "what was not acquired is not released"
-        );
-        let empty = Switch::of(None);
-        assert_eq!(
-            table.dispatch(empty.user(), true, |_| ()),
-            Err(ContextError::NoContext)
-        );
-        assert_eq!(empty.counts(), (1, 1));
-        assert!(
-            table.set_context_handlers(None).is_ok(),
-            "nobody is said to have one"
-        );
-    });
-}
-
-#[test]
-fn h21_h22_handlers_change_as_a_pair_and_not_while_one_is_acquired() {
-    with_table(|table, id, _, _| {
-        table.set_default(Some(id)).unwrap();
-        assert!(
-            table.set_context_handlers(Some(OWN)).unwrap().is_none(),
-            "the default's were set"
-        );
-        assert!(is_own(table.set_context_handlers(Some(OWN)).unwrap()));
-        let switch = Switch::of(Some(id));
-        let refused = table.dispatch(switch.user(), true, |_| {
-            assert_eq!(table.set_default(None), Err(ContextError::HandlersInUse));
-            table.set_context_handlers(None).map(|_| ())
-        });
-        assert_eq!(refused, Ok(Err(ContextError::HandlersInUse)));
-        assert_eq!(switch.counts(), (1, 1), "both of the pair that was set");
-        assert!(
-            is_own(table.set_context_handlers(None).unwrap()),
-            "it was not changed; now it is"
-        );
-        assert_eq!(
-            table.dispatch(ptr::null_mut(), true, |context| context
-                .map(|context| context.id())),
-            Ok(Some(id))
-        );
-        assert_eq!(switch.counts(), (1, 1), "the default's again");
-    });
-}
-
-#[test]
-fn h23_the_default_is_a_context_like_others() {
-    with_table(|table, id, driver, memory| {
-        // Acquired, found, used, released by the same calls; being the default is a number in the table.
-        assert_eq!(table.set_default(Some(id)), Ok(None));
-        let before = (driver.loads(), driver.live(), memory.requests());
-        assert_eq!(table.set_default(None), Ok(Some(id)));
-        assert_eq!(table.set_default(Some(id)), Ok(None));
-        assert_eq!((driver.loads(), driver.live(), memory.requests()), before);
-        assert_eq!(
-            table.set_default(Some(DeviceContextId::from_raw(0))),
-            Err(ContextError::Released)
         );
     });
 }

@@ -1,10 +1,8 @@
-//! Releasing: H10 to H17, H28, H30, H31.
+//! Releasing through ash: H10, H14 to H17, H31. H11, H12, H28, H30 are in `lifecycle_model`.
 
 use gpu_suballoc::GpuError;
 use gpu_suballoc::cache::ShaderKey;
-use gpu_suballoc::context::{
-    ContextError, ContextHandle, ContextOutstanding, ReleaseBlocker, VulkanHandles,
-};
+use gpu_suballoc::context::{ContextOutstanding, ReleaseBlocker, VulkanHandles};
 use gpu_suballoc::device::DeviceError;
 
 use super::fake::LifecycleDriver;
@@ -26,71 +24,6 @@ fn h10_releasing_nothing_is_no_error() {
         Ok(None),
         "whatever the handles"
     );
-}
-
-#[test]
-fn h11_h12_other_handles_release_nothing() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let (home, table) = (memory.home(), memory.table());
-    let there = handles(&driver);
-    let id = table
-        .acquire(None, there, || Ok(acquire(&home, &memory, &driver)))
-        .unwrap();
-    table.with(id, |context| drop(kernel(context, 1))).unwrap();
-    let before = (driver.live(), memory.bytes());
-    for (wrong, error) in [
-        (
-            VulkanHandles {
-                instance: 0,
-                ..there
-            },
-            ContextError::NullHandle(ContextHandle::Instance),
-        ),
-        (
-            VulkanHandles { device: 0, ..there },
-            ContextError::NullHandle(ContextHandle::Device),
-        ),
-        (
-            VulkanHandles {
-                instance: 9,
-                ..there
-            },
-            ContextError::OtherHandle(ContextHandle::Instance),
-        ),
-        (
-            VulkanHandles {
-                physical_device: 9,
-                ..there
-            },
-            ContextError::OtherHandle(ContextHandle::PhysicalDevice),
-        ),
-        (
-            VulkanHandles { device: 9, ..there },
-            ContextError::OtherHandle(ContextHandle::Device),
-        ),
-    ] {
-        assert_eq!(table.release(Some(id), wrong), Err(error));
-        assert_eq!((driver.live(), memory.bytes()), before);
-    }
-    // Still usable, and its kernel is found.
-    driver.log();
-    table.with(id, |context| drop(kernel(context, 1))).unwrap();
-    assert_eq!(driver.log(), [""; 0]);
-    assert_eq!(table.release(Some(id), there).unwrap().unwrap().shaders, 1);
-}
-
-#[test]
-fn h13_a_driver_that_cannot_destroy_is_refused_before_it_makes() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    for name in ["vkDestroyShaderModule", "vkFreeMemory"] {
-        driver.without(Some(name));
-        let refused = try_acquire(&memory.home(), info(&memory, &driver, None));
-        assert!(
-            matches!(refused, Err(ContextError::MissingCommand { .. })),
-            "{name}"
-        );
-    }
-    assert_eq!((driver.live(), driver.log()), (0, vec![]));
 }
 
 #[test]
@@ -227,150 +160,7 @@ fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
 }
 
 #[test]
-fn h16_a_second_release_is_an_error_however_often_its_place_was_used_again() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let (home, table) = (memory.home(), memory.table());
-    let there = handles(&driver);
-    let make = || {
-        table
-            .acquire(None, there, || Ok(acquire(&home, &memory, &driver)))
-            .unwrap()
-    };
-    let first = make();
-    let region = table.with(first, buffer).unwrap();
-    let refused = table.release(Some(first), there).unwrap_err();
-    assert_eq!(
-        refused,
-        ContextError::Outstanding(ContextOutstanding {
-            regions: 1,
-            ..Default::default()
-        })
-    );
-    table
-        .with(first, |context| context.allocator().free(region).unwrap())
-        .unwrap();
-    table
-        .with(first, |_| {
-            assert_eq!(table.release(Some(first), there), Err(ContextError::InUse))
-        })
-        .unwrap();
-    table.release(Some(first), there).unwrap();
-    for _ in 0..100 {
-        let next = make();
-        assert_ne!(next, first);
-        assert_eq!(
-            table.release(Some(first), there),
-            Err(ContextError::Released)
-        );
-        assert!(table.with(first, |_| ()).is_err());
-        table.release(Some(next), there).unwrap();
-    }
-}
-
-#[test]
-fn h16_by_force_everything_goes_and_the_report_says_what_was_in_use() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let home = memory.home();
-    let context = acquire(&home, &memory, &driver);
-    let regions: Vec<_> = (0..40).map(|_| buffer(&context)).collect();
-    let crop = context.allocator().crop(&regions[0], 0, 16, 4).unwrap();
-    std::mem::forget(context.allocator().map(&regions[1]).unwrap());
-    drop(kernel(&context, 1));
-    let held = kernel(&context, 2).into_work_ref();
-    let report = context.release_forced();
-    assert_eq!(
-        report.outstanding,
-        ContextOutstanding {
-            regions: 40,
-            wrapped: 0,
-            crops: 1,
-            shaders: 1
-        }
-    );
-    assert_eq!((report.released.shaders, report.released.held), (1, 1));
-    assert!(report.released.blocks > 0 && report.released.block_bytes >= 40 * 4096);
-    // The buffer whose mapping was forgotten stays with the driver; its memory does not. The held kernel's six objects wait for it.
-    assert_eq!(
-        (
-            driver.live_of("VkDeviceMemory"),
-            driver.live_of("VkBuffer"),
-            driver.live_of("VkPipeline")
-        ),
-        (0, 1, 2)
-    );
-    drop(held);
-    assert_eq!((driver.live(), driver.live_of("VkBuffer")), (1, 1));
-    drop((regions, crop));
-    assert_eq!((driver.lose(), memory.bytes()[1]), (1, 0));
-}
-
-#[test]
-fn a_held_kernel_that_was_deleted_before_is_in_the_way_too() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let home = memory.home();
-    let context = acquire(&home, &memory, &driver);
-    let held = kernel(&context, 1).into_work_ref();
-    assert_eq!(home.cache().delete_where(|_, _| true).held, 1);
-    let refused = context.release().unwrap_err();
-    assert_eq!(refused.error.shaders, 1);
-    assert_eq!(
-        refused.value.release_blockers().collect::<Vec<_>>(),
-        [ReleaseBlocker::Shader(held.key())]
-    );
-    // By force it is still somebody's, and the report says so.
-    assert_eq!(refused.value.release_forced().released.held, 1);
-    assert_eq!(driver.live_of("VkShaderModule"), 1);
-    drop(held);
-    assert_eq!(driver.live(), 0);
-}
-
-#[test]
-fn h28_what_went_before_does_not_count_again() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let home = memory.home();
-    let stays = acquire(&home, &memory, &driver);
-    let held: Vec<_> = (0..3)
-        .map(|number| kernel(&stays, number).into_work_ref())
-        .collect();
-    for round in 0..20 {
-        let goes = acquire(&home, &memory, &driver);
-        (100..120).for_each(|number| drop(kernel(&goes, number)));
-        assert_eq!(goes.release().unwrap().shaders, 20, "round {round}");
-        assert_eq!(
-            (
-                home.cache().stats().entries,
-                stays.shaders().stats().entries,
-                stays.shaders().in_use()
-            ),
-            (3, 3, 3)
-        );
-    }
-    drop(held);
-    assert_eq!(stays.release().unwrap().shaders, 3);
-}
-
-#[test]
-fn h30_the_devices_own_end_is_the_applications() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let (home, table) = (memory.home(), memory.table());
-    let id = table
-        .acquire(None, handles(&driver), || {
-            Ok(acquire(&home, &memory, &driver))
-        })
-        .unwrap();
-    assert_eq!(table.set_default(Some(id)), Ok(None));
-    // The default's release is every release: of what the context made, and of nothing else (the fake panics at the device's end).
-    table.release(Some(id), handles(&driver)).unwrap();
-    assert_eq!(driver.live(), 0);
-    assert_eq!(
-        table.dispatch(std::ptr::null_mut(), true, |_| ()),
-        Err(ContextError::NoContext),
-        "it is the default no more"
-    );
-}
-
-#[test]
-fn h31_a_device_gets_contexts_again_and_again() {
+fn h1_h31_a_device_gets_contexts_again_and_again() {
     let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
     let home = memory.home();
     let cycle = || {

@@ -293,6 +293,9 @@ impl Lifecycles for LifecycleSubject {
         };
         let acquire = || {
             let load = |state: &DeviceState| {
+                let nulls =
+                    [handles.instance, handles.physical_device, handles.device].contains(&0);
+                assert!(!nulls, "a null handle is refused before anything is asked");
                 if missing {
                     return Err(ContextError::MissingCommand {
                         level: CommandSource::Device,

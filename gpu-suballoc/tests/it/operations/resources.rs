@@ -1,7 +1,7 @@
 //! Buffers, images, wrapped buffers, crops, mappings.
 
-use gpu_suballoc::allocator::{DescriptorUse, WrapInfo};
-use gpu_suballoc::device::BufferHandle;
+use gpu_suballoc::allocator::{Backing, DescriptorUse, WrapInfo};
+use gpu_suballoc::device::{BufferHandle, MemoryHandle};
 use gpu_suballoc::{
     BufferInfo, BufferUsage, GpuMisuse, ImageInfo, ImageUsage, MemoryPreference, PropertyFlags,
     Region, RegionOptions,
@@ -31,6 +31,17 @@ fn buffer<S: Stage>(allocator: &Over<'_, S>) -> Region {
 /// A number that no device of these tests gave.
 fn foreign() -> Option<BufferHandle> {
     BufferHandle::from_raw(0x7777)
+}
+
+/// Where that buffer lies.
+fn its_memory() -> Backing {
+    Backing {
+        memory: MemoryHandle::from_raw(0x8888).expect("not 0"),
+        offset: 0,
+        memory_size: 4096,
+        properties: PropertyFlags::NONE,
+        mapped: None,
+    }
 }
 
 /// Takes something in an attempt, gives it back, ends.
@@ -74,7 +85,12 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             takes: MemoryUse::Memory,
             body: |stage| {
                 one(stage, |allocator| {
-                    allocator.wrap(&WrapInfo::new(foreign(), 100).offset(4).name("its"))
+                    allocator.wrap(
+                        &WrapInfo::new(foreign(), 100)
+                            .offset(4)
+                            .name("its")
+                            .backing(its_memory()),
+                    )
                 })
             },
         },
@@ -232,7 +248,7 @@ fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
                         .buffer_bound(whole.buffer().expect("made"))
                         .expect("bound");
                     let found = mock.memory(memory).expect("live").request;
-                    let backing = gpu_suballoc::allocator::Backing {
+                    let backing = Backing {
                         memory,
                         offset,
                         memory_size: found.size,

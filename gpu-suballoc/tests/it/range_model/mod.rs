@@ -24,7 +24,7 @@ fn the_seeds_meet_everything() {
 
 /// 10^5 operations; with `STEWARD_LONG` (for release builds) 10^7, in which each class came up a thousand times.
 #[test]
-fn ranges_are_the_models() {
+fn h85_h87_h88_h92_h96_ranges_are_the_models() {
     replay("range_ops", 200, |bytes| run(bytes).0);
     let (tried, long) = random_of_both("range_ops", [256, 16 << 10], 50_000, run);
     tried.assert_at_least(

@@ -1,96 +1,10 @@
 //! Parts of regions.
 
 use gpu_suballoc::allocator::WrapInfo;
-use gpu_suballoc::region::Ownership;
 use gpu_suballoc::{BufferInfo, GpuMisuse, Lifetime, Region, RegionOptions};
 use mock_device::{MockCall, MockProfile};
 
-use super::{AllocatorOptions, COPIED, Scene, any, bytes, nvidia, scene, visible};
-
-#[test]
-fn h48_a_crop_of_any_depth_is_a_crop_of_the_root() {
-    nvidia(|s| {
-        let root = s.buffer(4096);
-        let mut crops = vec![s.gpu.crop(&root, 0, 4096, 1).unwrap()];
-        for _ in 0..500 {
-            crops.push(
-                s.gpu
-                    .crop(
-                        crops.last().unwrap(),
-                        1,
-                        crops.last().unwrap().size() - 1,
-                        1,
-                    )
-                    .unwrap(),
-            );
-        }
-        let last = crops.last().unwrap();
-        assert_eq!(s.gpu.info(last.id()).unwrap().root, root.id());
-        assert_eq!(
-            (last.copy_offset(), last.ownership()),
-            (500, Ownership::CropAlias)
-        );
-        assert_eq!(s.gpu.info(root.id()).unwrap().crops(), 501);
-        // Those between can go in any order: nothing hangs on them.
-        let last = crops.pop().unwrap();
-        crops.into_iter().for_each(|crop| s.free(crop));
-        assert_eq!(s.gpu.info(last.id()).unwrap().copy_offset, 500);
-        s.free(last);
-        s.free(root);
-    });
-}
-
-#[test]
-fn h50_crop_of_crop_adds_up() {
-    for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
-        nvidia(|s| {
-            let options = visible().lifetime(lifetime);
-            let root = s
-                .gpu
-                .create_buffer(&BufferInfo::new(2000, COPIED), &options)
-                .unwrap();
-            let data: Vec<u8> = (0..2000).map(|n| (n % 253) as u8).collect();
-            s.write(&root, &data);
-            let one = s.gpu.crop(&root, 101, 1500, 1).unwrap();
-            let two = s.gpu.crop(&one, 203, 1000, 1).unwrap();
-            let three = s.gpu.crop(&two, 305, 500, 1).unwrap();
-            assert_eq!(
-                [one.copy_offset(), two.copy_offset(), three.copy_offset()],
-                [101, 304, 609]
-            );
-            assert_eq!(
-                three.offset(),
-                root.offset() + 609,
-                "in the memory object as well"
-            );
-            assert_eq!(s.read(&three, 500), data[609..1109]);
-            let mapping = s.gpu.map(&three).unwrap();
-            // SAFETY: mapped, and nobody else uses it.
-            assert_eq!(unsafe { mapping.as_ptr().read() }, data[609]);
-            drop(mapping);
-            for region in [two, one, three] {
-                s.free(region);
-            }
-            s.free(root);
-        });
-    }
-}
-
-#[test]
-fn h50_crops_of_a_bare_region_add_up_in_its_memory() {
-    nvidia(|s| {
-        let root = s.gpu.allocate(&bytes(4096), &any()).unwrap();
-        let one = s.gpu.crop(&root, 7, 1000, 1).unwrap();
-        let two = s.gpu.crop(&one, 9, 10, 1).unwrap();
-        assert_eq!(
-            (two.memory(), two.offset(), two.buffer()),
-            (root.memory(), root.offset() + 16, None)
-        );
-        s.free(two);
-        s.free(one);
-        s.free(root);
-    });
-}
+use super::{AllocatorOptions, COPIED, Scene, any, nvidia, scene};
 
 #[test]
 fn h51_what_is_no_part_is_no_crop() {
@@ -135,39 +49,6 @@ fn h51_what_is_no_part_is_no_crop() {
         );
         s.free(s.gpu.crop_signed(&root, 4, 4, 4).unwrap());
         s.free(crop);
-        s.free(root);
-    });
-}
-
-#[test]
-fn h52_a_slice_is_a_crop_with_one_row() {
-    nvidia(|s| {
-        let image = s.visible_buffer(64 * 64 * 4);
-        let data: Vec<u8> = (0..64 * 64).flat_map(|n: u32| n.to_ne_bytes()).collect();
-        s.write(&image, &data);
-        let row = s.gpu.crop(&image, 17 * 64 * 4, 64 * 4, 4).unwrap();
-        assert_eq!(s.read(&row, 256), data[17 * 256..18 * 256]);
-        s.free(row);
-        s.free(image);
-    });
-}
-
-#[test]
-fn h53_a_crop_is_freed_once_and_by_its_allocator() {
-    nvidia(|s| {
-        let root = s.buffer(256);
-        let crop = s.gpu.crop(&root, 0, 16, 1).unwrap();
-        let id = crop.id();
-        s.free(crop);
-        assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
-        let again = s.gpu.crop(&root, 0, 16, 1).unwrap();
-        assert_ne!(again.id(), id, "the record is used again, the id is not");
-        assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
-        s.gpu.free_id(again.id()).unwrap();
-        assert_eq!(
-            s.gpu.free(again).unwrap_err().error,
-            GpuMisuse::Stale.into()
-        );
         s.free(root);
     });
 }

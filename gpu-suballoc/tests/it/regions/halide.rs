@@ -147,39 +147,6 @@ fn h101_the_block_made_for_a_request_holds_its_region() {
 }
 
 #[test]
-fn h106_a_thousand_small_ones_and_all_bytes_back() {
-    nvidia(|s| {
-        let mut rng = Rng::new(106);
-        let mut live: Vec<Region> = Vec::new();
-        for _ in 0..1000 {
-            // 1 to 31 ints.
-            live.push(
-                s.gpu
-                    .allocate(&bytes(4 * (1 + rng.below(31))), &any())
-                    .unwrap(),
-            );
-            if rng.below(3) == 0 {
-                s.free(live.swap_remove(rng.below(live.len() as u64) as usize));
-            }
-        }
-        let mut places: Vec<_> = live
-            .iter()
-            .map(|region| (region.memory(), region.offset(), region.size()))
-            .collect();
-        places.sort_unstable();
-        assert!(
-            places
-                .windows(2)
-                .all(|pair| pair[0].0 != pair[1].0 || pair[0].1 + pair[0].2 <= pair[1].1),
-            "they overlap"
-        );
-        live.into_iter().for_each(|region| s.free(region));
-        s.gpu.trim(u64::MAX);
-        assert_eq!(s.mock.live_counts().bytes, 0);
-    });
-}
-
-#[test]
 fn h106_released_ones_are_reserved_again() {
     nvidia(|s| {
         let mut rng = Rng::new(1061);

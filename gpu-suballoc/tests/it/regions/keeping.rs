@@ -1,6 +1,6 @@
 //! Counts of users, and buffers that are kept for the next exact fit.
 
-use gpu_suballoc::{BufferInfo, BufferUsage, GpuMisuse, Lifetime, Region, ResourceRequirements};
+use gpu_suballoc::{BufferInfo, BufferUsage, GpuMisuse, Region, ResourceRequirements};
 use mock_device::{MockCall, MockFault, MockProfile};
 
 use super::{AllocatorOptions, COPIED, Mock, Scene, any, bytes, nvidia, scene, scene_on, visible};
@@ -82,118 +82,6 @@ fn h89_a_name_does_not_stay_with_a_kept_buffer() {
             (1, "")
         );
         s.free(third);
-    });
-}
-
-#[test]
-fn h90_a_region_is_its_owners_from_the_start() {
-    nvidia(|s| {
-        // Halide's regions began with no user at all: a crop made and dropped freed its owner.
-        let owner = s.buffer(4096);
-        let crop = s.gpu.crop(&owner, 0, 16, 1).unwrap();
-        s.free(crop);
-        assert!(s.gpu.info(owner.id()).is_ok());
-        let others: Vec<Region> = (0..64).map(|_| s.buffer(4096)).collect();
-        assert!(
-            others
-                .iter()
-                .all(|other| (other.memory(), other.offset()) != (owner.memory(), owner.offset()))
-        );
-        others.into_iter().for_each(|other| s.free(other));
-        s.free(owner);
-        assert_eq!(made(&s).1, 65);
-    });
-}
-
-#[test]
-fn h91_giving_back_under_crops_waits_and_counts_exactly() {
-    nvidia(|s| {
-        let before = s.gpu.stats().total;
-        let owner = s.buffer(4096);
-        let with_owner = s.gpu.stats().total;
-        let crops = [
-            s.gpu.crop(&owner, 0, 16, 1).unwrap(),
-            s.gpu.crop(&owner, 16, 16, 1).unwrap(),
-        ];
-        s.gpu.free_when_unused(owner).unwrap();
-        let waiting = s.gpu.stats().total;
-        assert_eq!(
-            (waiting.regions, waiting.region_bytes, waiting.crops),
-            (with_owner.regions, with_owner.region_bytes, 2)
-        );
-        let other = s.buffer(4096);
-        assert_ne!(
-            (other.memory(), other.offset()),
-            (crops[0].memory(), crops[0].offset()),
-            "not given out again"
-        );
-        s.free(other);
-        crops.into_iter().for_each(|crop| s.free(crop));
-        let after = s.gpu.stats().total;
-        assert_eq!(
-            (after.regions, after.region_bytes, after.crops),
-            (before.regions, before.region_bytes, 0)
-        );
-    });
-}
-
-#[test]
-fn h92_what_was_given_back_cannot_be_given_back_again() {
-    nvidia(|s| {
-        for release in [false, true] {
-            let region = s.buffer(512);
-            let id = region.id();
-            if release {
-                s.gpu.release(region).unwrap()
-            } else {
-                s.free(region)
-            }
-            for _ in 0..3 {
-                assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
-            }
-        }
-        // By its value too, when the id was faster.
-        let region = s.buffer(512);
-        s.gpu.free_id(region.id()).unwrap();
-        let refused = s.gpu.release(region).unwrap_err();
-        assert_eq!(refused.error, GpuMisuse::Stale.into());
-        assert_eq!(
-            s.gpu.free(refused.value).unwrap_err().error,
-            GpuMisuse::Stale.into()
-        );
-    });
-}
-
-#[test]
-fn h93_what_is_in_use_is_the_sum_of_the_regions() {
-    nvidia(|s| {
-        let mut rng = testkit::Rng::new(93);
-        let mut live: Vec<Region> = Vec::new();
-        for _ in 0..3000 {
-            if rng.below(5) < 3 {
-                let lifetime = [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent]
-                    [rng.below(3) as usize];
-                live.push(
-                    s.gpu
-                        .allocate(&bytes(1 + rng.below(100_000)), &any().lifetime(lifetime))
-                        .unwrap(),
-                );
-            } else if !live.is_empty() {
-                let index = rng.below(live.len() as u64) as usize;
-                s.free(live.swap_remove(index));
-            }
-            let total = s.gpu.stats().total;
-            assert_eq!(
-                (total.regions, total.region_bytes),
-                (
-                    live.len() as u64,
-                    live.iter().map(Region::size).sum::<u64>()
-                )
-            );
-        }
-        live.into_iter().for_each(|region| s.free(region));
-        let total = s.gpu.stats().total;
-        assert_eq!((total.regions, total.region_bytes), (0, 0));
     });
 }
 

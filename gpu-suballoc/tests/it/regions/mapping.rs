@@ -1,54 +1,12 @@
 //! Regions in the host's address space.
 
-use std::thread;
-
 use gpu_suballoc::error::MapRefusal;
 use gpu_suballoc::{
-    BufferInfo, GpuError, GpuMisuse, Lifetime, MemoryPreference, PropertyFlags, Region,
-    RegionOptions,
+    BufferInfo, GpuError, GpuMisuse, Lifetime, MemoryPreference, PropertyFlags, RegionOptions,
 };
 use mock_device::{MockCall, MockProfile};
 
 use super::{AllocatorOptions, COPIED, any, bytes, nvidia, scene, visible};
-
-#[test]
-fn two_regions_of_one_block_are_mapped_at_once_by_two_threads() {
-    for profile in MockProfile::ALL {
-        scene(profile, AllocatorOptions::default(), |s| {
-            let wish = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE);
-            let options = RegionOptions::new().preference(wish);
-            let regions: Vec<Region> = (0..2)
-                .map(|_| {
-                    s.gpu
-                        .create_buffer(&BufferInfo::new(4096, COPIED), &options)
-                        .unwrap()
-                })
-                .collect();
-            assert_eq!(
-                regions[0].memory(),
-                regions[1].memory(),
-                "{profile:?}: one block"
-            );
-            thread::scope(|scope| {
-                for (n, region) in regions.iter().enumerate() {
-                    let gpu = s.gpu;
-                    scope.spawn(move || {
-                        for turn in 0..200u8 {
-                            let mapping = gpu.map(region).unwrap();
-                            // SAFETY: mapped, so long, and this thread's alone.
-                            unsafe { mapping.as_ptr().write_bytes(turn ^ n as u8, mapping.len()) };
-                            gpu.flush(region, 0, 4096).unwrap();
-                        }
-                    });
-                }
-            });
-            for (n, region) in regions.into_iter().enumerate() {
-                assert_eq!(s.read(&region, 4096), vec![199 ^ n as u8; 4096]);
-                s.free(region);
-            }
-        });
-    }
-}
 
 #[test]
 fn what_the_device_wrote_is_read_after_an_invalidate() {

@@ -12,10 +12,10 @@ use gpu_suballoc::{
 };
 use mock_device::{MockCall, MockProfile};
 
-use super::{AllocatorOptions, COPIED, Scene, VISIBLE, any, bytes, nvidia, scene, visible};
+use super::{AllocatorOptions, COPIED, Scene, VISIBLE, bytes, nvidia, scene, visible};
 
 #[test]
-fn h32_each_region_says_whose_it_is() {
+fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
     nvidia(|s| {
         let owned = s.buffer(256);
         let foreign = s.foreign(4096, 1);
@@ -39,71 +39,17 @@ fn h32_each_region_says_whose_it_is() {
                 .map(|region| letter(s.gpu.info(region.id()).unwrap().ownership)),
             ['o', 'w', 'c']
         );
+        let of_root = [
+            wrapped.buffer(),
+            crops[1].buffer(),
+            s.gpu.info(crops[1].id()).unwrap().buffer,
+        ];
+        assert_eq!(of_root, [Some(foreign.buffer); 3]);
+        assert_eq!(crops[0].buffer(), owned.buffer());
+        assert_ne!(owned.buffer(), None);
         crops.into_iter().for_each(|crop| s.free(crop));
         s.free(wrapped);
         s.free(owned);
-    });
-}
-
-#[test]
-fn h33_one_function_wraps_with_and_without_an_offset() {
-    nvidia(|s| {
-        let foreign = s.foreign(4096, 1);
-        let whole = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 4096)).unwrap();
-        let part = s
-            .gpu
-            .wrap(&WrapInfo::new(foreign.buffer, 1000).offset(52))
-            .unwrap();
-        assert_eq!(
-            (whole.copy_offset(), whole.size(), whole.memory()),
-            (0, 4096, None)
-        );
-        assert_eq!(
-            (part.copy_offset(), part.size(), part.buffer()),
-            (52, 1000, Some(foreign.buffer))
-        );
-        s.free(whole);
-        s.free(part);
-    });
-}
-
-#[test]
-fn h34_a_refused_wrap_leaves_everything_as_it_was() {
-    nvidia(|s| {
-        let foreign = s.foreign(4096, 1);
-        let wrapped = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 4096)).unwrap();
-        let before = (
-            s.host.total(),
-            s.mock.all_calls(),
-            s.gpu.info(wrapped.id()).unwrap().size,
-        );
-        let info = WrapInfo {
-            buffer_size: Some(100),
-            ..WrapInfo::new(foreign.buffer, 101)
-        };
-        assert_eq!(s.gpu.wrap(&info).unwrap_err(), GpuMisuse::Outside.into());
-        assert_eq!(
-            (
-                s.host.total(),
-                s.mock.all_calls(),
-                s.gpu.info(wrapped.id()).unwrap().size
-            ),
-            before
-        );
-        s.free(wrapped);
-        assert_ne!(
-            s.host.total(),
-            before.0,
-            "a wrap that was not refused shows"
-        );
-    });
-}
-
-#[test]
-fn h35_a_null_buffer_is_refused() {
-    nvidia(|s| {
-        let info = WrapInfo::new(BufferHandle::from_raw(0), 64);
-        assert_eq!(s.gpu.wrap(&info).unwrap_err(), GpuMisuse::NullHandle.into());
     });
 }
 
@@ -161,131 +107,6 @@ fn h37_what_is_known_of_a_buffers_size_is_a_bound() {
                 .unwrap_err(),
             GpuMisuse::ZeroSize.into()
         );
-    });
-}
-
-#[test]
-fn h38_the_application_keeps_its_buffer() {
-    nvidia(|s| {
-        let foreign = s.foreign(4096, 2);
-        let calls = || {
-            [MockCall::DestroyBuffer, MockCall::Free, MockCall::Unmap]
-                .map(|call| s.mock.calls(call))
-        };
-        let before = calls();
-        let first = s
-            .gpu
-            .wrap(&WrapInfo::new(foreign.buffer, 4096).name("swap chain"))
-            .unwrap();
-        let second = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 4096)).unwrap();
-        let crop = s.gpu.crop(&first, 16, 16, 1).unwrap();
-        s.free(crop);
-        let detached = s.gpu.detach(first).unwrap();
-        assert_eq!(
-            (detached.buffer, detached.offset, detached.size),
-            (foreign.buffer, 0, 4096)
-        );
-        s.free(second);
-        assert_eq!(calls(), before);
-        assert!(
-            s.mock.fill_buffer(foreign.buffer, 0, 4096, 7),
-            "it is alive"
-        );
-        s.free(s.buffer(64));
-        assert_ne!(calls(), before, "destroying one's own is seen");
-    });
-}
-
-#[test]
-fn h39_only_wrapped_buffers_are_detached() {
-    nvidia(|s| {
-        let owned = s.buffer(256);
-        let crop = s.gpu.crop(&owned, 0, 16, 1).unwrap();
-        let bare = s.gpu.allocate(&bytes(256), &any()).unwrap();
-        let refuse = |region| {
-            let refused = s.gpu.detach(region).unwrap_err();
-            assert_eq!(refused.error, GpuMisuse::NotWrapped.into());
-            refused.value
-        };
-        let (crop, owned, bare) = (refuse(crop), refuse(owned), refuse(bare));
-        // They are as valid as before.
-        assert!(
-            s.gpu.info(owned.id()).is_ok()
-                && s.gpu.info(crop.id()).is_ok()
-                && s.gpu.info(bare.id()).is_ok()
-        );
-        s.free(crop);
-        s.free(owned);
-        s.free(bare);
-    });
-}
-
-#[test]
-fn h40_detaching_a_crop_leaves_the_root_wrapped() {
-    nvidia(|s| {
-        let foreign = s.foreign(4096, 1);
-        let root = s
-            .gpu
-            .wrap(&WrapInfo::new(foreign.buffer, 4000).offset(8))
-            .unwrap();
-        let crop = s.gpu.crop(&root, 100, 50, 2).unwrap();
-        let inner = s.gpu.crop(&crop, 10, 20, 2).unwrap();
-        let detached = s.gpu.detach(inner).unwrap();
-        assert_eq!(
-            (detached.buffer, detached.offset, detached.size),
-            (foreign.buffer, 118, 20)
-        );
-        assert_eq!(s.gpu.info(root.id()).unwrap().crops(), 1);
-        assert_eq!(s.gpu.detach(crop).unwrap().offset, 108);
-        assert_eq!(s.gpu.info(root.id()).unwrap().crops(), 0);
-        assert_eq!(s.gpu.detach(root).unwrap().offset, 8);
-    });
-}
-
-#[test]
-fn h41_freeing_a_wrapped_buffer_is_detaching_it() {
-    nvidia(|s| {
-        let foreign = s.foreign(4096, 1);
-        let root = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 4096)).unwrap();
-        let crop = s.gpu.crop(&root, 0, 8, 8).unwrap();
-        let calls = s.mock.all_calls();
-        let refused = s.gpu.free(root).unwrap_err();
-        assert_eq!(
-            refused.error,
-            GpuMisuse::HasCrops.into(),
-            "crops hold wrapped roots as well"
-        );
-        let root = refused.value;
-        s.free(crop);
-        let id = root.id();
-        s.free(root);
-        assert_eq!(s.mock.all_calls(), calls, "the device is not asked");
-        assert_eq!(s.gpu.info(id).unwrap_err(), GpuMisuse::Stale);
-    });
-}
-
-#[test]
-fn h42_every_region_knows_the_buffer_of_its_root() {
-    nvidia(|s| {
-        let foreign = s.foreign(4096, 1);
-        let owned = s.buffer(256);
-        let wrapped = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 4096)).unwrap();
-        let crop = s.gpu.crop(&wrapped, 64, 64, 4).unwrap();
-        let bare = s.gpu.allocate(&bytes(64), &any()).unwrap();
-        assert!(
-            owned
-                .buffer()
-                .is_some_and(|buffer| s.mock.buffer_bound(buffer).is_some())
-        );
-        assert_eq!(
-            (wrapped.buffer(), crop.buffer()),
-            (Some(foreign.buffer), Some(foreign.buffer))
-        );
-        assert_eq!((bare.buffer(), bare.image()), (None, None));
-        assert_eq!(s.gpu.info(crop.id()).unwrap().buffer, Some(foreign.buffer));
-        for region in [bare, crop, wrapped, owned] {
-            s.free(region);
-        }
     });
 }
 
@@ -366,7 +187,7 @@ fn h44_a_misaligned_offset_is_an_aligned_base_and_an_index() {
 }
 
 #[test]
-fn h45_copies_begin_where_wrap_and_crops_say() {
+fn h45_h52_h56_copies_begin_where_wrap_and_crops_say() {
     nvidia(|s| {
         let foreign = s.foreign(4096, 1);
         let owned = s.visible_buffer(1000);
@@ -406,63 +227,6 @@ fn h47_a_wrapped_buffer_is_not_kept_for_reuse() {
         let refused = s.gpu.release(region).unwrap_err();
         assert_eq!(refused.error, GpuMisuse::IsWrapped.into());
         s.free(refused.value);
-    });
-}
-
-#[test]
-fn h55_one_buffer_can_be_wrapped_any_number_of_times() {
-    nvidia(|s| {
-        // Luma and chroma of an image in one buffer.
-        let foreign = s.foreign(6144, 1);
-        let luma = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 4096)).unwrap();
-        let chroma = s
-            .gpu
-            .wrap(&WrapInfo::new(foreign.buffer, 2048).offset(4096))
-            .unwrap();
-        let both = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 6144)).unwrap();
-        assert!(luma.id() != chroma.id() && chroma.id() != both.id());
-        let stats = s.gpu.stats();
-        assert_eq!(
-            (stats.total.wrapped, stats.total.wrapped_bytes),
-            (3, 4096 + 2048 + 6144)
-        );
-        s.free(luma);
-        assert_eq!(
-            s.gpu.info(chroma.id()).unwrap().copy_offset,
-            4096,
-            "the others live on"
-        );
-        s.free(both);
-        s.free(chroma);
-        assert_eq!(s.gpu.stats().total.wrapped, 0);
-    });
-}
-
-#[test]
-fn h56_data_behind_the_offset_is_the_source_shifted_by_one() {
-    nvidia(|s| {
-        let foreign = s.foreign(4096, 1);
-        let source: Vec<u8> = (0u32..256).flat_map(u32::to_ne_bytes).collect();
-        let upload = s.visible_buffer(1024);
-        s.write(&upload, &source);
-        assert!(
-            s.mock
-                .copy_buffer(upload.buffer().unwrap(), 0, foreign.buffer, 0, 1024)
-        );
-        let output = s
-            .gpu
-            .wrap(&WrapInfo::new(foreign.buffer, 1020).offset(4))
-            .unwrap();
-        assert_eq!(output.copy_offset(), 4);
-        assert_eq!(s.read(&output, 1020), source[4..]);
-        s.gpu.detach(output).unwrap();
-        // Without a detach, a free does it.
-        s.free(
-            s.gpu
-                .wrap(&WrapInfo::new(foreign.buffer, 1020).offset(4))
-                .unwrap(),
-        );
-        s.free(upload);
     });
 }
 

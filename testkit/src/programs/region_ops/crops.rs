@@ -69,6 +69,7 @@ impl<S: Regions> RegionProgram<'_, S> {
             expected,
             "a crop {offset:#x}+{size:#x} of {its:x?}"
         );
+        assert_eq!(side.subject.facts_by_id(id), Ok(expected), "by its name");
         assert!(!side.model.dead.contains(&id), "{id:?} is given out again");
         side.model.cropped(region, id, expected, root, depth);
         self.tried.note("crop");
@@ -124,6 +125,7 @@ impl<S: Regions> RegionProgram<'_, S> {
             .unwrap_or_else(|no| panic!("{wrap:x?}: {no:?}"));
         let id = side.subject.id(&region);
         let facts = side.subject.facts(&region);
+        assert_eq!(side.subject.facts_by_id(id), Ok(facts), "by its name");
         let told = (facts.class, facts.base, facts.size, facts.memory != 0);
         assert_eq!(
             told,

@@ -79,6 +79,7 @@ impl<S: Regions> RegionModel<S> {
     ) -> RegionFacts {
         let id = subject.id(&region);
         let facts = subject.facts(&region);
+        assert_eq!(subject.facts_by_id(id), Ok(facts), "by its name");
         let own = ask.resource == Resource::Buffer;
         assert!(
             facts.size >= ask.size && facts.size - ask.size < 65_536.max(ask.size),

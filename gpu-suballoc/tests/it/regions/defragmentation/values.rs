@@ -121,27 +121,6 @@ fn df4_a_value_from_before_its_move_is_refused_until_it_is_refreshed() {
 }
 
 #[test]
-fn df4_a_stale_value_that_is_released_leaves_nothing_of_its_old_place() {
-    let options = AllocatorOptions {
-        reuse: true,
-        ..small_blocks()
-    };
-    scene(MockProfile::Nvidia, options, |scene| {
-        let left = scene.sparse(4, 16);
-        defragment(&scene, DefragmentationOptions::new());
-        // Three of the four values say where their regions were.
-        for (_, region) in left {
-            scene.gpu.release(region).unwrap();
-        }
-        let kept: Vec<_> = (0..4).map(|n| (n, scene.piece(n, &shared()))).collect();
-        let mut kept = kept;
-        scene.check(&mut kept);
-        scene.free_all(kept);
-        scene.gpu.set_reuse(false);
-    });
-}
-
-#[test]
 fn ge8_a_moved_regions_id_names_it_and_no_other() {
     small(|scene| {
         let left = scene.sparse(4, 16);
