@@ -48,41 +48,6 @@ fn the_nth_call_fails_and_the_others_do_not() {
 }
 
 #[test]
-fn there_is_room_for_four_failures_and_for_more_when_one_has_happened() {
-    let witness = RecordingAllocator::system();
-    let mock = MockDevice::new(MockProfile::Lavapipe, &witness);
-    assert!((0..4).all(|_| mock.plant(MockFault::nth(1))));
-    assert!(!mock.plant(MockFault::nth(1)));
-    assert!(
-        allocate(&mock, &MemoryRequest::new(64, 0)).is_err(),
-        "all four happen"
-    );
-    assert!(allocate(&mock, &MemoryRequest::new(64, 0)).is_ok());
-    assert!(mock.plant(MockFault::always().of(MockCall::Map)));
-    let block = memory(&mock, 64, 0);
-    assert_eq!(
-        [map(&mock, block, 0, 64), map(&mock, block, 0, 64)],
-        [Err(DeviceError::MapFailed); 2]
-    );
-    mock.heal();
-    assert!(map(&mock, block, 0, 64).is_ok());
-}
-
-#[test]
-fn large_requests_are_refused_where_told() {
-    let witness = RecordingAllocator::system();
-    let mock = MockDevice::new(MockProfile::Nvidia, &witness);
-    mock.refuse_from(1 << 20);
-    assert_eq!(
-        allocate(&mock, &MemoryRequest::new(1 << 20, 1)),
-        Err(DeviceError::OutOfDeviceMemory)
-    );
-    assert!(allocate(&mock, &MemoryRequest::new((1 << 20) - 1, 1)).is_ok());
-    mock.heal();
-    assert!(allocate(&mock, &MemoryRequest::new(1 << 20, 1)).is_ok());
-}
-
-#[test]
 fn a_full_heap_refuses_and_the_others_do_not() {
     let witness = RecordingAllocator::system();
     let heaps = [
@@ -124,23 +89,6 @@ fn a_full_heap_refuses_and_the_others_do_not() {
         ((400, 1000), (700, 700), 1100)
     );
     assert!(mock.violations().is_empty(), "{}", mock.violations());
-}
-
-#[test]
-fn without_the_extension_no_budget_is_told() {
-    let witness = RecordingAllocator::system();
-    let mut told = [HeapBudget {
-        usage: 1,
-        budget: 2,
-    }];
-    assert!(!MockDevice::new(MockProfile::Lavapipe, &witness).budget(&mut told));
-    assert_eq!(
-        told,
-        [HeapBudget {
-            usage: 1,
-            budget: 2
-        }]
-    );
 }
 
 #[test]
