@@ -1,7 +1,5 @@
 //! What the host writes is seen by the device when it should be, and not before.
 
-use gpu_suballoc::BufferUsage;
-use gpu_suballoc::device::MemoryRequest;
 use mock_device::{MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 

@@ -3,7 +3,7 @@
 use super::*;
 use alloc_core::HostAllocator;
 use debug_guard::{FailingAllocator, Fault as HostFault};
-use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage, Lifetime, PoolOptions};
+use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage, PoolOptions};
 use mock_device::{MockCall, MockFault};
 
 type Failing = FailingAllocator<RecordingAllocator>;
