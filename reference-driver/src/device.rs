@@ -40,7 +40,7 @@ pub(crate) unsafe fn own(p_allocator: PAllocator) -> Result<Option<CallbackAlloc
 
 /// A command's own callbacks as vk-callbacks' struct, which is the same.
 pub(crate) fn callbacks(p_allocator: PAllocator) -> *const RawCallbacks {
-    #[cfg(feature = "testing")]
+    #[cfg(planted)]
     crate::defects::given(p_allocator.cast());
     p_allocator.cast()
 }

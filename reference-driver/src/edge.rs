@@ -9,21 +9,21 @@ pub(crate) trait Answer {
     const INVALID: Self;
 
     /// The result of a planted defect.
-    #[cfg(feature = "testing")]
+    #[cfg(planted)]
     fn wrong(result: vk::Result) -> Self;
 }
 
 impl Answer for () {
     const INVALID: Self = ();
 
-    #[cfg(feature = "testing")]
+    #[cfg(planted)]
     fn wrong(_: vk::Result) -> Self {}
 }
 
 impl Answer for vk::Result {
     const INVALID: Self = Self::ERROR_UNKNOWN;
 
-    #[cfg(feature = "testing")]
+    #[cfg(planted)]
     fn wrong(result: Self) -> Self {
         result
     }
@@ -59,7 +59,7 @@ macro_rules! commands {
     ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty $(as $how:ident $kind:ty)?),* $(,)?) $(-> $ret:ty)? $body:block)*) => {$(
         $(#[$meta])*
         pub(crate) unsafe extern "system" fn $name($($arg: $ty),*) $(-> $ret)? {
-            #[cfg(feature = "testing")]
+            #[cfg(planted)]
             if let Some(planted) = $crate::defects::enter(stringify!($name)) {
                 return $crate::edge::Answer::wrong(planted);
             }

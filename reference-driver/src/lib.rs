@@ -13,7 +13,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
-    not(feature = "testing"),
+    not(planted),
     deny(
         clippy::disallowed_types,
         clippy::disallowed_methods,
@@ -28,7 +28,9 @@
 
 mod arithmetic;
 mod bytes;
-#[cfg(feature = "testing")]
+// In `testkit/planted-driver`, which is built of this source.
+#[cfg(planted)]
+#[path = "../../testkit/planted-driver/src/defects.rs"]
 mod defects;
 mod descriptors;
 mod device;
@@ -58,7 +60,7 @@ use core::ffi::c_char;
 
 use ash::vk;
 
-#[cfg(feature = "testing")]
+#[cfg(planted)]
 pub use defects::{PLANTABLE, VARIABLE};
 pub use spirv::Unsupported;
 

@@ -136,7 +136,7 @@ impl Pool {
 
 /// The levels below a pool without callbacks.
 fn below(device: &Device) -> (&DeviceDomain, &InstanceDomain<'static>) {
-    #[cfg(feature = "testing")]
+    #[cfg(planted)]
     if let Some((instance, device)) = crate::defects::bypassing_domains() {
         return (device, instance);
     }
@@ -145,9 +145,9 @@ fn below(device: &Device) -> (&DeviceDomain, &InstanceDomain<'static>) {
 
 /// Whether a planted defect makes pools pass over their callbacks.
 fn bypasses_callbacks() -> bool {
-    #[cfg(feature = "testing")]
+    #[cfg(planted)]
     return crate::defects::bypassing_domains().is_some();
-    #[cfg(not(feature = "testing"))]
+    #[cfg(not(planted))]
     false
 }
 

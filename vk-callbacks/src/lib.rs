@@ -16,7 +16,7 @@
 //! - **Both.** A [`Command`] brackets a call, so that each callback has a command. A host trace records all callbacks of a program
 //!   ([`Recorder`]), is read ([`TraceReader`]) and replayed into any allocator ([`Replay`]).
 //! - **Neither.** A [`Checker`] between the two, or a [`Judge`] of a trace, reports broken rules and who broke them; a table has what
-//!   each command may do with host memory ([`CommandRow`]). The feature `testing` has a fake driver to test that.
+//!   each command may do with host memory ([`CommandRow`]).
 //!
 //! Follows the Vulkan specification, chapter *Memory Allocation*, section *Host Memory*. Allocates only from the caller's allocators,
 //! and never panics.
@@ -79,8 +79,6 @@ pub mod recorder;
 pub mod replay;
 mod sink;
 mod sync;
-#[cfg(feature = "testing")]
-pub mod testing;
 pub mod trace;
 
 pub use bridge::Bridge;

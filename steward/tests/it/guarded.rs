@@ -9,11 +9,11 @@ mod planted;
 use std::path::Path;
 
 use denied::{GUARD_MARKERS, OUT_OF_REACH, USERFAULTFD, deny};
+use fake_driver::Harm;
 use planted::{PLANTED, planted, run_planted};
 use serde_json::Value;
 use testkit::{Child, Finished, skip};
 use vk_accounts::report::{GuardReport, GuardRun};
-use vk_callbacks::testing::Harm;
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
 const SEED: &str = "4711";

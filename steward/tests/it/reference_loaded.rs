@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use reference_driver::PLANTABLE;
+use fake_driver::Defect;
+use planted_driver::PLANTABLE;
 use serde_json::Value;
 use testkit::{Child, Finished, skip};
 use vk_callbacks::check::{FindingKind, RuleLevel};
-use vk_callbacks::testing::Defect;
 
 use manifest::Manifest;
 
@@ -83,7 +83,7 @@ fn rules(kind: FindingKind) -> Vec<String> {
 
 /// `steward check` on a driver with the defect: a wrong answer says which.
 fn planted(manifest: &Manifest, defect: Defect) -> Result<(), String> {
-    let variable = reference_driver::VARIABLE.to_str().expect("plain");
+    let variable = planted_driver::VARIABLE.to_str().expect("plain");
     let file = manifest.path.with_file_name(format!("{defect}.json"));
     let done = manifest
         .steward("check")
@@ -271,7 +271,7 @@ fn a_leftover_fails_a_run_that_asks_for_an_exit_code() {
     ) {
         return;
     }
-    let variable = reference_driver::VARIABLE.to_str().expect("plain");
+    let variable = planted_driver::VARIABLE.to_str().expect("plain");
     let run = |options: &[&str], defect: Option<Defect>| {
         let child = manifest
             .steward("drive")

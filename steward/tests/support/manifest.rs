@@ -1,4 +1,4 @@
-//! The reference driver's shared library, which cargo has built beside these tests, and a manifest that names it.
+//! The planted driver's shared library, which cargo has built beside these tests, and a manifest that names it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,14 +14,8 @@ pub(crate) struct Manifest {
 impl Manifest {
     pub(crate) fn new() -> Self {
         let test = std::env::current_exe().expect("a path");
-        let library = test.with_file_name("libreference_driver.so");
-        let built = fs::read(&library).expect("cargo builds it for these tests");
-        let variable = reference_driver::VARIABLE.to_bytes();
-        assert!(
-            built.windows(variable.len()).any(|bytes| bytes == variable),
-            "{} was built without its feature testing, by another command of cargo: touch reference-driver/src/lib.rs",
-            library.display()
-        );
+        let library = test.with_file_name("libplanted_driver.so");
+        assert!(library.exists(), "cargo builds it for these tests");
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("reference_icd.json");
         let icd = serde_json::json!({ "library_path": library, "api_version": "1.1.0" });

@@ -3,9 +3,9 @@
 use std::alloc::System;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+use fake_driver::{Defect, FakeProgram};
 use vk_callbacks::check::{CheckedOwner, Opened};
 use vk_callbacks::command::{BracketCoverage, current_thread};
-use vk_callbacks::testing::{Defect, FakeProgram};
 use vk_callbacks::{CheckFinding, CheckOptions, Checker, Command, OwnerId, Owners};
 
 use super::application::{Application, MatrixDriver};
@@ -89,7 +89,7 @@ impl Checked {
 pub(crate) fn run_checked(
     application: &Application,
     program: FakeProgram,
-    run: impl FnOnce(&dyn vk_callbacks::testing::Dispatch) -> Result<(), i32>,
+    run: impl FnOnce(&dyn fake_driver::Dispatch) -> Result<(), i32>,
 ) -> (Result<(), i32>, Vec<String>) {
     let checker = checker();
     let meeting = Meeting::default();
@@ -139,7 +139,7 @@ pub(crate) fn found_by_the_checker_alone(seen: &SeenByChild) {
 macro_rules! plants {
     ($($defect:ident in $case:ident: $said:literal),+ $(,)?) => {$(
         fn $case(lab: &$crate::guard_matrix::common::Lab) {
-            $crate::guard_matrix::checking::runs_with(lab, vk_callbacks::testing::Defect::$defect, $said);
+            $crate::guard_matrix::checking::runs_with(lab, fake_driver::Defect::$defect, $said);
         }
         $crate::guard_matrix::common::each($crate::guard_matrix::common::On::ALL, $case, $crate::guard_matrix::checking::found_by_the_checker_alone);
     )+};

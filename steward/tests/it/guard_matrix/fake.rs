@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Notice, Scope};
+use fake_driver::FakeProgram;
 use vk_callbacks::raw::INTERNAL_EXECUTABLE;
-use vk_callbacks::testing::FakeProgram;
 
 use super::application::{Application, raw};
 use super::checking::{Checked, plants, run_checked};

@@ -1,9 +1,9 @@
 //! GV25: every request of a whole program fails once.
 
 use debug_guard::{FailingAllocator, Fault};
+use fake_driver::FakeProgram;
 use vk_callbacks::VK_ERROR_OUT_OF_HOST_MEMORY;
 use vk_callbacks::check::RuleLevel;
-use vk_callbacks::testing::FakeProgram;
 
 use super::application::Application;
 use super::checking::run_checked;

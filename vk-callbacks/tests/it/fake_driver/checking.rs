@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+use fake_driver::{Defect, FakeKind, FakeProgram};
 use vk_callbacks::check::{FindingKind, Opened};
 use vk_callbacks::command::BracketCoverage;
-use vk_callbacks::testing::{Defect, FakeKind, FakeProgram};
 use vk_callbacks::{CheckFinding, CheckOptions, Checker};
 
 use super::heap::{Heap, HeapSeen};

@@ -1,7 +1,7 @@
 //! Nothing planted: many calls, and no finding.
 
+use fake_driver::{Defect, FakeKind, FakeProgram};
 use vk_callbacks::check::{FindingKind, RuleLevel};
-use vk_callbacks::testing::{Defect, FakeKind, FakeProgram};
 
 use super::checking::{checked, checked_for};
 use super::heap::{Heap, HeapSeen};

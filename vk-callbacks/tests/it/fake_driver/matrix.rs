@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use fake_driver::{Defect, FakeProgram};
 use vk_callbacks::check::FindingKind;
-use vk_callbacks::testing::{Defect, FakeProgram};
 
 use super::checking::{FoundKinds, checked};
 use super::recording::{judged, recorded};

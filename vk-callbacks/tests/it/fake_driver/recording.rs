@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use alloc_core::{Scope, Scoped};
+use fake_driver::{Call, FakeKind, FakeProgram, PassedCallbacks};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::recorder::Tap;
-use vk_callbacks::testing::{Call, FakeKind, FakeProgram, PassedCallbacks};
 use vk_callbacks::{Judge, OwnerId, Recorder, TraceReader};
 
 use super::checking::{FoundKinds, OPTIONS, SYSTEM, by_kind};

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::pin::pin;
 
 use debug_guard::{FailingAllocator, Fault};
+use fake_driver::FakeProgram;
 use testkit::{RecordingAllocator, Sweep};
 use vk_callbacks::bridge::BareBridge;
-use vk_callbacks::testing::FakeProgram;
 use vk_callbacks::{Checker, VK_ERROR_OUT_OF_HOST_MEMORY};
 
 use super::checking::{Checking, OPTIONS, SYSTEM, found_by};

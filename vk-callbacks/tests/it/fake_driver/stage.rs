@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
-use vk_callbacks::raw::RawCallbacks;
-use vk_callbacks::testing::{
+use fake_driver::{
     Call, Defect, Dispatch, FakeKind, FaultyAllocator, Interruption, PassedCallbacks,
 };
+use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{OwnerId, Owners};
 
 /// Two threads that meet in the midst of a reallocation, and a command to be called there.

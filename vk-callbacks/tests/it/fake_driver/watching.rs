@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use fake_driver::{Call, FakeKind, PassedCallbacks};
 use vk_callbacks::check::{CheckedOwner, HandedOut};
 use vk_callbacks::raw::RawCallbacks;
-use vk_callbacks::testing::{Call, FakeKind, PassedCallbacks};
 use vk_callbacks::{Checker, OwnerId};
 
 use super::stage::Watch;

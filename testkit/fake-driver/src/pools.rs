@@ -2,18 +2,18 @@
 
 use alloc_core::Scope;
 
-use super::defect::Defect;
-use super::driver::{Answer, FakeDriver};
-use super::fake_object::Handle;
-use super::host::PassedCallbacks;
-use super::kind::FakeKind;
+use crate::defect::Defect;
+use crate::driver::{Answer, FakeDriver};
+use crate::fake_object::Handle;
+use crate::host::PassedCallbacks;
+use crate::kind::FakeKind;
 
 /// Bytes of one recorded command.
 const RECORD: usize = 48;
 
 impl FakeDriver<'_> {
     /// `vkAllocateDescriptorSets`, `vkAllocateCommandBuffers`: all of them or none.
-    pub(super) fn allocate(&self, pool: &mut Handle, kind: FakeKind, count: usize) -> Answer<()> {
+    pub(crate) fn allocate(&self, pool: &mut Handle, kind: FakeKind, count: usize) -> Answer<()> {
         // The pool's callbacks are not called.
         let count = if kind == FakeKind::Set && self.planted(Defect::PoolNeverAsked) {
             0
@@ -36,7 +36,7 @@ impl FakeDriver<'_> {
     }
 
     /// `vkFreeDescriptorSets`, `vkFreeCommandBuffers`: the newest.
-    pub(super) fn free(&self, pool: &mut Handle, kind: FakeKind) {
+    pub(crate) fn free(&self, pool: &mut Handle, kind: FakeKind) {
         let _ = self.command(kind.destroy(), self.chain(kind, pool.get().own), |chain| {
             pool.release_child()
                 .into_iter()
@@ -46,7 +46,7 @@ impl FakeDriver<'_> {
     }
 
     /// `vkResetDescriptorPool`: all of its sets.
-    pub(super) fn reset_sets(&self, pool: &mut Handle) {
+    pub(crate) fn reset_sets(&self, pool: &mut Handle) {
         let _ = self.command(
             "vkResetDescriptorPool",
             self.chain(FakeKind::Set, pool.get().own),
@@ -60,7 +60,7 @@ impl FakeDriver<'_> {
     }
 
     /// `vkCmd*`: one more record in the pool's memory, in a list that grows.
-    pub(super) fn record(&self, command: &'static str, buffer: &mut Handle) -> Answer<()> {
+    pub(crate) fn record(&self, command: &'static str, buffer: &mut Handle) -> Answer<()> {
         self.command(
             command,
             self.chain(FakeKind::CommandBuffer, buffer.get().own),
@@ -76,7 +76,7 @@ impl FakeDriver<'_> {
     }
 
     /// `vkResetCommandBuffer`, `vkBeginCommandBuffer`: frees the recorded commands.
-    pub(super) fn forget_recorded(&self, command: &'static str, buffer: &mut Handle) {
+    pub(crate) fn forget_recorded(&self, command: &'static str, buffer: &mut Handle) {
         let _ = self.command(
             command,
             self.chain(FakeKind::CommandBuffer, buffer.get().own),

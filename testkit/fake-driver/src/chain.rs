@@ -4,29 +4,29 @@ use core::ptr::NonNull;
 
 use alloc_core::Scope;
 
-use super::host::Host;
-use crate::level::Level;
+use crate::host::Host;
+use vk_callbacks::Level;
 
 /// The allocators that one command of the fake driver may use.
 #[derive(Clone, Copy, Default)]
-pub(super) struct FakeChain {
-    pub(super) object: Option<Host>,
-    pub(super) device: Option<Host>,
-    pub(super) instance: Option<Host>,
+pub(crate) struct FakeChain {
+    pub(crate) object: Option<Host>,
+    pub(crate) device: Option<Host>,
+    pub(crate) instance: Option<Host>,
 }
 
 /// A request was answered NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OutOfMemory;
+pub(crate) struct OutOfMemory;
 
 /// Host memory of the fake driver.
 #[derive(Clone, Copy)]
-pub(super) struct FakeBlock {
-    pub(super) at: NonNull<u8>,
-    pub(super) size: usize,
-    pub(super) align: usize,
-    pub(super) scope: Scope,
-    pub(super) level: Level,
+pub(crate) struct FakeBlock {
+    pub(crate) at: NonNull<u8>,
+    pub(crate) size: usize,
+    pub(crate) align: usize,
+    pub(crate) scope: Scope,
+    pub(crate) level: Level,
 }
 
 // SAFETY: a block is plain memory that any thread may use and free.
@@ -36,17 +36,17 @@ unsafe impl Sync for FakeBlock {}
 
 impl FakeChain {
     /// The callbacks at `level`.
-    pub(super) const fn at(&self, level: Level) -> Option<Host> {
+    pub(crate) const fn at(&self, level: Level) -> Option<Host> {
         match level {
             Level::Object => self.object,
             Level::Device => self.device,
             Level::Instance => self.instance,
-            Level::Cache | Level::Default => None,
+            _ => None,
         }
     }
 
     /// The most specific callbacks for `scope` (V28 to V32).
-    pub(super) fn most_specific(&self, scope: Scope) -> Option<(Level, Host)> {
+    pub(crate) fn most_specific(&self, scope: Scope) -> Option<(Level, Host)> {
         let first = match scope {
             Scope::Command | Scope::Object | Scope::Cache => Level::Object,
             Scope::Device => Level::Device,
@@ -59,7 +59,7 @@ impl FakeChain {
     }
 
     /// A block from the most specific callbacks.
-    pub(super) fn allocate(
+    pub(crate) fn allocate(
         &self,
         size: usize,
         align: usize,
@@ -70,7 +70,7 @@ impl FakeChain {
     }
 
     /// A block from the callbacks at `level`, most specific or not.
-    pub(super) fn allocate_at(
+    pub(crate) fn allocate_at(
         &self,
         level: Level,
         size: usize,
@@ -89,7 +89,7 @@ impl FakeChain {
     }
 
     /// Resizes the block to `size` bytes. On failure it is unchanged (V16).
-    pub(super) fn resize(&self, block: &mut FakeBlock, size: usize) -> Result<(), OutOfMemory> {
+    pub(crate) fn resize(&self, block: &mut FakeBlock, size: usize) -> Result<(), OutOfMemory> {
         let host = self.at(block.level).ok_or(OutOfMemory)?;
         let moved = host.reallocate(block.at.as_ptr(), size, block.align, block.scope);
         block.at = NonNull::new(moved).ok_or(OutOfMemory)?;
@@ -98,7 +98,7 @@ impl FakeChain {
     }
 
     /// Frees a block at the level that allocated it.
-    pub(super) fn free(&self, block: FakeBlock) {
+    pub(crate) fn free(&self, block: FakeBlock) {
         if let Some(host) = self.at(block.level) {
             host.free(block.at.as_ptr());
         }

@@ -1,5 +1,5 @@
-//! Defects that can be planted by name, with `STEWARD_DEFECT`: those of the fake driver of vk-callbacks that a real interface can carry
-//! (RD15). vk-callbacks says what each defect does; this file says in which command, and with the callbacks of which object.
+//! Defects that can be planted by name, with `STEWARD_DEFECT`: those of the fake driver that a real interface can carry
+//! (RD15). The fake driver says what each defect does; this file says in which command, and with the callbacks of which object.
 //!
 //! Only commands of the process's first thread go wrong. A defect between commands happens at the end of another thread.
 
@@ -10,12 +10,12 @@ use std::thread;
 
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
+use fake_driver::{
+    CommandCallbacks, Defect, Dispatch, FakeKind, PassedCallbacks, PlantedDriver, PlantedState,
+};
 use vk_callbacks::OwnerId;
 use vk_callbacks::driver::{DeviceDomain, InstanceDomain};
 use vk_callbacks::raw::RawCallbacks;
-use vk_callbacks::testing::{
-    CommandCallbacks, Defect, Dispatch, FakeKind, PassedCallbacks, PlantedDriver, PlantedState,
-};
 
 /// The defects that can be planted here. The others are defects of the application or its allocator, of a layer or of an extension that the
 /// driver lacks, or need an application that changes its struct or blocks a thread inside a callback.

@@ -4,17 +4,17 @@ use core::ptr::{self, NonNull};
 
 use alloc_core::{NoticeEvent, Scope};
 
-use super::chain::{FakeBlock, FakeChain};
-use super::defect::Defect;
-use super::driver::FakeDriver;
-use super::faulty;
-use super::host::Host;
-use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
-use crate::level::Level;
-use crate::raw::INTERNAL_EXECUTABLE;
+use crate::chain::{FakeBlock, FakeChain};
+use crate::defect::Defect;
+use crate::driver::FakeDriver;
+use crate::faulty;
+use crate::host::Host;
+use vk_callbacks::Level;
+use vk_callbacks::VK_ERROR_OUT_OF_HOST_MEMORY;
+use vk_callbacks::raw::INTERNAL_EXECUTABLE;
 
 /// The command with most defects: about device memory, which has callbacks of its own, as device and instance have.
-pub(super) const SCENE: &str = "vkMapMemory";
+pub(crate) const SCENE: &str = "vkMapMemory";
 
 const VK_ERROR_INITIALIZATION_FAILED: i32 = -3;
 /// `VK_INTERNAL_ALLOCATION_TYPE_*` has no such value.
@@ -24,7 +24,7 @@ const NO_SUCH_SCOPE: i32 = 7;
 
 impl FakeDriver<'_> {
     /// Does what is planted for this command. Returns the error of the command, if planted.
-    pub(super) fn misbehave(&self, command: &'static str, chain: &FakeChain) -> Option<i32> {
+    pub(crate) fn misbehave(&self, command: &'static str, chain: &FakeChain) -> Option<i32> {
         let defect = self.defect?;
         let own = chain.object;
         // A block of that level and scope, allocated and freed.
@@ -238,7 +238,7 @@ impl FakeDriver<'_> {
     }
 
     /// The planted calls while no command runs.
-    pub(super) fn idle(&self) {
+    pub(crate) fn idle(&self) {
         let Some(device) = self.device else { return };
         let chain = FakeChain {
             object: None,

@@ -2,42 +2,42 @@
 
 use alloc_core::Scope;
 
-use super::chain::{FakeChain, OutOfMemory};
-use super::defect::Defect;
-use super::dispatch::{Call, Dispatch};
-use super::fake_object::Handle;
-use super::harm::Harm;
-use super::host::{Host, PassedCallbacks};
-use super::kind::FakeKind;
-use super::planted_state::PlantedState;
-use crate::command::Owners;
-use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
+use crate::chain::{FakeChain, OutOfMemory};
+use crate::defect::Defect;
+use crate::dispatch::{Call, Dispatch};
+use crate::fake_object::Handle;
+use crate::harm::Harm;
+use crate::host::{Host, PassedCallbacks};
+use crate::kind::FakeKind;
+use crate::planted_state::PlantedState;
+use vk_callbacks::VK_ERROR_OUT_OF_HOST_MEMORY;
+use vk_callbacks::command::Owners;
 
-pub(super) const VK_SUCCESS: i32 = 0;
+pub(crate) const VK_SUCCESS: i32 = 0;
 
 /// The driver, with copies of its instance's and its device's callbacks.
 #[derive(Clone, Copy)]
-pub(super) struct FakeDriver<'d> {
-    pub(super) dispatch: &'d dyn Dispatch,
-    pub(super) kept: &'d PlantedState,
-    pub(super) defect: Option<Defect>,
-    pub(super) harm: Option<Harm>,
+pub(crate) struct FakeDriver<'d> {
+    pub(crate) dispatch: &'d dyn Dispatch,
+    pub(crate) kept: &'d PlantedState,
+    pub(crate) defect: Option<Defect>,
+    pub(crate) harm: Option<Harm>,
     /// It requests 0 bytes and frees NULL, both of which are legal.
-    pub(super) habits: bool,
-    pub(super) instance: Option<Host>,
-    pub(super) device: Option<Host>,
+    pub(crate) habits: bool,
+    pub(crate) instance: Option<Host>,
+    pub(crate) device: Option<Host>,
 }
 
 /// The callbacks that a command may call.
 #[derive(Clone, Copy, Default)]
-pub(super) struct About {
-    pub(super) chain: FakeChain,
-    pub(super) cache: Option<Host>,
-    pub(super) deferred: Option<Host>,
+pub(crate) struct About {
+    pub(crate) chain: FakeChain,
+    pub(crate) cache: Option<Host>,
+    pub(crate) deferred: Option<Host>,
 }
 
 /// The result of a command: `VK_SUCCESS`, or an error.
-pub(super) type Answer<T> = Result<T, i32>;
+pub(crate) type Answer<T> = Result<T, i32>;
 
 impl From<OutOfMemory> for i32 {
     fn from(_: OutOfMemory) -> Self {
@@ -56,13 +56,13 @@ impl From<FakeChain> for About {
 }
 
 impl FakeDriver<'_> {
-    pub(super) fn planted(&self, defect: Defect) -> bool {
+    pub(crate) fn planted(&self, defect: Defect) -> bool {
         self.defect == Some(defect)
     }
 
     /// The allocators of a command on an object of this kind with `own` callbacks. An instance's and a device's own are at their
     /// levels.
-    pub(super) const fn chain(&self, kind: FakeKind, own: Option<Host>) -> FakeChain {
+    pub(crate) const fn chain(&self, kind: FakeKind, own: Option<Host>) -> FakeChain {
         match kind {
             FakeKind::Instance => FakeChain {
                 object: None,
@@ -83,7 +83,7 @@ impl FakeDriver<'_> {
     }
 
     /// Runs a command: the bracket, its planted defect, and its body. All commands use it.
-    pub(super) fn command<T>(
+    pub(crate) fn command<T>(
         &self,
         name: &'static str,
         about: impl Into<About>,
@@ -129,7 +129,7 @@ impl FakeDriver<'_> {
     }
 
     /// Any `vkCreate*` of one object.
-    pub(super) fn create(&self, kind: FakeKind, given: PassedCallbacks) -> Answer<Handle> {
+    pub(crate) fn create(&self, kind: FakeKind, given: PassedCallbacks) -> Answer<Handle> {
         let handle = self.command(kind.create(), self.chain(kind, given.copy()), |chain| {
             build(chain, kind, given)
         })?;
@@ -139,7 +139,7 @@ impl FakeDriver<'_> {
 
     /// Any `vkDestroy*`. It frees through the copy of the creating callbacks: the application passes compatible ones (V42), and these
     /// are.
-    pub(super) fn destroy(&self, handle: Handle, given: PassedCallbacks) {
+    pub(crate) fn destroy(&self, handle: Handle, given: PassedCallbacks) {
         let (kind, number) = (handle.get().kind, handle.number());
         self.end(handle);
         self.dispatch
@@ -147,7 +147,7 @@ impl FakeDriver<'_> {
     }
 
     /// Any `vkDestroy*`, without a report.
-    pub(super) fn end(&self, mut handle: Handle) {
+    pub(crate) fn end(&self, mut handle: Handle) {
         let (kind, own) = (handle.get().kind, handle.get().own);
         let _ = self.command(kind.destroy(), self.chain(kind, own), |chain| {
             if kind == FakeKind::Template && self.planted(Defect::LiveAfterDestroy) {
@@ -162,7 +162,7 @@ impl FakeDriver<'_> {
     }
 
     /// A command that reads an object and allocates scratch memory.
-    pub(super) fn look(&self, name: &'static str, kind: FakeKind, own: Option<Host>) -> Answer<()> {
+    pub(crate) fn look(&self, name: &'static str, kind: FakeKind, own: Option<Host>) -> Answer<()> {
         self.command(name, self.chain(kind, own), |chain| {
             let scratch = chain.allocate(100, 4, Scope::Command)?;
             chain.free(scratch);
@@ -172,7 +172,7 @@ impl FakeDriver<'_> {
 }
 
 /// The memory of an object: scratch of scope command, its state and parts, a list that grows and shrinks.
-pub(super) fn build(chain: &FakeChain, kind: FakeKind, given: PassedCallbacks) -> Answer<Handle> {
+pub(crate) fn build(chain: &FakeChain, kind: FakeKind, given: PassedCallbacks) -> Answer<Handle> {
     let mut scratch = chain.allocate(256, 8, Scope::Command)?;
     let grown = chain.resize(&mut scratch, 1024);
     let made = grown.and_then(|()| Handle::create(chain, kind, given));

@@ -1,8 +1,8 @@
 //! The layer between the fake program and the driver: brackets, callbacks, threads.
 
-use super::host::PassedCallbacks;
-use super::kind::FakeKind;
-use crate::command::{BracketCoverage, Command, OwnerId, Owners};
+use crate::host::PassedCallbacks;
+use crate::kind::FakeKind;
+use vk_callbacks::command::{BracketCoverage, Command, OwnerId, Owners};
 
 /// A command to be called.
 #[derive(Clone, Copy, Debug)]

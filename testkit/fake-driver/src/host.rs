@@ -5,9 +5,9 @@ use core::ptr;
 
 use alloc_core::{NoticeEvent, Scope};
 
-use crate::command::OwnerId;
-use crate::raw::{RawCallbacks, RawNotice, RawRequest, RawScope};
-use crate::sink::CallbackSink;
+use vk_callbacks::CallbackSink;
+use vk_callbacks::command::OwnerId;
+use vk_callbacks::raw::{RawCallbacks, RawNotice, RawRequest, RawScope};
 
 /// A `pAllocator` of the fake application: the address of its struct, NULL for none, and its owner id.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl PassedCallbacks {
     }
 
     /// The struct by value, as a driver must keep it (V6).
-    pub(super) fn copy(self) -> Option<Host> {
+    pub(crate) fn copy(self) -> Option<Host> {
         // SAFETY: `new` demands a struct that can be read, or it is NULL.
         unsafe { self.raw.as_ref() }.map(|raw| Host {
             raw: *raw,
@@ -62,9 +62,9 @@ unsafe impl Sync for PassedCallbacks {}
 
 /// Copied callbacks.
 #[derive(Clone, Copy)]
-pub(super) struct Host {
-    pub(super) raw: RawCallbacks,
-    pub(super) id: Option<OwnerId>,
+pub(crate) struct Host {
+    pub(crate) raw: RawCallbacks,
+    pub(crate) id: Option<OwnerId>,
 }
 
 // SAFETY: as for `PassedCallbacks`.
@@ -74,18 +74,18 @@ unsafe impl Sync for Host {}
 
 impl Host {
     /// `pfnAllocation`; NULL without the function.
-    pub(super) fn allocate(&self, size: usize, align: usize, scope: Scope) -> *mut u8 {
+    pub(crate) fn allocate(&self, size: usize, align: usize, scope: Scope) -> *mut u8 {
         self.allocate_raw(size, align, raw(scope))
     }
 
     /// As [`allocate`](Self::allocate), with any number as the scope.
-    pub(super) fn allocate_raw(&self, size: usize, align: usize, scope: RawScope) -> *mut u8 {
+    pub(crate) fn allocate_raw(&self, size: usize, align: usize, scope: RawScope) -> *mut u8 {
         // SAFETY: `PassedCallbacks::new` demands functions that may be called, with any arguments.
         unsafe { self.raw.allocation(RawRequest { size, align, scope }) }.cast()
     }
 
     /// `pfnReallocation`; NULL without the function.
-    pub(super) fn reallocate(
+    pub(crate) fn reallocate(
         &self,
         old: *mut u8,
         size: usize,
@@ -102,23 +102,23 @@ impl Host {
     }
 
     /// `pfnFree`.
-    pub(super) fn free(&self, block: *mut u8) {
+    pub(crate) fn free(&self, block: *mut u8) {
         // SAFETY: as in `allocate_raw`.
         unsafe { self.raw.free(block.cast()) }
     }
 
     /// `pfnFree` of the answer to a request, unless it is NULL.
-    pub(super) fn free_if_any(&self, block: *mut u8) {
+    pub(crate) fn free_if_any(&self, block: *mut u8) {
         if !block.is_null() {
             self.free(block);
         }
     }
 
-    pub(super) fn allocate_and_free(&self, size: usize, align: usize, scope: Scope) {
+    pub(crate) fn allocate_and_free(&self, size: usize, align: usize, scope: Scope) {
         self.free_if_any(self.allocate(size, align, scope));
     }
 
-    pub(super) fn reallocate_and_free(
+    pub(crate) fn reallocate_and_free(
         &self,
         old: *mut u8,
         size: usize,
@@ -129,7 +129,7 @@ impl Host {
     }
 
     /// `pfnInternalAllocation` or `pfnInternalFree`, if there.
-    pub(super) fn notify(&self, event: NoticeEvent, size: usize, kind: i32, scope: Scope) {
+    pub(crate) fn notify(&self, event: NoticeEvent, size: usize, kind: i32, scope: Scope) {
         let scope = raw(scope);
         let notice = RawNotice {
             event,
@@ -142,7 +142,7 @@ impl Host {
     }
 
     /// The same functions with other user data.
-    pub(super) const fn with_user_data(mut self, user_data: *mut c_void) -> Self {
+    pub(crate) const fn with_user_data(mut self, user_data: *mut c_void) -> Self {
         self.raw.p_user_data = user_data;
         self
     }

@@ -4,32 +4,32 @@ use core::ptr::NonNull;
 
 use alloc_core::NoticeEvent;
 
-use super::chain::{FakeBlock, FakeChain, OutOfMemory};
-use super::host::{Host, PassedCallbacks};
-use super::kind::FakeKind;
-use crate::raw::INTERNAL_EXECUTABLE;
+use crate::chain::{FakeBlock, FakeChain, OutOfMemory};
+use crate::host::{Host, PassedCallbacks};
+use crate::kind::FakeKind;
+use vk_callbacks::raw::INTERNAL_EXECUTABLE;
 
 /// The maximum parts of an object.
 const PARTS: usize = 3;
 
 /// The object behind a handle.
-pub(super) struct FakeObject {
-    pub(super) kind: FakeKind,
+pub(crate) struct FakeObject {
+    pub(crate) kind: FakeKind,
     /// The `pAllocator` of its `vkCreate*`, by value; the pool's for a pool's child (V34).
-    pub(super) own: Option<Host>,
+    pub(crate) own: Option<Host>,
     /// The `pAllocator` of its `vkCreate*`, as passed. A correct driver does not keep it.
-    pub(super) passed: PassedCallbacks,
+    pub(crate) passed: PassedCallbacks,
     state: FakeBlock,
     parts: [Option<FakeBlock>; PARTS],
     /// Of a pool: the newest child. Of a child: the next older one.
     next: Option<Handle>,
     /// The recorded commands of a command buffer.
-    pub(super) recorded: Option<FakeBlock>,
+    pub(crate) recorded: Option<FakeBlock>,
 }
 
 /// A handle: never 0, and not used again after its object was destroyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Handle(NonNull<FakeObject>);
+pub(crate) struct Handle(NonNull<FakeObject>);
 
 // SAFETY: objects are used by one thread at a time, as Vulkan requires of the program (external synchronisation).
 unsafe impl Send for Handle {}
@@ -37,22 +37,22 @@ unsafe impl Send for Handle {}
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    pub(super) fn number(self) -> u64 {
+    pub(crate) fn number(self) -> u64 {
         self.0.addr().get() as u64
     }
 
-    pub(super) fn get(&self) -> &FakeObject {
+    pub(crate) fn get(&self) -> &FakeObject {
         // SAFETY: a handle is of the live object that `create` wrote; the program destroys each once.
         unsafe { self.0.as_ref() }
     }
 
-    pub(super) fn get_mut(&mut self) -> &mut FakeObject {
+    pub(crate) fn get_mut(&mut self) -> &mut FakeObject {
         // SAFETY: as in `get`; the program uses an object on one thread at a time.
         unsafe { self.0.as_mut() }
     }
 
     /// Allocates all memory of an object; frees it if a part is refused.
-    pub(super) fn create(
+    pub(crate) fn create(
         chain: &FakeChain,
         kind: FakeKind,
         given: PassedCallbacks,
@@ -87,7 +87,7 @@ impl Handle {
     }
 
     /// Frees all memory of an object.
-    pub(super) fn destroy(self, chain: &FakeChain) {
+    pub(crate) fn destroy(self, chain: &FakeChain) {
         self.notify(chain, NoticeEvent::Freed);
         self.free_memory(chain);
     }
@@ -109,7 +109,7 @@ impl Handle {
     }
 
     /// Drops the last part without a free: a leak.
-    pub(super) fn forget_a_part(&mut self) {
+    pub(crate) fn forget_a_part(&mut self) {
         if let Some(part) = self
             .get_mut()
             .parts
@@ -122,7 +122,7 @@ impl Handle {
     }
 
     /// Grows the first part by half, and shrinks it again.
-    pub(super) fn resize_a_part(&mut self, chain: &FakeChain) -> Result<(), OutOfMemory> {
+    pub(crate) fn resize_a_part(&mut self, chain: &FakeChain) -> Result<(), OutOfMemory> {
         let Some(part) = self.get_mut().parts.iter_mut().flatten().next() else {
             return Ok(());
         };
@@ -139,17 +139,17 @@ impl Handle {
     }
 
     /// Adds a child to its pool.
-    pub(super) fn adopt(&mut self, mut child: Self) {
+    pub(crate) fn adopt(&mut self, mut child: Self) {
         child.get_mut().next = self.get_mut().next.replace(child);
     }
 
     /// The pool's newest child.
-    pub(super) fn child(&self) -> Option<Self> {
+    pub(crate) fn child(&self) -> Option<Self> {
         self.get().next
     }
 
     /// Removes the pool's newest child.
-    pub(super) fn release_child(&mut self) -> Option<Self> {
+    pub(crate) fn release_child(&mut self) -> Option<Self> {
         let mut child = self.get().next?;
         self.get_mut().next = child.get_mut().next.take();
         Some(child)

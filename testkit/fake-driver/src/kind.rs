@@ -42,7 +42,7 @@ pub enum FakeKind {
 }
 
 /// A block of an object: bytes and alignment.
-pub(super) type Part = (usize, usize);
+pub(crate) type Part = (usize, usize);
 
 impl FakeKind {
     /// The kinds with callbacks of their own.
@@ -68,11 +68,11 @@ impl FakeKind {
         self.words().0
     }
 
-    pub(super) const fn create(self) -> &'static str {
+    pub(crate) const fn create(self) -> &'static str {
         self.words().1
     }
 
-    pub(super) const fn destroy(self) -> &'static str {
+    pub(crate) const fn destroy(self) -> &'static str {
         self.words().2
     }
 
@@ -138,7 +138,7 @@ impl FakeKind {
     }
 
     /// The scope of its memory.
-    pub(super) const fn scope(self) -> Scope {
+    pub(crate) const fn scope(self) -> Scope {
         match self {
             Self::Instance => Scope::Instance,
             Self::Device => Scope::Device,
@@ -148,7 +148,7 @@ impl FakeKind {
     }
 
     /// Its blocks besides its state.
-    pub(super) const fn parts(self) -> &'static [Part] {
+    pub(crate) const fn parts(self) -> &'static [Part] {
         match self {
             Self::Instance => &[(1000, 8), (64, 16)],
             Self::Device => &[(4096, 64), (300, 8), (24, 4)],
@@ -160,7 +160,7 @@ impl FakeKind {
     }
 
     /// Bytes of executable memory that the driver maps for it and notifies.
-    pub(super) const fn executable(self) -> usize {
+    pub(crate) const fn executable(self) -> usize {
         match self {
             Self::Pipeline => 4096,
             Self::Device => 65536,

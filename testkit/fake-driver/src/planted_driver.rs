@@ -2,13 +2,13 @@
 
 use alloc_core::Scope;
 
-use super::chain::FakeChain;
-use super::defect::Defect;
-use super::dispatch::Dispatch;
-use super::driver::FakeDriver;
-use super::host::PassedCallbacks;
-use super::planted::SCENE;
-use super::planted_state::PlantedState;
+use crate::chain::FakeChain;
+use crate::defect::Defect;
+use crate::dispatch::Dispatch;
+use crate::driver::FakeDriver;
+use crate::host::PassedCallbacks;
+use crate::planted::SCENE;
+use crate::planted_state::PlantedState;
 
 /// A real driver with a planted [`Defect`]. It reports its commands and their callbacks; the planted calls happen there.
 pub struct PlantedDriver<'d> {

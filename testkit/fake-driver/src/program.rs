@@ -1,14 +1,14 @@
 //! The fake application: a program that uses all commands of the fake driver, and destroys its objects.
 
-use super::defect::Defect;
-use super::dispatch::Dispatch;
-use super::driver::{Answer, FakeDriver};
-use super::fake_object::Handle;
-use super::harm::Harm;
-use super::host::PassedCallbacks;
-use super::kind::FakeKind;
-use super::planted::SCENE;
-use super::planted_state::PlantedState;
+use crate::defect::Defect;
+use crate::dispatch::Dispatch;
+use crate::driver::{Answer, FakeDriver};
+use crate::fake_object::Handle;
+use crate::harm::Harm;
+use crate::host::PassedCallbacks;
+use crate::kind::FakeKind;
+use crate::planted::SCENE;
+use crate::planted_state::PlantedState;
 
 /// The fake program. One device on one instance; each round creates and destroys all other objects.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use crate::check::FindingKind;
+use vk_callbacks::check::FindingKind;
 
 macro_rules! defects {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {

@@ -2,9 +2,9 @@
 
 use alloc_core::Scope;
 
-use super::chain::FakeChain;
-use super::driver::FakeDriver;
-use super::planted::SCENE;
+use crate::chain::FakeChain;
+use crate::driver::FakeDriver;
+use crate::planted::SCENE;
 
 /// A mistake of the fake driver that [`FakeProgram::run_harming`](super::FakeProgram::run_harming) plants, once a round.
 ///
@@ -26,7 +26,7 @@ impl Harm {
 
 impl FakeDriver<'_> {
     /// Does what is planted for this command.
-    pub(super) fn harm(&self, command: &'static str, chain: &FakeChain) {
+    pub(crate) fn harm(&self, command: &'static str, chain: &FakeChain) {
         let (Some(harm), Some(own)) = (self.harm, chain.object) else {
             return;
         };

@@ -8,24 +8,24 @@ use core::pin::Pin;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
-use super::defect::Defect;
-use crate::raw::{RawCallbacks, RawNotice, RawRequest};
-use crate::sink::CallbackSink;
+use crate::defect::Defect;
+use vk_callbacks::CallbackSink;
+use vk_callbacks::raw::{RawCallbacks, RawNotice, RawRequest};
 
 /// An alignment that the allocator ignores.
-pub(super) const MISALIGNED: usize = 256;
+pub(crate) const MISALIGNED: usize = 256;
 /// A size that it refuses, as any allocator would.
-pub(super) const REFUSED: usize = isize::MAX as usize / 2;
+pub(crate) const REFUSED: usize = isize::MAX as usize / 2;
 /// A size for which it returns the same block twice.
-pub(super) const ADDRESS_REUSED: usize = 2001;
+pub(crate) const ADDRESS_REUSED: usize = 2001;
 /// The size of a block that it keeps at a reallocation to 0.
-pub(super) const KEPT_AT_ZERO: usize = 2002;
+pub(crate) const KEPT_AT_ZERO: usize = 2002;
 /// A size for which it returns the block whose reallocation it refused.
-pub(super) const ALSO_FREED_BEHIND: usize = 33;
+pub(crate) const ALSO_FREED_BEHIND: usize = 33;
 /// A size for which it calls a command.
-pub(super) const CALLS_BACK: usize = 2003;
+pub(crate) const CALLS_BACK: usize = 2003;
 /// A size for which it waits until another thread has freed the block.
-pub(super) const IN_TRANSIT: usize = 2004;
+pub(crate) const IN_TRANSIT: usize = 2004;
 
 /// The actions of the allocator during a reallocation.
 pub trait Interruption: Sync {

@@ -3,7 +3,7 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
-use super::chain::FakeBlock;
+use crate::chain::FakeBlock;
 
 /// A block that is not freed where it was allocated.
 #[derive(Debug, Default)]
@@ -27,12 +27,12 @@ impl PlantedState {
     }
 
     /// Keeps the address of `block`.
-    pub(super) fn put(&self, block: FakeBlock) {
+    pub(crate) fn put(&self, block: FakeBlock) {
         self.block.store(block.at.as_ptr(), SeqCst);
     }
 
     /// Removes and returns the block.
-    pub(super) fn remove(&self) -> Option<NonNull<u8>> {
+    pub(crate) fn remove(&self) -> Option<NonNull<u8>> {
         NonNull::new(self.block.swap(ptr::null_mut(), SeqCst))
     }
 }

@@ -4,26 +4,26 @@ use core::cell::Cell;
 
 use alloc_core::Scope;
 
-use super::chain::{FakeBlock, FakeChain};
-use super::defect::Defect;
-use super::driver::{About, Answer, FakeDriver, VK_SUCCESS, build};
-use super::fake_object::Handle;
-use super::host::{Host, PassedCallbacks};
-use super::kind::FakeKind;
+use crate::chain::{FakeBlock, FakeChain};
+use crate::defect::Defect;
+use crate::driver::{About, Answer, FakeDriver, VK_SUCCESS, build};
+use crate::fake_object::Handle;
+use crate::host::{Host, PassedCallbacks};
+use crate::kind::FakeKind;
 
 /// Pipelines of one command (V44).
-pub(super) const PIPELINES: usize = 3;
+pub(crate) const PIPELINES: usize = 3;
 
 /// Deferred work: its operation, its callbacks, its memory.
-pub(super) struct Deferred {
-    pub(super) operation: Handle,
+pub(crate) struct Deferred {
+    pub(crate) operation: Handle,
     passed: PassedCallbacks,
     notes: Option<FakeBlock>,
 }
 
 impl FakeDriver<'_> {
     /// `vkCreateComputePipelines`: several at once, and an entry of the cache. All of them or none.
-    pub(super) fn create_pipelines(
+    pub(crate) fn create_pipelines(
         &self,
         cache: &Handle,
         given: PassedCallbacks,
@@ -67,7 +67,7 @@ impl FakeDriver<'_> {
     }
 
     /// `vkCreateRayTracingPipelinesKHR` with a deferred operation: it only allocates notes, in the operation's memory (V26).
-    pub(super) fn defer(&self, operation: Handle, given: PassedCallbacks) -> Answer<Deferred> {
+    pub(crate) fn defer(&self, operation: Handle, given: PassedCallbacks) -> Answer<Deferred> {
         let own = operation.get().own;
         let about = self.about_deferred(given.copy(), own);
         self.command("vkCreateRayTracingPipelinesKHR", about, |chain| {
@@ -86,7 +86,7 @@ impl FakeDriver<'_> {
 
     /// `vkDeferredOperationJoinKHR`, on two threads: one does the work, the other helps. Each uses the callbacks of the deferred
     /// command.
-    pub(super) fn join(&self, deferred: &mut Deferred) -> Answer<Handle> {
+    pub(crate) fn join(&self, deferred: &mut Deferred) -> Answer<Handle> {
         let (given, own) = (deferred.passed, deferred.operation.get().own);
         let about = self.about_deferred(given.copy(), own);
         let made = Cell::new(Err(VK_SUCCESS));
@@ -113,7 +113,7 @@ impl FakeDriver<'_> {
     }
 
     /// The last join, which frees the notes.
-    pub(super) fn conclude(&self, deferred: &mut Deferred) {
+    pub(crate) fn conclude(&self, deferred: &mut Deferred) {
         let own = deferred.operation.get().own;
         let about = self.about_deferred(deferred.passed.copy(), own);
         let _ = self.command("vkDeferredOperationJoinKHR", about, |chain| {
@@ -138,7 +138,7 @@ impl FakeDriver<'_> {
     }
 
     /// `vkQueueSubmit`: the submission is in the device's memory until a wait.
-    pub(super) fn submit(&self) -> Answer<FakeBlock> {
+    pub(crate) fn submit(&self) -> Answer<FakeBlock> {
         let chain = self.chain(FakeKind::Device, self.device);
         self.command("vkQueueSubmit", chain, |chain| {
             Ok(chain.allocate(168, 8, Scope::Device)?)
@@ -146,7 +146,7 @@ impl FakeDriver<'_> {
     }
 
     /// `vkWaitForFences`, on another thread than the submit: legal, since it is in a command.
-    pub(super) fn wait_elsewhere(&self, submission: FakeBlock) {
+    pub(crate) fn wait_elsewhere(&self, submission: FakeBlock) {
         let chain = self.chain(FakeKind::Device, self.device);
         let foreign = self.planted(Defect::FreedOnForeignThread);
         self.dispatch.alongside(&mut || (), &|| {

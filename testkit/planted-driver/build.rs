@@ -1,0 +1,6 @@
+//! Builds the reference driver with planted defects.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-cfg=planted");
+}
